@@ -17,14 +17,18 @@ import {TokenMoves} from "./TokenMoves.sol";
 ///
 /// Roles of a payment, all named in the deposit:
 /// - the payer, whose money it is;
-/// - the reserver (the gateway), who names settler, amount and time by the EIP-712 message `Reservation`;
+/// - the reserver (the gateway), the same for all payments of this contract, who signs what may come in
+///   (`Admission`, `Opening`) and names settler, amount and time (in the `Admission`, or by `Reservation`);
 /// - the releaser (the verifier of deliveries), who signs `Delivery` or `NonDelivery`.
-/// Reserver and releaser may be contracts (ERC-1271). Their 65-byte signatures must have a low `s`.
+/// Reserver and releaser may be contracts (ERC-1271). Their 65-byte signatures must have a low `s`. The reserver's
+/// are EIP-712 messages.
 ///
 /// Windows: reserved not later than `reserveDeadline`; released or cancelled before `refundAfter`; refunded
 /// from `refundAfter` on. So at any second either the release or the refund is possible, never both.
 ///
 /// What nobody can do here:
+/// - use up a payment's id: every deposit bears the reserver's signature over payer, terms and token, so a signature
+///   that others see before it is mined serves them for nothing but the very same deposit;
 /// - send the money anywhere but to the reserved settler or back to the payer;
 /// - keep it: from `refundAfter` on anyone may trigger the refund;
 /// - block the end of a payment by refusing the money: it is then kept as a claim of the one who refused.
@@ -51,7 +55,7 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
     /// @param termsHash hash of the payment's terms (source, destinations, amounts)
     /// @param quoteHash the quote the payer accepted, or zero when the payer signs before the auction
     /// @param payer whose money is taken and who gets whatever is not paid to the settler
-    /// @param reserver who may name the settler
+    /// @param reserver who admits the deposit and names the settler; must be this contract's
     /// @param releaser who attests the delivery
     /// @param reserveDeadline last second in which a settler may be named
     /// @param fulfillmentDeadline last second that a reservation may allow for the delivery
@@ -152,17 +156,17 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
     error PaymentIdMismatch(bytes32 deposit, bytes32 reservation);
     /// @notice The payer agreed to another quote.
     error QuoteHashMismatch(bytes32 agreed, bytes32 reserved);
-    /// @notice Only the payer itself may deposit without a signature.
+    /// @notice Only the payer itself may deposit without a permit.
     error CallerNotPayer(address caller, address payer);
     /// @notice The payer is the zero address.
     error PayerMissing();
-    /// @notice The reserver is the zero address.
+    /// @notice The contract cannot be deployed with the zero address as its reserver.
     error ReserverMissing();
     /// @notice The releaser is the zero address.
     error ReleaserMissing();
     /// @notice The settler is the zero address or this contract, where the money would be lost.
     error SettlerInvalid(address settler);
-    /// @notice Without a witness only this contract's own reserver counts.
+    /// @notice The deposit names another reserver than this contract's.
     error ReserverNotAdmitted(address reserver);
     /// @notice `reserveDeadline <= fulfillmentDeadline < refundAfter` does not hold.
     error WindowsOutOfOrder(uint48 reserveDeadline, uint48 fulfillmentDeadline, uint48 refundAfter);
@@ -178,7 +182,7 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
     error AmountAboveCap(uint256 amount, uint256 cap);
     /// @notice The permit's nonce is not the one that binds the payment's terms.
     error NonceNotOfPayment(uint256 expected, uint256 given);
-    /// @notice The reserver's signature is not valid for this reservation or admission.
+    /// @notice The reserver's signature is not valid for this admission, opening or reservation.
     error ReserverSignatureInvalid(address reserver);
     /// @notice The releaser's signature is not valid for this attestation.
     error ReleaserSignatureInvalid(address releaser);
@@ -219,9 +223,14 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
     bytes32 private immutable ADMISSION_TYPEHASH = keccak256(
         bytes(
             string.concat(
-                "Admission(GatewayDeposit deposit,Reservation reservation)", GATEWAY_DEPOSIT_TYPE, RESERVATION_TYPE
+                "Admission(GatewayDeposit deposit,Reservation reservation,address token)",
+                GATEWAY_DEPOSIT_TYPE,
+                RESERVATION_TYPE
             )
         )
+    );
+    bytes32 private immutable OPENING_TYPEHASH = keccak256(
+        bytes(string.concat("Opening(GatewayDeposit deposit,address token,uint256 amount)", GATEWAY_DEPOSIT_TYPE))
     );
     bytes32 private constant DELIVERY_TYPEHASH =
         keccak256("Delivery(bytes32 paymentId,bytes32 quoteHash,address settler)");
@@ -237,14 +246,14 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
 
     /// @notice Permit2 on this chain, or zero where there is none.
     address public immutable permit2;
-    /// @notice The only reserver that can admit a deposit without a witness.
+    /// @notice The only reserver: nothing comes in without its signature.
     address public immutable reserver;
 
     mapping(bytes32 paymentId => Escrow) private _escrows;
     mapping(address owner => mapping(address token => uint256 amount)) private _claimable;
 
     /// @param permit2_ Permit2's address, or zero on a chain without it (deposits by signature are then refused)
-    /// @param reserver_ the reserver for `depositWithPermit`
+    /// @param reserver_ the reserver of every payment
     constructor(address permit2_, address reserver_) EIP712("GatewayEscrow", "1") {
         if (reserver_ == address(0)) revert ReserverMissing();
         permit2 = permit2_;
@@ -253,20 +262,19 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
 
     /// @notice Deposit and reservation in one call, with a permit whose witness is `d` (`EVM_PERMIT2_ESCROW`).
     /// Draws `r.sourceAmount`, not the permitted amount. Open to everyone.
-    /// @dev The payer's signature covers every field of `d`, so the payer chose reserver, releaser and windows;
-    /// the reserver's signature covers every field of `r`. A caller can only submit or not.
+    /// @dev The payer's signature covers every field of `d`, so the payer agreed to releaser and windows; the
+    /// reserver's covers `d`, `r` and the token. A caller can only submit or not.
     /// @param d what the payer signed as the witness
     /// @param p the payer's permit
     /// @param r the award
-    /// @param reserverSignature of `d.reserver` over `r` (EIP-712 `Reservation`)
+    /// @param reserverSignature of this contract's `reserver` over `Admission(d, r, p.token)`
     function depositWithWitness(
         GatewayDeposit calldata d,
         Permit calldata p,
         Reservation calldata r,
         bytes calldata reserverSignature
     ) external nonReentrant {
-        bytes32 witness = _hashDeposit(d);
-        _openReserved(d, p, r, _hashReservation(r), reserverSignature);
+        bytes32 witness = _openReserved(d, p, r, reserverSignature);
 
         uint256 before = p.token.balanceOf(address(this));
         IPermit2(permit2).permitWitnessTransferFrom(
@@ -278,22 +286,18 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
     /// @notice Deposit and reservation in one call, with a permit that has no witness (`EVM_PERMIT2`).
     /// Draws `r.sourceAmount`, not the permitted amount. Open to everyone.
     /// @dev The payer signed only token, amount, nonce and deadline, and the nonce binds payment id and terms. All
-    /// else in `d` is unsigned: anyone could name himself reserver and releaser and take the money. So the
-    /// reserver must be this contract's own, and it signs `d` and `r` together (EIP-712 `Admission`). A bare
-    /// `Reservation` signature does not count here.
+    /// else in `d` has the reserver's signature alone, the same `Admission` as with a witness.
     /// @param d the deposit as the reserver admits it
     /// @param p the payer's permit
     /// @param r the award
-    /// @param reserverSignature of this contract's `reserver` over `Admission(d, r)`
+    /// @param reserverSignature of this contract's `reserver` over `Admission(d, r, p.token)`
     function depositWithPermit(
         GatewayDeposit calldata d,
         Permit calldata p,
         Reservation calldata r,
         bytes calldata reserverSignature
     ) external nonReentrant {
-        if (d.reserver != reserver) revert ReserverNotAdmitted(d.reserver);
-        bytes32 admission = keccak256(abi.encode(ADMISSION_TYPEHASH, _hashDeposit(d), _hashReservation(r)));
-        _openReserved(d, p, r, admission, reserverSignature);
+        _openReserved(d, p, r, reserverSignature);
 
         uint256 before = p.token.balanceOf(address(this));
         IPermit2(permit2).permitTransferFrom(_permitOf(p), _transferOf(r), d.payer, p.signature);
@@ -302,13 +306,19 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
 
     /// @notice Deposit by the payer's own transaction, after an `approve` for this contract (Tron). The settler
     /// is named later by `reserve`; what it is not paid goes back to the payer on release.
-    /// @dev Only the payer may call: an allowance alone is no consent to these terms.
+    /// @dev Only the payer may call: an allowance alone is no consent to these terms. The reserver signs when the
+    /// payer prepares the payment; the signature names the payer, so it serves no other caller.
     /// @param d the terms; `d.payer` is the caller
     /// @param token the ERC-20 or TRC-20
     /// @param amount what is taken, the payer's cap
-    function depositOwn(GatewayDeposit calldata d, address token, uint256 amount) external nonReentrant {
+    /// @param reserverSignature of this contract's `reserver` over `Opening(d, token, amount)`
+    function depositOwn(GatewayDeposit calldata d, address token, uint256 amount, bytes calldata reserverSignature)
+        external
+        nonReentrant
+    {
         if (msg.sender != d.payer) revert CallerNotPayer(msg.sender, d.payer);
-        _open(d, token, amount, d.quoteHash);
+        bytes32 opening = keccak256(abi.encode(OPENING_TYPEHASH, _hashDeposit(d), token, amount));
+        _open(d, token, amount, d.quoteHash, opening, reserverSignature);
 
         uint256 before = token.balanceOf(address(this));
         token.tryTransferFrom(msg.sender, address(this), amount);
@@ -316,8 +326,9 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
     }
 
     /// @notice Names the settler of a deposit that has none yet. Open to everyone with the reserver's signature.
+    /// @dev The signature need not name payer, terms or token: the reserver signed those for this id's only deposit.
     /// @param r the award; its quote must be the one the payer agreed to, if there was one
-    /// @param reserverSignature of the deposit's reserver over `r` (EIP-712 `Reservation`)
+    /// @param reserverSignature of this contract's `reserver` over `r` (EIP-712 `Reservation`)
     function reserve(Reservation calldata r, bytes calldata reserverSignature) external nonReentrant {
         Escrow storage e = _escrows[r.paymentId];
         if (e.state != State.Deposited) revert StateNotAllowed(e.state);
@@ -326,8 +337,9 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
             revert QuoteHashMismatch(e.quoteHash, r.quoteHash);
         }
         if (r.sourceAmount > e.deposited) revert AmountAboveCap(r.sourceAmount, e.deposited);
+        _requireReserver(_hashReservation(r), reserverSignature);
         e.quoteHash = r.quoteHash;
-        _reserve(e, r, _hashReservation(r), reserverSignature);
+        _reserve(e, r);
     }
 
     /// @notice Pays the settler, and the remainder to the payer. Open to everyone with the releaser's
@@ -403,33 +415,40 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
     }
 
     /// @dev Checks and effects that both deposits by signature share. The nonce is checked here because it is all
-    /// that binds the payment's terms when there is no witness.
+    /// that binds the payment's terms for the payer when there is no witness. The admission binds all that the two
+    /// parties bring: a signature over the award alone could be paired with somebody else's junk deposit.
+    /// @return depositHash of `d`, the payer's witness
     function _openReserved(
         GatewayDeposit calldata d,
         Permit calldata p,
         Reservation calldata r,
-        bytes32 structHash,
         bytes calldata reserverSignature
-    ) private {
+    ) private returns (bytes32 depositHash) {
         if (permit2.code.length == 0) revert Permit2Missing();
         if (r.paymentId != d.paymentId) revert PaymentIdMismatch(d.paymentId, r.paymentId);
         if (d.quoteHash != bytes32(0) && d.quoteHash != r.quoteHash) revert QuoteHashMismatch(d.quoteHash, r.quoteHash);
         uint256 nonce = uint256(keccak256(abi.encodePacked(d.paymentId, d.termsHash)));
         if (p.nonce != nonce) revert NonceNotOfPayment(nonce, p.nonce);
         if (r.sourceAmount > p.amount) revert AmountAboveCap(r.sourceAmount, p.amount);
-        Escrow storage e = _open(d, p.token, r.sourceAmount, r.quoteHash);
-        _reserve(e, r, structHash, reserverSignature);
+        depositHash = _hashDeposit(d);
+        bytes32 admission = keccak256(abi.encode(ADMISSION_TYPEHASH, depositHash, _hashReservation(r), p.token));
+        _reserve(_open(d, p.token, r.sourceAmount, r.quoteHash, admission, reserverSignature), r);
     }
 
-    /// @dev `None → Deposited`: writes the books; the caller then moves the money or reverts all.
-    function _open(GatewayDeposit calldata d, address token, uint256 amount, bytes32 quoteHash)
-        private
-        returns (Escrow storage e)
-    {
+    /// @dev `None → Deposited`, the only way to take an id, so the reserver's signature is required here. Writes the
+    /// books; the caller then moves the money or reverts all.
+    function _open(
+        GatewayDeposit calldata d,
+        address token,
+        uint256 amount,
+        bytes32 quoteHash,
+        bytes32 structHash,
+        bytes calldata reserverSignature
+    ) private returns (Escrow storage e) {
         e = _escrows[d.paymentId];
         if (e.state != State.None) revert PaymentIdUsed(d.paymentId);
         if (d.payer == address(0)) revert PayerMissing();
-        if (d.reserver == address(0)) revert ReserverMissing();
+        if (d.reserver != reserver) revert ReserverNotAdmitted(d.reserver);
         if (d.releaser == address(0)) revert ReleaserMissing();
         if (block.timestamp > d.reserveDeadline) revert ReserveWindowClosed(d.reserveDeadline);
         if (d.reserveDeadline > d.fulfillmentDeadline || d.fulfillmentDeadline >= d.refundAfter) {
@@ -437,6 +456,7 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
         }
         if (amount == 0) revert AmountZero();
         if (token.code.length == 0) revert TokenHasNoCode(token);
+        _requireReserver(structHash, reserverSignature);
 
         e.state = State.Deposited;
         e.payer = d.payer;
@@ -452,17 +472,12 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
         emit Deposited(d.paymentId, quoteHash, d.payer, d.termsHash, token, amount);
     }
 
-    /// @dev `Deposited → Reserved`.
-    function _reserve(Escrow storage e, Reservation calldata r, bytes32 structHash, bytes calldata reserverSignature)
-        private
-    {
+    /// @dev `Deposited → Reserved`; the reserver's signature is checked already.
+    function _reserve(Escrow storage e, Reservation calldata r) private {
         if (r.settler == address(0) || r.settler == address(this)) revert SettlerInvalid(r.settler);
         if (r.sourceAmount == 0) revert AmountZero();
         if (r.fulfillBy <= block.timestamp) revert FulfillByPassed(r.fulfillBy);
         if (r.fulfillBy > e.fulfillmentDeadline) revert FulfillByTooLate(r.fulfillBy, e.fulfillmentDeadline);
-        if (!SignatureChecker.isValidSignatureNow(e.reserver, _hashTypedDataV4(structHash), reserverSignature)) {
-            revert ReserverSignatureInvalid(e.reserver);
-        }
 
         e.state = State.Reserved;
         e.settler = r.settler;
@@ -511,6 +526,12 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
     function _requireOpen(bytes32 paymentId) private view returns (Escrow storage e) {
         e = _escrows[paymentId];
         if (e.state != State.Deposited && e.state != State.Reserved) revert StateNotAllowed(e.state);
+    }
+
+    function _requireReserver(bytes32 structHash, bytes calldata signature) private view {
+        if (!SignatureChecker.isValidSignatureNow(reserver, _hashTypedDataV4(structHash), signature)) {
+            revert ReserverSignatureInvalid(reserver);
+        }
     }
 
     function _requireReleaser(address releaser, bytes32 structHash, bytes calldata signature) private view {

@@ -76,19 +76,13 @@ contract EscrowDepositTest is EscrowFixture {
         (bytes32 r, bytes32 s) = abi.decode(long, (bytes32, bytes32));
         if (long[64] == bytes1(uint8(28))) s |= bytes32(uint256(1) << 255);
         p.signature = abi.encodePacked(r, s);
-        escrow.depositWithWitness(d, p, reservation(), signReservation(reserverKey, reservation()));
+        bytes memory signature = signAdmission(reserverKey, d, reservation(), address(token));
+        escrow.depositWithWitness(d, p, reservation(), signature);
         assertState(GatewayEscrow.State.Reserved);
     }
 
-    function test_ReserverMayBeAContract() public {
-        GatewayEscrow.GatewayDeposit memory d = depositTerms();
-        d.reserver = address(new ContractSigner(reserver));
-        depositWitnessed(d, reservation(), address(token));
-        assertState(GatewayEscrow.State.Reserved);
-    }
-
-    /// The payer signed `depositTerms()`. An attacker who is himself a reserver changes one field and makes all
-    /// the rest agree with it; Permit2 must then refuse the payer's signature.
+    /// The payer signed `depositTerms()`. Even the reserver's word does not change one field, though all the rest is
+    /// made to agree with it: Permit2 must then refuse the payer's signature.
     function test_NoWitnessFieldCanBeChanged() public {
         GatewayEscrow.GatewayDeposit memory signed = depositTerms();
         GatewayEscrow.Permit memory p = unsignedPermit(signed, address(token));
@@ -98,99 +92,50 @@ contract EscrowDepositTest is EscrowFixture {
         vm.prank(victim);
         token.approve(PERMIT2, CAP);
 
-        for (uint256 field = 0; field < 9; field++) {
+        for (uint256 field = 0; field < 8; field++) {
             GatewayEscrow.GatewayDeposit memory d = depositTerms();
             GatewayEscrow.Reservation memory r = reservation();
-            uint256 key = reserverKey;
             if (field == 0) d.paymentId = r.paymentId = keccak256("pay_2");
             if (field == 1) d.termsHash = keccak256("other terms");
             if (field == 2) d.quoteHash = r.quoteHash;
             if (field == 3) d.payer = victim;
-            if (field == 4) (d.reserver, key) = (attacker, attackerKey);
-            if (field == 5) d.releaser = attacker;
-            if (field == 6) d.reserveDeadline += 1;
-            if (field == 7) d.fulfillmentDeadline += 1;
-            if (field == 8) d.refundAfter += 1;
+            if (field == 4) d.releaser = attacker;
+            if (field == 5) d.reserveDeadline += 1;
+            if (field == 6) d.fulfillmentDeadline += 1;
+            if (field == 7) d.refundAfter += 1;
             p.nonce = nonceOf(d);
-            bytes memory signature = signReservation(key, r);
+            bytes memory signature = signAdmission(reserverKey, d, r, address(token));
             vm.expectRevert(INVALID_SIGNER);
             escrow.depositWithWitness(d, p, r, signature);
         }
         assertState(GatewayEscrow.State.None);
     }
 
+    function test_AWitnessOfAnotherReserverIsRefused() public {
+        GatewayEscrow.GatewayDeposit memory d = depositTerms();
+        d.reserver = attacker;
+        GatewayEscrow.Permit memory p = unsignedPermit(d, address(token));
+        p.signature = signWitness(payerKey, p, d);
+        d.reserver = reserver;
+        bytes memory signature = signAdmission(reserverKey, d, reservation(), address(token));
+        vm.expectRevert(INVALID_SIGNER);
+        escrow.depositWithWitness(d, p, reservation(), signature);
+    }
+
     function test_NoPermitFieldCanBeChanged() public {
         GatewayEscrow.GatewayDeposit memory d = depositTerms();
         GatewayEscrow.Permit memory signed = unsignedPermit(d, address(token));
         bytes memory payerSignature = signWitness(payerKey, signed, d);
-        bytes memory signature = signReservation(reserverKey, reservation());
         for (uint256 field = 0; field < 3; field++) {
             GatewayEscrow.Permit memory p = unsignedPermit(d, address(token));
             p.signature = payerSignature;
             if (field == 0) p.token = address(trick);
             if (field == 1) p.amount += 1;
             if (field == 2) p.deadline += 1;
+            bytes memory signature = signAdmission(reserverKey, d, reservation(), p.token);
             vm.expectRevert(INVALID_SIGNER);
             escrow.depositWithWitness(d, p, reservation(), signature);
         }
-    }
-
-    function test_NoReservationFieldCanBeChanged() public {
-        GatewayEscrow.GatewayDeposit memory d = depositTerms();
-        GatewayEscrow.Permit memory p = unsignedPermit(d, address(token));
-        p.signature = signWitness(payerKey, p, d);
-        bytes memory signature = signReservation(reserverKey, reservation());
-        for (uint256 field = 0; field < 4; field++) {
-            GatewayEscrow.Reservation memory r = reservation();
-            if (field == 0) r.quoteHash = keccak256("other quote");
-            if (field == 1) r.settler = attacker;
-            if (field == 2) r.sourceAmount += 1;
-            if (field == 3) r.fulfillBy += 1;
-            vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.ReserverSignatureInvalid.selector, reserver));
-            escrow.depositWithWitness(d, p, r, signature);
-        }
-    }
-
-    function test_AnotherPartysReservationDoesNotCount() public {
-        bytes memory signature = signReservation(attackerKey, reservation());
-        expectWitnessRefused(
-            depositTerms(),
-            reservation(),
-            signature,
-            abi.encodeWithSelector(GatewayEscrow.ReserverSignatureInvalid.selector, reserver)
-        );
-    }
-
-    function test_AReservationForAnotherEscrowDoesNotCount() public {
-        GatewayEscrow other = new GatewayEscrow(PERMIT2, reserver);
-        bytes memory signature = sign(reserverKey, escrowDigest(other, reservationHash(reservation())));
-        expectWitnessRefused(
-            depositTerms(),
-            reservation(),
-            signature,
-            abi.encodeWithSelector(GatewayEscrow.ReserverSignatureInvalid.selector, reserver)
-        );
-    }
-
-    function test_AReservationForAnotherChainDoesNotCount() public {
-        bytes memory signature = signReservation(reserverKey, reservation());
-        vm.chainId(block.chainid + 1);
-        expectWitnessRefused(
-            depositTerms(),
-            reservation(),
-            signature,
-            abi.encodeWithSelector(GatewayEscrow.ReserverSignatureInvalid.selector, reserver)
-        );
-    }
-
-    function test_AnAdmissionIsNoReservation() public {
-        bytes memory signature = signAdmission(reserverKey, depositTerms(), reservation());
-        expectWitnessRefused(
-            depositTerms(),
-            reservation(),
-            signature,
-            abi.encodeWithSelector(GatewayEscrow.ReserverSignatureInvalid.selector, reserver)
-        );
     }
 
     function test_ExpiredPermitIsRefusedByPermit2() public {
@@ -198,7 +143,7 @@ contract EscrowDepositTest is EscrowFixture {
         GatewayEscrow.Permit memory p = unsignedPermit(d, address(token));
         p.deadline = START - 1;
         p.signature = signWitness(payerKey, p, d);
-        bytes memory signature = signReservation(reserverKey, reservation());
+        bytes memory signature = signAdmission(reserverKey, d, reservation(), address(token));
         vm.expectRevert(abi.encodeWithSignature("SignatureExpired(uint256)", p.deadline));
         escrow.depositWithWitness(d, p, reservation(), signature);
     }
@@ -228,18 +173,15 @@ contract EscrowDepositTest is EscrowFixture {
         bytes memory used = abi.encodeWithSelector(GatewayEscrow.PaymentIdUsed.selector, d.paymentId);
 
         p.signature = signWitness(payerKey, p, d);
-        bytes memory signature = signReservation(reserverKey, r);
+        bytes memory signature = signAdmission(reserverKey, d, r, address(token));
         vm.expectRevert(used);
         escrow.depositWithWitness(d, p, r, signature);
 
         p.signature = signPermit(payerKey, p);
-        signature = signAdmission(reserverKey, d, r);
         vm.expectRevert(used);
         escrow.depositWithPermit(d, p, r, signature);
 
-        vm.prank(payer);
-        vm.expectRevert(used);
-        escrow.depositOwn(d, address(token), CAP);
+        expectOwnRefused(d, address(token), CAP, used);
     }
 
     // Rules of the terms, each refused by its own error
@@ -249,12 +191,11 @@ contract EscrowDepositTest is EscrowFixture {
         GatewayEscrow.Permit memory p = unsignedPermit(d, address(token));
         p.nonce = 7;
         p.signature = signWitness(payerKey, p, d);
-        bytes memory signature = signReservation(reserverKey, reservation());
+        bytes memory signature = signAdmission(reserverKey, d, reservation(), address(token));
         vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.NonceNotOfPayment.selector, nonceOf(d), 7));
         escrow.depositWithWitness(d, p, reservation(), signature);
 
         p.signature = signPermit(payerKey, p);
-        signature = signAdmission(reserverKey, d, reservation());
         vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.NonceNotOfPayment.selector, nonceOf(d), 7));
         escrow.depositWithPermit(d, p, reservation(), signature);
     }
@@ -300,12 +241,7 @@ contract EscrowDepositTest is EscrowFixture {
         expectRefused(d, reservation(), abi.encodeWithSelector(GatewayEscrow.ReleaserMissing.selector));
         d = depositTerms();
         d.reserver = address(0);
-        expectWitnessRefused(
-            d,
-            reservation(),
-            signReservation(reserverKey, reservation()),
-            abi.encodeWithSelector(GatewayEscrow.ReserverMissing.selector)
-        );
+        expectRefused(d, reservation(), abi.encodeWithSelector(GatewayEscrow.ReserverNotAdmitted.selector, address(0)));
         GatewayEscrow.Reservation memory r = reservation();
         r.settler = address(0);
         expectRefused(depositTerms(), r, abi.encodeWithSelector(GatewayEscrow.SettlerInvalid.selector, r.settler));
@@ -318,12 +254,10 @@ contract EscrowDepositTest is EscrowFixture {
         GatewayEscrow.GatewayDeposit memory d = depositTerms();
         GatewayEscrow.Permit memory p = unsignedPermit(d, stranger);
         p.signature = signWitness(payerKey, p, d);
-        bytes memory signature = signReservation(reserverKey, reservation());
+        bytes memory signature = signAdmission(reserverKey, d, reservation(), stranger);
         vm.expectRevert(refusal);
         escrow.depositWithWitness(d, p, reservation(), signature);
-        vm.prank(payer);
-        vm.expectRevert(refusal);
-        escrow.depositOwn(d, stranger, CAP);
+        expectOwnRefused(d, stranger, CAP, refusal);
     }
 
     // Windows, at both edges
@@ -391,77 +325,17 @@ contract EscrowDepositTest is EscrowFixture {
         assertPaid(address(token), 0, QUOTED);
     }
 
-    function test_PermitWithAttackersReserverIsRefused() public {
-        GatewayEscrow.GatewayDeposit memory d = depositTerms();
-        GatewayEscrow.Permit memory p = unsignedPermit(d, address(token));
-        p.signature = signPermit(payerKey, p);
-        d.reserver = attacker;
-        d.releaser = attacker;
-        GatewayEscrow.Reservation memory r = reservation();
-        r.settler = attacker;
-        bytes memory signature = signAdmission(attackerKey, d, r);
-        vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.ReserverNotAdmitted.selector, attacker));
-        escrow.depositWithPermit(d, p, r, signature);
-    }
-
-    /// The payer's permit and the gateway's admission are public once sent: nothing can be put between them.
-    function test_NoAdmittedFieldCanBeChanged() public {
-        GatewayEscrow.GatewayDeposit memory admitted = depositTerms();
-        GatewayEscrow.Permit memory p = unsignedPermit(admitted, address(token));
-        p.signature = signPermit(payerKey, p);
-        bytes memory signature = signAdmission(reserverKey, admitted, reservation());
-        for (uint256 field = 0; field < 12; field++) {
-            GatewayEscrow.GatewayDeposit memory d = depositTerms();
-            GatewayEscrow.Reservation memory r = reservation();
-            if (field == 0) d.paymentId = r.paymentId = keccak256("pay_2");
-            if (field == 1) d.termsHash = keccak256("other terms");
-            if (field == 2) d.quoteHash = r.quoteHash;
-            if (field == 3) d.payer = attacker;
-            if (field == 4) d.releaser = attacker;
-            if (field == 5) d.reserveDeadline += 1;
-            if (field == 6) d.fulfillmentDeadline += 1;
-            if (field == 7) d.refundAfter += 1;
-            if (field == 8) r.quoteHash = keccak256("other quote");
-            if (field == 9) r.settler = attacker;
-            if (field == 10) r.sourceAmount += 1;
-            if (field == 11) r.fulfillBy += 1;
-            p.nonce = nonceOf(d);
-            vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.ReserverSignatureInvalid.selector, reserver));
-            escrow.depositWithPermit(d, p, r, signature);
-        }
-    }
-
-    function test_ABareReservationAdmitsNothing() public {
-        GatewayEscrow.GatewayDeposit memory d = depositTerms();
-        GatewayEscrow.Permit memory p = unsignedPermit(d, address(token));
-        p.signature = signPermit(payerKey, p);
-        d.releaser = attacker;
-        bytes memory signature = signReservation(reserverKey, reservation());
-        vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.ReserverSignatureInvalid.selector, reserver));
-        escrow.depositWithPermit(d, p, reservation(), signature);
-    }
-
     function test_WitnessedSignatureIsNoPlainPermitAndTheOtherWayRound() public {
         GatewayEscrow.GatewayDeposit memory d = depositTerms();
         GatewayEscrow.Permit memory p = unsignedPermit(d, address(token));
         p.signature = signWitness(payerKey, p, d);
-        bytes memory signature = signAdmission(reserverKey, d, reservation());
+        bytes memory signature = signAdmission(reserverKey, d, reservation(), address(token));
         vm.expectRevert(INVALID_SIGNER);
         escrow.depositWithPermit(d, p, reservation(), signature);
 
         p.signature = signPermit(payerKey, p);
-        signature = signReservation(reserverKey, reservation());
         vm.expectRevert(INVALID_SIGNER);
         escrow.depositWithWitness(d, p, reservation(), signature);
-    }
-
-    function test_PermittedDepositWithAContractAsReserver() public {
-        address account = address(new ContractSigner(reserver));
-        escrow = new GatewayEscrow(PERMIT2, account);
-        GatewayEscrow.GatewayDeposit memory d = depositTerms();
-        d.reserver = account;
-        depositPermitted(d, reservation(), address(token));
-        assertState(GatewayEscrow.State.Reserved);
     }
 
     // By the payer's own transaction
@@ -491,30 +365,38 @@ contract EscrowDepositTest is EscrowFixture {
     }
 
     function test_OnlyThePayerDepositsByTransaction() public {
+        bytes memory signature = signOpening(reserverKey, depositTerms(), address(token), CAP);
         vm.prank(attacker);
         vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.CallerNotPayer.selector, attacker, payer));
-        escrow.depositOwn(depositTerms(), address(token), CAP);
+        escrow.depositOwn(depositTerms(), address(token), CAP, signature);
     }
 
     function test_OwnDepositOfNothing() public {
-        vm.prank(payer);
-        vm.expectRevert(GatewayEscrow.AmountZero.selector);
-        escrow.depositOwn(depositTerms(), address(token), 0);
+        expectOwnRefused(
+            depositTerms(), address(token), 0, abi.encodeWithSelector(GatewayEscrow.AmountZero.selector)
+        );
     }
 
     function test_OwnDepositWithoutAllowance() public {
-        vm.startPrank(payer);
+        vm.prank(payer);
         token.approve(address(escrow), CAP - 1);
-        vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.ReceivedNotExact.selector, CAP, 0));
-        escrow.depositOwn(depositTerms(), address(token), CAP);
+        expectOwnRefused(
+            depositTerms(),
+            address(token),
+            CAP,
+            abi.encodeWithSelector(GatewayEscrow.ReceivedNotExact.selector, CAP, 0)
+        );
     }
 
     function test_OwnDepositWindowEdges() public {
         GatewayEscrow.GatewayDeposit memory d = depositTerms();
         vm.warp(d.reserveDeadline + 1);
-        vm.prank(payer);
-        vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.ReserveWindowClosed.selector, d.reserveDeadline));
-        escrow.depositOwn(d, address(token), CAP);
+        expectOwnRefused(
+            d,
+            address(token),
+            CAP,
+            abi.encodeWithSelector(GatewayEscrow.ReserveWindowClosed.selector, d.reserveDeadline)
+        );
         vm.warp(d.reserveDeadline);
         depositByPayer(d, address(token));
     }
@@ -545,26 +427,27 @@ contract EscrowDepositTest is EscrowFixture {
         bytes memory refusal = abi.encodeWithSelector(GatewayEscrow.ReceivedNotExact.selector, QUOTED, QUOTED - 1);
         GatewayEscrow.Permit memory p = unsignedPermit(d, address(trick));
         p.signature = signWitness(payerKey, p, d);
-        bytes memory signature = signReservation(reserverKey, r);
+        bytes memory signature = signAdmission(reserverKey, d, r, address(trick));
         vm.expectRevert(refusal);
         escrow.depositWithWitness(d, p, r, signature);
 
         p.signature = signPermit(payerKey, p);
-        signature = signAdmission(reserverKey, d, r);
         vm.expectRevert(refusal);
         escrow.depositWithPermit(d, p, r, signature);
 
-        vm.prank(payer);
-        vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.ReceivedNotExact.selector, CAP, CAP - 1));
-        escrow.depositOwn(d, address(trick), CAP);
+        refusal = abi.encodeWithSelector(GatewayEscrow.ReceivedNotExact.selector, CAP, CAP - 1);
+        expectOwnRefused(d, address(trick), CAP, refusal);
         assertState(GatewayEscrow.State.None);
     }
 
     function test_DepositThatBringsMoreThanItSaysIsRefused() public {
         trick.setHook(address(trick), abi.encodeCall(TrickToken.mint, (address(escrow), 5)));
-        vm.prank(payer);
-        vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.ReceivedNotExact.selector, CAP, CAP + 5));
-        escrow.depositOwn(depositTerms(), address(trick), CAP);
+        expectOwnRefused(
+            depositTerms(),
+            address(trick),
+            CAP,
+            abi.encodeWithSelector(GatewayEscrow.ReceivedNotExact.selector, CAP, CAP + 5)
+        );
     }
 
     function test_EscrowNeedsAReserver() public {
@@ -594,23 +477,26 @@ contract EscrowDepositTest is EscrowFixture {
         GatewayEscrow.Reservation memory r,
         bytes memory refusal
     ) private {
-        expectWitnessRefused(d, r, signReservation(reserverKey, r), refusal);
         GatewayEscrow.Permit memory p = unsignedPermit(d, address(token));
+        bytes memory signature = signAdmission(reserverKey, d, r, address(token));
+        p.signature = signWitness(payerKey, p, d);
+        vm.expectRevert(refusal);
+        escrow.depositWithWitness(d, p, r, signature);
         p.signature = signPermit(payerKey, p);
-        bytes memory signature = signAdmission(reserverKey, d, r);
         vm.expectRevert(refusal);
         escrow.depositWithPermit(d, p, r, signature);
     }
 
-    function expectWitnessRefused(
+    /// The payer's transaction is refused, the reserver's signature being right.
+    function expectOwnRefused(
         GatewayEscrow.GatewayDeposit memory d,
-        GatewayEscrow.Reservation memory r,
-        bytes memory reserverSignature,
+        address asset,
+        uint256 amount,
         bytes memory refusal
     ) private {
-        GatewayEscrow.Permit memory p = unsignedPermit(d, address(token));
-        p.signature = signWitness(payerKey, p, d);
+        bytes memory signature = signOpening(reserverKey, d, asset, amount);
+        vm.prank(payer);
         vm.expectRevert(refusal);
-        escrow.depositWithWitness(d, p, r, reserverSignature);
+        escrow.depositOwn(d, asset, amount, signature);
     }
 }

@@ -238,9 +238,11 @@ contract EscrowHostileTest is EscrowFixture {
         GatewayEscrow.Reservation memory r = reservation();
         GatewayEscrow.Permit memory p = unsignedPermit(d, address(trick));
         calls = new bytes[](8);
-        calls[0] = abi.encodeCall(escrow.depositWithWitness, (d, p, r, signReservation(reserverKey, r)));
-        calls[1] = abi.encodeCall(escrow.depositWithPermit, (d, p, r, signAdmission(reserverKey, d, r)));
-        calls[2] = abi.encodeCall(escrow.depositOwn, (d, address(trick), CAP));
+        bytes memory admission = signAdmission(reserverKey, d, r, address(trick));
+        bytes memory opening = signOpening(reserverKey, d, address(trick), CAP);
+        calls[0] = abi.encodeCall(escrow.depositWithWitness, (d, p, r, admission));
+        calls[1] = abi.encodeCall(escrow.depositWithPermit, (d, p, r, admission));
+        calls[2] = abi.encodeCall(escrow.depositOwn, (d, address(trick), CAP, opening));
         calls[3] = abi.encodeCall(escrow.reserve, (r, signReservation(reserverKey, r)));
         calls[4] = abi.encodeCall(escrow.release, (ID, delivery()));
         calls[5] = abi.encodeCall(escrow.cancel, (ID, nonDelivery()));

@@ -85,14 +85,57 @@ contract EscrowLifeTest is EscrowFixture {
         assertPaid(address(token), CAP, 0);
     }
 
-    function test_OnlyTheDepositsReserverReserves() public {
+    function test_OnlyTheReserversWordReserves() public {
+        depositByPayer(depositTerms(), address(token));
+        GatewayEscrow.Reservation memory r = reservation();
+        GatewayEscrow home = escrow;
+        escrow = new GatewayEscrow(PERMIT2, reserver);
+        bytes memory foreign = signReservation(reserverKey, r);
+        escrow = home;
+        bytes[4] memory signatures = [
+            bytes(""),
+            foreign,
+            signReservation(attackerKey, r),
+            signAdmission(reserverKey, depositTerms(), r, address(token))
+        ];
+        for (uint256 i = 0; i < signatures.length; i++) {
+            vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.ReserverSignatureInvalid.selector, reserver));
+            escrow.reserve(r, signatures[i]);
+        }
+        escrow.reserve(r, signReservation(reserverKey, r));
+        assertState(GatewayEscrow.State.Reserved);
+    }
+
+    function test_NoReservationFieldCanBeChanged() public {
         GatewayEscrow.GatewayDeposit memory d = depositTerms();
-        d.reserver = address(new ContractSigner(attacker));
         depositByPayer(d, address(token));
-        expectReserveRefused(
-            reservation(), abi.encodeWithSelector(GatewayEscrow.ReserverSignatureInvalid.selector, d.reserver)
-        );
-        escrow.reserve(reservation(), signReservation(attackerKey, reservation()));
+        d.paymentId = keccak256("pay_2");
+        depositByPayer(d, address(token));
+        bytes memory signature = signReservation(reserverKey, reservation());
+        for (uint256 field = 0; field < 5; field++) {
+            GatewayEscrow.Reservation memory r = reservation();
+            if (field == 0) r.paymentId = d.paymentId;
+            if (field == 1) r.quoteHash = keccak256("other quote");
+            if (field == 2) r.settler = attacker;
+            if (field == 3) r.sourceAmount += 1;
+            if (field == 4) r.fulfillBy += 1;
+            vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.ReserverSignatureInvalid.selector, reserver));
+            escrow.reserve(r, signature);
+        }
+    }
+
+    function test_ReservationByAContractAsReserver() public {
+        address account = address(new ContractSigner(reserver));
+        escrow = new GatewayEscrow(PERMIT2, account);
+        vm.prank(payer);
+        token.approve(address(escrow), CAP);
+        GatewayEscrow.GatewayDeposit memory d = depositTerms();
+        d.reserver = account;
+        depositByPayer(d, address(token));
+        bytes memory byAnother = signReservation(attackerKey, reservation());
+        vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.ReserverSignatureInvalid.selector, account));
+        escrow.reserve(reservation(), byAnother);
+        escrow.reserve(reservation(), signReservation(reserverKey, reservation()));
         assertState(GatewayEscrow.State.Reserved);
     }
 

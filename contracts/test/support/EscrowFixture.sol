@@ -20,7 +20,10 @@ abstract contract EscrowFixture is Test {
         "Reservation(bytes32 paymentId,bytes32 quoteHash,address settler,uint256 sourceAmount,uint48 fulfillBy)"
     );
     bytes32 internal constant ADMISSION_TYPEHASH = keccak256(
-        "Admission(GatewayDeposit deposit,Reservation reservation)GatewayDeposit(bytes32 paymentId,bytes32 termsHash,bytes32 quoteHash,address payer,address reserver,address releaser,uint48 reserveDeadline,uint48 fulfillmentDeadline,uint48 refundAfter)Reservation(bytes32 paymentId,bytes32 quoteHash,address settler,uint256 sourceAmount,uint48 fulfillBy)"
+        "Admission(GatewayDeposit deposit,Reservation reservation,address token)GatewayDeposit(bytes32 paymentId,bytes32 termsHash,bytes32 quoteHash,address payer,address reserver,address releaser,uint48 reserveDeadline,uint48 fulfillmentDeadline,uint48 refundAfter)Reservation(bytes32 paymentId,bytes32 quoteHash,address settler,uint256 sourceAmount,uint48 fulfillBy)"
+    );
+    bytes32 internal constant OPENING_TYPEHASH = keccak256(
+        "Opening(GatewayDeposit deposit,address token,uint256 amount)GatewayDeposit(bytes32 paymentId,bytes32 termsHash,bytes32 quoteHash,address payer,address reserver,address releaser,uint48 reserveDeadline,uint48 fulfillmentDeadline,uint48 refundAfter)"
     );
     bytes32 internal constant TOKEN_PERMISSIONS_TYPEHASH = keccak256("TokenPermissions(address token,uint256 amount)");
     bytes32 internal constant PERMIT_TYPEHASH = keccak256(
@@ -184,14 +187,37 @@ abstract contract EscrowFixture is Test {
         return sign(key, escrowDigest(escrow, reservationHash(r)));
     }
 
-    function signAdmission(uint256 key, GatewayEscrow.GatewayDeposit memory d, GatewayEscrow.Reservation memory r)
+    function admissionHash(
+        GatewayEscrow.GatewayDeposit memory d,
+        GatewayEscrow.Reservation memory r,
+        address asset
+    ) internal pure returns (bytes32) {
+        return keccak256(abi.encode(ADMISSION_TYPEHASH, depositHash(d), reservationHash(r), asset));
+    }
+
+    function openingHash(GatewayEscrow.GatewayDeposit memory d, address asset, uint256 amount)
+        internal
+        pure
+        returns (bytes32)
+    {
+        return keccak256(abi.encode(OPENING_TYPEHASH, depositHash(d), asset, amount));
+    }
+
+    function signAdmission(
+        uint256 key,
+        GatewayEscrow.GatewayDeposit memory d,
+        GatewayEscrow.Reservation memory r,
+        address asset
+    ) internal view returns (bytes memory) {
+        return sign(key, escrowDigest(escrow, admissionHash(d, r, asset)));
+    }
+
+    function signOpening(uint256 key, GatewayEscrow.GatewayDeposit memory d, address asset, uint256 amount)
         internal
         view
         returns (bytes memory)
     {
-        return sign(
-            key, escrowDigest(escrow, keccak256(abi.encode(ADMISSION_TYPEHASH, depositHash(d), reservationHash(r))))
-        );
+        return sign(key, escrowDigest(escrow, openingHash(d, asset, amount)));
     }
 
     function signDelivery(uint256 key, bytes32 paymentId, bytes32 quoteHash, address to)
@@ -227,7 +253,7 @@ abstract contract EscrowFixture is Test {
     ) internal {
         GatewayEscrow.Permit memory p = unsignedPermit(d, asset);
         p.signature = signWitness(payerKey, p, d);
-        bytes memory signature = signReservation(reserverKey, r);
+        bytes memory signature = signAdmission(reserverKey, d, r, asset);
         vm.prank(stranger);
         escrow.depositWithWitness(d, p, r, signature);
     }
@@ -239,14 +265,15 @@ abstract contract EscrowFixture is Test {
     ) internal {
         GatewayEscrow.Permit memory p = unsignedPermit(d, asset);
         p.signature = signPermit(payerKey, p);
-        bytes memory signature = signAdmission(reserverKey, d, r);
+        bytes memory signature = signAdmission(reserverKey, d, r, asset);
         vm.prank(stranger);
         escrow.depositWithPermit(d, p, r, signature);
     }
 
     function depositByPayer(GatewayEscrow.GatewayDeposit memory d, address asset) internal {
+        bytes memory signature = signOpening(reserverKey, d, asset, CAP);
         vm.prank(payer);
-        escrow.depositOwn(d, asset, CAP);
+        escrow.depositOwn(d, asset, CAP, signature);
     }
 
     /// A reserved payment of `CAP`, of which the settler is to get `QUOTED`.
