@@ -1,0 +1,11 @@
+//! Real servers on loopback, for tests and for `gw dev`: nats-server and anvil as child processes with free ports and
+//! directories of their own, so that any number of them run side by side. Dropping a handle ends its process.
+
+pub mod anvil;
+pub mod nats;
+mod process;
+pub mod tools;
+
+pub use anvil::Anvil;
+pub use nats::NatsServer;
+pub use process::{Process, free_port};

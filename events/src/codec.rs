@@ -1,0 +1,217 @@
+//! Events as stored bytes, in every version they ever had.
+//!
+//! The body of a commit is a JSON array of `{"type": …, "data": …}`. Beside it stand two headers with one
+//! comma-separated entry an event: `Gw-Type` with the type names and `Gw-Schema` with the schema versions. Reading
+//! lifts each event through its upcasters to the current version; a type or version that this build does not know is
+//! an error that names it.
+
+use serde::{Deserialize, Deserializer, de};
+use serde_json::{Map, Value};
+
+use crate::PaymentEvent;
+
+/// The version in which every event type is written now.
+const CURRENT_SCHEMA: u32 = 1;
+
+/// An encoded commit body with its two headers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Encoded {
+    /// `Gw-Type`: type names, comma-separated.
+    pub types: String,
+    /// `Gw-Schema`: schema versions, comma-separated.
+    pub schemas: String,
+    /// The JSON body.
+    pub body: Vec<u8>,
+}
+
+/// Why stored bytes are no events.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The body is no JSON array of events.
+    #[error("body is not a JSON array of events: {0}")]
+    Body(String),
+    /// Headers and body disagree.
+    #[error("headers name {headers} events, the body holds {body}")]
+    Count {
+        /// Entries in the headers.
+        headers: usize,
+        /// Events in the body.
+        body: usize,
+    },
+    /// A header names another type than the body.
+    #[error("header says {header}, the body says {body}")]
+    TypeMismatch {
+        /// Type in the header.
+        header: String,
+        /// Type in the body.
+        body: String,
+    },
+    /// This build does not know the event.
+    #[error("unknown event {name} in schema version {schema}")]
+    Unknown {
+        /// The event's type.
+        name: String,
+        /// Its schema version.
+        schema: String,
+    },
+    /// The payload does not have the shape of its type and version.
+    #[error("payload of {name} is malformed: {reason}")]
+    Payload {
+        /// The event's type.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+const TYPE_NAMES: [&str; 13] = [
+    "Submitted",
+    "AuctionClosed",
+    "QuoteAwarded",
+    "DepositPrepared",
+    "DepositAbandoned",
+    "EscrowSecured",
+    "FulfillmentSeen",
+    "FulfillmentConfirmed",
+    "EscrowReleased",
+    "Failed",
+    "RefundPrepared",
+    "RefundAbandoned",
+    "EscrowRefunded",
+];
+
+/// Encodes the events of one commit in their current version.
+///
+/// # Errors
+/// [`Error::Body`] when an event cannot be written as JSON, which no event of this crate can cause.
+pub fn encode(events: &[PaymentEvent]) -> Result<Encoded, Error> {
+    let body = serde_json::to_vec(events).map_err(|error| Error::Body(error.to_string()))?;
+    let join = |parts: Vec<String>| parts.join(",");
+    Ok(Encoded {
+        types: join(events.iter().map(|event| event.type_name().to_owned()).collect()),
+        schemas: join(events.iter().map(|_| CURRENT_SCHEMA.to_string()).collect()),
+        body,
+    })
+}
+
+/// Decodes the events of one stored commit, lifted to their current version.
+///
+/// # Errors
+/// See [`Error`]; nothing is ever skipped.
+pub fn decode(types: &str, schemas: &str, body: &[u8]) -> Result<Vec<PaymentEvent>, Error> {
+    let values: Vec<Value> = serde_json::from_slice(body).map_err(|error| Error::Body(error.to_string()))?;
+    let types: Vec<&str> = types.split(',').collect();
+    let schemas: Vec<&str> = schemas.split(',').collect();
+    if types.len() != values.len() || schemas.len() != values.len() {
+        return Err(Error::Count { headers: types.len().min(schemas.len()), body: values.len() });
+    }
+    let entries = values.into_iter().zip(types.into_iter().zip(schemas));
+    entries.map(|(value, (name, schema))| decode_one(value, name, schema)).collect()
+}
+
+fn decode_one(value: Value, name: &str, schema: &str) -> Result<PaymentEvent, Error> {
+    let stated = value.get("type").and_then(Value::as_str).unwrap_or_default();
+    if stated != name {
+        return Err(Error::TypeMismatch { header: name.to_owned(), body: stated.to_owned() });
+    }
+    let version: Option<u32> = schema.parse().ok().filter(|version| (1..=CURRENT_SCHEMA).contains(version));
+    let Some(version) = version.filter(|_| TYPE_NAMES.contains(&name)) else {
+        return Err(Error::Unknown { name: name.to_owned(), schema: schema.to_owned() });
+    };
+    let value = upcast(value, version);
+    serde_json::from_value(value).map_err(|error| Error::Payload { name: name.to_owned(), reason: error.to_string() })
+}
+
+/// Lifts a payload from `version` to [`CURRENT_SCHEMA`]. Version 1 is the first, so there is nothing to lift yet; the
+/// step from n to n+1 of an event type is added here together with its golden file.
+fn upcast(value: Value, version: u32) -> Value {
+    debug_assert_eq!(version, CURRENT_SCHEMA);
+    value
+}
+
+/// A JSON value in which no object repeats a key.
+///
+/// `serde_json` keeps the last of two equal keys; other readers keep the first. Everything that comes from outside and
+/// is signed or compared is read through this type, so that all readers see one document.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UniqueValue(Value);
+
+impl UniqueValue {
+    /// The value.
+    pub fn into_inner(self) -> Value {
+        self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for UniqueValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(UniqueVisitor).map(Self)
+    }
+}
+
+struct UniqueVisitor;
+
+impl<'de> de::Visitor<'de> for UniqueVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a JSON value without repeated keys")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: de::SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut values = Vec::new();
+        while let Some(UniqueValue(value)) = items.next_element()? {
+            values.push(value);
+        }
+        Ok(Value::Array(values))
+    }
+
+    fn visit_map<A: de::MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some((key, UniqueValue(value))) = entries.next_entry::<String, UniqueValue>()? {
+            if map.contains_key(&key) {
+                return Err(de::Error::custom(format!("key `{key}` stands twice")));
+            }
+            map.insert(key, value);
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeated_keys_are_refused_at_every_depth() {
+        for (text, good) in
+            [(r#"{"a":1,"b":{"a":2}}"#, true), (r#"{"a":1,"a":1}"#, false), (r#"{"b":[{"a":1,"\u0061":2}]}"#, false)]
+        {
+            assert_eq!(serde_json::from_str::<UniqueValue>(text).is_ok(), good, "{text}");
+        }
+    }
+}

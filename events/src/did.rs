@@ -1,0 +1,153 @@
+//! Decentralized identifiers of settlers and payers.
+
+use std::{fmt, str::FromStr};
+
+use ed25519_dalek::VerifyingKey;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use sha2::{Digest, Sha256};
+
+use crate::ids::base32;
+
+/// Multicodec prefix of an Ed25519 public key.
+const ED25519_MULTICODEC: [u8; 2] = [0xed, 0x01];
+/// Longest DID accepted; the contract names no bound, and everything that comes from outside needs one.
+const DID_CHARS_MAX: usize = 256;
+
+/// A DID of the form `^did:[a-z][a-z0-9]*:[a-zA-Z0-9._:%-]+$` (spec 2.1).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Did(String);
+
+/// Why a text is no usable DID.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The text breaks the pattern.
+    #[error("must match ^did:[a-z][a-z0-9]*:[a-zA-Z0-9._:%-]+$ and have at most 256 characters")]
+    Pattern,
+    /// Not a `did:key` that carries an Ed25519 key.
+    #[error("must be a did:key of an Ed25519 public key")]
+    NotEd25519Key,
+}
+
+impl Did {
+    /// The `did:key` of an Ed25519 public key.
+    pub fn from_ed25519(key: &VerifyingKey) -> Self {
+        let mut bytes = ED25519_MULTICODEC.to_vec();
+        bytes.extend_from_slice(key.as_bytes());
+        Self(format!("did:key:z{}", bs58::encode(bytes).into_string()))
+    }
+
+    /// The Ed25519 key in a `did:key`.
+    ///
+    /// # Errors
+    /// [`Error::NotEd25519Key`] for another method, another key type or a point that is not on the curve.
+    pub fn ed25519_key(&self) -> Result<VerifyingKey, Error> {
+        let encoded = self.0.strip_prefix("did:key:z").ok_or(Error::NotEd25519Key)?;
+        let bytes = bs58::decode(encoded).into_vec().map_err(|_| Error::NotEd25519Key)?;
+        let key = bytes.strip_prefix(&ED25519_MULTICODEC).ok_or(Error::NotEd25519Key)?;
+        let key: &[u8; 32] = key.try_into().map_err(|_| Error::NotEd25519Key)?;
+        VerifyingKey::from_bytes(key).map_err(|_| Error::NotEd25519Key)
+    }
+
+    /// The verification method of a `did:key`: the DID, `#`, and its method-specific id.
+    pub fn key_verification_method(&self) -> String {
+        let fragment = self.0.rsplit(':').next().unwrap_or_default();
+        format!("{}#{fragment}", self.0)
+    }
+
+    /// The DID as one token of a NATS subject.
+    pub fn token(&self) -> SettlerToken {
+        let digest = Sha256::digest(self.0.as_bytes());
+        SettlerToken(base32(&digest[..16]))
+    }
+
+    /// The DID as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Did {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let rest = text.strip_prefix("did:").ok_or(Error::Pattern)?;
+        let (method, id) = rest.split_once(':').ok_or(Error::Pattern)?;
+        let method_ok = method.starts_with(|c: char| c.is_ascii_lowercase())
+            && method.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+        let id_ok = !id.is_empty()
+            && id.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b':' | b'%' | b'-'));
+        if method_ok && id_ok && text.len() <= DID_CHARS_MAX { Ok(Self(text.to_owned())) } else { Err(Error::Pattern) }
+    }
+}
+
+impl fmt::Display for Did {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for Did {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Did {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A settler as one token of a NATS subject: base32 of the first 16 bytes of the SHA-256 of its DID.
+///
+/// A DID contains `:` and `.`, which a subject token may not. NATS permissions are written in terms of this token.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SettlerToken(String);
+
+impl SettlerToken {
+    /// A token as it stands in a subject or key; compared with [`Did::token`] before anything is believed.
+    pub fn from_subject(token: impl Into<String>) -> Self {
+        Self(token.into())
+    }
+
+    /// The token as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SettlerToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pattern_of_the_contract() {
+        for good in ["did:key:z6Mk", "did:web:example.com%3A8080:user", "did:pkh:eip155:1:0xab"] {
+            assert!(good.parse::<Did>().is_ok(), "{good}");
+        }
+        for bad in ["", "did:", "did:key", "did:key:", "did:Key:z", "did:1key:z", "key:z", "did:key:z/1", "did:key:z#a"]
+        {
+            assert_eq!(bad.parse::<Did>(), Err(Error::Pattern), "{bad}");
+        }
+    }
+
+    #[test]
+    fn did_key_carries_its_ed25519_key() {
+        // From the did:key specification's Ed25519 test vectors.
+        let did: Did = "did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp".parse().unwrap();
+        let key = did.ed25519_key().unwrap();
+        assert_eq!(hex::encode(key.as_bytes()), "3b6a27bcceb6a42d62a3a8d02a6f0d73653215771de243a63ac048a18b59da29");
+        assert_eq!(Did::from_ed25519(&key), did);
+        // A secp256k1 did:key is a key, but not one of these.
+        let other: Did = "did:key:zQ3shokFTS3brHcDQrn82RUDfCZESWL1ZdCEJwekUDPQiYBme".parse().unwrap();
+        assert_eq!(other.ed25519_key(), Err(Error::NotEd25519Key));
+    }
+}

@@ -1,0 +1,342 @@
+//! The domain events of a payment: everything that is ever known about it, in the order in which it became known.
+//!
+//! Stored payloads stay readable for ever. A type here is the *current* version of its event; a change of meaning or
+//! shape adds a version, an upcaster and a golden file in [`crate::codec`], and never edits an old one.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Amount, ChainId, Did, Failure, Hash32, PaymentId, Terms, quote, time::Timestamp};
+
+/// One thing that happened to a payment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "data")]
+pub enum PaymentEvent {
+    /// The payment was accepted.
+    Submitted(Box<Submitted>),
+    /// The auction is over; who was asked, who answered what.
+    AuctionClosed(AuctionClosed),
+    /// One quote won.
+    QuoteAwarded(Box<QuoteAwarded>),
+    /// The deposit is signed and about to be broadcast.
+    DepositPrepared(TransactionPrepared),
+    /// The deposit that was prepared last can never land.
+    DepositAbandoned(TransactionAbandoned),
+    /// The payer's funds are in escrow, reserved for the winner, at the depth the source chain requires.
+    EscrowSecured(EscrowSecured),
+    /// The delivery is on the destination chain, not yet deep enough; recorded again when it moves to another block.
+    FulfillmentSeen(FulfillmentSeen),
+    /// The delivery has its depth and the verifier attested it.
+    FulfillmentConfirmed(FulfillmentConfirmed),
+    /// The escrow paid the settler.
+    EscrowReleased(EscrowReleased),
+    /// The payment did not complete. Terminal; a refund may follow.
+    Failed(Box<Failed>),
+    /// The refund is signed and about to be broadcast.
+    RefundPrepared(TransactionPrepared),
+    /// The refund that was prepared last can never land.
+    RefundAbandoned(TransactionAbandoned),
+    /// The payer has the money back.
+    EscrowRefunded(EscrowRefunded),
+}
+
+impl PaymentEvent {
+    /// The event's type name as it stands in `Gw-Type`.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Submitted(_) => "Submitted",
+            Self::AuctionClosed(_) => "AuctionClosed",
+            Self::QuoteAwarded(_) => "QuoteAwarded",
+            Self::DepositPrepared(_) => "DepositPrepared",
+            Self::DepositAbandoned(_) => "DepositAbandoned",
+            Self::EscrowSecured(_) => "EscrowSecured",
+            Self::FulfillmentSeen(_) => "FulfillmentSeen",
+            Self::FulfillmentConfirmed(_) => "FulfillmentConfirmed",
+            Self::EscrowReleased(_) => "EscrowReleased",
+            Self::Failed(_) => "Failed",
+            Self::RefundPrepared(_) => "RefundPrepared",
+            Self::RefundAbandoned(_) => "RefundAbandoned",
+            Self::EscrowRefunded(_) => "EscrowRefunded",
+        }
+    }
+}
+
+/// Payload of [`PaymentEvent::Submitted`]: everything later decisions need, so that no later step reads configuration
+/// that may have changed since.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Submitted {
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// The caller's idempotency key.
+    pub request_id: String,
+    /// Who asked (design: identity and idempotency).
+    pub originator: String,
+    /// The economics.
+    pub terms: Terms,
+    /// SHA-256 of the canonical terms.
+    pub terms_hash: Hash32,
+    /// End of quote collection.
+    pub quote_deadline: Timestamp,
+    /// Past it an undelivered payment fails.
+    pub fulfillment_deadline: Timestamp,
+    /// How the payer's funds get into escrow.
+    pub authorization: Authorization,
+    /// The escrow the payer signed for.
+    pub escrow: EscrowPlan,
+    /// The proxy through which each destination is delivered, in the order of the terms' destinations.
+    pub fulfillment_proxies: Vec<String>,
+    /// Who attests delivery.
+    pub verifier: VerifierRef,
+    /// Settlers that may win; empty when any may.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub whitelist: Vec<Did>,
+    /// Settlers that may not win.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blacklist: Vec<Did>,
+    /// Policies a settler must hold to win.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub required_policies: Vec<String>,
+    /// When the payment was accepted.
+    pub submitted_at: Timestamp,
+    /// The body of the submission as it came.
+    pub request: String,
+}
+
+/// The payer's authorization of the deposit, checked field by field against the request when it was accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "scheme")]
+pub enum Authorization {
+    /// Permit2 `permitWitnessTransferFrom` with a `GatewayDeposit` witness.
+    #[serde(rename = "EVM_PERMIT2_ESCROW")]
+    EvmPermit2Escrow(Permit2),
+    /// Permit2 `permitTransferFrom`; the nonce alone binds the terms.
+    #[serde(rename = "EVM_PERMIT2")]
+    EvmPermit2(Permit2),
+}
+
+/// What a Permit2 signature permits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Permit2 {
+    /// Permitted amount: the cap of the spend, smallest unit.
+    pub amount: Amount,
+    /// Permit2's unordered nonce, keccak256(paymentId ‖ termsHash) as a number.
+    pub nonce: Hash32,
+    /// Permit2's own deadline, UNIX seconds.
+    pub deadline: u64,
+    /// `quoteHash` of the witness: zero in the one-call flow.
+    pub quote_hash: Hash32,
+    /// The signature, hex with 0x; 65 bytes, 64 bytes of EIP-2098, or what an ERC-1271 account takes.
+    pub signature: String,
+}
+
+/// The escrow a payment's funds go into, and its windows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EscrowPlan {
+    /// The source chain.
+    pub chain_id: ChainId,
+    /// The escrow contract.
+    pub contract: String,
+    /// Account that signs reservations.
+    pub reserver: String,
+    /// Account that attests delivery and non-delivery.
+    pub releaser: String,
+    /// Last second in which the deposit may be made, UNIX.
+    pub reserve_deadline: u64,
+    /// Last second in which a delivery counts, UNIX.
+    pub fulfillment_deadline: u64,
+    /// First second from which anyone may trigger the refund, UNIX.
+    pub refund_after: u64,
+}
+
+/// A fulfillment verifier (spec 2.1).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerifierRef {
+    /// The account it signs attestations with.
+    pub account: String,
+    /// The origin it is reached at, no path.
+    pub endpoint: String,
+}
+
+/// Payload of [`PaymentEvent::AuctionClosed`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuctionClosed {
+    /// Settlers that were sent the request for quotes.
+    pub addressed: Vec<Did>,
+    /// Quotes that passed every check.
+    pub quotes: Vec<QuoteReceived>,
+    /// Settlers that declined, each under its most recent reason.
+    pub declines: Vec<Decline>,
+    /// Bids that were dropped, each with the rule it broke.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<DroppedBid>,
+    /// When the auction closed.
+    pub closed_at: Timestamp,
+}
+
+/// A quote that was eligible.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuoteReceived {
+    /// Who offered.
+    pub settler: Did,
+    /// Hash of the quote.
+    pub quote_hash: Hash32,
+    /// Price, smallest unit of the source asset.
+    pub source_amount: Amount,
+    /// Promised time of delivery.
+    pub fulfill_by: Timestamp,
+}
+
+/// A settler's answer that it will not quote.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decline {
+    /// Who declined.
+    pub settler: Did,
+    /// SCREAMING_SNAKE_CASE reason code.
+    pub reason: String,
+}
+
+/// A bid that did not count.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DroppedBid {
+    /// Who sent it, by its subject token; the document itself is not believed.
+    pub settler: String,
+    /// The rule it broke.
+    pub reason: String,
+}
+
+/// Payload of [`PaymentEvent::QuoteAwarded`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuoteAwarded {
+    /// Id of the quote.
+    pub quote_id: String,
+    /// Its hash, as committed on chain.
+    pub quote_hash: Hash32,
+    /// The signed document as it came.
+    pub document: String,
+    /// When it was awarded.
+    pub awarded_at: Timestamp,
+}
+
+impl QuoteAwarded {
+    /// The quote's content.
+    ///
+    /// # Errors
+    /// As [`quote::SignedQuote::parse`]; the document was verified before it was stored, so an error means that what
+    /// is stored was damaged.
+    pub fn signed_quote(&self) -> Result<quote::SignedQuote, quote::Error> {
+        quote::SignedQuote::parse(&self.document)
+    }
+}
+
+/// A signed transaction, journaled before it is broadcast; recovery broadcasts the same bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TransactionPrepared {
+    /// 1 for the first attempt.
+    pub attempt: u32,
+    /// Chain it is for.
+    pub chain_id: ChainId,
+    /// Account that signed it.
+    pub sender: String,
+    /// The sender's nonce it consumes.
+    pub nonce: u64,
+    /// Its hash.
+    pub transaction_hash: String,
+    /// Its bytes, hex with 0x.
+    pub raw: String,
+    /// When it was signed.
+    pub prepared_at: Timestamp,
+}
+
+/// Proof that a prepared transaction can never land.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TransactionAbandoned {
+    /// The attempt that is given up.
+    pub attempt: u32,
+    /// What proves it, for auditors.
+    pub evidence: String,
+    /// When it was found.
+    pub abandoned_at: Timestamp,
+}
+
+/// A transaction on a chain, with the block that holds it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inclusion {
+    /// The chain.
+    pub chain_id: ChainId,
+    /// The transaction.
+    pub transaction_hash: String,
+    /// Block number (slot on Solana).
+    pub block_number: u64,
+    /// Hash of that block.
+    pub block_hash: String,
+    /// The block's own time, UNIX seconds.
+    pub block_time: u64,
+}
+
+/// Payload of [`PaymentEvent::EscrowSecured`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EscrowSecured {
+    /// The transaction that deposited and reserved.
+    pub inclusion: Inclusion,
+    /// Amount in escrow, smallest unit of the source asset.
+    pub amount: Amount,
+}
+
+/// Payload of [`PaymentEvent::FulfillmentSeen`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FulfillmentSeen {
+    /// The transaction that paid the recipient.
+    pub inclusion: Inclusion,
+}
+
+/// Payload of [`PaymentEvent::FulfillmentConfirmed`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FulfillmentConfirmed {
+    /// The transaction that paid the recipient, in its settled block.
+    pub inclusion: Inclusion,
+    /// The verifier's signed attestation of delivery, hex with 0x.
+    pub attestation: String,
+    /// When it was confirmed.
+    pub confirmed_at: Timestamp,
+}
+
+/// Payload of [`PaymentEvent::EscrowReleased`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EscrowReleased {
+    /// The transaction that released.
+    pub inclusion: Inclusion,
+}
+
+/// Payload of [`PaymentEvent::Failed`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failed {
+    /// The reason shown to the payer.
+    pub failure: Failure,
+    /// How the payer's money stands.
+    pub refund: RefundDue,
+    /// When the payment failed.
+    pub failed_at: Timestamp,
+}
+
+/// What must still happen to the payer's money after a failure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum RefundDue {
+    /// The money never left the payer.
+    Nothing,
+    /// The escrow is to be cancelled with the releaser's signed non-delivery.
+    ByNonDelivery {
+        /// The signed statement, hex with 0x.
+        attestation: String,
+    },
+    /// The escrow is to be refunded once its refund window opens.
+    AfterWindow,
+}
+
+/// Payload of [`PaymentEvent::EscrowRefunded`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EscrowRefunded {
+    /// The transaction that refunded.
+    pub inclusion: Inclusion,
+    /// Amount returned, smallest unit of the source asset.
+    pub amount: Amount,
+}

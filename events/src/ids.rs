@@ -1,0 +1,225 @@
+//! Identifiers of payments and commits, and 32-byte hashes.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use sha2::{Digest, Sha256};
+use sha3::Keccak256;
+
+/// Prefix of every payment id.
+const PAYMENT_PREFIX: &str = "pay_";
+/// Characters of an unpadded base32 SHA-256.
+const DIGEST_CHARS: usize = 52;
+
+/// Lower-case unpadded base32 of `bytes` (RFC 4648 alphabet), safe as a NATS subject token and in a URL path.
+pub(crate) fn base32(bytes: &[u8]) -> String {
+    data_encoding::BASE32_NOPAD.encode(bytes).to_ascii_lowercase()
+}
+
+/// Id of a payment, derived from who asked and under which `request_id` (design: identity and idempotency).
+///
+/// Because the id is a function of the idempotency key, the first append to the payment's own subject is the
+/// idempotency claim: two gateways that receive the same submission race for the same subject, and one wins.
+///
+/// ```
+/// use events::PaymentId;
+///
+/// let id = PaymentId::derive("eip155:0xabc", "order-1");
+/// assert_eq!(id, PaymentId::derive("eip155:0xabc", "order-1"));
+/// assert_eq!(id.as_str().parse(), Ok(id));
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PaymentId(String);
+
+/// The text is no payment id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("must be `pay_` followed by 52 characters of lower-case base32")]
+pub struct InvalidPaymentId;
+
+impl PaymentId {
+    /// The id of the payment that `originator` asked for under `request_id`.
+    pub fn derive(originator: &str, request_id: &str) -> Self {
+        let mut hasher = Sha256::new();
+        for part in ["gw:payment:v1", originator, request_id] {
+            // Each part is preceded by its length, so that no two lists of parts hash the same bytes.
+            hasher.update((part.len() as u64).to_be_bytes());
+            hasher.update(part.as_bytes());
+        }
+        Self(format!("{PAYMENT_PREFIX}{}", base32(&hasher.finalize())))
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// `keccak256` of the id's text: the `paymentId` by which the escrow and the fulfillment proxy know the payment.
+    pub fn on_chain(&self) -> Hash32 {
+        Hash32(Keccak256::digest(self.0.as_bytes()).into())
+    }
+
+    /// The shard of `shards` in which the payment's stream lives; stable for ever for a given number of shards.
+    pub fn shard(&self, shards: u16) -> u16 {
+        debug_assert!(shards > 0);
+        let digest = Sha256::digest(self.0.as_bytes());
+        let head = u64::from_be_bytes([
+            digest[0], digest[1], digest[2], digest[3], digest[4], digest[5], digest[6], digest[7],
+        ]);
+        (head % u64::from(shards)) as u16
+    }
+}
+
+impl FromStr for PaymentId {
+    type Err = InvalidPaymentId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidPaymentId> {
+        let digest = text.strip_prefix(PAYMENT_PREFIX).ok_or(InvalidPaymentId)?;
+        let legal = |c: u8| c.is_ascii_lowercase() || (b'2'..=b'7').contains(&c);
+        if digest.len() == DIGEST_CHARS && digest.bytes().all(legal) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(InvalidPaymentId)
+        }
+    }
+}
+
+impl fmt::Display for PaymentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for PaymentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for PaymentId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for PaymentId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// Id of one commit: what tells an append of mine from an append of another after a lost acknowledgement.
+///
+/// Random, 128 bits, base32; sent as `Nats-Msg-Id`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct CommitId(String);
+
+impl CommitId {
+    /// A new random id.
+    pub fn random() -> Self {
+        Self(base32(&rand::random::<[u8; 16]>()))
+    }
+
+    /// A commit id read back from a stored message.
+    pub fn from_stored(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for CommitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A 32-byte hash, written as 64 lower-case hex digits with `0x`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Hash32(pub [u8; 32]);
+
+/// The text is no 32-byte hash.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("must be 0x followed by 64 hex digits")]
+pub struct InvalidHash;
+
+impl Hash32 {
+    /// All zeros: "no quote yet" in a deposit witness, and the predecessor of a payment's first message.
+    pub const ZERO: Self = Self([0; 32]);
+
+    /// SHA-256 of `bytes`.
+    pub fn sha256(bytes: impl AsRef<[u8]>) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// Keccak-256 of `bytes`.
+    pub fn keccak256(bytes: impl AsRef<[u8]>) -> Self {
+        Self(Keccak256::digest(bytes).into())
+    }
+}
+
+impl FromStr for Hash32 {
+    type Err = InvalidHash;
+
+    fn from_str(text: &str) -> Result<Self, InvalidHash> {
+        let digits = text.strip_prefix("0x").ok_or(InvalidHash)?;
+        let mut bytes = [0; 32];
+        hex::decode_to_slice(digits, &mut bytes).map_err(|_| InvalidHash)?;
+        Ok(Self(bytes))
+    }
+}
+
+impl fmt::Display for Hash32 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "0x{}", hex::encode(self.0))
+    }
+}
+
+impl fmt::Debug for Hash32 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for Hash32 {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Hash32 {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_cannot_slide_into_each_other() {
+        assert_ne!(PaymentId::derive("ab", "c"), PaymentId::derive("a", "bc"));
+    }
+
+    #[test]
+    fn id_of_a_known_key_never_changes() {
+        // A change of this value would orphan every payment already accepted.
+        assert_eq!(
+            PaymentId::derive("did:example:payer", "order-1").as_str(),
+            "pay_5u3uedbzhw2omp4cgvym2jxmn6sy4wwjrcqibir5cbnvh4dma6vq",
+        );
+    }
+
+    #[test]
+    fn foreign_texts_are_refused() {
+        let id = PaymentId::derive("a", "b").to_string();
+        for bad in ["", "pay_", &id[4..], &id.to_uppercase(), &format!("{id}a"), &id.replace("pay_", "quo_")] {
+            assert_eq!(bad.parse::<PaymentId>(), Err(InvalidPaymentId), "{bad}");
+        }
+    }
+}

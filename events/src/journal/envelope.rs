@@ -1,0 +1,413 @@
+//! The envelope: how a commit lies in a stream, and the hash that chains a payment's commits.
+//!
+//! A stored message has the subject `gw.evt.{shard}.{payment_id}`, these headers, and the JSON body of
+//! [`crate::codec`]:
+//!
+//! | header | holds |
+//! |---|---|
+//! | `Gw-Type`, `Gw-Schema` | types and schema versions of the events, comma-separated |
+//! | `Gw-Version` | 1, 2, 3 … in this payment |
+//! | `Gw-Correlation`, `Gw-Causation` | what set the work off, what led to this commit |
+//! | `Gw-Prev` | hash of the payment's previous message, `0x` and 64 digits; zeros for the first |
+//! | `Nats-Msg-Id` | the commit's id |
+//! | `Nats-Expected-Last-Subject-Sequence` | sequence of the payment's previous message; 0 for the first |
+//!
+//! The hash of a message is SHA-256 over the line `subject\n`, a line `Name:value\n` for each of `Gw-Type`, `Gw-Schema`,
+//! `Gw-Version`, `Gw-Correlation`, `Gw-Causation`, `Gw-Prev` and `Nats-Msg-Id` in this order, one empty line `\n`, and
+//! the body bytes as stored. No value contains a line break, so the parts cannot slide into each other. With any client
+//! and a shell:
+//!
+//! ```text
+//! { printf '%s\n' "$subject" "Gw-Type:$type" … "Nats-Msg-Id:$id" ""; cat body; } | sha256sum
+//! ```
+
+use std::str::FromStr;
+
+use async_nats::HeaderMap;
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+
+use super::{Commit, Position, Recorded};
+use crate::{
+    CommitId, Hash32, PaymentId, codec,
+    jetstream::{EXPECTED_SEQUENCE, MESSAGE_ID},
+    time::Timestamp,
+};
+
+/// Most bytes that subject, headers and body of a commit may have together; a nats-server takes 1 MiB by default.
+pub const COMMIT_BYTES_MAX: usize = 900 * 1024;
+/// Most characters of a correlation or causation; longer ones are cut.
+pub const LABEL_CHARS_MAX: usize = 256;
+
+const TYPE: &str = "Gw-Type";
+const SCHEMA: &str = "Gw-Schema";
+const VERSION: &str = "Gw-Version";
+const CORRELATION: &str = "Gw-Correlation";
+const CAUSATION: &str = "Gw-Causation";
+const PREV: &str = "Gw-Prev";
+
+/// Why a commit cannot be stored, or a stored message is no commit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A commit without events.
+    #[error("a commit must hold at least one event")]
+    Empty,
+    /// The commit exceeds [`COMMIT_BYTES_MAX`].
+    #[error("commit of {bytes} bytes exceeds the most allowed, {COMMIT_BYTES_MAX}")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+    },
+    /// The commit's id is no header value, or its position contradicts itself.
+    #[error("commit is malformed: {0}")]
+    Malformed(&'static str),
+    /// The events cannot be encoded or decoded.
+    #[error(transparent)]
+    Codec(#[from] codec::Error),
+    /// The subject is not that of a payment of this shard.
+    #[error("subject {0} is not of a payment in this shard")]
+    Subject(String),
+    /// A header is missing, repeated or of the wrong form.
+    #[error("header {name} {reason}")]
+    Header {
+        /// The header.
+        name: &'static str,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The message is not the successor of the one before it.
+    #[error("hash chain is broken: {0}")]
+    Chain(String),
+}
+
+/// Name of the stream that holds a shard.
+pub fn stream(shard: u16) -> String {
+    format!("EVT_{shard:02}")
+}
+
+/// Subject of a payment in its shard.
+pub fn subject(shard: u16, payment_id: &PaymentId) -> String {
+    format!("gw.evt.{shard:02}.{payment_id}")
+}
+
+/// Subjects of all payments of a shard.
+pub fn shard_subjects(shard: u16) -> String {
+    format!("gw.evt.{shard:02}.*")
+}
+
+/// The payment of a subject in a shard.
+///
+/// # Errors
+/// [`Error::Subject`] when it is none.
+pub fn payment_of(shard: u16, subject: &str) -> Result<PaymentId, Error> {
+    let token = subject.strip_prefix(&format!("gw.evt.{shard:02}."));
+    token.and_then(|token| token.parse().ok()).ok_or_else(|| Error::Subject(subject.to_owned()))
+}
+
+/// A text from outside as a header value: visible ASCII, everything else replaced by `_`, at most [`LABEL_CHARS_MAX`].
+pub fn label(text: &str) -> String {
+    text.chars().take(LABEL_CHARS_MAX).map(|c| if c.is_ascii_graphic() { c } else { '_' }).collect()
+}
+
+/// The part of a stored message that describes its body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Envelope {
+    /// Subject of the message.
+    pub subject: String,
+    /// `Gw-Type`.
+    pub types: String,
+    /// `Gw-Schema`.
+    pub schemas: String,
+    /// `Gw-Version`.
+    pub version: u64,
+    /// `Gw-Correlation`.
+    pub correlation: String,
+    /// `Gw-Causation`.
+    pub causation: String,
+    /// `Gw-Prev`.
+    pub prev: Hash32,
+    /// `Nats-Msg-Id`.
+    pub commit_id: CommitId,
+}
+
+/// A commit ready to be stored.
+#[derive(Debug, Clone)]
+pub struct Sealed {
+    /// Shard it belongs to.
+    pub shard: u16,
+    /// Its envelope.
+    pub envelope: Envelope,
+    /// Its body.
+    pub body: Bytes,
+    /// Hash of the message it becomes.
+    pub hash: Hash32,
+}
+
+impl Sealed {
+    /// Puts a commit into the form in which it is stored.
+    ///
+    /// # Errors
+    /// [`Error::Empty`], [`Error::TooLarge`], [`Error::Malformed`] or [`Error::Codec`]; the commit can never be stored.
+    pub fn new(commit: &Commit, shard: u16) -> Result<Self, Error> {
+        let at = commit.expected;
+        if commit.events.is_empty() {
+            return Err(Error::Empty);
+        }
+        if (at.version == 0) != (at.sequence == 0) || (at.version == 0) != (at.hash == Hash32::ZERO) {
+            return Err(Error::Malformed("version, sequence and hash of its position do not fit together"));
+        }
+        let id = commit.commit_id.as_str();
+        if id.is_empty() || id.len() > LABEL_CHARS_MAX || !id.bytes().all(|c| c.is_ascii_graphic()) {
+            return Err(Error::Malformed("commit id must be 1 to 256 visible ASCII characters"));
+        }
+        let encoded = codec::encode(&commit.events)?;
+        let envelope = Envelope {
+            subject: subject(shard, &commit.payment_id),
+            types: encoded.types,
+            schemas: encoded.schemas,
+            version: at.version + 1,
+            correlation: label(&commit.correlation),
+            causation: label(&commit.causation),
+            prev: at.hash,
+            commit_id: commit.commit_id.clone(),
+        };
+        let bytes = envelope.preimage().len() + encoded.body.len();
+        if bytes > COMMIT_BYTES_MAX {
+            return Err(Error::TooLarge { bytes });
+        }
+        let hash = envelope.hash(&encoded.body);
+        Ok(Self { shard, envelope, body: encoded.body.into(), hash })
+    }
+
+    /// The headers of the message, conditional on `expected` being the last sequence of the payment.
+    pub fn headers(&self, expected: u64) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in self.envelope.hashed() {
+            headers.insert(name, value.as_str());
+        }
+        headers.insert(EXPECTED_SEQUENCE, expected.to_string().as_str());
+        headers
+    }
+
+    /// What is on record of `commit`, from which this was made, once the message lies at `sequence`.
+    pub(super) fn recorded(&self, commit: &Commit, sequence: u64, stored_at: Timestamp) -> Recorded {
+        Recorded {
+            payment_id: commit.payment_id.clone(),
+            position: Position { version: self.envelope.version, sequence, hash: self.hash },
+            shard: self.shard,
+            commit_id: commit.commit_id.clone(),
+            prev: self.envelope.prev,
+            correlation: self.envelope.correlation.clone(),
+            causation: self.envelope.causation.clone(),
+            stored_at,
+            events: commit.events.clone(),
+        }
+    }
+}
+
+impl Envelope {
+    /// Reads the envelope of a stored message.
+    ///
+    /// # Errors
+    /// [`Error::Header`] naming the header that is missing, repeated or of the wrong form.
+    pub fn read(subject: &str, headers: &HeaderMap) -> Result<Self, Error> {
+        let one = |name: &'static str| {
+            let mut values = headers.get_all(name);
+            match (values.next(), values.next()) {
+                (Some(value), None) => Ok(value.as_str().to_owned()),
+                (None, _) => Err(Error::Header { name, reason: "is missing" }),
+                (Some(_), Some(_)) => Err(Error::Header { name, reason: "stands twice" }),
+            }
+        };
+        let number = |text: String| {
+            let value: u64 = text.parse().ok()?;
+            // The text is hashed and the number is kept, so there must be one text for a number.
+            (value > 0 && value.to_string() == text).then_some(value)
+        };
+        let hash = |text: String| Hash32::from_str(&text).ok().filter(|hash| hash.to_string() == text);
+        Ok(Self {
+            subject: subject.to_owned(),
+            types: one(TYPE)?,
+            schemas: one(SCHEMA)?,
+            version: number(one(VERSION)?).ok_or(Error::Header { name: VERSION, reason: "is no version" })?,
+            correlation: one(CORRELATION)?,
+            causation: one(CAUSATION)?,
+            prev: hash(one(PREV)?).ok_or(Error::Header { name: PREV, reason: "is no hash" })?,
+            commit_id: CommitId::from_stored(one(MESSAGE_ID)?),
+        })
+    }
+
+    /// The headers that are hashed, in the order in which they are hashed.
+    fn hashed(&self) -> [(&'static str, String); 7] {
+        [
+            (TYPE, self.types.clone()),
+            (SCHEMA, self.schemas.clone()),
+            (VERSION, self.version.to_string()),
+            (CORRELATION, self.correlation.clone()),
+            (CAUSATION, self.causation.clone()),
+            (PREV, self.prev.to_string()),
+            (MESSAGE_ID, self.commit_id.as_str().to_owned()),
+        ]
+    }
+
+    fn preimage(&self) -> String {
+        let lines = self.hashed().map(|(name, value)| format!("{name}:{value}\n"));
+        format!("{}\n{}\n", self.subject, lines.concat())
+    }
+
+    /// The hash of the message with this envelope and `body`, as defined by this module.
+    pub fn hash(&self, body: &[u8]) -> Hash32 {
+        let mut hasher = Sha256::new();
+        hasher.update(self.preimage());
+        hasher.update(body);
+        Hash32(hasher.finalize().into())
+    }
+
+    /// The commit that the message at `sequence` of `shard` is.
+    ///
+    /// # Errors
+    /// [`Error::Subject`] or [`Error::Codec`].
+    pub fn open(self, shard: u16, sequence: u64, body: &[u8], stored_at: Timestamp) -> Result<Recorded, Error> {
+        let payment_id = payment_of(shard, &self.subject)?;
+        let events = codec::decode(&self.types, &self.schemas, body)?;
+        if events.is_empty() {
+            return Err(Error::Empty);
+        }
+        let position = Position { version: self.version, sequence, hash: self.hash(body) };
+        let Self { prev, commit_id, correlation, causation, .. } = self;
+        Ok(Recorded { payment_id, position, shard, commit_id, prev, correlation, causation, stored_at, events })
+    }
+}
+
+/// Walks along one payment's commits and checks that each is the successor of the one before.
+#[derive(Debug, Clone)]
+pub struct Chain {
+    at: Position,
+}
+
+impl Default for Chain {
+    fn default() -> Self {
+        Self { at: Position::START }
+    }
+}
+
+impl Chain {
+    /// Where the walk stands.
+    pub fn position(&self) -> Position {
+        self.at
+    }
+
+    /// Takes the next commit.
+    ///
+    /// # Errors
+    /// [`Error::Chain`] when its version, predecessor's hash or sequence is not that of the successor.
+    pub fn follow(&mut self, next: &Recorded) -> Result<(), Error> {
+        let expected = self.at.version + 1;
+        if next.position.version != expected {
+            return Err(Error::Chain(format!("version {} where {expected} belongs", next.position.version)));
+        }
+        if next.prev != self.at.hash {
+            return Err(Error::Chain(format!(
+                "Gw-Prev is {}, the message before hashes to {}",
+                next.prev, self.at.hash
+            )));
+        }
+        if next.position.sequence <= self.at.sequence {
+            return Err(Error::Chain(format!("sequence {} is not above {}", next.position.sequence, self.at.sequence)));
+        }
+        self.at = next.position;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PaymentEvent;
+    use crate::event::TransactionAbandoned;
+
+    fn commit() -> Commit {
+        Commit {
+            payment_id: PaymentId::derive("eip155:0xabc", "order-1"),
+            expected: Position { version: 1, sequence: 7, hash: Hash32([0x11; 32]) },
+            commit_id: CommitId::from_stored("cmt1"),
+            events: vec![PaymentEvent::DepositAbandoned(TransactionAbandoned {
+                attempt: 1,
+                evidence: "nonce consumed".into(),
+                abandoned_at: "2026-01-02T03:04:05Z".parse().unwrap(),
+            })],
+            correlation: "req 1\r\nGw-Prev: 0x00".into(),
+            causation: "cmt0".into(),
+        }
+    }
+
+    #[test]
+    fn hash_of_a_known_message_never_changes() {
+        // The same by hand: { printf '%s\n' "$subject" … ""; printf '%s' "$body"; } | sha256sum
+        let sealed = Sealed::new(&commit(), 3).unwrap();
+        assert_eq!(sealed.hash.to_string(), "0x322e2f7041113e618c5d0bd1f019916b384c691498ecafb03f8152f4bccdd7cf");
+    }
+
+    #[test]
+    fn labels_cannot_break_out_of_their_header() {
+        let sealed = Sealed::new(&commit(), 3).unwrap();
+        assert_eq!(sealed.envelope.correlation, "req_1__Gw-Prev:_0x00");
+        assert_eq!(label(&"é".repeat(1000)), "_".repeat(LABEL_CHARS_MAX));
+    }
+
+    #[test]
+    fn envelope_survives_its_headers() {
+        let sealed = Sealed::new(&commit(), 3).unwrap();
+        let read = Envelope::read(&sealed.envelope.subject, &sealed.headers(7)).unwrap();
+        assert_eq!(read, sealed.envelope);
+        assert_eq!(read.hash(&sealed.body), sealed.hash);
+    }
+
+    #[test]
+    fn damaged_headers_are_named() {
+        let sealed = Sealed::new(&commit(), 3).unwrap();
+        let read = |change: &dyn Fn(&mut HeaderMap)| {
+            let mut headers = sealed.headers(7);
+            change(&mut headers);
+            Envelope::read(&sealed.envelope.subject, &headers)
+        };
+        for (name, value, reason) in
+            [(VERSION, "02", "is no version"), (VERSION, "0", "is no version"), (PREV, "0xAB", "is no hash")]
+        {
+            assert_eq!(read(&|headers| headers.insert(name, value)), Err(Error::Header { name, reason }));
+        }
+        let twice = Err(Error::Header { name: PREV, reason: "stands twice" });
+        assert_eq!(read(&|headers| headers.append(PREV, "0x00")), twice);
+        let none = Envelope::read("gw.evt.03.x", &HeaderMap::new());
+        assert_eq!(none, Err(Error::Header { name: TYPE, reason: "is missing" }));
+    }
+
+    #[test]
+    fn what_can_never_be_stored_is_refused() {
+        let sealed = |change: &dyn Fn(&mut Commit)| {
+            let mut commit = commit();
+            change(&mut commit);
+            Sealed::new(&commit, 3).err()
+        };
+        assert_eq!(sealed(&|commit| commit.events.clear()), Some(Error::Empty));
+        assert!(matches!(sealed(&|commit| commit.expected.sequence = 0), Some(Error::Malformed(_))));
+        assert!(matches!(
+            sealed(&|commit| commit.commit_id = CommitId::from_stored("a\nb")),
+            Some(Error::Malformed(_))
+        ));
+        let large = sealed(&|commit| {
+            let PaymentEvent::DepositAbandoned(abandoned) = &mut commit.events[0] else { unreachable!() };
+            abandoned.evidence = "x".repeat(COMMIT_BYTES_MAX);
+        });
+        assert!(matches!(large, Some(Error::TooLarge { .. })));
+    }
+
+    #[test]
+    fn a_foreign_subject_is_no_payment() {
+        let id = PaymentId::derive("a", "b");
+        assert_eq!(payment_of(3, &subject(3, &id)), Ok(id.clone()));
+        for foreign in [subject(4, &id), format!("gw.evt.03.{id}.x"), "gw.evt.03.".to_owned(), "gw.sig.x".to_owned()] {
+            assert!(payment_of(3, &foreign).is_err(), "{foreign}");
+        }
+    }
+}

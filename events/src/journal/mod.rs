@@ -1,0 +1,179 @@
+//! The journal: payments as append-only streams of commits.
+//!
+//! A [`Commit`] holds the events of one decision and is stored whole or not at all. Appends to one payment are
+//! serialised by optimistic concurrency: each names the [`Position`] it was decided at, and is refused with
+//! [`AppendError::Conflict`] when another commit came first. [`Journal`] has two implementations with the same
+//! semantics, [`nats::NatsJournal`] and [`memory::MemoryJournal`], which pass one conformance suite.
+
+pub mod conformance;
+pub mod envelope;
+pub mod memory;
+pub mod nats;
+
+use async_trait::async_trait;
+
+use crate::{CommitId, Hash32, PaymentEvent, PaymentId, time::Timestamp};
+
+/// Where a payment's stream stands: what an append is decided on and fenced by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// Commits so far; 0 for a payment that does not exist.
+    pub version: u64,
+    /// Stream sequence of the last commit; 0 for none.
+    pub sequence: u64,
+    /// Hash of the last commit as stored; zero for none.
+    pub hash: Hash32,
+}
+
+impl Position {
+    /// Before the first commit. An append here claims the payment's id.
+    pub const START: Self = Self { version: 0, sequence: 0, hash: Hash32::ZERO };
+}
+
+/// The events of one decision, about to be appended.
+#[derive(Debug, Clone)]
+pub struct Commit {
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// Where its stream stood when the events were decided.
+    pub expected: Position,
+    /// Identity of this commit, by which a lost acknowledgement is resolved.
+    pub commit_id: CommitId,
+    /// The events, at least one.
+    pub events: Vec<PaymentEvent>,
+    /// What set the whole chain of work off, for example the HTTP request's id. Stored as [`envelope::label`] makes it.
+    pub correlation: String,
+    /// What led to this commit directly, for example the commit id it reacts to. Stored as [`envelope::label`] makes it.
+    pub causation: String,
+}
+
+/// A commit as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorded {
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// Where the payment's stream stands with this commit in it.
+    pub position: Position,
+    /// Shard it lies in.
+    pub shard: u16,
+    /// Identity of the commit.
+    pub commit_id: CommitId,
+    /// Hash of the commit before it; zero for the first.
+    pub prev: Hash32,
+    /// What set the work off.
+    pub correlation: String,
+    /// What led to it.
+    pub causation: String,
+    /// When the journal stored it. The answer of an append may hold the appender's own time of the acknowledgement
+    /// instead; what is loaded or replayed always holds the journal's.
+    pub stored_at: Timestamp,
+    /// The events, upcast to their current version.
+    pub events: Vec<PaymentEvent>,
+}
+
+/// Why an append did not succeed.
+#[derive(Debug, thiserror::Error)]
+pub enum AppendError {
+    /// Another commit came first: load again and decide again. Nothing of this commit is stored.
+    #[error("another commit came first")]
+    Conflict,
+    /// Nothing of this commit is stored; the same commit may be appended again.
+    #[error("journal is unavailable, nothing was stored: {0}")]
+    Unavailable(String),
+    /// It could not be established within the bounded time whether the commit is stored. Load the payment and look
+    /// for the commit id before doing anything.
+    #[error("outcome of the append is unknown: {0}")]
+    Unknown(String),
+    /// The commit can never be stored, for example because it is too large.
+    #[error("commit is unacceptable: {0}")]
+    Unacceptable(String),
+}
+
+/// Why a read did not succeed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The journal cannot be reached, or did not answer in time; retry.
+    #[error("journal is unavailable: {0}")]
+    Unavailable(String),
+    /// What is stored cannot be read as events: an unknown event, an unknown version, a broken envelope. Retrying does
+    /// not help.
+    #[error("stored message {sequence} of shard {shard} is unreadable: {reason}")]
+    Unreadable {
+        /// Shard of the message.
+        shard: u16,
+        /// Its stream sequence.
+        sequence: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// What reaches the worker of a shard.
+#[derive(Debug)]
+pub enum WakeUp {
+    /// This process now owns the shard: every open payment in it has to be looked at.
+    Acquired,
+    /// Something was appended to the payment.
+    Event(PaymentId),
+    /// This process no longer owns the shard; another will go on. Work in hand is fenced by the expected position.
+    Lost,
+}
+
+/// A worker's claim on one shard, and the wake-ups it gets while it holds it.
+#[async_trait]
+pub trait ShardWorker: Send {
+    /// The next wake-up. Wake-ups are hints: they may be repeated, and after [`WakeUp::Acquired`] nothing that was
+    /// delivered to an earlier owner is delivered again.
+    ///
+    /// # Errors
+    /// [`ReadError::Unavailable`]; call again, the implementation reconnects.
+    async fn next(&mut self) -> Result<WakeUp, ReadError>;
+
+    /// Gives the shard up at once, so that another process need not wait for the claim to expire.
+    async fn release(self: Box<Self>);
+}
+
+/// Append-only streams of payments, in shards.
+#[async_trait]
+pub trait Journal: Send + Sync {
+    /// Number of shards; fixed when the streams were created.
+    fn shards(&self) -> u16;
+
+    /// Appends one commit, resolving every ambiguous acknowledgement by reading. Appending the very same commit again
+    /// succeeds again, with the same position, also when others followed it.
+    ///
+    /// # Errors
+    /// See [`AppendError`]. On success the commit is durable.
+    async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError>;
+
+    /// All commits of one payment in order; empty for a payment that does not exist.
+    ///
+    /// The answer is at least as new as every append acknowledged before the call.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    async fn load(&self, payment_id: &PaymentId) -> Result<Vec<Recorded>, ReadError>;
+
+    /// Up to `limit` commits of a shard with sequence at or above `from`, in order of sequence. Fewer than `limit` means
+    /// that the end was reached.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError>;
+
+    /// Sequence of the newest commit of a shard; 0 when it is empty.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    async fn head(&self, shard: u16) -> Result<u64, ReadError>;
+
+    /// Waits until the shard's head is above `sequence`, or a bounded time has passed.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError>;
+
+    /// Competes for a shard in the name of `owner` (unique to the process). At most one owner is active at a time as
+    /// far as clocks and network allow; correctness never rests on it.
+    async fn work(&self, shard: u16, owner: &str) -> Box<dyn ShardWorker>;
+}

@@ -1,0 +1,187 @@
+//! Reading: one payment, or a shard in order.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::Inner;
+use crate::{
+    PaymentId,
+    jetstream::{self, BatchRequest, Pick, Stored},
+    journal::{
+        ReadError, Recorded,
+        envelope::{self, Chain, Envelope},
+    },
+};
+
+/// Most messages one Direct Get asks for.
+const BATCH_MESSAGES: usize = 512;
+/// Most bytes one Direct Get asks for; with [`BATCH_MESSAGES`] it bounds what is on its way at a time.
+const BATCH_BYTES: usize = 4 * 1024 * 1024;
+const RETRY_PAUSE: Duration = Duration::from_millis(25);
+/// Most messages read one by one from the leader when a replica is behind it.
+const LEADER_READS_MAX: usize = 64;
+
+fn unavailable(reason: String) -> ReadError {
+    ReadError::Unavailable(reason)
+}
+
+fn unreadable(shard: u16, sequence: u64, reason: &envelope::Error) -> ReadError {
+    ReadError::Unreadable { shard, sequence, reason: reason.to_string() }
+}
+
+fn open(shard: u16, stored: &Stored) -> Result<Recorded, ReadError> {
+    Envelope::read(&stored.subject, &stored.headers)
+        .and_then(|envelope| envelope.open(shard, stored.sequence, &stored.body, stored.stored_at))
+        .map_err(|error| unreadable(shard, stored.sequence, &error))
+}
+
+impl Inner {
+    /// Runs `read` until it succeeds, the stored data is at fault, or the read time-out has passed.
+    async fn retrying<T, F>(&self, mut read: impl FnMut() -> F) -> Result<T, ReadError>
+    where
+        F: Future<Output = Result<T, ReadError>>,
+    {
+        let deadline = Instant::now() + self.options.read_timeout;
+        loop {
+            if !jetstream::connected_by(&self.client, deadline).await {
+                return Err(ReadError::Unavailable("no connection".into()));
+            }
+            match read().await {
+                Err(ReadError::Unavailable(_)) if Instant::now() + RETRY_PAUSE < deadline => sleep(RETRY_PAUSE).await,
+                other => return other,
+            }
+        }
+    }
+
+    pub(super) async fn load(&self, payment_id: &PaymentId) -> Result<Vec<Recorded>, ReadError> {
+        let shard = payment_id.shard(self.shards);
+        let subject = envelope::subject(shard, payment_id);
+        let stored = self.retrying(|| self.stored_of(shard, &subject)).await?;
+        let mut chain = Chain::default();
+        let mut commits = Vec::with_capacity(stored.len());
+        for message in &stored {
+            let commit = open(shard, message)?;
+            chain.follow(&commit).map_err(|error| unreadable(shard, message.sequence, &error))?;
+            commits.push(commit);
+        }
+        Ok(commits)
+    }
+
+    /// All messages of a subject up to what the leader holds now.
+    async fn stored_of(&self, shard: u16, subject: &str) -> Result<Vec<Stored>, ReadError> {
+        let stream = envelope::stream(shard);
+        let Some(tail) = self.tail(&stream, subject).await? else { return Ok(Vec::new()) };
+        // The tail says how many there are; a tail that says nothing of the kind is reported when it is opened.
+        let version = Envelope::read(&tail.subject, &tail.headers).map_or(BATCH_MESSAGES as u64, |tail| tail.version);
+        if version == 1 && !self.read_only {
+            // A first commit by its own word; were it not the first, the expected sequence would not be 0.
+            let first = tail.headers.get(jetstream::EXPECTED_SEQUENCE).is_some_and(|value| value.as_str() == "0");
+            if first {
+                return Ok(vec![tail]);
+            }
+        }
+        let mut messages: Vec<Stored> = Vec::new();
+        let mut from = 1;
+        while from <= tail.sequence {
+            let batch = usize::try_from(version).unwrap_or(BATCH_MESSAGES).clamp(1, BATCH_MESSAGES);
+            let request = BatchRequest { seq: from, subject: Some(subject), batch, max_bytes: BATCH_BYTES };
+            let read = jetstream::direct_batch(&self.client, &stream, &request, self.options.attempt_timeout).await;
+            let read = read.map_err(unavailable)?;
+            let Some(last) = read.last() else { break };
+            from = last.sequence + 1;
+            messages.extend(read);
+        }
+        messages.retain(|message| message.sequence <= tail.sequence);
+        self.catch_up(&stream, subject, &mut messages, tail).await?;
+        Ok(messages)
+    }
+
+    /// The last message of a subject: through the leader, who sees every acknowledged append. An auditor has no right
+    /// to ask the leader and takes what a replica holds.
+    async fn tail(&self, stream: &str, subject: &str) -> Result<Option<Stored>, ReadError> {
+        let timeout = self.options.attempt_timeout;
+        if !self.read_only {
+            let last = jetstream::leader_get(&self.client, stream, &Pick::Last { subject }, timeout).await;
+            return last.map_err(unavailable);
+        }
+        jetstream::direct_last(&self.client, stream, subject, timeout).await.map_err(unavailable)
+    }
+
+    /// Reads from the leader what the replica that answered does not have yet.
+    async fn catch_up(
+        &self,
+        stream: &str,
+        subject: &str,
+        messages: &mut Vec<Stored>,
+        tail: Stored,
+    ) -> Result<(), ReadError> {
+        for _ in 0..LEADER_READS_MAX {
+            let at = messages.last().map_or(0, |message| message.sequence);
+            if at >= tail.sequence {
+                return Ok(());
+            }
+            if self.read_only {
+                return Err(ReadError::Unavailable("a replica is behind".into()));
+            }
+            let next = Pick::Next { from: at + 1, subject };
+            let next = jetstream::leader_get(&self.client, stream, &next, self.options.attempt_timeout).await;
+            match next.map_err(unavailable)? {
+                Some(next) if next.sequence > at => messages.push(next),
+                _ => return Err(ReadError::Unavailable("the leader has changed".into())),
+            }
+        }
+        Err(ReadError::Unavailable("a replica is far behind".into()))
+    }
+
+    pub(super) async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
+        let stream = envelope::stream(shard);
+        let mut commits = Vec::with_capacity(limit.min(BATCH_MESSAGES));
+        let mut next = from.max(1);
+        while commits.len() < limit {
+            let batch = (limit - commits.len()).min(BATCH_MESSAGES);
+            let request = BatchRequest { seq: next, subject: None, batch, max_bytes: BATCH_BYTES };
+            let timeout = self.options.attempt_timeout;
+            let read = || async {
+                jetstream::direct_batch(&self.client, &stream, &request, timeout).await.map_err(unavailable)
+            };
+            let messages = self.retrying(read).await?;
+            if messages.is_empty() {
+                break;
+            }
+            for message in &messages {
+                if message.sequence != next {
+                    return Err(self.gap(shard, next).await);
+                }
+                commits.push(open(shard, message)?);
+                next += 1;
+            }
+        }
+        Ok(commits)
+    }
+
+    /// Nothing is ever taken out of these streams, so a sequence that is passed over is either not yet at the replica
+    /// that answered, or lost.
+    async fn gap(&self, shard: u16, sequence: u64) -> ReadError {
+        let stream = envelope::stream(shard);
+        if self.read_only {
+            let reason = "the message is missing".into();
+            return ReadError::Unreadable { shard, sequence, reason };
+        }
+        let timeout = self.options.attempt_timeout;
+        match jetstream::leader_get(&self.client, &stream, &Pick::At { seq: sequence }, timeout).await {
+            Ok(None) => ReadError::Unreadable { shard, sequence, reason: "the message is missing".into() },
+            Ok(Some(_)) => ReadError::Unavailable("a replica is behind".into()),
+            Err(reason) => ReadError::Unavailable(reason),
+        }
+    }
+
+    pub(super) async fn head(&self, shard: u16) -> Result<u64, ReadError> {
+        let stream = envelope::stream(shard);
+        let timeout = self.options.attempt_timeout;
+        let read = || async { jetstream::last_sequence(&self.client, &stream, timeout).await.map_err(unavailable) };
+        let head = self.retrying(read).await?;
+        self.heads.note(shard, head);
+        Ok(head)
+    }
+}

@@ -1,0 +1,267 @@
+//! Working a shard: the lease, and the wake-ups while it is held.
+//!
+//! Wake-ups come from a durable pull consumer `saga_{shard}` on the shard's stream. They are acknowledged as they are
+//! handed out, and only while the lease may be relied on, so what a paused former owner takes is delivered again.
+
+use std::{sync::Arc, time::Duration};
+
+use async_nats::{
+    Client, StatusCode,
+    jetstream::{
+        consumer::{AckPolicy, DeliverPolicy, pull},
+        context::ConsumerInfoErrorKind,
+    },
+};
+use async_trait::async_trait;
+use futures::StreamExt;
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    task::JoinHandle,
+    time::{Instant, sleep, timeout},
+};
+use tracing::{debug, info, warn};
+
+use super::{
+    Inner,
+    lease::{Claim, Held},
+};
+use crate::{
+    PaymentId,
+    journal::{ReadError, ShardWorker, WakeUp, envelope},
+};
+
+/// Most wake-ups fetched at a time, and most that wait to be handed out.
+const FETCH: usize = 256;
+/// How long a fetch stays open at the server.
+const FETCH_EXPIRES: Duration = Duration::from_secs(1);
+/// How much later than that the client stops waiting for its end.
+const FETCH_GRACE: Duration = Duration::from_millis(500);
+/// An unacknowledged wake-up is delivered again after this.
+const ACK_WAIT: Duration = Duration::from_secs(2);
+const ACK_PENDING_MAX: i64 = 10_000;
+const RETRY: Duration = Duration::from_millis(100);
+/// How long a release may take.
+const RELEASE_MAX: Duration = Duration::from_secs(2);
+
+/// Which tenure the shard is held in; `None` while it is not.
+type Tenure = Option<u64>;
+
+struct Worker {
+    tenure: watch::Receiver<Tenure>,
+    wake_ups: mpsc::Receiver<(u64, PaymentId)>,
+    /// The tenure that was reported as acquired and not yet as lost.
+    reported: Tenure,
+    release: Option<oneshot::Sender<()>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+#[async_trait]
+impl ShardWorker for Worker {
+    async fn next(&mut self) -> Result<WakeUp, ReadError> {
+        loop {
+            let tenure = *self.tenure.borrow_and_update();
+            if self.reported != tenure {
+                if self.reported.take().is_some() {
+                    return Ok(WakeUp::Lost);
+                }
+                self.reported = tenure;
+                return Ok(WakeUp::Acquired);
+            }
+            tokio::select! {
+                biased;
+                changed = self.tenure.changed() => if changed.is_err() {
+                    sleep(RETRY).await;
+                    return Err(ReadError::Unavailable("the worker of the shard has ended".into()));
+                },
+                wake_up = self.wake_ups.recv() => match wake_up {
+                    Some((tenure, payment_id)) if Some(tenure) == self.reported => return Ok(WakeUp::Event(payment_id)),
+                    Some(_) => {}
+                    None => sleep(RETRY).await,
+                },
+            }
+        }
+    }
+
+    async fn release(mut self: Box<Self>) {
+        if let Some(release) = self.release.take() {
+            // When the task has ended there is nothing to release.
+            let _ = release.send(());
+            let _ = timeout(RELEASE_MAX, &mut self.task).await;
+        }
+    }
+}
+
+pub(super) fn start(inner: Arc<Inner>, shard: u16, owner: &str) -> Box<dyn ShardWorker> {
+    let (tenure, tenure_seen) = watch::channel(None);
+    let (wake_ups, wake_ups_out) = mpsc::channel(FETCH);
+    let (release, released) = oneshot::channel();
+    let claim = Claim::new(shard, owner);
+    let task = tokio::spawn(async move {
+        if inner.read_only {
+            warn!(shard, "a journal that is open for reading only cannot be worked");
+            return;
+        }
+        Task { inner, shard, claim, tenure, wake_ups }.run(released).await;
+    });
+    Box::new(Worker { tenure: tenure_seen, wake_ups: wake_ups_out, reported: None, release: Some(release), task })
+}
+
+struct Task {
+    inner: Arc<Inner>,
+    shard: u16,
+    claim: Claim,
+    tenure: watch::Sender<Tenure>,
+    wake_ups: mpsc::Sender<(u64, PaymentId)>,
+}
+
+impl Task {
+    async fn run(self, mut released: oneshot::Receiver<()>) {
+        for tenure in 1.. {
+            let mut held = tokio::select! {
+                biased;
+                _ = &mut released => return,
+                held = self.claim.win(&self.inner) => held,
+            };
+            let ended = tokio::select! {
+                biased;
+                _ = &mut released => true,
+                () = self.hold(tenure, &mut held) => false,
+            };
+            self.tenure.send_replace(None);
+            info!(shard = self.shard, tenure, ended, "shard is given up");
+            // Also when it was not asked for: whoever still holds the lease by its own clock frees it for the others.
+            self.claim.release(&self.inner, &held).await;
+            if ended {
+                return;
+            }
+        }
+    }
+
+    /// Holds the shard until the lease is lost.
+    async fn hold(&self, tenure: u64, held: &mut Held) {
+        let until = watch::Sender::new(held.until);
+        let tell = |next: Instant| {
+            until.send_replace(next);
+        };
+        let work = async {
+            // The consumer must be there before the shard counts as acquired, so that nothing falls between the list of
+            // open payments that the owner makes and the first wake-up.
+            while let Err(error) = self.ensure_consumer().await {
+                debug!(shard = self.shard, error, "consumer cannot be created");
+                sleep(RETRY).await;
+            }
+            info!(shard = self.shard, tenure, "shard is acquired");
+            self.tenure.send_replace(Some(tenure));
+            self.deliver(tenure, &until).await;
+        };
+        tokio::select! {
+            () = self.claim.keep(&self.inner, held, &tell) => {}
+            () = work => {}
+        }
+    }
+
+    fn consumer(&self) -> String {
+        format!("saga_{:02}", self.shard)
+    }
+
+    /// Makes sure that the consumer exists; whether it had to be created.
+    async fn ensure_consumer(&self) -> Result<bool, String> {
+        let stream = envelope::stream(self.shard);
+        let stream = self.inner.context.get_stream_no_info(&stream).await.map_err(|error| error.to_string())?;
+        let config = pull::Config {
+            durable_name: Some(self.consumer()),
+            deliver_policy: DeliverPolicy::New,
+            ack_policy: AckPolicy::Explicit,
+            ack_wait: ACK_WAIT,
+            max_ack_pending: ACK_PENDING_MAX,
+            headers_only: true,
+            ..pull::Config::default()
+        };
+        match stream.consumer_info(self.consumer()).await {
+            Ok(_) => return Ok(false),
+            Err(error) if error.kind() == ConsumerInfoErrorKind::NotFound => {}
+            Err(error) => return Err(error.to_string()),
+        }
+        stream.create_consumer(config).await.map_err(|error| error.to_string())?;
+        Ok(true)
+    }
+
+    /// Delivers wake-ups until the lease cannot be relied on, or some may have been missed.
+    async fn deliver(&self, tenure: u64, until: &watch::Sender<Instant>) {
+        loop {
+            match self.fetch(tenure, until).await {
+                Fetched::Done => {}
+                Fetched::LeaseOver => return,
+                Fetched::NoConsumer => match self.ensure_consumer().await {
+                    // It starts with what comes from now on, so the owner has to look at everything again.
+                    Ok(true) => return,
+                    Ok(false) | Err(_) => sleep(RETRY).await,
+                },
+                Fetched::Failed(error) => {
+                    debug!(shard = self.shard, error, "fetch failed");
+                    sleep(RETRY).await;
+                }
+            }
+        }
+    }
+
+    async fn fetch(&self, tenure: u64, until: &watch::Sender<Instant>) -> Fetched {
+        let client: &Client = &self.inner.client;
+        let inbox = client.new_inbox();
+        let mut messages = match client.subscribe(inbox.clone()).await {
+            Ok(messages) => messages,
+            Err(error) => return Fetched::Failed(error.to_string()),
+        };
+        let next = format!("$JS.API.CONSUMER.MSG.NEXT.{}.{}", envelope::stream(self.shard), self.consumer());
+        let ask = format!(r#"{{"batch":{FETCH},"expires":{}}}"#, FETCH_EXPIRES.as_nanos());
+        if let Err(error) = client.publish_with_reply(next, inbox, ask.into()).await {
+            return Fetched::Failed(error.to_string());
+        }
+        let end = Instant::now() + FETCH_EXPIRES + FETCH_GRACE;
+        loop {
+            let message = match tokio::time::timeout_at(end, messages.next()).await {
+                Ok(Some(message)) => message,
+                Ok(None) => return Fetched::Failed("connection was closed".into()),
+                Err(_) => return Fetched::Done,
+            };
+            match message.status {
+                None | Some(StatusCode::OK) => {}
+                Some(StatusCode::NO_RESPONDERS) => return Fetched::NoConsumer,
+                // The end of this fetch, for whatever reason.
+                Some(_) => return Fetched::Done,
+            }
+            if Instant::now() >= *until.borrow() {
+                return Fetched::LeaseOver;
+            }
+            match envelope::payment_of(self.shard, &message.subject) {
+                Ok(payment_id) => {
+                    if self.wake_ups.send((tenure, payment_id)).await.is_err() {
+                        return Fetched::LeaseOver;
+                    }
+                }
+                Err(error) => warn!(shard = self.shard, %error, "wake-up for no payment"),
+            }
+            let Some(reply) = message.reply else { continue };
+            if Instant::now() >= *until.borrow() {
+                return Fetched::LeaseOver;
+            }
+            // An acknowledgement that gets lost only repeats the wake-up.
+            if let Err(error) = client.publish(reply, "+ACK".into()).await {
+                return Fetched::Failed(error.to_string());
+            }
+        }
+    }
+}
+
+enum Fetched {
+    Done,
+    NoConsumer,
+    LeaseOver,
+    Failed(String),
+}

@@ -1,0 +1,46 @@
+//! The signer journal in memory, for the simulation and for tests.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use async_trait::async_trait;
+
+use super::{
+    Error, Ledger, Purpose, Reservation, SignerAccount,
+    state::{Decision, Entry, decide},
+};
+use crate::time::Timestamp;
+
+/// The signer journal in memory. Clones share the same accounts.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryLedger(Arc<Mutex<HashMap<SignerAccount, Entry>>>);
+
+#[async_trait]
+impl Ledger for MemoryLedger {
+    async fn reserve(
+        &self,
+        account: &SignerAccount,
+        purpose: &Purpose,
+        chain_nonce: u64,
+        final_nonce: u64,
+        now: Timestamp,
+    ) -> Result<u64, Error> {
+        // Entries are replaced whole, so a poisoned lock guards nothing half done.
+        let mut accounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match decide(accounts.get(account), purpose, chain_nonce, final_nonce, now)? {
+            Decision::Known(nonce) => Ok(nonce),
+            Decision::New(entry) => {
+                let nonce = entry.nonce();
+                accounts.insert(account.clone(), *entry);
+                Ok(nonce)
+            }
+        }
+    }
+
+    async fn open(&self, account: &SignerAccount) -> Result<Vec<Reservation>, Error> {
+        let accounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(accounts.get(account).map(|entry| entry.open().to_vec()).unwrap_or_default())
+    }
+}

@@ -1,0 +1,268 @@
+//! Stored events stay readable for ever: one golden file for each form in which an event of a schema version was ever
+//! written, under `golden/v{version}/`. A golden file is never edited; a new version gets files of its own.
+
+use std::{collections::BTreeSet, path::PathBuf};
+
+use events::{
+    Amount, ChainId, Did, Failure, Hash32, OwnedAsset, PaymentEvent, PaymentId, Terms,
+    codec::{self, Error},
+    event::{
+        AuctionClosed, Authorization, Decline, DroppedBid, EscrowPlan, EscrowRefunded, EscrowReleased, EscrowSecured,
+        Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion, Permit2, QuoteAwarded, QuoteReceived, RefundDue,
+        Submitted, TransactionAbandoned, TransactionPrepared, VerifierRef,
+    },
+    failure::{BlockchainContext, Domain, RetryClassification},
+    time::Timestamp,
+};
+use serde_json::Value;
+
+const PAYER: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
+const RECIPIENT: &str = "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359";
+const CONTRACT: &str = "0x00000000000000000000000000000000000e5c40";
+const PROXY: &str = "0x0000000000000000000000000000000000090211";
+const RESERVER: &str = "0x0000000000000000000000000000000000004e5e";
+const RELEASER: &str = "0x0000000000000000000000000000000000004e1e";
+
+fn directory() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1")
+}
+
+fn at(second: u32) -> Timestamp {
+    format!("2026-01-02T03:04:{second:02}.250Z").parse().unwrap()
+}
+
+fn amount(text: &str) -> Amount {
+    text.parse().unwrap()
+}
+
+fn settler(n: u8) -> Did {
+    format!("did:key:zSettler{n}").parse().unwrap()
+}
+
+fn hash(byte: u8) -> Hash32 {
+    Hash32([byte; 32])
+}
+
+fn owned(asset: &str, account: &str) -> OwnedAsset {
+    OwnedAsset::new(asset.parse().unwrap(), account).unwrap()
+}
+
+fn inclusion(chain: u64) -> Inclusion {
+    Inclusion {
+        chain_id: ChainId::evm(chain),
+        transaction_hash: hash(0x31).to_string(),
+        block_number: 1_234_567,
+        block_hash: hash(0x32).to_string(),
+        block_time: 1_767_323_045,
+    }
+}
+
+fn prepared() -> TransactionPrepared {
+    TransactionPrepared {
+        attempt: 2,
+        chain_id: ChainId::evm(1),
+        sender: RESERVER.into(),
+        nonce: 7,
+        transaction_hash: hash(0x21).to_string(),
+        raw: "0x02f86b".into(),
+        prepared_at: at(10),
+    }
+}
+
+fn abandoned() -> TransactionAbandoned {
+    TransactionAbandoned {
+        attempt: 2,
+        evidence: "nonce 7 is consumed by another transaction in final block 1234567".into(),
+        abandoned_at: at(20),
+    }
+}
+
+fn submitted() -> Submitted {
+    let terms = Terms::new(
+        owned("eip155:1/erc20:0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48", PAYER),
+        vec![owned("eip155:10/erc20:0x0b2c639c533813f4aa9d7837caf62653d097ff85", RECIPIENT)],
+        amount("25000000"),
+        Some(amount("26000000")),
+    );
+    Submitted {
+        payment_id: PaymentId::derive("eip155:0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed", "order-1"),
+        request_id: "order-1".into(),
+        originator: format!("eip155:{PAYER}"),
+        terms_hash: terms.hash(),
+        terms,
+        quote_deadline: at(30),
+        fulfillment_deadline: at(59),
+        authorization: Authorization::EvmPermit2Escrow(Permit2 {
+            amount: amount("26000000"),
+            nonce: hash(0x11),
+            deadline: 1_767_323_100,
+            quote_hash: Hash32::ZERO,
+            signature: "0x1b".into(),
+        }),
+        escrow: EscrowPlan {
+            chain_id: ChainId::evm(1),
+            contract: CONTRACT.into(),
+            reserver: RESERVER.into(),
+            releaser: RELEASER.into(),
+            reserve_deadline: 1_767_323_080,
+            fulfillment_deadline: 1_767_323_099,
+            refund_after: 1_767_326_699,
+        },
+        fulfillment_proxies: vec![PROXY.into()],
+        verifier: VerifierRef { account: RELEASER.into(), endpoint: "https://verifier.example".into() },
+        whitelist: vec![settler(1), settler(2)],
+        blacklist: vec![settler(3)],
+        required_policies: vec!["kyc-1".into()],
+        submitted_at: at(0),
+        request: r#"{"version":"2","request_id":"order-1"}"#.into(),
+    }
+}
+
+fn submitted_with_least() -> Submitted {
+    let full = submitted();
+    let Authorization::EvmPermit2Escrow(permit) = full.authorization.clone() else { unreachable!() };
+    let terms = Terms::new(
+        owned("eip155:1/slip44:60", PAYER),
+        vec![owned("eip155:10/slip44:60", RECIPIENT), owned("eip155:137/slip44:966", RECIPIENT)],
+        amount("25"),
+        None,
+    );
+    Submitted {
+        terms_hash: terms.hash(),
+        terms,
+        authorization: Authorization::EvmPermit2(permit),
+        fulfillment_proxies: vec![PROXY.into(), PROXY.into()],
+        whitelist: Vec::new(),
+        blacklist: Vec::new(),
+        required_policies: Vec::new(),
+        ..full
+    }
+}
+
+fn failed(failure: Failure, refund: RefundDue) -> PaymentEvent {
+    PaymentEvent::Failed(Box::new(Failed { failure, refund, failed_at: at(40) }))
+}
+
+fn bare(code: &str) -> Failure {
+    Failure {
+        code: code.into(),
+        message: "no settler offered a usable quote".into(),
+        domain: None,
+        retry_classification: None,
+        blockchain_context: None,
+    }
+}
+
+fn on_chain() -> Failure {
+    Failure {
+        domain: Some(Domain::Blockchain),
+        retry_classification: Some(RetryClassification::RetryWithNewRequestId),
+        blockchain_context: Some(BlockchainContext {
+            chain_id: ChainId::evm(1),
+            transaction_hash: Some(hash(0x21).to_string()),
+            block_number: Some(1_234_567),
+            contract_address: Some(CONTRACT.into()),
+            revert_reason: Some("TRANSFER_FROM_FAILED".into()),
+            gas_used: Some("61000".into()),
+            estimated_gas_needed: Some("90000".into()),
+        }),
+        ..bare(Failure::SETTLEMENT_FAILED)
+    }
+}
+
+/// What each golden file holds, as the current types say it.
+fn golden() -> Vec<(&'static str, PaymentEvent)> {
+    let auction = AuctionClosed {
+        addressed: vec![settler(1), settler(2), settler(3)],
+        quotes: vec![QuoteReceived {
+            settler: settler(1),
+            quote_hash: hash(0x41),
+            source_amount: amount("25500000"),
+            fulfill_by: at(50),
+        }],
+        declines: vec![Decline { settler: settler(2), reason: "NO_INVENTORY".into() }],
+        dropped: vec![DroppedBid { settler: "q4xw".into(), reason: "quote is larger than 16384 bytes".into() }],
+        closed_at: at(30),
+    };
+    let nobody = AuctionClosed {
+        addressed: Vec::new(),
+        quotes: Vec::new(),
+        declines: Vec::new(),
+        dropped: Vec::new(),
+        ..auction.clone()
+    };
+    let awarded = QuoteAwarded {
+        quote_id: "quo_1".into(),
+        quote_hash: hash(0x41),
+        document: r#"{"type":"GatewayQuote"}"#.into(),
+        awarded_at: at(31),
+    };
+    let confirmed = FulfillmentConfirmed { inclusion: inclusion(10), attestation: "0x1c".into(), confirmed_at: at(45) };
+    let refunded = EscrowRefunded { inclusion: inclusion(1), amount: amount("25500000") };
+    let by_non_delivery = RefundDue::ByNonDelivery { attestation: "0x1d".into() };
+    vec![
+        ("submitted", PaymentEvent::Submitted(Box::new(submitted()))),
+        ("submitted_with_least", PaymentEvent::Submitted(Box::new(submitted_with_least()))),
+        ("auction_closed", PaymentEvent::AuctionClosed(auction)),
+        ("auction_closed_without_settlers", PaymentEvent::AuctionClosed(nobody)),
+        ("quote_awarded", PaymentEvent::QuoteAwarded(Box::new(awarded))),
+        ("deposit_prepared", PaymentEvent::DepositPrepared(prepared())),
+        ("deposit_abandoned", PaymentEvent::DepositAbandoned(abandoned())),
+        (
+            "escrow_secured",
+            PaymentEvent::EscrowSecured(EscrowSecured { inclusion: inclusion(1), amount: amount("25500000") }),
+        ),
+        ("fulfillment_seen", PaymentEvent::FulfillmentSeen(FulfillmentSeen { inclusion: inclusion(10) })),
+        ("fulfillment_confirmed", PaymentEvent::FulfillmentConfirmed(confirmed)),
+        ("escrow_released", PaymentEvent::EscrowReleased(EscrowReleased { inclusion: inclusion(1) })),
+        ("failed_with_nothing_to_refund", failed(bare(Failure::NO_QUOTES_RECEIVED), RefundDue::Nothing)),
+        ("failed_by_non_delivery", failed(on_chain(), by_non_delivery)),
+        ("failed_after_window", failed(bare(Failure::SETTLEMENT_FAILED), RefundDue::AfterWindow)),
+        ("refund_prepared", PaymentEvent::RefundPrepared(prepared())),
+        ("refund_abandoned", PaymentEvent::RefundAbandoned(abandoned())),
+        ("escrow_refunded", PaymentEvent::EscrowRefunded(refunded)),
+    ]
+}
+
+#[test]
+fn every_stored_form_is_read_and_still_written() {
+    for (name, event) in golden() {
+        let path = directory().join(format!("{name}.json"));
+        let stored = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let decoded = codec::decode(event.type_name(), "1", format!("[{stored}]").as_bytes()).unwrap();
+        assert_eq!(decoded, std::slice::from_ref(&event), "{name}");
+        let encoded = codec::encode(&[event]).unwrap();
+        assert_eq!(encoded.schemas, "1", "{name} is written in another version: it needs golden files of its own");
+        let (encoded, stored): (Value, Value) =
+            (serde_json::from_slice(&encoded.body).unwrap(), serde_json::from_str(&stored).unwrap());
+        assert_eq!(encoded, Value::Array(vec![stored]), "{name}");
+    }
+}
+
+#[test]
+fn every_file_and_every_event_has_its_counterpart() {
+    let files: BTreeSet<String> = std::fs::read_dir(directory())
+        .unwrap()
+        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    let named: BTreeSet<String> = golden().into_iter().map(|(name, _)| name.to_owned()).collect();
+    assert_eq!(files, named);
+    let types: BTreeSet<&str> = golden().iter().map(|(_, event)| event.type_name()).collect();
+    assert_eq!(types.len(), 13, "a new event needs a golden file");
+}
+
+#[test]
+fn unknown_events_and_versions_are_named() {
+    let body = br#"[{"type":"EscrowMelted","data":{}}]"#;
+    let unknown = codec::decode("EscrowMelted", "1", body).unwrap_err();
+    assert_eq!(unknown, Error::Unknown { name: "EscrowMelted".into(), schema: "1".into() });
+    assert!(unknown.to_string().contains("EscrowMelted"), "{unknown}");
+
+    let encoded = codec::encode(&[PaymentEvent::DepositAbandoned(abandoned())]).unwrap();
+    for version in ["0", "2", "x", ""] {
+        let unknown = codec::decode(&encoded.types, version, &encoded.body).unwrap_err();
+        assert_eq!(unknown, Error::Unknown { name: "DepositAbandoned".into(), schema: version.into() });
+    }
+    let mixed = codec::decode("DepositPrepared", "1", &encoded.body).unwrap_err();
+    assert!(matches!(mixed, Error::TypeMismatch { .. }), "{mixed}");
+}

@@ -1,0 +1,319 @@
+//! The journal on a real nats-server while things go wrong: lost acknowledgements, killed servers, tampered streams.
+
+mod support;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_nats::HeaderMap;
+use devkit::NatsServer;
+use events::{
+    CommitId, Hash32, PaymentId,
+    journal::{
+        AppendError, Commit, Journal, Position, ReadError, Recorded, ShardWorker, WakeUp,
+        conformance::{commit, fresh, fresh_in},
+        envelope::{self, Envelope, Sealed},
+        nats::{NatsJournal, Options},
+    },
+};
+use support::{
+    connect, options,
+    proxy::{Loss, Proxy},
+};
+use tokio::time::{sleep, timeout};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn a_lost_acknowledgement_is_resolved() {
+    let server = NatsServer::open().await.unwrap();
+    for loss in [Loss::Swallow, Loss::Break] {
+        let proxy = Proxy::start(&server.url(), loss).await;
+        let journal = NatsJournal::connect(connect(&proxy.url).await, options()).await.unwrap();
+        let id = fresh();
+        let mut at = Position::START;
+        let mut appended = Vec::new();
+        for n in 0..3 {
+            proxy.arm();
+            let recorded = journal.append(&commit(&id, at, &n.to_string())).await.unwrap();
+            assert!(proxy.fired(), "{loss:?}");
+            at = recorded.position;
+            appended.push(recorded.commit_id);
+        }
+        let stored: Vec<CommitId> = journal.load(&id).await.unwrap().into_iter().map(|c| c.commit_id).collect();
+        assert_eq!(stored, appended, "{loss:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_lost_acknowledgement_that_another_overtook_is_resolved() {
+    let server = NatsServer::open().await.unwrap();
+    let proxy = Proxy::start(&server.url(), Loss::Swallow).await;
+    let attempt_timeout = Duration::from_secs(5);
+    let slow = Options { attempt_timeout, ..options() };
+    let journal = NatsJournal::connect(connect(&proxy.url).await, slow).await.unwrap();
+    let other = NatsJournal::connect(connect(&server.url()).await, options()).await.unwrap();
+    let id = fresh();
+    proxy.arm();
+    let first = commit(&id, Position::START, "first");
+    let mine = tokio::spawn({
+        let (journal, first) = (journal.clone(), first.clone());
+        async move { journal.append(&first).await }
+    });
+    // While the one waits for its acknowledgement the other sees the commit and goes on.
+    let seen = timeout(PATIENCE, async {
+        loop {
+            if let Some(stored) = other.load(&id).await.unwrap().pop() {
+                return stored;
+            }
+        }
+    });
+    let seen = seen.await.unwrap();
+    other.append(&commit(&id, seen.position, "second")).await.unwrap();
+    let mine = mine.await.unwrap().unwrap();
+    assert!(proxy.fired());
+    assert_eq!(mine.position, seen.position);
+    assert_eq!(other.load(&id).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn without_a_server_nothing_is_stored_and_nothing_is_unknown() {
+    let mut server = NatsServer::open().await.unwrap();
+    let short =
+        Options { append_timeout: Duration::from_millis(300), read_timeout: Duration::from_millis(300), ..options() };
+    let client = connect(&server.url()).await;
+    let journal = NatsJournal::connect(client.clone(), short).await.unwrap();
+    server.kill().await.unwrap();
+    timeout(PATIENCE, async {
+        while client.connection_state() == async_nats::connection::State::Connected {
+            sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .unwrap();
+    let id = fresh();
+    let refused = journal.append(&commit(&id, Position::START, "first")).await;
+    assert!(matches!(refused, Err(AppendError::Unavailable(_))), "{refused:?}");
+    assert!(matches!(journal.load(&id).await, Err(ReadError::Unavailable(_))));
+    server.restart().await.unwrap();
+    timeout(PATIENCE, async {
+        while client.connection_state() != async_nats::connection::State::Connected {
+            sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .unwrap();
+    let stored = load(&journal, &id).await;
+    assert!(stored.is_empty(), "what was given up must not be sent later");
+}
+
+async fn load(journal: &NatsJournal, id: &PaymentId) -> Vec<Recorded> {
+    let loaded = async {
+        loop {
+            match journal.load(id).await {
+                Ok(stored) => return stored,
+                Err(ReadError::Unavailable(_)) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    };
+    timeout(PATIENCE, loaded).await.unwrap()
+}
+
+/// Appends to one payment until told to stop, and returns the commits that were acknowledged.
+async fn append_on(journal: NatsJournal, stop: Arc<AtomicBool>, count: Arc<AtomicUsize>) -> (PaymentId, Vec<CommitId>) {
+    let id = fresh();
+    let mut at = Position::START;
+    let mut acknowledged = Vec::new();
+    while !stop.load(Ordering::SeqCst) {
+        let next: Commit = commit(&id, at, "next");
+        match journal.append(&next).await {
+            Ok(recorded) => {
+                at = recorded.position;
+                acknowledged.push(next.commit_id);
+                count.fetch_add(1, Ordering::SeqCst);
+            }
+            Err(AppendError::Unavailable(_)) => {}
+            Err(AppendError::Unknown(_)) => {
+                let stored = load(&journal, &id).await;
+                at = stored.last().map_or(Position::START, |last| last.position);
+                if stored.iter().any(|stored| stored.commit_id == next.commit_id) {
+                    acknowledged.push(next.commit_id);
+                }
+            }
+            Err(AppendError::Conflict) => {
+                // Only an append of our own whose outcome was unknown can have come first.
+                let stored = load(&journal, &id).await;
+                acknowledged = stored.iter().map(|stored| stored.commit_id.clone()).collect();
+                at = stored.last().map_or(Position::START, |last| last.position);
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    (id, acknowledged)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_server_loses_nothing_and_repeats_nothing() {
+    let mut server = NatsServer::open().await.unwrap();
+    let quick = Options { attempt_timeout: Duration::from_millis(500), ..options() };
+    let journal = NatsJournal::connect(connect(&server.url()).await, quick).await.unwrap();
+    let (stop, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let tasks: Vec<_> =
+        (0..16).map(|_| tokio::spawn(append_on(journal.clone(), stop.clone(), count.clone()))).collect();
+    for _ in 0..3 {
+        let so_far = count.load(Ordering::SeqCst);
+        timeout(PATIENCE, async {
+            while count.load(Ordering::SeqCst) < so_far + 200 {
+                sleep(Duration::from_millis(2)).await;
+            }
+        })
+        .await
+        .expect("appends go on after a restart");
+        server.kill().await.unwrap();
+        server.restart().await.unwrap();
+    }
+    stop.store(true, Ordering::SeqCst);
+    let mut expected = HashMap::new();
+    for task in tasks {
+        let (id, acknowledged) = timeout(PATIENCE, task).await.unwrap().unwrap();
+        let stored: Vec<CommitId> = load(&journal, &id).await.into_iter().map(|commit| commit.commit_id).collect();
+        assert_eq!(stored, acknowledged);
+        expected.extend(acknowledged.into_iter().map(|commit_id| (commit_id, 0)));
+    }
+    for shard in 0..journal.shards() {
+        for commit in journal.replay(shard, 1, usize::MAX).await.unwrap() {
+            *expected.get_mut(&commit.commit_id).expect("only what was acknowledged") += 1;
+        }
+    }
+    assert!(expected.values().all(|times| *times == 1), "every commit is there exactly once");
+}
+
+async fn next(worker: &mut Box<dyn ShardWorker>) -> WakeUp {
+    timeout(PATIENCE, async {
+        loop {
+            if let Ok(wake_up) = worker.next().await {
+                return wake_up;
+            }
+        }
+    })
+    .await
+    .expect("no wake-up came")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_goes_on_after_a_killed_server() {
+    let mut server = NatsServer::open().await.unwrap();
+    let journal = NatsJournal::connect(connect(&server.url()).await, options()).await.unwrap();
+    let mut worker = journal.work(0, "one").await;
+    assert!(matches!(next(&mut worker).await, WakeUp::Acquired));
+
+    // A server that is away for longer than the lease ends the ownership.
+    server.kill().await.unwrap();
+    assert!(matches!(next(&mut worker).await, WakeUp::Lost));
+    server.restart().await.unwrap();
+    assert!(matches!(next(&mut worker).await, WakeUp::Acquired));
+    let id = fresh_in(0, 2);
+    journal.append(&commit(&id, Position::START, "first")).await.unwrap();
+    while !matches!(next(&mut worker).await, WakeUp::Event(woken) if woken == id) {}
+}
+
+#[tokio::test]
+async fn a_consumer_that_is_gone_makes_the_owner_look_again() {
+    let server = NatsServer::open().await.unwrap();
+    let client = connect(&server.url()).await;
+    let journal = NatsJournal::connect(client.clone(), options()).await.unwrap();
+    let mut worker = journal.work(0, "one").await;
+    assert!(matches!(next(&mut worker).await, WakeUp::Acquired));
+    let context = async_nats::jetstream::new(client);
+    context.delete_consumer_from_stream("saga_00", "EVT_00").await.unwrap();
+    while !matches!(next(&mut worker).await, WakeUp::Lost) {}
+    assert!(matches!(next(&mut worker).await, WakeUp::Acquired));
+}
+
+#[tokio::test]
+async fn an_owner_that_is_overtaken_knows_it() {
+    let server = NatsServer::open().await.unwrap();
+    let client = connect(&server.url()).await;
+    let journal = NatsJournal::connect(client.clone(), options()).await.unwrap();
+    let mut worker = journal.work(0, "one").await;
+    assert!(matches!(next(&mut worker).await, WakeUp::Acquired));
+    let claim = br#"{"owner":"two","claim":"another"}"#;
+    publish_raw(&client, "$KV.gw_leases.00".into(), HeaderMap::new(), claim).await;
+    assert!(matches!(next(&mut worker).await, WakeUp::Lost));
+    // The intruder does not renew, so the shard comes back.
+    assert!(matches!(next(&mut worker).await, WakeUp::Acquired));
+}
+
+/// Stores a message as somebody would who has the right to publish and no respect.
+async fn publish_raw(client: &async_nats::Client, subject: String, headers: HeaderMap, body: &[u8]) {
+    let context = async_nats::jetstream::new(client.clone());
+    context.publish_with_headers(subject, headers, body.to_vec().into()).await.unwrap().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_tampered_chain_is_unreadable() {
+    let server = NatsServer::open().await.unwrap();
+    let client = connect(&server.url()).await;
+    let journal = NatsJournal::connect(client.clone(), options()).await.unwrap();
+    let tampered: [fn(&mut Position, &mut HeaderMap, &mut Vec<u8>); 5] = [
+        |at, _, _| at.hash = Hash32([7; 32]),
+        |at, _, _| at.version += 1,
+        |_, headers, _| headers.insert("Gw-Type", "Rewritten"),
+        |_, headers, _| headers.insert("Gw-Schema", "99"),
+        |_, _, body| *body = b"[]".to_vec(),
+    ];
+    for (case, tamper) in tampered.into_iter().enumerate() {
+        let id = fresh();
+        let first = journal.append(&commit(&id, Position::START, "first")).await.unwrap();
+        let shard = first.shard;
+        let (mut at, mut headers, mut body) = (first.position, HeaderMap::new(), Vec::new());
+        tamper(&mut at, &mut headers, &mut body);
+        let sealed = Sealed::new(&commit(&id, at, "second"), shard).unwrap();
+        let mut forged = sealed.headers(first.position.sequence);
+        for (name, values) in headers.iter() {
+            forged.insert(name.clone(), values[0].clone());
+        }
+        let body = if body.is_empty() { sealed.body.to_vec() } else { body };
+        publish_raw(&client, envelope::subject(shard, &id), forged, &body).await;
+        let sequence = journal.head(shard).await.unwrap();
+        match journal.load(&id).await {
+            Err(ReadError::Unreadable { shard: at_shard, sequence: at_sequence, .. }) => {
+                assert_eq!((at_shard, at_sequence), (shard, sequence), "case {case}");
+            }
+            other => panic!("case {case}: {other:?}"),
+        }
+    }
+    // What is no commit at all stops a replay too, and is named.
+    let shard = 1;
+    publish_raw(&client, envelope::subject(shard, &fresh_in(shard, 2)), HeaderMap::new(), b"x").await;
+    let error = journal.replay(shard, journal.head(shard).await.unwrap(), 10).await.unwrap_err();
+    assert!(error.to_string().contains("Gw-Type is missing"), "{error}");
+}
+
+#[tokio::test]
+async fn the_hash_can_be_made_from_what_any_client_reads() {
+    let server = NatsServer::open().await.unwrap();
+    let client = connect(&server.url()).await;
+    let journal = NatsJournal::connect(client.clone(), options()).await.unwrap();
+    let id = fresh();
+    let first = journal.append(&commit(&id, Position::START, "first")).await.unwrap();
+    let second = journal.append(&commit(&id, first.position, "second")).await.unwrap();
+    let stream = async_nats::jetstream::new(client).get_stream(envelope::stream(first.shard)).await.unwrap();
+    let stored = stream.get_raw_message(first.position.sequence).await.unwrap();
+    let read = Envelope::read(&stored.subject, &stored.headers).unwrap();
+    assert_eq!(read.hash(&stored.payload), second.prev);
+    let header = |name: &str| stored.headers.get(name).unwrap().to_string();
+    let mut preimage = format!("{}\n", stored.subject);
+    for name in ["Gw-Type", "Gw-Schema", "Gw-Version", "Gw-Correlation", "Gw-Causation", "Gw-Prev", "Nats-Msg-Id"] {
+        preimage += &format!("{name}:{}\n", header(name));
+    }
+    let preimage = [preimage.as_bytes(), b"\n", &stored.payload].concat();
+    assert_eq!(Hash32::sha256(preimage), second.prev);
+}
