@@ -1,0 +1,174 @@
+//! Judging bids and picking the winner. Pure: every replica that sees the same bids picks the same quote.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use events::{
+    Account, Did, SettlerToken,
+    event::{Authorization, Decline, DroppedBid, QuoteReceived, Submitted},
+    quote::{SignedQuote, auction_of},
+    time::unix_seconds,
+};
+
+use crate::ports::{Answer, Bid, Gathered, RequestForQuotes};
+
+/// Longest reason code of a decline that is kept.
+const REASON_CHARS_MAX: usize = 64;
+/// Reason code that stands in for a decline whose own is no code.
+const REASON_UNSPECIFIED: &str = "UNSPECIFIED";
+
+/// The outcome of an auction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    /// Settlers that were asked.
+    pub addressed: Vec<Did>,
+    /// Quotes that count.
+    pub quotes: Vec<QuoteReceived>,
+    /// Settlers that declined.
+    pub declines: Vec<Decline>,
+    /// Bids that do not count, each with the rule it broke.
+    pub dropped: Vec<DroppedBid>,
+    /// The best quote.
+    pub winner: Option<SignedQuote>,
+}
+
+/// The request that is sent to settlers for a payment.
+pub fn request_for_quotes(submitted: &Submitted) -> RequestForQuotes {
+    RequestForQuotes {
+        auction_id: auction_of(&submitted.payment_id),
+        payment_id: submitted.payment_id.clone(),
+        terms: submitted.terms.clone(),
+        terms_hash: submitted.terms_hash,
+        escrow: submitted.escrow.clone(),
+        fulfillment_proxies: submitted.fulfillment_proxies.clone(),
+        quote_deadline: submitted.quote_deadline,
+        fulfillment_deadline: submitted.fulfillment_deadline,
+        whitelist: submitted.whitelist.clone(),
+        blacklist: submitted.blacklist.clone(),
+        required_policies: submitted.required_policies.clone(),
+    }
+}
+
+/// Judges every bid against the payment and picks the winner: lowest source amount, then earliest promised delivery,
+/// then lowest quote hash (design: selection is a pure function).
+///
+/// A settler's most recent answer in time is the one that counts.
+pub fn judge(submitted: &Submitted, gathered: Gathered) -> Judgement {
+    let by_token: BTreeMap<SettlerToken, &Did> = gathered.addressed.iter().map(|did| (did.token(), did)).collect();
+    let mut dropped = Vec::new();
+    let mut latest: BTreeMap<SettlerToken, Bid> = BTreeMap::new();
+    for bid in gathered.bids {
+        let broken = if !by_token.contains_key(&bid.settler) {
+            Some("was not asked")
+        } else if bid.received_at > submitted.quote_deadline {
+            Some("came after the quote deadline")
+        } else {
+            None
+        };
+        match broken {
+            Some(reason) => dropped.push(DroppedBid { settler: bid.settler.to_string(), reason: reason.to_owned() }),
+            None => {
+                latest.insert(bid.settler.clone(), bid);
+            }
+        }
+    }
+    let (mut quotes, mut declines) = (Vec::new(), Vec::new());
+    for (token, bid) in latest {
+        let settler = by_token[&token];
+        match bid.answer {
+            Answer::Decline(reason) => {
+                declines.push(Decline { settler: settler.clone(), reason: reason_code(&reason) });
+            }
+            Answer::Malformed(reason) => dropped.push(DroppedBid { settler: token.to_string(), reason }),
+            Answer::Quote(document) => match check_quote(submitted, settler, &document) {
+                Ok(signed) => quotes.push(signed),
+                Err(reason) => dropped.push(DroppedBid { settler: token.to_string(), reason }),
+            },
+        }
+    }
+    quotes.sort_by_key(|signed| (signed.quote().source_amount, signed.quote().fulfill_by, signed.hash()));
+    let received = quotes.iter().map(|signed| QuoteReceived {
+        settler: signed.quote().settler.clone(),
+        quote_hash: signed.hash(),
+        source_amount: signed.quote().source_amount,
+        fulfill_by: signed.quote().fulfill_by,
+    });
+    Judgement {
+        quotes: received.collect(),
+        winner: quotes.into_iter().next(),
+        addressed: gathered.addressed,
+        declines,
+        dropped,
+    }
+}
+
+/// Checks one quote against the payment (design: a quote is checked before it counts).
+///
+/// # Errors
+/// The rule that the quote breaks, for auditors.
+pub fn check_quote(submitted: &Submitted, settler: &Did, document: &str) -> Result<SignedQuote, String> {
+    let signed = SignedQuote::parse(document).map_err(|error| error.to_string())?;
+    let quote = signed.quote();
+    let terms = &submitted.terms;
+    let require = |holds: bool, rule: &str| if holds { Ok(()) } else { Err(rule.to_owned()) };
+
+    require(quote.settler == *settler, "quote is signed by another settler than the one that was asked")?;
+    require(quote.auction_id == auction_of(&submitted.payment_id), "quote is for another auction")?;
+    require(quote.terms_hash == submitted.terms_hash, "quote is for other terms")?;
+    require(!submitted.blacklist.contains(settler), "settler is on the blacklist")?;
+    require(
+        submitted.whitelist.is_empty() || submitted.whitelist.contains(settler),
+        "settler is not on the whitelist",
+    )?;
+
+    let source = terms.source.asset().chain();
+    require(quote.source_chain == *source, "source chain differs")?;
+    let cap = permitted(&submitted.authorization);
+    require(quote.source_amount <= cap, "source amount exceeds what the payer permitted")?;
+    let within = terms.max_source_amount.is_none_or(|max| quote.source_amount <= max);
+    require(within, "source amount exceeds max_source_amount")?;
+    let source_family = terms.source.family();
+    let escrow = Account::parse(source_family, &quote.escrow_contract);
+    let planned = Account::parse(source_family, &submitted.escrow.contract);
+    require(escrow.is_ok() && escrow == planned, "escrow contract differs")?;
+    require(Account::parse(source_family, &quote.payout_account).is_ok(), "payout account is not valid")?;
+
+    let index = terms.destination().iter().position(|destination| *destination == quote.destination);
+    let Some(proxy) = index.and_then(|index| submitted.fulfillment_proxies.get(index)) else {
+        return Err("destination is none of the payer's".to_owned());
+    };
+    let family = quote.destination.family();
+    let stated = Account::parse(family, &quote.fulfillment_proxy);
+    require(stated.is_ok() && stated == Account::parse(family, proxy), "fulfillment proxy differs")?;
+    require(Account::parse(family, &quote.delivery_account).is_ok(), "delivery account is not valid")?;
+    require(quote.fulfillment_amount == terms.fulfillment_amount, "fulfillment amount is not the exact amount")?;
+
+    let fulfill_by = unix_seconds(quote.fulfill_by);
+    require(
+        fulfill_by <= submitted.escrow.fulfillment_deadline,
+        "promised delivery is after the fulfillment deadline",
+    )?;
+    require(fulfill_by > unix_seconds(submitted.quote_deadline), "promised delivery is before the auction's end")?;
+    require(quote.valid_until >= submitted.quote_deadline, "quote lapses before the quote deadline")?;
+    Ok(signed)
+}
+
+/// The most the payer's signature lets the escrow draw.
+fn permitted(authorization: &Authorization) -> events::Amount {
+    match authorization {
+        Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => permit.amount,
+    }
+}
+
+/// A reason code as it may be shown to clients: free-form text of a settler is never relayed (spec 2.11).
+fn reason_code(reason: &str) -> String {
+    let is_code = (1..=REASON_CHARS_MAX).contains(&reason.len())
+        && reason.starts_with(|c: char| c.is_ascii_uppercase())
+        && reason.bytes().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == b'_');
+    if is_code { reason.to_owned() } else { REASON_UNSPECIFIED.to_owned() }
+}
+
+/// Settlers that answered, among those that were asked; the window may close early when all have.
+pub fn answered(addressed: &[Did], bids: &[Bid]) -> usize {
+    let asked: BTreeSet<SettlerToken> = addressed.iter().map(Did::token).collect();
+    bids.iter().map(|bid| &bid.settler).filter(|token| asked.contains(*token)).collect::<BTreeSet<_>>().len()
+}

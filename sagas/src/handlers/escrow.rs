@@ -1,0 +1,38 @@
+//! The escrow leg: the winner is told, and the payer's funds are deposited and reserved in one transaction.
+
+use events::time::Timestamp;
+
+use super::{Action, Step, case, deposit_order, is_past};
+use crate::{
+    payment::{Awarded, Command, Payment},
+    ports::Award,
+};
+
+pub(super) fn next_awarded(payment: &Payment, award: &Awarded, now: Timestamp) -> Step {
+    // Every earlier attempt is proven dead here, so missing the window loses nobody's money.
+    if is_past(now, payment.submitted.escrow.reserve_deadline) {
+        return Step::Do(Box::new(Action::Decide(Command::MissDepositWindow { at: now })));
+    }
+    let notice = Award {
+        settler: award.quote.settler.clone(),
+        case: case(payment, award),
+        quote_hash: award.event.quote_hash,
+        verifier: payment.submitted.verifier.clone(),
+    };
+    Step::Do(Box::new(Action::SecureDeposit {
+        award: notice,
+        order: deposit_order(payment, award),
+        attempt: payment.deposit.count + 1,
+    }))
+}
+
+pub(super) fn next_depositing(payment: &Payment, award: &Awarded) -> Step {
+    match &payment.deposit.live {
+        Some(transaction) => Step::Do(Box::new(Action::FollowDeposit {
+            order: deposit_order(payment, award),
+            transaction: transaction.clone(),
+        })),
+        // The stage is derived from the live attempt, so there is one.
+        None => Step::Rest,
+    }
+}

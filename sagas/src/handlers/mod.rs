@@ -1,0 +1,153 @@
+//! The saga handlers: from (state, now) to what is to be done next. Pure; one file for each leg of the saga.
+//!
+//! An action is one attempt at, or one look at, something in the world. Its outcome becomes a
+//! [`Command`], or nothing when there is nothing to report yet; then the handler is asked again.
+
+mod auction;
+mod escrow;
+mod refund;
+mod settlement;
+
+use std::time::Duration;
+
+use events::{
+    ChainId, PaymentId,
+    event::{EscrowPlan, TransactionPrepared, VerifierRef},
+    time::{Timestamp, from_unix_seconds},
+};
+
+use crate::{
+    payment::{Awarded, Command, Payment, Stage},
+    ports::{Award, DeliveryOrder, DepositOrder, RefundOrder, RequestForQuotes, Reservation, VerificationCase},
+};
+
+/// What is to be done for a payment now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Do this.
+    Do(Box<Action>),
+    /// Nothing before this time.
+    WaitUntil(Timestamp),
+    /// Nothing, ever again.
+    Rest,
+}
+
+/// One attempt at something, or one look at it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Record what the clock alone tells.
+    Decide(Command),
+    /// Ask the settlers and collect their answers.
+    GatherBids(RequestForQuotes),
+    /// Tell the winner, then sign the deposit.
+    SecureDeposit {
+        /// The notice.
+        award: Award,
+        /// The deposit.
+        order: DepositOrder,
+        /// Its attempt.
+        attempt: u32,
+    },
+    /// Broadcast the deposit and see where it stands.
+    FollowDeposit {
+        /// The deposit.
+        order: DepositOrder,
+        /// Its signed transaction.
+        transaction: TransactionPrepared,
+    },
+    /// Look for the delivery, and have it attested.
+    FollowDelivery {
+        /// The delivery.
+        order: DeliveryOrder,
+        /// What the verifier is shown.
+        case: VerificationCase,
+        /// Who attests.
+        verifier: VerifierRef,
+        /// Account on the source chain that the attestation is about.
+        payout_account: String,
+        /// Whether the refund window is open, so that no attestation can be used any more.
+        window_open: bool,
+    },
+    /// See whether the escrow has paid out.
+    FollowEscrow {
+        /// The payment.
+        payment_id: PaymentId,
+        /// Its escrow.
+        escrow: EscrowPlan,
+        /// Least time before the next look; the chain's next block when `None`.
+        patience: Option<Duration>,
+    },
+    /// Sign the refund, unless the escrow has paid out already.
+    SecureRefund {
+        /// The refund.
+        order: RefundOrder,
+        /// Its attempt.
+        attempt: u32,
+    },
+    /// Broadcast the refund and see where it stands.
+    FollowRefund {
+        /// The refund.
+        order: RefundOrder,
+        /// Its signed transaction.
+        transaction: TransactionPrepared,
+    },
+}
+
+impl Action {
+    /// The chain whose blocks decide when it makes sense to look again.
+    pub fn chain(&self) -> Option<&ChainId> {
+        match self {
+            Self::Decide(_) | Self::GatherBids(_) => None,
+            Self::SecureDeposit { order, .. } | Self::FollowDeposit { order, .. } => Some(&order.escrow.chain_id),
+            Self::FollowDelivery { order, .. } => Some(order.destination.asset().chain()),
+            Self::FollowEscrow { escrow, .. } => Some(&escrow.chain_id),
+            Self::SecureRefund { order, .. } | Self::FollowRefund { order, .. } => Some(&order.escrow.chain_id),
+        }
+    }
+}
+
+/// What is to be done for `payment` at `now`.
+pub fn next(payment: &Payment, now: Timestamp) -> Step {
+    match (payment.stage(), payment.award.as_deref()) {
+        (Stage::Auction, _) => auction::next(payment),
+        (Stage::Awarded, Some(award)) => escrow::next_awarded(payment, award, now),
+        (Stage::Depositing, Some(award)) => escrow::next_depositing(payment, award),
+        (Stage::Secured | Stage::Finalizing, Some(award)) => settlement::next(payment, award, now),
+        (Stage::Completed, _) => settlement::next_completed(payment, now),
+        (Stage::Refunding, _) => refund::next(payment, now),
+        (Stage::Rest, _) => Step::Rest,
+        // `evolve` lets a payment into these stages only with an award.
+        (Stage::Awarded | Stage::Depositing | Stage::Secured | Stage::Finalizing, None) => Step::Rest,
+    }
+}
+
+/// The first moment at which `now` lies beyond the UNIX second `seconds`.
+fn is_past(now: Timestamp, seconds: u64) -> bool {
+    from_unix_seconds(seconds).is_some_and(|at| now > at)
+}
+
+fn deposit_order(payment: &Payment, award: &Awarded) -> DepositOrder {
+    let submitted = &payment.submitted;
+    DepositOrder {
+        payment_id: submitted.payment_id.clone(),
+        terms: submitted.terms.clone(),
+        terms_hash: submitted.terms_hash,
+        escrow: submitted.escrow.clone(),
+        authorization: submitted.authorization.clone(),
+        reservation: Reservation {
+            quote_hash: award.event.quote_hash,
+            payout_account: award.quote.payout_account.clone(),
+            source_amount: award.quote.source_amount,
+            fulfill_by: events::time::unix_seconds(award.quote.fulfill_by),
+        },
+    }
+}
+
+fn case(payment: &Payment, award: &Awarded) -> VerificationCase {
+    VerificationCase {
+        payment_id: payment.submitted.payment_id.clone(),
+        terms: payment.submitted.terms.clone(),
+        escrow: payment.submitted.escrow.clone(),
+        quote_document: award.event.document.clone(),
+    }
+}

@@ -1,0 +1,19 @@
+//! The saga engine: what happens to a payment, and who makes it happen.
+//!
+//! - [`payment`] is the pure state machine: [`payment::evolve`] folds events into a [`Payment`], [`payment::decide`] turns
+//!   a command into the events that record it, or refuses.
+//! - [`handlers`] are pure functions from (state, now) to the next [`handlers::Action`]: one file for each leg of the
+//!   saga (auction, escrow, settlement, refund).
+//! - [`auction`] judges bids and picks the winner, also purely.
+//! - [`ports`] are the traits through which actions touch the world.
+//! - [`runner`] drives payments: load, decide, act, append, until the payment is at rest.
+//!
+//! The crate knows no NATS, no HTTP and no chain library, so the same code runs under a simulation.
+
+pub mod auction;
+pub mod handlers;
+pub mod payment;
+pub mod ports;
+pub mod runner;
+
+pub use payment::Payment;

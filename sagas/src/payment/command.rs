@@ -1,0 +1,79 @@
+//! What the engine may ask of a payment. Each command reports something that was observed or done.
+
+use events::{
+    event::{Inclusion, TransactionPrepared},
+    failure::BlockchainContext,
+    time::Timestamp,
+};
+
+use crate::{
+    auction::Judgement,
+    ports::{DepositState, EscrowState},
+};
+
+/// A command to a payment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// The collection window is over.
+    CloseAuction {
+        /// Who answered what, and who won.
+        judgement: Box<Judgement>,
+        /// When it closed.
+        at: Timestamp,
+    },
+    /// A deposit was signed.
+    PrepareDeposit(TransactionPrepared),
+    /// The source chain keeps refusing the deposit, and none was ever broadcast that may still land.
+    RefuseDeposit {
+        /// The refusal.
+        context: Box<BlockchainContext>,
+        /// When it was given up.
+        at: Timestamp,
+    },
+    /// The deposit's window passed with no deposit under way.
+    MissDepositWindow {
+        /// When that was found.
+        at: Timestamp,
+    },
+    /// The deposit under way was looked at.
+    ObserveDeposit {
+        /// What was seen.
+        state: DepositState,
+        /// When.
+        at: Timestamp,
+    },
+    /// The delivery was seen on chain.
+    ObserveDelivery(Inclusion),
+    /// The delivery has its depth, and the verifier attested it.
+    ConfirmDelivery {
+        /// The delivery in its settled block.
+        inclusion: Inclusion,
+        /// The verifier's signature.
+        attestation: String,
+        /// When.
+        at: Timestamp,
+    },
+    /// No delivery was made and none can be made any more.
+    FailUndelivered {
+        /// The releaser's signed non-delivery; without it the refund waits for its window.
+        attestation: Option<String>,
+        /// When.
+        at: Timestamp,
+    },
+    /// The delivery was made, but no attestation was to be had before the refund window opened.
+    FailUnattested {
+        /// When.
+        at: Timestamp,
+    },
+    /// The escrow was looked at.
+    ObserveEscrow(EscrowState),
+    /// A refund was signed.
+    PrepareRefund(TransactionPrepared),
+    /// The refund under way can never land.
+    AbandonRefund {
+        /// What proves it.
+        evidence: String,
+        /// When that was found.
+        at: Timestamp,
+    },
+}

@@ -1,0 +1,225 @@
+//! Turning commands into events.
+
+use events::{
+    Failure, PaymentEvent,
+    event::{
+        AuctionClosed, EscrowReleased, Failed, FulfillmentConfirmed, FulfillmentSeen, QuoteAwarded, RefundDue,
+        TransactionAbandoned,
+    },
+    failure::{BlockchainContext, Domain, RetryClassification},
+    time::Timestamp,
+};
+
+use super::{Command, Payment, Stage};
+use crate::{
+    auction::Judgement,
+    ports::{DepositState, EscrowState},
+};
+
+/// A command that the payment's state does not allow. The caller acted on a stale state, or is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{command} is not allowed in stage {stage:?}")]
+pub struct Rejected {
+    /// The command.
+    pub command: &'static str,
+    /// The stage the payment is in.
+    pub stage: Stage,
+}
+
+/// The events that record `command`; none when it says nothing new.
+///
+/// # Errors
+/// [`Rejected`] when the payment's stage does not allow the command. Terminal states allow nothing that would change
+/// them: a failed payment never completes and a completed one never fails.
+pub fn decide(payment: &Payment, command: Command) -> Result<Vec<PaymentEvent>, Rejected> {
+    let stage = payment.stage();
+    let rejected = |command| Err(Rejected { command, stage });
+    match command {
+        Command::CloseAuction { judgement, at } => match stage {
+            Stage::Auction => Ok(close_auction(*judgement, at)),
+            _ => rejected("CloseAuction"),
+        },
+        Command::PrepareDeposit(transaction) => match stage {
+            Stage::Awarded if transaction.attempt == payment.deposit.count + 1 => {
+                Ok(vec![PaymentEvent::DepositPrepared(transaction)])
+            }
+            _ => rejected("PrepareDeposit"),
+        },
+        Command::RefuseDeposit { context, at } => match stage {
+            Stage::Awarded => {
+                let message = "the source chain refuses the deposit; check balance and allowance of the payer";
+                let class = RetryClassification::RetryWithNewRequestId;
+                Ok(vec![failed_without_money(message, class, Some(*context), at)])
+            }
+            _ => rejected("RefuseDeposit"),
+        },
+        Command::MissDepositWindow { at } => match stage {
+            Stage::Awarded => {
+                let message = "the deposit could not be made before its deadline";
+                Ok(vec![failed_without_money(message, RetryClassification::RetryWithNewRequestId, None, at)])
+            }
+            _ => rejected("MissDepositWindow"),
+        },
+        Command::ObserveDeposit { state, at } => match (stage, &payment.deposit.live) {
+            (Stage::Depositing, Some(live)) => Ok(observe_deposit(state, live.attempt, at)),
+            _ => rejected("ObserveDeposit"),
+        },
+        Command::ObserveDelivery(inclusion) => match stage {
+            Stage::Secured | Stage::Finalizing if payment.seen.as_ref() != Some(&inclusion) => {
+                Ok(vec![PaymentEvent::FulfillmentSeen(FulfillmentSeen { inclusion })])
+            }
+            Stage::Finalizing => Ok(Vec::new()),
+            _ => rejected("ObserveDelivery"),
+        },
+        Command::ConfirmDelivery { inclusion, attestation, at } => match stage {
+            Stage::Secured | Stage::Finalizing => {
+                let mut events = Vec::with_capacity(2);
+                // Deep at first sight, or moved to another block since it was seen.
+                if payment.seen.as_ref() != Some(&inclusion) {
+                    let inclusion = inclusion.clone();
+                    events.push(PaymentEvent::FulfillmentSeen(FulfillmentSeen { inclusion }));
+                }
+                let confirmed = FulfillmentConfirmed { inclusion, attestation, confirmed_at: at };
+                events.push(PaymentEvent::FulfillmentConfirmed(confirmed));
+                Ok(events)
+            }
+            _ => rejected("ConfirmDelivery"),
+        },
+        Command::FailUndelivered { attestation, at } => match stage {
+            Stage::Secured | Stage::Finalizing => {
+                let refund = match attestation {
+                    Some(attestation) => RefundDue::ByNonDelivery { attestation },
+                    None => RefundDue::AfterWindow,
+                };
+                let failure = Failure {
+                    code: Failure::SETTLEMENT_FAILED.to_owned(),
+                    message: "the settler did not deliver before the deadline; the escrow is returned".to_owned(),
+                    domain: Some(Domain::SettlerAgent),
+                    retry_classification: Some(RetryClassification::RetryWithNewRequestId),
+                    blockchain_context: undeliverable(payment),
+                };
+                Ok(vec![PaymentEvent::Failed(Box::new(Failed { failure, refund, failed_at: at }))])
+            }
+            _ => rejected("FailUndelivered"),
+        },
+        Command::FailUnattested { at } => match stage {
+            Stage::Secured | Stage::Finalizing => {
+                let failure = Failure {
+                    code: Failure::SETTLEMENT_FAILED.to_owned(),
+                    message: "a delivery was made, but not attested before the refund window opened; \
+                              the escrow is returned"
+                        .to_owned(),
+                    domain: Some(Domain::VerificationService),
+                    retry_classification: Some(RetryClassification::ReconcileThenDecide),
+                    blockchain_context: undeliverable(payment),
+                };
+                let failed = Failed { failure, refund: RefundDue::AfterWindow, failed_at: at };
+                Ok(vec![PaymentEvent::Failed(Box::new(failed))])
+            }
+            _ => rejected("FailUnattested"),
+        },
+        Command::ObserveEscrow(state) => match (stage, state) {
+            (Stage::Completed | Stage::Refunding, EscrowState::Released(inclusion)) => {
+                Ok(vec![PaymentEvent::EscrowReleased(EscrowReleased { inclusion })])
+            }
+            (Stage::Completed | Stage::Refunding, EscrowState::Refunded(refunded)) => {
+                Ok(vec![PaymentEvent::EscrowRefunded(refunded)])
+            }
+            (Stage::Completed | Stage::Refunding, EscrowState::Absent | EscrowState::Held | EscrowState::Lapsed) => {
+                Ok(Vec::new())
+            }
+            _ => rejected("ObserveEscrow"),
+        },
+        Command::PrepareRefund(transaction) => match stage {
+            Stage::Refunding if payment.refund.live.is_none() && transaction.attempt == payment.refund.count + 1 => {
+                Ok(vec![PaymentEvent::RefundPrepared(transaction)])
+            }
+            _ => rejected("PrepareRefund"),
+        },
+        Command::AbandonRefund { evidence, at } => match (stage, &payment.refund.live) {
+            (Stage::Refunding, Some(live)) => Ok(vec![PaymentEvent::RefundAbandoned(TransactionAbandoned {
+                attempt: live.attempt,
+                evidence,
+                abandoned_at: at,
+            })]),
+            _ => rejected("AbandonRefund"),
+        },
+    }
+}
+
+fn close_auction(judgement: Judgement, at: Timestamp) -> Vec<PaymentEvent> {
+    let Judgement { addressed, quotes, declines, dropped, winner } = judgement;
+    let closed = PaymentEvent::AuctionClosed(AuctionClosed { addressed, quotes, declines, dropped, closed_at: at });
+    let outcome = match winner {
+        Some(signed) => PaymentEvent::QuoteAwarded(Box::new(QuoteAwarded {
+            quote_id: signed.id(),
+            quote_hash: signed.hash(),
+            document: signed.document().to_owned(),
+            awarded_at: at,
+        })),
+        None => PaymentEvent::Failed(Box::new(Failed {
+            failure: Failure {
+                code: Failure::NO_QUOTES_RECEIVED.to_owned(),
+                message: "no settler offered a usable quote before the quote deadline".to_owned(),
+                domain: Some(Domain::SettlerGateway),
+                retry_classification: Some(RetryClassification::RetryWithNewRequestId),
+                blockchain_context: None,
+            },
+            refund: RefundDue::Nothing,
+            failed_at: at,
+        })),
+    };
+    vec![closed, outcome]
+}
+
+fn observe_deposit(state: DepositState, attempt: u32, at: Timestamp) -> Vec<PaymentEvent> {
+    let class = RetryClassification::RetryWithNewRequestId;
+    match state {
+        DepositState::Pending => Vec::new(),
+        DepositState::Secured(secured) => vec![PaymentEvent::EscrowSecured(secured)],
+        DepositState::Reverted(context) => {
+            let message = "the deposit was refused on the source chain; nothing was taken from the payer";
+            vec![failed_without_money(message, class, Some(*context), at)]
+        }
+        DepositState::Superseded { evidence } => {
+            vec![PaymentEvent::DepositAbandoned(TransactionAbandoned { attempt, evidence, abandoned_at: at })]
+        }
+        DepositState::Expired { evidence: _ } => {
+            let message = "the deposit did not land before its deadline; nothing was taken from the payer";
+            vec![failed_without_money(message, class, None, at)]
+        }
+    }
+}
+
+fn failed_without_money(
+    message: &str,
+    class: RetryClassification,
+    context: Option<BlockchainContext>,
+    at: Timestamp,
+) -> PaymentEvent {
+    PaymentEvent::Failed(Box::new(Failed {
+        failure: Failure {
+            code: Failure::SETTLEMENT_FAILED.to_owned(),
+            message: message.to_owned(),
+            domain: Some(Domain::Blockchain),
+            retry_classification: Some(class),
+            blockchain_context: context,
+        },
+        refund: RefundDue::Nothing,
+        failed_at: at,
+    }))
+}
+
+/// Where the delivery was expected; with its transaction when one was seen that did not last.
+fn undeliverable(payment: &Payment) -> Option<BlockchainContext> {
+    let quote = &payment.award.as_ref()?.quote;
+    Some(BlockchainContext {
+        chain_id: quote.destination.asset().chain().clone(),
+        transaction_hash: payment.seen.as_ref().map(|seen| seen.transaction_hash.clone()),
+        block_number: payment.seen.as_ref().map(|seen| seen.block_number),
+        contract_address: Some(quote.fulfillment_proxy.clone()),
+        revert_reason: None,
+        gas_used: None,
+        estimated_gas_needed: None,
+    })
+}

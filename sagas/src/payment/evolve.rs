@@ -1,0 +1,140 @@
+//! Folding events into state. Also the definition of which transitions are legal, used by auditors.
+
+use events::{
+    PaymentEvent,
+    event::{RefundDue, TransactionAbandoned, TransactionPrepared},
+};
+
+use super::{Attempts, Awarded, Payment, Stage};
+
+/// An event that cannot follow the events before it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("event {event} cannot happen {at}: {reason}")]
+pub struct IllegalTransition {
+    /// The event's type.
+    pub event: &'static str,
+    /// The stage the payment was in.
+    pub at: String,
+    /// What forbids it.
+    pub reason: String,
+}
+
+/// The state after `event`.
+///
+/// # Errors
+/// [`IllegalTransition`] when the event cannot follow; the stored stream was then not written by this engine.
+pub fn evolve(state: Option<Payment>, event: &PaymentEvent) -> Result<Payment, IllegalTransition> {
+    let illegal = |at: String, reason: &str| IllegalTransition { event: event.type_name(), at, reason: reason.into() };
+    let Some(mut payment) = state else {
+        return match event {
+            PaymentEvent::Submitted(submitted) => Ok(Payment {
+                submitted: submitted.clone(),
+                auction: None,
+                award: None,
+                deposit: Attempts::default(),
+                secured: None,
+                seen: None,
+                confirmed: None,
+                released: None,
+                failed: None,
+                refund: Attempts::default(),
+                refunded: None,
+            }),
+            _ => Err(illegal("before submission".into(), "a payment begins with Submitted")),
+        };
+    };
+    let stage = payment.stage();
+    let refuse = |reason: &str| Err(illegal(format!("in stage {stage:?}"), reason));
+    match (event, stage) {
+        (PaymentEvent::AuctionClosed(closed), Stage::Auction) if payment.auction.is_none() => {
+            payment.auction = Some(closed.clone());
+        }
+        (PaymentEvent::QuoteAwarded(awarded), Stage::Auction) if payment.auction.is_some() => {
+            let signed = match awarded.signed_quote() {
+                Ok(signed) if signed.hash() == awarded.quote_hash && signed.id() == awarded.quote_id => signed,
+                Ok(_) => return refuse("the stored quote does not have the stored hash"),
+                Err(error) => return refuse(&error.to_string()),
+            };
+            let quote = signed.quote().clone();
+            payment.award = Some(Box::new(Awarded { event: (**awarded).clone(), quote }));
+        }
+        (PaymentEvent::DepositPrepared(transaction), Stage::Awarded) => {
+            if let Err(reason) = begin(&mut payment.deposit, transaction) {
+                return refuse(reason);
+            }
+        }
+        (PaymentEvent::DepositAbandoned(abandoned), Stage::Depositing) => {
+            if let Err(reason) = give_up(&mut payment.deposit, abandoned) {
+                return refuse(reason);
+            }
+        }
+        (PaymentEvent::EscrowSecured(secured), Stage::Depositing) => payment.secured = Some(secured.clone()),
+        (PaymentEvent::FulfillmentSeen(seen), Stage::Secured | Stage::Finalizing) => {
+            payment.seen = Some(seen.inclusion.clone());
+        }
+        (PaymentEvent::FulfillmentConfirmed(confirmed), Stage::Finalizing) => {
+            payment.confirmed = Some(Box::new(confirmed.clone()));
+        }
+        (PaymentEvent::EscrowReleased(released), Stage::Completed | Stage::Refunding) => {
+            payment.released = Some(released.inclusion.clone());
+        }
+        (PaymentEvent::Failed(failed), Stage::Auction | Stage::Awarded | Stage::Depositing) => {
+            if failed.refund != RefundDue::Nothing {
+                return refuse("no money was in escrow");
+            }
+            payment.failed = Some(failed.clone());
+        }
+        (PaymentEvent::Failed(failed), Stage::Secured | Stage::Finalizing) => {
+            if failed.refund == RefundDue::Nothing {
+                return refuse("money is in escrow and must be returned");
+            }
+            payment.failed = Some(failed.clone());
+        }
+        (PaymentEvent::RefundPrepared(transaction), Stage::Refunding) => {
+            if let Err(reason) = begin(&mut payment.refund, transaction) {
+                return refuse(reason);
+            }
+        }
+        (PaymentEvent::RefundAbandoned(abandoned), Stage::Refunding) => {
+            if let Err(reason) = give_up(&mut payment.refund, abandoned) {
+                return refuse(reason);
+            }
+        }
+        (PaymentEvent::EscrowRefunded(refunded), Stage::Refunding | Stage::Completed) => {
+            payment.refunded = Some(refunded.clone());
+        }
+        _ => return refuse("not legal in this stage"),
+    }
+    Ok(payment)
+}
+
+/// The state after all of `events`; `None` when there are none.
+///
+/// # Errors
+/// [`IllegalTransition`] of the first event that cannot follow.
+pub fn fold<'a>(events: impl IntoIterator<Item = &'a PaymentEvent>) -> Result<Option<Payment>, IllegalTransition> {
+    events.into_iter().try_fold(None, |state, event| evolve(state, event).map(Some))
+}
+
+fn begin(attempts: &mut Attempts, transaction: &TransactionPrepared) -> Result<(), &'static str> {
+    if attempts.live.is_some() {
+        return Err("an earlier attempt may still land");
+    }
+    if transaction.attempt != attempts.count + 1 {
+        return Err("attempts are numbered without gaps");
+    }
+    attempts.count = transaction.attempt;
+    attempts.live = Some(transaction.clone());
+    attempts.last = Some(transaction.clone());
+    Ok(())
+}
+
+fn give_up(attempts: &mut Attempts, abandoned: &TransactionAbandoned) -> Result<(), &'static str> {
+    match &attempts.live {
+        Some(live) if live.attempt == abandoned.attempt => {
+            attempts.live = None;
+            Ok(())
+        }
+        _ => Err("no such attempt is under way"),
+    }
+}

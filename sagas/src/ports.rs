@@ -1,0 +1,383 @@
+//! What the engine needs of the world, as traits. Adapters implement them; the engine knows no NATS, HTTP or chain.
+//!
+//! Faults are told apart where they arise. A [`Transient`] fault says nothing about the outcome and is retried for as
+//! long as it takes; it never ends a payment. Whatever may end one is a *value* that carries its evidence, such as
+//! [`DepositState::Reverted`] or [`DeliveryState::Impossible`].
+
+use async_trait::async_trait;
+use std::time::Duration;
+
+use events::{
+    Amount, ChainId, Did, Hash32, PaymentId, SettlerToken, Terms,
+    event::{Authorization, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, TransactionPrepared, VerifierRef},
+    failure::BlockchainContext,
+    time::Timestamp,
+};
+
+/// A fault that says nothing about the outcome: time-outs, unreachable or contradictory nodes, full queues.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Transient(pub String);
+
+/// The deposit-and-reserve that secures a payment's funds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DepositOrder {
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// Its economics.
+    pub terms: Terms,
+    /// Their hash.
+    pub terms_hash: Hash32,
+    /// The escrow and its windows.
+    pub escrow: EscrowPlan,
+    /// What the payer signed.
+    pub authorization: Authorization,
+    /// What the awarded quote reserves.
+    pub reservation: Reservation,
+}
+
+/// What a reservation commits to on chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reservation {
+    /// Hash of the awarded quote.
+    pub quote_hash: Hash32,
+    /// Account on the source chain that is paid.
+    pub payout_account: String,
+    /// What it is paid, smallest unit of the source asset.
+    pub source_amount: Amount,
+    /// Last second in which a delivery counts, UNIX.
+    pub fulfill_by: u64,
+}
+
+/// The return of a payment's funds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefundOrder {
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// The escrow and its windows.
+    pub escrow: EscrowPlan,
+    /// The releaser's signed non-delivery; without it the refund window must be open.
+    pub non_delivery: Option<String>,
+}
+
+/// The delivery that is looked for on the destination chain; every field must match.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeliveryOrder {
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// Hash of the awarded quote.
+    pub quote_hash: Hash32,
+    /// Destination asset and recipient.
+    pub destination: events::OwnedAsset,
+    /// Exact amount, smallest unit of the destination asset.
+    pub amount: Amount,
+    /// Account that delivers.
+    pub delivery_account: String,
+    /// Contract through which it delivers.
+    pub proxy: String,
+    /// Last second in which a delivery counts, UNIX.
+    pub fulfill_by: u64,
+}
+
+/// Why no transaction could be prepared.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PrepareError {
+    /// Nothing is known; try again.
+    #[error(transparent)]
+    Transient(#[from] Transient),
+    /// The chain refuses the call at its latest state; nothing was signed, no nonce taken. The refusal may pass (a
+    /// lagging node, an allowance about to be given), so the caller decides how often to ask again.
+    #[error("the chain refuses the transaction: {}", .0.revert_reason.as_deref().unwrap_or("no reason given"))]
+    Refused(Box<BlockchainContext>),
+}
+
+/// Where a prepared deposit stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DepositState {
+    /// Not on chain at the required depth, and it may still land: broadcast again.
+    Pending,
+    /// In escrow at the required depth, reserved under the right quote. True whichever transaction did it.
+    Secured(EscrowSecured),
+    /// Mined and reverted at the required depth, with nothing in escrow there.
+    Reverted(Box<BlockchainContext>),
+    /// Its nonce is consumed at finality by another transaction, with nothing in escrow there.
+    Superseded {
+        /// What proves it.
+        evidence: String,
+    },
+    /// A final block is past the deposit's window and holds no escrow, so none can ever be made.
+    Expired {
+        /// What proves it.
+        evidence: String,
+    },
+}
+
+/// Where a delivery stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeliveryState {
+    /// Nothing found so far.
+    NotSeen,
+    /// On chain, with every field right, not yet at the required depth.
+    Seen(Inclusion),
+    /// On chain, with every field right, at the required depth.
+    Final(Inclusion),
+    /// A final block is past `fulfill_by` and holds no delivery, so none can ever be made.
+    Impossible,
+}
+
+/// Where an escrow stands at the required depth.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EscrowState {
+    /// Holds nothing and never did.
+    Absent,
+    /// Holds the payer's money, and may still be released.
+    Held,
+    /// Holds the payer's money at a settled block inside the refund window: no release can land any more.
+    Lapsed,
+    /// Paid the settler.
+    Released(Inclusion),
+    /// Paid the payer back.
+    Refunded(EscrowRefunded),
+}
+
+/// Where a prepared refund stands, apart from what the escrow says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TransactionState {
+    /// May still land: broadcast again.
+    Pending,
+    /// Can never land, or landed and reverted at the required depth: prepare another.
+    Dead {
+        /// What proves it.
+        evidence: String,
+    },
+}
+
+/// The chains, source and destination.
+#[async_trait]
+pub trait Chains: Send + Sync {
+    /// Simulates, takes a nonce for and signs the deposit-and-reserve; broadcasts nothing.
+    ///
+    /// # Errors
+    /// See [`PrepareError`].
+    async fn prepare_deposit(&self, order: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError>;
+
+    /// Simulates, takes a nonce for and signs the refund; broadcasts nothing.
+    ///
+    /// # Errors
+    /// See [`PrepareError`].
+    async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError>;
+
+    /// Sends the very bytes of a journaled transaction. Sending again what is known already is no fault.
+    ///
+    /// # Errors
+    /// [`Transient`]; the transaction may be on its way all the same.
+    async fn broadcast(&self, transaction: &TransactionPrepared) -> Result<(), Transient>;
+
+    /// Where a prepared deposit stands.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn deposit_state(
+        &self,
+        order: &DepositOrder,
+        transaction: &TransactionPrepared,
+    ) -> Result<DepositState, Transient>;
+
+    /// Where the delivery stands.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient>;
+
+    /// Where the escrow stands at the required depth.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn escrow_state(&self, payment_id: &PaymentId, escrow: &EscrowPlan) -> Result<EscrowState, Transient>;
+
+    /// Where a prepared refund transaction stands; asked while [`Chains::escrow_state`] says `Held`.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn transaction_state(&self, transaction: &TransactionPrepared) -> Result<TransactionState, Transient>;
+
+    /// Whether `signature` is the releaser's statement about this payment, as the escrow would judge it.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn attestation_holds(
+        &self,
+        statement: &Statement,
+        escrow: &EscrowPlan,
+        signature: &str,
+    ) -> Result<bool, Transient>;
+
+    /// Returns when the chain has a new block, or after a bounded time.
+    async fn next_block(&self, chain_id: &ChainId);
+}
+
+/// What a releaser attests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Statement {
+    /// The delivery is on the destination chain at depth, with every field right.
+    Delivery {
+        /// The payment.
+        payment_id: PaymentId,
+        /// Hash of the awarded quote.
+        quote_hash: Hash32,
+        /// Account on the source chain that is paid.
+        payout_account: String,
+    },
+    /// No delivery was made and none can be made any more.
+    NonDelivery {
+        /// The payment.
+        payment_id: PaymentId,
+        /// Hash of the awarded quote.
+        quote_hash: Hash32,
+    },
+}
+
+/// What a verifier is shown, so that it can check everything against the chains itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VerificationCase {
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// Preimage of the `termsHash` in the escrow.
+    pub terms: Terms,
+    /// The escrow and its windows.
+    pub escrow: EscrowPlan,
+    /// Preimage of the `quoteHash` in the escrow, as it came.
+    pub quote_document: String,
+}
+
+/// A fulfillment verifier.
+#[async_trait]
+pub trait Verifier: Send + Sync {
+    /// The signed attestation of delivery, or `None` while the verifier does not (yet) give one.
+    ///
+    /// # Errors
+    /// [`Transient`] when it cannot be reached or talks nonsense.
+    async fn attest_delivery(
+        &self,
+        verifier: &VerifierRef,
+        case: &VerificationCase,
+    ) -> Result<Option<String>, Transient>;
+
+    /// The signed statement of non-delivery, or `None` while the verifier does not (yet) give one.
+    ///
+    /// # Errors
+    /// [`Transient`] when it cannot be reached or talks nonsense.
+    async fn attest_non_delivery(
+        &self,
+        verifier: &VerifierRef,
+        case: &VerificationCase,
+    ) -> Result<Option<String>, Transient>;
+}
+
+/// A request for quotes, as addressed to settlers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestForQuotes {
+    /// The auction.
+    pub auction_id: String,
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// What is asked for.
+    pub terms: Terms,
+    /// Its hash.
+    pub terms_hash: Hash32,
+    /// The escrow and its windows.
+    pub escrow: EscrowPlan,
+    /// Proxy of each destination, in the order of the terms' destinations.
+    pub fulfillment_proxies: Vec<String>,
+    /// End of quote collection.
+    pub quote_deadline: Timestamp,
+    /// Final completion deadline.
+    pub fulfillment_deadline: Timestamp,
+    /// Settlers that may win; empty when any may.
+    pub whitelist: Vec<Did>,
+    /// Settlers that may not win.
+    pub blacklist: Vec<Did>,
+    /// Policies a settler must hold to win.
+    pub required_policies: Vec<String>,
+}
+
+/// A settler's answer, not yet believed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bid {
+    /// The subject token it came under, which NATS permissions tie to one settler.
+    pub settler: SettlerToken,
+    /// When it arrived.
+    pub received_at: Timestamp,
+    /// What it says.
+    pub answer: Answer,
+}
+
+/// What a bid says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// A signed quote document.
+    Quote(String),
+    /// A decline with a reason code.
+    Decline(String),
+    /// Something that is no bid; the text says what is wrong with it.
+    Malformed(String),
+}
+
+/// The outcome of a collection window.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Gathered {
+    /// Settlers that were actually sent the request.
+    pub addressed: Vec<Did>,
+    /// Their answers in order of arrival; a settler may have answered more than once.
+    pub bids: Vec<Bid>,
+}
+
+/// A durable notice to the winner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Award {
+    /// The winner.
+    pub settler: Did,
+    /// Everything the settler needs to deliver and to be paid, and everything it needs to check that it is so.
+    pub case: VerificationCase,
+    /// Its quote's hash.
+    pub quote_hash: Hash32,
+    /// Who attests the delivery.
+    pub verifier: VerifierRef,
+}
+
+/// The settlers.
+#[async_trait]
+pub trait Auction: Send + Sync {
+    /// Sends the request to every eligible registered settler and gathers answers until the deadline, or until all have
+    /// answered. Asking again for the same auction, after a crash, finds the answers that were given before.
+    ///
+    /// # Errors
+    /// [`Transient`] when the bus cannot be reached.
+    async fn gather(&self, request: &RequestForQuotes) -> Result<Gathered, Transient>;
+
+    /// Stores the award where the winner finds it, however long it was away. Repeating it has no further effect.
+    ///
+    /// # Errors
+    /// [`Transient`] when it is not known to be stored.
+    async fn award(&self, award: &Award) -> Result<(), Transient>;
+}
+
+/// Time. The engine reads no other clock and sleeps nowhere else.
+#[async_trait]
+pub trait Clock: Send + Sync {
+    /// The current time.
+    fn now(&self) -> Timestamp;
+
+    /// Returns once `duration` has passed.
+    async fn sleep(&self, duration: Duration);
+}
+
+/// The payments of a shard that are not at rest, from a read model.
+#[async_trait]
+pub trait OpenPayments: Send + Sync {
+    /// Every payment of `shard` that is not at rest, as of at least stream sequence `as_of`.
+    ///
+    /// # Errors
+    /// [`Transient`] when the read model cannot get that far for now.
+    async fn open_payments(&self, shard: u16, as_of: u64) -> Result<Vec<PaymentId>, Transient>;
+}

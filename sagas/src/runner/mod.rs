@@ -1,0 +1,60 @@
+//! The runner: drives every open payment of the shards it owns.
+//!
+//! A worker competes for each shard. When it has won one, it looks at every open payment of it and from then on at
+//! every payment something is appended to. Wake-ups are hints; each payment is loaded, and everything is decided on
+//! what is stored. Two workers that both believe they own a shard do no harm: the expected position fences their
+//! appends, and every effect is repeated from journaled bytes or is idempotent.
+
+mod act;
+mod drive;
+mod nudges;
+mod worker;
+
+pub use drive::Engine;
+pub use worker::Runner;
+
+use std::{sync::Arc, time::Duration};
+
+use events::journal::Journal;
+
+use crate::ports::{Auction, Chains, Clock, OpenPayments, Verifier};
+
+/// The world as the engine sees it.
+#[derive(Clone)]
+pub struct Ports {
+    /// The journal.
+    pub journal: Arc<dyn Journal>,
+    /// The chains.
+    pub chains: Arc<dyn Chains>,
+    /// The settlers.
+    pub auction: Arc<dyn Auction>,
+    /// The verifiers.
+    pub verifier: Arc<dyn Verifier>,
+    /// The read model of open payments.
+    pub open_payments: Arc<dyn OpenPayments>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Waiting times of the engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// First wait after a transient fault; doubles with each further one.
+    pub backoff_min: Duration,
+    /// Longest wait after a transient fault.
+    pub backoff_max: Duration,
+    /// How often in a row, each time at a new block, a chain must refuse a deposit before the payment fails by it.
+    pub refusals_max: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { backoff_min: Duration::from_millis(100), backoff_max: Duration::from_secs(10), refusals_max: 3 }
+    }
+}
+
+/// The wait after the `faults`-th fault in a row, counted from 1.
+fn backoff(options: &Options, faults: u32) -> Duration {
+    let factor = 1u32.checked_shl(faults.saturating_sub(1)).unwrap_or(u32::MAX);
+    options.backoff_min.saturating_mul(factor).min(options.backoff_max)
+}

@@ -1,0 +1,58 @@
+//! Hints from outside that a payment should look at the world now.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use events::PaymentId;
+use tokio::sync::Notify;
+
+type Waiting = HashMap<PaymentId, Arc<Notify>>;
+
+/// Who takes hints, by payment.
+#[derive(Clone, Default)]
+pub(super) struct Nudges(Arc<Mutex<Waiting>>);
+
+/// A payment's place among those that take hints; given up when dropped.
+pub(super) struct Nudge {
+    payment_id: PaymentId,
+    notify: Arc<Notify>,
+    nudges: Nudges,
+}
+
+impl Nudges {
+    pub(super) fn receive(&self, payment_id: &PaymentId) -> Nudge {
+        let notify = Arc::new(Notify::new());
+        self.waiting().insert(payment_id.clone(), notify.clone());
+        Nudge { payment_id: payment_id.clone(), notify, nudges: self.clone() }
+    }
+
+    pub(super) fn give(&self, payment_id: &PaymentId) {
+        if let Some(notify) = self.waiting().get(payment_id) {
+            notify.notify_waiters();
+        }
+    }
+
+    // A panic while the map is held leaves it whole: each use is a single insertion, look-up or removal.
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Nudge {
+    /// Returns at the next hint. Hints that come while nobody waits are lost: whoever does not wait looks anyway.
+    pub(super) async fn received(&self) {
+        self.notify.notified().await;
+    }
+}
+
+impl Drop for Nudge {
+    fn drop(&mut self) {
+        let mut waiting = self.nudges.waiting();
+        // Another task may have taken the payment's place in the meantime.
+        if waiting.get(&self.payment_id).is_some_and(|notify| Arc::ptr_eq(notify, &self.notify)) {
+            waiting.remove(&self.payment_id);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Judging bids.
+
+mod given;
+
+use events::{Did, quote::Quote, time::Timestamp};
+use given::*;
+use proptest::prelude::*;
+use sagas::{
+    auction::judge,
+    ports::{Answer, Bid, Gathered},
+};
+
+fn bid(n: u8, received_at: Timestamp, answer: Answer) -> Bid {
+    Bid { settler: did(n).token(), received_at, answer }
+}
+
+fn offers(n: u8, price: &str) -> Bid {
+    bid(n, at(2), Answer::Quote(signed(n, quote(n, price)).document().to_owned()))
+}
+
+fn gathered(settlers: &[u8], bids: Vec<Bid>) -> Gathered {
+    Gathered { addressed: settlers.iter().map(|n| did(*n)).collect(), bids }
+}
+
+fn winner(gathered: Gathered) -> Option<Did> {
+    judge(&submission(), gathered).winner.map(|signed| signed.quote().settler.clone())
+}
+
+#[test]
+fn lowest_price_wins_then_earliest_delivery_then_lowest_hash() {
+    assert_eq!(winner(gathered(&[1, 2], vec![offers(1, "1010"), offers(2, "1009")])), Some(did(2)));
+    let sooner = Quote { fulfill_by: at(50), ..quote(2, "1010") };
+    let sooner = bid(2, at(2), Answer::Quote(signed(2, sooner).document().to_owned()));
+    assert_eq!(winner(gathered(&[1, 2], vec![offers(1, "1010"), sooner])), Some(did(2)));
+    let lowest = [1, 2].into_iter().min_by_key(|n| signed(*n, quote(*n, "1010")).hash()).map(did);
+    assert_eq!(winner(gathered(&[1, 2], vec![offers(1, "1010"), offers(2, "1010")])), lowest);
+}
+
+#[test]
+fn the_most_recent_answer_of_a_settler_counts_and_declines_count_once() {
+    let decline = |seconds, reason: &str| bid(1, at(seconds), Answer::Decline(reason.to_owned()));
+    let judged = judge(&submission(), gathered(&[1], vec![decline(1, "A"), decline(2, "INSUFFICIENT_LIQUIDITY")]));
+    assert_eq!(judged.declines.len(), 1);
+    assert_eq!(judged.declines[0].reason, "INSUFFICIENT_LIQUIDITY");
+    let judged = judge(&submission(), gathered(&[1], vec![decline(1, "A"), offers(1, "1010")]));
+    assert!(judged.declines.is_empty() && judged.winner.is_some());
+}
+
+#[test]
+fn free_form_text_of_a_settler_is_never_kept_as_a_reason() {
+    for text in ["<script>", "no money", "", &"A".repeat(65)] {
+        let judged = judge(&submission(), gathered(&[1], vec![bid(1, at(1), Answer::Decline(text.to_owned()))]));
+        assert_eq!(judged.declines[0].reason, "UNSPECIFIED");
+    }
+}
+
+#[test]
+fn late_foreign_and_malformed_bids_are_dropped_and_counted() {
+    let late = Bid { received_at: at(11), ..offers(1, "1000") };
+    let foreign = offers(3, "1000");
+    let malformed = bid(2, at(1), Answer::Malformed("not JSON".to_owned()));
+    let judged = judge(&submission(), gathered(&[1, 2], vec![late, foreign, malformed]));
+    assert_eq!(judged.dropped.len(), 3);
+    assert_eq!(judged.winner, None);
+}
+
+#[test]
+fn a_quote_of_another_settler_under_my_token_is_dropped() {
+    let stolen = bid(1, at(1), Answer::Quote(signed(2, quote(2, "1000")).document().to_owned()));
+    let judged = judge(&submission(), gathered(&[1, 2], vec![stolen]));
+    assert_eq!(judged.winner, None);
+    assert_eq!(judged.dropped.len(), 1);
+}
+
+#[test]
+fn every_rule_of_a_quote_is_checked() {
+    let broken: Vec<(&str, Quote)> = vec![
+        ("auction", Quote { auction_id: "pay_other".to_owned(), ..quote(1, "1010") }),
+        ("terms", Quote { terms_hash: events::Hash32([9; 32]), ..quote(1, "1010") }),
+        ("source chain", Quote { source_chain: events::ChainId::evm(2), ..quote(1, "1010") }),
+        ("permitted", Quote { source_amount: amount("1101"), ..quote(1, "1010") }),
+        ("escrow", Quote { escrow_contract: PAYER.to_owned(), ..quote(1, "1010") }),
+        ("payout", Quote { payout_account: "0x0".to_owned(), ..quote(1, "1010") }),
+        ("destination", Quote { destination: owned("eip155:11/slip44:60"), ..quote(1, "1010") }),
+        ("exact amount", Quote { fulfillment_amount: amount("999"), ..quote(1, "1010") }),
+        ("proxy", Quote { fulfillment_proxy: PAYER.to_owned(), ..quote(1, "1010") }),
+        ("delivery account", Quote { delivery_account: "T".to_owned(), ..quote(1, "1010") }),
+        ("after the fulfillment", Quote { fulfill_by: at(61), ..quote(1, "1010") }),
+        ("before the auction", Quote { fulfill_by: at(10), ..quote(1, "1010") }),
+        ("lapses", Quote { valid_until: at(9), ..quote(1, "1010") }),
+    ];
+    for (rule, quote) in broken {
+        let bid = bid(1, at(1), Answer::Quote(signed(1, quote).document().to_owned()));
+        let judged = judge(&submission(), gathered(&[1], vec![bid]));
+        assert_eq!(judged.winner, None, "{rule}");
+        assert!(judged.dropped[0].reason.contains(rule), "{rule}: {}", judged.dropped[0].reason);
+    }
+}
+
+#[test]
+fn lists_decide_who_may_win() {
+    let bids = || gathered(&[1, 2], vec![offers(1, "1000"), offers(2, "1001")]);
+    let listed = |whitelist: &[u8], blacklist: &[u8]| {
+        let mut submitted = submission();
+        submitted.whitelist = whitelist.iter().map(|n| did(*n)).collect();
+        submitted.blacklist = blacklist.iter().map(|n| did(*n)).collect();
+        judge(&submitted, bids()).winner.map(|signed| signed.quote().settler.clone())
+    };
+    assert_eq!(listed(&[], &[]), Some(did(1)));
+    assert_eq!(listed(&[2], &[]), Some(did(2)));
+    assert_eq!(listed(&[], &[1]), Some(did(2)));
+    assert_eq!(listed(&[1, 2], &[1]), Some(did(2)));
+    assert_eq!(listed(&[3], &[]), None);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+
+    /// Replicas that see the same bids in another order pick the same winner.
+    #[test]
+    fn the_winner_does_not_depend_on_the_order_of_arrival(
+        prices in prop::collection::vec(1000u32..1004, 4),
+        order in Just(vec![0usize, 1, 2, 3]).prop_shuffle(),
+    ) {
+        let bids: Vec<Bid> = (1u8..).zip(&prices).map(|(n, price)| offers(n, &price.to_string())).collect();
+        let shuffled = order.iter().map(|i| bids[*i].clone()).collect();
+        let all = [1, 2, 3, 4];
+        let one = judge(&submission(), gathered(&all, bids));
+        let two = judge(&submission(), gathered(&all, shuffled));
+        prop_assert_eq!(one.winner, two.winner);
+        prop_assert_eq!(one.quotes, two.quotes);
+    }
+}

@@ -1,0 +1,483 @@
+//! The engine over a small world in memory: whole sagas, faults, and a stop at every single port call.
+//!
+//! The world is only as deep as the engine's promises need it: a deposit that is broadcast is mined, a reserved escrow
+//! is delivered against, and everything that would cost money twice is counted.
+
+mod given;
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use events::{
+    ChainId, CommitId, PaymentEvent, PaymentId,
+    event::{EscrowPlan, EscrowRefunded, EscrowSecured, TransactionPrepared, VerifierRef},
+    failure::BlockchainContext,
+    journal::{AppendError, Commit, Journal, Position, ReadError, Recorded, ShardWorker, memory::MemoryJournal},
+    time::Timestamp,
+};
+use given::*;
+use sagas::{
+    ports::*,
+    runner::{Engine, Options, Ports},
+};
+use tokio::sync::Notify;
+
+/// What happens in the world of a test.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Plot {
+    /// The settler delivers and fetches its money.
+    Delivers,
+    /// The settler never delivers.
+    Vanishes,
+    /// The chain refuses the deposit.
+    Refuses,
+    /// The first deposit's nonce is taken by another transaction.
+    Superseded,
+    /// Nobody bids.
+    NoQuotes,
+    /// The settler never delivers and the verifier never answers.
+    SilentVerifier,
+    /// The settler delivers, but the verifier never answers.
+    Unattested,
+}
+
+#[derive(Default)]
+struct State {
+    now: i64,
+    /// Deposits by hash, with the number of times each was sent.
+    deposits: BTreeMap<String, u32>,
+    refunds: BTreeMap<String, u32>,
+    /// The hash of the deposit that took effect.
+    effective: Option<String>,
+    refunded: bool,
+    awards: u32,
+}
+
+struct World {
+    plot: Plot,
+    state: Mutex<State>,
+    journal: MemoryJournal,
+    /// Port calls so far.
+    calls: AtomicU32,
+    /// The call at which the process dies, and whether it dies before or after the call's effect.
+    stop_at: Option<(u32, bool)>,
+    stopped: Notify,
+    /// On average one call in so many fails, in a fixed but irregular pattern: at even steps a call that is repeated
+    /// together with the one before it would fail for ever.
+    fault_one_in: Option<u32>,
+}
+
+impl World {
+    fn new(plot: Plot) -> Self {
+        Self {
+            plot,
+            state: Mutex::default(),
+            journal: MemoryJournal::new(4),
+            calls: AtomicU32::new(0),
+            stop_at: None,
+            stopped: Notify::new(),
+            fault_one_in: None,
+        }
+    }
+
+    /// Every port call passes through here: it may be the process's last, before or after its effect.
+    async fn call<T>(&self, effect: impl FnOnce(&mut State) -> T) -> Result<T, Transient> {
+        let number = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
+        let dies = |after| self.stop_at == Some((number, after));
+        if dies(false) {
+            self.stopped.notify_one();
+            std::future::pending::<()>().await;
+        }
+        // The top bits of a multiplicative mix look like coin tosses.
+        let toss =
+            u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_right(29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        if self.fault_one_in.is_some_and(|n| (toss >> 40).is_multiple_of(u64::from(n))) {
+            return Err(Transient("injected".to_owned()));
+        }
+        let result = effect(&mut self.state.lock().unwrap());
+        if dies(true) {
+            self.stopped.notify_one();
+            std::future::pending::<()>().await;
+        }
+        Ok(result)
+    }
+}
+
+fn escrowed(state: &State) -> bool {
+    state.effective.is_some() && !state.refunded
+}
+
+#[async_trait]
+impl Chains for World {
+    async fn prepare_deposit(&self, _: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+        if self.plot == Plot::Refuses {
+            return Err(PrepareError::Refused(Box::new(BlockchainContext {
+                chain_id: ChainId::evm(1),
+                transaction_hash: None,
+                block_number: None,
+                contract_address: None,
+                revert_reason: Some("TRANSFER_FROM_FAILED".to_owned()),
+                gas_used: None,
+                estimated_gas_needed: None,
+            })));
+        }
+        Ok(self.call(|_| transaction(attempt)).await?)
+    }
+
+    async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+        let prepared = self
+            .call(|state| {
+                assert!(order.non_delivery.is_some() || at(state.now) > at(100), "refund before its window");
+                transaction(attempt)
+            })
+            .await?;
+        Ok(prepared)
+    }
+
+    async fn broadcast(&self, transaction: &TransactionPrepared) -> Result<(), Transient> {
+        self.call(|state| {
+            if transaction.raw == "0x00" && state.effective.is_none() {
+                *state.deposits.entry(transaction.transaction_hash.clone()).or_default() += 1;
+                let lost = self.plot == Plot::Superseded && transaction.attempt == 1;
+                if !lost {
+                    state.effective = Some(transaction.transaction_hash.clone());
+                }
+            } else if escrowed(state) {
+                *state.refunds.entry(transaction.transaction_hash.clone()).or_default() += 1;
+            }
+        })
+        .await
+    }
+
+    async fn deposit_state(
+        &self,
+        _: &DepositOrder,
+        transaction: &TransactionPrepared,
+    ) -> Result<DepositState, Transient> {
+        self.call(|state| {
+            if state.effective.is_some() {
+                return DepositState::Secured(EscrowSecured { inclusion: inclusion(5), amount: amount("1010") });
+            }
+            let sent = state.deposits.contains_key(&transaction.transaction_hash);
+            if sent && self.plot == Plot::Superseded {
+                return DepositState::Superseded { evidence: "nonce taken".to_owned() };
+            }
+            DepositState::Pending
+        })
+        .await
+    }
+
+    async fn delivery_state(&self, _: &DeliveryOrder) -> Result<DeliveryState, Transient> {
+        self.call(|state| match self.plot {
+            Plot::Vanishes | Plot::SilentVerifier if state.now > 60 => DeliveryState::Impossible,
+            Plot::Vanishes | Plot::SilentVerifier => DeliveryState::NotSeen,
+            _ if state.now < 16 => DeliveryState::NotSeen,
+            _ if state.now < 18 => DeliveryState::Seen(inclusion(7)),
+            _ => DeliveryState::Final(inclusion(7)),
+        })
+        .await
+    }
+
+    async fn escrow_state(&self, _: &PaymentId, _: &EscrowPlan) -> Result<EscrowState, Transient> {
+        self.call(|state| {
+            if state.effective.is_none() {
+                return EscrowState::Absent;
+            }
+            if !state.refunds.is_empty() {
+                state.refunded = true;
+                let refunded = EscrowRefunded { inclusion: inclusion(9), amount: amount("1010") };
+                return EscrowState::Refunded(refunded);
+            }
+            match self.plot {
+                Plot::Vanishes | Plot::SilentVerifier | Plot::Unattested if state.now > 100 => EscrowState::Lapsed,
+                Plot::Vanishes | Plot::SilentVerifier | Plot::Unattested => EscrowState::Held,
+                _ if state.now > 20 => EscrowState::Released(inclusion(9)),
+                _ => EscrowState::Held,
+            }
+        })
+        .await
+    }
+
+    async fn transaction_state(&self, _: &TransactionPrepared) -> Result<TransactionState, Transient> {
+        self.call(|_| TransactionState::Pending).await
+    }
+
+    async fn attestation_holds(&self, _: &Statement, _: &EscrowPlan, signature: &str) -> Result<bool, Transient> {
+        self.call(|_| signature == "0xgood").await
+    }
+
+    async fn next_block(&self, _: &ChainId) {
+        self.state.lock().unwrap().now += 1;
+        tokio::task::yield_now().await;
+    }
+}
+
+#[async_trait]
+impl Verifier for World {
+    async fn attest_delivery(&self, _: &VerifierRef, _: &VerificationCase) -> Result<Option<String>, Transient> {
+        if self.plot == Plot::Unattested {
+            return Err(Transient("verifier is silent".to_owned()));
+        }
+        self.call(|_| Some("0xgood".to_owned())).await
+    }
+
+    async fn attest_non_delivery(&self, _: &VerifierRef, _: &VerificationCase) -> Result<Option<String>, Transient> {
+        if self.plot == Plot::SilentVerifier {
+            return Err(Transient("verifier is silent".to_owned()));
+        }
+        self.call(|_| Some("0xgood".to_owned())).await
+    }
+}
+
+#[async_trait]
+impl Auction for World {
+    async fn gather(&self, request: &RequestForQuotes) -> Result<Gathered, Transient> {
+        self.call(|state| {
+            state.now = state.now.max(10);
+            assert_eq!(request.terms, submission().terms);
+            let addressed = vec![did(1)];
+            if self.plot == Plot::NoQuotes {
+                return Gathered { addressed, bids: Vec::new() };
+            }
+            let answer = Answer::Quote(signed(1, quote(1, "1010")).document().to_owned());
+            Gathered { addressed, bids: vec![Bid { settler: did(1).token(), received_at: at(3), answer }] }
+        })
+        .await
+    }
+
+    async fn award(&self, _: &Award) -> Result<(), Transient> {
+        self.call(|state| state.awards += 1).await
+    }
+}
+
+#[async_trait]
+impl Clock for World {
+    fn now(&self) -> Timestamp {
+        at(self.state.lock().unwrap().now)
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        let seconds = i64::try_from(duration.as_secs()).unwrap().max(1);
+        self.state.lock().unwrap().now += seconds;
+        tokio::task::yield_now().await;
+    }
+}
+
+#[async_trait]
+impl OpenPayments for World {
+    async fn open_payments(&self, _: u16, _: u64) -> Result<Vec<PaymentId>, Transient> {
+        Ok(Vec::new())
+    }
+}
+
+/// The journal of the world, whose calls count as port calls.
+#[async_trait]
+impl Journal for World {
+    fn shards(&self) -> u16 {
+        self.journal.shards()
+    }
+
+    async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
+        let unavailable = |fault: Transient| AppendError::Unavailable(fault.0);
+        self.call(|_| ()).await.map_err(unavailable)?;
+        let recorded = self.journal.append(commit).await?;
+        // The acknowledgement may be lost, or the process may die, after the commit is durable.
+        self.call(|_| ()).await.map_err(|fault| AppendError::Unknown(fault.0))?;
+        Ok(recorded)
+    }
+
+    async fn load(&self, payment_id: &PaymentId) -> Result<Vec<Recorded>, ReadError> {
+        self.call(|_| ()).await.map_err(|fault| ReadError::Unavailable(fault.0))?;
+        self.journal.load(payment_id).await
+    }
+
+    async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
+        self.journal.replay(shard, from, limit).await
+    }
+
+    async fn head(&self, shard: u16) -> Result<u64, ReadError> {
+        self.journal.head(shard).await
+    }
+
+    async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
+        self.journal.wait_beyond(shard, sequence).await
+    }
+
+    async fn work(&self, shard: u16, owner: &str) -> Box<dyn ShardWorker> {
+        self.journal.work(shard, owner).await
+    }
+}
+
+async fn submit(world: &World) -> PaymentId {
+    let payment_id = submission().payment_id;
+    let commit = Commit {
+        payment_id: payment_id.clone(),
+        expected: Position::START,
+        commit_id: CommitId::random(),
+        events: vec![submitted()],
+        correlation: "test".to_owned(),
+        causation: "test".to_owned(),
+    };
+    world.journal.append(&commit).await.unwrap();
+    payment_id
+}
+
+fn engine(world: &Arc<World>) -> Engine {
+    let ports = Ports {
+        journal: world.clone(),
+        chains: world.clone(),
+        auction: world.clone(),
+        verifier: world.clone(),
+        open_payments: world.clone(),
+        clock: world.clone(),
+    };
+    Engine::new(ports, Options::default())
+}
+
+/// Drives the payment to its rest, starting the process again when it dies.
+async fn live(world: World) -> (Arc<World>, Vec<PaymentEvent>) {
+    let world = Arc::new(world);
+    let payment_id = submit(&world).await;
+    loop {
+        let engine = engine(&world);
+        tokio::select! {
+            driven = engine.drive(&payment_id) => {
+                driven.unwrap();
+                break;
+            }
+            () = world.stopped.notified() => {}
+        }
+    }
+    let commits = world.journal.load(&payment_id).await.unwrap();
+    let events: Vec<PaymentEvent> = commits.into_iter().flat_map(|commit| commit.events).collect();
+    assert!(sagas::payment::fold(&events).is_ok());
+    (world, events)
+}
+
+const DELIVERED: [&str; 8] = [
+    "Submitted",
+    "AuctionClosed",
+    "QuoteAwarded",
+    "DepositPrepared",
+    "EscrowSecured",
+    "FulfillmentSeen",
+    "FulfillmentConfirmed",
+    "EscrowReleased",
+];
+const UNDELIVERED: [&str; 8] = [
+    "Submitted",
+    "AuctionClosed",
+    "QuoteAwarded",
+    "DepositPrepared",
+    "EscrowSecured",
+    "Failed",
+    "RefundPrepared",
+    "EscrowRefunded",
+];
+
+#[tokio::test]
+async fn a_delivered_payment_ends_released() {
+    let (world, events) = live(World::new(Plot::Delivers)).await;
+    assert_eq!(types(&events), DELIVERED);
+    assert_eq!(world.state.lock().unwrap().deposits.len(), 1);
+}
+
+#[tokio::test]
+async fn an_undelivered_payment_is_refunded_before_its_window_with_the_releasers_word() {
+    let (world, events) = live(World::new(Plot::Vanishes)).await;
+    assert_eq!(types(&events), UNDELIVERED);
+    assert!(world.state.lock().unwrap().now < 100);
+}
+
+#[tokio::test]
+async fn without_the_releasers_word_the_refund_waits_for_its_window() {
+    let (world, events) = live(World::new(Plot::SilentVerifier)).await;
+    assert_eq!(types(&events), UNDELIVERED);
+    assert!(world.state.lock().unwrap().now > 100);
+}
+
+#[tokio::test]
+async fn a_delivery_that_is_never_attested_fails_only_once_no_release_can_land() {
+    let (world, events) = live(World::new(Plot::Unattested)).await;
+    let ends = ["EscrowSecured", "FulfillmentSeen", "Failed", "RefundPrepared", "EscrowRefunded"];
+    assert_eq!(types(&events)[4..], ends);
+    assert!(world.state.lock().unwrap().now > 100);
+}
+
+#[tokio::test]
+async fn a_refused_deposit_fails_with_the_chains_reason() {
+    let (_, events) = live(World::new(Plot::Refuses)).await;
+    let Some(PaymentEvent::Failed(failed)) = events.last() else { panic!("{:?}", types(&events)) };
+    let context = failed.failure.blockchain_context.as_ref().unwrap();
+    assert_eq!(context.revert_reason.as_deref(), Some("TRANSFER_FROM_FAILED"));
+}
+
+#[tokio::test]
+async fn a_superseded_deposit_is_tried_again_under_a_new_nonce() {
+    let (world, events) = live(World::new(Plot::Superseded)).await;
+    let attempts = types(&events).iter().filter(|name| **name == "DepositPrepared").count();
+    assert_eq!(attempts, 2);
+    assert_eq!(world.state.lock().unwrap().deposits.len(), 2);
+    assert_eq!(world.state.lock().unwrap().effective.as_ref(), Some(&transaction(2).transaction_hash));
+}
+
+#[tokio::test]
+async fn no_quotes_fails_without_touching_a_chain() {
+    let (world, events) = live(World::new(Plot::NoQuotes)).await;
+    assert_eq!(types(&events), ["Submitted", "AuctionClosed", "Failed"]);
+    assert!(world.state.lock().unwrap().deposits.is_empty());
+}
+
+#[tokio::test]
+async fn faults_at_one_call_in_four_to_nine_change_nothing() {
+    for plot in [Plot::Delivers, Plot::Vanishes] {
+        let expected = if plot == Plot::Delivers { DELIVERED } else { UNDELIVERED };
+        for one_in in 4..10 {
+            let world = World { fault_one_in: Some(one_in), ..World::new(plot) };
+            let (world, events) = live(world).await;
+            assert_eq!(types(&events), expected, "a fault at one call in {one_in}");
+            assert_eq!(world.state.lock().unwrap().deposits.len(), 1);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_death_at_any_port_call_changes_nothing() {
+    for plot in [Plot::Delivers, Plot::Vanishes] {
+        let expected = if plot == Plot::Delivers { DELIVERED } else { UNDELIVERED };
+        let (undisturbed, _) = live(World::new(plot)).await;
+        let calls = undisturbed.calls.load(Ordering::SeqCst);
+        assert!(calls > 20);
+        for number in 1..=calls {
+            for after in [false, true] {
+                let world = World { stop_at: Some((number, after)), ..World::new(plot) };
+                let (world, events) = live(world).await;
+                assert_eq!(types(&events), expected, "died at call {number}, after its effect: {after}");
+                let state = world.state.lock().unwrap();
+                assert_eq!(state.deposits.len(), 1, "died at call {number}, after its effect: {after}");
+                assert!(state.refunds.len() <= 1);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_engines_on_one_payment_make_one_deposit() {
+    let world = Arc::new(World::new(Plot::Delivers));
+    let payment_id = submit(&world).await;
+    let (one, two) = (engine(&world), engine(&world));
+    let (one, two) = tokio::join!(one.drive(&payment_id), two.drive(&payment_id));
+    one.unwrap();
+    two.unwrap();
+    let commits = world.journal.load(&payment_id).await.unwrap();
+    let events: Vec<PaymentEvent> = commits.into_iter().flat_map(|commit| commit.events).collect();
+    assert_eq!(types(&events), DELIVERED);
+    assert_eq!(world.state.lock().unwrap().deposits.len(), 1);
+}

@@ -1,0 +1,252 @@
+//! Building blocks of the engine's tests: payments given by their events.
+#![allow(dead_code, reason = "each test file uses the part it needs")]
+
+use chrono::Duration;
+use ed25519_dalek::SigningKey;
+use events::{
+    Amount, ChainId, Did, Hash32, OwnedAsset, PaymentEvent, PaymentId, Terms,
+    event::{
+        AuctionClosed, Authorization, EscrowPlan, EscrowRefunded, EscrowReleased, EscrowSecured, Failed,
+        FulfillmentConfirmed, FulfillmentSeen, Inclusion, Permit2, QuoteAwarded, RefundDue, Submitted,
+        TransactionAbandoned, TransactionPrepared, VerifierRef,
+    },
+    quote::{Quote, SignedQuote, auction_of},
+    time::{Timestamp, from_unix_seconds, unix_seconds},
+};
+use sagas::{
+    Payment,
+    payment::{Command, decide, fold},
+};
+
+pub const PAYER: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
+pub const OTHER: &str = "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359";
+
+/// Second `seconds` of the tests' time; the payment is submitted at 0.
+pub fn at(seconds: i64) -> Timestamp {
+    from_unix_seconds(1_800_000_000).unwrap() + Duration::seconds(seconds)
+}
+
+pub fn amount(text: &str) -> Amount {
+    text.parse().unwrap()
+}
+
+pub fn owned(asset: &str) -> OwnedAsset {
+    OwnedAsset::new(asset.parse().unwrap(), PAYER).unwrap()
+}
+
+pub fn settler(n: u8) -> SigningKey {
+    SigningKey::from_bytes(&[n; 32])
+}
+
+pub fn did(n: u8) -> Did {
+    Did::from_ed25519(&settler(n).verifying_key())
+}
+
+/// Quotes until 10, deposit until 30, delivery until 60, refund from 100.
+pub fn submission() -> Submitted {
+    let terms = Terms::new(
+        owned("eip155:1/erc20:0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48"),
+        vec![owned("eip155:10/slip44:60"), owned("eip155:137/slip44:966")],
+        amount("1000"),
+        Some(amount("1100")),
+    );
+    Submitted {
+        payment_id: PaymentId::derive("tests", "one"),
+        request_id: "one".to_owned(),
+        originator: "tests".to_owned(),
+        terms_hash: terms.hash(),
+        terms,
+        quote_deadline: at(10),
+        fulfillment_deadline: at(60),
+        authorization: Authorization::EvmPermit2Escrow(Permit2 {
+            amount: amount("1100"),
+            nonce: Hash32([3; 32]),
+            deadline: unix_seconds(at(30)),
+            quote_hash: Hash32::ZERO,
+            signature: "0x".to_owned(),
+        }),
+        escrow: EscrowPlan {
+            chain_id: ChainId::evm(1),
+            contract: OTHER.to_owned(),
+            reserver: OTHER.to_owned(),
+            releaser: OTHER.to_owned(),
+            reserve_deadline: unix_seconds(at(30)),
+            fulfillment_deadline: unix_seconds(at(60)),
+            refund_after: unix_seconds(at(100)),
+        },
+        fulfillment_proxies: vec![OTHER.to_owned(), PAYER.to_owned()],
+        verifier: VerifierRef { account: OTHER.to_owned(), endpoint: "http://127.0.0.1:1".to_owned() },
+        whitelist: Vec::new(),
+        blacklist: Vec::new(),
+        required_policies: Vec::new(),
+        submitted_at: at(0),
+        request: "{}".to_owned(),
+    }
+}
+
+/// A good quote of settler `n` over `price`.
+pub fn quote(n: u8, price: &str) -> Quote {
+    let submitted = submission();
+    Quote {
+        kind: Quote::kind(),
+        auction_id: auction_of(&submitted.payment_id),
+        terms_hash: submitted.terms_hash,
+        settler: did(n),
+        source_chain: ChainId::evm(1),
+        source_amount: amount(price),
+        payout_account: PAYER.to_owned(),
+        escrow_contract: OTHER.to_owned(),
+        destination: submitted.terms.destination()[0].clone(),
+        fulfillment_amount: amount("1000"),
+        delivery_account: PAYER.to_owned(),
+        fulfillment_proxy: OTHER.to_owned(),
+        fulfill_by: at(60),
+        valid_until: at(30),
+    }
+}
+
+pub fn signed(n: u8, quote: Quote) -> SignedQuote {
+    quote.sign(&settler(n), at(1)).unwrap()
+}
+
+pub fn transaction(attempt: u32) -> TransactionPrepared {
+    TransactionPrepared {
+        attempt,
+        chain_id: ChainId::evm(1),
+        sender: OTHER.to_owned(),
+        nonce: u64::from(attempt),
+        transaction_hash: format!("0x{attempt:064x}"),
+        raw: "0x00".to_owned(),
+        prepared_at: at(11),
+    }
+}
+
+pub fn inclusion(block: u64) -> Inclusion {
+    Inclusion {
+        chain_id: ChainId::evm(10),
+        transaction_hash: format!("0x{:064x}", 0xde11),
+        block_number: block,
+        block_hash: format!("0x{block:064x}"),
+        block_time: unix_seconds(at(20)),
+    }
+}
+
+pub fn submitted() -> PaymentEvent {
+    PaymentEvent::Submitted(Box::new(submission()))
+}
+
+pub fn auction_closed() -> PaymentEvent {
+    PaymentEvent::AuctionClosed(AuctionClosed {
+        addressed: vec![did(1)],
+        quotes: Vec::new(),
+        declines: Vec::new(),
+        dropped: Vec::new(),
+        closed_at: at(10),
+    })
+}
+
+pub fn awarded() -> PaymentEvent {
+    let signed = signed(1, quote(1, "1010"));
+    PaymentEvent::QuoteAwarded(Box::new(QuoteAwarded {
+        quote_id: signed.id(),
+        quote_hash: signed.hash(),
+        document: signed.document().to_owned(),
+        awarded_at: at(10),
+    }))
+}
+
+pub fn deposit_prepared(attempt: u32) -> PaymentEvent {
+    PaymentEvent::DepositPrepared(transaction(attempt))
+}
+
+pub fn deposit_abandoned(attempt: u32) -> PaymentEvent {
+    PaymentEvent::DepositAbandoned(TransactionAbandoned {
+        attempt,
+        evidence: "nonce taken".to_owned(),
+        abandoned_at: at(12),
+    })
+}
+
+pub fn secured() -> PaymentEvent {
+    PaymentEvent::EscrowSecured(EscrowSecured { inclusion: inclusion(5), amount: amount("1010") })
+}
+
+pub fn seen(block: u64) -> PaymentEvent {
+    PaymentEvent::FulfillmentSeen(FulfillmentSeen { inclusion: inclusion(block) })
+}
+
+pub fn confirmed(block: u64) -> PaymentEvent {
+    PaymentEvent::FulfillmentConfirmed(FulfillmentConfirmed {
+        inclusion: inclusion(block),
+        attestation: "0xa77e57".to_owned(),
+        confirmed_at: at(25),
+    })
+}
+
+pub fn released() -> PaymentEvent {
+    PaymentEvent::EscrowReleased(EscrowReleased { inclusion: inclusion(9) })
+}
+
+pub fn refund_prepared(attempt: u32) -> PaymentEvent {
+    PaymentEvent::RefundPrepared(transaction(attempt))
+}
+
+pub fn refunded() -> PaymentEvent {
+    PaymentEvent::EscrowRefunded(EscrowRefunded { inclusion: inclusion(9), amount: amount("1010") })
+}
+
+pub fn failed(refund: RefundDue) -> PaymentEvent {
+    PaymentEvent::Failed(Box::new(Failed {
+        failure: events::Failure {
+            code: "SETTLEMENT_FAILED".to_owned(),
+            message: "test".to_owned(),
+            domain: None,
+            retry_classification: None,
+            blockchain_context: None,
+        },
+        refund,
+        failed_at: at(70),
+    }))
+}
+
+/// The events of an undisturbed payment up to the escrow being funded.
+pub fn until_secured() -> Vec<PaymentEvent> {
+    vec![submitted(), auction_closed(), awarded(), deposit_prepared(1), secured()]
+}
+
+/// The events of an undisturbed payment.
+pub fn undisturbed() -> Vec<PaymentEvent> {
+    let mut events = until_secured();
+    events.extend([seen(7), confirmed(7), released()]);
+    events
+}
+
+/// Given these events, when this command comes …
+pub struct Given(pub Payment);
+
+pub fn given(events: &[PaymentEvent]) -> Given {
+    Given(fold(events).unwrap().unwrap())
+}
+
+impl Given {
+    /// … then these events follow. They are legal, too.
+    #[track_caller]
+    pub fn when(&self, command: Command) -> Vec<PaymentEvent> {
+        let events = decide(&self.0, command).unwrap();
+        let mut state = self.0.clone();
+        for event in &events {
+            state = sagas::payment::evolve(Some(state), event).unwrap();
+        }
+        events
+    }
+
+    /// … then it is refused.
+    #[track_caller]
+    pub fn refuses(&self, command: Command) {
+        decide(&self.0, command).unwrap_err();
+    }
+}
+
+pub fn types(events: &[PaymentEvent]) -> Vec<&'static str> {
+    events.iter().map(PaymentEvent::type_name).collect()
+}

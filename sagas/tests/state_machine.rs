@@ -1,0 +1,240 @@
+//! The payment's state machine: given events, when a command comes, then events.
+
+mod given;
+
+use events::{
+    PaymentEvent,
+    event::RefundDue,
+    failure::{BlockchainContext, RetryClassification},
+};
+use given::*;
+use proptest::prelude::*;
+use sagas::{
+    auction::Judgement,
+    payment::{Command, Stage, evolve, fold},
+    ports::{DepositState, EscrowState},
+};
+
+fn judgement(winner: bool) -> Command {
+    Command::CloseAuction {
+        judgement: Box::new(Judgement {
+            addressed: vec![did(1)],
+            quotes: Vec::new(),
+            declines: Vec::new(),
+            dropped: Vec::new(),
+            winner: winner.then(|| signed(1, quote(1, "1010"))),
+        }),
+        at: at(10),
+    }
+}
+
+fn context() -> Box<BlockchainContext> {
+    Box::new(BlockchainContext {
+        chain_id: events::ChainId::evm(1),
+        transaction_hash: None,
+        block_number: None,
+        contract_address: None,
+        revert_reason: Some("TRANSFER_FROM_FAILED".to_owned()),
+        gas_used: None,
+        estimated_gas_needed: None,
+    })
+}
+
+fn failure(events: &[PaymentEvent]) -> (&events::Failure, &RefundDue) {
+    match events.last() {
+        Some(PaymentEvent::Failed(failed)) => (&failed.failure, &failed.refund),
+        other => panic!("expected a failure, not {other:?}"),
+    }
+}
+
+#[test]
+fn an_undisturbed_payment_passes_every_stage_in_order() {
+    let mut state = None;
+    let mut stages = Vec::new();
+    for event in undisturbed() {
+        let payment = evolve(state, &event).unwrap();
+        stages.push(payment.stage());
+        state = Some(payment);
+    }
+    let expected = [
+        Stage::Auction,
+        Stage::Auction,
+        Stage::Awarded,
+        Stage::Depositing,
+        Stage::Secured,
+        Stage::Finalizing,
+        Stage::Completed,
+        Stage::Rest,
+    ];
+    assert_eq!(stages, expected);
+}
+
+#[test]
+fn an_auction_with_a_winner_awards_in_the_same_commit() {
+    let events = given(&[submitted()]).when(judgement(true));
+    assert_eq!(types(&events), ["AuctionClosed", "QuoteAwarded"]);
+}
+
+#[test]
+fn an_auction_without_quotes_fails_the_payment_and_owes_nothing() {
+    let events = given(&[submitted()]).when(judgement(false));
+    assert_eq!(types(&events), ["AuctionClosed", "Failed"]);
+    let (failure, refund) = failure(&events);
+    assert_eq!(failure.code, "NO_QUOTES_RECEIVED");
+    assert_eq!(*refund, RefundDue::Nothing);
+}
+
+#[test]
+fn a_refused_deposit_fails_with_its_context_only_while_none_is_under_way() {
+    let events = [submitted(), auction_closed(), awarded()];
+    let refuse = Command::RefuseDeposit { context: context(), at: at(15) };
+    let outcome = given(&events).when(refuse.clone());
+    let (failure, refund) = failure(&outcome);
+    assert_eq!(failure.blockchain_context.as_ref(), Some(context().as_ref()));
+    assert_eq!(*refund, RefundDue::Nothing);
+    let mut under_way = events.to_vec();
+    under_way.push(deposit_prepared(1));
+    given(&under_way).refuses(refuse);
+    given(&under_way).refuses(Command::MissDepositWindow { at: at(31) });
+}
+
+#[test]
+fn a_dead_deposit_is_given_up_and_only_then_tried_again() {
+    let mut events = vec![submitted(), auction_closed(), awarded(), deposit_prepared(1)];
+    given(&events).refuses(Command::PrepareDeposit(transaction(2)));
+    let superseded = DepositState::Superseded { evidence: "nonce taken".to_owned() };
+    let abandoned = given(&events).when(Command::ObserveDeposit { state: superseded, at: at(12) });
+    assert_eq!(types(&abandoned), ["DepositAbandoned"]);
+    events.extend(abandoned);
+    given(&events).refuses(Command::PrepareDeposit(transaction(1)));
+    assert_eq!(types(&given(&events).when(Command::PrepareDeposit(transaction(2)))), ["DepositPrepared"]);
+}
+
+#[test]
+fn a_pending_deposit_says_nothing() {
+    let events = [submitted(), auction_closed(), awarded(), deposit_prepared(1)];
+    let observed = given(&events).when(Command::ObserveDeposit { state: DepositState::Pending, at: at(12) });
+    assert!(observed.is_empty());
+}
+
+#[test]
+fn a_delivery_that_moves_is_recorded_again_and_one_that_stays_is_not() {
+    let mut events = until_secured();
+    let first = given(&events).when(Command::ObserveDelivery(inclusion(7)));
+    assert_eq!(types(&first), ["FulfillmentSeen"]);
+    events.extend(first);
+    assert!(given(&events).when(Command::ObserveDelivery(inclusion(7))).is_empty());
+    assert_eq!(types(&given(&events).when(Command::ObserveDelivery(inclusion(8)))), ["FulfillmentSeen"]);
+}
+
+#[test]
+fn confirming_a_delivery_that_moved_records_where_it_settled() {
+    let mut events = until_secured();
+    let confirm =
+        |block| Command::ConfirmDelivery { inclusion: inclusion(block), attestation: "0x".to_owned(), at: at(25) };
+    assert_eq!(types(&given(&events).when(confirm(7))), ["FulfillmentSeen", "FulfillmentConfirmed"]);
+    events.push(seen(7));
+    assert_eq!(types(&given(&events).when(confirm(7))), ["FulfillmentConfirmed"]);
+    assert_eq!(types(&given(&events).when(confirm(8))), ["FulfillmentSeen", "FulfillmentConfirmed"]);
+}
+
+#[test]
+fn an_undelivered_payment_owes_a_refund_and_ends_when_it_is_made() {
+    let mut events = until_secured();
+    let fail = Command::FailUndelivered { attestation: Some("0x01".to_owned()), at: at(61) };
+    events.extend(given(&events).when(fail));
+    let (reason, refund) = failure(&events);
+    assert_eq!(reason.retry_classification, Some(RetryClassification::RetryWithNewRequestId));
+    assert_eq!(*refund, RefundDue::ByNonDelivery { attestation: "0x01".to_owned() });
+    assert_eq!(given(&events).0.stage(), Stage::Refunding);
+    events.extend(given(&events).when(Command::PrepareRefund(transaction(1))));
+    given(&events).refuses(Command::PrepareRefund(transaction(2)));
+    let abandon = Command::AbandonRefund { evidence: "reverted".to_owned(), at: at(63) };
+    events.extend(given(&events).when(abandon));
+    events.extend(given(&events).when(Command::PrepareRefund(transaction(2))));
+    let PaymentEvent::EscrowRefunded(refund) = refunded() else { unreachable!() };
+    events.extend(given(&events).when(Command::ObserveEscrow(EscrowState::Refunded(refund))));
+    assert_eq!(given(&events).0.stage(), Stage::Rest);
+}
+
+#[test]
+fn terminal_states_never_change() {
+    let commands = [
+        judgement(true),
+        Command::PrepareDeposit(transaction(2)),
+        Command::RefuseDeposit { context: context(), at: at(1) },
+        Command::MissDepositWindow { at: at(200) },
+        Command::ObserveDelivery(inclusion(20)),
+        Command::ConfirmDelivery { inclusion: inclusion(20), attestation: String::new(), at: at(1) },
+        Command::FailUndelivered { attestation: None, at: at(200) },
+        Command::FailUnattested { at: at(200) },
+    ];
+    let mut completed = undisturbed();
+    completed.pop();
+    let mut refunding = until_secured();
+    refunding.push(failed(RefundDue::AfterWindow));
+    let no_quotes = [submitted(), auction_closed(), failed(RefundDue::Nothing)];
+    for history in [&completed[..], &undisturbed(), &refunding, &no_quotes] {
+        for command in &commands {
+            given(history).refuses(command.clone());
+        }
+    }
+}
+
+#[test]
+fn a_failure_with_money_in_escrow_must_owe_a_refund() {
+    let secured = fold(&until_secured()).unwrap();
+    assert!(evolve(secured, &failed(RefundDue::Nothing)).is_err());
+    let auction = fold(&[submitted()]).unwrap();
+    assert!(evolve(auction, &failed(RefundDue::AfterWindow)).is_err());
+}
+
+#[test]
+fn a_stored_quote_that_was_tampered_with_is_found() {
+    let PaymentEvent::QuoteAwarded(mut award) = awarded() else { unreachable!() };
+    award.document = award.document.replace("1010", "1011");
+    let state = fold(&[submitted(), auction_closed()]).unwrap();
+    assert!(evolve(state, &PaymentEvent::QuoteAwarded(award)).is_err());
+}
+
+fn any_event() -> impl Strategy<Value = PaymentEvent> {
+    prop_oneof![
+        Just(submitted()),
+        Just(auction_closed()),
+        Just(awarded()),
+        (1u32..3).prop_map(deposit_prepared),
+        (1u32..3).prop_map(deposit_abandoned),
+        Just(secured()),
+        (7u64..9).prop_map(seen),
+        (7u64..9).prop_map(confirmed),
+        Just(released()),
+        Just(failed(RefundDue::Nothing)),
+        Just(failed(RefundDue::AfterWindow)),
+        (1u32..3).prop_map(refund_prepared),
+        Just(refunded()),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Whatever order events are offered in: what is accepted keeps the promises that money rests on.
+    #[test]
+    fn accepted_histories_keep_their_promises(events in prop::collection::vec(any_event(), 1..60)) {
+        let mut state: Option<sagas::Payment> = None;
+        let mut accepted = Vec::new();
+        for event in events {
+            if let Ok(next) = evolve(state.clone(), &event) {
+                state = Some(next);
+                accepted.push(event);
+            }
+        }
+        let count = |name: &str| accepted.iter().filter(|event| event.type_name() == name).count();
+        prop_assert!(count("Submitted") <= 1);
+        prop_assert!(count("EscrowSecured") <= 1);
+        prop_assert!(count("FulfillmentConfirmed") <= 1);
+        prop_assert!(count("Failed") + count("FulfillmentConfirmed") <= 1);
+        prop_assert!(count("EscrowReleased") + count("EscrowRefunded") <= count("EscrowSecured"));
+        prop_assert!(count("DepositPrepared") <= count("DepositAbandoned") + 1);
+    }
+}
