@@ -1,0 +1,34 @@
+//! Read models of payments, kept in sled and rebuilt from the streams at any time.
+//!
+//! [`PaymentView`] is what the HTTP responses of spec 2.6 and 2.11 show of a payment, folded from that payment's own
+//! events and nothing else. [`Projections`] keeps the view of every payment, one sled tree a shard, and follows the
+//! journal. Nothing here is the truth: a directory that is missing, damaged, or not made from the streams at hand is
+//! built again from the first commit, and while that goes on [`Projections::get`] says so, so that the caller answers
+//! from the journal with [`PaymentView::fold`].
+//!
+//! ```no_run
+//! # async fn example(journal: std::sync::Arc<dyn events::journal::Journal>) -> Result<(), Box<dyn std::error::Error>> {
+//! use projections::Projections;
+//! use tokio_util::sync::CancellationToken;
+//!
+//! let projections = Projections::open("data/projections".as_ref(), journal.shards())?;
+//! let shutdown = CancellationToken::new();
+//! let follower = tokio::spawn({
+//!     let (projections, shutdown) = (projections.clone(), shutdown.clone());
+//!     async move { projections.run(journal, shutdown).await }
+//! });
+//! // … serve from `projections` …
+//! shutdown.cancel();
+//! follower.await??;
+//! # Ok(())
+//! # }
+//! ```
+
+mod follower;
+mod service;
+mod store;
+mod view;
+mod waiters;
+
+pub use service::{OpenError, Projections, RunError, ShardState, ShardStatus, Unavailable};
+pub use view::{Applied, AwardedQuote, Confirmation, DeclineCount, PaymentStatus, PaymentView, Transaction};

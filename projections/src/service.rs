@@ -1,0 +1,483 @@
+//! The handle to the read models.
+
+use std::{
+    fs::{self, File, TryLockError},
+    io,
+    path::{Path, PathBuf},
+    pin::pin,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use events::{PaymentId, journal::Journal};
+use futures::future::join_all;
+use sagas::ports::{OpenPayments, Transient};
+use tokio::{
+    sync::{Notify, watch},
+    time::{Instant, timeout, timeout_at},
+};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tracing::{error, warn};
+
+use crate::{
+    follower::Follower,
+    store::{Fault, Store},
+    view::PaymentView,
+    waiters::Waiters,
+};
+
+/// How long [`OpenPayments::open_payments`] waits for the read model to get as far as it was asked.
+const OPEN_PAYMENTS_WAIT_MAX: Duration = Duration::from_secs(10);
+const LOCK: &str = "lock";
+
+/// The read models of all payments, and how far they follow the streams. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Projections {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    root: PathBuf,
+    store: RwLock<Arc<Store>>,
+    shards: Vec<Shard>,
+    waiters: Waiters,
+    // Last, so that it is let go after the database.
+    _lock: File,
+}
+
+#[derive(Debug)]
+struct Shard {
+    status: watch::Sender<ShardStatus>,
+    recheck: Notify,
+}
+
+/// How far a shard follows its stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShardStatus {
+    /// Stream sequence of the last commit that is in the views; 0 for none, and while [`ShardState::Starting`].
+    pub checkpoint: u64,
+    /// What the shard is doing.
+    pub state: ShardState,
+}
+
+/// What a shard is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ShardState {
+    /// What is stored is not yet checked, or is about to be thrown away.
+    Starting,
+    /// What is stored is sound but lacks commits that were in the stream when the shard started.
+    CatchingUp,
+    /// All commits that were in the stream at the start are applied, and new ones as they come.
+    Live,
+    /// The shard's stream cannot be read any further. Nothing new is shown until this is looked into.
+    Stopped {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Why no directory was opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process works in the directory.
+    #[error("projections directory {} is in use by another process", .0.display())]
+    Locked(PathBuf),
+    /// The file system refuses.
+    #[error("projections directory {} cannot be used: {source}", .directory.display())]
+    Io {
+        /// The directory.
+        directory: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+/// Why [`Projections::run`] did not start.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// The journal has another number of shards than the projections were opened with.
+    #[error("the journal has {journal} shards, the projections were opened for {projections}")]
+    Shards {
+        /// Shards of the journal.
+        journal: u16,
+        /// Shards of the projections.
+        projections: u16,
+    },
+}
+
+/// Why the read model gives no answer. The journal has it: load the payment and use [`PaymentView::fold`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unavailable {
+    /// The shard has not caught up with its stream, or is being built again.
+    #[error("projection of shard {shard} is catching up with its stream")]
+    CatchingUp {
+        /// The shard.
+        shard: u16,
+    },
+    /// The shard's stream cannot be read.
+    #[error("projection of shard {shard} has stopped: {reason}")]
+    Stopped {
+        /// The shard.
+        shard: u16,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Projections {
+    /// Opens the read models under `directory`, creating it when it is missing. A database that is damaged or was made
+    /// from another number of shards is moved aside with an error line, and an empty one takes its place.
+    ///
+    /// Blocks for as long as sled needs to recover; nothing is read or followed before [`Projections::run`].
+    ///
+    /// # Errors
+    /// [`OpenError`] when another process holds the directory or the file system refuses it.
+    pub fn open(directory: &Path, shards: u16) -> Result<Self, OpenError> {
+        let refused = |source| OpenError::Io { directory: directory.to_owned(), source };
+        fs::create_dir_all(directory).map_err(refused)?;
+        let lock = File::create(directory.join(LOCK)).map_err(refused)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(OpenError::Locked(directory.to_owned())),
+            Err(TryLockError::Error(source)) => return Err(refused(source)),
+        }
+        let store = RwLock::new(Arc::new(Store::open(directory, shards).map_err(refused)?));
+        let shards = (0..shards).map(|_| Shard { status: watch::Sender::new(STARTING), recheck: Notify::new() });
+        let (root, shards, waiters) = (directory.to_owned(), shards.collect(), Waiters::new());
+        Ok(Self { inner: Arc::new(Inner { root, store, shards, waiters, _lock: lock }) })
+    }
+
+    /// Follows the journal, one task a shard, until `shutdown`. A shard whose stream cannot be read stops with an error
+    /// line, and the others go on.
+    ///
+    /// # Errors
+    /// [`RunError`] when journal and projections do not fit each other.
+    pub async fn run(&self, journal: Arc<dyn Journal>, shutdown: CancellationToken) -> Result<(), RunError> {
+        let (ours, theirs) = (self.inner.shards.len() as u16, journal.shards());
+        if ours != theirs {
+            return Err(RunError::Shards { journal: theirs, projections: ours });
+        }
+        let followers = (0..ours).map(|shard| {
+            let follower = Follower::new(self.clone(), Arc::clone(&journal), shard, shutdown.clone());
+            let task = AbortOnDropHandle::new(tokio::spawn(follower.run()));
+            async move {
+                if let Err(error) = task.await {
+                    self.stop(shard, format!("its task ended: {error}"));
+                }
+            }
+        });
+        join_all(followers).await;
+        let store = self.store();
+        if let Ok(Err(fault)) = tokio::task::spawn_blocking(move || store.flush()).await {
+            warn!(%fault, "projections were not flushed; they will be caught up at the next start");
+        }
+        Ok(())
+    }
+
+    /// The view of a payment as far as its shard's checkpoint; `None` when the shard knows no such payment.
+    ///
+    /// A commit that was acknowledged a moment ago may not be in it yet (see [`Projections::wait_for`]), so `None` alone
+    /// does not prove that there is no such payment: the journal does. Reads sled inline, which takes microseconds.
+    ///
+    /// # Errors
+    /// [`Unavailable`] unless the shard is live; a view that cannot be read makes the shard be built again.
+    pub fn get(&self, payment_id: &PaymentId) -> Result<Option<PaymentView>, Unavailable> {
+        let shard = self.shard_of(payment_id);
+        self.live(shard)?;
+        let view = self.peek(shard, payment_id).map_err(|_| Unavailable::CatchingUp { shard })?;
+        // Again, because the shard may have been emptied in between.
+        self.live(shard)?;
+        Ok(view)
+    }
+
+    /// Stream sequence of the last commit of `shard` that is in the views; 0 before the shard has started.
+    pub fn checkpoint(&self, shard: u16) -> u64 {
+        self.inner.shards[usize::from(shard)].status.borrow().checkpoint
+    }
+
+    /// How far `shard` follows its stream.
+    pub fn status(&self, shard: u16) -> ShardStatus {
+        self.inner.shards[usize::from(shard)].status.borrow().clone()
+    }
+
+    /// Whether every shard is live.
+    ///
+    /// # Errors
+    /// [`Unavailable`] for the first shard that is not.
+    pub fn ready(&self) -> Result<(), Unavailable> {
+        (0..self.inner.shards.len() as u16).try_for_each(|shard| self.live(shard))
+    }
+
+    /// Waits until the commit at `sequence` is in the views of `shard`, at most for `wait_max`, and says whether it is.
+    /// Does not wait for a shard that has stopped.
+    pub async fn wait_for(&self, shard: u16, sequence: u64, wait_max: Duration) -> bool {
+        let mut status = self.inner.shards[usize::from(shard)].status.subscribe();
+        let reached = status.wait_for(|status| status.reached(sequence) || status.has_stopped());
+        match timeout(wait_max, reached).await {
+            Ok(Ok(status)) => status.reached(sequence),
+            _ => false,
+        }
+    }
+
+    /// Waits until the payment's view is beyond `seen_version` (0 for a payment not yet seen), at most for `wait_max`,
+    /// and returns it. Answers at once when it is so already.
+    pub async fn changed(&self, payment_id: &PaymentId, seen_version: u64, wait_max: Duration) -> Option<PaymentView> {
+        let shard = self.shard_of(payment_id);
+        let deadline = Instant::now() + wait_max;
+        let waiting = self.inner.waiters.enter(payment_id);
+        loop {
+            let mut notified = pin!(waiting.notify().notified());
+            notified.as_mut().enable();
+            // A view beyond what was seen is news even while the shard is catching up.
+            if let Ok(Some(view)) = self.peek(shard, payment_id)
+                && view.version > seen_version
+            {
+                return Some(view);
+            }
+            timeout_at(deadline, notified).await.ok()?;
+        }
+    }
+
+    fn shard_of(&self, payment_id: &PaymentId) -> u16 {
+        payment_id.shard(self.inner.shards.len() as u16)
+    }
+
+    fn live(&self, shard: u16) -> Result<(), Unavailable> {
+        match &self.inner.shards[usize::from(shard)].status.borrow().state {
+            ShardState::Live => Ok(()),
+            ShardState::Starting | ShardState::CatchingUp => Err(Unavailable::CatchingUp { shard }),
+            ShardState::Stopped { reason } => Err(Unavailable::Stopped { shard, reason: reason.clone() }),
+        }
+    }
+
+    fn peek(&self, shard: u16, payment_id: &PaymentId) -> Result<Option<PaymentView>, Fault> {
+        self.store().view(shard, payment_id).inspect_err(|fault| self.doubt(shard, fault))
+    }
+
+    /// Makes the shard's follower check everything that is stored before it is used again.
+    fn doubt(&self, shard: u16, fault: &Fault) {
+        let at_fault = &self.inner.shards[usize::from(shard)];
+        let first = at_fault.status.send_if_modified(|status| {
+            let doubted = matches!(status.state, ShardState::Live | ShardState::CatchingUp);
+            if doubted {
+                *status = STARTING;
+            }
+            doubted
+        });
+        if first {
+            error!(shard, %fault, "PROJECTION CANNOT BE READ: checking the whole shard");
+            at_fault.recheck.notify_one();
+        }
+    }
+
+    pub(crate) fn store(&self) -> Arc<Store> {
+        Arc::clone(&self.inner.store.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts an empty database in the place of `broken`, once however many shards ask for it. Blocks.
+    pub(crate) fn replace(&self, broken: &Arc<Store>) -> io::Result<()> {
+        let mut current = self.inner.store.write().unwrap_or_else(PoisonError::into_inner);
+        if !Arc::ptr_eq(&current, broken) {
+            return Ok(());
+        }
+        *current = Arc::new(broken.successor(&self.inner.root)?);
+        for shard in &self.inner.shards {
+            shard.status.send_if_modified(|status| {
+                let running = !status.has_stopped();
+                if running {
+                    *status = STARTING;
+                }
+                running
+            });
+            shard.recheck.notify_one();
+        }
+        drop(current);
+        if let Err(error) = broken.discard(&self.inner.root) {
+            warn!(%error, "files of the broken database remain until the next start");
+        }
+        Ok(())
+    }
+
+    /// Publishes what a follower of `store` knows; `false` when the database was replaced, and it knows nothing.
+    pub(crate) fn publish_from(&self, store: &Arc<Store>, shard: u16, status: ShardStatus) -> bool {
+        // Held while publishing, so that a replacement, which resets every status, comes before or after.
+        let current = self.inner.store.read().unwrap_or_else(PoisonError::into_inner);
+        let same = Arc::ptr_eq(&current, store);
+        if same {
+            self.publish(shard, status);
+        }
+        same
+    }
+
+    pub(crate) fn publish(&self, shard: u16, status: ShardStatus) {
+        self.inner.shards[usize::from(shard)].status.send_if_modified(|current| {
+            let changed = *current != status;
+            *current = status;
+            changed
+        });
+    }
+
+    pub(crate) fn stop(&self, shard: u16, reason: String) {
+        error!(shard, reason, "PROJECTION HAS STOPPED: payments of this shard are answered from the journal");
+        let checkpoint = self.checkpoint(shard);
+        self.publish(shard, ShardStatus { checkpoint, state: ShardState::Stopped { reason } });
+    }
+
+    /// Returns when somebody doubts what is stored of the shard, or its database was replaced.
+    pub(crate) async fn doubted(&self, shard: u16) {
+        self.inner.shards[usize::from(shard)].recheck.notified().await;
+    }
+
+    pub(crate) fn wake(&self, payments: &[PaymentId]) {
+        for payment_id in payments {
+            self.inner.waiters.wake(payment_id);
+        }
+    }
+}
+
+#[async_trait]
+impl OpenPayments for Projections {
+    async fn open_payments(&self, shard: u16, as_of: u64) -> Result<Vec<PaymentId>, Transient> {
+        if !self.wait_for(shard, as_of, OPEN_PAYMENTS_WAIT_MAX).await {
+            let status = self.status(shard);
+            return Err(Transient(format!("projection of shard {shard} is not at {as_of}: {status:?}")));
+        }
+        let store = self.store();
+        let read = tokio::task::spawn_blocking(move || store.open_payments(shard)).await;
+        let read = read.map_err(|error| Transient(format!("open payments of shard {shard}: {error}")))?;
+        read.map_err(|fault| {
+            self.doubt(shard, &fault);
+            Transient(format!("open payments of shard {shard}: {fault}"))
+        })
+    }
+}
+
+/// A shard of which nothing is known.
+pub(crate) const STARTING: ShardStatus = ShardStatus { checkpoint: 0, state: ShardState::Starting };
+
+impl ShardStatus {
+    fn reached(&self, sequence: u64) -> bool {
+        match self.state {
+            ShardState::CatchingUp | ShardState::Live => self.checkpoint >= sequence,
+            ShardState::Starting => false,
+            // What was applied before it stopped remains.
+            ShardState::Stopped { .. } => self.checkpoint > 0 && self.checkpoint >= sequence,
+        }
+    }
+
+    fn has_stopped(&self) -> bool {
+        matches!(self.state, ShardState::Stopped { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use events::{
+        CommitId, PaymentEvent,
+        event::TransactionAbandoned,
+        journal::{Commit, Position, memory::MemoryJournal},
+    };
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::view::{PaymentStatus, test_support::submission};
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    async fn append(
+        journal: &MemoryJournal,
+        payment_id: &PaymentId,
+        expected: Position,
+        event: PaymentEvent,
+    ) -> Position {
+        let commit = Commit {
+            payment_id: payment_id.clone(),
+            expected,
+            commit_id: CommitId::random(),
+            events: vec![event],
+            correlation: "test".to_owned(),
+            causation: "test".to_owned(),
+        };
+        journal.append(&commit).await.unwrap().position
+    }
+
+    /// sled can fail in ways that only an empty database heals; the handle, its readers and its waiters outlive it.
+    #[tokio::test]
+    async fn a_database_that_fails_is_replaced_while_it_is_in_use() {
+        let directory = TempDir::new().unwrap();
+        let journal = MemoryJournal::new(2);
+        let projections = Projections::open(directory.path(), 2).unwrap();
+        let shutdown = CancellationToken::new();
+        let task = tokio::spawn({
+            let (projections, journal, shutdown) = (projections.clone(), Arc::new(journal.clone()), shutdown.clone());
+            async move { projections.run(journal, shutdown).await }
+        });
+        let payments: Vec<_> = (0..40).map(|number| PaymentId::derive("payer", &number.to_string())).collect();
+        let mut positions = Vec::new();
+        for payment_id in &payments {
+            positions.push(append(&journal, payment_id, Position::START, submission(payment_id)).await);
+        }
+        for (payment_id, position) in payments.iter().zip(&positions) {
+            assert!(projections.wait_for(payment_id.shard(2), position.sequence, PATIENCE).await);
+        }
+
+        let broken = projections.store();
+        let replacing = (projections.clone(), Arc::clone(&broken));
+        let replaced = move || replacing.0.replace(&replacing.1);
+        tokio::task::spawn_blocking(replaced.clone()).await.unwrap().unwrap();
+        // Every shard that found the same fault asks for it; one replacement is enough.
+        tokio::task::spawn_blocking(replaced).await.unwrap().unwrap();
+        assert!(!directory.path().join("generation-1").exists());
+
+        let waiting = tokio::spawn({
+            let (projections, payment_id) = (projections.clone(), payments[0].clone());
+            async move { projections.changed(&payment_id, 1, PATIENCE).await }
+        });
+        let abandoned = TransactionAbandoned { attempt: 1, evidence: String::new(), abandoned_at: chrono::Utc::now() };
+        let next = append(&journal, &payments[0], positions[0], PaymentEvent::DepositAbandoned(abandoned)).await;
+        assert_eq!(waiting.await.unwrap().map(|view| (view.version, view.sequence)), Some((2, next.sequence)));
+        for shard in 0..2 {
+            let head = journal.head(shard).await.unwrap();
+            let mut status = projections.inner.shards[usize::from(shard)].status.subscribe();
+            let live = status.wait_for(|status| status.state == ShardState::Live && status.checkpoint >= head);
+            timeout(PATIENCE, live).await.unwrap().unwrap();
+        }
+        for payment_id in &payments {
+            let view = projections.get(payment_id).unwrap().unwrap();
+            assert_eq!(
+                (view.status, Some(&view)),
+                (PaymentStatus::Pending, PaymentView::fold(&journal.load(payment_id).await.unwrap()).as_ref())
+            );
+        }
+        shutdown.cancel();
+        task.await.unwrap().unwrap();
+        drop((projections, broken));
+        let reopened = Projections::open(directory.path(), 2).unwrap();
+        assert!(reopened.store().verify(0).unwrap().sequence > 0);
+    }
+
+    /// What a reader finds unreadable while the shard is live is found and built again.
+    #[tokio::test]
+    async fn a_view_that_turns_unreadable_is_built_again() {
+        let directory = TempDir::new().unwrap();
+        let journal = MemoryJournal::new(1);
+        let payment_id = PaymentId::derive("payer", "order");
+        append(&journal, &payment_id, Position::START, submission(&payment_id)).await;
+        let projections = Projections::open(directory.path(), 1).unwrap();
+        let shutdown = CancellationToken::new();
+        let task = tokio::spawn({
+            let (projections, journal, shutdown) = (projections.clone(), Arc::new(journal.clone()), shutdown.clone());
+            async move { projections.run(journal, shutdown).await }
+        });
+        let mut status = projections.inner.shards[0].status.subscribe();
+        timeout(PATIENCE, status.wait_for(|status| status.state == ShardState::Live)).await.unwrap().unwrap();
+        projections.store().damage(0, &payment_id);
+        assert_eq!(projections.get(&payment_id), Err(Unavailable::CatchingUp { shard: 0 }));
+        timeout(PATIENCE, status.wait_for(|status| status.state == ShardState::Live)).await.unwrap().unwrap();
+        assert_eq!(projections.get(&payment_id).unwrap().map(|view| view.version), Some(1));
+        shutdown.cancel();
+        task.await.unwrap().unwrap();
+    }
+}

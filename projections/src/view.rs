@@ -1,0 +1,374 @@
+//! One payment as it is shown: a fold over its own events.
+
+use std::collections::BTreeMap;
+
+use events::{
+    ChainId, Failure, Hash32, OwnedAsset, PaymentEvent, PaymentId,
+    event::{AuctionClosed, Failed, Inclusion, RefundDue, Submitted, TransactionPrepared},
+    journal::Recorded,
+    time::{Timestamp, from_unix_seconds},
+};
+use serde::{Deserialize, Serialize};
+
+/// The status shown to the payer (spec 3.1). `Completed` and `Failed` never change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PaymentStatus {
+    /// Accepted and in progress; nothing has reached the recipient.
+    Pending,
+    /// The delivery is on chain and accrues the confirmations its chain requires.
+    Finalizing,
+    /// Delivered at the required depth.
+    Completed,
+    /// Did not complete; whatever was in escrow goes back to the payer.
+    Failed,
+}
+
+impl PaymentStatus {
+    /// Whether the status is final.
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed)
+    }
+
+    /// The status as the contract writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Finalizing => "finalizing",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// A transaction of one stage (spec 2.7): the attempt that succeeded, or the last one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transaction {
+    /// The chain.
+    pub chain_id: ChainId,
+    /// The transaction.
+    pub transaction_hash: String,
+    /// Its block (slot on Solana); absent until it is known to be mined.
+    pub block_number: Option<u64>,
+}
+
+impl From<&TransactionPrepared> for Transaction {
+    fn from(prepared: &TransactionPrepared) -> Self {
+        Self {
+            chain_id: prepared.chain_id.clone(),
+            transaction_hash: prepared.transaction_hash.clone(),
+            block_number: None,
+        }
+    }
+}
+
+impl From<&Inclusion> for Transaction {
+    fn from(inclusion: &Inclusion) -> Self {
+        Self {
+            chain_id: inclusion.chain_id.clone(),
+            transaction_hash: inclusion.transaction_hash.clone(),
+            block_number: Some(inclusion.block_number),
+        }
+    }
+}
+
+/// The quote that won.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AwardedQuote {
+    /// Its id.
+    pub quote_id: String,
+    /// Its hash, as committed on chain.
+    pub quote_hash: Hash32,
+    /// The signed document as it came, JSON.
+    pub document: String,
+}
+
+/// How many settlers declined for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeclineCount {
+    /// SCREAMING_SNAKE_CASE reason code.
+    pub reason: String,
+    /// Settlers whose most recent answer was this.
+    pub count: u64,
+}
+
+/// The confirmation of a completed payment (spec 2.8), apart from its ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Confirmation<'a> {
+    /// The escrow reservation on the source chain.
+    pub source: &'a Transaction,
+    /// The delivery on the destination chain, in its settled block.
+    pub destination: &'a Transaction,
+    /// The time of the block that holds the delivery.
+    pub fulfillment_timestamp: Option<Timestamp>,
+}
+
+/// What [`PaymentView::apply`] did with a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Applied {
+    /// The commit was the next one and is in the view now.
+    Next,
+    /// The view holds the commit already, or the commit is another payment's; nothing was changed.
+    Skipped,
+    /// A commit between the view and this one is missing; nothing was changed.
+    Gap,
+}
+
+/// Everything the HTTP responses show of a payment (spec 2.6, 2.11), and where its stream stood.
+///
+/// Its serde form is the one that is stored, and no wire format.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PaymentView {
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// The caller's idempotency key.
+    pub request_id: String,
+    /// Who asked.
+    pub originator: String,
+    /// The asset and account that pay; what tells `REQUEST_ID_TAKEN` from `IDEMPOTENCY_TERMS_MISMATCH`.
+    pub source: OwnedAsset,
+    /// Hash of the economics, equal exactly when a retry is a replay.
+    pub terms_hash: Hash32,
+    /// The status.
+    pub status: PaymentStatus,
+    /// When the last commit that changed anything shown here was stored.
+    pub updated_at: Timestamp,
+    /// Settlers the auction was broadcast to; absent until it closed.
+    pub requested_count: Option<u64>,
+    /// Declines by reason, in order of the reasons; absent until the auction closed.
+    pub declines: Option<Vec<DeclineCount>>,
+    /// The awarded quote.
+    pub quote: Option<AwardedQuote>,
+    /// The transaction that commits the payer's funds.
+    pub deposit: Option<Transaction>,
+    /// The transaction that pays the recipient. Its block is provisional while `finalizing`, settled once `completed`.
+    pub fulfillment: Option<Transaction>,
+    /// The time of the block that holds the settled delivery.
+    pub fulfilled_at: Option<Timestamp>,
+    /// Why the payment failed.
+    // As JSON text: the type leaves absent members out, which postcard cannot read back.
+    #[serde(with = "as_json")]
+    pub failure: Option<Failure>,
+    /// The transaction that returns the payer's funds.
+    pub refund: Option<Transaction>,
+    /// Whether nothing is left for the engine to do: released, refunded, or failed before money moved.
+    pub at_rest: bool,
+    /// Commits in the view.
+    pub version: u64,
+    /// Stream sequence of the last of them.
+    pub sequence: u64,
+}
+
+impl PaymentView {
+    /// The view of a payment with these commits, from the first on; `None` when there is none, or when the first one
+    /// does not begin with [`PaymentEvent::Submitted`]. Folding stops before a missing commit.
+    pub fn fold(commits: &[Recorded]) -> Option<Self> {
+        let (first, rest) = commits.split_first()?;
+        let mut view = Self::begin(first)?;
+        for recorded in rest {
+            if view.apply(recorded) == Applied::Gap {
+                break;
+            }
+        }
+        Some(view)
+    }
+
+    /// The view after a payment's first commit; `None` when this is not one.
+    pub fn begin(first: &Recorded) -> Option<Self> {
+        let (PaymentEvent::Submitted(submitted), rest) = first.events.split_first()? else { return None };
+        if first.position.version != 1 {
+            return None;
+        }
+        let mut view = Self::submitted(submitted, first);
+        for event in rest {
+            view.evolve(event);
+        }
+        Some(view)
+    }
+
+    /// Takes in one commit. A commit at or below the view's version is skipped, so that repeating is harmless.
+    pub fn apply(&mut self, recorded: &Recorded) -> Applied {
+        if recorded.payment_id != self.payment_id || recorded.position.version <= self.version {
+            return Applied::Skipped;
+        }
+        if recorded.position.version != self.version + 1 {
+            return Applied::Gap;
+        }
+        let mut changed = false;
+        for event in &recorded.events {
+            changed |= self.evolve(event);
+        }
+        if changed {
+            self.updated_at = recorded.stored_at;
+        }
+        self.version = recorded.position.version;
+        self.sequence = recorded.position.sequence;
+        Applied::Next
+    }
+
+    /// The confirmation; present exactly when the payment is completed.
+    pub fn confirmation(&self) -> Option<Confirmation<'_>> {
+        if self.status != PaymentStatus::Completed {
+            return None;
+        }
+        let (source, destination) = (self.deposit.as_ref()?, self.fulfillment.as_ref()?);
+        Some(Confirmation { source, destination, fulfillment_timestamp: self.fulfilled_at })
+    }
+
+    fn submitted(submitted: &Submitted, recorded: &Recorded) -> Self {
+        Self {
+            payment_id: recorded.payment_id.clone(),
+            request_id: submitted.request_id.clone(),
+            originator: submitted.originator.clone(),
+            source: submitted.terms.source.clone(),
+            terms_hash: submitted.terms_hash,
+            status: PaymentStatus::Pending,
+            updated_at: recorded.stored_at,
+            requested_count: None,
+            declines: None,
+            quote: None,
+            deposit: None,
+            fulfillment: None,
+            fulfilled_at: None,
+            failure: None,
+            refund: None,
+            at_rest: false,
+            version: recorded.position.version,
+            sequence: recorded.position.sequence,
+        }
+    }
+
+    /// Takes in one event and says whether anything but version and sequence may have changed.
+    fn evolve(&mut self, event: &PaymentEvent) -> bool {
+        match event {
+            // A payment is submitted once; its first commit made this view.
+            PaymentEvent::Submitted(_) | PaymentEvent::DepositAbandoned(_) | PaymentEvent::RefundAbandoned(_) => {
+                return false;
+            }
+            PaymentEvent::AuctionClosed(closed) => self.auction_closed(closed),
+            PaymentEvent::QuoteAwarded(awarded) => {
+                self.quote = Some(AwardedQuote {
+                    quote_id: awarded.quote_id.clone(),
+                    quote_hash: awarded.quote_hash,
+                    document: awarded.document.clone(),
+                });
+            }
+            PaymentEvent::DepositPrepared(prepared) => self.deposit = Some(prepared.into()),
+            PaymentEvent::EscrowSecured(secured) => self.deposit = Some((&secured.inclusion).into()),
+            PaymentEvent::FulfillmentSeen(seen) => {
+                if self.status.is_final() {
+                    return false;
+                }
+                self.fulfillment = Some((&seen.inclusion).into());
+                self.status = PaymentStatus::Finalizing;
+            }
+            PaymentEvent::FulfillmentConfirmed(confirmed) => {
+                if self.status.is_final() {
+                    return false;
+                }
+                self.fulfillment = Some((&confirmed.inclusion).into());
+                self.fulfilled_at = from_unix_seconds(confirmed.inclusion.block_time);
+                self.status = PaymentStatus::Completed;
+            }
+            PaymentEvent::Failed(failed) => {
+                if self.status.is_final() {
+                    return false;
+                }
+                self.failed(failed);
+            }
+            PaymentEvent::RefundPrepared(prepared) => self.refund = Some(prepared.into()),
+            PaymentEvent::EscrowRefunded(refunded) => {
+                self.refund = Some((&refunded.inclusion).into());
+                self.at_rest = true;
+            }
+            PaymentEvent::EscrowReleased(_) => self.at_rest = true,
+        }
+        true
+    }
+
+    fn auction_closed(&mut self, closed: &AuctionClosed) {
+        // A settler that answered more than once counts under its last reason (spec 2.11).
+        let latest: BTreeMap<_, _> =
+            closed.declines.iter().map(|decline| (&decline.settler, &decline.reason)).collect();
+        let mut counts = BTreeMap::<&String, u64>::new();
+        for reason in latest.into_values() {
+            *counts.entry(reason).or_default() += 1;
+        }
+        let counted = counts.into_iter().map(|(reason, count)| DeclineCount { reason: reason.clone(), count });
+        self.declines = Some(counted.collect());
+        self.requested_count = Some(closed.addressed.len() as u64);
+    }
+
+    fn failed(&mut self, failed: &Failed) {
+        self.status = PaymentStatus::Failed;
+        self.at_rest = failed.refund == RefundDue::Nothing;
+        self.failure = Some(failed.failure.clone());
+        // A deposit that reverted was mined, and its failure is the only place that says in which block.
+        if let (Some(deposit), Some(context)) = (&mut self.deposit, &failed.failure.blockchain_context)
+            && context.transaction_hash.as_deref() == Some(deposit.transaction_hash.as_str())
+            && context.chain_id == deposit.chain_id
+        {
+            deposit.block_number = deposit.block_number.or(context.block_number);
+        }
+    }
+}
+
+mod as_json {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de, de::DeserializeOwned, ser};
+
+    pub fn serialize<T: Serialize, S: Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
+        let text = value.as_ref().map(serde_json::to_string).transpose().map_err(ser::Error::custom)?;
+        text.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        text.as_deref().map(serde_json::from_str).transpose().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod test_support {
+    use events::{Hash32, OwnedAsset, PaymentEvent, PaymentId, Terms, event::*};
+
+    /// A submission with nothing special about it.
+    pub(crate) fn submission(payment_id: &PaymentId) -> PaymentEvent {
+        let account = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
+        let owned = |asset: &str| OwnedAsset::new(asset.parse().unwrap(), account).unwrap();
+        let amount = || "100".parse().unwrap();
+        let terms = Terms::new(owned("eip155:1/slip44:60"), vec![owned("eip155:10/slip44:60")], amount(), None);
+        let now = chrono::Utc::now();
+        PaymentEvent::Submitted(Box::new(Submitted {
+            payment_id: payment_id.clone(),
+            request_id: "order".to_owned(),
+            originator: format!("eip155:{account}"),
+            terms_hash: terms.hash(),
+            quote_deadline: now,
+            fulfillment_deadline: now,
+            authorization: Authorization::EvmPermit2Escrow(Permit2 {
+                amount: amount(),
+                nonce: Hash32::ZERO,
+                deadline: 0,
+                quote_hash: Hash32::ZERO,
+                signature: String::new(),
+            }),
+            escrow: EscrowPlan {
+                chain_id: terms.source.asset().chain().clone(),
+                contract: account.to_owned(),
+                reserver: account.to_owned(),
+                releaser: account.to_owned(),
+                reserve_deadline: 0,
+                fulfillment_deadline: 0,
+                refund_after: 0,
+            },
+            fulfillment_proxies: vec![account.to_owned()],
+            verifier: VerifierRef { account: account.to_owned(), endpoint: "https://verifier.example".to_owned() },
+            whitelist: Vec::new(),
+            blacklist: Vec::new(),
+            required_policies: Vec::new(),
+            submitted_at: now,
+            request: "{}".to_owned(),
+            terms,
+        }))
+    }
+}

@@ -1,0 +1,343 @@
+//! Histories of payments, and a journal that can be told to fail.
+
+#![allow(dead_code, reason = "each test file uses its own part of the support")]
+
+use std::{collections::HashMap, sync::Mutex, time::Duration};
+
+use async_trait::async_trait;
+use events::{
+    Amount, ChainId, CommitId, Did, Failure, Hash32, OwnedAsset, PaymentEvent, PaymentId, Terms,
+    event::*,
+    failure::BlockchainContext,
+    journal::{AppendError, Commit, Journal, Position, ReadError, Recorded, ShardWorker},
+    time::{Timestamp, from_unix_seconds},
+};
+use tokio::sync::watch;
+
+pub const ACCOUNT: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
+pub const TOKEN: &str = "0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48";
+
+pub fn at(seconds: u64) -> Timestamp {
+    from_unix_seconds(1_800_000_000 + seconds).unwrap()
+}
+
+pub fn hash(byte: u8) -> String {
+    Hash32([byte; 32]).to_string()
+}
+
+pub fn owned(chain: u64) -> OwnedAsset {
+    OwnedAsset::new(format!("eip155:{chain}/erc20:{TOKEN}").parse().unwrap(), ACCOUNT).unwrap()
+}
+
+pub fn did(name: &str) -> Did {
+    format!("did:example:{name}").parse().unwrap()
+}
+
+pub fn amount(units: u64) -> Amount {
+    units.to_string().parse().unwrap()
+}
+
+pub fn terms() -> Terms {
+    Terms::new(owned(1), vec![owned(10), owned(137)], amount(100), Some(amount(110)))
+}
+
+pub fn submitted(payment_id: &PaymentId) -> PaymentEvent {
+    PaymentEvent::Submitted(Box::new(Submitted {
+        payment_id: payment_id.clone(),
+        request_id: "order-1".to_owned(),
+        originator: format!("eip155:{ACCOUNT}"),
+        terms: terms(),
+        terms_hash: terms().hash(),
+        quote_deadline: at(10),
+        fulfillment_deadline: at(100),
+        authorization: Authorization::EvmPermit2Escrow(Permit2 {
+            amount: amount(110),
+            nonce: Hash32([9; 32]),
+            deadline: 1_800_000_050,
+            quote_hash: Hash32::ZERO,
+            signature: "0x00".to_owned(),
+        }),
+        escrow: EscrowPlan {
+            chain_id: ChainId::evm(1),
+            contract: ACCOUNT.to_owned(),
+            reserver: ACCOUNT.to_owned(),
+            releaser: ACCOUNT.to_owned(),
+            reserve_deadline: 1_800_000_050,
+            fulfillment_deadline: 1_800_000_100,
+            refund_after: 1_800_000_200,
+        },
+        fulfillment_proxies: vec![ACCOUNT.to_owned(), ACCOUNT.to_owned()],
+        verifier: VerifierRef { account: ACCOUNT.to_owned(), endpoint: "http://127.0.0.1:1".to_owned() },
+        whitelist: Vec::new(),
+        blacklist: Vec::new(),
+        required_policies: Vec::new(),
+        submitted_at: at(0),
+        request: "{}".to_owned(),
+    }))
+}
+
+pub fn auction_closed(addressed: &[&str], declines: &[(&str, &str)]) -> PaymentEvent {
+    let decline = |(settler, reason): &(&str, &str)| Decline { settler: did(settler), reason: (*reason).to_owned() };
+    PaymentEvent::AuctionClosed(AuctionClosed {
+        addressed: addressed.iter().map(|name| did(name)).collect(),
+        quotes: Vec::new(),
+        declines: declines.iter().map(decline).collect(),
+        dropped: Vec::new(),
+        closed_at: at(10),
+    })
+}
+
+pub fn awarded() -> PaymentEvent {
+    PaymentEvent::QuoteAwarded(Box::new(QuoteAwarded {
+        quote_id: "quo_1".to_owned(),
+        quote_hash: Hash32([3; 32]),
+        document: r#"{"type":"GatewayQuote"}"#.to_owned(),
+        awarded_at: at(11),
+    }))
+}
+
+fn prepared(attempt: u32, hash: String) -> TransactionPrepared {
+    TransactionPrepared {
+        attempt,
+        chain_id: ChainId::evm(1),
+        sender: ACCOUNT.to_owned(),
+        nonce: u64::from(attempt),
+        transaction_hash: hash,
+        raw: "0x02".to_owned(),
+        prepared_at: at(12),
+    }
+}
+
+pub fn deposit_prepared(attempt: u32, hash: String) -> PaymentEvent {
+    PaymentEvent::DepositPrepared(prepared(attempt, hash))
+}
+
+pub fn deposit_abandoned(attempt: u32) -> PaymentEvent {
+    let evidence = "nonce consumed".to_owned();
+    PaymentEvent::DepositAbandoned(TransactionAbandoned { attempt, evidence, abandoned_at: at(13) })
+}
+
+pub fn inclusion(chain: u64, hash: String, block_number: u64) -> Inclusion {
+    Inclusion {
+        chain_id: ChainId::evm(chain),
+        transaction_hash: hash,
+        block_number,
+        block_hash: Hash32([8; 32]).to_string(),
+        block_time: 1_800_000_000 + block_number,
+    }
+}
+
+pub fn secured(hash: String, block: u64) -> PaymentEvent {
+    PaymentEvent::EscrowSecured(EscrowSecured { inclusion: inclusion(1, hash, block), amount: amount(105) })
+}
+
+pub fn seen(hash: String, block: u64) -> PaymentEvent {
+    PaymentEvent::FulfillmentSeen(FulfillmentSeen { inclusion: inclusion(10, hash, block) })
+}
+
+pub fn confirmed(hash: String, block: u64) -> PaymentEvent {
+    PaymentEvent::FulfillmentConfirmed(FulfillmentConfirmed {
+        inclusion: inclusion(10, hash, block),
+        attestation: "0x01".to_owned(),
+        confirmed_at: at(50),
+    })
+}
+
+pub fn released() -> PaymentEvent {
+    PaymentEvent::EscrowReleased(EscrowReleased { inclusion: inclusion(1, hash(0x77), 90) })
+}
+
+pub fn failed(refund: RefundDue, context: Option<BlockchainContext>) -> PaymentEvent {
+    PaymentEvent::Failed(Box::new(Failed {
+        failure: Failure {
+            code: Failure::SETTLEMENT_FAILED.to_owned(),
+            message: "the deposit reverted".to_owned(),
+            domain: None,
+            retry_classification: Some(events::failure::RetryClassification::RetryWithNewRequestId),
+            blockchain_context: context,
+        },
+        refund,
+        failed_at: at(60),
+    }))
+}
+
+pub fn refund_prepared(attempt: u32, hash: String) -> PaymentEvent {
+    PaymentEvent::RefundPrepared(prepared(attempt, hash))
+}
+
+pub fn refund_abandoned(attempt: u32) -> PaymentEvent {
+    let evidence = "nonce consumed".to_owned();
+    PaymentEvent::RefundAbandoned(TransactionAbandoned { attempt, evidence, abandoned_at: at(70) })
+}
+
+pub fn refunded(hash: String, block: u64) -> PaymentEvent {
+    PaymentEvent::EscrowRefunded(EscrowRefunded { inclusion: inclusion(1, hash, block), amount: amount(105) })
+}
+
+/// A payment that has gone through its whole life, a commit an event.
+pub fn whole_life(payment_id: &PaymentId) -> Vec<Vec<PaymentEvent>> {
+    vec![
+        vec![submitted(payment_id)],
+        vec![auction_closed(&["a", "b"], &[("b", "INSUFFICIENT_LIQUIDITY")]), awarded()],
+        vec![deposit_prepared(1, hash(0x11))],
+        vec![secured(hash(0x11), 20)],
+        vec![seen(hash(0x22), 30)],
+        vec![confirmed(hash(0x22), 31)],
+        vec![released()],
+    ]
+}
+
+/// The commits of one payment, version 1 on, stored a second apart.
+pub fn history(payment_id: &PaymentId, commits: Vec<Vec<PaymentEvent>>) -> Vec<Recorded> {
+    let recorded = commits.into_iter().zip(1..).map(|(events, version)| Recorded {
+        payment_id: payment_id.clone(),
+        position: Position { version, sequence: version, hash: Hash32([version as u8; 32]) },
+        shard: 0,
+        commit_id: CommitId::random(),
+        prev: Hash32::ZERO,
+        correlation: String::new(),
+        causation: String::new(),
+        stored_at: at(version),
+        events,
+    });
+    recorded.collect()
+}
+
+/// A journal of which the test is the only writer, and which can be made to fail.
+pub struct Streams {
+    shards: Mutex<Vec<Vec<Recorded>>>,
+    versions: Mutex<HashMap<PaymentId, u64>>,
+    heads: Vec<watch::Sender<u64>>,
+    faults: Mutex<Faults>,
+}
+
+#[derive(Default)]
+struct Faults {
+    unavailable: bool,
+    unreadable: Option<(u16, u64)>,
+    reads: u64,
+    replayed: u64,
+}
+
+impl Streams {
+    pub fn new(shards: u16) -> Self {
+        Self {
+            shards: Mutex::new(vec![Vec::new(); usize::from(shards)]),
+            versions: Mutex::default(),
+            heads: (0..shards).map(|_| watch::Sender::new(0)).collect(),
+            faults: Mutex::default(),
+        }
+    }
+
+    /// Appends a commit and returns where it lies.
+    pub fn push(&self, payment_id: &PaymentId, events: Vec<PaymentEvent>) -> (u16, u64) {
+        let shard = payment_id.shard(self.heads.len() as u16);
+        let mut shards = self.shards.lock().unwrap();
+        let stream = &mut shards[usize::from(shard)];
+        let sequence = stream.len() as u64 + 1;
+        let mut versions = self.versions.lock().unwrap();
+        let version = versions.entry(payment_id.clone()).or_default();
+        *version += 1;
+        stream.push(Recorded {
+            payment_id: payment_id.clone(),
+            position: Position { version: *version, sequence, hash: Hash32::sha256(sequence.to_be_bytes()) },
+            shard,
+            commit_id: CommitId::random(),
+            prev: Hash32::ZERO,
+            correlation: String::new(),
+            causation: String::new(),
+            stored_at: at(sequence),
+            events,
+        });
+        self.heads[usize::from(shard)].send_replace(sequence);
+        (shard, sequence)
+    }
+
+    pub fn commits_of(&self, payment_id: &PaymentId) -> Vec<Recorded> {
+        let shards = self.shards.lock().unwrap();
+        let stream = &shards[usize::from(payment_id.shard(self.heads.len() as u16))];
+        stream.iter().filter(|recorded| recorded.payment_id == *payment_id).cloned().collect()
+    }
+
+    pub fn payments(&self) -> Vec<PaymentId> {
+        self.versions.lock().unwrap().keys().cloned().collect()
+    }
+
+    pub fn head_of(&self, shard: u16) -> u64 {
+        *self.heads[usize::from(shard)].borrow()
+    }
+
+    pub fn set_unavailable(&self, unavailable: bool) {
+        self.faults.lock().unwrap().unavailable = unavailable;
+    }
+
+    pub fn set_unreadable(&self, shard: u16, sequence: u64) {
+        self.faults.lock().unwrap().unreadable = Some((shard, sequence));
+    }
+
+    /// Calls that were answered or refused so far.
+    pub fn reads(&self) -> u64 {
+        self.faults.lock().unwrap().reads
+    }
+
+    /// Commits that were given out by replay so far.
+    pub fn replayed(&self) -> u64 {
+        self.faults.lock().unwrap().replayed
+    }
+
+    fn available(&self) -> Result<(), ReadError> {
+        let mut faults = self.faults.lock().unwrap();
+        faults.reads += 1;
+        if faults.unavailable { Err(ReadError::Unavailable("switched off".to_owned())) } else { Ok(()) }
+    }
+}
+
+#[async_trait]
+impl Journal for Streams {
+    fn shards(&self) -> u16 {
+        self.heads.len() as u16
+    }
+
+    async fn append(&self, _: &Commit) -> Result<Recorded, AppendError> {
+        Err(AppendError::Unacceptable("the test writes with push".to_owned()))
+    }
+
+    async fn load(&self, payment_id: &PaymentId) -> Result<Vec<Recorded>, ReadError> {
+        self.available()?;
+        Ok(self.commits_of(payment_id))
+    }
+
+    async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
+        self.available()?;
+        let shards = self.shards.lock().unwrap();
+        // Sequences are 1, 2, 3 and so on.
+        let stream = shards[usize::from(shard)].iter().skip(from.saturating_sub(1) as usize);
+        let page: Vec<Recorded> = stream.take(limit).cloned().collect();
+        let mut faults = self.faults.lock().unwrap();
+        if let Some((bad_shard, sequence)) = faults.unreadable
+            && bad_shard == shard
+            && page.iter().any(|recorded| recorded.position.sequence == sequence)
+        {
+            return Err(ReadError::Unreadable { shard, sequence, reason: "unknown event Mystery".to_owned() });
+        }
+        faults.replayed += page.len() as u64;
+        Ok(page)
+    }
+
+    async fn head(&self, shard: u16) -> Result<u64, ReadError> {
+        self.available()?;
+        Ok(self.head_of(shard))
+    }
+
+    async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
+        self.available()?;
+        let mut head = self.heads[usize::from(shard)].subscribe();
+        let beyond = head.wait_for(|head| *head > sequence);
+        let _ = tokio::time::timeout(Duration::from_millis(50), beyond).await;
+        Ok(())
+    }
+
+    async fn work(&self, _: u16, _: &str) -> Box<dyn ShardWorker> {
+        unreachable!("projections do no work")
+    }
+}

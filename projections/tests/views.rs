@@ -1,0 +1,166 @@
+//! The fold of one payment's events, without storage.
+
+mod support;
+
+use events::{ChainId, PaymentEvent, PaymentId, event::RefundDue, failure::BlockchainContext};
+use projections::{Applied, DeclineCount, PaymentStatus, PaymentView, Transaction};
+use support::*;
+
+fn id() -> PaymentId {
+    PaymentId::derive("payer", "order-1")
+}
+
+/// The view after `commits`, each a commit of one event, behind the submission.
+fn view(events: Vec<PaymentEvent>) -> PaymentView {
+    let mut commits = vec![vec![submitted(&id())]];
+    commits.extend(events.into_iter().map(|event| vec![event]));
+    PaymentView::fold(&history(&id(), commits)).unwrap()
+}
+
+fn transaction(chain: u64, transaction_hash: String, block_number: Option<u64>) -> Option<Transaction> {
+    Some(Transaction { chain_id: ChainId::evm(chain), transaction_hash, block_number })
+}
+
+#[test]
+fn nothing_is_shown_of_a_payment_that_was_not_submitted() {
+    assert_eq!(PaymentView::fold(&[]), None);
+    assert_eq!(PaymentView::fold(&history(&id(), vec![vec![awarded()]])), None);
+}
+
+#[test]
+fn a_submission_is_pending_and_knows_nothing_of_the_auction() {
+    let view = view(vec![]);
+    assert_eq!((view.status, view.version, view.sequence, view.updated_at), (PaymentStatus::Pending, 1, 1, at(1)));
+    assert_eq!((view.request_id.as_str(), &view.source, view.terms_hash), ("order-1", &owned(1), terms().hash()));
+    assert_eq!((view.requested_count, view.declines, view.quote, view.failure), (None, None, None, None));
+    assert_eq!((view.deposit, view.fulfillment, view.refund, view.at_rest), (None, None, None, false));
+}
+
+#[test]
+fn a_settler_that_declined_twice_counts_once_under_its_last_reason() {
+    let declines = [("a", "BUSY"), ("b", "INSUFFICIENT_LIQUIDITY"), ("a", "INSUFFICIENT_LIQUIDITY"), ("c", "BUSY")];
+    let view = view(vec![auction_closed(&["a", "b", "c", "d"], &declines)]);
+    assert_eq!(view.requested_count, Some(4));
+    let count = |reason: &str, count| DeclineCount { reason: reason.to_owned(), count };
+    assert_eq!(view.declines, Some(vec![count("BUSY", 1), count("INSUFFICIENT_LIQUIDITY", 2)]));
+}
+
+#[test]
+fn an_auction_without_settlers_shows_zero_and_no_declines() {
+    let view = view(vec![auction_closed(&[], &[])]);
+    assert_eq!((view.requested_count, view.declines), (Some(0), Some(vec![])));
+}
+
+#[test]
+fn the_deposit_is_the_last_attempt_until_one_succeeds() {
+    let prepared = vec![awarded(), deposit_prepared(1, hash(0x11))];
+    assert_eq!(view(prepared.clone()).deposit, transaction(1, hash(0x11), None));
+    let again = [prepared, vec![deposit_abandoned(1), deposit_prepared(2, hash(0x12))]].concat();
+    assert_eq!(view(again.clone()).deposit, transaction(1, hash(0x12), None));
+    // The attempt that was thought lost may be the one that is found in escrow.
+    let secured = [again, vec![secured(hash(0x11), 20)]].concat();
+    assert_eq!(view(secured).deposit, transaction(1, hash(0x11), Some(20)));
+}
+
+#[test]
+fn a_delivery_is_provisional_until_it_is_confirmed() {
+    let before = vec![awarded(), secured(hash(0x11), 20)];
+    assert_eq!(view(before.clone()).status, PaymentStatus::Pending);
+    let first = view([before.clone(), vec![seen(hash(0x22), 30)]].concat());
+    assert_eq!(
+        (first.status, first.fulfillment.clone()),
+        (PaymentStatus::Finalizing, transaction(10, hash(0x22), Some(30)))
+    );
+    assert_eq!(first.confirmation(), None);
+    let moved = view([before.clone(), vec![seen(hash(0x22), 30), seen(hash(0x22), 32)]].concat());
+    assert_eq!((moved.status, moved.fulfillment), (PaymentStatus::Finalizing, transaction(10, hash(0x22), Some(32))));
+
+    let done = view([before, vec![seen(hash(0x22), 30), confirmed(hash(0x22), 33)]].concat());
+    assert_eq!((done.status, done.at_rest), (PaymentStatus::Completed, false));
+    let confirmation = done.confirmation().unwrap();
+    assert_eq!(Some(confirmation.source.clone()), transaction(1, hash(0x11), Some(20)));
+    assert_eq!(Some(confirmation.destination.clone()), transaction(10, hash(0x22), Some(33)));
+    // The time of the block, not the time at which the engine learnt of it.
+    assert_eq!(confirmation.fulfillment_timestamp, Some(at(33)));
+}
+
+#[test]
+fn a_final_status_never_changes() {
+    let late = [seen(hash(0x99), 99), confirmed(hash(0x99), 99), failed(RefundDue::Nothing, None)];
+    let completed = view(vec![secured(hash(0x11), 20), confirmed(hash(0x22), 33)]);
+    let failure = view(vec![secured(hash(0x11), 20), failed(RefundDue::AfterWindow, None)]);
+    for shown in [completed, failure] {
+        let mut after = shown.clone();
+        let more = late.iter().map(|event| vec![event.clone()]).collect();
+        for mut recorded in history(&id(), more) {
+            recorded.position.version += shown.version;
+            assert_eq!(after.apply(&recorded), Applied::Next);
+        }
+        after.version = shown.version;
+        after.sequence = shown.sequence;
+        assert_eq!(after, shown);
+    }
+}
+
+#[test]
+fn what_is_left_for_the_engine_decides_rest() {
+    assert!(view(vec![failed(RefundDue::Nothing, None)]).at_rest);
+    assert!(!view(vec![failed(RefundDue::AfterWindow, None)]).at_rest);
+    let attestation = "0x01".to_owned();
+    assert!(!view(vec![failed(RefundDue::ByNonDelivery { attestation }, None)]).at_rest);
+    assert!(view(vec![secured(hash(0x11), 20), confirmed(hash(0x22), 33), released()]).at_rest);
+
+    let back = vec![failed(RefundDue::AfterWindow, None), refund_prepared(1, hash(0x33))];
+    assert_eq!(view(back.clone()).refund, transaction(1, hash(0x33), None));
+    let back = [back, vec![refund_abandoned(1), refund_prepared(2, hash(0x34)), refunded(hash(0x34), 70)]].concat();
+    let back = view(back);
+    assert_eq!((back.status, back.at_rest), (PaymentStatus::Failed, true));
+    assert_eq!(back.refund, transaction(1, hash(0x34), Some(70)));
+    assert_eq!(back.failure.unwrap().code, "SETTLEMENT_FAILED");
+}
+
+#[test]
+fn a_deposit_that_reverted_was_mined_where_its_failure_says() {
+    let context = |transaction_hash| BlockchainContext {
+        chain_id: ChainId::evm(1),
+        transaction_hash: Some(transaction_hash),
+        block_number: Some(21),
+        contract_address: None,
+        revert_reason: None,
+        gas_used: None,
+        estimated_gas_needed: None,
+    };
+    let reverted = |hash| failed(RefundDue::Nothing, Some(context(hash)));
+    let own = view(vec![deposit_prepared(1, hash(0x11)), reverted(hash(0x11))]);
+    assert_eq!(own.deposit, transaction(1, hash(0x11), Some(21)));
+    let other = view(vec![deposit_prepared(1, hash(0x11)), reverted(hash(0x55))]);
+    assert_eq!(other.deposit, transaction(1, hash(0x11), None));
+}
+
+#[test]
+fn the_time_of_update_moves_only_with_what_is_shown() {
+    let commits = vec![vec![submitted(&id())], vec![deposit_prepared(1, hash(0x11))], vec![deposit_abandoned(1)]];
+    let view = PaymentView::fold(&history(&id(), commits)).unwrap();
+    assert_eq!((view.updated_at, view.version), (at(2), 3));
+}
+
+#[test]
+fn commits_of_one_decision_are_taken_in_together() {
+    let view = PaymentView::fold(&history(&id(), vec![vec![submitted(&id()), auction_closed(&["a"], &[])]])).unwrap();
+    assert_eq!((view.requested_count, view.version), (Some(1), 1));
+}
+
+#[test]
+fn repeated_foreign_and_early_commits_change_nothing() {
+    let commits = history(&id(), whole_life(&id()));
+    let mut view = PaymentView::fold(&commits[..3]).unwrap();
+    let before = view.clone();
+    assert_eq!(view.apply(&commits[2]), Applied::Skipped);
+    assert_eq!(view.apply(&commits[0]), Applied::Skipped);
+    assert_eq!(view.apply(&commits[4]), Applied::Gap);
+    let other = PaymentId::derive("payer", "order-2");
+    assert_eq!(view.apply(&history(&other, whole_life(&other))[3]), Applied::Skipped);
+    assert_eq!(view, before);
+    assert_eq!(PaymentView::fold(&[&commits[..3], &commits[4..]].concat()), Some(before));
+    assert_eq!(view.apply(&commits[3]), Applied::Next);
+}
