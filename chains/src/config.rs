@@ -1,0 +1,91 @@
+//! What the configuration file says about a chain.
+
+use events::{AssetId, ChainId};
+use serde::Deserialize;
+
+/// One chain the gateway, a verifier or a settler is connected to.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChainConfig {
+    /// CAIP-2 id, for example `eip155:1`. The node is asked for its chain id, and another answer is refused.
+    pub chain_id: ChainId,
+    /// JSON-RPC endpoint.
+    pub rpc_url: String,
+    /// The `GatewayEscrow` used when a request names none.
+    pub escrow_contract: String,
+    /// The `FulfillmentProxy` used when a request names none.
+    pub fulfillment_proxy: String,
+    /// Uniswap's Permit2.
+    #[serde(default = "canonical_permit2")]
+    pub permit2: String,
+    /// Account whose key signs reservations.
+    pub reserver: String,
+    /// Account of the default verifier, which attests delivery.
+    pub releaser: String,
+    /// When a block counts as settled.
+    pub required_depth: Depth,
+    /// Least time between `fulfillment_deadline` and the refund window: destination finality and a release margin.
+    pub refund_delay_seconds: u64,
+    /// How often the node is asked for its newest block, in milliseconds.
+    #[serde(default = "poll_ms")]
+    pub poll_ms: u64,
+    /// How long one call to the node may take, in milliseconds.
+    #[serde(default = "rpc_timeout_ms")]
+    pub rpc_timeout_ms: u64,
+    /// Assets served on this chain.
+    #[serde(default)]
+    pub assets: Vec<AssetConfig>,
+}
+
+/// An asset that is served.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AssetConfig {
+    /// CAIP-19 id.
+    pub asset_identifier: AssetId,
+    /// Ticker symbol, for display.
+    pub symbol: String,
+    /// Decimal places, for display.
+    pub decimals: u8,
+}
+
+/// When a block counts as settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "DepthText")]
+pub enum Depth {
+    /// The chain's own finality tag. `safe` is not offered: providers differ in what they mean by it.
+    Finalized,
+    /// So many blocks on top, 0 for inclusion alone.
+    Confirmations(u64),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum DepthText {
+    Number(u64),
+    Word(String),
+}
+
+impl TryFrom<DepthText> for Depth {
+    type Error = &'static str;
+
+    fn try_from(text: DepthText) -> Result<Self, Self::Error> {
+        match text {
+            DepthText::Number(blocks) => Ok(Self::Confirmations(blocks)),
+            DepthText::Word(word) if word == "finalized" => Ok(Self::Finalized),
+            DepthText::Word(_) => Err("required_depth must be \"finalized\" or a number of blocks"),
+        }
+    }
+}
+
+fn canonical_permit2() -> String {
+    "0x000000000022D473030F116dDEE9F6B43aC78BA3".to_owned()
+}
+
+fn poll_ms() -> u64 {
+    500
+}
+
+fn rpc_timeout_ms() -> u64 {
+    5_000
+}

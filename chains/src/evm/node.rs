@@ -1,0 +1,309 @@
+//! One connection to one EVM chain, and what may be believed of what it says.
+//!
+//! A node can lag, be on a fork, or be many nodes behind one address that disagree. So whatever leads to a conclusion is
+//! read at one block named by its hash; a node of another chain is refused; a settled block that falls behind one seen
+//! before, or a log from a block that is not canonical, is a [`Transient`] fault and never a fact.
+
+use std::{
+    fmt::Debug,
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::{Duration, Instant},
+};
+
+use alloy::primitives::{B256, U64, U256};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use tokio::sync::{OnceCell, watch};
+use url::Url;
+
+use events::ChainId;
+use sagas::ports::Transient;
+
+use super::{
+    contracts::{ConvertError, address},
+    rpc::{Fault, Rpc},
+};
+use crate::config::{ChainConfig, Depth};
+
+/// Longest that [`Node::next_block`] holds.
+const NEXT_BLOCK_WAIT_MAX: Duration = Duration::from_secs(10);
+/// Why a chain's configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The chain is not of the EVM family.
+    #[error("{0} is no EVM chain")]
+    Family(ChainId),
+    /// The endpoint is no URL.
+    #[error("rpc_url of {chain_id} is no URL: {reason}")]
+    Url {
+        /// The chain.
+        chain_id: ChainId,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A contract or account is no address.
+    #[error("{field} of {chain_id}: {error}")]
+    Address {
+        /// The chain.
+        chain_id: ChainId,
+        /// The key in the configuration.
+        field: &'static str,
+        /// What is wrong.
+        error: ConvertError,
+    },
+    /// The HTTP client cannot be built.
+    #[error("HTTP client: {0}")]
+    Client(String),
+}
+
+/// A block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockRef {
+    /// Its number.
+    pub number: u64,
+    /// Its hash.
+    pub hash: B256,
+    /// Its own time, UNIX seconds.
+    pub time: u64,
+}
+
+/// The state at which something is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum At {
+    /// Whatever the node has newest; for simulation only.
+    Latest,
+    /// The state that the node would reach with the transactions it knows; for nonces only.
+    Pending,
+    /// One canonical block.
+    Block(BlockRef),
+}
+
+impl At {
+    /// The parameter of JSON-RPC calls (EIP-1898).
+    pub(super) fn parameter(self) -> Value {
+        match self {
+            Self::Latest => "latest".into(),
+            Self::Pending => "pending".into(),
+            Self::Block(block) => json!({"blockHash": block.hash, "requireCanonical": true}),
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Header {
+    number: Option<U64>,
+    hash: Option<B256>,
+    timestamp: U64,
+    base_fee_per_gas: Option<U256>,
+}
+
+/// A connection to one chain; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Node(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    config: ChainConfig,
+    evm_id: u64,
+    rpc: Rpc,
+    chain_checked: OnceCell<()>,
+    settled: Mutex<Option<BlockRef>>,
+    heads: watch::Sender<Option<(BlockRef, Instant)>>,
+    poller: OnceCell<()>,
+}
+
+impl Node {
+    /// A connection by `config`. Nothing is sent before the first use; then the node is asked for its chain id, and
+    /// nothing else is asked of a node of another chain.
+    ///
+    /// # Errors
+    /// [`ConnectError`] when the configuration cannot be meant.
+    pub fn connect(config: &ChainConfig) -> Result<Self, ConnectError> {
+        let chain_id = config.chain_id.clone();
+        let evm_id = chain_id.evm_id().ok_or_else(|| ConnectError::Family(chain_id.clone()))?;
+        let url: Url = config.rpc_url.parse().map_err(|error: url::ParseError| ConnectError::Url {
+            chain_id: chain_id.clone(),
+            reason: error.to_string(),
+        })?;
+        for (field, text) in [
+            ("escrow_contract", &config.escrow_contract),
+            ("fulfillment_proxy", &config.fulfillment_proxy),
+            ("permit2", &config.permit2),
+            ("reserver", &config.reserver),
+            ("releaser", &config.releaser),
+        ] {
+            address(text).map_err(|error| ConnectError::Address { chain_id: chain_id.clone(), field, error })?;
+        }
+        let rpc = Rpc::new(url, Duration::from_millis(config.rpc_timeout_ms))
+            .map_err(|error| ConnectError::Client(error.to_string()))?;
+        Ok(Self(Arc::new(Inner {
+            config: config.clone(),
+            evm_id,
+            rpc,
+            chain_checked: OnceCell::new(),
+            settled: Mutex::new(None),
+            heads: watch::Sender::new(None),
+            poller: OnceCell::new(),
+        })))
+    }
+
+    /// What the configuration says.
+    pub fn config(&self) -> &ChainConfig {
+        &self.0.config
+    }
+
+    /// The chain.
+    pub fn chain_id(&self) -> &ChainId {
+        &self.0.config.chain_id
+    }
+
+    /// Its EIP-155 id.
+    pub fn evm_id(&self) -> u64 {
+        self.0.evm_id
+    }
+
+    pub(crate) async fn request<P, R>(&self, method: &'static str, params: P) -> Result<R, Fault>
+    where
+        P: Serialize + Clone + Debug + Send + Sync + Unpin,
+        R: DeserializeOwned + Debug + Send + Sync + Unpin + 'static,
+    {
+        self.0.chain_checked.get_or_try_init(|| self.check_chain()).await?;
+        self.0.rpc.call(method, params).await
+    }
+
+    async fn check_chain(&self) -> Result<(), Fault> {
+        let found: U64 = self.0.rpc.call("eth_chainId", ()).await?;
+        if found.to::<u64>() == self.0.evm_id {
+            return Ok(());
+        }
+        tracing::error!(chain_id = %self.chain_id(), found = found.to::<u64>(), "the node is of another chain");
+        Err(Fault::Unanswered(format!("the node configured for {} is of chain {found}", self.chain_id())))
+    }
+
+    pub(super) async fn header(&self, block: Value) -> Result<Option<(BlockRef, Option<U256>)>, Transient> {
+        let header: Option<Header> = self.request("eth_getBlockByNumber", (block, false)).await?;
+        let Some(header) = header else { return Ok(None) };
+        let (Some(number), Some(hash)) = (header.number, header.hash) else {
+            return Err(self.contradiction("a block without number or hash"));
+        };
+        let block = BlockRef { number: number.to(), hash, time: header.timestamp.to() };
+        Ok(Some((block, header.base_fee_per_gas)))
+    }
+
+    /// A fault that says that the node cannot be believed for now.
+    pub(crate) fn contradiction(&self, what: impl std::fmt::Display) -> Transient {
+        Transient(format!("{}: the node lags or contradicts itself: {what}", self.chain_id()))
+    }
+
+    /// The newest block.
+    ///
+    /// # Errors
+    /// [`Transient`], also when it lies below a block that was settled before.
+    pub async fn head(&self) -> Result<BlockRef, Transient> {
+        let head = self.header("latest".into()).await?;
+        let (head, _) = head.ok_or_else(|| self.contradiction("no newest block"))?;
+        match self.settled_before() {
+            Some(settled) if head.number < settled.number => {
+                Err(self.contradiction(format!("newest block {} is below settled {}", head.number, settled.number)))
+            }
+            _ => Ok(head),
+        }
+    }
+
+    /// The canonical block `number`, or `None` when the node has none.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn block(&self, number: u64) -> Result<Option<BlockRef>, Transient> {
+        let Some((block, _)) = self.header(json!(U64::from(number))).await? else { return Ok(None) };
+        if block.number != number {
+            return Err(self.contradiction(format!("asked for block {number}, got {}", block.number)));
+        }
+        Ok(Some(block))
+    }
+
+    /// The newest block of the depth that the configuration requires.
+    ///
+    /// # Errors
+    /// [`Transient`], also when it lies below one seen before, or a finalized block changed.
+    pub async fn settled(&self) -> Result<BlockRef, Transient> {
+        let block = match self.0.config.required_depth {
+            Depth::Finalized => self.header("finalized".into()).await?.map(|(block, _)| block),
+            Depth::Confirmations(blocks) => {
+                let head = self.head().await?;
+                if blocks == 0 { Some(head) } else { self.block(head.number.saturating_sub(blocks)).await? }
+            }
+        };
+        let block = block.ok_or_else(|| self.contradiction("no settled block"))?;
+        let mut seen = self.0.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = *seen {
+            if block.number < before.number {
+                let what = format!("settled block {} is below {} seen before", block.number, before.number);
+                return Err(self.contradiction(what));
+            }
+            let final_changed = self.0.config.required_depth == Depth::Finalized
+                && block.number == before.number
+                && block.hash != before.hash;
+            if final_changed {
+                return Err(self.contradiction(format!("finalized block {} changed its hash", block.number)));
+            }
+        }
+        *seen = Some(block);
+        Ok(block)
+    }
+
+    fn settled_before(&self) -> Option<BlockRef> {
+        *self.0.settled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The canonical block that holds `block_number` and `block_hash`, not above `limit`.
+    ///
+    /// # Errors
+    /// [`Transient`] when that block is not canonical.
+    pub(crate) async fn canonical(&self, number: u64, hash: B256) -> Result<BlockRef, Transient> {
+        match self.block(number).await? {
+            Some(block) if block.hash == hash => Ok(block),
+            _ => Err(self.contradiction(format!("block {number} {hash} is not canonical"))),
+        }
+    }
+
+    /// Returns when the chain has a new block, or after a bounded time. All callers share one poller.
+    ///
+    /// A block that came only just before the call may have been missed by what the caller looked at last, so then the
+    /// wait is one poll interval only.
+    pub async fn next_block(&self) {
+        self.0.poller.get_or_init(|| async { drop(tokio::spawn(poll(Arc::downgrade(&self.0)))) }).await;
+        let mut heads = self.0.heads.subscribe();
+        let poll = Duration::from_millis(self.0.config.poll_ms);
+        let fresh = heads.borrow_and_update().is_some_and(|(_, at)| at.elapsed() < poll.saturating_mul(2));
+        let wait = if fresh { poll } else { NEXT_BLOCK_WAIT_MAX.max(poll) };
+        // Both a time-out and a closed channel end the wait; the caller looks at the chain either way.
+        let _ = tokio::time::timeout(wait, heads.changed()).await;
+    }
+}
+
+async fn poll(node: Weak<Inner>) {
+    loop {
+        let Some(inner) = node.upgrade() else { return };
+        let interval = Duration::from_millis(inner.config.poll_ms.max(1));
+        if inner.heads.receiver_count() > 0 {
+            let node = Node(inner);
+            match node.head().await {
+                Ok(head) => {
+                    node.0.heads.send_if_modified(|last| {
+                        let changed = last.is_none_or(|(block, _)| block.hash != head.hash);
+                        if changed {
+                            *last = Some((head, Instant::now()));
+                        }
+                        changed
+                    });
+                }
+                Err(fault) => tracing::debug!(chain_id = %node.chain_id(), %fault, "no newest block"),
+            }
+        } else {
+            drop(inner);
+        }
+        tokio::time::sleep(interval).await;
+    }
+}

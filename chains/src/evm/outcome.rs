@@ -1,0 +1,201 @@
+//! What became of the gateway's own transactions.
+
+use alloy::primitives::Address;
+
+use events::{
+    event::{EscrowSecured, TransactionPrepared},
+    failure::BlockchainContext,
+};
+use sagas::ports::{DepositOrder, DepositState, TransactionState, Transient};
+
+use super::{
+    adapter::hash_of,
+    contracts::{self, GatewayEscrow, State, address, text, units, word},
+    logs::Found,
+    node::{At, BlockRef, Node},
+    query::{Call, CallError, Receipt},
+    reads::{EscrowRecord, unusable},
+    transaction::call_of,
+};
+
+/// What a settled block proves about one transaction.
+enum Fate {
+    /// Nothing.
+    Open,
+    /// It is in a settled block, or a newer one.
+    Mined { receipt: Receipt, settled: bool },
+    /// Its nonce is used in the settled state, and by another.
+    Superseded { evidence: String },
+}
+
+impl Node {
+    /// The context of a failure on this chain, with nothing but the place and the reason.
+    pub(crate) fn refusal(&self, contract: Address, reason: String) -> BlockchainContext {
+        BlockchainContext {
+            chain_id: self.chain_id().clone(),
+            transaction_hash: None,
+            block_number: None,
+            contract_address: Some(text(contract)),
+            revert_reason: Some(reason),
+            gas_used: None,
+            estimated_gas_needed: None,
+        }
+    }
+
+    /// Gas that `call` needs at the newest state, or why the contract refuses it.
+    pub(crate) async fn simulate(&self, call: &Call) -> Result<u64, CallError> {
+        // Asked first by `eth_call`: not every node passes on the reason from an estimate.
+        self.call(call, At::Latest).await?;
+        self.estimate_gas(call).await
+    }
+
+    /// Where a prepared deposit stands. See [`DepositState`]; everything is concluded from one settled block.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn deposit_state(
+        &self,
+        order: &DepositOrder,
+        transaction: &TransactionPrepared,
+    ) -> Result<DepositState, Transient> {
+        let settled = self.settled().await?;
+        let contract = address(&order.escrow.contract).map_err(unusable)?;
+        let record = self.escrow_record(&order.payment_id, contract, At::Block(settled)).await?;
+        if let Some(record) = record.filter(|record| is_of_order(record, order)) {
+            return self.secured(order, contract, &record, settled).await.map(DepositState::Secured);
+        }
+        match self.fate(transaction, settled).await? {
+            Fate::Mined { receipt, settled: true } if receipt.success => {
+                Err(self.contradiction("the deposit is settled, and nothing is in escrow"))
+            }
+            Fate::Mined { receipt, settled: true } => {
+                let context = self.reverted(transaction, contract, receipt).await?;
+                Ok(DepositState::Reverted(Box::new(context)))
+            }
+            Fate::Superseded { evidence } => Ok(DepositState::Superseded { evidence }),
+            Fate::Open | Fate::Mined { .. } if settled.time > order.escrow.reserve_deadline => {
+                Ok(DepositState::Expired {
+                    evidence: format!(
+                        "settled block {} {} of {} has time {}, past the reserve deadline {}, and nothing in escrow",
+                        settled.number,
+                        settled.hash,
+                        self.chain_id(),
+                        settled.time,
+                        order.escrow.reserve_deadline
+                    ),
+                })
+            }
+            Fate::Open | Fate::Mined { .. } => Ok(DepositState::Pending),
+        }
+    }
+
+    /// Where a prepared transaction stands by itself.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn transaction_state(&self, transaction: &TransactionPrepared) -> Result<TransactionState, Transient> {
+        let settled = self.settled().await?;
+        match self.fate(transaction, settled).await? {
+            Fate::Mined { receipt, settled: true } if !receipt.success => Ok(TransactionState::Dead {
+                evidence: format!(
+                    "{} reverted in settled block {} {}",
+                    receipt.transaction_hash, receipt.block_number, receipt.block_hash
+                ),
+            }),
+            Fate::Superseded { evidence } => Ok(TransactionState::Dead { evidence }),
+            Fate::Open | Fate::Mined { .. } => Ok(TransactionState::Pending),
+        }
+    }
+
+    async fn secured(
+        &self,
+        order: &DepositOrder,
+        contract: Address,
+        record: &EscrowRecord,
+        settled: BlockRef,
+    ) -> Result<EscrowSecured, Transient> {
+        let quote = word(order.reservation.quote_hash);
+        let found: Found<GatewayEscrow::Reserved> = self
+            .find_event(contract, word(order.payment_id.on_chain()), settled, |event: &GatewayEscrow::Reserved| {
+                event.quoteHash == quote && event.settler == record.settler
+            })
+            .await?;
+        let amount = record.deposited.ok_or_else(|| self.contradiction("an escrow of nothing"))?;
+        Ok(EscrowSecured { inclusion: found.inclusion, amount })
+    }
+
+    async fn fate(&self, transaction: &TransactionPrepared, settled: BlockRef) -> Result<Fate, Transient> {
+        let hash = hash_of(transaction)?;
+        let sender = address(&transaction.sender).map_err(unusable)?;
+        let used = self.nonce(sender, At::Block(settled)).await?;
+        // The receipt is asked for after the nonce: a node that has the nonce's block has its receipts.
+        if let Some(receipt) = self.receipt(hash).await? {
+            let is_settled = receipt.block_number <= settled.number;
+            self.canonical(receipt.block_number, receipt.block_hash).await?;
+            if is_settled && used <= transaction.nonce {
+                return Err(self.contradiction(format!("{hash} is settled, and its nonce is not used")));
+            }
+            return Ok(Fate::Mined { receipt, settled: is_settled });
+        }
+        if used <= transaction.nonce {
+            return Ok(Fate::Open);
+        }
+        if self.knows(hash).await? {
+            return Err(self.contradiction(format!("{hash} is known and has no receipt, and its nonce is used")));
+        }
+        Ok(Fate::Superseded {
+            evidence: format!(
+                "nonce {} of {} is used at settled block {} {}, where the next is {used}, and {hash} has no receipt",
+                transaction.nonce, transaction.sender, settled.number, settled.hash
+            ),
+        })
+    }
+
+    /// The context of a settled revert, its reason found by making the call again in the block that holds it.
+    async fn reverted(
+        &self,
+        transaction: &TransactionPrepared,
+        contract: Address,
+        receipt: Receipt,
+    ) -> Result<BlockchainContext, Transient> {
+        let sender = address(&transaction.sender).map_err(unusable)?;
+        let mut reason = None;
+        if let Some(call) = call_of(&transaction.raw, sender) {
+            reason = self.replay(&call, receipt.block_number).await?;
+        }
+        Ok(BlockchainContext {
+            chain_id: self.chain_id().clone(),
+            transaction_hash: Some(receipt.transaction_hash.to_string()),
+            block_number: Some(receipt.block_number),
+            contract_address: Some(text(contract)),
+            revert_reason: reason,
+            gas_used: Some(receipt.gas_used.to_string()),
+            estimated_gas_needed: None,
+        })
+    }
+
+    /// Why `call` reverts at the end of block `number`, or of the one before; `None` when it does not, or when the node
+    /// no longer has those states.
+    pub(crate) async fn replay(&self, call: &Call, number: u64) -> Result<Option<String>, Transient> {
+        for number in [number, number.saturating_sub(1)] {
+            let Some(block) = self.block(number).await? else { continue };
+            if let Err(CallError::Reverted(revert)) = self.call(call, At::Block(block)).await {
+                return Ok(Some(revert.reason));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Whether the record is this payment's money, reserved under this quote.
+fn is_of_order(record: &EscrowRecord, order: &DepositOrder) -> bool {
+    let source = &order.terms.source;
+    matches!(record.state, State::Reserved | State::Released | State::Refunded)
+        && record.is_of(&order.escrow)
+        && address(source.account().as_str()) == Ok(record.payer)
+        && contracts::erc20(source.asset()) == Ok(record.token)
+        && record.terms_hash == order.terms_hash
+        && record.quote_hash == order.reservation.quote_hash
+        && address(&order.reservation.payout_account) == Ok(record.settler)
+        && record.source_amount.map(units) == Some(units(order.reservation.source_amount))
+}

@@ -1,0 +1,267 @@
+//! Asking a node about accounts, contracts and transactions.
+
+use alloy::{
+    primitives::{Address, B256, Bytes, U64, U256},
+    sol_types::SolCall,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use sagas::ports::Transient;
+
+use super::{
+    contracts::IERC1271,
+    node::{At, Node},
+    revert::Revert,
+    rpc::Fault,
+    signature,
+};
+
+/// Priority fee where the node has no opinion, in wei.
+const PRIORITY_FEE_DEFAULT: u128 = 1_000_000_000;
+/// No node talks us into a higher priority fee, in wei.
+const PRIORITY_FEE_MAX: u128 = 1_000_000_000_000;
+/// The most that a transaction offers, as a multiple of the base fee: it may double several times before the
+/// transaction no longer fits a block, and what isn't needed isn't paid (EIP-1559).
+const BASE_FEE_HEADROOM: u128 = 4;
+
+/// A call of a contract.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// Who calls.
+    pub from: Address,
+    /// What is called.
+    pub to: Address,
+    /// Coins sent along, wei.
+    pub value: U256,
+    /// Function and arguments.
+    pub data: Bytes,
+}
+
+impl Call {
+    fn parameter(&self) -> Value {
+        json!({"from": self.from, "to": self.to, "value": self.value, "data": self.data})
+    }
+}
+
+/// A call that gave no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// Nothing is known.
+    #[error(transparent)]
+    Transient(#[from] Transient),
+    /// The contract refused.
+    #[error(transparent)]
+    Reverted(#[from] Revert),
+}
+
+impl From<Fault> for CallError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Reverted(revert) => Self::Reverted(revert),
+            other => Self::Transient(other.into()),
+        }
+    }
+}
+
+/// What a mined transaction did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receipt {
+    /// The transaction.
+    pub transaction_hash: B256,
+    /// Number of the block that holds it.
+    pub block_number: u64,
+    /// Hash of that block.
+    pub block_hash: B256,
+    /// Whether it did what it was to do.
+    pub success: bool,
+    /// Gas it used.
+    pub gas_used: u64,
+}
+
+/// Fees of a transaction, wei per unit of gas (EIP-1559).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fees {
+    /// What the newest block burned.
+    pub base: u128,
+    /// The most that is paid altogether.
+    pub max: u128,
+    /// What the block's maker gets.
+    pub priority: u128,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawReceipt {
+    transaction_hash: B256,
+    block_number: Option<U64>,
+    block_hash: Option<B256>,
+    status: Option<U64>,
+    gas_used: U64,
+}
+
+impl Node {
+    /// What `call` returns at `at`; nothing is sent to the chain.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn call(&self, call: &Call, at: At) -> Result<Bytes, CallError> {
+        Ok(self.request("eth_call", (call.parameter(), at.parameter())).await?)
+    }
+
+    /// What the view function `call` of `contract` returns at `at`; `None` when there is no contract.
+    ///
+    /// # Errors
+    /// [`Transient`], also when the contract there reverts or returns something else.
+    pub async fn view<C: SolCall>(&self, contract: Address, call: &C, at: At) -> Result<Option<C::Return>, Transient> {
+        let call = Call { from: Address::ZERO, to: contract, value: U256::ZERO, data: call.abi_encode().into() };
+        let returned: Bytes = self.request("eth_call", (call.parameter(), at.parameter())).await?;
+        if returned.is_empty() && self.code(contract, at).await?.is_empty() {
+            return Ok(None);
+        }
+        C::abi_decode_returns(&returned).map(Some).map_err(|error| {
+            Transient(format!("{}: {contract} returned what is no {}: {error}", self.chain_id(), C::SIGNATURE))
+        })
+    }
+
+    /// Whether the contract account `account` takes `signature` for its own (ERC-1271).
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn contract_accepts(
+        &self,
+        account: Address,
+        digest: B256,
+        signature: &[u8],
+        at: At,
+    ) -> Result<bool, Transient> {
+        if signature.len() > signature::BYTES_MAX {
+            return Ok(false);
+        }
+        let question = IERC1271::isValidSignatureCall { hash: digest, signature: signature.to_vec().into() };
+        let call = Call { from: Address::ZERO, to: account, value: U256::ZERO, data: question.abi_encode().into() };
+        match self.call(&call, at).await {
+            Ok(answer) => Ok(answer.len() >= 32
+                && answer[..4] == IERC1271::isValidSignatureCall::SELECTOR
+                && answer[4..32].iter().all(|byte| *byte == 0)),
+            Err(CallError::Reverted(_)) => Ok(false),
+            Err(CallError::Transient(fault)) => Err(fault),
+        }
+    }
+
+    /// The code at `account`; empty where there is no contract.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn code(&self, account: Address, at: At) -> Result<Bytes, Transient> {
+        Ok(self.request("eth_getCode", (account, at.parameter())).await?)
+    }
+
+    /// How many transactions of `account` are in the chain at `at`: its next nonce.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn nonce(&self, account: Address, at: At) -> Result<u64, Transient> {
+        let count: U64 = self.request("eth_getTransactionCount", (account, at.parameter())).await?;
+        Ok(count.to())
+    }
+
+    /// Coins that `account` holds at `at`, wei.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn balance(&self, account: Address, at: At) -> Result<U256, Transient> {
+        Ok(self.request("eth_getBalance", (account, at.parameter())).await?)
+    }
+
+    /// What the transaction did, if it is in a block that the node holds canonical. The block is not checked.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn receipt(&self, transaction: B256) -> Result<Option<Receipt>, Transient> {
+        let raw: Option<RawReceipt> = self.request("eth_getTransactionReceipt", (transaction,)).await?;
+        let Some(raw) = raw else { return Ok(None) };
+        let (Some(number), Some(hash)) = (raw.block_number, raw.block_hash) else { return Ok(None) };
+        if raw.transaction_hash != transaction {
+            return Err(self.contradiction("a receipt of another transaction"));
+        }
+        let status = raw.status.ok_or_else(|| self.contradiction("a receipt without status"))?;
+        Ok(Some(Receipt {
+            transaction_hash: transaction,
+            block_number: number.to(),
+            block_hash: hash,
+            success: status.to::<u64>() == 1,
+            gas_used: raw.gas_used.to(),
+        }))
+    }
+
+    /// Whether the node knows the transaction, mined or not.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn knows(&self, transaction: B256) -> Result<bool, Transient> {
+        let found: Option<Value> = self.request("eth_getTransactionByHash", (transaction,)).await?;
+        Ok(found.is_some())
+    }
+
+    /// Gas that `call` needs at the newest state.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn estimate_gas(&self, call: &Call) -> Result<u64, CallError> {
+        let gas: U64 = self.request("eth_estimateGas", (call.parameter(),)).await?;
+        Ok(gas.to())
+    }
+
+    /// Fees with which a transaction gets into a block even if the base fee doubles twice before.
+    ///
+    /// # Errors
+    /// [`Transient`], also for a chain without EIP-1559.
+    pub async fn fees(&self) -> Result<Fees, Transient> {
+        let head = self.header("latest".into()).await?;
+        let base = head.and_then(|(_, base)| base);
+        let base = base.ok_or_else(|| Transient(format!("{} has no base fee (EIP-1559)", self.chain_id())))?;
+        let base = u128::try_from(base).map_err(|_| self.contradiction("a base fee above 128 bits"))?;
+        let priority = match self.request::<_, U256>("eth_maxPriorityFeePerGas", ()).await {
+            Ok(fee) => u128::try_from(fee).unwrap_or(PRIORITY_FEE_MAX),
+            Err(Fault::Rejected(_)) => PRIORITY_FEE_DEFAULT,
+            Err(fault) => return Err(fault.into()),
+        };
+        let priority = priority.clamp(1, PRIORITY_FEE_MAX);
+        Ok(Fees { base, max: base.saturating_mul(BASE_FEE_HEADROOM).saturating_add(priority), priority })
+    }
+
+    /// Sends a signed transaction. One that the node or the chain has already is no fault.
+    ///
+    /// # Errors
+    /// [`Transient`]; the transaction may be on its way all the same.
+    pub async fn send(&self, raw: &Bytes) -> Result<(), Transient> {
+        Ok(self.try_send(raw).await?)
+    }
+
+    /// As [`Node::send`], with the node's refusals told apart from silence.
+    pub(crate) async fn try_send(&self, raw: &Bytes) -> Result<(), Fault> {
+        match self.request::<_, B256>("eth_sendRawTransaction", (raw,)).await {
+            Ok(_) => Ok(()),
+            Err(Fault::Rejected(text)) if is_known(&text) => Ok(()),
+            Err(fault) => Err(fault),
+        }
+    }
+}
+
+/// The words of the common nodes for a transaction that needs not be sent again.
+fn is_known(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    [
+        "already known",
+        "alreadyknown",
+        "known transaction",
+        "already imported",
+        "already exists",
+        "nonce too low",
+        "nonce is too low",
+        "oldnonce",
+    ]
+    .iter()
+    .any(|known| text.contains(known))
+}

@@ -1,0 +1,194 @@
+//! What a settler does on one chain: reads the reservation that is to pay it, delivers through the proxy, and brings the
+//! attestation to the escrow.
+//!
+//! Every act begins with a look at the chain, so doing it again, after a crash too, has no second effect.
+
+use alloy::{
+    primitives::{Address, U256},
+    signers::local::PrivateKeySigner,
+    sol_types::SolCall,
+};
+
+use events::{
+    AssetId, PaymentId,
+    event::{EscrowPlan, Inclusion},
+};
+use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
+
+pub use super::wallet::ActError;
+use super::{
+    contracts::{self, DevToken as Erc20, FulfillmentProxy, GatewayEscrow, State, address, text, units, word},
+    logs::Found,
+    node::{At, Node},
+    query::Call,
+    reads::{EscrowRecord, unusable},
+    transaction::{plain, raw_bytes},
+    wallet::Wallet,
+};
+
+/// A settler's account on one chain, its own process's alone.
+#[derive(Debug)]
+pub struct SettlerChain {
+    wallet: Wallet,
+}
+
+impl SettlerChain {
+    /// The account of `signer` on the chain of `node`.
+    pub fn new(node: Node, signer: PrivateKeySigner) -> Self {
+        Self { wallet: Wallet::new(node, signer) }
+    }
+
+    /// The account, lower case.
+    pub fn account(&self) -> String {
+        text(self.wallet.address())
+    }
+
+    /// The connection.
+    pub fn node(&self) -> &Node {
+        self.wallet.node()
+    }
+
+    /// What the escrow holds for the payment at the required depth; `None` when it holds nothing yet.
+    ///
+    /// Before it delivers a settler compares state, quote hash, its own account, amount, **token**, releaser and windows:
+    /// the reservation does not name the token, the payer's permit does.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn reservation(
+        &self,
+        payment_id: &PaymentId,
+        escrow_contract: &str,
+    ) -> Result<Option<EscrowRecord>, Transient> {
+        let settled = self.node().settled().await?;
+        let contract = address(escrow_contract).map_err(unusable)?;
+        self.node().escrow_record(payment_id, contract, At::Block(settled)).await
+    }
+
+    /// Where a delivery stands.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {
+        self.node().delivery_state(order).await
+    }
+
+    /// Delivers from this account, giving the proxy an allowance first if there is none, and waits until the delivery is
+    /// in a block. A delivery that is there already is returned, at whatever depth it has.
+    ///
+    /// # Errors
+    /// [`ActError`]; after [`ActError::Transient`] do the same again. The proxy takes one delivery of these terms only.
+    pub async fn deliver(&self, order: &DeliveryOrder) -> Result<Inclusion, ActError> {
+        match self.delivery_state(order).await? {
+            DeliveryState::Final(inclusion) | DeliveryState::Seen(inclusion) => return Ok(inclusion),
+            DeliveryState::Impossible => return Err(ActError::TooLate(format!("past {}", order.fulfill_by))),
+            DeliveryState::NotSeen => {}
+        }
+        let head = self.node().head().await?;
+        if head.time > order.fulfill_by {
+            return Err(ActError::TooLate(format!("the chain is at {}, past {}", head.time, order.fulfill_by)));
+        }
+        if address(&order.delivery_account).map_err(unusable)? != self.wallet.address() {
+            return Err(Transient(format!("{} is not this settler's account", order.delivery_account)).into());
+        }
+        let proxy = address(&order.proxy).map_err(unusable)?;
+        let token = contracts::token_or_coin(order.destination.asset()).map_err(unusable)?;
+        let amount = units(order.amount);
+        if !token.is_zero() {
+            self.allow(token, proxy, amount).await?;
+        }
+        let fulfill = FulfillmentProxy::fulfillCall {
+            paymentId: word(order.payment_id.on_chain()),
+            quoteHash: word(order.quote_hash),
+            token,
+            recipient: address(order.destination.account().as_str()).map_err(unusable)?,
+            amount,
+            fulfillBy: contracts::time(order.fulfill_by).map_err(unusable)?,
+        };
+        let value = if token.is_zero() { amount } else { U256::ZERO };
+        let call = Call { from: self.wallet.address(), to: proxy, value, data: fulfill.abi_encode().into() };
+        let purpose = format!("fulfill/{}/{}", order.payment_id, order.quote_hash);
+        let receipt = self.wallet.execute(&purpose, &call).await?;
+        let block = self.node().canonical(receipt.block_number, receipt.block_hash).await?;
+        Ok(self.node().inclusion(receipt.transaction_hash, block))
+    }
+
+    /// Brings the releaser's attestation to the escrow, which then pays the settler, and waits until that is in a block.
+    /// A release that is there already, whoever made it, is returned.
+    ///
+    /// # Errors
+    /// [`ActError`]; after [`ActError::Transient`] do the same again.
+    pub async fn release(
+        &self,
+        payment_id: &PaymentId,
+        plan: &EscrowPlan,
+        attestation: &str,
+    ) -> Result<Inclusion, ActError> {
+        let contract = address(&plan.contract).map_err(unusable)?;
+        let id = word(payment_id.on_chain());
+        let head = self.node().head().await?;
+        let record = self.node().escrow_record(payment_id, contract, At::Block(head)).await?;
+        match record.as_ref().map(|record| record.state) {
+            Some(State::Released) => {
+                let found: Found<GatewayEscrow::Released> =
+                    self.node().find_event(contract, id, head, |_| true).await?;
+                return Ok(found.inclusion);
+            }
+            Some(State::Refunded) => return Err(ActError::TooLate("the escrow was refunded".to_owned())),
+            // A newest block without the reservation may be a node that lags.
+            None | Some(State::None | State::Deposited) => {
+                return Err(Transient(format!("{payment_id} is not reserved at block {}", head.number)).into());
+            }
+            Some(State::Reserved) => {}
+        }
+        let attestation = raw_bytes(attestation).ok_or_else(|| Transient("the attestation is no hex".to_owned()))?;
+        let release = GatewayEscrow::releaseCall { paymentId: id, attestation };
+        let call = plain(self.wallet.address(), contract, release.abi_encode());
+        let receipt = self.wallet.execute(&format!("release/{payment_id}"), &call).await?;
+        let block = self.node().canonical(receipt.block_number, receipt.block_hash).await?;
+        Ok(self.node().inclusion(receipt.transaction_hash, block))
+    }
+
+    /// What this account holds of `asset` at the newest block, smallest unit.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn balance(&self, asset: &AssetId) -> Result<U256, Transient> {
+        self.node().asset_balance(asset, self.wallet.address()).await
+    }
+
+    /// An allowance for the proxy, without limit: the proxy takes tokens from its caller only.
+    async fn allow(&self, token: Address, proxy: Address, amount: U256) -> Result<(), ActError> {
+        let owner = self.wallet.address();
+        let head = At::Block(self.node().head().await?);
+        let call = Erc20::allowanceCall { owner, spender: proxy };
+        let allowed = self.node().view(token, &call, head).await?.unwrap_or_default();
+        if allowed >= amount {
+            return Ok(());
+        }
+        // Some tokens take no change from one allowance to another, only from or to none.
+        let steps: &[U256] = if allowed.is_zero() { &[U256::MAX] } else { &[U256::ZERO, U256::MAX] };
+        for value in steps {
+            let approve = Erc20::approveCall { spender: proxy, value: *value };
+            let call = plain(owner, token, approve.abi_encode());
+            self.wallet.execute(&format!("approve/{token}/{proxy}/{value}"), &call).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Node {
+    /// What `account` holds of `asset` at the newest block, smallest unit.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn asset_balance(&self, asset: &AssetId, account: Address) -> Result<U256, Transient> {
+        let token = contracts::token_or_coin(asset).map_err(unusable)?;
+        let head = At::Block(self.head().await?);
+        if token.is_zero() {
+            return self.balance(account, head).await;
+        }
+        let balance = self.view(token, &Erc20::balanceOfCall { account }, head).await?;
+        balance.ok_or_else(|| Transient(format!("there is no token at {}", text(token))))
+    }
+}

@@ -1,0 +1,66 @@
+//! A node that passes everything on to a real one, and changes the answers as a test says.
+
+use std::sync::{Arc, Mutex};
+
+use alloy::transports::http::reqwest;
+use anyhow::Result;
+use axum::{Json, Router, extract::State, routing::post};
+use serde_json::{Value, json};
+
+type Lie = Box<dyn FnMut(&Value, Value) -> Value + Send>;
+
+#[derive(Clone)]
+pub struct Liar {
+    truth: String,
+    http: reqwest::Client,
+    lie: Arc<Mutex<Option<Lie>>>,
+    pub url: String,
+}
+
+impl Liar {
+    pub async fn before(truth: &str) -> Result<Self> {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+        let url = format!("http://{}", listener.local_addr()?);
+        let liar = Self { truth: truth.to_owned(), http: reqwest::Client::new(), lie: Arc::default(), url };
+        let router = Router::new().route("/", post(answer)).with_state(liar.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Ok(liar)
+    }
+
+    /// From now on every answer goes through `lie`: (request, true answer) → answer.
+    pub fn tell(&self, lie: impl FnMut(&Value, Value) -> Value + Send + 'static) {
+        *self.lie.lock().unwrap() = Some(Box::new(lie));
+    }
+
+    /// From now on `method` has the result `result`.
+    pub fn say(&self, method: &'static str, result: Value) {
+        self.tell(move |request, truth| {
+            if request["method"] == method {
+                json!({"jsonrpc": "2.0", "id": request["id"], "result": result})
+            } else {
+                truth
+            }
+        });
+    }
+
+    pub fn be_honest(&self) {
+        *self.lie.lock().unwrap() = None;
+    }
+}
+
+async fn answer(State(liar): State<Liar>, Json(request): Json<Value>) -> Json<Value> {
+    let body = request.to_string();
+    let response = liar.http.post(&liar.truth).header("content-type", "application/json").body(body).send().await;
+    let truth = match response {
+        Ok(response) => response.bytes().await.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()),
+        Err(_) => None,
+    };
+    let truth = truth.unwrap_or_else(
+        || json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32000, "message": "gone"}}),
+    );
+    let mut lie = liar.lie.lock().unwrap();
+    Json(match lie.as_mut() {
+        Some(lie) => lie(&request, truth),
+        None => truth,
+    })
+}
