@@ -1,0 +1,371 @@
+//! The settler at work: registered, answering requests for quotes, settling awards.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use async_nats::jetstream::{self, AckKind, consumer::PullConsumer, message::Acker};
+use bytes::Bytes;
+use chrono::Utc;
+use ed25519_dalek::SigningKey;
+use events::{Did, Hash32, PaymentId, SettlerToken};
+use futures::StreamExt;
+use tokio::{sync::Semaphore, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    config::{Config, Options},
+    evm,
+    inventory::Inventory,
+    job::Job,
+    protocol::{
+        self, AWARDS_STREAM, AwardNotice, Bid, ChainAccounts, Corridor, REGISTRATION_RENEWAL, Registration, Rfq,
+        Version, award_consumer, bid_subject, registration_subject, rfq_subjects, split_subject,
+    },
+    quoting::{Chains, Decline, Quoter},
+    settlement::{Desk, Settlement},
+    stanza::inbox_prefix,
+    verifier,
+};
+
+/// Requests that are answered at a time; more are dropped, and the gateway asks again.
+const ANSWERING_MAX: usize = 64;
+/// How often an answer is tried before the settler declines or gives up, and the pause in between.
+const ANSWER_ATTEMPTS: u32 = 4;
+const ANSWER_PAUSE: Duration = Duration::from_millis(200);
+/// Pause before awards are asked for again after a fault.
+const AWARDS_PAUSE: Duration = Duration::from_secs(1);
+/// Awards fetched at a time.
+const AWARDS_BATCH: usize = 32;
+/// How often the server is told that an award is still worked on; well below the consumer's ack wait.
+const PROGRESS_EVERY: Duration = Duration::from_secs(4);
+
+/// Why a settler cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The configuration breaks a rule.
+    #[error("configuration: {0}")]
+    Config(#[from] crate::config::Error),
+    /// NATS cannot be reached.
+    #[error("NATS: {0}")]
+    Nats(#[from] async_nats::ConnectError),
+    /// A chain cannot be used.
+    #[error("{0}")]
+    Chain(#[from] evm::Error),
+    /// The signing key is not the key of the DID in the options.
+    #[error("the signing key is not the settler's")]
+    Key,
+    /// No HTTP client can be made.
+    #[error("{0}")]
+    Http(#[from] verifier::Error),
+}
+
+/// A settler.
+pub struct Settler {
+    agent: Arc<Agent>,
+}
+
+struct Agent {
+    options: Arc<Options>,
+    token: SettlerToken,
+    client: async_nats::Client,
+    jetstream: jetstream::Context,
+    chains: Chains,
+    quoter: Quoter,
+    desk: Arc<Desk>,
+    /// Payments that are worked on; an award that is delivered again meanwhile is not begun twice.
+    working: Mutex<HashSet<PaymentId>>,
+}
+
+impl Settler {
+    /// Connects to NATS and the chains as the configuration says.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn connect(config: &Config) -> Result<Self, Error> {
+        let options = config.options()?;
+        let key = config.signing_key()?;
+        let chains = evm::connect(config)?;
+        let client = connect_nats(config, &options.settler).await?;
+        Self::new(options, client, key, chains)
+    }
+
+    /// A settler on a NATS client whose inbox prefix is [`inbox_prefix`] of its token, and on chains of the caller's.
+    ///
+    /// # Errors
+    /// [`Error::Key`] and [`Error::Http`].
+    pub fn new(options: Options, client: async_nats::Client, key: SigningKey, chains: Chains) -> Result<Self, Error> {
+        if Did::from_ed25519(&key.verifying_key()) != options.settler {
+            return Err(Error::Key);
+        }
+        let options = Arc::new(options);
+        let token = options.settler.token();
+        let inventory = Arc::new(Inventory::new(options.limits.clone()));
+        let desk = Desk {
+            options: options.clone(),
+            inventory: inventory.clone(),
+            verifiers: verifier::Client::new()?,
+            client: client.clone(),
+            token: token.clone(),
+        };
+        let agent = Agent {
+            quoter: Quoter::new(options.clone(), key, chains.clone(), inventory),
+            desk: Arc::new(desk),
+            jetstream: jetstream::new(client.clone()),
+            working: Mutex::default(),
+            options,
+            token,
+            client,
+            chains,
+        };
+        Ok(Self { agent: Arc::new(agent) })
+    }
+
+    /// The settler's DID.
+    pub fn did(&self) -> &Did {
+        &self.agent.options.settler
+    }
+
+    /// Works until `shutdown`. Awards that are not settled by then are taken up again by the next run.
+    pub async fn run(self, shutdown: CancellationToken) {
+        let agent = self.agent;
+        if !agent.options.deliver {
+            tracing::warn!("development option: this settler will never deliver");
+        }
+        tracing::info!(settler = %agent.options.settler, token = %agent.token, "settler is at work");
+        shutdown
+            .run_until_cancelled(async {
+                tokio::join!(agent.clone().register(), agent.clone().answer_requests(), agent.clone().settle_awards())
+            })
+            .await;
+        agent.leave().await;
+    }
+}
+
+async fn connect_nats(config: &Config, settler: &Did) -> Result<async_nats::Client, async_nats::ConnectError> {
+    let mut options = async_nats::ConnectOptions::new()
+        .name(format!("settler {settler}"))
+        .custom_inbox_prefix(inbox_prefix(&settler.token()))
+        .retry_on_initial_connect()
+        .event_callback(|event| async move { tracing::info!(%event, "NATS") });
+    if let (Some(user), Some(password)) = (&config.nats.user, &config.nats.password) {
+        options = options.user_and_password(user.clone(), password.clone());
+    }
+    let servers: Vec<&str> = config.nats.url.split(',').map(str::trim).collect();
+    options.connect(servers).await
+}
+
+impl Agent {
+    async fn register(self: Arc<Self>) {
+        let registration: Bytes = protocol::write(&self.registration()).into();
+        loop {
+            if let Err(error) = self.publish(registration_subject(&self.token), registration.clone()).await {
+                tracing::warn!(error, "registration was not stored, trying again");
+                tokio::time::sleep(AWARDS_PAUSE).await;
+                continue;
+            }
+            tokio::time::sleep(REGISTRATION_RENEWAL).await;
+        }
+    }
+
+    fn registration(&self) -> Registration {
+        let mut accounts: Vec<ChainAccounts> = self
+            .chains
+            .iter()
+            .map(|(chain_id, chain)| ChainAccounts {
+                chain_id: chain_id.clone(),
+                payout_account: chain.account().to_owned(),
+                delivery_account: chain.account().to_owned(),
+            })
+            .collect();
+        accounts.sort_by(|one, other| one.chain_id.cmp(&other.chain_id));
+        let corridors = self.options.corridors.keys().cloned();
+        let mut corridors: Vec<Corridor> =
+            corridors.map(|(source_asset, destination_asset)| Corridor { source_asset, destination_asset }).collect();
+        corridors.sort();
+        let mut policies: Vec<String> = self.options.policies.iter().cloned().collect();
+        policies.sort();
+        Registration { version: Version, settler: self.options.settler.clone(), accounts, corridors, policies }
+    }
+
+    /// Takes the registration back, so that nobody asks a settler that is gone.
+    async fn leave(&self) {
+        let headers = async_nats::HeaderMap::from_iter([(
+            async_nats::HeaderName::from_static("KV-Operation"),
+            async_nats::HeaderValue::from("DEL"),
+        )]);
+        let subject = registration_subject(&self.token);
+        let sent = self.client.publish_with_headers(subject, headers, Bytes::new()).await;
+        if sent.is_err() || self.client.flush().await.is_err() {
+            tracing::debug!("registration was not taken back; it lapses by itself");
+        }
+    }
+
+    async fn answer_requests(self: Arc<Self>) {
+        let answering = Arc::new(Semaphore::new(ANSWERING_MAX));
+        let mut answers = JoinSet::new();
+        loop {
+            let mut requests = match self.client.subscribe(rfq_subjects(&self.token)).await {
+                Ok(requests) => requests,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot subscribe to requests for quotes, trying again");
+                    tokio::time::sleep(AWARDS_PAUSE).await;
+                    continue;
+                }
+            };
+            while let Some(message) = requests.next().await {
+                while answers.try_join_next().is_some() {}
+                let Ok(permit) = answering.clone().try_acquire_owned() else {
+                    tracing::warn!("too many requests for quotes at a time; one was dropped");
+                    continue;
+                };
+                let agent = self.clone();
+                answers.spawn(async move {
+                    agent.answer(&message).await;
+                    drop(permit);
+                });
+            }
+        }
+    }
+
+    async fn answer(&self, message: &async_nats::Message) {
+        let rfq: Rfq = match protocol::read(&message.payload) {
+            Ok(rfq) => rfq,
+            Err(error) => {
+                tracing::warn!(subject = %message.subject, %error, "request for quotes is unusable");
+                return;
+            }
+        };
+        if split_subject(&message.subject, "rfq").is_none_or(|(_, auction_id)| auction_id != rfq.auction_id) {
+            tracing::warn!(subject = %message.subject, "request for quotes came under another auction's subject");
+            return;
+        }
+        let bid = self.bid(&rfq, Hash32::sha256(&message.payload)).await;
+        match (&bid.decline, &bid.quote) {
+            (Some(reason), _) => tracing::info!(auction_id = rfq.auction_id, reason, "declined"),
+            _ => tracing::info!(auction_id = rfq.auction_id, "quoted"),
+        }
+        let payload: Bytes = protocol::write(&bid).into();
+        for attempt in 1..=ANSWER_ATTEMPTS {
+            match self.publish(bid_subject(&self.token, &rfq.auction_id), payload.clone()).await {
+                Ok(()) => return,
+                Err(error) => tracing::warn!(auction_id = rfq.auction_id, attempt, error, "bid was not stored"),
+            }
+            tokio::time::sleep(ANSWER_PAUSE).await;
+        }
+    }
+
+    async fn bid(&self, rfq: &Rfq, fingerprint: Hash32) -> Bid {
+        for _ in 0..ANSWER_ATTEMPTS {
+            match self.quoter.answer(rfq, fingerprint, Utc::now()).await {
+                Ok(bid) => return bid,
+                Err(error) => tracing::warn!(auction_id = rfq.auction_id, %error, "cannot price at the moment"),
+            }
+            tokio::time::sleep(ANSWER_PAUSE).await;
+        }
+        Bid::decline(Decline::TemporarilyUnavailable.code())
+    }
+
+    /// Publishes and waits until the message is stored.
+    async fn publish(&self, subject: String, payload: Bytes) -> Result<(), String> {
+        let stored = self.jetstream.publish(subject, payload).await.map_err(|error| error.to_string())?;
+        stored.await.map(drop).map_err(|error| error.to_string())
+    }
+
+    async fn settle_awards(self: Arc<Self>) {
+        let mut settlements = JoinSet::new();
+        loop {
+            if let Err(error) = self.take_awards(&mut settlements).await {
+                // A settler that has just registered for the first time has no consumer yet.
+                tracing::debug!(error, "no awards to be had, trying again");
+            }
+            tokio::time::sleep(AWARDS_PAUSE).await;
+        }
+    }
+
+    async fn take_awards(self: &Arc<Self>, settlements: &mut JoinSet<()>) -> Result<(), String> {
+        let consumer: PullConsumer = self
+            .jetstream
+            .get_consumer_from_stream(award_consumer(&self.token), AWARDS_STREAM)
+            .await
+            .map_err(|error| error.to_string())?;
+        let mut awards = consumer
+            .stream()
+            .max_messages_per_batch(AWARDS_BATCH)
+            .messages()
+            .await
+            .map_err(|error| error.to_string())?;
+        while let Some(message) = awards.next().await {
+            while settlements.try_join_next().is_some() {}
+            let (message, acker) = message.map_err(|error| error.to_string())?.split();
+            settlements.spawn(self.clone().settle(message.payload, acker));
+        }
+        Ok(())
+    }
+
+    async fn settle(self: Arc<Self>, payload: Bytes, acker: Acker) {
+        let accepted = protocol::read::<AwardNotice>(&payload)
+            .map_err(|error| error.to_string())
+            .and_then(|notice| Job::accept(notice, &self.options).map_err(|rejected| rejected.to_string()))
+            .and_then(|job| self.settlement(job));
+        let (payment_id, settlement) = match accepted {
+            Ok(accepted) => accepted,
+            Err(reason) => {
+                tracing::error!(reason, "award is not this settler's to settle");
+                acknowledge(&acker, AckKind::Term).await;
+                return;
+            }
+        };
+        let Some(_working) = Working::begin(&self, &payment_id) else { return };
+        tracing::info!(%payment_id, "award");
+        let settled = settlement.run();
+        tokio::pin!(settled);
+        let mut progress = tokio::time::interval(PROGRESS_EVERY);
+        let outcome = loop {
+            tokio::select! {
+                outcome = &mut settled => break outcome,
+                _ = progress.tick() => acknowledge(&acker, AckKind::Progress).await,
+            }
+        };
+        tracing::info!(%payment_id, ?outcome, "award has ended");
+        acknowledge(&acker, AckKind::Ack).await;
+    }
+
+    fn settlement(&self, job: Job) -> Result<(PaymentId, Settlement), String> {
+        let quote = job.quote.quote();
+        let (source_id, destination_id) = (&quote.source_chain, quote.destination.asset().chain());
+        let chain = |id| self.chains.get(id).cloned().ok_or_else(|| format!("{id} is none of this settler's chains"));
+        let (source, destination) = (chain(source_id)?, chain(destination_id)?);
+        let payment_id = job.payment_id.clone();
+        Ok((payment_id, Settlement::new(self.desk.clone(), job, source, destination)))
+    }
+}
+
+/// An acknowledgement that is lost is made good by the next delivery of the same award.
+async fn acknowledge(acker: &Acker, kind: AckKind) {
+    if let Err(error) = acker.ack_with(kind).await {
+        tracing::debug!(%error, "acknowledgement was not sent");
+    }
+}
+
+/// Marks a payment as worked on for as long as it lives.
+struct Working<'a> {
+    agent: &'a Agent,
+    payment_id: PaymentId,
+}
+
+impl<'a> Working<'a> {
+    fn begin(agent: &'a Agent, payment_id: &PaymentId) -> Option<Self> {
+        // Inserting cannot panic half way.
+        let mut working = agent.working.lock().unwrap_or_else(PoisonError::into_inner);
+        working.insert(payment_id.clone()).then(|| Self { agent, payment_id: payment_id.clone() })
+    }
+}
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        self.agent.working.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.payment_id);
+    }
+}

@@ -1,0 +1,93 @@
+//! What a settler needs of a chain.
+
+use async_trait::async_trait;
+use ruint::aliases::U256;
+
+use events::{Amount, AssetId, Hash32, PaymentId, event::EscrowPlan};
+pub use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
+
+/// The reservation that a settler requires to be in escrow before it delivers. Every field must be as here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReservationOrder {
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// The escrow contract with its windows and its releaser, all of which the settler trusts.
+    pub escrow: EscrowPlan,
+    /// What the escrow must hold.
+    pub asset: AssetId,
+    /// Hash of the terms that were quoted.
+    pub terms_hash: Hash32,
+    /// Hash of the settler's quote.
+    pub quote_hash: Hash32,
+    /// Account that is paid: the settler's own.
+    pub payout_account: String,
+    /// What it is paid, smallest unit.
+    pub source_amount: Amount,
+    /// Last second of the delivery, UNIX.
+    pub fulfill_by: u64,
+}
+
+/// Where the escrow stands at the depth the source chain requires.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EscrowState {
+    /// Nothing is reserved so far.
+    Open,
+    /// Nothing is reserved, and a block at that depth is past the deposit's window: nothing ever will be.
+    Lapsed,
+    /// The reservation is there, in every field as required.
+    Reserved,
+    /// Another reservation is there; it can no longer change.
+    Different {
+        /// Which field differs.
+        reason: String,
+    },
+    /// The escrow paid.
+    Released,
+    /// The money went back to the payer.
+    Refunded,
+}
+
+/// One chain, with the settler's account on it.
+///
+/// No method remembers what it did: the proxy's once-only key and the escrow's state decide, so that a settler which
+/// was killed at any moment goes on where the chain says it is.
+#[async_trait]
+pub trait DeliveryChain: Send + Sync {
+    /// The settler's account on this chain, normalised: where it is paid and what it delivers from.
+    fn account(&self) -> &str;
+
+    /// What the account holds of `asset` in the newest block, smallest unit.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn balance(&self, asset: &AssetId) -> Result<U256, Transient>;
+
+    /// Where the escrow stands.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn escrow_state(&self, order: &ReservationOrder) -> Result<EscrowState, Transient>;
+
+    /// Where the delivery stands.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient>;
+
+    /// Sends the delivery, unless one that was sent before may still land. Returns the transaction that made it, or that is
+    /// on its way.
+    ///
+    /// # Errors
+    /// [`Transient`]; the transaction may be on its way all the same, and at most one of them takes effect.
+    async fn deliver(&self, order: &DeliveryOrder) -> Result<String, Transient>;
+
+    /// Brings the releaser's attestation to the escrow, unless a release that was sent before may still land. Returns
+    /// the transaction that made it, or that is on its way.
+    ///
+    /// # Errors
+    /// [`Transient`]; the transaction may be on its way all the same.
+    async fn release(&self, order: &ReservationOrder, attestation: &str) -> Result<String, Transient>;
+
+    /// Returns when the chain has a new block, or after a bounded time.
+    async fn next_block(&self);
+}

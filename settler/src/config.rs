@@ -1,0 +1,295 @@
+//! The configuration file of `gw settler`, and what it means once it is checked.
+
+use std::collections::{HashMap, HashSet};
+
+use chains::config::ChainConfig;
+use ed25519_dalek::SigningKey;
+use events::{Account, AssetId, ChainId, Did};
+use ruint::aliases::U256;
+use serde::{Deserialize, Deserializer};
+
+use crate::{
+    pricing::{Pricing, Rate},
+    protocol::{CORRIDORS_MAX, POLICIES_MAX, TEXT_CHARS_MAX},
+};
+
+/// The file. It holds secrets, so it has no `Debug`.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The NATS server.
+    pub nats: NatsConfig,
+    /// Ed25519 seed of the settler's DID: 64 hex digits.
+    pub seed: String,
+    /// Private key of the account that delivers and is paid on EVM chains: 64 hex digits, with or without 0x.
+    pub evm_private_key: String,
+    /// The chains; their contracts are the only ones this settler trusts.
+    pub chains: Vec<ChainConfig>,
+    /// The verifiers this settler trusts to attest its deliveries.
+    pub verifiers: Vec<VerifierConfig>,
+    /// What is traded.
+    pub corridors: Vec<CorridorConfig>,
+    /// What holds for all corridors.
+    #[serde(default)]
+    pub quoting: QuotingConfig,
+    /// Most that may be promised of an asset at a time; without an entry the balance alone is the bound.
+    #[serde(default)]
+    pub inventory: Vec<InventoryConfig>,
+    /// Names of the policies this settler states to hold.
+    #[serde(default)]
+    pub policies: Vec<String>,
+    /// Development only: `false` makes a settler that quotes and wins but never delivers.
+    #[serde(default = "yes")]
+    pub deliver: bool,
+}
+
+/// `[nats]`: the server and the settler's user there.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NatsConfig {
+    /// Address, `nats://host:port` or `tls://host:port`; several servers of a cluster are separated by commas.
+    pub url: String,
+    /// User; none on a server without users.
+    pub user: Option<String>,
+    /// Its password.
+    pub password: Option<String>,
+}
+
+/// `[[verifiers]]`: a verifier that is trusted.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VerifierConfig {
+    /// Chain whose escrows it may release.
+    pub chain_id: ChainId,
+    /// Account it signs attestations with.
+    pub account: String,
+    /// Origin it is reached at, no path. Awards name one too, but that came from the payer and is not used.
+    pub endpoint: String,
+}
+
+/// `[[corridors]]`: a pair of assets that is traded.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CorridorConfig {
+    /// What the payer spends, CAIP-19.
+    pub source_asset: AssetId,
+    /// What is delivered, CAIP-19.
+    pub destination_asset: AssetId,
+    /// Margin on the converted amount, in basis points.
+    #[serde(default)]
+    pub spread_bps: u32,
+    /// Flat cost of the transactions in the smallest unit of the source asset, decimal text.
+    #[serde(default, deserialize_with = "units")]
+    pub gas_cost: U256,
+    /// Units of the source asset for units of the destination asset. Without it the assets trade one for one, and both
+    /// must be listed under their chains with the same decimals.
+    #[serde(default)]
+    pub rate: Option<RateConfig>,
+}
+
+/// So many units for so many units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RateConfig {
+    /// Smallest units of the source asset.
+    pub source: u64,
+    /// Smallest units of the destination asset.
+    pub destination: u64,
+}
+
+/// `[[inventory]]`: the bound of one asset.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InventoryConfig {
+    /// The asset, CAIP-19.
+    pub asset: AssetId,
+    /// Most that is promised at a time, smallest unit, decimal text.
+    #[serde(deserialize_with = "units")]
+    pub limit: U256,
+}
+
+/// `[quoting]`: promises in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct QuotingConfig {
+    /// Least time between the quote deadline and the fulfillment deadline for which a quote is given, in seconds.
+    pub delivery_seconds_min: u64,
+    /// Time after the quote deadline within which delivery is promised, in seconds, when the fulfillment deadline is
+    /// later; without it the fulfillment deadline is promised.
+    pub delivery_seconds_promised: Option<u64>,
+    /// A delivery is not begun later than so many seconds before the promised time.
+    pub delivery_margin_seconds: u64,
+}
+
+impl Default for QuotingConfig {
+    fn default() -> Self {
+        Self { delivery_seconds_min: 5, delivery_seconds_promised: None, delivery_margin_seconds: 2 }
+    }
+}
+
+/// Why a configuration cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{key}: {rule}")]
+pub struct Error {
+    /// The key that breaks a rule.
+    pub key: &'static str,
+    /// The rule.
+    pub rule: String,
+}
+
+impl Error {
+    fn new(key: &'static str, rule: impl Into<String>) -> Self {
+        Self { key, rule: rule.into() }
+    }
+}
+
+/// A checked configuration, without its secrets.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The settler.
+    pub settler: Did,
+    /// The chains by id.
+    pub chains: HashMap<ChainId, ChainConfig>,
+    /// Endpoints of the trusted verifiers by chain and account.
+    pub verifiers: HashMap<(ChainId, Account), String>,
+    /// Prices by source and destination asset.
+    pub corridors: HashMap<(AssetId, AssetId), Pricing>,
+    /// Promises in time.
+    pub quoting: QuotingConfig,
+    /// Bounds of the promises by asset.
+    pub limits: HashMap<AssetId, U256>,
+    /// Policies held.
+    pub policies: HashSet<String>,
+    /// See [`Config::deliver`].
+    pub deliver: bool,
+}
+
+impl Config {
+    /// The settler's signing key.
+    ///
+    /// # Errors
+    /// [`Error`] when `seed` is not 32 bytes of hex.
+    pub fn signing_key(&self) -> Result<SigningKey, Error> {
+        let mut seed = [0; 32];
+        hex::decode_to_slice(&self.seed, &mut seed).map_err(|_| Error::new("seed", "must be 64 hex digits"))?;
+        Ok(SigningKey::from_bytes(&seed))
+    }
+
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// [`Error`] names the key and the rule it breaks.
+    pub fn options(&self) -> Result<Options, Error> {
+        let settler = Did::from_ed25519(&self.signing_key()?.verifying_key());
+        let mut chains = HashMap::new();
+        for chain in &self.chains {
+            if chains.insert(chain.chain_id.clone(), chain.clone()).is_some() {
+                return Err(Error::new("chains", format!("{} stands twice", chain.chain_id)));
+            }
+        }
+        if self.corridors.is_empty() || self.corridors.len() > CORRIDORS_MAX {
+            return Err(Error::new("corridors", format!("there must be 1 to {CORRIDORS_MAX}")));
+        }
+        let mut corridors = HashMap::new();
+        for corridor in &self.corridors {
+            let pair = (corridor.source_asset.clone(), corridor.destination_asset.clone());
+            if corridors.insert(pair, self.pricing(corridor)?).is_some() {
+                return Err(Error::new("corridors", "the same pair of assets stands twice"));
+            }
+        }
+        let mut verifiers = HashMap::new();
+        for verifier in &self.verifiers {
+            let family = verifier.chain_id.family().ok_or_else(|| Error::new("verifiers", "chain_id is not served"))?;
+            let account = Account::parse(family, &verifier.account)
+                .map_err(|error| Error::new("verifiers", format!("account {error}")))?;
+            let endpoint = verifier.endpoint.trim_end_matches('/').to_owned();
+            if !(endpoint.starts_with("http://") || endpoint.starts_with("https://")) {
+                return Err(Error::new("verifiers", "endpoint must be an http or https origin"));
+            }
+            verifiers.insert((verifier.chain_id.clone(), account), endpoint);
+        }
+        if verifiers.is_empty() {
+            return Err(Error::new("verifiers", "without a trusted verifier nothing can be quoted"));
+        }
+        if self.policies.len() > POLICIES_MAX || self.policies.iter().any(|name| name.len() > TEXT_CHARS_MAX) {
+            let rule = format!("at most {POLICIES_MAX} of at most {TEXT_CHARS_MAX} characters");
+            return Err(Error::new("policies", rule));
+        }
+        Ok(Options {
+            settler,
+            chains,
+            verifiers,
+            corridors,
+            quoting: self.quoting,
+            limits: self.inventory.iter().map(|bound| (bound.asset.clone(), bound.limit)).collect(),
+            policies: self.policies.iter().cloned().collect(),
+            deliver: self.deliver,
+        })
+    }
+
+    fn pricing(&self, corridor: &CorridorConfig) -> Result<Pricing, Error> {
+        for asset in [&corridor.source_asset, &corridor.destination_asset] {
+            if !self.chains.iter().any(|chain| chain.chain_id == *asset.chain()) {
+                return Err(Error::new("corridors", format!("{} is none of the chains", asset.chain())));
+            }
+        }
+        let rate = match corridor.rate {
+            Some(rate) => Rate::new(rate.source, rate.destination)
+                .ok_or_else(|| Error::new("corridors", "rate must have no zero in it"))?,
+            None => {
+                let decimals = [&corridor.source_asset, &corridor.destination_asset].map(|asset| self.decimals(asset));
+                if decimals[0].is_none() || decimals[0] != decimals[1] {
+                    let rule = "rate may be left out only for listed assets of the same decimals";
+                    return Err(Error::new("corridors", rule));
+                }
+                Rate::PAR
+            }
+        };
+        Ok(Pricing { rate, spread_bps: corridor.spread_bps, gas_cost: corridor.gas_cost })
+    }
+
+    fn decimals(&self, asset: &AssetId) -> Option<u8> {
+        let listed = self.chains.iter().flat_map(|chain| &chain.assets);
+        listed.into_iter().find(|listed| listed.asset_identifier == *asset).map(|listed| listed.decimals)
+    }
+}
+
+impl Options {
+    /// Whether `contract` is the escrow this settler trusts on `chain`.
+    pub fn trusts_escrow(&self, chain: &ChainId, contract: &str) -> bool {
+        self.chains.get(chain).is_some_and(|config| same_account(chain, &config.escrow_contract, contract))
+    }
+
+    /// Whether `contract` is the proxy this settler trusts on `chain`.
+    pub fn trusts_proxy(&self, chain: &ChainId, contract: &str) -> bool {
+        self.chains.get(chain).is_some_and(|config| same_account(chain, &config.fulfillment_proxy, contract))
+    }
+
+    /// Endpoint of the trusted verifier that signs with `releaser` for escrows on `chain`.
+    pub fn verifier(&self, chain: &ChainId, releaser: &str) -> Option<&str> {
+        let account = Account::parse(chain.family()?, releaser).ok()?;
+        self.verifiers.get(&(chain.clone(), account)).map(String::as_str)
+    }
+
+    /// Least time between a promised delivery and the refund window of an escrow on `chain`, in seconds.
+    pub fn refund_delay_seconds(&self, chain: &ChainId) -> Option<u64> {
+        self.chains.get(chain).map(|config| config.refund_delay_seconds)
+    }
+}
+
+/// Whether two texts mean the same account on `chain`.
+pub(crate) fn same_account(chain: &ChainId, one: &str, other: &str) -> bool {
+    let Some(family) = chain.family() else { return false };
+    matches!((Account::parse(family, one), Account::parse(family, other)), (Ok(one), Ok(other)) if one == other)
+}
+
+fn units<'de, D: Deserializer<'de>>(deserializer: D) -> Result<U256, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let digits = !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
+    let number = if digits { U256::from_str_radix(&text, 10).ok() } else { None };
+    number.ok_or_else(|| serde::de::Error::custom("must be a whole number of units as decimal text"))
+}
+
+fn yes() -> bool {
+    true
+}

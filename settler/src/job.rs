@@ -1,0 +1,118 @@
+//! An award, checked against everything the settler knows itself.
+
+use events::{PaymentId, Terms, event::EscrowPlan, quote::SignedQuote, time::unix_seconds};
+
+use crate::{
+    chain::{DeliveryOrder, ReservationOrder},
+    config::{Options, same_account},
+    protocol::{AttestationRequest, AwardNotice, Version},
+};
+
+/// An award that is this settler's own and on terms it would quote.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// What was agreed.
+    pub terms: Terms,
+    /// The escrow and its windows, as the escrow contract must have them.
+    pub escrow: EscrowPlan,
+    /// The settler's own quote.
+    pub quote: SignedQuote,
+    /// Where the attestation is asked for.
+    pub verifier_endpoint: String,
+}
+
+/// An award that will never be worked on; the text says why.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Rejected(pub String);
+
+impl Job {
+    /// Checks an award. Nothing in it is believed beyond what the settler's own signature covers; the rest must match
+    /// the configuration here and the escrow later.
+    ///
+    /// # Errors
+    /// [`Rejected`] names what does not hold.
+    pub fn accept(notice: AwardNotice, options: &Options) -> Result<Self, Rejected> {
+        let require = |holds: bool, rule: &str| if holds { Ok(()) } else { Err(Rejected(rule.to_owned())) };
+        let signed = SignedQuote::parse(&notice.quote).map_err(|error| Rejected(error.to_string()))?;
+        let quote = signed.quote();
+        require(quote.settler == options.settler, "the quote is not signed by this settler")?;
+        require(signed.hash() == notice.quote_hash, "quote_hash is not the quote's")?;
+        require(notice.terms.hash() == quote.terms_hash, "the terms are not those that were quoted")?;
+        require(notice.terms.destination().contains(&quote.destination), "the destination is none of the terms'")?;
+        require(notice.terms.fulfillment_amount == quote.fulfillment_amount, "the amount is not the terms'")?;
+
+        let escrow = EscrowPlan::from(notice.escrow);
+        let chain = &quote.source_chain;
+        require(notice.terms.source.asset().chain() == chain, "the source chain is not the terms'")?;
+        require(escrow.chain_id == *chain, "the escrow is not on the quoted source chain")?;
+        require(same_account(chain, &escrow.contract, &quote.escrow_contract), "the escrow is not the quoted one")?;
+        require(options.trusts_escrow(chain, &escrow.contract), "the escrow is not one this settler trusts")?;
+        let proxy_trusted = options.trusts_proxy(quote.destination.asset().chain(), &quote.fulfillment_proxy);
+        require(proxy_trusted, "the proxy is not one this settler trusts")?;
+        require(same_account(chain, &notice.verifier.account, &escrow.releaser), "the verifier is not the releaser")?;
+        let endpoint = options.verifier(chain, &escrow.releaser).map(str::to_owned);
+        let endpoint = endpoint.ok_or_else(|| Rejected("the verifier is not one this settler trusts".to_owned()))?;
+
+        let fulfill_by = unix_seconds(quote.fulfill_by);
+        require(fulfill_by <= escrow.fulfillment_deadline, "the promised time is past the escrow's deadline")?;
+        let delay = options.refund_delay_seconds(chain).unwrap_or(u64::MAX);
+        let leaves_time = escrow.refund_after >= fulfill_by.saturating_add(delay);
+        require(leaves_time, "the windows leave too little time to be paid")?;
+
+        Ok(Self {
+            payment_id: notice.payment_id,
+            terms: notice.terms,
+            escrow,
+            quote: signed,
+            verifier_endpoint: endpoint,
+        })
+    }
+
+    /// Under which the inventory knows the promise.
+    pub fn inventory_key(&self) -> &str {
+        &self.quote.quote().auction_id
+    }
+
+    /// What must be in escrow before anything is delivered.
+    pub fn reservation(&self) -> ReservationOrder {
+        let quote = self.quote.quote();
+        ReservationOrder {
+            payment_id: self.payment_id.clone(),
+            escrow: self.escrow.clone(),
+            asset: self.terms.source.asset().clone(),
+            terms_hash: quote.terms_hash,
+            quote_hash: self.quote.hash(),
+            payout_account: quote.payout_account.clone(),
+            source_amount: quote.source_amount,
+            fulfill_by: unix_seconds(quote.fulfill_by),
+        }
+    }
+
+    /// What is to be delivered.
+    pub fn delivery(&self) -> DeliveryOrder {
+        let quote = self.quote.quote();
+        DeliveryOrder {
+            payment_id: self.payment_id.clone(),
+            quote_hash: self.quote.hash(),
+            destination: quote.destination.clone(),
+            amount: quote.fulfillment_amount,
+            delivery_account: quote.delivery_account.clone(),
+            proxy: quote.fulfillment_proxy.clone(),
+            fulfill_by: unix_seconds(quote.fulfill_by),
+        }
+    }
+
+    /// What the verifier is asked.
+    pub fn attestation_request(&self) -> AttestationRequest {
+        AttestationRequest {
+            version: Version,
+            payment_id: self.payment_id.clone(),
+            terms: self.terms.clone(),
+            escrow: (&self.escrow).into(),
+            quote: self.quote.document().to_owned(),
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! A settler: quotes payments, delivers on the destination chain and is paid from the escrow on the source chain.
+//!
+//! The crate is both the agent behind `gw settler` and a library to build one's own. [`Settler::connect`] makes the agent
+//! of a [`Config`]; [`Settler::new`] takes other chains, by the trait [`chain::DeliveryChain`]. Who writes a settler in
+//! another language needs only [`protocol`]: the JSON messages and the NATS subjects.
+//!
+//! What keeps a settler's money safe:
+//! - it deals only with the escrow, the proxies and the verifiers of its own configuration, whatever a request names;
+//! - it delivers only after the escrow, at the depth the chain requires, holds exactly the reservation it signed for;
+//! - it keeps no state that matters: what is left to do is read from the chains, and the proxy takes a delivery once.
+
+pub mod chain;
+pub mod config;
+pub mod dev;
+pub mod evm;
+pub mod inventory;
+pub mod job;
+pub mod pricing;
+pub mod protocol;
+pub mod quoting;
+pub mod settlement;
+pub mod stanza;
+pub mod verifier;
+
+mod agent;
+
+pub use agent::{Error, Settler};
+pub use config::{Config, Options};
+pub use stanza::{nats_stanza, nats_stanza_named};

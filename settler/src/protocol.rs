@@ -1,0 +1,509 @@
+//! What gateway, settlers and verifiers say to each other: JSON messages and the NATS subjects they travel under.
+//!
+//! Members are snake_case; amounts and times are strings, because JSON numbers lose precision; members a reader does
+//! not know are ignored. Times of the auction are RFC 3339; the escrow's windows are UNIX seconds in decimal, as the
+//! contract holds them. A settler's subjects carry its [token](events::Did::token), and nats.conf ties each user to its
+//! own.
+//!
+//! These types are the form on the wire and nothing more; both sides turn them into their own types at the edge.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
+
+use events::{
+    AssetId, ChainId, Did, Hash32, PaymentId, SettlerToken, Terms,
+    event::{EscrowPlan, VerifierRef},
+    time::Timestamp,
+};
+
+/// Largest message either side reads, in bytes: twice a quote document, because quotes inside a JSON string double in
+/// the worst case, and room for everything around it.
+pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;
+/// Most corridors in a registration.
+pub const CORRIDORS_MAX: usize = 256;
+/// Most accounts in a registration.
+pub const ACCOUNTS_MAX: usize = 64;
+/// Most policies in a registration.
+pub const POLICIES_MAX: usize = 64;
+/// Longest reason code of a decline, auction id, policy or account, in characters.
+pub const TEXT_CHARS_MAX: usize = 128;
+
+/// Key-value bucket of the settlers' registrations; the key is the settler's token.
+pub const REGISTRY_BUCKET: &str = "settlers";
+/// A registration that is older does not count.
+pub const REGISTRATION_TTL: Duration = Duration::from_secs(30);
+/// How often a settler renews its registration.
+pub const REGISTRATION_RENEWAL: Duration = Duration::from_secs(10);
+/// Stream of the awards.
+pub const AWARDS_STREAM: &str = "AWARDS";
+/// Subjects of all bids.
+pub const BID_SUBJECTS: &str = "auction.bid.*.*";
+/// Subjects of all awards.
+pub const AWARD_SUBJECTS: &str = "auction.award.*.*";
+/// Subjects of all reports.
+pub const REPORT_SUBJECTS: &str = "auction.report.*.*";
+/// Subjects of all registrations.
+pub const REGISTRATION_SUBJECTS: &str = "$KV.settlers.*";
+/// Under which a settler is asked for a quote.
+pub fn rfq_subject(settler: &SettlerToken, auction_id: &str) -> String {
+    format!("auction.rfq.{settler}.{auction_id}")
+}
+
+/// Under which a settler answers.
+pub fn bid_subject(settler: &SettlerToken, auction_id: &str) -> String {
+    format!("auction.bid.{settler}.{auction_id}")
+}
+
+/// Subjects of all bids in one auction.
+pub fn bid_subjects(auction_id: &str) -> String {
+    format!("auction.bid.*.{auction_id}")
+}
+
+/// Subjects of all requests to one settler.
+pub fn rfq_subjects(settler: &SettlerToken) -> String {
+    format!("auction.rfq.{settler}.*")
+}
+
+/// Subjects of all awards of one settler.
+pub fn award_subjects(settler: &SettlerToken) -> String {
+    format!("auction.award.{settler}.*")
+}
+
+/// Under which a settler's award is stored.
+pub fn award_subject(settler: &SettlerToken, payment_id: &PaymentId) -> String {
+    format!("auction.award.{settler}.{payment_id}")
+}
+
+/// Under which a settler reports a delivery.
+pub fn report_subject(settler: &SettlerToken, payment_id: &PaymentId) -> String {
+    format!("auction.report.{settler}.{payment_id}")
+}
+
+/// Under which a settler publishes its registration: its key in the bucket [`REGISTRY_BUCKET`].
+pub fn registration_subject(settler: &SettlerToken) -> String {
+    format!("$KV.{REGISTRY_BUCKET}.{settler}")
+}
+
+/// Name of the durable consumer on [`AWARDS_STREAM`] from which a settler pulls its awards. The gateway creates it.
+pub fn award_consumer(settler: &SettlerToken) -> String {
+    format!("settler_{settler}")
+}
+
+/// The settler and the last token of a subject of the form `auction.{kind}.{settler}.{id}`.
+pub fn split_subject<'a>(subject: &'a str, kind: &str) -> Option<(SettlerToken, &'a str)> {
+    let rest = subject.strip_prefix("auction.")?.strip_prefix(kind)?.strip_prefix('.')?;
+    let (settler, id) = rest.split_once('.')?;
+    (!settler.is_empty() && is_token(id)).then(|| (SettlerToken::from_subject(settler), id))
+}
+
+/// Whether `text` may stand as one token of a subject.
+pub fn is_token(text: &str) -> bool {
+    (1..=TEXT_CHARS_MAX).contains(&text.len())
+        && text.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_' || c == b'-')
+}
+
+/// Whether `text` is a reason code, SCREAMING_SNAKE_CASE.
+pub fn is_reason(text: &str) -> bool {
+    (1..=TEXT_CHARS_MAX).contains(&text.len())
+        && text.starts_with(|c: char| c.is_ascii_uppercase())
+        && text.bytes().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == b'_')
+}
+
+/// Why a message cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// More than [`MESSAGE_BYTES_MAX`].
+    #[error("message is larger than {MESSAGE_BYTES_MAX} bytes")]
+    TooLarge,
+    /// No JSON of the message's form.
+    #[error("message is malformed: {0}")]
+    Malformed(String),
+}
+
+impl Error {
+    fn malformed(rule: &str) -> Self {
+        Self::Malformed(rule.to_owned())
+    }
+}
+
+/// A message with rules beyond its JSON form.
+pub trait Message: Serialize + DeserializeOwned {
+    /// Checks those rules.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] names the rule.
+    fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// Reads a message.
+///
+/// # Errors
+/// See [`Error`].
+pub fn read<T: Message>(payload: &[u8]) -> Result<T, Error> {
+    if payload.len() > MESSAGE_BYTES_MAX {
+        return Err(Error::TooLarge);
+    }
+    let message: T = serde_json::from_slice(payload).map_err(|error| Error::Malformed(error.to_string()))?;
+    message.check()?;
+    Ok(message)
+}
+
+/// Writes a message.
+pub fn write<T: Message>(message: &T) -> Vec<u8> {
+    // Serialization cannot fail: the messages are strings, arrays and objects with string keys.
+    let bytes = serde_json::to_vec(message).unwrap_or_default();
+    debug_assert!(!bytes.is_empty());
+    bytes
+}
+
+/// Version of this protocol, `1.0`; every `1.x` is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Version;
+
+impl Serialize for Version {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str("1.0")
+    }
+}
+
+impl<'de> Deserialize<'de> for Version {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let minor = text.strip_prefix("1.").unwrap_or_default();
+        if !minor.is_empty() && minor.bytes().all(|c| c.is_ascii_digit()) {
+            Ok(Self)
+        } else {
+            Err(serde::de::Error::custom("version must match ^1\\.[0-9]+$"))
+        }
+    }
+}
+
+/// UNIX seconds, written as decimal text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Seconds(pub u64);
+
+impl Serialize for Seconds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Seconds {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let digits = !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
+        let number = if digits { text.parse().ok() } else { None };
+        number.map(Self).ok_or_else(|| serde::de::Error::custom("must be UNIX seconds in decimal"))
+    }
+}
+
+/// A settler's entry in the registry, renewed every [`REGISTRATION_RENEWAL`]. It counts while its age is below
+/// [`REGISTRATION_TTL`] and only under the key that is its DID's token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Registration {
+    /// Version of the protocol.
+    pub version: Version,
+    /// Who registers.
+    pub settler: Did,
+    /// Its accounts on each chain.
+    pub accounts: Vec<ChainAccounts>,
+    /// What it trades.
+    pub corridors: Vec<Corridor>,
+    /// Names of the policies it states to hold.
+    #[serde(default)]
+    pub policies: Vec<String>,
+}
+
+/// A settler's accounts on one chain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChainAccounts {
+    /// The chain.
+    pub chain_id: ChainId,
+    /// Where the escrow pays it.
+    pub payout_account: String,
+    /// Where it delivers from.
+    pub delivery_account: String,
+}
+
+/// A pair of assets that a settler trades; both name their chain (CAIP-19).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Corridor {
+    /// What the payer spends.
+    pub source_asset: AssetId,
+    /// What is delivered.
+    pub destination_asset: AssetId,
+}
+
+impl Message for Registration {
+    fn check(&self) -> Result<(), Error> {
+        if self.corridors.len() > CORRIDORS_MAX {
+            return Err(Error::malformed("too many corridors"));
+        }
+        if self.accounts.len() > ACCOUNTS_MAX {
+            return Err(Error::malformed("too many accounts"));
+        }
+        if self.policies.len() > POLICIES_MAX || self.policies.iter().any(|name| name.len() > TEXT_CHARS_MAX) {
+            return Err(Error::malformed("too many policies, or too long a name"));
+        }
+        let too_long = |account: &String| account.len() > TEXT_CHARS_MAX;
+        if self.accounts.iter().any(|held| too_long(&held.payout_account) || too_long(&held.delivery_account)) {
+            return Err(Error::malformed("an account is too long"));
+        }
+        Ok(())
+    }
+}
+
+/// The escrow of a payment and its windows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Escrow {
+    /// The source chain.
+    pub chain_id: ChainId,
+    /// The escrow contract.
+    pub contract: String,
+    /// Account that signs reservations.
+    pub reserver: String,
+    /// Account that attests delivery and non-delivery.
+    pub releaser: String,
+    /// Last second in which the deposit may be made.
+    pub reserve_deadline: Seconds,
+    /// Last second in which a delivery counts.
+    pub fulfillment_deadline: Seconds,
+    /// First second from which anyone may trigger the refund.
+    pub refund_after: Seconds,
+}
+
+impl From<&EscrowPlan> for Escrow {
+    fn from(plan: &EscrowPlan) -> Self {
+        Self {
+            chain_id: plan.chain_id.clone(),
+            contract: plan.contract.clone(),
+            reserver: plan.reserver.clone(),
+            releaser: plan.releaser.clone(),
+            reserve_deadline: Seconds(plan.reserve_deadline),
+            fulfillment_deadline: Seconds(plan.fulfillment_deadline),
+            refund_after: Seconds(plan.refund_after),
+        }
+    }
+}
+
+impl From<Escrow> for EscrowPlan {
+    fn from(escrow: Escrow) -> Self {
+        Self {
+            chain_id: escrow.chain_id,
+            contract: escrow.contract,
+            reserver: escrow.reserver,
+            releaser: escrow.releaser,
+            reserve_deadline: escrow.reserve_deadline.0,
+            fulfillment_deadline: escrow.fulfillment_deadline.0,
+            refund_after: escrow.refund_after.0,
+        }
+    }
+}
+
+/// A request for quotes, gateway → settler. It may come more than once and is answered each time with the same quote.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rfq {
+    /// Version of the protocol.
+    pub version: Version,
+    /// The auction.
+    pub auction_id: String,
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// What is asked for, in the form whose hash is `terms_hash`.
+    pub terms: Terms,
+    /// SHA-256 of the canonical terms.
+    pub terms_hash: Hash32,
+    /// The escrow and its windows.
+    pub escrow: Escrow,
+    /// Proxy of each destination, in the order of the terms' destinations.
+    pub fulfillment_proxies: Vec<String>,
+    /// End of quote collection.
+    pub quote_deadline: Timestamp,
+    /// Final completion deadline.
+    pub fulfillment_deadline: Timestamp,
+    /// Policies a settler must hold to win.
+    #[serde(default)]
+    pub required_policies: Vec<String>,
+}
+
+impl Message for Rfq {
+    fn check(&self) -> Result<(), Error> {
+        if !is_token(&self.auction_id) {
+            return Err(Error::malformed("auction_id must be one token of a subject"));
+        }
+        if self.fulfillment_proxies.len() != self.terms.destination().len() {
+            return Err(Error::malformed("there must be as many proxies as destinations"));
+        }
+        if self.terms.hash() != self.terms_hash {
+            return Err(Error::malformed("terms_hash is not the hash of the terms"));
+        }
+        if self.escrow.chain_id != *self.terms.source.asset().chain() {
+            return Err(Error::malformed("the escrow must be on the source chain"));
+        }
+        Ok(())
+    }
+}
+
+/// An answer to a [`Rfq`], settler → gateway: exactly one of `quote` and `decline`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bid {
+    /// Version of the protocol.
+    pub version: Version,
+    /// The signed quote document, as JSON text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quote: Option<String>,
+    /// Reason code of a decline, SCREAMING_SNAKE_CASE.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decline: Option<String>,
+}
+
+impl Bid {
+    /// A bid that offers.
+    pub fn quote(document: impl Into<String>) -> Self {
+        Self { version: Version, quote: Some(document.into()), decline: None }
+    }
+
+    /// A bid that declines.
+    pub fn decline(reason: impl Into<String>) -> Self {
+        Self { version: Version, quote: None, decline: Some(reason.into()) }
+    }
+}
+
+impl Message for Bid {
+    fn check(&self) -> Result<(), Error> {
+        match (&self.quote, &self.decline) {
+            (Some(document), None) if document.len() > events::quote::DOCUMENT_BYTES_MAX => {
+                Err(Error::malformed("the quote is too large"))
+            }
+            (Some(_), None) => Ok(()),
+            (None, Some(reason)) if is_reason(reason) => Ok(()),
+            (None, Some(_)) => Err(Error::malformed("decline must be a reason code in SCREAMING_SNAKE_CASE")),
+            _ => Err(Error::malformed("there must be exactly one of quote and decline")),
+        }
+    }
+}
+
+/// Who attests the delivery.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verifier {
+    /// The account it signs attestations with.
+    pub account: String,
+    /// The origin it is reached at, no path.
+    pub endpoint: String,
+}
+
+impl From<&VerifierRef> for Verifier {
+    fn from(verifier: &VerifierRef) -> Self {
+        Self { account: verifier.account.clone(), endpoint: verifier.endpoint.clone() }
+    }
+}
+
+impl From<Verifier> for VerifierRef {
+    fn from(verifier: Verifier) -> Self {
+        Self { account: verifier.account, endpoint: verifier.endpoint }
+    }
+}
+
+/// Tells the winner, gateway → settler, durably. The settler delivers once the escrow holds its reservation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AwardNotice {
+    /// Version of the protocol.
+    pub version: Version,
+    /// The winner.
+    pub settler: Did,
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// Preimage of the `termsHash` in the escrow.
+    pub terms: Terms,
+    /// The escrow and its windows.
+    pub escrow: Escrow,
+    /// The winning quote, as it came.
+    pub quote: String,
+    /// Its hash.
+    pub quote_hash: Hash32,
+    /// Who attests the delivery.
+    pub verifier: Verifier,
+}
+
+impl Message for AwardNotice {}
+
+/// A hint that a delivery was made, settler → gateway. The chain alone is believed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// Version of the protocol.
+    pub version: Version,
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// The delivery's transaction.
+    pub transaction_hash: String,
+}
+
+impl Message for Report {
+    fn check(&self) -> Result<(), Error> {
+        if self.transaction_hash.len() > TEXT_CHARS_MAX {
+            return Err(Error::malformed("transaction_hash is too long"));
+        }
+        Ok(())
+    }
+}
+
+/// Path below a verifier's origin where a delivery's attestation is asked for, by POST.
+pub const DELIVERY_ATTESTATION_PATH: &str = "/v1/attestations/delivery";
+/// Path below a verifier's origin where a non-delivery's attestation is asked for, by POST.
+pub const NON_DELIVERY_ATTESTATION_PATH: &str = "/v1/attestations/non-delivery";
+
+/// Asks a verifier for an attestation, with everything it needs to check the chains itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttestationRequest {
+    /// Version of the protocol.
+    pub version: Version,
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// Preimage of the `termsHash` in the escrow.
+    pub terms: Terms,
+    /// The escrow and its windows.
+    pub escrow: Escrow,
+    /// The awarded quote, preimage of the `quoteHash` in the escrow.
+    pub quote: String,
+}
+
+impl Message for AttestationRequest {}
+
+/// What a verifier answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttestationStatus {
+    /// The attestation is in `signature`.
+    Attested,
+    /// Not yet; ask again.
+    Pending,
+    /// What was asked for does not hold; `reason` says why.
+    Refused,
+}
+
+/// A verifier's answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttestationResponse {
+    /// Version of the protocol.
+    pub version: Version,
+    /// What became of it.
+    pub status: AttestationStatus,
+    /// The releaser's signature, hex with 0x; present exactly when attested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<String>,
+    /// For humans; why it is pending or refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl Message for AttestationResponse {
+    fn check(&self) -> Result<(), Error> {
+        if (self.status == AttestationStatus::Attested) != self.signature.is_some() {
+            return Err(Error::malformed("signature must be present exactly when the status is attested"));
+        }
+        Ok(())
+    }
+}
