@@ -95,10 +95,34 @@ pub struct Submitted {
     /// Policies a settler must hold to win.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_policies: Vec<String>,
+    /// The collected quote that the payment was awarded with in the two-phase flow; absent in the one-call flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collected_quote: Option<CollectedQuote>,
+    /// What the counterparty authorization rested on; absent where no policy set is configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counterparty: Option<CounterpartyDecision>,
     /// When the payment was accepted.
     pub submitted_at: Timestamp,
     /// The body of the submission as it came.
     pub request: String,
+}
+
+/// The quote of a quote-request batch that a payment was awarded with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CollectedQuote {
+    /// The batch.
+    pub quote_request_id: String,
+    /// The quote.
+    pub quote_id: String,
+}
+
+/// A counterparty authorization that permitted a payment (spec 5.5).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CounterpartyDecision {
+    /// Ids of the policies that determined the decision.
+    pub policies: Vec<String>,
+    /// SHA-256 of the policy set in force.
+    pub policy_set: Hash32,
 }
 
 /// The payer's authorization of the deposit, checked field by field against the request when it was accepted.

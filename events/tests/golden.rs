@@ -113,6 +113,8 @@ fn submitted() -> Submitted {
         whitelist: vec![settler(1), settler(2)],
         blacklist: vec![settler(3)],
         required_policies: vec!["kyc-1".into()],
+        collected_quote: None,
+        counterparty: None,
         submitted_at: at(0),
         request: r#"{"version":"2","request_id":"order-1"}"#.into(),
     }
@@ -135,6 +137,8 @@ fn submitted_with_least() -> Submitted {
         whitelist: Vec::new(),
         blacklist: Vec::new(),
         required_policies: Vec::new(),
+        collected_quote: None,
+        counterparty: None,
         ..full
     }
 }

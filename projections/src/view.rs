@@ -366,6 +366,8 @@ pub(crate) mod test_support {
             whitelist: Vec::new(),
             blacklist: Vec::new(),
             required_policies: Vec::new(),
+            collected_quote: None,
+            counterparty: None,
             submitted_at: now,
             request: "{}".to_owned(),
             terms,

@@ -71,6 +71,8 @@ pub fn submitted(payment_id: &PaymentId) -> PaymentEvent {
         whitelist: Vec::new(),
         blacklist: Vec::new(),
         required_policies: Vec::new(),
+        collected_quote: None,
+        counterparty: None,
         submitted_at: at(0),
         request: "{}".to_owned(),
     }))

@@ -79,6 +79,8 @@ pub fn submission() -> Submitted {
         whitelist: Vec::new(),
         blacklist: Vec::new(),
         required_policies: Vec::new(),
+        collected_quote: None,
+        counterparty: None,
         submitted_at: at(0),
         request: "{}".to_owned(),
     }

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Runs every test and ends with one line that counts them: contracts by forge, crates and the binary by cargo-nextest
+# (by `cargo test` where it is not installed), and the examples in the documentation.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+log="$(mktemp -d)"
+trap 'rm -rf "$log"' EXIT
+broken=0
+
+# Shows the output of a test run and keeps it for counting.
+run() {
+  local name="$1"
+  shift
+  printf '== %s\n' "$name"
+  "$@" 2>&1 | tee "$log/$name"
+  if [[ "${PIPESTATUS[0]}" -ne 0 ]]; then
+    printf '== %s: FAILED\n' "$name"
+    broken=1
+  fi
+}
+
+run contracts contracts/test.sh
+if cargo nextest --version >/dev/null 2>&1; then
+  run crates cargo nextest run --workspace --locked --no-fail-fast
+else
+  run crates cargo test --workspace --locked --no-fail-fast --lib --bins --tests
+fi
+run examples cargo test --workspace --locked --no-fail-fast --doc
+
+# forge: "N tests passed, N failed"; nextest: "N tests run: N passed, N failed"; libtest: "test result: … N passed; N failed".
+plain() { sed 's/\x1b\[[0-9;]*m//g' "$log"/*; }
+sum() { grep -oE "$1" | grep -oE '[0-9]+' | awk '{ total += $1 } END { print total + 0 }'; }
+lines="$(plain | grep -E 'tests? passed, [0-9]+ failed, .*total tests|tests? run: |^test result: ')"
+passed="$(printf '%s\n' "$lines" | sed -E 's/([0-9]+) tests? passed/\1 passed/' | sum '[0-9]+ passed')"
+failed="$(printf '%s\n' "$lines" | sum '[0-9]+ (failed|timed out)')"
+printf '%s passed, %s failed\n' "$passed" "$failed"
+[[ "$broken" -eq 0 && "$failed" -eq 0 && "$passed" -gt 0 ]]

@@ -1,0 +1,258 @@
+//! Quotes and declines, with a chain that only has a balance.
+
+use std::{collections::HashMap, sync::Arc};
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use ed25519_dalek::SigningKey;
+use ruint::aliases::U256;
+use serde_json::{Value, json};
+
+use events::{
+    AssetId, ChainId, Did, Hash32, OwnedAsset, PaymentId, Terms, event::EscrowPlan, quote::SignedQuote,
+    time::from_unix_seconds,
+};
+use settler::{
+    Config, Options,
+    chain::{DeliveryChain, DeliveryOrder, DeliveryState, EscrowState, ReservationOrder, Transient},
+    inventory::Inventory,
+    protocol::{Bid, Rfq, Version},
+    quoting::{Chains, Quoter},
+};
+
+const ACCOUNT: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
+const OTHER: &str = "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359";
+const USD_ONE: &str = "eip155:1/erc20:0x1111111111111111111111111111111111111111";
+const USD_TEN: &str = "eip155:10/erc20:0x2222222222222222222222222222222222222222";
+const EUR_TEN: &str = "eip155:10/erc20:0x3333333333333333333333333333333333333333";
+/// When every request here is made.
+const NOW: u64 = 1_800_000_000;
+
+struct Purse(U256);
+
+#[async_trait]
+impl DeliveryChain for Purse {
+    fn account(&self) -> &str {
+        ACCOUNT
+    }
+
+    async fn balance(&self, _: &AssetId) -> Result<U256, Transient> {
+        Ok(self.0)
+    }
+
+    async fn escrow_state(&self, _: &ReservationOrder) -> Result<EscrowState, Transient> {
+        unreachable!("quoting reads no escrow")
+    }
+
+    async fn delivery_state(&self, _: &DeliveryOrder) -> Result<DeliveryState, Transient> {
+        unreachable!("quoting reads no delivery")
+    }
+
+    async fn deliver(&self, _: &DeliveryOrder) -> Result<String, Transient> {
+        unreachable!("quoting delivers nothing")
+    }
+
+    async fn release(&self, _: &ReservationOrder, _: &str) -> Result<String, Transient> {
+        unreachable!("quoting releases nothing")
+    }
+
+    async fn next_block(&self) {}
+}
+
+fn key() -> SigningKey {
+    SigningKey::from_bytes(&[7; 32])
+}
+
+fn config() -> Value {
+    let chain = |id: u64, assets: Value| {
+        json!({
+            "chain_id": format!("eip155:{id}"), "rpc_url": "http://127.0.0.1:1", "escrow_contract": ACCOUNT,
+            "fulfillment_proxy": ACCOUNT, "reserver": ACCOUNT, "releaser": ACCOUNT, "required_depth": 1,
+            "refund_delay_seconds": 60, "assets": assets,
+        })
+    };
+    let asset = |id: &str, symbol: &str| json!({"asset_identifier": id, "symbol": symbol, "decimals": 6});
+    json!({
+        "nats": {"url": "nats://127.0.0.1:4222"},
+        "seed": "07".repeat(32),
+        "evm_private_key": "11".repeat(32),
+        "chains": [
+            chain(1, json!([asset(USD_ONE, "USD")])),
+            chain(10, json!([asset(USD_TEN, "USD"), asset(EUR_TEN, "EUR")])),
+        ],
+        "verifiers": [{"chain_id": "eip155:1", "account": ACCOUNT, "endpoint": "http://127.0.0.1:1/"}],
+        "corridors": [
+            {"source_asset": USD_ONE, "destination_asset": USD_TEN, "spread_bps": 100, "gas_cost": "50"},
+            {
+                "source_asset": USD_ONE, "destination_asset": EUR_TEN, "spread_bps": 100,
+                "rate": {"source": 11, "destination": 10},
+            },
+        ],
+        "policies": ["kyc"],
+    })
+}
+
+fn options(config: Value) -> Options {
+    serde_json::from_value::<Config>(config).unwrap().options().unwrap()
+}
+
+struct Desk {
+    quoter: Quoter,
+    inventory: Arc<Inventory>,
+}
+
+fn desk(balance: u64) -> Desk {
+    let options = options(config());
+    let inventory = Arc::new(Inventory::new(options.limits.clone()));
+    let purse = Arc::new(Purse(U256::from(balance)));
+    let chains: Chains =
+        HashMap::from([1, 10].map(|id| (ChainId::evm(id), purse.clone() as Arc<dyn DeliveryChain>)));
+    Desk { quoter: Quoter::new(Arc::new(options), key(), chains, inventory.clone()), inventory }
+}
+
+fn at(seconds: u64) -> DateTime<Utc> {
+    from_unix_seconds(seconds).unwrap()
+}
+
+fn rfq(id: &str, destinations: &[&str], amount: u64, cap: Option<u64>) -> Rfq {
+    let owned = |asset: &&str| OwnedAsset::new(asset.parse().unwrap(), OTHER).unwrap();
+    let units = |amount: u64| amount.to_string().parse().unwrap();
+    let destinations: Vec<_> = destinations.iter().map(owned).collect();
+    let terms = Terms::new(owned(&USD_ONE), destinations, units(amount), cap.map(units));
+    let payment_id = PaymentId::derive("quoting", id);
+    Rfq {
+        version: Version,
+        auction_id: payment_id.to_string(),
+        payment_id,
+        terms_hash: terms.hash(),
+        fulfillment_proxies: terms.destination().iter().map(|_| ACCOUNT.to_owned()).collect(),
+        terms,
+        escrow: (&EscrowPlan {
+            chain_id: ChainId::evm(1),
+            contract: ACCOUNT.to_owned(),
+            reserver: OTHER.to_owned(),
+            releaser: ACCOUNT.to_owned(),
+            reserve_deadline: NOW + 60,
+            fulfillment_deadline: NOW + 120,
+            refund_after: NOW + 180,
+        })
+            .into(),
+        quote_deadline: at(NOW + 5),
+        fulfillment_deadline: at(NOW + 120),
+        required_policies: Vec::new(),
+    }
+}
+
+async fn answer(desk: &Desk, rfq: &Rfq, now: u64) -> Bid {
+    let fingerprint = Hash32::sha256(serde_json::to_vec(rfq).unwrap());
+    desk.quoter.answer(rfq, fingerprint, at(now)).await.unwrap()
+}
+
+async fn quoted(desk: &Desk, rfq: &Rfq) -> SignedQuote {
+    let bid = answer(desk, rfq, NOW).await;
+    SignedQuote::parse(&bid.quote.unwrap_or_else(|| panic!("declined: {:?}", bid.decline))).unwrap()
+}
+
+#[tokio::test]
+async fn a_quote_says_what_was_asked_at_the_configured_price() {
+    let desk = desk(1_000_000);
+    let rfq = rfq("a", &[USD_TEN], 100_000, None);
+    let signed = quoted(&desk, &rfq).await;
+    let quote = signed.quote();
+    assert_eq!(quote.source_amount.to_string(), "101050");
+    assert_eq!(quote.settler, Did::from_ed25519(&key().verifying_key()));
+    assert_eq!(quote.terms_hash, rfq.terms_hash);
+    assert_eq!(quote.destination, rfq.terms.destination()[0]);
+    assert_eq!(quote.fulfill_by, at(NOW + 120));
+    assert_eq!(quote.valid_until, at(NOW + 60));
+}
+
+#[tokio::test]
+async fn the_same_request_gets_the_same_quote_and_holds_its_tokens_once() {
+    let desk = desk(100_000);
+    let rfq = rfq("a", &[USD_TEN], 100_000, None);
+    let first = quoted(&desk, &rfq).await;
+    let again = answer(&desk, &rfq, NOW + 3).await;
+    assert_eq!(again.quote.as_deref(), Some(first.document()));
+    assert_eq!(desk.inventory.promised(&USD_TEN.parse().unwrap(), at(NOW)), U256::from(100_000));
+
+    // A settler that was started again knows nothing of it, and yet makes the same offer.
+    let restarted = self::desk(100_000);
+    let document = answer(&restarted, &rfq, NOW + 4).await.quote.unwrap();
+    assert_eq!(SignedQuote::parse(&document).unwrap().hash(), first.hash());
+}
+
+#[tokio::test]
+async fn the_cheapest_destination_that_can_be_served_is_offered() {
+    let desk = desk(1_000_000);
+    let both = quoted(&desk, &rfq("a", &[EUR_TEN, USD_TEN], 100_000, None)).await;
+    assert_eq!(both.quote().destination.asset().to_string(), USD_TEN);
+    let euro = quoted(&desk, &rfq("b", &[EUR_TEN], 100_000, None)).await;
+    assert_eq!(euro.quote().source_amount.to_string(), "111100");
+    // With the dollars promised away, the dearer euros are offered.
+    quoted(&desk, &rfq("c", &[USD_TEN], 900_000, None)).await;
+    let rest = quoted(&desk, &rfq("d", &[EUR_TEN, USD_TEN], 100_000, None)).await;
+    assert_eq!(rest.quote().destination.asset().to_string(), EUR_TEN);
+}
+
+#[tokio::test]
+async fn tokens_of_an_open_quote_are_not_promised_again_until_it_lapses() {
+    let desk = desk(150_000);
+    quoted(&desk, &rfq("a", &[USD_TEN], 100_000, None)).await;
+    let second = rfq("b", &[USD_TEN], 100_000, None);
+    assert_eq!(answer(&desk, &second, NOW).await.decline.as_deref(), Some("INSUFFICIENT_LIQUIDITY"));
+    let mut later = rfq("c", &[USD_TEN], 100_000, None);
+    later.quote_deadline = at(NOW + 70);
+    later.escrow.reserve_deadline.0 = NOW + 80;
+    assert!(answer(&desk, &later, NOW + 61).await.quote.is_some());
+}
+
+#[tokio::test]
+async fn every_decline_names_its_reason() {
+    type Change = fn(&mut Rfq);
+    let cases: [(&str, Change); 11] = [
+        ("UNSUPPORTED_CORRIDOR", |rfq| {
+            let unknown = USD_TEN.replace("222", "444").parse().unwrap();
+            let destination = vec![OwnedAsset::new(unknown, OTHER).unwrap()];
+            rfq.terms = Terms::new(rfq.terms.source.clone(), destination, rfq.terms.fulfillment_amount, None);
+        }),
+        ("UNTRUSTED_CONTRACT", |rfq| rfq.escrow.contract = OTHER.to_owned()),
+        ("UNTRUSTED_CONTRACT", |rfq| rfq.fulfillment_proxies = vec![OTHER.to_owned()]),
+        ("UNTRUSTED_VERIFIER", |rfq| rfq.escrow.releaser = OTHER.to_owned()),
+        ("POLICY_NOT_HELD", |rfq| rfq.required_policies = vec!["kyc".to_owned(), "licensed".to_owned()]),
+        ("DEADLINE_TOO_SHORT", |rfq| rfq.quote_deadline = at(NOW)),
+        ("DEADLINE_TOO_SHORT", |rfq| rfq.escrow.fulfillment_deadline.0 = NOW + 9),
+        ("DEADLINE_TOO_SHORT", |rfq| rfq.escrow.refund_after.0 = NOW + 179),
+        ("DEADLINE_TOO_SHORT", |rfq| rfq.escrow.reserve_deadline.0 = NOW + 4),
+        ("PRICE_ABOVE_CAP", |rfq| rfq.terms.max_source_amount = Some("101049".parse().unwrap())),
+        ("INSUFFICIENT_LIQUIDITY", |rfq| rfq.terms.fulfillment_amount = "1000001".parse().unwrap()),
+    ];
+    for (reason, change) in cases {
+        let desk = desk(1_000_000);
+        let mut rfq = rfq("a", &[USD_TEN], 100_000, None);
+        change(&mut rfq);
+        assert_eq!(answer(&desk, &rfq, NOW).await.decline.as_deref(), Some(reason));
+    }
+    let desk = desk(1_000_000);
+    let mut held = rfq("a", &[USD_TEN], 100_000, Some(101_050));
+    held.required_policies = vec!["kyc".to_owned()];
+    assert!(answer(&desk, &held, NOW).await.quote.is_some());
+}
+
+#[test]
+fn configurations_that_cannot_be_meant_are_refused() {
+    let changed = |change: fn(&mut Value)| {
+        let mut config = config();
+        change(&mut config);
+        serde_json::from_value::<Config>(config).map_err(|error| error.to_string())
+    };
+    assert!(changed(|config| config["spreads"] = json!(1)).is_err_and(|error| error.contains("spreads")));
+    assert!(changed(|config| config["corridors"][0]["gas_cost"] = json!("0x10")).is_err());
+    let refused = |change: fn(&mut Value)| changed(change).unwrap().options().unwrap_err().key;
+    assert_eq!(refused(|config| config["seed"] = json!("07")), "seed");
+    assert_eq!(refused(|config| config["chains"][1] = config["chains"][0].clone()), "chains");
+    assert_eq!(refused(|config| config["corridors"][1] = config["corridors"][0].clone()), "corridors");
+    assert_eq!(refused(|config| config["corridors"][1]["rate"]["source"] = json!(0)), "corridors");
+    assert_eq!(refused(|config| config["chains"][0]["assets"][0]["decimals"] = json!(18)), "corridors");
+    assert_eq!(refused(|config| config["verifiers"] = json!([])), "verifiers");
+}

@@ -1,0 +1,204 @@
+//! One collection window.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
+
+use async_nats::connection::State;
+use bytes::Bytes;
+use chrono::Utc;
+use futures::StreamExt;
+use tokio::time::{Instant, interval_at, sleep_until};
+
+use events::{Did, SettlerToken, time::Timestamp};
+use sagas::ports::{Bid, Gathered, RequestForQuotes, Transient};
+use settler::protocol::{self, bid_subjects, is_token, rfq_subject, split_subject};
+
+use super::{
+    Inner,
+    stored::{self, StoredMessage, last_of_each},
+    streams::{BIDS_STREAM, asked_subject},
+    wire,
+};
+
+/// Settlers that have not answered are asked again this often: the request or the answer may have been lost.
+const ASK_AGAIN_EVERY: Duration = Duration::from_secs(2);
+/// Different answers of one settler that are kept; further ones are dropped.
+const ANSWERS_MAX: usize = 8;
+/// Settlers whose answers are kept, whether they were asked or not.
+const ANSWERING_MAX: usize = 2048;
+
+impl Inner {
+    /// See [`sagas::ports::Auction::gather`].
+    ///
+    /// While nobody is eligible the window stays open for a settler that registers in time.
+    pub(super) async fn gather(&self, request: &RequestForQuotes) -> Result<Gathered, Transient> {
+        if !is_token(&request.auction_id) {
+            return Err(Transient(format!("auction id {:?} cannot stand in a subject", request.auction_id)));
+        }
+        let deadline = instant(request.quote_deadline);
+        // Listening begins before anyone is asked, so no answer is missed.
+        let live = self.client.subscribe(bid_subjects(&request.auction_id)).await;
+        let mut live = live.map_err(|error| Transient(format!("cannot listen to bids: {error}")))?;
+        let mut registry = self.registry.changes();
+        tokio::select! {
+            _ = registry.wait_for(|version| *version > 0) => {}
+            () = sleep_until(deadline) => {}
+        }
+
+        let mut window = Window::new(request);
+        let payload: Bytes = protocol::write(&wire::rfq(request)).into();
+        self.ask(&mut window, &payload, false).await?;
+        self.find_stored(&mut window).await?;
+        let mut ask_again = interval_at(Instant::now() + ASK_AGAIN_EVERY, ASK_AGAIN_EVERY);
+        while !window.is_complete() {
+            tokio::select! {
+                () = sleep_until(deadline) => break,
+                message = live.next() => {
+                    let message = message.ok_or_else(|| Transient("the connection was closed".to_owned()))?;
+                    window.take(&message.subject, &message.payload, Utc::now());
+                }
+                _ = registry.changed() => self.ask(&mut window, &payload, false).await?,
+                _ = ask_again.tick() => {
+                    if let Err(fault) = self.ask_again(&mut window, &payload).await {
+                        tracing::warn!(auction_id = request.auction_id, %fault, "cannot ask again for now");
+                    }
+                }
+            }
+        }
+        if window.late > 0 {
+            tracing::info!(auction_id = request.auction_id, late = window.late, "bids came too late");
+        }
+        Ok(window.close())
+    }
+
+    async fn ask_again(&self, window: &mut Window<'_>, payload: &Bytes) -> Result<(), Transient> {
+        self.ask(window, payload, true).await?;
+        self.find_stored(window).await
+    }
+
+    /// Sends the request to the eligible settlers that it was not sent to, and `again` to those that have not answered.
+    async fn ask(&self, window: &mut Window<'_>, payload: &Bytes, again: bool) -> Result<(), Transient> {
+        let request = window.request;
+        if Utc::now() >= request.quote_deadline {
+            return Ok(());
+        }
+        if self.client.connection_state() != State::Connected {
+            // A request that waits in the client is sent when nobody waits for the answer any more.
+            return Err(Transient("NATS is not connected".to_owned()));
+        }
+        let unreachable = |error: async_nats::PublishError| Transient(format!("cannot ask for quotes: {error}"));
+        let addressed_before = window.addressed.len();
+        for settler in self.registry.eligible(request) {
+            let token = settler.token();
+            if window.addressed.contains(&settler) && (!again || window.has_answered(&token)) {
+                continue;
+            }
+            let subject = rfq_subject(&token, &request.auction_id);
+            self.client.publish(subject, payload.clone()).await.map_err(unreachable)?;
+            window.addressed.insert(settler);
+        }
+        if window.addressed.len() > addressed_before {
+            self.keep_addressed(window).await.map_err(unreachable)?;
+        }
+        Ok(())
+    }
+
+    async fn keep_addressed(&self, window: &Window<'_>) -> Result<(), async_nats::PublishError> {
+        // Serialization cannot fail: it is an array of strings.
+        let asked = serde_json::to_vec(&window.addressed).unwrap_or_default();
+        self.client.publish(asked_subject(&window.request.auction_id), asked.into()).await
+    }
+
+    /// Adds what was answered, and who was asked, before this gateway took the auction up or while it was disconnected.
+    async fn find_stored(&self, window: &mut Window<'_>) -> Result<(), Transient> {
+        let auction_id = &window.request.auction_id;
+        let (bids, asked) = (bid_subjects(auction_id), asked_subject(auction_id));
+        match last_of_each(&self.client, BIDS_STREAM, &[&bids, &asked]).await {
+            Ok(messages) => {
+                let addressed_before = window.addressed.len();
+                let (records, bids): (Vec<_>, Vec<_>) =
+                    messages.into_iter().partition(|message| message.subject == asked);
+                window.addressed.extend(records.iter().flat_map(addressed));
+                for bid in bids {
+                    window.take(&bid.subject, &bid.payload, bid.stored_at);
+                }
+                if window.addressed.len() > addressed_before {
+                    let kept = self.keep_addressed(window).await;
+                    kept.map_err(|error| Transient(format!("cannot keep who was asked: {error}")))?;
+                }
+                Ok(())
+            }
+            Err(stored::Error::Missing) => {
+                // Memory that went with its server: nothing is there to be found.
+                self.restore_streams().await;
+                Ok(())
+            }
+            Err(error) => Err(Transient(format!("earlier bids cannot be read: {error}"))),
+        }
+    }
+}
+
+/// What came in so far.
+struct Window<'a> {
+    request: &'a RequestForQuotes,
+    addressed: BTreeSet<Did>,
+    bids: Vec<Bid>,
+    /// Answers kept of each settler.
+    answers: HashMap<SettlerToken, usize>,
+    late: usize,
+}
+
+impl<'a> Window<'a> {
+    fn new(request: &'a RequestForQuotes) -> Self {
+        Self { request, addressed: BTreeSet::new(), bids: Vec::new(), answers: HashMap::new(), late: 0 }
+    }
+
+    fn take(&mut self, subject: &str, payload: &[u8], received_at: Timestamp) {
+        let Some((settler, auction_id)) = split_subject(subject, "bid") else { return };
+        if auction_id != self.request.auction_id {
+            return;
+        }
+        if received_at > self.request.quote_deadline {
+            self.late += 1;
+            return;
+        }
+        let answer = wire::answer(payload);
+        // The same answer is found in the stream after it was heard, and is given again when the request was.
+        if self.bids.iter().any(|bid| bid.settler == settler && bid.answer == answer) {
+            return;
+        }
+        if self.answers.len() >= ANSWERING_MAX && !self.answers.contains_key(&settler) {
+            return;
+        }
+        let answers = self.answers.entry(settler.clone()).or_default();
+        if *answers < ANSWERS_MAX {
+            *answers += 1;
+            self.bids.push(Bid { settler, received_at, answer });
+        }
+    }
+
+    fn has_answered(&self, settler: &SettlerToken) -> bool {
+        self.answers.contains_key(settler)
+    }
+
+    fn is_complete(&self) -> bool {
+        !self.addressed.is_empty() && self.addressed.iter().all(|settler| self.has_answered(&settler.token()))
+    }
+
+    fn close(self) -> Gathered {
+        Gathered { addressed: self.addressed.into_iter().collect(), bids: self.bids }
+    }
+}
+
+fn addressed(record: &StoredMessage) -> Vec<Did> {
+    serde_json::from_slice(&record.payload).unwrap_or_else(|error| {
+        tracing::warn!(subject = record.subject, %error, "the record of who was asked is unreadable");
+        Vec::new()
+    })
+}
+
+fn instant(deadline: Timestamp) -> Instant {
+    Instant::now() + (deadline - Utc::now()).to_std().unwrap_or_default()
+}

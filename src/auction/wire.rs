@@ -1,0 +1,47 @@
+//! Between the engine's types and the wire form of `settler::protocol`.
+
+use sagas::ports::{Answer, Award, RequestForQuotes};
+use settler::protocol::{self, AwardNotice, Bid, Rfq, Version};
+
+/// Longest text kept about a malformed bid, in characters.
+const MALFORMED_CHARS_MAX: usize = 200;
+
+/// The request as settlers see it. Whom else the payer admits or excludes is not their business.
+pub fn rfq(request: &RequestForQuotes) -> Rfq {
+    Rfq {
+        version: Version,
+        auction_id: request.auction_id.clone(),
+        payment_id: request.payment_id.clone(),
+        terms: request.terms.clone(),
+        terms_hash: request.terms_hash,
+        escrow: (&request.escrow).into(),
+        fulfillment_proxies: request.fulfillment_proxies.clone(),
+        quote_deadline: request.quote_deadline,
+        fulfillment_deadline: request.fulfillment_deadline,
+        required_policies: request.required_policies.clone(),
+    }
+}
+
+/// What a settler's bid says.
+pub fn answer(payload: &[u8]) -> Answer {
+    match protocol::read::<Bid>(payload) {
+        Ok(Bid { quote: Some(document), .. }) => Answer::Quote(document),
+        Ok(Bid { decline: Some(reason), .. }) => Answer::Decline(reason),
+        Ok(_) => Answer::Malformed("neither a quote nor a decline".to_owned()),
+        Err(error) => Answer::Malformed(error.to_string().chars().take(MALFORMED_CHARS_MAX).collect()),
+    }
+}
+
+/// The notice to the winner.
+pub fn notice(award: &Award) -> AwardNotice {
+    AwardNotice {
+        version: Version,
+        settler: award.settler.clone(),
+        payment_id: award.case.payment_id.clone(),
+        terms: award.case.terms.clone(),
+        escrow: (&award.case.escrow).into(),
+        quote: award.case.quote_document.clone(),
+        quote_hash: award.quote_hash,
+        verifier: (&award.verifier).into(),
+    }
+}

@@ -1,0 +1,102 @@
+//! The command line of `gw`.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    config::{GatewayConfig, VerifierConfig},
+    dev, serve,
+    telemetry::{self, Format},
+};
+
+mod settler;
+
+/// Cross-chain payment gateway with escrow.
+#[derive(Debug, Parser)]
+#[command(name = "gw", version, about)]
+struct Cli {
+    /// How log lines are written to standard error; `RUST_LOG` filters them.
+    #[arg(long, global = true, value_enum, default_value = "text", env = "GW_LOG_FORMAT")]
+    log_format: Format,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the gateway: HTTP API, saga engine and read models.
+    Serve {
+        /// Configuration file; see config/gateway.example.toml.
+        #[arg(long, env = "GW_CONFIG")]
+        config: PathBuf,
+    },
+    /// Run a fulfillment verifier, which attests deliveries with the releaser's key.
+    Verifier {
+        /// Configuration file; see config/verifier.example.toml.
+        #[arg(long, env = "GW_VERIFIER_CONFIG")]
+        config: PathBuf,
+    },
+    /// Run a settler, or show what a new settler needs.
+    Settler(settler::Args),
+    /// Development only: start a local network of real chains and make real payments across them.
+    Dev(dev::Args),
+}
+
+/// Runs the command line; errors go to standard error, with exit code 1.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // The showcase is what `gw dev` has to say; its processes log into files of their own.
+    let default_level = if matches!(cli.command, Command::Dev(_)) { "warn" } else { "info" };
+    telemetry::init(cli.log_format, default_level);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("gw: cannot start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(run(cli.command)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("gw: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Serve { config } => {
+            let config = GatewayConfig::load(&config)?;
+            serve::gateway(config, shutdown_on_signal()?).await
+        }
+        Command::Verifier { config } => {
+            let config = VerifierConfig::load(&config)?;
+            serve::verifier(config, shutdown_on_signal()?).await
+        }
+        Command::Settler(args) => settler::run(args).await,
+        Command::Dev(args) => dev::run(args, shutdown_on_signal()?).await,
+    }
+}
+
+/// A token that is cancelled by SIGINT or SIGTERM; a second signal ends the process at once.
+///
+/// # Errors
+/// When signal handlers cannot be installed.
+fn shutdown_on_signal() -> Result<CancellationToken> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let token = CancellationToken::new();
+    let cancelled = token.clone();
+    tokio::spawn(async move {
+        tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
+        tracing::info!("shutting down; a second signal ends the process at once");
+        cancelled.cancel();
+        tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
+        std::process::exit(130);
+    });
+    Ok(token)
+}

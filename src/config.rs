@@ -1,0 +1,340 @@
+//! Configuration: one TOML file a role, every key overridable by environment, unknown keys refused by name.
+//!
+//! The gateway reads `GW_` variables with `__` between levels: `GW_HTTP__LISTEN` is `listen` in `[http]`, and
+//! `GW_CHAINS__0__RPC_URL` is `rpc_url` of the first `[[chains]]`. Other variables
+//! without `__` than `GW_CHAINS` are none of ours to read. The verifier reads `GW_VERIFIER_` variables:
+//! `GW_VERIFIER_LISTEN`. Numbers, arrays and tables are written as in TOML, text without quotes unless it looks like one
+//! of those; an empty variable counts as unset. All keys stand in `config/gateway.example.toml` and
+//! `config/verifier.example.toml`.
+
+mod source;
+mod validation;
+
+use std::{
+    fmt,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use figment::value::{Dict, Value};
+use serde::{Deserialize, Deserializer, de};
+use url::Url;
+
+use chains::config::ChainConfig;
+use events::{Account, ChainId, caip};
+
+use self::source::Source;
+
+/// Longest synchronous hold of a submission, in milliseconds (spec 8).
+pub const HOLD_MS_LIMIT: u64 = 30_000;
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file or a variable cannot be read as this configuration; the text names key and source.
+    #[error("{0}")]
+    Unreadable(Box<figment::Error>),
+    /// A value breaks a rule.
+    #[error("{key}: {rule}")]
+    Invalid {
+        /// The key, as a path such as `chains[0].rpc_url`.
+        key: String,
+        /// The rule.
+        rule: String,
+    },
+}
+
+/// A text that is never shown: passwords and private keys.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+impl Secret {
+    /// A secret with this content.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The content, for the one place that needs it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[secret]")
+    }
+}
+
+/// Configuration of `gw serve`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GatewayConfig {
+    /// The NATS server.
+    pub nats: NatsConfig,
+    /// The event streams.
+    #[serde(default)]
+    pub journal: JournalConfig,
+    /// The HTTP API.
+    #[serde(default)]
+    pub http: HttpConfig,
+    /// Least windows of a new payment.
+    #[serde(default)]
+    pub deadlines: DeadlinesConfig,
+    /// The read models.
+    pub projections: ProjectionsConfig,
+    /// The fulfillment verifier used when a request names none.
+    pub verifier: VerifierEndpoint,
+    /// What a request may name besides the defaults.
+    #[serde(default)]
+    pub trust: TrustConfig,
+    /// The chains served.
+    pub chains: Vec<GatewayChain>,
+}
+
+impl GatewayConfig {
+    /// Reads the file at `path` with the environment's overrides and checks every value.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        Self::read(path, Source::environment())
+    }
+
+    fn read(path: &Path, variables: Vec<(String, String)>) -> Result<Self, Error> {
+        let is_ours = |key: &str| {
+            let is_key = key.contains("__") || key == "chains";
+            is_key && (!key.starts_with("verifier_") || key.starts_with("verifier__"))
+        };
+        let config: Self = Source { prefix: "GW_", is_ours }.extract(path, variables)?;
+        validation::gateway(&config)?;
+        Ok(config)
+    }
+}
+
+/// `[nats]`: the server that holds the journal and connects the settlers.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NatsConfig {
+    /// Address, `nats://host:port` or `tls://host:port`; several servers of a cluster are separated by commas.
+    #[serde(default = "nats_url")]
+    pub url: String,
+    /// The gateway role's user.
+    #[serde(default = "nats_user")]
+    pub user: String,
+    /// Its password.
+    pub password: Secret,
+}
+
+/// `[journal]`: the event streams; both values take effect when the streams are created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct JournalConfig {
+    /// Number of streams the payments are spread over, 1 to 256; fixed once created.
+    pub shards: u16,
+    /// Copies of each stream in a NATS cluster: 1, 3 or 5.
+    pub replicas: u8,
+}
+
+impl Default for JournalConfig {
+    fn default() -> Self {
+        Self { shards: 8, replicas: 1 }
+    }
+}
+
+/// `[http]`: the API.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HttpConfig {
+    /// Address to listen on.
+    pub listen: SocketAddr,
+    /// Address under which clients reach the service, without a slash at its end; every `docs_url` begins with it.
+    pub base_url: String,
+    /// Longest time a submission is held for its outcome, in milliseconds; at most 30,000 (spec 8). Zero answers at
+    /// once.
+    pub hold_ms_max: u64,
+    /// Submissions held at the same time; those above are answered at once with the status they have.
+    pub holds_max: usize,
+    /// Largest body accepted, in bytes; more is answered with 413. At most 262,144, because the body is journaled in one
+    /// NATS message together with what was made of it.
+    pub body_bytes_max: usize,
+    /// Longest time a body may take to arrive, in milliseconds.
+    pub body_ms_max: u64,
+    /// `Retry-After` of a 503, in seconds.
+    pub retry_after_seconds: u64,
+}
+
+impl Default for HttpConfig {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            base_url: "http://127.0.0.1:8080".to_owned(),
+            hold_ms_max: HOLD_MS_LIMIT,
+            holds_max: 20_000,
+            body_bytes_max: 65_536,
+            body_ms_max: 10_000,
+            retry_after_seconds: 1,
+        }
+    }
+}
+
+/// `[deadlines]`: the least windows in which a new payment can succeed at all; shorter ones are refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DeadlinesConfig {
+    /// Least time from acceptance to `quote_deadline`, in milliseconds.
+    pub quote_ms_min: u64,
+    /// Least time from `quote_deadline` to `fulfillment_deadline`, in milliseconds; at least 1,000, because chains
+    /// count in whole seconds.
+    pub settlement_ms_min: u64,
+}
+
+impl Default for DeadlinesConfig {
+    fn default() -> Self {
+        Self { quote_ms_min: 100, settlement_ms_min: 1_000 }
+    }
+}
+
+/// `[projections]`: the read models, which are rebuilt from the journal whenever they are missing or damaged.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProjectionsConfig {
+    /// Directory they are kept in.
+    pub directory: PathBuf,
+}
+
+/// A fulfillment verifier (spec 2.1).
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VerifierEndpoint {
+    /// The account that signs its attestations.
+    pub account: String,
+    /// The origin it is reached at, `http(s)://host[:port]` without a path.
+    pub endpoint: String,
+}
+
+/// `[trust]`: what a request may name instead of the defaults. All empty unless configured.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TrustConfig {
+    /// Escrow contracts.
+    pub escrow_contracts: Vec<ContractRef>,
+    /// Fulfillment proxies.
+    pub fulfillment_proxies: Vec<ContractRef>,
+    /// Fulfillment verifiers.
+    pub verifiers: Vec<VerifierEndpoint>,
+    /// Quote selectors, by address or public key.
+    pub selectors: Vec<String>,
+}
+
+/// A contract on a chain, written as a CAIP-10 account: `eip155:1:0x…`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub struct ContractRef {
+    /// The chain.
+    pub chain_id: ChainId,
+    /// The contract's account on it.
+    pub account: Account,
+}
+
+impl TryFrom<String> for ContractRef {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let rule = |rule: caip::Error| format!("`{text}` is no CAIP-10 account: {rule}");
+        let (chain, account) = text.rsplit_once(':').ok_or_else(|| rule(caip::Error::NotCaip2))?;
+        let chain_id: ChainId = chain.parse().map_err(rule)?;
+        let family = chain_id.family().ok_or_else(|| rule(caip::Error::UnknownFamily))?;
+        let account = Account::parse(family, account).map_err(rule)?;
+        Ok(Self { chain_id, account })
+    }
+}
+
+/// One of the gateway's `[[chains]]`: what every role knows about a chain, and the gateway's keys for it.
+#[derive(Debug, Clone)]
+pub struct GatewayChain {
+    /// What every role knows.
+    pub chain: ChainConfig,
+    /// Private key of the chain's `reserver`, hex with 0x.
+    pub reserver_key: Secret,
+    /// Private keys of the accounts that send the gateway's transactions, hex with 0x; at least one.
+    pub submitter_keys: Vec<Secret>,
+}
+
+impl<'de> Deserialize<'de> for GatewayChain {
+    // `serde(flatten)` would switch off `deny_unknown_fields` of both structs, so the keys are taken out by hand and the
+    // rest has to be a `ChainConfig` to the letter.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        fn take<T: de::DeserializeOwned, E: de::Error>(members: &mut Dict, name: &'static str) -> Result<T, E> {
+            let value = members.remove(name).ok_or_else(|| E::missing_field(name))?;
+            value.deserialize().map_err(|error| E::custom(format!("{name}: {}", error.kind)))
+        }
+        let mut members = Dict::deserialize(deserializer)?;
+        let reserver_key = take(&mut members, "reserver_key")?;
+        let submitter_keys = take(&mut members, "submitter_keys")?;
+        let chain = Value::from(members).deserialize().map_err(|error: figment::Error| {
+            let path = if error.path.is_empty() { String::new() } else { format!("{}: ", error.path.join(".")) };
+            de::Error::custom(format!("{path}{}", error.kind))
+        })?;
+        Ok(Self { chain, reserver_key, submitter_keys })
+    }
+}
+
+/// Configuration of `gw verifier`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VerifierConfig {
+    /// Address to listen on.
+    #[serde(default = "verifier_listen")]
+    pub listen: SocketAddr,
+    /// Private key of the chains' `releaser`, hex with 0x.
+    pub releaser_key: Secret,
+    /// The chains it reads.
+    pub chains: Vec<ChainConfig>,
+}
+
+impl VerifierConfig {
+    /// Reads the file at `path` with the environment's overrides and checks every value.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        Self::read(path, Source::environment())
+    }
+
+    fn read(path: &Path, variables: Vec<(String, String)>) -> Result<Self, Error> {
+        // `GW_VERIFIER__…` is the gateway's section of that name.
+        let is_ours = |key: &str| !key.starts_with('_');
+        let config: Self = Source { prefix: "GW_VERIFIER_", is_ours }.extract(path, variables)?;
+        validation::verifier(&config)?;
+        Ok(config)
+    }
+}
+
+/// The normalised form of `text` when it is an origin, `http(s)://host[:port]` with nothing behind it (spec 2.1: the
+/// caller appends the verifier's own paths).
+pub fn origin(text: &str) -> Option<String> {
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())?;
+    let bare =
+        url.username().is_empty() && url.password().is_none() && url.query().is_none() && url.fragment().is_none();
+    // Parsing supplies the path `/` where there is none, so the text itself has to be asked.
+    let authority = text.split_once("://")?.1;
+    (bare && !text.contains(char::is_whitespace) && !authority.contains(['/', '\\', '?', '#', '@']))
+        .then(|| url.origin().ascii_serialization())
+}
+
+fn nats_url() -> String {
+    "nats://127.0.0.1:4222".to_owned()
+}
+
+fn nats_user() -> String {
+    "gateway".to_owned()
+}
+
+fn verifier_listen() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 8090))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! One TOML file with the environment laid over it.
+
+use std::path::Path;
+
+use figment::{
+    Figment, Metadata, Profile, Provider,
+    providers::{Format, Toml},
+    util::nest,
+    value::{Dict, Map, Value},
+};
+use serde::de::DeserializeOwned;
+
+use super::Error;
+
+/// Where a role's configuration comes from besides its file.
+pub(super) struct Source {
+    /// What the names of its variables begin with.
+    pub(super) prefix: &'static str,
+    /// Whether a variable, by its lower-case name without the prefix, is meant for this role.
+    pub(super) is_ours: fn(&str) -> bool,
+}
+
+impl Source {
+    /// The process's environment; a variable that is no Unicode can be no key or value of ours.
+    pub(super) fn environment() -> Vec<(String, String)> {
+        std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect()
+    }
+
+    /// The file at `path` overridden by `variables`.
+    pub(super) fn extract<T: DeserializeOwned>(
+        &self,
+        path: &Path,
+        variables: Vec<(String, String)>,
+    ) -> Result<T, Error> {
+        let unreadable = |error| Error::Unreadable(Box::new(error));
+        let file = Figment::from(Toml::file_exact(path));
+        let mut overrides = self.overrides(variables);
+        if let Some(Value::Dict(_, by_index)) = overrides.get("chains")
+            && let Ok(Value::Array(_, chains)) = file.find_value("chains")
+        {
+            let chains = override_items("chains", chains, by_index)?;
+            overrides.insert("chains".to_owned(), chains.into());
+        }
+        file.merge(Environment { prefix: self.prefix, overrides }).extract().map_err(unreadable)
+    }
+
+    fn overrides(&self, variables: Vec<(String, String)>) -> Dict {
+        let mut figment = Figment::new();
+        for (name, text) in variables {
+            let Some(key) = name.strip_prefix(self.prefix).map(str::to_ascii_lowercase) else { continue };
+            if key.is_empty() || !(self.is_ours)(&key) {
+                continue;
+            }
+            // An empty variable counts as unset, as it does for most programs.
+            if text.is_empty() {
+                continue;
+            }
+            // Parsing cannot fail: what is no number, truth value, array or table is text.
+            let value = text.parse::<Value>().unwrap_or_else(|never| match never {});
+            if let Value::Dict(_, overrides) = nest(&key.replace("__", "."), value) {
+                figment = figment.merge(Environment { prefix: self.prefix, overrides });
+            }
+        }
+        figment.extract().unwrap_or_default()
+    }
+}
+
+/// Lays members over the items of an array, named by index.
+fn override_items(key: &str, mut items: Vec<Value>, by_index: &Dict) -> Result<Vec<Value>, Error> {
+    let count = items.len();
+    for (index, members) in by_index {
+        let item = index.parse::<usize>().ok().and_then(|index| items.get_mut(index));
+        let (Some(Value::Dict(_, item)), Value::Dict(_, members)) = (item, members) else {
+            let rule = format!("the file has {count} of them, the environment overrides number {index}");
+            return Err(Error::Invalid { key: key.to_owned(), rule });
+        };
+        item.extend(members.clone());
+    }
+    Ok(items)
+}
+
+/// The overrides as a source of figment's, so that an error names the variable.
+struct Environment {
+    prefix: &'static str,
+    overrides: Dict,
+}
+
+impl Provider for Environment {
+    fn metadata(&self) -> Metadata {
+        let prefix = self.prefix;
+        Metadata::named("environment").interpolater(move |_: &Profile, keys: &[&str]| {
+            let keys: Vec<_> = keys.iter().map(|key| key.to_ascii_uppercase()).collect();
+            format!("{prefix}{}", keys.join("__"))
+        })
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
+        Ok(Profile::Default.collect(self.overrides.clone()))
+    }
+}

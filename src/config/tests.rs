@@ -1,0 +1,247 @@
+use std::path::PathBuf;
+
+use super::*;
+
+const GATEWAY: &str = include_str!("../../config/gateway.example.toml");
+const VERIFIER: &str = include_str!("../../config/verifier.example.toml");
+
+fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("gateway.toml");
+    std::fs::write(&path, text).unwrap();
+    (directory, path)
+}
+
+fn gateway(text: &str, variables: &[(&str, &str)]) -> Result<GatewayConfig, String> {
+    let (_directory, path) = file(text);
+    let variables = variables.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    GatewayConfig::read(&path, variables).map_err(|error| error.to_string())
+}
+
+fn verifier(text: &str, variables: &[(&str, &str)]) -> Result<VerifierConfig, String> {
+    let (_directory, path) = file(text);
+    let variables = variables.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    VerifierConfig::read(&path, variables).map_err(|error| error.to_string())
+}
+
+/// The example with every commented key switched on, so that documented keys are keys and documented defaults defaults.
+fn uncommented(text: &str) -> String {
+    let is_key = |line: &str| {
+        let key = line.strip_prefix("# ").and_then(|line| line.split_once(" = "));
+        key.is_some_and(|(key, _)| key.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_'))
+    };
+    let lines = text.lines().map(|line| if is_key(line) { &line[2..] } else { line });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_examples_parse_and_show_the_defaults() {
+    let plain = gateway(GATEWAY, &[]).unwrap();
+    let full = uncommented(GATEWAY);
+    assert_ne!(full, GATEWAY);
+    assert_eq!(format!("{:?}", gateway(&full, &[]).unwrap()), format!("{plain:?}"));
+    assert_eq!(plain.journal, JournalConfig { shards: 8, replicas: 1 });
+    assert_eq!(plain.http.hold_ms_max, 30_000);
+    assert_eq!(plain.chains[0].submitter_keys.len(), 1);
+
+    let plain = verifier(VERIFIER, &[]).unwrap();
+    assert_eq!(format!("{:?}", verifier(&uncommented(VERIFIER), &[]).unwrap()), format!("{plain:?}"));
+}
+
+#[test]
+fn the_gateway_example_names_every_key() {
+    let full = uncommented(GATEWAY);
+    for key in [
+        "url",
+        "user",
+        "password",
+        "shards",
+        "replicas",
+        "listen",
+        "base_url",
+        "hold_ms_max",
+        "holds_max",
+        "body_bytes_max",
+        "body_ms_max",
+        "retry_after_seconds",
+        "quote_ms_min",
+        "settlement_ms_min",
+        "directory",
+        "account",
+        "endpoint",
+        "escrow_contracts",
+        "fulfillment_proxies",
+        "verifiers",
+        "selectors",
+        "chain_id",
+        "rpc_url",
+        "escrow_contract",
+        "fulfillment_proxy",
+        "permit2",
+        "reserver",
+        "reserver_key",
+        "submitter_keys",
+        "releaser",
+        "required_depth",
+        "refund_delay_seconds",
+        "poll_ms",
+        "rpc_timeout_ms",
+        "asset_identifier",
+        "symbol",
+        "decimals",
+    ] {
+        assert!(full.lines().any(|line| line.starts_with(&format!("{key} = "))), "{key}");
+    }
+}
+
+#[test]
+fn unknown_keys_are_refused_by_name() {
+    for (section, key) in [
+        ("[nats]", "pasword"),
+        ("[journal]", "shard"),
+        ("[http]", "lisen"),
+        ("[deadlines]", "quote_ms"),
+        ("[projections]", "dir"),
+        ("[verifier]", "url"),
+        ("[trust]", "escrows"),
+        ("[[chains]]", "rpc"),
+        ("[[chains.assets]]", "decimal"),
+    ] {
+        let error = gateway(&GATEWAY.replace(section, &format!("{section}\n{key} = 1")), &[]).unwrap_err();
+        assert!(error.contains(key) && error.contains("gateway.toml"), "{section} {key}: {error}");
+    }
+    let error = gateway(&format!("{GATEWAY}\n[htpp]\nlisten = 1"), &[]).unwrap_err();
+    assert!(error.contains("htpp"), "{error}");
+    let error = gateway(GATEWAY, &[("GW_HTTP__LISEN", "1")]).unwrap_err();
+    assert!(error.contains("lisen"), "{error}");
+    let error = verifier(&format!("listn = 1\n{VERIFIER}"), &[]).unwrap_err();
+    assert!(error.contains("listn"), "{error}");
+    let error = verifier(VERIFIER, &[("GW_VERIFIER_LISTN", "1")]).unwrap_err();
+    assert!(error.contains("listn"), "{error}");
+}
+
+#[test]
+fn missing_keys_are_named() {
+    for key in ["password", "directory", "reserver_key", "submitter_keys", "rpc_url", "required_depth"] {
+        let without: Vec<_> = GATEWAY.lines().filter(|line| !line.starts_with(&format!("{key} = "))).collect();
+        let error = gateway(&without.join("\n"), &[]).unwrap_err();
+        assert!(error.contains(key), "{key}: {error}");
+    }
+    let missing = GatewayConfig::read("does-not-exist.toml".as_ref(), Vec::new()).unwrap_err().to_string();
+    assert!(missing.contains("does-not-exist.toml"), "{missing}");
+}
+
+#[test]
+fn the_environment_overrides_every_level() {
+    let config = gateway(
+        GATEWAY,
+        &[
+            ("GW_HTTP__LISTEN", "127.0.0.1:9999"),
+            ("GW_HTTP__HOLD_MS_MAX", "5"),
+            ("GW_NATS__PASSWORD", "\"0042\""),
+            ("GW_CHAINS__0__RPC_URL", "http://127.0.0.1:7777"),
+            ("GW_TRUST__SELECTORS", "[\"one\", \"two\"]"),
+            // None of these is a key of the gateway's.
+            ("GW_LOG", "debug"),
+            ("GW_NATS__USER", ""),
+            ("GW_VERIFIER_LISTEN", "127.0.0.1:1"),
+            ("GW_VERIFIER_CHAINS__0__RPC_URL", "http://127.0.0.1:1"),
+        ],
+    )
+    .unwrap();
+    assert_eq!(config.http.listen.port(), 9999);
+    assert_eq!(config.http.hold_ms_max, 5);
+    assert_eq!(config.nats.password.expose(), "0042");
+    assert_eq!(config.chains[0].chain.rpc_url, "http://127.0.0.1:7777");
+    assert_eq!(config.chains[0].chain.assets.len(), 1);
+    assert_eq!(config.trust.selectors, ["one", "two"]);
+    let error = gateway(GATEWAY, &[("GW_CHAINS__1__RPC_URL", "http://127.0.0.1:7777")]).unwrap_err();
+    assert!(error.contains("chains") && error.contains('1'), "{error}");
+
+    let variables = [
+        ("GW_VERIFIER_LISTEN", "127.0.0.1:1"),
+        ("GW_VERIFIER__ENDPOINT", "x"),
+        ("GW_VERIFIER_CHAINS__0__POLL_MS", "7"),
+    ];
+    let config = verifier(VERIFIER, &variables).unwrap();
+    assert_eq!((config.listen.port(), config.chains[0].poll_ms), (1, 7));
+}
+
+#[test]
+fn values_are_checked_and_the_key_is_named() {
+    let other_key = "0x5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a";
+    for (name, value, key) in [
+        ("GW_NATS__URL", "http://127.0.0.1", "nats.url"),
+        ("GW_NATS__USER", "\"\"", "nats.user"),
+        ("GW_NATS__PASSWORD", "\"\"", "nats.password"),
+        ("GW_JOURNAL__SHARDS", "0", "journal.shards"),
+        ("GW_JOURNAL__REPLICAS", "2", "journal.replicas"),
+        ("GW_HTTP__BASE_URL", "https://pay.example/", "http.base_url"),
+        ("GW_HTTP__BASE_URL", "pay.example", "http.base_url"),
+        ("GW_HTTP__HOLD_MS_MAX", "30001", "http.hold_ms_max"),
+        ("GW_HTTP__BODY_BYTES_MAX", "300000", "http.body_bytes_max"),
+        ("GW_HTTP__BODY_MS_MAX", "0", "http.body_ms_max"),
+        ("GW_HTTP__RETRY_AFTER_SECONDS", "0", "http.retry_after_seconds"),
+        ("GW_DEADLINES__SETTLEMENT_MS_MIN", "999", "deadlines.settlement_ms_min"),
+        ("GW_PROJECTIONS__DIRECTORY", "\"\"", "projections.directory"),
+        ("GW_VERIFIER__ENDPOINT", "http://127.0.0.1:8090/v1", "verifier.endpoint"),
+        ("GW_VERIFIER__ACCOUNT", "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "chains[0].releaser"),
+        ("GW_CHAINS__0__RPC_URL", "127.0.0.1", "chains[0].rpc_url"),
+        ("GW_CHAINS__0__CHAIN_ID", "solana:abc", "chains[0].chain_id"),
+        ("GW_CHAINS__0__CHAIN_ID", "eip155:5", "chains[0].assets[0].asset_identifier"),
+        ("GW_CHAINS__0__PERMIT2", "0x1", "chains[0].permit2"),
+        ("GW_CHAINS__0__ESCROW_CONTRACT", "0x0000000000000000000000000000000000000000", "chains[0].escrow_contract"),
+        ("GW_CHAINS__0__RESERVER_KEY", other_key, "chains[0].reserver_key"),
+        ("GW_CHAINS__0__RESERVER_KEY", "0x12", "chains[0].reserver_key"),
+        ("GW_CHAINS__0__SUBMITTER_KEYS", "[]", "chains[0].submitter_keys"),
+        ("GW_CHAINS__0__POLL_MS", "0", "chains[0].poll_ms"),
+        ("GW_CHAINS", "[]", "chains"),
+        (
+            "GW_TRUST__ESCROW_CONTRACTS",
+            "[\"eip155:5:0x5FbDB2315678afecb367f032d93F642f64180aa3\"]",
+            "trust.escrow_contracts",
+        ),
+        ("GW_TRUST__VERIFIERS", "[{account = \"0x1\", endpoint = \"ftp://x\"}]", "trust.verifiers[0].endpoint"),
+    ] {
+        let error = gateway(GATEWAY, &[(name, value)]).unwrap_err();
+        assert!(error.starts_with(&format!("{key}: ")), "{name}={value}: {error}");
+        assert!(!error.contains(other_key), "{error}");
+    }
+    let error = gateway(GATEWAY, &[("GW_TRUST__FULFILLMENT_PROXIES", "[\"0x1\"]")]).unwrap_err();
+    assert!(error.contains("CAIP-10"), "{error}");
+    let error = verifier(VERIFIER, &[("GW_VERIFIER_RELEASER_KEY", &"0x11".repeat(16))]).unwrap_err();
+    assert!(error.starts_with("releaser_key: "), "{error}");
+    let error = verifier(VERIFIER, &[("GW_VERIFIER_RELEASER_KEY", &format!("0x{}", "11".repeat(32)))]).unwrap_err();
+    assert!(error.starts_with("chains[0].releaser: "), "{error}");
+}
+
+#[test]
+fn secrets_are_never_shown() {
+    let shown = format!("{:?}", gateway(GATEWAY, &[]).unwrap());
+    assert!(!shown.contains("ac0974be") && !shown.contains("change-me"), "{shown}");
+}
+
+#[test]
+fn an_origin_has_nothing_behind_it() {
+    for good in ["http://127.0.0.1:8090", "https://verifier.example", "http://[::1]:80"] {
+        assert!(origin(good).is_some(), "{good}");
+    }
+    assert_eq!(origin("HTTPS://Verifier.Example:443").as_deref(), Some("https://verifier.example"));
+    for bad in [
+        "",
+        "verifier.example",
+        "ftp://x",
+        "https://",
+        "https://x/",
+        "https://x/v1",
+        "https://x?a",
+        "https://x#a",
+        "https://u@x",
+        "https:x",
+        "https://x\\y",
+        " https://x",
+        "https://x:99999",
+    ] {
+        assert_eq!(origin(bad), None, "{bad}");
+    }
+}

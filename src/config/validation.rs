@@ -1,0 +1,159 @@
+//! The rules that values must keep, checked once when a configuration is read.
+
+use std::collections::BTreeSet;
+
+use alloy::signers::local::PrivateKeySigner;
+use url::Url;
+
+use chains::config::ChainConfig;
+use events::{Account, Family};
+
+use super::{Error, GatewayConfig, HOLD_MS_LIMIT, Secret, VerifierConfig};
+
+/// Largest body: quoted inside the journaled event it may double, and a NATS message holds 1 MiB.
+const BODY_BYTES_LIMIT: usize = 262_144;
+const SHARDS_LIMIT: u16 = 256;
+const BODY_MS_LIMIT: u64 = 60_000;
+
+fn invalid(key: impl Into<String>, rule: impl Into<String>) -> Error {
+    Error::Invalid { key: key.into(), rule: rule.into() }
+}
+
+fn require(holds: bool, key: &str, rule: &str) -> Result<(), Error> {
+    if holds { Ok(()) } else { Err(invalid(key, rule)) }
+}
+
+pub(super) fn gateway(config: &GatewayConfig) -> Result<(), Error> {
+    for server in config.nats.url.split(',') {
+        let scheme = Url::parse(server.trim()).map(|url| url.scheme().to_owned()).unwrap_or_default();
+        require(matches!(scheme.as_str(), "nats" | "tls"), "nats.url", "must be nats:// or tls:// addresses")?;
+    }
+    require(!config.nats.user.is_empty(), "nats.user", "must not be empty")?;
+    require(!config.nats.password.expose().is_empty(), "nats.password", "must not be empty")?;
+    require((1..=SHARDS_LIMIT).contains(&config.journal.shards), "journal.shards", "must be 1 to 256")?;
+    require(matches!(config.journal.replicas, 1 | 3 | 5), "journal.replicas", "must be 1, 3 or 5")?;
+
+    let http = &config.http;
+    let base = Url::parse(&http.base_url).ok().filter(|url| {
+        matches!(url.scheme(), "http" | "https")
+            && url.has_host()
+            && url.query().is_none()
+            && url.fragment().is_none()
+            && !http.base_url.ends_with('/')
+    });
+    require(
+        base.is_some(),
+        "http.base_url",
+        "must be an http(s) address without a slash, query or fragment at its end",
+    )?;
+    require(http.hold_ms_max <= HOLD_MS_LIMIT, "http.hold_ms_max", "must be at most 30000")?;
+    let body_range = 1_024..=BODY_BYTES_LIMIT;
+    require(body_range.contains(&http.body_bytes_max), "http.body_bytes_max", "must be 1024 to 262144")?;
+    require((1..=BODY_MS_LIMIT).contains(&http.body_ms_max), "http.body_ms_max", "must be 1 to 60000")?;
+    require((1..=3_600).contains(&http.retry_after_seconds), "http.retry_after_seconds", "must be 1 to 3600")?;
+    let settlement = config.deadlines.settlement_ms_min;
+    require(settlement >= 1_000, "deadlines.settlement_ms_min", "must be at least 1000")?;
+    require(!config.projections.directory.as_os_str().is_empty(), "projections.directory", "must not be empty")?;
+
+    endpoint("verifier.endpoint", &config.verifier.endpoint)?;
+    for (i, verifier) in config.trust.verifiers.iter().enumerate() {
+        require(!verifier.account.is_empty(), &format!("trust.verifiers[{i}].account"), "must not be empty")?;
+        endpoint(&format!("trust.verifiers[{i}].endpoint"), &verifier.endpoint)?;
+    }
+    chains(config.chains.iter().map(|served| &served.chain))?;
+    for (i, served) in config.chains.iter().enumerate() {
+        let chain = &served.chain;
+        let releaser = Account::parse(Family::Evm, &chain.releaser);
+        let verifier = Account::parse(Family::Evm, &config.verifier.account);
+        require(verifier.is_ok(), "verifier.account", "must be an account of the chains served")?;
+        require(releaser == verifier, &format!("chains[{i}].releaser"), "must be the account of [verifier]")?;
+        key_of(&format!("chains[{i}].reserver_key"), &served.reserver_key, &chain.reserver, "reserver")?;
+        let key = format!("chains[{i}].submitter_keys");
+        let mut submitters = BTreeSet::new();
+        for secret in &served.submitter_keys {
+            require(submitters.insert(address(&key, secret)?), &key, "must not repeat a key")?;
+        }
+        require(!submitters.is_empty(), &key, "must hold at least one key")?;
+    }
+    let served = |chain| config.chains.iter().any(|served| served.chain.chain_id == chain);
+    let trust = &config.trust;
+    for (key, contracts) in
+        [("trust.escrow_contracts", &trust.escrow_contracts), ("trust.fulfillment_proxies", &trust.fulfillment_proxies)]
+    {
+        for contract in contracts {
+            require(
+                served(contract.chain_id.clone()),
+                key,
+                &format!("names {}, which is not served", contract.chain_id),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn verifier(config: &VerifierConfig) -> Result<(), Error> {
+    chains(config.chains.iter())?;
+    for (i, chain) in config.chains.iter().enumerate() {
+        require(
+            address("releaser_key", &config.releaser_key)?
+                == account(&format!("chains[{i}].releaser"), &chain.releaser)?,
+            &format!("chains[{i}].releaser"),
+            "must be the account of releaser_key",
+        )?;
+    }
+    Ok(())
+}
+
+fn chains<'a>(configured: impl Iterator<Item = &'a ChainConfig>) -> Result<(), Error> {
+    let mut seen = BTreeSet::new();
+    for (i, chain) in configured.enumerate() {
+        let key = |name: &str| format!("chains[{i}].{name}");
+        require(chain.chain_id.family() == Some(Family::Evm), &key("chain_id"), "must be of namespace eip155")?;
+        require(seen.insert(&chain.chain_id), &key("chain_id"), "must not repeat")?;
+        let rpc = Url::parse(&chain.rpc_url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        require(rpc.is_some(), &key("rpc_url"), "must be an http(s) address")?;
+        for (name, text) in [
+            ("escrow_contract", &chain.escrow_contract),
+            ("fulfillment_proxy", &chain.fulfillment_proxy),
+            ("permit2", &chain.permit2),
+            ("reserver", &chain.reserver),
+            ("releaser", &chain.releaser),
+        ] {
+            account(&key(name), text)?;
+        }
+        require(chain.poll_ms > 0, &key("poll_ms"), "must be above 0")?;
+        require(chain.rpc_timeout_ms > 0, &key("rpc_timeout_ms"), "must be above 0")?;
+        require(chain.refund_delay_seconds > 0, &key("refund_delay_seconds"), "must be above 0")?;
+        let mut assets = BTreeSet::new();
+        for (j, served) in chain.assets.iter().enumerate() {
+            let key = key(&format!("assets[{j}].asset_identifier"));
+            let asset = &served.asset_identifier;
+            require(*asset.chain() == chain.chain_id, &key, "must be on this chain")?;
+            require(asset.namespace() == "erc20", &key, "must be of namespace erc20")?;
+            account(&key, asset.reference())?;
+            require(assets.insert(asset), &key, "must not repeat")?;
+        }
+    }
+    require(!seen.is_empty(), "chains", "must hold at least one chain")
+}
+
+fn account(key: &str, text: &str) -> Result<String, Error> {
+    Account::parse(Family::Evm, text).map(|account| account.to_string()).map_err(|rule| invalid(key, rule.to_string()))
+}
+
+/// An origin: scheme, host and port, nothing behind them (spec 2.1).
+fn endpoint(key: &str, text: &str) -> Result<(), Error> {
+    super::origin(text).map(drop).ok_or_else(|| invalid(key, "must be http(s)://host[:port] without a path"))
+}
+
+fn key_of(key: &str, secret: &Secret, stated: &str, name: &str) -> Result<(), Error> {
+    require(address(key, secret)? == account(name, stated)?, key, &format!("must be the private key of {name}"))
+}
+
+/// The address of a private key, lower case. The error says nothing of the key.
+fn address(key: &str, secret: &Secret) -> Result<String, Error> {
+    let digits = secret.expose().strip_prefix("0x").filter(|digits| digits.len() == 64);
+    let signer = digits.and_then(|digits| digits.parse::<PrivateKeySigner>().ok());
+    let signer = signer.ok_or_else(|| invalid(key, "must be a private key, 0x and 64 hex digits"))?;
+    Ok(format!("{:#x}", signer.address()))
+}

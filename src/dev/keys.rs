@@ -1,0 +1,66 @@
+//! The fixed keys of the development network. Everyone knows them: never use them where money is.
+
+use alloy::{
+    primitives::{Address, B256, keccak256},
+    signers::local::PrivateKeySigner,
+};
+
+/// A role of the development network that holds an EVM key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Deploys the contracts and mints tokens.
+    Deployer,
+    /// Signs reservations.
+    Reserver,
+    /// The verifier: attests deliveries.
+    Releaser,
+    /// Sends the gateway's transactions.
+    Submitter,
+    /// Pays.
+    Payer,
+    /// Is paid.
+    Recipient,
+    /// Settles; 1 to 3.
+    Settler(u8),
+}
+
+impl Role {
+    /// Every role.
+    pub const ALL: [Self; 9] = [
+        Self::Deployer,
+        Self::Reserver,
+        Self::Releaser,
+        Self::Submitter,
+        Self::Payer,
+        Self::Recipient,
+        Self::Settler(1),
+        Self::Settler(2),
+        Self::Settler(3),
+    ];
+
+    /// The role's private key.
+    pub fn secret(self) -> B256 {
+        keccak256(format!("gw dev key of {self:?}"))
+    }
+
+    /// The private key as hex with 0x, as configuration files hold it.
+    pub fn secret_hex(self) -> String {
+        self.secret().to_string()
+    }
+
+    /// The role's signer.
+    pub fn signer(self) -> PrivateKeySigner {
+        // A keccak-256 digest is outside the curve's order with probability 2^-128, and these nine are not.
+        PrivateKeySigner::from_bytes(&self.secret()).unwrap_or_else(|_| PrivateKeySigner::random())
+    }
+
+    /// The role's address.
+    pub fn address(self) -> Address {
+        self.signer().address()
+    }
+
+    /// The address as normalised text.
+    pub fn account(self) -> String {
+        self.address().to_string().to_ascii_lowercase()
+    }
+}

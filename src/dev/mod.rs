@@ -1,0 +1,58 @@
+//! `gw dev`: a local network of real chains, and real payments across them. For development and demonstration only.
+
+mod config;
+pub mod keys;
+pub mod network;
+pub mod payer;
+mod showcase;
+pub mod timeline;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args as ClapArgs;
+use tokio_util::sync::CancellationToken;
+
+use self::network::{Network, Options};
+
+/// Arguments of `gw dev`.
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    /// End after the showcase; exit code 0 only if all went as said.
+    #[arg(long)]
+    once: bool,
+    /// Where configuration, data and logs of the network go; emptied first.
+    #[arg(long, default_value = ".dev")]
+    directory: PathBuf,
+    /// Port of the gateway's API; a free one when 0.
+    #[arg(long, default_value_t = 8080)]
+    port: u16,
+}
+
+/// Starts the network, shows the payments, and stays up until `shutdown` unless `--once`.
+///
+/// # Errors
+/// When a program is missing or a payment does not go as said.
+pub async fn run(args: Args, shutdown: CancellationToken) -> Result<()> {
+    let mut options = Options::new(args.directory, std::env::current_exe()?);
+    options.port = free_or(args.port);
+    let network = tokio::select! {
+        network = Network::start(options, |step| println!("· {step}")) => network?,
+        () = shutdown.cancelled() => return Ok(()),
+    };
+    tokio::select! {
+        shown = showcase::run(&network) => shown?,
+        () = shutdown.cancelled() => return Ok(()),
+    }
+    if !args.once {
+        showcase::invite(&network).await?;
+        shutdown.cancelled().await;
+    }
+    Ok(())
+}
+
+/// `port` if it is free: a second network beside the first gets another.
+fn free_or(port: u16) -> Option<u16> {
+    let free = port != 0 && std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, port)).is_ok();
+    free.then_some(port)
+}

@@ -1,0 +1,330 @@
+//! The development network: nats-server with the repository's `nats.conf`, two anvil chains with the contracts
+//! deployed, a verifier, settlers and any number of gateways, each a process of its own on loopback.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use alloy::primitives::U256;
+use anyhow::{Context, Result};
+use devkit::{Anvil, NatsServer, Process, anvil::Mining, free_port, tools};
+use tokio::process::Command;
+
+use chains::evm::dev::{DevChain, DevContracts};
+use events::{AssetId, ChainId};
+
+use super::{config, keys::Role};
+
+/// Chain id of the chain that is paid from.
+pub const SOURCE_ID: u64 = 31_337;
+/// Chain id of the chain that is paid to.
+pub const DESTINATION_ID: u64 = 31_338;
+/// Decimal places of the development token.
+pub const DECIMALS: u8 = 6;
+/// What each account that needs tokens is given, smallest unit.
+const ENDOWMENT: u64 = 1_000_000_000_000;
+/// Coins of each account for gas, smallest unit: a hundred.
+const COINS: u128 = 100_000_000_000_000_000_000;
+/// Users of nats.conf with the variables that hold their passwords.
+const NATS_USERS: [&str; 5] = ["GATEWAY", "AUDITOR", "SETTLER_1", "SETTLER_2", "SETTLER_3"];
+
+/// What a network is made of.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where configuration, data and logs go; emptied first.
+    pub directory: PathBuf,
+    /// The `gw` program.
+    pub gw: PathBuf,
+    /// Number of gateways.
+    pub gateways: usize,
+    /// Port of the first gateway; a free one when `None`.
+    pub port: Option<u16>,
+    /// Seconds between blocks.
+    pub block_seconds: u64,
+    /// Blocks on top of one that counts as settled.
+    pub depth: u64,
+    /// Seconds between a fulfillment deadline and the refund window.
+    pub refund_delay_seconds: u64,
+}
+
+impl Options {
+    /// A network under `directory`, run by `gw`, with the values of `make demo`.
+    pub fn new(directory: PathBuf, gw: PathBuf) -> Self {
+        Self { directory, gw, gateways: 1, port: None, block_seconds: 1, depth: 2, refund_delay_seconds: 30 }
+    }
+}
+
+/// A chain of the network.
+pub struct Chain {
+    /// The process.
+    pub anvil: Anvil,
+    /// The contracts on it.
+    pub contracts: DevContracts,
+    /// The development token.
+    pub token: String,
+    /// Access for looking and for development-only changes.
+    pub dev: DevChain,
+}
+
+impl Chain {
+    /// CAIP-2 id.
+    pub fn id(&self) -> ChainId {
+        ChainId::evm(self.anvil.chain_id())
+    }
+
+    /// The development token as an asset.
+    ///
+    /// # Errors
+    /// Never, for an address that was deployed.
+    pub fn token(&self) -> Result<AssetId> {
+        Ok(format!("{}/erc20:{}", self.id(), self.token).parse()?)
+    }
+
+    /// What `role` holds of the development token, smallest unit.
+    ///
+    /// # Errors
+    /// When the chain does not answer.
+    pub async fn balance(&self, role: Role) -> Result<U256> {
+        Ok(self.dev.token_balance(&self.token, &role.account()).await?)
+    }
+}
+
+/// A gateway of the network; it can be killed and started again.
+pub struct Gateway {
+    process: Option<Process>,
+    /// Port of its API.
+    pub port: u16,
+    config: PathBuf,
+    /// Directory of its read models.
+    pub projections: PathBuf,
+    name: String,
+}
+
+impl Gateway {
+    /// Address of its API.
+    pub fn base_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+}
+
+/// A running network. Dropping it ends all its processes.
+pub struct Network {
+    /// The server.
+    pub nats: NatsServer,
+    /// The chain that is paid from.
+    pub source: Chain,
+    /// The chain that is paid to.
+    pub destination: Chain,
+    /// The gateways.
+    pub gateways: Vec<Gateway>,
+    /// The verifier.
+    verifier: Option<Process>,
+    /// The settlers.
+    settlers: Vec<Option<Process>>,
+    options: Options,
+    verifier_port: u16,
+}
+
+/// Password of a user of nats.conf on the development network.
+pub fn nats_password(user: &str) -> String {
+    format!("dev-{}", user.to_ascii_lowercase())
+}
+
+impl Network {
+    /// Starts everything and waits until the gateways are ready; `report` is told what is going on.
+    ///
+    /// # Errors
+    /// When a program is missing or does not become ready; the message names its log.
+    pub async fn start(options: Options, report: impl Fn(&str)) -> Result<Self> {
+        if options.directory.exists() {
+            std::fs::remove_dir_all(&options.directory).context("empty the network's directory")?;
+        }
+        std::fs::create_dir_all(&options.directory)?;
+        report("starting nats-server");
+        let env = NATS_USERS.map(|user| (format!("GW_NATS_{user}_PASSWORD"), nats_password(user)));
+        let config = tools::root().join("nats.conf");
+        let directory = options.directory.join("nats");
+        let nats = NatsServer::in_directory(&config, env.to_vec(), &directory, free_port()?).await?;
+
+        report("starting two chains and deploying the contracts");
+        let (source, destination) =
+            tokio::try_join!(start_chain(SOURCE_ID, &options), start_chain(DESTINATION_ID, &options))?;
+
+        let verifier_port = free_port()?;
+        let mut network = Self {
+            nats,
+            source,
+            destination,
+            gateways: Vec::new(),
+            verifier: None,
+            settlers: Vec::new(),
+            options,
+            verifier_port,
+        };
+        report("starting verifier, settlers and gateway");
+        network.start_verifier().await?;
+        for n in 0..network.options.gateways {
+            let port = match network.options.port {
+                Some(first) if n == 0 => first,
+                _ => free_port()?,
+            };
+            let name = format!("gateway-{}", n + 1);
+            let projections = network.options.directory.join(&name).join("projections");
+            let config = network.write(&name, &config::gateway(&network, port, &projections)?)?;
+            network.gateways.push(Gateway { process: None, port, config, projections, name });
+        }
+        for n in 0..network.gateways.len() {
+            network.start_gateway(n).await?;
+        }
+        for n in 1..=3 {
+            let settler = network.spawn_settler(n)?;
+            network.settlers.push(Some(settler));
+        }
+        for n in 0..network.gateways.len() {
+            network.ready(n).await?;
+        }
+        network.settlers_registered().await?;
+        Ok(network)
+    }
+
+    /// Both chains.
+    pub fn chains(&self) -> impl Iterator<Item = &Chain> {
+        [&self.source, &self.destination].into_iter()
+    }
+
+    /// The verifier's origin.
+    pub fn verifier_endpoint(&self) -> String {
+        format!("http://127.0.0.1:{}", self.verifier_port)
+    }
+
+    /// The options the network was started with.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
+        let path = self.options.directory.join(format!("{name}.toml"));
+        std::fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+        Ok(path)
+    }
+
+    fn spawn(&self, name: &str, command: &str, config: &Path) -> Result<Process> {
+        let mut process = Command::new(&self.options.gw);
+        process.arg(command).arg("--config").arg(config);
+        // The parent's own settings for its own logs are not meant for the children.
+        process.env("RUST_LOG", std::env::var("GW_DEV_LOG").unwrap_or_else(|_| "info".to_owned()));
+        Process::spawn(name, &mut process, &self.options.directory.join(format!("{name}.log")))
+    }
+
+    async fn start_verifier(&mut self) -> Result<()> {
+        let config = self.write("verifier", &config::verifier(self, self.verifier_port)?)?;
+        let mut process = self.spawn("verifier", "verifier", &config)?;
+        process.listening_on(self.verifier_port).await.context("see verifier.log")?;
+        self.verifier = Some(process);
+        Ok(())
+    }
+
+    fn spawn_settler(&self, n: u8) -> Result<Process> {
+        let name = format!("settler-{n}");
+        let config = self.write(&name, &config::settler(self, n)?)?;
+        self.spawn(&name, "settler", &config)
+    }
+
+    /// Starts gateway `n` on the data it left.
+    ///
+    /// # Errors
+    /// When it does not start listening.
+    pub async fn start_gateway(&mut self, n: usize) -> Result<()> {
+        let (name, config, port) =
+            (self.gateways[n].name.clone(), self.gateways[n].config.clone(), self.gateways[n].port);
+        let mut process = self.spawn(&name, "serve", &config)?;
+        process.listening_on(port).await.with_context(|| format!("see {name}.log"))?;
+        self.gateways[n].process = Some(process);
+        Ok(())
+    }
+
+    /// Ends gateway `n` as `kill -9` does.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub async fn kill_gateway(&mut self, n: usize) -> Result<()> {
+        match self.gateways[n].process.take() {
+            Some(mut process) => process.kill().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Ends settler `n`, counted from 1, as `kill -9` does.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub async fn kill_settler(&mut self, n: u8) -> Result<()> {
+        match self.settlers[usize::from(n) - 1].take() {
+            Some(mut process) => process.kill().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Starts settler `n`, counted from 1, again.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_settler(&mut self, n: u8) -> Result<()> {
+        self.settlers[usize::from(n) - 1] = Some(self.spawn_settler(n)?);
+        Ok(())
+    }
+
+    /// Waits until gateway `n` says that it can take payments.
+    ///
+    /// # Errors
+    /// When that takes more than half a minute.
+    pub async fn ready(&self, n: usize) -> Result<()> {
+        let url = format!("{}/readyz", self.gateways[n].base_url());
+        let ready = async {
+            while !reqwest::get(&url).await.is_ok_and(|answer| answer.status().is_success()) {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let waited = tokio::time::timeout(Duration::from_secs(30), ready).await;
+        waited.with_context(|| format!("gateway is not ready, see {}.log", self.gateways[n].name))
+    }
+
+    /// Waits until all three settlers are in the registry.
+    async fn settlers_registered(&self) -> Result<()> {
+        let client = async_nats::ConnectOptions::with_user_and_password("gateway".to_owned(), nats_password("GATEWAY"))
+            .connect(self.nats.url())
+            .await?;
+        let jetstream = async_nats::jetstream::new(client);
+        let registered = async {
+            loop {
+                if let Ok(bucket) = jetstream.get_key_value(settler::protocol::REGISTRY_BUCKET).await
+                    && bucket.status().await.is_ok_and(|status| status.values() >= 3)
+                {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let waited = tokio::time::timeout(Duration::from_secs(30), registered).await;
+        waited.context("the settlers did not register, see settler-*.log")
+    }
+}
+
+async fn start_chain(id: u64, options: &Options) -> Result<Chain> {
+    let mining = Mining::Every { seconds: options.block_seconds };
+    let anvil = Anvil::in_directory(id, mining, &options.directory, free_port()?).await?;
+    let dev = DevChain::connect(&anvil.url(), Role::Deployer.signer()).await?;
+    let permit2 = std::fs::read(tools::root().join(".tools/permit2/Permit2.json"))
+        .context("Permit2 is missing: run `scripts/tools.sh run`")?;
+    let contracts = dev.deploy_contracts(&permit2, &Role::Reserver.account()).await?;
+    let token = dev.deploy_token("Development Dollar", "DEV", DECIMALS).await?;
+    for role in Role::ALL {
+        dev.fund(&role.account(), U256::from(COINS)).await?;
+    }
+    for role in [Role::Payer, Role::Settler(1), Role::Settler(2), Role::Settler(3)] {
+        dev.mint(&token, &role.account(), U256::from(ENDOWMENT)).await?;
+    }
+    dev.approve(&Role::Payer.signer(), &token, &contracts.permit2, U256::MAX).await?;
+    Ok(Chain { anvil, contracts, token, dev })
+}

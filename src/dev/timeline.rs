@@ -1,0 +1,114 @@
+//! A payment's events as an auditor sees them, read with the auditor's credentials.
+
+use anyhow::Result;
+use async_nats::ConnectOptions;
+use chrono::{DateTime, Utc};
+
+use events::{
+    PaymentEvent, PaymentId,
+    event::Inclusion,
+    journal::{
+        Journal,
+        nats::{NatsJournal, Options},
+    },
+};
+
+use super::network::{Network, nats_password};
+
+/// Reads payments with read-only credentials.
+pub struct Auditor {
+    journal: NatsJournal,
+}
+
+/// One event with the time it was stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// When the journal stored it.
+    pub stored_at: DateTime<Utc>,
+    /// The event.
+    pub event: PaymentEvent,
+}
+
+impl Auditor {
+    /// Connects as the auditor of `network`.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub async fn connect(network: &Network) -> Result<Self> {
+        let client = ConnectOptions::with_user_and_password("auditor".to_owned(), nats_password("AUDITOR"))
+            .custom_inbox_prefix("_INBOX_auditor")
+            .connect(network.nats.url())
+            .await?;
+        Ok(Self { journal: NatsJournal::bind(client, Options::default()).await? })
+    }
+
+    /// The events of a payment in order.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub async fn timeline(&self, payment_id: &PaymentId) -> Result<Vec<Entry>> {
+        let commits = self.journal.load(payment_id).await?;
+        let entries = commits.into_iter().flat_map(|commit| {
+            let stored_at = commit.stored_at;
+            commit.events.into_iter().map(move |event| Entry { stored_at, event })
+        });
+        Ok(entries.collect())
+    }
+}
+
+impl Entry {
+    /// One line for people: what happened, and where.
+    pub fn describe(&self) -> String {
+        let placed = |what: &str, inclusion: &Inclusion| {
+            format!(
+                "{what} {} in block {} of {}",
+                short(&inclusion.transaction_hash),
+                inclusion.block_number,
+                inclusion.chain_id
+            )
+        };
+        match &self.event {
+            PaymentEvent::Submitted(submitted) => format!(
+                "{} for {} of at most {}",
+                submitted.request_id,
+                submitted.terms.fulfillment_amount,
+                submitted.terms.max_source_amount.map_or("any".to_owned(), |max| max.to_string())
+            ),
+            PaymentEvent::AuctionClosed(closed) => format!(
+                "{} asked, {} quotes, {} declined",
+                closed.addressed.len(),
+                closed.quotes.len(),
+                closed.declines.len()
+            ),
+            PaymentEvent::QuoteAwarded(awarded) => match awarded.signed_quote() {
+                Ok(signed) => format!(
+                    "{} to {} for {}",
+                    short(&awarded.quote_id),
+                    short(signed.quote().settler.as_str()),
+                    signed.quote().source_amount
+                ),
+                Err(error) => format!("{} ({error})", awarded.quote_id),
+            },
+            PaymentEvent::DepositPrepared(transaction) | PaymentEvent::RefundPrepared(transaction) => {
+                format!("{} signed with nonce {}", short(&transaction.transaction_hash), transaction.nonce)
+            }
+            PaymentEvent::DepositAbandoned(abandoned) | PaymentEvent::RefundAbandoned(abandoned) => {
+                abandoned.evidence.clone()
+            }
+            PaymentEvent::EscrowSecured(secured) => placed(&format!("{} by", secured.amount), &secured.inclusion),
+            PaymentEvent::FulfillmentSeen(seen) => placed("by", &seen.inclusion),
+            PaymentEvent::FulfillmentConfirmed(confirmed) => placed("by", &confirmed.inclusion),
+            PaymentEvent::EscrowReleased(released) => placed("by", &released.inclusion),
+            PaymentEvent::Failed(failed) => format!("{}: {}", failed.failure.code, failed.failure.message),
+            PaymentEvent::EscrowRefunded(refunded) => placed(&format!("{} by", refunded.amount), &refunded.inclusion),
+        }
+    }
+}
+
+/// The beginning of a long identifier.
+fn short(text: &str) -> String {
+    match text.char_indices().nth(18) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,119 @@
+//! What checks that the payer signed exactly this payment.
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+
+use events::{
+    Account, Family, Hash32, PaymentId, Terms,
+    event::{Authorization, EscrowPlan},
+    time::Timestamp,
+};
+
+/// How the payer signed (spec 2.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MessageScheme {
+    /// Permit2 transfer without a witness.
+    EvmPermit2,
+    /// Permit2 transfer with the escrow's witness.
+    EvmPermit2Escrow,
+    /// Ed25519 over the escrow's terms.
+    Solana,
+    /// The payer's own transaction.
+    Tron,
+}
+
+impl MessageScheme {
+    /// Every scheme.
+    pub const ALL: [Self; 4] = [Self::EvmPermit2, Self::EvmPermit2Escrow, Self::Solana, Self::Tron];
+
+    /// The name in a body.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::EvmPermit2 => "EVM_PERMIT2",
+            Self::EvmPermit2Escrow => "EVM_PERMIT2_ESCROW",
+            Self::Solana => "SOLANA",
+            Self::Tron => "TRON",
+        }
+    }
+
+    /// The chains it is for.
+    pub fn family(self) -> Family {
+        match self {
+            Self::EvmPermit2 | Self::EvmPermit2Escrow => Family::Evm,
+            Self::Solana => Family::Solana,
+            Self::Tron => Family::Tron,
+        }
+    }
+}
+
+/// One signed message (spec 2.4), of the right shape and otherwise not believed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SignedMessage {
+    /// What was signed, hex.
+    pub message: String,
+    /// The preimage of `message`, when it is a hash.
+    pub message_prehash: Option<String>,
+    /// The signature, hex with 0x.
+    pub signature: String,
+    /// Context of the chain.
+    pub payload: Option<Map<String, Value>>,
+}
+
+/// A submission whose signature is to be checked against everything it says.
+#[derive(Debug)]
+pub struct AuthorizationRequest<'a> {
+    /// The payment it would be; its hash is in the nonce and the witness.
+    pub payment_id: &'a PaymentId,
+    /// Its economics; the source is the account that must have signed.
+    pub terms: &'a Terms,
+    /// Their hash.
+    pub terms_hash: Hash32,
+    /// End of quote collection; the reserve deadline must be later.
+    pub quote_deadline: Timestamp,
+    /// The fulfillment deadline, which the witness must state.
+    pub fulfillment_deadline: Timestamp,
+    /// Least time between the fulfillment deadline and the refund window, in seconds.
+    pub refund_delay_seconds: u64,
+    /// The escrow contract, on the source's chain.
+    pub escrow_contract: &'a Account,
+    /// Permit2 on the source's chain.
+    pub permit2: &'a Account,
+    /// Account that signs reservations.
+    pub reserver: &'a Account,
+    /// Account that attests delivery: the payment's verifier.
+    pub releaser: &'a str,
+    /// How the payer signed.
+    pub message_scheme: MessageScheme,
+    /// What the payer signed, at least one.
+    pub signed_messages: &'a [SignedMessage],
+}
+
+/// A signature that holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authorized {
+    /// What it permits.
+    pub authorization: Authorization,
+    /// The escrow it permits it for, with its windows.
+    pub escrow: EscrowPlan,
+}
+
+/// Why a signature is not accepted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AuthorizeError {
+    /// It does not prove the spend that the request asks for. The text is shown to the caller.
+    #[error("{0}")]
+    Refused(String),
+    /// It could not be judged for now, for example because the account's code cannot be read. The text is logged.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+/// Checks the payer's signature against the request, field by field (design: what the payer signs).
+#[async_trait]
+pub trait Authorizer: Send + Sync {
+    /// What the payer authorized.
+    ///
+    /// # Errors
+    /// See [`AuthorizeError`].
+    async fn authorize(&self, request: &AuthorizationRequest<'_>) -> Result<Authorized, AuthorizeError>;
+}

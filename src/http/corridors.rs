@@ -1,0 +1,127 @@
+//! What the configuration lets a request name: served assets, default contracts and what is trusted besides them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chains::config::{AssetConfig, Depth};
+use events::{Account, AssetId, ChainId, Family, caip, event::VerifierRef};
+
+use crate::config::{self, GatewayConfig};
+
+/// One chain, with its accounts parsed.
+#[derive(Debug, Clone)]
+pub(super) struct Corridor {
+    pub(super) family: Family,
+    pub(super) escrow: Account,
+    pub(super) proxy: Account,
+    pub(super) permit2: Account,
+    pub(super) reserver: Account,
+    pub(super) releaser: Account,
+    pub(super) refund_delay_seconds: u64,
+    pub(super) required_depth: Depth,
+    pub(super) assets: Vec<AssetConfig>,
+    trusted_escrows: BTreeSet<Account>,
+    trusted_proxies: BTreeSet<Account>,
+}
+
+/// All chains served, and the verifiers and selectors that are trusted.
+#[derive(Debug, Clone)]
+pub(super) struct Corridors {
+    chains: BTreeMap<ChainId, Corridor>,
+    verifier_endpoint: String,
+    trusted_verifiers: Vec<config::VerifierEndpoint>,
+    trusted_selectors: BTreeSet<String>,
+}
+
+impl Corridors {
+    /// Parses what the configuration names. It cannot fail for a configuration that was loaded, which was checked then.
+    pub(super) fn new(config: &GatewayConfig) -> Result<Self, caip::Error> {
+        let trusted = |contracts: &[config::ContractRef], chain: &ChainId| {
+            let here = contracts.iter().filter(|contract| contract.chain_id == *chain);
+            here.map(|contract| contract.account.clone()).collect()
+        };
+        let chains = config.chains.iter().map(|served| {
+            let chain = &served.chain;
+            let family = chain.chain_id.family().ok_or(caip::Error::UnknownFamily)?;
+            let account = |text: &str| Account::parse(family, text);
+            let corridor = Corridor {
+                family,
+                escrow: account(&chain.escrow_contract)?,
+                proxy: account(&chain.fulfillment_proxy)?,
+                permit2: account(&chain.permit2)?,
+                reserver: account(&chain.reserver)?,
+                releaser: account(&chain.releaser)?,
+                refund_delay_seconds: chain.refund_delay_seconds,
+                required_depth: chain.required_depth,
+                assets: chain.assets.clone(),
+                trusted_escrows: trusted(&config.trust.escrow_contracts, &chain.chain_id),
+                trusted_proxies: trusted(&config.trust.fulfillment_proxies, &chain.chain_id),
+            };
+            Ok((chain.chain_id.clone(), corridor))
+        });
+        Ok(Self {
+            chains: chains.collect::<Result<_, _>>()?,
+            verifier_endpoint: config.verifier.endpoint.clone(),
+            trusted_verifiers: config.trust.verifiers.clone(),
+            trusted_selectors: config.trust.selectors.iter().cloned().collect(),
+        })
+    }
+
+    /// The chain, when it is served.
+    pub(super) fn get(&self, chain: &ChainId) -> Option<&Corridor> {
+        self.chains.get(chain)
+    }
+
+    /// Every chain, in order of their ids.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&ChainId, &Corridor)> {
+        self.chains.iter()
+    }
+
+    /// Whether the asset is served.
+    pub(super) fn serves(&self, asset: &AssetId) -> bool {
+        let corridor = self.get(asset.chain());
+        corridor.is_some_and(|corridor| corridor.assets.iter().any(|served| served.asset_identifier == *asset))
+    }
+
+    /// The default verifier of payments whose source lies on `corridor`.
+    pub(super) fn default_verifier(&self, corridor: &Corridor) -> VerifierRef {
+        VerifierRef { account: corridor.releaser.to_string(), endpoint: self.verifier_endpoint.clone() }
+    }
+
+    /// The verifier with this account and origin, when it is the default or trusted.
+    pub(super) fn verifier(&self, corridor: &Corridor, account: &Account, origin: &str) -> Option<VerifierRef> {
+        let is_it = |stated: &str, endpoint: &str| {
+            Account::parse(corridor.family, stated).as_ref() == Ok(account)
+                && config::origin(endpoint).as_deref() == Some(origin)
+        };
+        let default = self.default_verifier(corridor);
+        if is_it(&default.account, &default.endpoint) {
+            return Some(default);
+        }
+        let trusted = self.trusted_verifiers.iter().find(|trusted| is_it(&trusted.account, &trusted.endpoint))?;
+        Some(VerifierRef { account: account.to_string(), endpoint: trusted.endpoint.clone() })
+    }
+
+    /// Whether the selector is trusted.
+    pub(super) fn trusts_selector(&self, selector: &str) -> bool {
+        self.trusted_selectors.contains(selector)
+    }
+
+    /// Least time between `fulfillment_deadline` and the refund window of a payment between these chains, in seconds: the
+    /// longest of theirs, since each knows only its own finality and margin.
+    pub(super) fn refund_delay_seconds<'a>(&self, chains: impl Iterator<Item = &'a ChainId>) -> u64 {
+        let delays = chains.filter_map(|chain| self.get(chain)).map(|corridor| corridor.refund_delay_seconds);
+        delays.max().unwrap_or_default()
+    }
+}
+
+impl Corridor {
+    /// Whether the escrow contract is the default or trusted.
+    pub(super) fn trusts_escrow(&self, contract: &Account) -> bool {
+        self.escrow == *contract || self.trusted_escrows.contains(contract)
+    }
+
+    /// Whether the fulfillment proxy is the default or trusted.
+    pub(super) fn trusts_proxy(&self, contract: &Account) -> bool {
+        self.proxy == *contract || self.trusted_proxies.contains(contract)
+    }
+}

@@ -1,0 +1,66 @@
+//! The read model as the routes see it, and the journal behind it for what the read model does not have (yet).
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use events::{
+    PaymentId,
+    journal::{Journal, ReadError},
+};
+use projections::{PaymentView, Projections, Unavailable};
+
+use super::error::{ApiError, Code};
+
+/// Payments as they are shown.
+#[async_trait]
+pub trait Payments: Send + Sync {
+    /// The view of a payment. `None` does not prove that there is no such payment: the journal does.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the journal has to be asked.
+    async fn view(&self, payment_id: &PaymentId) -> Result<Option<PaymentView>, Unavailable>;
+
+    /// Waits until the payment's view is beyond `seen_version`, at most for `wait_max`, and returns it.
+    async fn changed(&self, payment_id: &PaymentId, seen_version: u64, wait_max: Duration) -> Option<PaymentView>;
+}
+
+#[async_trait]
+impl Payments for Projections {
+    async fn view(&self, payment_id: &PaymentId) -> Result<Option<PaymentView>, Unavailable> {
+        self.get(payment_id)
+    }
+
+    async fn changed(&self, payment_id: &PaymentId, seen_version: u64, wait_max: Duration) -> Option<PaymentView> {
+        Projections::changed(self, payment_id, seen_version, wait_max).await
+    }
+}
+
+/// The view of a payment as the journal has it; `None` proves that there is no such payment.
+pub(super) async fn from_journal(
+    journal: &dyn Journal,
+    payment_id: &PaymentId,
+) -> Result<Option<PaymentView>, ReadError> {
+    let commits = journal.load(payment_id).await?;
+    let Some(first) = commits.first() else { return Ok(None) };
+    let unreadable = || ReadError::Unreadable {
+        shard: first.shard,
+        sequence: first.position.sequence,
+        reason: "the payment's first commit is no submission".to_owned(),
+    };
+    PaymentView::fold(&commits).map(Some).ok_or_else(unreadable)
+}
+
+/// The answer when the journal cannot be read and nothing was appended.
+pub(super) fn read_failed(error: &ReadError) -> ApiError {
+    match error {
+        ReadError::Unavailable(_) => {
+            tracing::warn!(%error, "journal read failed");
+            Code::SERVICE_UNAVAILABLE.into()
+        }
+        ReadError::Unreadable { .. } => {
+            tracing::error!(%error, "journal read failed");
+            Code::INTERNAL_ERROR.into()
+        }
+    }
+}

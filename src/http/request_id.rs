@@ -1,0 +1,82 @@
+//! The outermost layer: every response leaves with an `X-Request-Id`, and every error as an ErrorResponse.
+
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
+
+use axum::{
+    Json,
+    extract::{Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use events::CommitId;
+use futures::FutureExt;
+use tracing::Instrument;
+
+use super::{
+    error::{ApiError, Code},
+    state::HttpState,
+};
+
+const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const REQUEST_ID_CHARS_MAX: usize = 128;
+
+/// The id a request is known by in responses, logs and the journal's correlation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestId(String);
+
+impl RequestId {
+    /// The client's own, when it is one that can stand in logs as it is, else a new one.
+    fn of(headers: &HeaderMap) -> Self {
+        let legal = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.' | b':');
+        let sane = |text: &&str| (1..=REQUEST_ID_CHARS_MAX).contains(&text.len()) && text.bytes().all(legal);
+        let own = headers.get(X_REQUEST_ID).and_then(|value| value.to_str().ok()).filter(sane);
+        Self(own.map_or_else(|| format!("req_{}", CommitId::random()), str::to_owned))
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Runs a request and finishes its response.
+pub(super) async fn finish(State(state): State<Arc<HttpState>>, mut request: Request, next: Next) -> Response {
+    let request_id = RequestId::of(request.headers());
+    request.extensions_mut().insert(request_id.clone());
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let span = tracing::info_span!("request", request_id = request_id.as_str(), %method, path);
+    let started = Instant::now();
+
+    let outcome = AssertUnwindSafe(next.run(request).instrument(span.clone())).catch_unwind().await;
+    let response = outcome.unwrap_or_else(|panic| {
+        let said = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
+        span.in_scope(|| tracing::error!(said, "a handler panicked"));
+        ApiError::from(Code::INTERNAL_ERROR).into_response()
+    });
+
+    let mut response = errors_as_json(response, &request_id, &state);
+    // Only legal header characters are in it.
+    if let Ok(value) = HeaderValue::from_str(request_id.as_str()) {
+        response.headers_mut().insert(X_REQUEST_ID, value);
+    }
+    let (status, elapsed_ms) = (response.status().as_u16(), started.elapsed().as_millis());
+    span.in_scope(|| tracing::debug!(status, elapsed_ms, "answered"));
+    response
+}
+
+fn errors_as_json(response: Response, request_id: &RequestId, state: &HttpState) -> Response {
+    let status = response.status();
+    if !status.is_client_error() && !status.is_server_error() {
+        return response;
+    }
+    let (mut parts, _) = response.into_parts();
+    let error = parts.extensions.remove::<ApiError>().unwrap_or_else(|| ApiError::of_status(status));
+    let body = Json(error.into_body(request_id.as_str(), &state.http.base_url)).into_response();
+    parts.headers.remove(header::CONTENT_LENGTH);
+    parts.headers.extend(body.headers().clone());
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        parts.headers.insert(header::RETRY_AFTER, HeaderValue::from(state.http.retry_after_seconds));
+    }
+    Response::from_parts(parts, body.into_body())
+}

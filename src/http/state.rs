@@ -1,0 +1,69 @@
+//! What the routes work with.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use events::{caip, journal::Journal};
+use sagas::ports::Clock;
+
+use super::{authorizer::Authorizer, corridors::Corridors, payments::Payments};
+use crate::config::{DeadlinesConfig, GatewayConfig, HttpConfig};
+
+/// Whether the gateway can serve.
+#[async_trait]
+pub trait Readiness: Send + Sync {
+    /// Checks that NATS is connected and the read models are live.
+    ///
+    /// # Errors
+    /// What is missing, in words that anyone may read.
+    async fn check(&self) -> Result<(), String>;
+}
+
+/// The parts of the gateway that the routes call.
+#[derive(Clone)]
+pub struct Services {
+    /// The event streams.
+    pub journal: Arc<dyn Journal>,
+    /// The read model.
+    pub payments: Arc<dyn Payments>,
+    /// Checks payers' signatures.
+    pub authorizer: Arc<dyn Authorizer>,
+    /// The time that deadlines are compared with.
+    pub clock: Arc<dyn Clock>,
+    /// What `/readyz` asks.
+    pub readiness: Arc<dyn Readiness>,
+    /// Ends every hold at once when the process is to stop; the submissions are answered with the status they have.
+    pub stopping: CancellationToken,
+}
+
+/// The routes' state: services, and the configuration in the form in which requests are compared with it.
+pub struct HttpState {
+    pub(super) services: Services,
+    pub(super) http: HttpConfig,
+    pub(super) deadlines: DeadlinesConfig,
+    pub(super) corridors: Corridors,
+    pub(super) holds: Semaphore,
+}
+
+impl HttpState {
+    /// The state for a configuration that was loaded.
+    ///
+    /// # Errors
+    /// The rule that an account of a chain breaks, which loading the configuration has checked already.
+    pub fn new(config: &GatewayConfig, services: Services) -> Result<Self, caip::Error> {
+        Ok(Self {
+            services,
+            http: config.http.clone(),
+            deadlines: config.deadlines,
+            corridors: Corridors::new(config)?,
+            holds: Semaphore::new(config.http.holds_max.min(Semaphore::MAX_PERMITS)),
+        })
+    }
+
+    pub(super) fn hold_max(&self) -> Duration {
+        Duration::from_millis(self.http.hold_ms_max)
+    }
+}

@@ -1,0 +1,180 @@
+use serde_json::{Value, json};
+
+use super::{
+    bad_bodies::{
+        DID,
+        Edit::{Remove, Set},
+        bad_bodies, credential_auth,
+    },
+    *,
+};
+
+#[tokio::test]
+async fn every_rule_is_kept_and_its_field_named() {
+    let gateway = Gateway::new();
+    let bodies = bad_bodies();
+    assert!(bodies.len() >= 80);
+    for (edit, code, field) in bodies {
+        let body = match &edit {
+            Set(pointer, value) => with(pointer, value.clone()),
+            Remove(pointer) => without(pointer),
+        };
+        let answer = gateway.post(&body).await;
+        let what = match &edit {
+            Set(pointer, value) => format!("{pointer} = {value}"),
+            Remove(pointer) => format!("without {pointer}"),
+        };
+        assert_eq!((answer.status.as_u16(), answer.body["code"].as_str()), (400, Some(code)), "{what}: {answer:?}");
+        assert!(answer.message().starts_with(&format!("{field}: ")), "{what}: {answer:?}");
+        let answer = answer.expect_error(400, code);
+        assert_eq!(answer.body["request_id_reusable"], true, "{what}");
+        assert_eq!(answer.body["retry_classification"], "NOT_RETRYABLE_FIX_REQUEST", "{what}");
+    }
+    for shard in 0..gateway.journal.shards() {
+        assert_eq!(gateway.journal.head(shard).await.unwrap(), 0);
+    }
+}
+
+#[tokio::test]
+async fn whatever_the_contract_allows_is_accepted() {
+    let gateway = Gateway::new();
+    let edits: Vec<(&str, Value)> = vec![
+        ("/version", json!("1.37")),
+        ("/request_id", json!("a")),
+        ("/request_id", json!("A-z_0.9".repeat(18))),
+        ("/source/account", json!("0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359")),
+        ("/source/account", json!(PAYER.to_uppercase().replace("0X", "0x"))),
+        (
+            "/source/asset_identifier",
+            json!(
+                SOURCE_ASSET
+                    .replace("9fe46736679d2d9a65f0992f2272de9f3c7fa6e0", "9fE46736679d2D9a65F0992F2272dE9f3c7fa6e0")
+            ),
+        ),
+        ("/source/asset_identifier", json!(SOURCE_ASSET.replace("31337", "031337"))),
+        (
+            "/fulfillment_amount",
+            json!("115792089237316195423570985008687907853269984665640564039457584007913129639935"),
+        ),
+        ("/quote_deadline", json!("2030-01-01T01:01:00+01:00")),
+        ("/quote_deadline", json!("2030-01-01t00:01:00.123456z")),
+        ("/fulfillment_deadline", json!("2099-01-01T00:00:00Z")),
+        ("/settler_auth_required", json!({})),
+        ("/settler_auth_required", json!({"kyc": true, "any name, really": false})),
+        ("/sender_auth/message_scheme", json!("EVM_PERMIT2")),
+        ("/originator_auth", credential_auth()),
+        ("/sender_auth/verifiable_credential", credential_auth()),
+        ("/quote_selector", json!("")),
+        ("/fulfillment_verifier", json!({})),
+        ("/fulfillment_verifier", json!({"account": "", "endpoint": ""})),
+        ("/fulfillment_verifier", json!({"account": "", "other": 1})),
+        ("/fulfillment_verifier", json!({"account": VERIFIER, "endpoint": "http://127.0.0.1:8090"})),
+        ("/fulfillment_verifier", json!({"account": TRUSTED, "endpoint": "https://verifier.example:443"})),
+        ("/escrow_contract_address", json!("")),
+        ("/escrow_contract_address", json!(ESCROW)),
+        ("/escrow_contract_address", json!(TRUSTED)),
+        ("/fulfillment_proxy", json!("")),
+        ("/fulfillment_proxy", json!(PROXY)),
+        ("/fulfillment_proxy", json!(TRUSTED)),
+        ("/settler_requirements", json!({})),
+        ("/settler_requirements", json!({"whitelist": [DID], "blacklist": [DID]})),
+        ("/unknown", json!(null)),
+        ("/source/unknown", json!({"a": [1.5e300]})),
+    ];
+    for (i, (pointer, value)) in edits.into_iter().enumerate() {
+        let mut body = with(pointer, value.clone());
+        if pointer != "/request_id" {
+            set(&mut body, "/request_id", json!(format!("order-{i}")));
+        }
+        let answer = gateway.post(&body).await;
+        assert_eq!(answer.status.as_u16(), 200, "{pointer} = {value}: {answer:?}");
+        assert_eq!(answer.body["idempotent_replay"], false, "{pointer} = {value}: {answer:?}");
+        assert_eq!(answer.body["status"], "pending", "{pointer} = {value}: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_code_of_the_contract_wins_over_the_general_one() {
+    let gateway = Gateway::new();
+    let mut body = without("/version");
+    set(&mut body, "/quote_selector", json!("someone"));
+    gateway.post(&body).await.expect_error(400, "INVALID_REQUEST");
+    set(&mut body, "/destination/0/account", json!("bob"));
+    gateway.post(&body).await.expect_error(400, "INVALID_DESTINATION_ACCOUNT");
+    set(&mut body, "/source/asset_identifier", json!("USDC"));
+    gateway.post(&body).await.expect_error(400, "INVALID_SOURCE_ASSET");
+    set(&mut body, "/request_id", json!("a b"));
+    gateway.post(&body).await.expect_error(400, "INVALID_REQUEST_ID");
+    // What cannot be judged for another fault is not guessed at.
+    let mut body = with("/source/asset_identifier", json!("eip155:1/slip44:60"));
+    set(&mut body, "/escrow_contract_address", json!(PAYER));
+    gateway.post(&body).await.expect_error(400, "UNSUPPORTED_ASSET");
+}
+
+#[tokio::test]
+async fn a_past_deadline_yields_to_a_bad_signature() {
+    let gateway = Gateway::new();
+    let mut body = with("/quote_deadline", json!("2029-01-01T00:00:00Z"));
+    gateway.post(&body).await.expect_error(400, "INVALID_DEADLINE");
+    set(&mut body, "/sender_auth/signed_messages/0/signature", json!(FORGED));
+    gateway.post(&body).await.expect_error(401, "INVALID_SENDER_AUTH");
+    set(&mut body, "/version", json!("2.0"));
+    gateway.post(&body).await.expect_error(400, "INVALID_REQUEST");
+}
+
+#[tokio::test]
+async fn deadlines_leave_room() {
+    let gateway = Gateway::new();
+    // Apart by whole seconds and still too near.
+    let mut body = with("/quote_deadline", json!("2030-01-01T00:01:00.900Z"));
+    set(&mut body, "/fulfillment_deadline", json!("2030-01-01T00:01:01.100Z"));
+    let answer = gateway.post(&body).await.expect_error(400, "INVALID_DEADLINE");
+    assert!(answer.message().starts_with("fulfillment_deadline: "), "{answer:?}");
+    // In order is a matter of the body, so a bad signature does not hide it.
+    let mut body = with("/fulfillment_deadline", json!("2030-01-01T00:01:00Z"));
+    set(&mut body, "/sender_auth/signed_messages/0/signature", json!(FORGED));
+    gateway.post(&body).await.expect_error(400, "INVALID_DEADLINE");
+}
+
+#[tokio::test]
+async fn what_was_asked_for_is_what_is_journaled() {
+    let gateway = Gateway::new();
+    let mut body = body();
+    set(&mut body, "/destination/1", json!({"asset_identifier": SOURCE_ASSET, "account": RECIPIENT}));
+    set(&mut body, "/settler_auth_required", json!({"kyc": true, "aml": true, "none": false}));
+    set(&mut body, "/settler_requirements", json!({"whitelist": ["did:web:a"], "blacklist": ["did:web:b"]}));
+    set(&mut body, "/fulfillment_verifier", json!({"account": TRUSTED, "endpoint": "https://verifier.example"}));
+    set(&mut body, "/escrow_contract_address", json!(TRUSTED));
+    let text = format!(" {body} ");
+    let answer = gateway.post_text(text.clone()).await.expect(200);
+    let payment_id = answer.payment_id();
+    assert_eq!(payment_id, PaymentId::derive(&format!("eip155:{PAYER}"), "order-1"));
+    let submitted = gateway.submitted(payment_id.as_str()).await;
+    assert_eq!(submitted.payment_id, payment_id);
+    assert_eq!(submitted.originator, format!("eip155:{PAYER}"));
+    assert_eq!(submitted.terms_hash, submitted.terms.hash());
+    // Sorted by asset, whatever the order in the body.
+    assert_eq!(submitted.terms.destination()[0].asset().to_string(), SOURCE_ASSET);
+    assert_eq!(submitted.fulfillment_proxies, [PROXY, PROXY]);
+    assert_eq!(submitted.required_policies, ["aml", "kyc"]);
+    assert_eq!(submitted.whitelist[0].as_str(), "did:web:a");
+    assert_eq!(submitted.blacklist[0].as_str(), "did:web:b");
+    assert_eq!((submitted.verifier.account.as_str(), submitted.escrow.releaser.as_str()), (TRUSTED, TRUSTED));
+    assert_eq!(submitted.verifier.endpoint, "https://verifier.example");
+    assert_eq!(submitted.escrow.contract, TRUSTED);
+    // The slowest of the chains decides: 3600 s on the source, 7200 s on the other.
+    assert_eq!(submitted.escrow.refund_after - submitted.escrow.fulfillment_deadline, 7_200);
+    assert_eq!(submitted.submitted_at, at("2030-01-01T00:00:00Z"));
+    assert_eq!(submitted.request, text);
+}
+
+#[tokio::test]
+async fn a_proxy_is_needed_on_every_destination_chain() {
+    let gateway = Gateway::new();
+    // Trusted on the one destination chain and not on the other.
+    let mut body = with("/fulfillment_proxy", json!(TRUSTED));
+    gateway.post(&body).await.expect(200);
+    set(&mut body, "/destination/1", json!({"asset_identifier": SOURCE_ASSET, "account": RECIPIENT}));
+    set(&mut body, "/request_id", json!("order-2"));
+    gateway.post(&body).await.expect_error(400, "UNTRUSTED_PROXY");
+}

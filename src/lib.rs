@@ -1,0 +1,12 @@
+//! The gateway's edge: HTTP API, auction over NATS, verifier service, configuration, telemetry and CLI around the saga
+//! engine of the crate `sagas`. The binary `gw` is a thin shell over this library.
+
+pub mod auction;
+pub mod cli;
+pub mod clock;
+pub mod config;
+pub mod dev;
+pub mod http;
+pub mod serve;
+pub mod telemetry;
+pub mod verifier;

@@ -1,0 +1,29 @@
+//! The judge of payments between EVM chains.
+
+use async_trait::async_trait;
+
+use chains::evm::verifier::{EvmVerifier, Outcome};
+use sagas::ports::{Transient, VerificationCase};
+
+use super::{Judge, Verdict};
+
+#[async_trait]
+impl Judge for EvmVerifier {
+    async fn delivery(&self, case: &VerificationCase) -> Result<Verdict, Transient> {
+        self.attest_delivery(case).await.map(Verdict::from)
+    }
+
+    async fn non_delivery(&self, case: &VerificationCase) -> Result<Verdict, Transient> {
+        self.attest_non_delivery(case).await.map(Verdict::from)
+    }
+}
+
+impl From<Outcome> for Verdict {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Attested(signature) => Self::Attested { signature },
+            Outcome::NotYet(reason) => Self::Pending { reason },
+            Outcome::Refused(reason) => Self::Refused { reason },
+        }
+    }
+}

@@ -1,0 +1,429 @@
+//! The auction over a real nats-server with the repository's nats.conf.
+
+mod nats_roles;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use async_nats::{
+    Client,
+    jetstream::{self, consumer::PullConsumer},
+};
+use chrono::Utc;
+use devkit::NatsServer;
+use futures::StreamExt;
+use tokio::{sync::mpsc, task::JoinHandle};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+
+use events::{PaymentId, SettlerToken, event::VerifierRef};
+use gateway::auction::{self, NatsAuction};
+use sagas::ports::{Answer, Auction, Award, Bid as Received, RequestForQuotes, VerificationCase};
+use settler::protocol::{
+    self, AWARDS_STREAM, AwardNotice, Bid, Corridor, Registration, Report, Rfq, Version, award_consumer, bid_subject,
+    registration_subject, report_subject, rfq_subjects,
+};
+
+use nats_roles::{DESTINATION, PATIENCE, RELEASER, Role, SOURCE, connect, did, request, server, token, until};
+
+/// A gateway's part in auctions, until it is dropped, as by `kill -9`.
+struct Gateway {
+    auction: NatsAuction,
+    hints: mpsc::Receiver<PaymentId>,
+    _service: AbortOnDropHandle<()>,
+}
+
+impl Gateway {
+    async fn start(server: &NatsServer) -> Result<Self> {
+        let client = connect(server, Role::Gateway).await?;
+        let (auction, service, hints) = auction::open(client, auction::Options::default()).await?;
+        let service = tokio::spawn(service.run(CancellationToken::new()));
+        Ok(Self { auction, hints, _service: AbortOnDropHandle::new(service) })
+    }
+}
+
+/// A settler that answers as it is told, until it is dropped.
+struct Bidder {
+    client: Client,
+    asked: Arc<AtomicUsize>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Bidder {
+    async fn start(
+        server: &NatsServer,
+        number: usize,
+        answer: impl Fn(&Rfq) -> Option<Vec<u8>> + Send + 'static,
+    ) -> Result<Self> {
+        Self::registered(server, number, registration(number), answer).await
+    }
+
+    async fn registered(
+        server: &NatsServer,
+        number: usize,
+        registration: Registration,
+        answer: impl Fn(&Rfq) -> Option<Vec<u8>> + Send + 'static,
+    ) -> Result<Self> {
+        let client = connect(server, Role::Settler(number)).await?;
+        let mut requests = client.subscribe(rfq_subjects(&token(number))).await?;
+        let stored = protocol::write(&registration).into();
+        jetstream::new(client.clone()).publish(registration_subject(&token(number)), stored).await?.await?;
+        let asked = Arc::new(AtomicUsize::new(0));
+        let task = tokio::spawn({
+            let (client, asked) = (client.clone(), asked.clone());
+            async move {
+                while let Some(message) = requests.next().await {
+                    let rfq: Rfq = protocol::read(&message.payload).unwrap();
+                    asked.fetch_add(1, Ordering::SeqCst);
+                    if let Some(payload) = answer(&rfq) {
+                        client.publish(bid_subject(&token(number), &rfq.auction_id), payload.into()).await.unwrap();
+                    }
+                }
+            }
+        });
+        Ok(Self { client, asked, _task: AbortOnDropHandle::new(task) })
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+fn registration(number: usize) -> Registration {
+    let corridor = Corridor { source_asset: SOURCE.parse().unwrap(), destination_asset: DESTINATION.parse().unwrap() };
+    Registration {
+        version: Version,
+        settler: did(number),
+        accounts: Vec::new(),
+        corridors: vec![corridor],
+        policies: Vec::new(),
+    }
+}
+
+fn quote(document: &'static str) -> impl Fn(&Rfq) -> Option<Vec<u8>> + Send + 'static {
+    move |_| Some(protocol::write(&Bid::quote(document)))
+}
+
+fn decline(reason: &'static str) -> impl Fn(&Rfq) -> Option<Vec<u8>> + Send + 'static {
+    move |_| Some(protocol::write(&Bid::decline(reason)))
+}
+
+fn silence(_: &Rfq) -> Option<Vec<u8>> {
+    None
+}
+
+fn answer_of(bids: &[Received], settler: &SettlerToken) -> Option<Answer> {
+    bids.iter().find(|bid| bid.settler == *settler).map(|bid| bid.answer.clone())
+}
+
+fn gather(
+    gateway: &Gateway,
+    request: &RequestForQuotes,
+) -> JoinHandle<Result<sagas::ports::Gathered, sagas::ports::Transient>> {
+    let (auction, request) = (gateway.auction.clone(), request.clone());
+    tokio::spawn(async move { auction.gather(&request).await })
+}
+
+async fn stored_bids(server: &NatsServer) -> Result<u64> {
+    let client = connect(server, Role::Gateway).await?;
+    let stream = jetstream::new(client).get_stream("BIDS").await?;
+    let subjects = stream.info_with_subjects("auction.bid.>").await?;
+    let mut count = 0;
+    let mut subjects = std::pin::pin!(subjects);
+    while let Some(subject) = subjects.next().await {
+        count += subject?.1 as u64;
+    }
+    Ok(count)
+}
+
+fn award(number: usize, request: &RequestForQuotes) -> Award {
+    Award {
+        settler: did(number),
+        case: VerificationCase {
+            payment_id: request.payment_id.clone(),
+            terms: request.terms.clone(),
+            escrow: request.escrow.clone(),
+            quote_document: "{}".to_owned(),
+        },
+        quote_hash: events::Hash32::sha256(b"quote"),
+        verifier: VerifierRef { account: RELEASER.to_owned(), endpoint: "http://127.0.0.1:1".to_owned() },
+    }
+}
+
+#[tokio::test]
+async fn the_window_closes_when_all_have_answered() -> Result<()> {
+    let server = server().await?;
+    let gateway = Gateway::start(&server).await?;
+    let _one = Bidder::start(&server, 1, quote("{\"offer\":1}")).await?;
+    let _two = Bidder::start(&server, 2, decline("INSUFFICIENT_LIQUIDITY")).await?;
+    let _three = Bidder::start(&server, 3, |_| Some(b"{\"version\":\"1.0\",\"quote\":3".to_vec())).await?;
+    for settler in 1..=3 {
+        registered(&gateway, settler).await?;
+    }
+
+    // Open for an hour: only the last answer can end it.
+    let request = request(Duration::from_secs(3600));
+    let gathered = tokio::time::timeout(PATIENCE, gateway.auction.gather(&request)).await??;
+
+    let mut all = vec![did(1), did(2), did(3)];
+    all.sort();
+    assert_eq!(gathered.addressed, all);
+    assert_eq!(answer_of(&gathered.bids, &token(1)), Some(Answer::Quote("{\"offer\":1}".to_owned())));
+    assert_eq!(answer_of(&gathered.bids, &token(2)), Some(Answer::Decline("INSUFFICIENT_LIQUIDITY".to_owned())));
+    assert!(matches!(answer_of(&gathered.bids, &token(3)), Some(Answer::Malformed(_))));
+    assert!(gathered.bids.iter().all(|bid| bid.received_at <= request.quote_deadline));
+    Ok(())
+}
+
+/// Waits until `gateway` would ask settler `number`.
+async fn registered(gateway: &Gateway, number: usize) -> Result<()> {
+    until("the settler is asked", || async {
+        let mut probe = request(Duration::from_millis(100));
+        probe.whitelist = vec![did(number)];
+        gateway.auction.gather(&probe).await.is_ok_and(|gathered| gathered.addressed == [did(number)])
+    })
+    .await
+}
+
+#[tokio::test]
+async fn only_those_who_may_win_are_asked() -> Result<()> {
+    let server = server().await?;
+    let gateway = Gateway::start(&server).await?;
+    let _plain = Bidder::start(&server, 1, decline("PRICE_ABOVE_CAP")).await?;
+    let certified = Registration { policies: vec!["kyc".to_owned()], ..registration(2) };
+    let _certified = Bidder::registered(&server, 2, certified, decline("PRICE_ABOVE_CAP")).await?;
+    let elsewhere = Corridor { source_asset: DESTINATION.parse()?, destination_asset: SOURCE.parse()? };
+    let elsewhere = Registration { corridors: vec![elsewhere], ..registration(3) };
+    let elsewhere = Bidder::registered(&server, 3, elsewhere, decline("PRICE_ABOVE_CAP")).await?;
+    registered(&gateway, 1).await?;
+    registered(&gateway, 2).await?;
+
+    let addressed = async |change: fn(&mut RequestForQuotes)| {
+        let mut request = request(Duration::from_secs(3600));
+        change(&mut request);
+        tokio::time::timeout(PATIENCE, gateway.auction.gather(&request))
+            .await
+            .map(|gathered| gathered.unwrap().addressed)
+    };
+    let mut both = vec![did(1), did(2)];
+    both.sort();
+    assert_eq!(addressed(|_| {}).await?, both);
+    assert_eq!(addressed(|request| request.whitelist = vec![did(1), did(3)]).await?, [did(1)]);
+    assert_eq!(addressed(|request| request.blacklist = vec![did(1)]).await?, [did(2)]);
+    assert_eq!(addressed(|request| request.required_policies = vec!["kyc".to_owned()]).await?, [did(2)]);
+    let contradictory = addressed(|request| {
+        request.whitelist = vec![did(1), did(2)];
+        request.blacklist = vec![did(1)];
+    });
+    assert_eq!(contradictory.await?, [did(2)]);
+    assert_eq!(elsewhere.asked(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_registration_under_anothers_key_does_not_count() -> Result<()> {
+    let server = server().await?;
+    let gateway = Gateway::start(&server).await?;
+    // Settler 2 states to be settler 1, under the only key it may write.
+    let _impostor = Bidder::registered(&server, 2, registration(1), quote("{}")).await?;
+    let _three = Bidder::start(&server, 3, quote("{}")).await?;
+    registered(&gateway, 3).await?;
+    let request = request(Duration::from_secs(3600));
+    let gathered = tokio::time::timeout(PATIENCE, gateway.auction.gather(&request)).await??;
+    assert_eq!(gathered.addressed, [did(3)]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_settler_that_comes_during_the_window_is_asked() -> Result<()> {
+    let server = server().await?;
+    let gateway = Gateway::start(&server).await?;
+    let request = request(Duration::from_secs(3600));
+    let window = gather(&gateway, &request);
+    let _one = Bidder::start(&server, 1, quote("{}")).await?;
+    let gathered = tokio::time::timeout(PATIENCE, window).await???;
+    assert_eq!(gathered.addressed, [did(1)]);
+    assert_eq!(gathered.bids.len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn late_bids_are_dropped() -> Result<()> {
+    let server = server().await?;
+    let gateway = Gateway::start(&server).await?;
+    let one = Bidder::start(&server, 1, silence).await?;
+    registered(&gateway, 1).await?;
+
+    let request = request(Duration::from_millis(500));
+    let gathered = tokio::time::timeout(PATIENCE, gateway.auction.gather(&request)).await??;
+    assert!(Utc::now() >= request.quote_deadline);
+    assert_eq!((gathered.addressed, gathered.bids.len()), (vec![did(1)], 0));
+
+    let subject = bid_subject(&token(1), &request.auction_id);
+    let bid = protocol::write(&Bid::quote("{}"));
+    jetstream::new(one.client.clone()).publish(subject, bid.into()).await?.await?;
+    let again = tokio::time::timeout(PATIENCE, gateway.auction.gather(&request)).await??;
+    assert_eq!((again.addressed, again.bids.len()), (vec![did(1)], 0));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_gateway_that_takes_over_finds_the_bids_that_were_given() -> Result<()> {
+    let server = server().await?;
+    let first = Gateway::start(&server).await?;
+    let one = Bidder::start(&server, 1, quote("{\"offer\":1}")).await?;
+    let two = Bidder::start(&server, 2, silence).await?;
+    registered(&first, 1).await?;
+    registered(&first, 2).await?;
+
+    let before = stored_bids(&server).await?;
+    let request = request(Duration::from_secs(3600));
+    let window = gather(&first, &request);
+    until("the bid is stored", || async { stored_bids(&server).await.is_ok_and(|now| now > before) }).await?;
+    window.abort();
+    drop(first);
+    // The one that has bid goes, so its bid can only be found, not given again.
+    drop(one);
+
+    let second = Gateway::start(&server).await?;
+    let window = gather(&second, &request);
+    let asked = two.asked();
+    until("the silent one is asked again", || async { two.asked() > asked }).await?;
+    let bid = protocol::write(&Bid::decline("INSUFFICIENT_LIQUIDITY")).into();
+    two.client.publish(bid_subject(&token(2), &request.auction_id), bid).await?;
+    let gathered = tokio::time::timeout(PATIENCE, window).await???;
+    let mut both = vec![did(1), did(2)];
+    both.sort();
+    assert_eq!(gathered.addressed, both);
+    assert_eq!(answer_of(&gathered.bids, &token(1)), Some(Answer::Quote("{\"offer\":1}".to_owned())));
+    assert_eq!(gathered.bids.len(), 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_window_that_passed_while_no_gateway_was_there_yields_its_bids() -> Result<()> {
+    let server = server().await?;
+    let first = Gateway::start(&server).await?;
+    let one = Bidder::start(&server, 1, quote("{\"offer\":1}")).await?;
+    let _two = Bidder::start(&server, 2, silence).await?;
+    registered(&first, 1).await?;
+    registered(&first, 2).await?;
+
+    let before = stored_bids(&server).await?;
+    let request = request(Duration::from_secs(2));
+    let window = gather(&first, &request);
+    until("the bid is stored", || async { stored_bids(&server).await.is_ok_and(|now| now > before) }).await?;
+    window.abort();
+    drop((first, one));
+    until("the window has passed", || async { Utc::now() > request.quote_deadline }).await?;
+
+    let second = Gateway::start(&server).await?;
+    let gathered = tokio::time::timeout(PATIENCE, second.auction.gather(&request)).await??;
+    let mut both = vec![did(1), did(2)];
+    both.sort();
+    assert_eq!(gathered.addressed, both, "whom the first gateway asked is known to the second");
+    assert_eq!(answer_of(&gathered.bids, &token(1)), Some(Answer::Quote("{\"offer\":1}".to_owned())));
+    Ok(())
+}
+
+#[tokio::test]
+async fn auctions_go_on_after_nats_was_killed() -> Result<()> {
+    let mut server = server().await?;
+    let gateway = Gateway::start(&server).await?;
+    let _one = Bidder::start(&server, 1, quote("{}")).await?;
+    registered(&gateway, 1).await?;
+    // Bids live in the server's memory, so the stream is gone with it.
+    server.kill().await?;
+    server.restart().await?;
+    let _two = Bidder::start(&server, 2, decline("INSUFFICIENT_LIQUIDITY")).await?;
+    let mut request = request(Duration::from_secs(3600));
+    request.whitelist = vec![did(1), did(2)];
+    until("both have answered", || async {
+        let gathered = tokio::time::timeout(PATIENCE, gateway.auction.gather(&request)).await;
+        gathered.is_ok_and(|gathered| gathered.is_ok_and(|gathered| gathered.bids.len() == 2))
+    })
+    .await?;
+    until("bids are stored again", || async { stored_bids(&server).await.is_ok_and(|bids| bids > 0) }).await
+}
+
+#[tokio::test]
+async fn an_award_waits_for_a_settler_that_is_away() -> Result<()> {
+    let mut server = server().await?;
+    let gateway = Gateway::start(&server).await?;
+    let request = request(Duration::from_secs(1));
+    let award = award(1, &request);
+    gateway.auction.award(&award).await?;
+    gateway.auction.award(&award).await?;
+    server.kill().await?;
+    server.restart().await?;
+    until("the award is known to be stored", || async { gateway.auction.award(&award).await.is_ok() }).await?;
+
+    let client = connect(&server, Role::Settler(1)).await?;
+    let jetstream = jetstream::new(client);
+    let consumer: PullConsumer = jetstream.get_consumer_from_stream(award_consumer(&token(1)), AWARDS_STREAM).await?;
+    assert_eq!(consumer.cached_info().num_pending, 1, "the same award is stored once");
+    let mut awards = consumer.messages().await?;
+    let message = tokio::time::timeout(PATIENCE, awards.next()).await?.context("no award")??;
+    let notice: AwardNotice = protocol::read(&message.payload)?;
+    assert_eq!(notice.payment_id, request.payment_id);
+    assert_eq!(notice.quote_hash, award.quote_hash);
+    assert_eq!(events::event::EscrowPlan::from(notice.escrow), request.escrow);
+    message.double_ack().await.map_err(anyhow::Error::msg)?;
+    let info = consumer.get_info().await?;
+    assert_eq!((info.num_pending, info.num_ack_pending), (0, 0));
+    Ok(())
+}
+
+#[tokio::test]
+async fn two_awards_of_one_payment_to_one_settler_are_not_mixed_up() -> Result<()> {
+    let server = server().await?;
+    let gateway = Gateway::start(&server).await?;
+    let award = award(1, &request(Duration::from_secs(1)));
+    gateway.auction.award(&award).await?;
+    let other = Award { quote_hash: events::Hash32::sha256(b"another quote"), ..award };
+    assert!(gateway.auction.award(&other).await.is_err());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_settler_finds_its_consumer_when_it_has_registered() -> Result<()> {
+    let server = server().await?;
+    let _gateway = Gateway::start(&server).await?;
+    let one = Bidder::start(&server, 1, silence).await?;
+    let jetstream = jetstream::new(one.client.clone());
+    until("the consumer is there", || async {
+        let consumer = jetstream.get_consumer_from_stream(award_consumer(&token(1)), AWARDS_STREAM).await;
+        consumer.is_ok_and(|_: PullConsumer| true)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn reports_are_hints_about_the_payment_in_their_subject() -> Result<()> {
+    let server = server().await?;
+    let mut gateway = Gateway::start(&server).await?;
+    let client = connect(&server, Role::Settler(1)).await?;
+    let (mine, other) = (request(Duration::ZERO).payment_id, request(Duration::ZERO).payment_id);
+    let report = |payment_id: &PaymentId| {
+        let report = Report { version: Version, payment_id: payment_id.clone(), transaction_hash: "0x00".to_owned() };
+        protocol::write(&report)
+    };
+    let hint = async {
+        loop {
+            // Repeated, since nothing says when the gateway has begun to listen.
+            client.publish(report_subject(&token(1), &mine), report(&other).into()).await?;
+            client.publish(report_subject(&token(1), &mine), b"no report".to_vec().into()).await?;
+            client.publish(report_subject(&token(1), &mine), report(&mine).into()).await?;
+            if let Ok(hint) = tokio::time::timeout(Duration::from_millis(200), gateway.hints.recv()).await {
+                return anyhow::Ok(hint);
+            }
+        }
+    };
+    assert_eq!(tokio::time::timeout(PATIENCE, hint).await??, Some(mine));
+    Ok(())
+}

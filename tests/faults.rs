@@ -1,0 +1,131 @@
+//! What breaks around the gateway: nats-server, the read models, a settler, the payer's allowance.
+
+mod support;
+
+use alloy::{
+    primitives::{Address, U256},
+    sol,
+    sol_types::SolCall,
+};
+use anyhow::Result;
+use gateway::dev::keys::Role;
+use serde_json::{Value, json};
+use support::*;
+
+sol! {
+    function approve(address spender, uint256 value) external returns (bool);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nats_server_killed_in_every_leg_of_a_payment_loses_nothing() -> Result<()> {
+    let mut world = World::start(1).await?;
+    let mut payments = Vec::new();
+    for event in ["Submitted", "DepositPrepared", "EscrowSecured", "FulfillmentSeen", "FulfillmentConfirmed"] {
+        let payment_id = world.submit(&world.wish(&format!("nats-killed-after-{event}"))?).await?;
+        world.until(&payment_id, event).await?;
+        world.network.nats.kill().await?;
+        world.network.nats.restart().await?;
+        world.network.ready(0).await?;
+        payments.push(payment_id);
+    }
+    for payment_id in &payments {
+        let outcome = world.outcome(payment_id).await?;
+        assert_eq!(outcome.text("status"), "completed", "{outcome:?}");
+        world.until(payment_id, "EscrowReleased").await?;
+    }
+    world.settled_once(&payments).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deleted_read_models_are_rebuilt_and_open_payments_go_on() -> Result<()> {
+    let mut world = World::start(1).await?;
+    let done = world.submit(&world.wish("before")?).await?;
+    let before = world.outcome(&done).await?;
+    let open = world.submit(&world.wish("open")?).await?;
+    world.until(&open, "EscrowSecured").await?;
+
+    world.network.kill_gateway(0).await?;
+    std::fs::remove_dir_all(&world.network.gateways[0].projections)?;
+    world.network.start_gateway(0).await?;
+    world.network.ready(0).await?;
+
+    let after = world.outcome(&done).await?;
+    for member in ["status", "quote_id", "fulfillment_quote", "fulfillment_confirmation", "requested_count"] {
+        assert_eq!(after.body[member], before.body[member], "{member}");
+    }
+    assert_eq!(world.outcome(&open).await?.text("status"), "completed");
+    world.until(&open, "EscrowReleased").await?;
+    world.settled_once(&[open]).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_settler_killed_around_its_delivery_delivers_once_and_is_paid() -> Result<()> {
+    let mut world = World::start(1).await?;
+    let mut payments = Vec::new();
+    for event in ["QuoteAwarded", "EscrowSecured", "FulfillmentSeen", "FulfillmentConfirmed"] {
+        let payment_id = world.submit(&world.wish(&format!("settler-killed-after-{event}"))?).await?;
+        world.until(&payment_id, event).await?;
+        world.network.kill_settler(1).await?;
+        world.network.start_settler(1)?;
+        // A settler that is away wins nothing: the next payment waits until it is back in the auction.
+        world.outcome(&payment_id).await?;
+        payments.push(payment_id);
+    }
+    for payment_id in &payments {
+        assert_eq!(world.outcome(payment_id).await?.text("status"), "completed");
+        world.until(payment_id, "EscrowReleased").await?;
+    }
+    world.settled_once(&payments).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deposit_that_reverts_fails_the_payment_with_its_blockchain_context() -> Result<()> {
+    let world = World::start(1).await?;
+    let source = &world.network.source;
+    let before = world.balances().await?;
+
+    // No block is made until the payer has withdrawn the allowance in front of the deposit.
+    let _: Value = source.dev.rpc("evm_setIntervalMining", (0,)).await?;
+    let payment_id = world.submit(&world.wish("reverts")?).await?;
+    world.until(&payment_id, "DepositPrepared").await?;
+    let permit2: Address = source.contracts.permit2.parse()?;
+    let data = approveCall { spender: permit2, value: U256::ZERO }.abi_encode();
+    let withdraw = json!({
+        "from": Role::Payer.account(),
+        "to": source.token,
+        "data": format!("0x{}", hex::encode(data)),
+        "gas": "0x30d40",
+        "maxFeePerGas": "0x2e90edd000",
+        "maxPriorityFeePerGas": "0x174876e800",
+    });
+    let _: Value = source.dev.rpc("anvil_impersonateAccount", (Role::Payer.account(),)).await?;
+    let _: Value = source.dev.rpc("eth_sendTransaction", (withdraw,)).await?;
+    let _: Value = source.dev.rpc("evm_setIntervalMining", (1,)).await?;
+
+    let outcome = world.outcome(&payment_id).await?;
+    assert_eq!(outcome.text("status"), "failed", "{outcome:?}");
+    let error = &outcome.body["error"];
+    assert_eq!(error["code"], "SETTLEMENT_FAILED");
+    let context = &error["blockchain_context"];
+    assert_eq!(context["chain_id"], source.id().as_str());
+    assert_eq!(context["contract_address"], json!(source.contracts.escrow));
+    assert!(context["revert_reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{context}");
+    assert_eq!(context["transaction_hash"], outcome.body["transactions"]["deposit"]["transaction_hash"]);
+    assert!(context["block_number"].is_u64(), "{context}");
+    assert_eq!(world.balances().await?, before);
+    assert_eq!(logs(source, DEPOSITED, &payment_id).await?, 0);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_allowance_that_is_gone_before_the_deposit_is_signed_fails_without_a_transaction() -> Result<()> {
+    let world = World::start(1).await?;
+    let source = &world.network.source;
+    source.dev.approve(&Role::Payer.signer(), &source.token, &source.contracts.permit2, U256::ZERO).await?;
+    let payment_id = world.submit(&world.wish("no-allowance")?).await?;
+    let outcome = world.outcome(&payment_id).await?;
+    assert_eq!(outcome.text("status"), "failed", "{outcome:?}");
+    assert!(outcome.body["error"]["blockchain_context"]["revert_reason"].is_string(), "{outcome:?}");
+    assert!(outcome.body["transactions"]["deposit"].is_null(), "{outcome:?}");
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! A network of real processes for one test, and what tests ask of it.
+#![allow(dead_code, reason = "each test file uses the part it needs")]
+
+use std::{collections::BTreeMap, future::Future, path::PathBuf, time::Duration};
+
+use alloy::primitives::{U256, keccak256};
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use events::{Did, PaymentEvent, PaymentId};
+use gateway::dev::{
+    keys::Role,
+    network::{Chain, Network, Options},
+    payer::{Answer, Payer, Wish},
+    timeline::Auditor,
+};
+
+/// Longest time anything in a test may take.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+/// What an ordinary payment delivers.
+pub const AMOUNT: u64 = 25_000_000;
+/// Price of the cheapest settler for it: ten basis points more.
+pub const PRICE: u64 = 25_025_000;
+
+/// A network in a temporary directory.
+pub struct World {
+    pub network: Network,
+    pub payer: Payer,
+    pub auditor: Auditor,
+    directory: TempDir,
+}
+
+impl World {
+    /// A network with so many gateways.
+    pub async fn start(gateways: usize) -> Result<Self> {
+        let directory = TempDir::new()?;
+        let network = directory.path().join("network");
+        let options = Options { gateways, ..Options::new(network, PathBuf::from(env!("CARGO_BIN_EXE_gw"))) };
+        let network = Network::start(options, |_| ()).await;
+        let network = network.inspect_err(|_| keep_logs(&directory))?;
+        let auditor = Auditor::connect(&network).await?;
+        Ok(Self { payer: Payer::new(Role::Payer.signer())?, auditor, network, directory })
+    }
+
+    /// Address of gateway `n`.
+    pub fn base(&self, n: usize) -> String {
+        self.network.gateways[n].base_url()
+    }
+
+    /// An ordinary payment that can be served.
+    pub fn wish(&self, request_id: &str) -> Result<Wish> {
+        Ok(Wish {
+            request_id: request_id.to_owned(),
+            source: self.network.source.token()?,
+            destination: self.network.destination.token()?,
+            recipient: Role::Recipient.account(),
+            amount: AMOUNT.to_string().parse()?,
+            cap: "25500000".parse()?,
+            quote_window: Duration::from_secs(10),
+            fulfillment_window: Duration::from_secs(180),
+            whitelist: Vec::new(),
+        })
+    }
+
+    /// A payment that only the settler wins that never delivers.
+    pub fn undeliverable_wish(&self, request_id: &str) -> Result<Wish> {
+        let vanishing = settler::dev::key(3).context("the network has three settlers")?;
+        Ok(Wish {
+            whitelist: vec![Did::from_ed25519(&vanishing.verifying_key())],
+            fulfillment_window: Duration::from_secs(20),
+            ..self.wish(request_id)?
+        })
+    }
+
+    /// Signs and submits without waiting for the outcome.
+    pub async fn submit(&self, wish: &Wish) -> Result<PaymentId> {
+        let body = self.payer.sign(&self.base(0), wish).await?;
+        let answer = self.payer.submit(&self.base(0), &body, Duration::ZERO).await?;
+        ensure!(answer.status == 200, "{answer:?}");
+        Ok(answer.text("payment_id").parse()?)
+    }
+
+    /// The payment's final status.
+    pub async fn outcome(&self, payment_id: &PaymentId) -> Result<Answer> {
+        self.payer.outcome(&self.base(0), payment_id.as_str(), PATIENCE).await
+    }
+
+    /// The payment's events so far, by type.
+    pub async fn types(&self, payment_id: &PaymentId) -> Result<Vec<&'static str>> {
+        let timeline = self.auditor.timeline(payment_id).await?;
+        Ok(timeline.iter().map(|entry| entry.event.type_name()).collect())
+    }
+
+    /// Waits until an event of this type is in the payment's stream.
+    pub async fn until(&self, payment_id: &PaymentId, event: &str) -> Result<()> {
+        let found = || async { self.types(payment_id).await.is_ok_and(|types| types.contains(&event)) };
+        eventually(found).await.with_context(|| format!("no {event} of {payment_id}"))
+    }
+
+    /// The payment's events of one type.
+    pub async fn events(&self, payment_id: &PaymentId, name: &str) -> Result<Vec<PaymentEvent>> {
+        let timeline = self.auditor.timeline(payment_id).await?;
+        Ok(timeline.into_iter().map(|entry| entry.event).filter(|event| event.type_name() == name).collect())
+    }
+
+    /// Checks on chain that each payment was deposited and delivered exactly once, and that all the money is where it
+    /// should be.
+    pub async fn settled_once(&self, payments: &[PaymentId]) -> Result<()> {
+        for payment_id in payments {
+            let deposits = logs(&self.network.source, DEPOSITED, payment_id).await?;
+            let deliveries = logs(&self.network.destination, FULFILLED, payment_id).await?;
+            let releases = logs(&self.network.source, RELEASED, payment_id).await?;
+            ensure!(deposits == 1, "{payment_id} was deposited {deposits} times");
+            ensure!(deliveries == 1, "{payment_id} was delivered {deliveries} times");
+            ensure!(releases == 1, "{payment_id} was released {releases} times");
+        }
+        Ok(())
+    }
+
+    /// What each role of interest holds.
+    pub async fn balances(&self) -> Result<BTreeMap<&'static str, U256>> {
+        let (source, destination) = (&self.network.source, &self.network.destination);
+        let escrowed = source.dev.token_balance(&source.token, &source.contracts.escrow).await?;
+        Ok(BTreeMap::from([
+            ("payer", source.balance(Role::Payer).await?),
+            ("escrow", escrowed),
+            ("recipient", destination.balance(Role::Recipient).await?),
+        ]))
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            keep_logs(&self.directory);
+        }
+    }
+}
+
+/// Shows the ends of all log files: the directory goes with the test.
+fn keep_logs(directory: &TempDir) {
+    let Ok(entries) = std::fs::read_dir(directory.path().join("network")) else { return };
+    for path in entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "log"))
+    {
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        let tail = lines[lines.len().saturating_sub(60)..].join("\n");
+        eprintln!("==== {}\n{tail}", path.display());
+    }
+}
+
+/// The escrow's and the proxy's events.
+pub const DEPOSITED: &str = "Deposited(bytes32,bytes32,address,bytes32,address,uint256)";
+pub const RELEASED: &str = "Released(bytes32,bytes32,address,uint256,uint256)";
+pub const REFUNDED: &str = "Refunded(bytes32,bytes32,address,uint256)";
+pub const FULFILLED: &str = "Fulfilled(bytes32,bytes32,address,address,address,uint256,uint48)";
+
+/// How often `event` was emitted for the payment on `chain`.
+pub async fn logs(chain: &Chain, event: &str, payment_id: &PaymentId) -> Result<usize> {
+    let topics = json!([keccak256(event).to_string(), payment_id.on_chain()]);
+    let address = json!([chain.contracts.escrow, chain.contracts.proxy]);
+    let filter = json!({"fromBlock": "0x0", "toBlock": "latest", "address": address, "topics": topics});
+    let logs: Vec<Value> = chain.dev.rpc("eth_getLogs", (filter,)).await?;
+    Ok(logs.len())
+}
+
+/// Waits until `holds` does.
+pub async fn eventually<F, Fut>(holds: F) -> Result<()>
+where
+    F: Fn() -> Fut,
+    Fut: Future<Output = bool>,
+{
+    let polled = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, polled).await.context("it did not happen in time")
+}
