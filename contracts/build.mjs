@@ -9,7 +9,9 @@ const here = dirname(fileURLToPath(import.meta.url));
 const modules = join(here, '..', '.tools', 'npm', 'node_modules');
 const solc = createRequire(import.meta.url)(join(modules, 'solc'));
 
-const CONTRACTS = ['GatewayEscrow', 'FulfillmentProxy', 'DevToken'];
+const CONTRACTS = [
+  'GatewayEscrow', 'FulfillmentProxy', 'AccountProbe', 'AccountDeposit', 'DevToken', 'DevAccountFactory',
+];
 const EVM_VERSION = 'paris';
 const RUNS = 10_000;
 

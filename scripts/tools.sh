@@ -3,12 +3,14 @@
 #
 #   scripts/tools.sh run        nats-server, anvil and Permit2: what a local network needs
 #   scripts/tools.sh contracts  forge, solc, OpenZeppelin and Permit2: what building and testing the contracts needs
-#   scripts/tools.sh all        both (the default)
+#   scripts/tools.sh test       schemathesis: what tests of the HTTP API need besides
+#   scripts/tools.sh all        everything (the default)
 #
-# Result: .tools/bin/{nats-server,anvil,forge,solc} and .tools/permit2/Permit2.json.
+# Result: .tools/bin/{nats-server,anvil,forge,solc,schemathesis} and .tools/permit2/Permit2.json.
 set -euo pipefail
 
 NATS_VERSION=2.15.1
+SCHEMATHESIS_VERSION=4.32.5
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 tools="$root/.tools"
@@ -29,9 +31,11 @@ stamp() {
 }
 
 npm_pins="$(cksum <"$pins/package.json") $(cksum <"$pins/package-lock.json")"
+schemathesis_pins="$SCHEMATHESIS_VERSION $(cksum <"$pins/schemathesis.txt")"
 permit2_pins="$npm_pins $(cksum <"$pins/permit2.cjs")"
 
 have_nats() { stamped nats "$NATS_VERSION" && [[ -x "$tools/bin/nats-server" ]]; }
+have_schemathesis() { stamped schemathesis "$schemathesis_pins" && [[ -x "$tools/bin/schemathesis" ]]; }
 have_npm_all() { stamped npm "all $npm_pins" && [[ -x "$tools/bin/anvil" && -x "$tools/bin/forge" && -x "$tools/bin/solc" ]]; }
 have_npm_run() { have_npm_all || { stamped npm "run $npm_pins" && [[ -x "$tools/bin/anvil" ]]; }; }
 have_permit2() { stamped permit2 "$permit2_pins" && [[ -f "$tools/permit2/Permit2.json" ]]; }
@@ -55,6 +59,23 @@ fetch_nats() {
   fi
   "$tools/bin/nats-server" --version >/dev/null || die "the nats-server that was fetched does not run on this machine"
   stamp nats "$NATS_VERSION"
+}
+
+fetch_schemathesis() {
+  command -v python3 >/dev/null || die "python3 is needed to fetch schemathesis $SCHEMATHESIS_VERSION; install Python 3.10 or later"
+  python3 -m pip --version >/dev/null 2>&1 || die "pip is needed to fetch schemathesis $SCHEMATHESIS_VERSION; install python3-pip"
+  say "fetching schemathesis $SCHEMATHESIS_VERSION"
+  rm -rf "$tools/schemathesis.new"
+  python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
+    --constraint "$pins/schemathesis.txt" --target "$tools/schemathesis.new" "schemathesis==$SCHEMATHESIS_VERSION" ||
+    die "pip could not fetch schemathesis $SCHEMATHESIS_VERSION (see above)"
+  rm -rf "$tools/schemathesis"
+  mv "$tools/schemathesis.new" "$tools/schemathesis"
+  # shellcheck disable=SC2016  # expanded when the wrapper runs
+  printf '#!/bin/sh\nPYTHONPATH="$(dirname "$0")/../schemathesis" exec python3 -m schemathesis.cli "$@"\n' >"$tools/bin/schemathesis"
+  chmod +x "$tools/bin/schemathesis"
+  "$tools/bin/schemathesis" --version >/dev/null || die "the schemathesis that was fetched does not run on this machine"
+  stamp schemathesis "$schemathesis_pins"
 }
 
 # Links .tools/bin/<name> to the binary of this platform in @foundry-rs/<name>-<platform>.
@@ -103,8 +124,9 @@ stage="${1:-all}"
 case "$stage" in
   run) wanted=(nats npm_run permit2) ;;
   contracts) wanted=(npm_all permit2) ;;
-  all) wanted=(nats npm_all permit2) ;;
-  *) die "unknown stage '$stage'; use run, contracts or all" ;;
+  test) wanted=(schemathesis) ;;
+  all) wanted=(nats npm_all permit2 schemathesis) ;;
+  *) die "unknown stage '$stage'; use run, contracts, test or all" ;;
 esac
 
 complete() {
@@ -126,6 +148,7 @@ for w in "${wanted[@]}"; do
     npm_run) fetch_npm run ;;
     npm_all) fetch_npm all ;;
     permit2) build_permit2 ;;
+    schemathesis) fetch_schemathesis ;;
   esac
 done
 say "ready in .tools/bin"

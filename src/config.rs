@@ -89,6 +89,9 @@ pub struct GatewayConfig {
     /// What a request may name besides the defaults.
     #[serde(default)]
     pub trust: TrustConfig,
+    /// Whose payments are wanted.
+    #[serde(default)]
+    pub counterparty: CounterpartyConfig,
     /// The chains served.
     pub chains: Vec<GatewayChain>,
 }
@@ -154,8 +157,12 @@ pub struct HttpConfig {
     /// Longest time a submission is held for its outcome, in milliseconds; at most 30,000 (spec 8). Zero answers at
     /// once.
     pub hold_ms_max: u64,
+    /// Longest time a quote-request with `?wait=true` is held for its quotes, in milliseconds; at most 30,000.
+    pub quotes_hold_ms_max: u64,
     /// Submissions held at the same time; those above are answered at once with the status they have.
     pub holds_max: usize,
+    /// Event streams (`/v1/payments/{id}/events`) open at the same time; those above are answered with 503.
+    pub event_streams_max: usize,
     /// Largest body accepted, in bytes; more is answered with 413. At most 262,144, because the body is journaled in one
     /// NATS message together with what was made of it.
     pub body_bytes_max: usize,
@@ -171,7 +178,9 @@ impl Default for HttpConfig {
             listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
             base_url: "http://127.0.0.1:8080".to_owned(),
             hold_ms_max: HOLD_MS_LIMIT,
+            quotes_hold_ms_max: HOLD_MS_LIMIT,
             holds_max: 20_000,
+            event_streams_max: 10_000,
             body_bytes_max: 65_536,
             body_ms_max: 10_000,
             retry_after_seconds: 1,
@@ -226,6 +235,17 @@ pub struct TrustConfig {
     pub verifiers: Vec<VerifierEndpoint>,
     /// Quote selectors, by address or public key.
     pub selectors: Vec<String>,
+}
+
+/// `[counterparty]`: whose payments are wanted (spec 5.5). Everyone's, unless a file is named. Both files are read again
+/// when they change.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CounterpartyConfig {
+    /// Cedar policies over `src/policy/schema.cedarschema`; what none of them permits is declined.
+    pub policy_file: Option<PathBuf>,
+    /// Accounts and DIDs that are declined whatever the policies say, one a line.
+    pub deny_list: Option<PathBuf>,
 }
 
 /// A contract on a chain, written as a CAIP-10 account: `eip155:1:0x…`.
@@ -320,8 +340,10 @@ pub fn origin(text: &str) -> Option<String> {
         url.username().is_empty() && url.password().is_none() && url.query().is_none() && url.fragment().is_none();
     // Parsing supplies the path `/` where there is none, so the text itself has to be asked.
     let authority = text.split_once("://")?.1;
-    (bare && !text.contains(char::is_whitespace) && !authority.contains(['/', '\\', '?', '#', '@']))
-        .then(|| url.origin().ascii_serialization())
+    (bare
+        && !text.contains(|c: char| c.is_whitespace() || c.is_control())
+        && !authority.contains(['/', '\\', '?', '#', '@']))
+    .then(|| url.origin().ascii_serialization())
 }
 
 fn nats_url() -> String {

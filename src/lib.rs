@@ -7,6 +7,8 @@ pub mod clock;
 pub mod config;
 pub mod dev;
 pub mod http;
+pub mod pause;
+pub mod policy;
 pub mod serve;
 pub mod telemetry;
 pub mod verifier;

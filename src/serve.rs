@@ -26,7 +26,9 @@ use crate::{
     auction,
     clock::SystemClock,
     config::{GatewayChain, GatewayConfig, NatsConfig, Secret, VerifierConfig},
-    http::{self, EvmAuthorizer, HttpState, Readiness, Services},
+    http::{self, Admission, EvmAuthorizer, HttpState, Readiness, Services},
+    pause::{ControlBucket, PauseFollower},
+    policy::{self, Counterparties},
     verifier::{self, HttpVerifier},
 };
 
@@ -36,6 +38,8 @@ const VERIFIER_WAIT_MAX: Duration = Duration::from_secs(10);
 const DRAIN_MAX: Duration = Duration::from_secs(10);
 /// Longest pause between two attempts to reach NATS again.
 const RECONNECT_PAUSE_MAX: Duration = Duration::from_millis(500);
+/// How often NATS is asked whether it is still there; a connection that answers two in a row with silence is dead.
+const PING_EVERY: Duration = Duration::from_secs(5);
 
 /// Runs a gateway until `shutdown`: HTTP API, engine, read models, auction.
 ///
@@ -44,7 +48,7 @@ const RECONNECT_PAUSE_MAX: Duration = Duration::from_millis(500);
 pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Result<()> {
     let replicas = usize::from(config.journal.replicas);
     let client = tokio::select! {
-        client = connect(&config.nats) => client?,
+        client = connect(&config.nats, "gw serve") => client?,
         () = shutdown.cancelled() => return Ok(()),
     };
     let options = JournalOptions { shards: config.journal.shards, replicas, ..JournalOptions::default() };
@@ -54,6 +58,10 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
     let (settlers, auction_service, mut reports) =
         auction::open(client.clone(), auction::Options { replicas }).await.context("open the auction")?;
     let projections = Projections::open(&config.projections.directory, config.journal.shards)?;
+
+    let control = ControlBucket::open(client.clone(), replicas).await.context("open the operators' bucket")?;
+    let pause = PauseFollower::start(control).await.context("read whether the gateways are paused")?;
+    let counterparties = counterparties(&config).context("[counterparty]")?;
 
     let evm = config.chains.iter().map(evm_chain).collect::<Result<Vec<_>>>()?;
     let nodes: Vec<Node> = evm.iter().map(|chain| chain.node.clone()).collect();
@@ -67,9 +75,9 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
     let ports = Ports {
         journal: journal.clone(),
         chains: chains.clone(),
-        auction: Arc::new(settlers),
+        auction: Arc::new(settlers.clone()),
         verifier,
-        open_payments: Arc::new(projections.clone()),
+        open_streams: Arc::new(projections.clone()),
         clock: clock.clone(),
     };
     let engine = Engine::new(ports, EngineOptions::default());
@@ -78,8 +86,11 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
     let services = Services {
         journal: journal.clone(),
         payments: Arc::new(projections.clone()),
+        quote_requests: Arc::new(projections.clone()),
+        auctions: Arc::new(settlers),
         authorizer: Arc::new(EvmAuthorizer::new(nodes)),
         clock,
+        admission: Admission::new(pause.state(), counterparties.clone()),
         readiness: Arc::new(GatewayReadiness { client, projections: projections.clone() }),
         stopping: shutdown.clone(),
     };
@@ -104,6 +115,20 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
         let shutdown = shutdown.clone();
         async move {
             auction_service.run(shutdown).await;
+            Ok(())
+        }
+    });
+    parts.spawn({
+        let shutdown = shutdown.clone();
+        async move {
+            pause.run(shutdown).await;
+            Ok(())
+        }
+    });
+    parts.spawn({
+        let shutdown = shutdown.clone();
+        async move {
+            counterparties.run(shutdown).await;
             Ok(())
         }
     });
@@ -165,6 +190,12 @@ async fn listen(listener: TcpListener, router: axum::Router, shutdown: Cancellat
     }
 }
 
+fn counterparties(config: &GatewayConfig) -> Result<Counterparties, policy::Error> {
+    let assets = config.chains.iter().flat_map(|served| &served.chain.assets);
+    let decimals = assets.map(|asset| (asset.asset_identifier.clone(), asset.decimals)).collect();
+    Counterparties::load(&config.counterparty, decimals)
+}
+
 fn evm_chain(served: &GatewayChain) -> Result<EvmChain> {
     let submitters = served.submitter_keys.iter().map(signer).collect::<Result<Vec<_>>>();
     let chain_id = &served.chain.chain_id;
@@ -180,11 +211,16 @@ fn signer(secret: &Secret) -> Result<PrivateKeySigner> {
     secret.expose().parse().ok().context("must be a private key, 0x and 64 hex digits")
 }
 
-async fn connect(config: &NatsConfig) -> Result<Client> {
+/// A client with the gateway's credentials, called `name` in the server's own reports.
+///
+/// # Errors
+/// When the server cannot be reached now, or refuses.
+pub(crate) async fn connect(config: &NatsConfig, name: &str) -> Result<Client> {
     let servers: Vec<&str> = config.url.split(',').map(str::trim).collect();
     ConnectOptions::with_user_and_password(config.user.clone(), config.password.expose().to_owned())
-        .name("gw serve")
+        .name(name)
         .max_reconnects(None)
+        .ping_interval(PING_EVERY)
         .reconnect_delay_callback(|attempts| {
             let pause = Duration::from_millis(50).saturating_mul(u32::try_from(attempts).unwrap_or(u32::MAX));
             pause.min(RECONNECT_PAUSE_MAX)

@@ -29,7 +29,9 @@ use settler::protocol::{
     registration_subject, report_subject, rfq_subjects,
 };
 
-use nats_roles::{DESTINATION, PATIENCE, RELEASER, Role, SOURCE, connect, did, request, server, token, until};
+use nats_roles::{
+    DESTINATION, PATIENCE, RELEASER, Role, SOURCE, connect, did, payment_of, request, server, token, until,
+};
 
 /// A gateway's part in auctions, until it is dropped, as by `kill -9`.
 struct Gateway {
@@ -145,7 +147,7 @@ fn award(number: usize, request: &RequestForQuotes) -> Award {
     Award {
         settler: did(number),
         case: VerificationCase {
-            payment_id: request.payment_id.clone(),
+            payment_id: payment_of(request),
             terms: request.terms.clone(),
             escrow: request.escrow.clone(),
             quote_document: "{}".to_owned(),
@@ -370,7 +372,7 @@ async fn an_award_waits_for_a_settler_that_is_away() -> Result<()> {
     let mut awards = consumer.messages().await?;
     let message = tokio::time::timeout(PATIENCE, awards.next()).await?.context("no award")??;
     let notice: AwardNotice = protocol::read(&message.payload)?;
-    assert_eq!(notice.payment_id, request.payment_id);
+    assert_eq!(notice.payment_id, payment_of(&request));
     assert_eq!(notice.quote_hash, award.quote_hash);
     assert_eq!(events::event::EscrowPlan::from(notice.escrow), request.escrow);
     message.double_ack().await.map_err(anyhow::Error::msg)?;
@@ -408,7 +410,7 @@ async fn reports_are_hints_about_the_payment_in_their_subject() -> Result<()> {
     let server = server().await?;
     let mut gateway = Gateway::start(&server).await?;
     let client = connect(&server, Role::Settler(1)).await?;
-    let (mine, other) = (request(Duration::ZERO).payment_id, request(Duration::ZERO).payment_id);
+    let (mine, other) = (payment_of(&request(Duration::ZERO)), payment_of(&request(Duration::ZERO)));
     let report = |payment_id: &PaymentId| {
         let report = Report { version: Version, payment_id: payment_id.clone(), transaction_hash: "0x00".to_owned() };
         protocol::write(&report)

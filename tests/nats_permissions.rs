@@ -12,14 +12,22 @@ use async_nats::{
 use devkit::NatsServer;
 use futures::StreamExt;
 
-use events::{Hash32, event::VerifierRef};
+use events::{
+    ChainId, Hash32, StreamId,
+    event::VerifierRef,
+    journal::{
+        Journal,
+        nats::{self, NatsJournal},
+    },
+    ledger::{self, Ledger, Purpose, SignerAccount, nats::NatsLedger},
+};
 use gateway::auction;
 use sagas::ports::{Auction, Award, VerificationCase};
 use settler::protocol::{
     award_consumer, award_subject, bid_subject, registration_subject, report_subject, rfq_subject, rfq_subjects,
 };
 
-use nats_roles::{PATIENCE, RELEASER, Role, connect, did, request, server, token};
+use nats_roles::{PATIENCE, RELEASER, Role, connect, did, payment_of, request, server, token};
 
 const EVENTS: &str = "gw.evt.00.pay_x";
 /// What is in the streams before anyone tries anything.
@@ -80,7 +88,7 @@ impl Stage {
 fn award(number: usize) -> Award {
     let request = request(Duration::from_secs(1));
     let case = VerificationCase {
-        payment_id: request.payment_id,
+        payment_id: payment_of(&request),
         terms: request.terms,
         escrow: request.escrow,
         quote_document: "{}".to_owned(),
@@ -151,7 +159,7 @@ async fn a_settler_hears_its_own_requests_only() -> Result<()> {
 async fn a_settler_speaks_for_itself_only() -> Result<()> {
     let stage = Stage::set().await?;
     let one = connect(&stage.server, Role::Settler(1)).await?;
-    let payment = request(Duration::ZERO).payment_id;
+    let payment = payment_of(&request(Duration::ZERO));
     let mut reports = stage.gateway.subscribe("auction.report.>").await?;
     // The answer to this comes after the subscription was taken.
     stage.untouched().await?;
@@ -165,6 +173,7 @@ async fn a_settler_speaks_for_itself_only() -> Result<()> {
         EVENTS.to_owned(),
         "gw.sig.x".to_owned(),
         "$KV.gw_leases.00".to_owned(),
+        "$KV.gw_control.pause".to_owned(),
     ];
     for subject in foreign {
         one.publish(subject, "x".into()).await?;
@@ -230,7 +239,7 @@ async fn an_answer_cannot_be_steered_into_anothers_subject() -> Result<()> {
         bid_subject(&token(2), "a"),
         registration_subject(&token(2)),
         rfq_subject(&token(2), "a"),
-        award_subject(&token(2), &request(Duration::ZERO).payment_id),
+        award_subject(&token(2), &payment_of(&request(Duration::ZERO))),
         "$JS.API.STREAM.PURGE.AWARDS".to_owned(),
         "$JS.API.STREAM.DELETE.EVT_00".to_owned(),
     ];
@@ -299,7 +308,8 @@ async fn an_auditor_reads_the_journal_and_changes_nothing() -> Result<()> {
     let heard = tokio::time::timeout(PATIENCE, live.next()).await?.context("closed")?;
     assert_eq!(&heard.payload[..], b"live");
 
-    for subject in [EVENTS, "gw.sig.x", "auction.bid.x.y", "$KV.settlers.x", "$KV.gw_leases.00"] {
+    for subject in [EVENTS, "gw.sig.x", "auction.bid.x.y", "$KV.settlers.x", "$KV.gw_leases.00", "$KV.gw_control.pause"]
+    {
         assert!(!answered(&auditor, subject, "x").await, "{subject}");
     }
     let refused = [
@@ -320,6 +330,23 @@ async fn an_auditor_reads_the_journal_and_changes_nothing() -> Result<()> {
         assert!(!answered(&auditor, subject, payload).await, "{subject}");
     }
     stage.untouched().await
+}
+
+#[tokio::test]
+async fn journal_and_ledger_work_within_these_permissions() -> Result<()> {
+    let server = server().await?;
+    let (gateway, auditor) = (connect(&server, Role::Gateway).await?, connect(&server, Role::Auditor).await?);
+    let payment = StreamId::from(payment_of(&request(Duration::ZERO)));
+    let journal = NatsJournal::connect(gateway.clone(), nats::Options::default()).await?;
+    assert!(journal.load(&payment).await?.is_empty());
+    let audited = NatsJournal::bind(auditor, nats::Options::default()).await?;
+    assert!(audited.load(&payment).await?.is_empty());
+
+    let ledger = NatsLedger::connect(gateway, ledger::nats::Options::default()).await?;
+    let account = SignerAccount { chain_id: ChainId::evm(1), address: RELEASER.to_owned() };
+    let purpose = Purpose("pay_x/deposit/1".to_owned());
+    assert_eq!(ledger.reserve(&account, &purpose, 7, 7, chrono::Utc::now()).await?, 7);
+    Ok(())
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! What the configuration file says about a chain.
 
-use events::{AssetId, ChainId};
+use events::{Account, AssetId, ChainId};
 use serde::Deserialize;
 
 /// One chain the gateway, a verifier or a settler is connected to.
@@ -15,6 +15,12 @@ pub struct ChainConfig {
     pub escrow_contract: String,
     /// The `FulfillmentProxy` used when a request names none.
     pub fulfillment_proxy: String,
+    /// Further escrow contracts that a settler or verifier deals with. The gateway has its own list, `[trust]`.
+    #[serde(default)]
+    pub trusted_escrow_contracts: Vec<String>,
+    /// Further proxies whose deliveries count for a settler or verifier. The gateway has its own list, `[trust]`.
+    #[serde(default)]
+    pub trusted_fulfillment_proxies: Vec<String>,
     /// Uniswap's Permit2.
     #[serde(default = "canonical_permit2")]
     pub permit2: String,
@@ -26,6 +32,10 @@ pub struct ChainConfig {
     pub required_depth: Depth,
     /// Least time between `fulfillment_deadline` and the refund window: destination finality and a release margin.
     pub refund_delay_seconds: u64,
+    /// How long the escrow takes a deposit after the gateway signed it, in seconds. One that reverted can be sent again by
+    /// anyone for so long, and its payment does not fail before.
+    #[serde(default = "admission_seconds")]
+    pub admission_seconds: u64,
     /// How often the node is asked for its newest block, in milliseconds.
     #[serde(default = "poll_ms")]
     pub poll_ms: u64,
@@ -35,6 +45,25 @@ pub struct ChainConfig {
     /// Assets served on this chain.
     #[serde(default)]
     pub assets: Vec<AssetConfig>,
+}
+
+impl ChainConfig {
+    /// Whether `contract` is the escrow, or one of those trusted besides.
+    pub fn trusts_escrow(&self, contract: &str) -> bool {
+        self.is_one_of(contract, &self.escrow_contract, &self.trusted_escrow_contracts)
+    }
+
+    /// Whether `contract` is the proxy, or one of those trusted besides.
+    pub fn trusts_proxy(&self, contract: &str) -> bool {
+        self.is_one_of(contract, &self.fulfillment_proxy, &self.trusted_fulfillment_proxies)
+    }
+
+    fn is_one_of(&self, contract: &str, default: &str, others: &[String]) -> bool {
+        let Some(family) = self.chain_id.family() else { return false };
+        let Ok(contract) = Account::parse(family, contract) else { return false };
+        let trusted = others.iter().map(String::as_str).chain([default]);
+        trusted.into_iter().any(|trusted| Account::parse(family, trusted).as_ref() == Ok(&contract))
+    }
 }
 
 /// An asset that is served.
@@ -80,6 +109,10 @@ impl TryFrom<DepthText> for Depth {
 
 fn canonical_permit2() -> String {
     "0x000000000022D473030F116dDEE9F6B43aC78BA3".to_owned()
+}
+
+fn admission_seconds() -> u64 {
+    120
 }
 
 fn poll_ms() -> u64 {

@@ -326,7 +326,7 @@ fn only_the_payers_sound_signature_counts() -> Result<()> {
     }
     let wrapped = [bytes, B256::repeat_byte(0).to_vec(), hex::decode("6492".repeat(16))?].concat();
     let error = authorize(&spend, &with(wrapped)).unwrap_err();
-    assert!(error.to_string().contains("ERC-6492") && !error.may_be_contract(), "{error}");
+    assert!(error.to_string().contains("ERC-6492") && error.may_be_contract(), "only the chain can judge it: {error}");
     let mismatched = SignedMessage { message: Hash32([9; 32]).to_string(), ..original };
     assert_eq!(authorize(&spend, &mismatched).unwrap_err().field(), "message");
     Ok(())

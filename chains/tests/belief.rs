@@ -142,6 +142,8 @@ async fn lagging_receipts_and_logs_never_give_a_false_end() -> Result<()> {
     });
     assert!(node.deposit_state(&order, &prepared).await.is_err());
     liar.be_honest();
+    assert_eq!(node.deposit_state(&order, &prepared).await?, DepositState::Pending);
+    world.end_admissions().await?;
     assert!(matches!(node.deposit_state(&order, &prepared).await?, DepositState::Reverted(_)));
     Ok(())
 }

@@ -216,8 +216,12 @@ async fn a_delivery_on_its_way_is_waited_for_and_not_sent_twice() -> Result<()> 
         amount: units(order.amount),
         fulfillBy: time(order.fulfill_by)?,
     };
-    let call =
-        Call { from: world.settler.address(), to: address(proxy)?, value: U256::ZERO, data: call.abi_encode().into() };
+    let call = Call {
+        from: world.settler.address(),
+        to: Some(address(proxy)?),
+        value: U256::ZERO,
+        data: call.abi_encode().into(),
+    };
     world.destination.automine(false).await?;
     let mine = async {
         let pending = || async {
@@ -292,9 +296,9 @@ async fn what_the_node_dropped_or_finds_too_cheap_still_gets_mined() -> Result<(
     };
     let wallet = Wallet::new(world.destination.node.clone(), world.settler.clone()).with_patience(patience);
     let dev = &world.destination.dev;
-    let call = Call { from: wallet.address(), to: wallet.address(), value: U256::ZERO, data: Default::default() };
+    let call = Call { from: wallet.address(), to: Some(wallet.address()), value: U256::ZERO, data: Default::default() };
     let token_call = DevToken::approveCall { spender: wallet.address(), value: U256::from(1) };
-    let call = Call { to: address(&world.destination.token)?, data: token_call.abi_encode().into(), ..call };
+    let call = Call { to: Some(address(&world.destination.token)?), data: token_call.abi_encode().into(), ..call };
     world.destination.automine(false).await?;
     let pending = || async {
         let content: Value = dev.rpc("txpool_content", ()).await?;

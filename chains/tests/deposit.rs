@@ -100,6 +100,12 @@ async fn a_reverted_deposit_tells_why() -> Result<()> {
     world.chains.broadcast(&prepared).await?;
     assert_eq!(world.chains.deposit_state(&payment.deposit(), &prepared).await?, DepositState::Pending);
     source.mine(DEPTH).await?;
+    assert_eq!(
+        world.chains.deposit_state(&payment.deposit(), &prepared).await?,
+        DepositState::Pending,
+        "admitted still"
+    );
+    world.end_admissions().await?;
     let DepositState::Reverted(context) = world.chains.deposit_state(&payment.deposit(), &prepared).await? else {
         bail!("not reverted");
     };
@@ -109,12 +115,74 @@ async fn a_reverted_deposit_tells_why() -> Result<()> {
     assert!(context.gas_used.unwrap().parse::<u64>()? > 21_000);
     assert!(context.block_number.is_some());
 
+    let now = world.now().await?;
     match world.chains.prepare_deposit(&payment.deposit(), 2).await {
-        Err(PrepareError::Refused(context)) => {
-            assert!(context.revert_reason.unwrap().contains("TRANSFER_FROM_FAILED"));
-            assert_eq!(context.transaction_hash, None);
+        Err(PrepareError::Refused(refusal)) => {
+            assert!(refusal.context.revert_reason.unwrap().contains("TRANSFER_FROM_FAILED"));
+            assert_eq!(refusal.context.transaction_hash, None);
+            assert!((now + 15..now + 20).contains(&refusal.valid_until), "{} at {now}", refusal.valid_until);
         }
         other => bail!("not refused: {other:?}"),
+    }
+    Ok(())
+}
+
+/// Its calldata is public once it reverted, and the payer mends the allowance for another payment.
+#[tokio::test]
+async fn a_reverted_deposit_is_given_up_only_when_nobody_can_make_it_any_more() -> Result<()> {
+    let world = World::start().await?;
+    let source = &world.source;
+    let stranger = key(40);
+    source.dev.fund(&text(&stranger), U256::from(10).pow(U256::from(18))).await?;
+    for (id, scheme) in [("witness", Scheme::EvmPermit2Escrow), ("plain", Scheme::EvmPermit2)] {
+        let payment = world.payment_by(id, scheme, &world.destination.asset())?;
+        let order = payment.deposit();
+        let prepared = world.chains.prepare_deposit(&order, 1).await?;
+        source.dev.approve(&world.payer, &source.token, &source.contracts.permit2, U256::ZERO).await?;
+        world.chains.broadcast(&prepared).await?;
+        source.dev.approve(&world.payer, &source.token, &source.contracts.permit2, U256::MAX).await?;
+        source.mine(DEPTH).await?;
+        assert_eq!(world.chains.deposit_state(&order, &prepared).await?, DepositState::Pending);
+
+        // The end has passed, but no settled block says so.
+        let end = world.now().await? + ADMISSION_SECONDS;
+        let _: serde_json::Value = source.dev.rpc("evm_setNextBlockTimestamp", (end + 1,)).await?;
+        source.mine(DEPTH).await?;
+        assert_eq!(world.chains.deposit_state(&order, &prepared).await?, DepositState::Pending);
+        assert!(!world.chains.deposit_ruled_out(payment.id(), &payment.escrow, end).await?);
+        source.mine(1).await?;
+        assert!(matches!(world.chains.deposit_state(&order, &prepared).await?, DepositState::Reverted(_)));
+        assert!(world.chains.deposit_ruled_out(payment.id(), &payment.escrow, end).await?);
+
+        let before = source.balance(&world.payer).await?;
+        let refused = resend_as(&world, &prepared.raw, &stranger).await.unwrap_err();
+        assert!(format!("{refused:#}").contains("AdmissionExpired"), "{refused:#}");
+        assert_eq!(source.balance(&world.payer).await?, before);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_deposit_mined_too_late_is_tried_again() -> Result<()> {
+    let world = World::start().await?;
+    for (id, scheme) in [("witness", Scheme::EvmPermit2Escrow), ("plain", Scheme::EvmPermit2)] {
+        let payment = world.payment_by(id, scheme, &world.destination.asset())?;
+        let order = payment.deposit();
+        let late = world.chains.prepare_deposit(&order, 1).await?;
+        world.end_admissions().await?;
+        world.chains.broadcast(&late).await?;
+        assert_eq!(world.chains.deposit_state(&order, &late).await?, DepositState::Pending, "not deep enough");
+        world.source.mine(DEPTH).await?;
+        let DepositState::Superseded { evidence } = world.chains.deposit_state(&order, &late).await? else {
+            bail!("not superseded");
+        };
+        assert!(evidence.contains(&late.transaction_hash), "{evidence}");
+        let second = world.chains.prepare_deposit(&order, 2).await?;
+        world.chains.broadcast(&second).await?;
+        world.source.mine(DEPTH).await?;
+        assert!(matches!(world.chains.deposit_state(&order, &second).await?, DepositState::Secured(_)));
+        let passed = world.source.node.settled().await?.time - 1;
+        assert!(!world.chains.deposit_ruled_out(payment.id(), &payment.escrow, passed).await?, "it is in escrow");
     }
     Ok(())
 }
@@ -131,6 +199,8 @@ async fn a_refusal_after_the_nonce_was_taken_still_uses_it_up() -> Result<()> {
     assert_eq!(again.nonce, prepared.nonce);
     world.chains.broadcast(&again).await?;
     source.mine(DEPTH).await?;
+    assert_eq!(world.chains.deposit_state(&payment.deposit(), &again).await?, DepositState::Pending);
+    world.end_admissions().await?;
     assert!(matches!(world.chains.deposit_state(&payment.deposit(), &again).await?, DepositState::Reverted(_)));
     Ok(())
 }
@@ -148,6 +218,9 @@ async fn a_superseded_nonce_is_found_at_depth_only() -> Result<()> {
     assert_eq!(world.chains.deposit_state(&payment.deposit(), &prepared).await?, DepositState::Pending);
     assert_eq!(world.chains.transaction_state(&prepared).await?, TransactionState::Pending);
     world.source.mine(DEPTH).await?;
+    // A copy of its call may still be sent by whoever saw it.
+    assert_eq!(world.chains.deposit_state(&payment.deposit(), &prepared).await?, DepositState::Pending);
+    world.end_admissions().await?;
     let DepositState::Superseded { evidence } = world.chains.deposit_state(&payment.deposit(), &prepared).await? else {
         bail!("not superseded");
     };
@@ -191,6 +264,7 @@ async fn a_nonce_that_nothing_used_is_filled_in_time() -> Result<()> {
         () = world.chains.tend() => bail!("it ended"),
         secured = secured => secured?,
     }
+    world.end_admissions().await?;
     let superseded = world.chains.deposit_state(&lost.deposit(), &unused).await?;
     assert!(matches!(superseded, DepositState::Superseded { .. }));
     Ok(())
@@ -211,11 +285,8 @@ async fn a_window_that_closed_without_a_deposit_is_expired_when_settled() -> Res
     // Too late, the transaction lands after all: it can only revert.
     world.chains.broadcast(&prepared).await?;
     source.mine(DEPTH).await?;
-    let DepositState::Reverted(context) = world.chains.deposit_state(&payment.deposit(), &prepared).await? else {
-        bail!("not reverted");
-    };
-    let reason = context.revert_reason.unwrap();
-    assert!(reason.starts_with("FulfillByPassed") || reason.starts_with("ReserveWindowClosed"), "{reason}");
+    assert!(matches!(world.chains.transaction_state(&prepared).await?, TransactionState::Dead { .. }));
+    assert!(matches!(world.chains.deposit_state(&payment.deposit(), &prepared).await?, DepositState::Expired { .. }));
     Ok(())
 }
 
@@ -260,8 +331,10 @@ async fn an_escrow_of_another_payer_under_the_payment_id_is_not_the_payments() -
     };
     send_as(&world, &stranger, &source.contracts.escrow, call.abi_encode()).await?;
     world.chains.broadcast(&prepared).await?;
-    source.mine(DEPTH).await?;
+    world.end_admissions().await?;
     assert_eq!(world.chains.escrow_state(payment.id(), &payment.escrow).await?, EscrowState::Absent);
+    let passed = source.node.settled().await?.time - 1;
+    assert!(world.chains.deposit_ruled_out(payment.id(), &payment.escrow, passed).await?);
     let DepositState::Reverted(context) = world.chains.deposit_state(&payment.deposit(), &prepared).await? else {
         bail!("not reverted");
     };
@@ -306,8 +379,9 @@ async fn refunds_go_back_by_statement_or_by_time() -> Result<()> {
     };
     let refused = world.chains.prepare_refund(&order(&by_time, None), 1).await;
     match refused {
-        Err(PrepareError::Refused(context)) => {
-            assert!(context.revert_reason.unwrap().starts_with("RefundWindowNotOpen(refundAfter: "));
+        Err(PrepareError::Refused(refusal)) => {
+            assert_eq!(refusal.valid_until, 0);
+            assert!(refusal.context.revert_reason.unwrap().starts_with("RefundWindowNotOpen(refundAfter: "));
         }
         other => bail!("not refused: {other:?}"),
     }
@@ -350,6 +424,6 @@ async fn send_as(
 ) -> Result<String> {
     use chains::evm::{query::Call, wallet::Wallet};
     let wallet = Wallet::new(world.source.node.clone(), signer.clone());
-    let call = Call { from: signer.address(), to: address(to)?, value: U256::ZERO, data: data.into() };
+    let call = Call { from: signer.address(), to: Some(address(to)?), value: U256::ZERO, data: data.into() };
     Ok(wallet.execute("test", &call).await?.transaction_hash.to_string())
 }

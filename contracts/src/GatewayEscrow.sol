@@ -23,12 +23,13 @@ import {TokenMoves} from "./TokenMoves.sol";
 /// Reserver and releaser may be contracts (ERC-1271). Their 65-byte signatures must have a low `s`. The reserver's
 /// are EIP-712 messages.
 ///
-/// Windows: reserved not later than `reserveDeadline`; released or cancelled before `refundAfter`; refunded
+/// Windows: admitted not later than `admittedUntil`; reserved not later than `reserveDeadline`; released or cancelled before `refundAfter`; refunded
 /// from `refundAfter` on. So at any second either the release or the refund is possible, never both.
 ///
 /// What nobody can do here:
 /// - use up a payment's id: every deposit bears the reserver's signature over payer, terms and token, so a signature
 ///   that others see before it is mined serves them for nothing but the very same deposit;
+/// - bring in a deposit that was refused, once its admission has ended;
 /// - send the money anywhere but to the reserved settler or back to the payer;
 /// - keep it: from `refundAfter` on anyone may trigger the refund;
 /// - block the end of a payment by refusing the money: it is then kept as a claim of the one who refused.
@@ -172,6 +173,8 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
     error WindowsOutOfOrder(uint48 reserveDeadline, uint48 fulfillmentDeadline, uint48 refundAfter);
     /// @notice It is later than `reserveDeadline`.
     error ReserveWindowClosed(uint48 reserveDeadline);
+    /// @notice It is later than the reserver admits the deposit.
+    error AdmissionExpired(uint48 admittedUntil);
     /// @notice `fulfillBy` is not in the future.
     error FulfillByPassed(uint48 fulfillBy);
     /// @notice `fulfillBy` is later than the payer's `fulfillmentDeadline`.
@@ -223,7 +226,7 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
     bytes32 private immutable ADMISSION_TYPEHASH = keccak256(
         bytes(
             string.concat(
-                "Admission(GatewayDeposit deposit,Reservation reservation,address token)",
+                "Admission(GatewayDeposit deposit,Reservation reservation,address token,uint48 admittedUntil)",
                 GATEWAY_DEPOSIT_TYPE,
                 RESERVATION_TYPE
             )
@@ -267,14 +270,16 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
     /// @param d what the payer signed as the witness
     /// @param p the payer's permit
     /// @param r the award
-    /// @param reserverSignature of this contract's `reserver` over `Admission(d, r, p.token)`
+    /// @param admittedUntil last second in which the reserver admits the deposit
+    /// @param reserverSignature of this contract's `reserver` over `Admission(d, r, p.token, admittedUntil)`
     function depositWithWitness(
         GatewayDeposit calldata d,
         Permit calldata p,
         Reservation calldata r,
+        uint48 admittedUntil,
         bytes calldata reserverSignature
     ) external nonReentrant {
-        bytes32 witness = _openReserved(d, p, r, reserverSignature);
+        bytes32 witness = _openReserved(d, p, r, admittedUntil, reserverSignature);
 
         uint256 before = p.token.balanceOf(address(this));
         IPermit2(permit2).permitWitnessTransferFrom(
@@ -290,14 +295,16 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
     /// @param d the deposit as the reserver admits it
     /// @param p the payer's permit
     /// @param r the award
-    /// @param reserverSignature of this contract's `reserver` over `Admission(d, r, p.token)`
+    /// @param admittedUntil last second in which the reserver admits the deposit
+    /// @param reserverSignature of this contract's `reserver` over `Admission(d, r, p.token, admittedUntil)`
     function depositWithPermit(
         GatewayDeposit calldata d,
         Permit calldata p,
         Reservation calldata r,
+        uint48 admittedUntil,
         bytes calldata reserverSignature
     ) external nonReentrant {
-        _openReserved(d, p, r, reserverSignature);
+        _openReserved(d, p, r, admittedUntil, reserverSignature);
 
         uint256 before = p.token.balanceOf(address(this));
         IPermit2(permit2).permitTransferFrom(_permitOf(p), _transferOf(r), d.payer, p.signature);
@@ -416,22 +423,27 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
 
     /// @dev Checks and effects that both deposits by signature share. The nonce is checked here because it is all
     /// that binds the payment's terms for the payer when there is no witness. The admission binds all that the two
-    /// parties bring: a signature over the award alone could be paired with somebody else's junk deposit.
+    /// parties bring: a signature over the award alone could be paired with somebody else's junk deposit. It ends, for a
+    /// reverted deposit has published both signatures: without an end anyone could make it later, when the payer has
+    /// mended its allowance for another payment.
     /// @return depositHash of `d`, the payer's witness
     function _openReserved(
         GatewayDeposit calldata d,
         Permit calldata p,
         Reservation calldata r,
+        uint48 admittedUntil,
         bytes calldata reserverSignature
     ) private returns (bytes32 depositHash) {
         if (permit2.code.length == 0) revert Permit2Missing();
+        if (block.timestamp > admittedUntil) revert AdmissionExpired(admittedUntil);
         if (r.paymentId != d.paymentId) revert PaymentIdMismatch(d.paymentId, r.paymentId);
         if (d.quoteHash != bytes32(0) && d.quoteHash != r.quoteHash) revert QuoteHashMismatch(d.quoteHash, r.quoteHash);
         uint256 nonce = uint256(keccak256(abi.encodePacked(d.paymentId, d.termsHash)));
         if (p.nonce != nonce) revert NonceNotOfPayment(nonce, p.nonce);
         if (r.sourceAmount > p.amount) revert AmountAboveCap(r.sourceAmount, p.amount);
         depositHash = _hashDeposit(d);
-        bytes32 admission = keccak256(abi.encode(ADMISSION_TYPEHASH, depositHash, _hashReservation(r), p.token));
+        bytes32 admission =
+            keccak256(abi.encode(ADMISSION_TYPEHASH, depositHash, _hashReservation(r), p.token, admittedUntil));
         _reserve(_open(d, p.token, r.sourceAmount, r.quoteHash, admission, reserverSignature), r);
     }
 

@@ -94,6 +94,62 @@ contract EscrowAdmissionTest is EscrowFixture {
         assertPayerStillPays();
     }
 
+    // The end of an admission
+
+    function test_AnAdmissionCountsUpToAndInItsLastSecond() public {
+        (bytes memory witnessed, bytes memory permitted) = admittedUntil(START + 20, START + 20);
+        uint256 snapshot = vm.snapshotState();
+        vm.warp(START + 20);
+        expectMade(witnessed);
+        vm.revertToState(snapshot);
+        vm.warp(START + 20);
+        expectMade(permitted);
+        vm.revertToState(snapshot);
+
+        vm.warp(START + 21);
+        bytes memory expired = abi.encodeWithSelector(GatewayEscrow.AdmissionExpired.selector, START + 20);
+        expectCallRefused(witnessed, expired);
+        expectCallRefused(permitted, expired);
+        assertPayerStillPays();
+    }
+
+    function test_AnotherEndThanTheAdmittedDoesNotCount() public {
+        vm.warp(START + 21);
+        uint48[3] memory ends = [START + 21, START + 60, type(uint48).max];
+        for (uint256 i = 0; i < ends.length; i++) {
+            (bytes memory witnessed, bytes memory permitted) = admittedUntil(START + 20, ends[i]);
+            expectCallRefused(witnessed, signatureInvalid());
+            expectCallRefused(permitted, signatureInvalid());
+        }
+        // Nor does an earlier one.
+        (bytes memory earlier,) = admittedUntil(START + 30, START + 29);
+        expectCallRefused(earlier, signatureInvalid());
+    }
+
+    /// The deposit reverts and so publishes both signatures; the payer then mends its allowance for another payment.
+    function test_ARevertedDepositCannotBeMadeLater() public {
+        (bytes memory witnessed, bytes memory permitted) = admittedUntil(START + 20, START + 20);
+        vm.prank(payer);
+        token.approve(PERMIT2, 0);
+        expectCallRefused(witnessed, bytes("TRANSFER_FROM_FAILED"));
+        expectCallRefused(permitted, bytes("TRANSFER_FROM_FAILED"));
+        vm.prank(payer);
+        token.approve(PERMIT2, type(uint256).max);
+
+        // Until the admission ends anyone may make it, so a payment is not given up before.
+        uint256 snapshot = vm.snapshotState();
+        expectMade(witnessed);
+        vm.revertToState(snapshot);
+
+        vm.warp(START + 21);
+        assertLe(block.timestamp, depositTerms().reserveDeadline);
+        bytes memory expired = abi.encodeWithSelector(GatewayEscrow.AdmissionExpired.selector, START + 20);
+        expectCallRefused(witnessed, expired);
+        expectCallRefused(permitted, expired);
+        assertState(GatewayEscrow.State.None);
+        assertPaid(address(token), 0, 0);
+    }
+
     // What the reserver's word covers
 
     /// Everything else is made right for the changed field, the payer's signature too.
@@ -193,6 +249,36 @@ contract EscrowAdmissionTest is EscrowFixture {
         assertState(GatewayEscrow.State.Deposited);
     }
 
+    /// The calls that make the deposit of `depositTerms()`, admitted until `signed` and claiming to be until `claimed`.
+    function admittedUntil(uint48 signed, uint48 claimed)
+        private
+        view
+        returns (bytes memory witnessed, bytes memory permitted)
+    {
+        GatewayEscrow.GatewayDeposit memory d = depositTerms();
+        GatewayEscrow.Reservation memory r = reservation();
+        GatewayEscrow.Permit memory p = unsignedPermit(d, address(token));
+        bytes memory admission = signAdmission(reserverKey, d, r, address(token), signed);
+        p.signature = signWitness(payerKey, p, d);
+        witnessed = abi.encodeCall(escrow.depositWithWitness, (d, p, r, claimed, admission));
+        p.signature = signPermit(payerKey, p);
+        permitted = abi.encodeCall(escrow.depositWithPermit, (d, p, r, claimed, admission));
+    }
+
+    function expectMade(bytes memory call) private {
+        vm.prank(stranger);
+        (bool made,) = address(escrow).call(call);
+        assertTrue(made);
+        assertState(GatewayEscrow.State.Reserved);
+    }
+
+    function expectCallRefused(bytes memory call, bytes memory refusal) private {
+        vm.prank(stranger);
+        vm.expectRevert(refusal);
+        (bool refused,) = address(escrow).call(call);
+        assertTrue(refused, "not refused as expected");
+    }
+
     /// The payment of `depositTerms()`, with the attacker as its payer.
     function attackersDeposit() private view returns (GatewayEscrow.GatewayDeposit memory d) {
         d = depositTerms();
@@ -228,16 +314,16 @@ contract EscrowAdmissionTest is EscrowFixture {
         p.signature = signWitness(key, p, d);
         vm.prank(attacker);
         vm.expectRevert(refusal);
-        escrow.depositWithWitness(d, p, r, reserverSignature);
+        escrow.depositWithWitness(d, p, r, ADMITTED_UNTIL, reserverSignature);
         p.signature = signPermit(key, p);
         vm.prank(attacker);
         vm.expectRevert(refusal);
-        escrow.depositWithPermit(d, p, r, reserverSignature);
+        escrow.depositWithPermit(d, p, r, ADMITTED_UNTIL, reserverSignature);
     }
 
     function expectNeitherCounts(uint256 key, GatewayEscrow signedFor) private {
         GatewayEscrow.GatewayDeposit memory d = depositTerms();
-        bytes32 admission = admissionHash(d, reservation(), address(token));
+        bytes32 admission = admissionHash(d, reservation(), address(token), ADMITTED_UNTIL);
         bytes32 opening = openingHash(d, address(token), CAP);
         expectNeitherCounts(
             sign(key, escrowDigest(signedFor, admission)), sign(key, escrowDigest(signedFor, opening))

@@ -77,7 +77,7 @@ contract EscrowDepositTest is EscrowFixture {
         if (long[64] == bytes1(uint8(28))) s |= bytes32(uint256(1) << 255);
         p.signature = abi.encodePacked(r, s);
         bytes memory signature = signAdmission(reserverKey, d, reservation(), address(token));
-        escrow.depositWithWitness(d, p, reservation(), signature);
+        escrow.depositWithWitness(d, p, reservation(), ADMITTED_UNTIL, signature);
         assertState(GatewayEscrow.State.Reserved);
     }
 
@@ -106,7 +106,7 @@ contract EscrowDepositTest is EscrowFixture {
             p.nonce = nonceOf(d);
             bytes memory signature = signAdmission(reserverKey, d, r, address(token));
             vm.expectRevert(INVALID_SIGNER);
-            escrow.depositWithWitness(d, p, r, signature);
+            escrow.depositWithWitness(d, p, r, ADMITTED_UNTIL, signature);
         }
         assertState(GatewayEscrow.State.None);
     }
@@ -119,7 +119,7 @@ contract EscrowDepositTest is EscrowFixture {
         d.reserver = reserver;
         bytes memory signature = signAdmission(reserverKey, d, reservation(), address(token));
         vm.expectRevert(INVALID_SIGNER);
-        escrow.depositWithWitness(d, p, reservation(), signature);
+        escrow.depositWithWitness(d, p, reservation(), ADMITTED_UNTIL, signature);
     }
 
     function test_NoPermitFieldCanBeChanged() public {
@@ -134,7 +134,7 @@ contract EscrowDepositTest is EscrowFixture {
             if (field == 2) p.deadline += 1;
             bytes memory signature = signAdmission(reserverKey, d, reservation(), p.token);
             vm.expectRevert(INVALID_SIGNER);
-            escrow.depositWithWitness(d, p, reservation(), signature);
+            escrow.depositWithWitness(d, p, reservation(), ADMITTED_UNTIL, signature);
         }
     }
 
@@ -145,7 +145,7 @@ contract EscrowDepositTest is EscrowFixture {
         p.signature = signWitness(payerKey, p, d);
         bytes memory signature = signAdmission(reserverKey, d, reservation(), address(token));
         vm.expectRevert(abi.encodeWithSignature("SignatureExpired(uint256)", p.deadline));
-        escrow.depositWithWitness(d, p, reservation(), signature);
+        escrow.depositWithWitness(d, p, reservation(), ADMITTED_UNTIL, signature);
     }
 
     // The same payment twice
@@ -175,11 +175,11 @@ contract EscrowDepositTest is EscrowFixture {
         p.signature = signWitness(payerKey, p, d);
         bytes memory signature = signAdmission(reserverKey, d, r, address(token));
         vm.expectRevert(used);
-        escrow.depositWithWitness(d, p, r, signature);
+        escrow.depositWithWitness(d, p, r, ADMITTED_UNTIL, signature);
 
         p.signature = signPermit(payerKey, p);
         vm.expectRevert(used);
-        escrow.depositWithPermit(d, p, r, signature);
+        escrow.depositWithPermit(d, p, r, ADMITTED_UNTIL, signature);
 
         expectOwnRefused(d, address(token), CAP, used);
     }
@@ -193,11 +193,11 @@ contract EscrowDepositTest is EscrowFixture {
         p.signature = signWitness(payerKey, p, d);
         bytes memory signature = signAdmission(reserverKey, d, reservation(), address(token));
         vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.NonceNotOfPayment.selector, nonceOf(d), 7));
-        escrow.depositWithWitness(d, p, reservation(), signature);
+        escrow.depositWithWitness(d, p, reservation(), ADMITTED_UNTIL, signature);
 
         p.signature = signPermit(payerKey, p);
         vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.NonceNotOfPayment.selector, nonceOf(d), 7));
-        escrow.depositWithPermit(d, p, reservation(), signature);
+        escrow.depositWithPermit(d, p, reservation(), ADMITTED_UNTIL, signature);
     }
 
     function test_ReservationMustBeForThisPayment() public {
@@ -256,7 +256,7 @@ contract EscrowDepositTest is EscrowFixture {
         p.signature = signWitness(payerKey, p, d);
         bytes memory signature = signAdmission(reserverKey, d, reservation(), stranger);
         vm.expectRevert(refusal);
-        escrow.depositWithWitness(d, p, reservation(), signature);
+        escrow.depositWithWitness(d, p, reservation(), ADMITTED_UNTIL, signature);
         expectOwnRefused(d, stranger, CAP, refusal);
     }
 
@@ -331,11 +331,11 @@ contract EscrowDepositTest is EscrowFixture {
         p.signature = signWitness(payerKey, p, d);
         bytes memory signature = signAdmission(reserverKey, d, reservation(), address(token));
         vm.expectRevert(INVALID_SIGNER);
-        escrow.depositWithPermit(d, p, reservation(), signature);
+        escrow.depositWithPermit(d, p, reservation(), ADMITTED_UNTIL, signature);
 
         p.signature = signPermit(payerKey, p);
         vm.expectRevert(INVALID_SIGNER);
-        escrow.depositWithWitness(d, p, reservation(), signature);
+        escrow.depositWithWitness(d, p, reservation(), ADMITTED_UNTIL, signature);
     }
 
     // By the payer's own transaction
@@ -359,9 +359,9 @@ contract EscrowDepositTest is EscrowFixture {
         GatewayEscrow.GatewayDeposit memory d = depositTerms();
         GatewayEscrow.Permit memory p = unsignedPermit(d, address(token));
         vm.expectRevert(GatewayEscrow.Permit2Missing.selector);
-        escrow.depositWithWitness(d, p, reservation(), "");
+        escrow.depositWithWitness(d, p, reservation(), ADMITTED_UNTIL, "");
         vm.expectRevert(GatewayEscrow.Permit2Missing.selector);
-        escrow.depositWithPermit(d, p, reservation(), "");
+        escrow.depositWithPermit(d, p, reservation(), ADMITTED_UNTIL, "");
     }
 
     function test_OnlyThePayerDepositsByTransaction() public {
@@ -429,11 +429,11 @@ contract EscrowDepositTest is EscrowFixture {
         p.signature = signWitness(payerKey, p, d);
         bytes memory signature = signAdmission(reserverKey, d, r, address(trick));
         vm.expectRevert(refusal);
-        escrow.depositWithWitness(d, p, r, signature);
+        escrow.depositWithWitness(d, p, r, ADMITTED_UNTIL, signature);
 
         p.signature = signPermit(payerKey, p);
         vm.expectRevert(refusal);
-        escrow.depositWithPermit(d, p, r, signature);
+        escrow.depositWithPermit(d, p, r, ADMITTED_UNTIL, signature);
 
         refusal = abi.encodeWithSelector(GatewayEscrow.ReceivedNotExact.selector, CAP, CAP - 1);
         expectOwnRefused(d, address(trick), CAP, refusal);
@@ -481,10 +481,10 @@ contract EscrowDepositTest is EscrowFixture {
         bytes memory signature = signAdmission(reserverKey, d, r, address(token));
         p.signature = signWitness(payerKey, p, d);
         vm.expectRevert(refusal);
-        escrow.depositWithWitness(d, p, r, signature);
+        escrow.depositWithWitness(d, p, r, ADMITTED_UNTIL, signature);
         p.signature = signPermit(payerKey, p);
         vm.expectRevert(refusal);
-        escrow.depositWithPermit(d, p, r, signature);
+        escrow.depositWithPermit(d, p, r, ADMITTED_UNTIL, signature);
     }
 
     /// The payer's transaction is refused, the reserver's signature being right.

@@ -240,8 +240,8 @@ contract EscrowHostileTest is EscrowFixture {
         calls = new bytes[](8);
         bytes memory admission = signAdmission(reserverKey, d, r, address(trick));
         bytes memory opening = signOpening(reserverKey, d, address(trick), CAP);
-        calls[0] = abi.encodeCall(escrow.depositWithWitness, (d, p, r, admission));
-        calls[1] = abi.encodeCall(escrow.depositWithPermit, (d, p, r, admission));
+        calls[0] = abi.encodeCall(escrow.depositWithWitness, (d, p, r, ADMITTED_UNTIL, admission));
+        calls[1] = abi.encodeCall(escrow.depositWithPermit, (d, p, r, ADMITTED_UNTIL, admission));
         calls[2] = abi.encodeCall(escrow.depositOwn, (d, address(trick), CAP, opening));
         calls[3] = abi.encodeCall(escrow.reserve, (r, signReservation(reserverKey, r)));
         calls[4] = abi.encodeCall(escrow.release, (ID, delivery()));

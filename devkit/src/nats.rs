@@ -66,6 +66,11 @@ impl NatsServer {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
+    /// The server's process id, while it runs.
+    pub fn id(&self) -> Option<u32> {
+        self.process.id()
+    }
+
     /// Ends the server as `kill -9` does.
     ///
     /// # Errors

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value};
 
-use crate::PaymentEvent;
+use crate::{Event, PaymentEvent, QuoteRequestEvent};
 
 /// The version in which every event type is written now.
 const CURRENT_SCHEMA: u32 = 1;
@@ -64,7 +64,8 @@ pub enum Error {
     },
 }
 
-const TYPE_NAMES: [&str; 13] = [
+/// Types of [`PaymentEvent`].
+const PAYMENT_TYPES: [&str; 13] = [
     "Submitted",
     "AuctionClosed",
     "QuoteAwarded",
@@ -80,11 +81,14 @@ const TYPE_NAMES: [&str; 13] = [
     "EscrowRefunded",
 ];
 
+/// Types of [`QuoteRequestEvent`].
+const QUOTE_REQUEST_TYPES: [&str; 3] = ["QuoteRequestOpened", "QuotesCollected", "QuoteRequestAwarded"];
+
 /// Encodes the events of one commit in their current version.
 ///
 /// # Errors
 /// [`Error::Body`] when an event cannot be written as JSON, which no event of this crate can cause.
-pub fn encode(events: &[PaymentEvent]) -> Result<Encoded, Error> {
+pub fn encode(events: &[Event]) -> Result<Encoded, Error> {
     let body = serde_json::to_vec(events).map_err(|error| Error::Body(error.to_string()))?;
     let join = |parts: Vec<String>| parts.join(",");
     Ok(Encoded {
@@ -98,7 +102,7 @@ pub fn encode(events: &[PaymentEvent]) -> Result<Encoded, Error> {
 ///
 /// # Errors
 /// See [`Error`]; nothing is ever skipped.
-pub fn decode(types: &str, schemas: &str, body: &[u8]) -> Result<Vec<PaymentEvent>, Error> {
+pub fn decode(types: &str, schemas: &str, body: &[u8]) -> Result<Vec<Event>, Error> {
     let values: Vec<Value> = serde_json::from_slice(body).map_err(|error| Error::Body(error.to_string()))?;
     let types: Vec<&str> = types.split(',').collect();
     let schemas: Vec<&str> = schemas.split(',').collect();
@@ -109,17 +113,22 @@ pub fn decode(types: &str, schemas: &str, body: &[u8]) -> Result<Vec<PaymentEven
     entries.map(|(value, (name, schema))| decode_one(value, name, schema)).collect()
 }
 
-fn decode_one(value: Value, name: &str, schema: &str) -> Result<PaymentEvent, Error> {
+fn decode_one(value: Value, name: &str, schema: &str) -> Result<Event, Error> {
     let stated = value.get("type").and_then(Value::as_str).unwrap_or_default();
     if stated != name {
         return Err(Error::TypeMismatch { header: name.to_owned(), body: stated.to_owned() });
     }
     let version: Option<u32> = schema.parse().ok().filter(|version| (1..=CURRENT_SCHEMA).contains(version));
-    let Some(version) = version.filter(|_| TYPE_NAMES.contains(&name)) else {
-        return Err(Error::Unknown { name: name.to_owned(), schema: schema.to_owned() });
+    let unknown = || Error::Unknown { name: name.to_owned(), schema: schema.to_owned() };
+    let value = upcast(value, version.ok_or_else(unknown)?);
+    let event = if PAYMENT_TYPES.contains(&name) {
+        serde_json::from_value::<PaymentEvent>(value).map(Event::from)
+    } else if QUOTE_REQUEST_TYPES.contains(&name) {
+        serde_json::from_value::<QuoteRequestEvent>(value).map(Event::from)
+    } else {
+        return Err(unknown());
     };
-    let value = upcast(value, version);
-    serde_json::from_value(value).map_err(|error| Error::Payload { name: name.to_owned(), reason: error.to_string() })
+    event.map_err(|error| Error::Payload { name: name.to_owned(), reason: error.to_string() })
 }
 
 /// Lifts a payload from `version` to [`CURRENT_SCHEMA`]. Version 1 is the first, so there is nothing to lift yet; the

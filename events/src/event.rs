@@ -1,11 +1,72 @@
-//! The domain events of a payment: everything that is ever known about it, in the order in which it became known.
+//! The domain events of a payment: everything that is ever known about it, in the order in which it became known. Those
+//! of a quote-request batch are in [`crate::quote_request`]; [`Event`] is either.
 //!
 //! Stored payloads stay readable for ever. A type here is the *current* version of its event; a change of meaning or
 //! shape adds a version, an upcaster and a golden file in [`crate::codec`], and never edits an old one.
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Amount, ChainId, Did, Failure, Hash32, PaymentId, Terms, quote, time::Timestamp};
+pub use crate::quote_request::QuoteRequestEvent;
+use crate::{
+    Amount, ChainId, Did, Failure, Hash32, PaymentId, QuoteRequestId, StreamId, Terms, quote, time::Timestamp,
+};
+
+/// One thing that happened in a stream, in the stored form of its own kind: `{"type": …, "data": …}`, with type names
+/// that are unique over all kinds. It is read by [`crate::codec::decode`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Event {
+    /// It happened to a payment.
+    Payment(PaymentEvent),
+    /// It happened to a quote-request batch.
+    QuoteRequest(QuoteRequestEvent),
+}
+
+impl Event {
+    /// The event's type name as it stands in `Gw-Type`.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Payment(event) => event.type_name(),
+            Self::QuoteRequest(event) => event.type_name(),
+        }
+    }
+
+    /// Whether the event is of the kind of `stream`.
+    pub fn belongs_to(&self, stream: &StreamId) -> bool {
+        match (self, stream) {
+            (Self::Payment(_), StreamId::Payment(_)) | (Self::QuoteRequest(_), StreamId::QuoteRequest(_)) => true,
+            (Self::Payment(_), StreamId::QuoteRequest(_)) | (Self::QuoteRequest(_), StreamId::Payment(_)) => false,
+        }
+    }
+
+    /// The payment's event, when it is one.
+    pub fn payment(&self) -> Option<&PaymentEvent> {
+        match self {
+            Self::Payment(event) => Some(event),
+            Self::QuoteRequest(_) => None,
+        }
+    }
+
+    /// The batch's event, when it is one.
+    pub fn quote_request(&self) -> Option<&QuoteRequestEvent> {
+        match self {
+            Self::QuoteRequest(event) => Some(event),
+            Self::Payment(_) => None,
+        }
+    }
+}
+
+impl From<PaymentEvent> for Event {
+    fn from(event: PaymentEvent) -> Self {
+        Self::Payment(event)
+    }
+}
+
+impl From<QuoteRequestEvent> for Event {
+    fn from(event: QuoteRequestEvent) -> Self {
+        Self::QuoteRequest(event)
+    }
+}
 
 /// One thing that happened to a payment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,7 +172,7 @@ pub struct Submitted {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CollectedQuote {
     /// The batch.
-    pub quote_request_id: String,
+    pub quote_request_id: QuoteRequestId,
     /// The quote.
     pub quote_id: String,
 }
@@ -148,7 +209,8 @@ pub struct Permit2 {
     pub deadline: u64,
     /// `quoteHash` of the witness: zero in the one-call flow.
     pub quote_hash: Hash32,
-    /// The signature, hex with 0x; 65 bytes, 64 bytes of EIP-2098, or what an ERC-1271 account takes.
+    /// The signature, hex with 0x; 65 bytes, 64 bytes of EIP-2098, or what an ERC-1271 account takes, wrapped by ERC-6492
+    /// where the deposit has to deploy that account.
     pub signature: String,
 }
 
@@ -345,7 +407,7 @@ pub struct Failed {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum RefundDue {
-    /// The money never left the payer.
+    /// The money never left the payer, and no signature that was given for it can take it any more.
     Nothing,
     /// The escrow is to be cancelled with the releaser's signed non-delivery.
     ByNonDelivery {

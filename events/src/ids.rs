@@ -1,4 +1,4 @@
-//! Identifiers of payments and commits, and 32-byte hashes.
+//! Identifiers of payments, quote requests and commits, and 32-byte hashes.
 
 use std::{fmt, str::FromStr};
 
@@ -8,12 +8,40 @@ use sha3::Keccak256;
 
 /// Prefix of every payment id.
 const PAYMENT_PREFIX: &str = "pay_";
+/// Prefix of every quote request id.
+const QUOTE_REQUEST_PREFIX: &str = "qrq_";
 /// Characters of an unpadded base32 SHA-256.
 const DIGEST_CHARS: usize = 52;
 
 /// Lower-case unpadded base32 of `bytes` (RFC 4648 alphabet), safe as a NATS subject token and in a URL path.
 pub(crate) fn base32(bytes: &[u8]) -> String {
     data_encoding::BASE32_NOPAD.encode(bytes).to_ascii_lowercase()
+}
+
+/// `prefix` and the base32 SHA-256 of `domain`, `originator` and `request_id`.
+fn derive(prefix: &str, domain: &str, originator: &str, request_id: &str) -> String {
+    let mut hasher = Sha256::new();
+    for part in [domain, originator, request_id] {
+        // Each part is preceded by its length, so that no two lists of parts hash the same bytes.
+        hasher.update((part.len() as u64).to_be_bytes());
+        hasher.update(part.as_bytes());
+    }
+    format!("{prefix}{}", base32(&hasher.finalize()))
+}
+
+/// Whether `text` is `prefix` followed by what [`derive`] makes.
+fn is_derived(prefix: &str, text: &str) -> bool {
+    let legal = |c: u8| c.is_ascii_lowercase() || (b'2'..=b'7').contains(&c);
+    text.strip_prefix(prefix).is_some_and(|digest| digest.len() == DIGEST_CHARS && digest.bytes().all(legal))
+}
+
+/// The shard of `shards` in which the stream with this id lives.
+fn shard_of(id: &str, shards: u16) -> u16 {
+    debug_assert!(shards > 0);
+    let digest = Sha256::digest(id.as_bytes());
+    let head =
+        u64::from_be_bytes([digest[0], digest[1], digest[2], digest[3], digest[4], digest[5], digest[6], digest[7]]);
+    (head % u64::from(shards)) as u16
 }
 
 /// Id of a payment, derived from who asked and under which `request_id` (design: identity and idempotency).
@@ -39,13 +67,7 @@ pub struct InvalidPaymentId;
 impl PaymentId {
     /// The id of the payment that `originator` asked for under `request_id`.
     pub fn derive(originator: &str, request_id: &str) -> Self {
-        let mut hasher = Sha256::new();
-        for part in ["gw:payment:v1", originator, request_id] {
-            // Each part is preceded by its length, so that no two lists of parts hash the same bytes.
-            hasher.update((part.len() as u64).to_be_bytes());
-            hasher.update(part.as_bytes());
-        }
-        Self(format!("{PAYMENT_PREFIX}{}", base32(&hasher.finalize())))
+        Self(derive(PAYMENT_PREFIX, "gw:payment:v1", originator, request_id))
     }
 
     /// The id as text.
@@ -60,12 +82,86 @@ impl PaymentId {
 
     /// The shard of `shards` in which the payment's stream lives; stable for ever for a given number of shards.
     pub fn shard(&self, shards: u16) -> u16 {
-        debug_assert!(shards > 0);
-        let digest = Sha256::digest(self.0.as_bytes());
-        let head = u64::from_be_bytes([
-            digest[0], digest[1], digest[2], digest[3], digest[4], digest[5], digest[6], digest[7],
-        ]);
-        (head % u64::from(shards)) as u16
+        shard_of(&self.0, shards)
+    }
+}
+
+/// Id of a quote-request batch (spec 2.13), derived as a [`PaymentId`] is, from a key space of its own: a batch and a
+/// payment may bear the same `request_id`.
+///
+/// ```
+/// use events::QuoteRequestId;
+///
+/// let id = QuoteRequestId::derive("eip155:0xabc", "order-1");
+/// assert_eq!(id.as_str().parse(), Ok(id));
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QuoteRequestId(String);
+
+/// The text is no quote request id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("must be `qrq_` followed by 52 characters of lower-case base32")]
+pub struct InvalidQuoteRequestId;
+
+impl QuoteRequestId {
+    /// The id of the batch that `originator` asked for under `request_id`.
+    pub fn derive(originator: &str, request_id: &str) -> Self {
+        Self(derive(QUOTE_REQUEST_PREFIX, "gw:quote-request:v1", originator, request_id))
+    }
+
+    /// The id as text. It is also the id of the batch's auction.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The shard of `shards` in which the batch's stream lives; stable for ever for a given number of shards.
+    pub fn shard(&self, shards: u16) -> u16 {
+        shard_of(&self.0, shards)
+    }
+}
+
+/// Id of one event stream: of a payment, or of a quote-request batch.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StreamId {
+    /// A payment.
+    Payment(PaymentId),
+    /// A quote-request batch.
+    QuoteRequest(QuoteRequestId),
+}
+
+/// The text is no id of a stream.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("must be `pay_` or `qrq_` followed by 52 characters of lower-case base32")]
+pub struct InvalidStreamId;
+
+impl StreamId {
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Payment(id) => id.as_str(),
+            Self::QuoteRequest(id) => id.as_str(),
+        }
+    }
+
+    /// The shard of `shards` in which the stream lives; stable for ever for a given number of shards.
+    pub fn shard(&self, shards: u16) -> u16 {
+        shard_of(self.as_str(), shards)
+    }
+
+    /// The payment, when the stream is one's.
+    pub fn payment(&self) -> Option<&PaymentId> {
+        match self {
+            Self::Payment(id) => Some(id),
+            Self::QuoteRequest(_) => None,
+        }
+    }
+
+    /// The batch, when the stream is one's.
+    pub fn quote_request(&self) -> Option<&QuoteRequestId> {
+        match self {
+            Self::QuoteRequest(id) => Some(id),
+            Self::Payment(_) => None,
+        }
     }
 }
 
@@ -73,40 +169,82 @@ impl FromStr for PaymentId {
     type Err = InvalidPaymentId;
 
     fn from_str(text: &str) -> Result<Self, InvalidPaymentId> {
-        let digest = text.strip_prefix(PAYMENT_PREFIX).ok_or(InvalidPaymentId)?;
-        let legal = |c: u8| c.is_ascii_lowercase() || (b'2'..=b'7').contains(&c);
-        if digest.len() == DIGEST_CHARS && digest.bytes().all(legal) {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(InvalidPaymentId)
+        if is_derived(PAYMENT_PREFIX, text) { Ok(Self(text.to_owned())) } else { Err(InvalidPaymentId) }
+    }
+}
+
+impl FromStr for QuoteRequestId {
+    type Err = InvalidQuoteRequestId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidQuoteRequestId> {
+        if is_derived(QUOTE_REQUEST_PREFIX, text) { Ok(Self(text.to_owned())) } else { Err(InvalidQuoteRequestId) }
+    }
+}
+
+impl FromStr for StreamId {
+    type Err = InvalidStreamId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidStreamId> {
+        let payment = text.parse().map(Self::Payment).ok();
+        payment.or_else(|| text.parse().map(Self::QuoteRequest).ok()).ok_or(InvalidStreamId)
+    }
+}
+
+impl From<PaymentId> for StreamId {
+    fn from(id: PaymentId) -> Self {
+        Self::Payment(id)
+    }
+}
+
+impl From<&PaymentId> for StreamId {
+    fn from(id: &PaymentId) -> Self {
+        Self::Payment(id.clone())
+    }
+}
+
+impl From<QuoteRequestId> for StreamId {
+    fn from(id: QuoteRequestId) -> Self {
+        Self::QuoteRequest(id)
+    }
+}
+
+impl From<&QuoteRequestId> for StreamId {
+    fn from(id: &QuoteRequestId) -> Self {
+        Self::QuoteRequest(id.clone())
+    }
+}
+
+/// An id is shown, debugged and stored as its text.
+macro_rules! as_text {
+    ($($id:ty),+) => {$(
+        impl fmt::Display for $id {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
         }
-    }
+
+        impl fmt::Debug for $id {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl Serialize for $id {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $id {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    )+};
 }
 
-impl fmt::Display for PaymentId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for PaymentId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Serialize for PaymentId {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for PaymentId {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
+as_text!(PaymentId, QuoteRequestId, StreamId);
 
 /// Id of one commit: what tells an append of mine from an append of another after a lost acknowledgement.
 ///
@@ -213,6 +351,20 @@ mod tests {
             PaymentId::derive("did:example:payer", "order-1").as_str(),
             "pay_5u3uedbzhw2omp4cgvym2jxmn6sy4wwjrcqibir5cbnvh4dma6vq",
         );
+    }
+
+    #[test]
+    fn a_batch_and_a_payment_of_one_key_are_apart() {
+        let (payment, batch) = (PaymentId::derive("a", "b"), QuoteRequestId::derive("a", "b"));
+        assert_ne!(payment.as_str()[4..], batch.as_str()[4..]);
+        // A change of this value would orphan every batch already opened.
+        assert_eq!(batch.as_str(), "qrq_chmdpw5z72pl5w4h7qw75lotvduk2lcl3dgg2eqx4qdualfiqx7q");
+        for (text, id) in [(payment.as_str(), StreamId::from(&payment)), (batch.as_str(), StreamId::from(&batch))] {
+            assert_eq!(text.parse(), Ok(id.clone()));
+            assert_eq!((id.as_str(), id.shard(8)), (text, shard_of(text, 8)));
+        }
+        assert!(batch.as_str().parse::<PaymentId>().is_err() && payment.as_str().parse::<QuoteRequestId>().is_err());
+        assert_eq!(batch.as_str().replace("qrq_", "quo_").parse::<StreamId>(), Err(InvalidStreamId));
     }
 
     #[test]

@@ -19,13 +19,14 @@ mod jetstream;
 pub mod journal;
 pub mod ledger;
 pub mod quote;
+pub mod quote_request;
 pub mod terms;
 pub mod time;
 
 pub use amount::Amount;
 pub use caip::{Account, AssetId, ChainId, Family};
 pub use did::{Did, SettlerToken};
-pub use event::PaymentEvent;
+pub use event::{Event, PaymentEvent, QuoteRequestEvent};
 pub use failure::Failure;
-pub use ids::{CommitId, Hash32, PaymentId};
+pub use ids::{CommitId, Hash32, PaymentId, QuoteRequestId, StreamId};
 pub use terms::{OwnedAsset, Terms};

@@ -9,7 +9,7 @@ use ed25519_dalek::{Signature, Signer, SigningKey};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Amount, ChainId, Did, Hash32, OwnedAsset, PaymentId, ids::base32, time::Timestamp};
+use crate::{Amount, ChainId, Did, Hash32, OwnedAsset, PaymentId, QuoteRequestId, ids::base32, time::Timestamp};
 
 /// Largest quote document accepted, in bytes.
 pub const DOCUMENT_BYTES_MAX: usize = 16 * 1024;
@@ -25,7 +25,8 @@ pub struct Quote {
     /// Always `GatewayQuote`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The auction this answers; equals the payment id in the one-call flow.
+    /// The auction this answers: the payment's id in the one-call flow, that of the quote-request batch in the two-phase
+    /// flow.
     pub auction_id: String,
     /// Hash of the terms the settler offers to fulfil.
     pub terms_hash: Hash32,
@@ -97,6 +98,12 @@ impl Quote {
     /// The `type` of every quote.
     pub fn kind() -> String {
         QUOTE_TYPE.to_owned()
+    }
+
+    /// Whether the quote was asked for by `payment`, or by a quote-request batch, out of which any payment may come: which
+    /// one does is known with the award, and on chain by the payer's signature over the quote's hash.
+    pub fn may_serve(&self, payment: &PaymentId) -> bool {
+        self.auction_id == auction_of(payment) || self.auction_id.parse::<QuoteRequestId>().is_ok()
     }
 
     /// Signs the quote with the settler's key at `created`.
@@ -250,6 +257,14 @@ mod tests {
     #[test]
     fn a_signed_quote_reads_back_the_same() {
         assert_eq!(SignedQuote::parse(signed().document()), Ok(signed()));
+    }
+
+    #[test]
+    fn a_quote_serves_its_own_payment_or_one_out_of_its_batch() {
+        let payment = PaymentId::derive("a", "b");
+        let serves = |auction_id: &str| Quote { auction_id: auction_id.to_owned(), ..quote() }.may_serve(&payment);
+        assert!(serves(payment.as_str()) && serves(QuoteRequestId::derive("a", "b").as_str()));
+        assert!(!serves(PaymentId::derive("a", "c").as_str()) && !serves("qrq_") && !serves(""));
     }
 
     #[test]

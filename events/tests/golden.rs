@@ -4,14 +4,17 @@
 use std::{collections::BTreeSet, path::PathBuf};
 
 use events::{
-    Amount, ChainId, Did, Failure, Hash32, OwnedAsset, PaymentEvent, PaymentId, Terms,
+    Amount, ChainId, Did, Event, Failure, Hash32, OwnedAsset, PaymentEvent, PaymentId, QuoteRequestEvent,
+    QuoteRequestId, Terms,
     codec::{self, Error},
     event::{
-        AuctionClosed, Authorization, Decline, DroppedBid, EscrowPlan, EscrowRefunded, EscrowReleased, EscrowSecured,
-        Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion, Permit2, QuoteAwarded, QuoteReceived, RefundDue,
-        Submitted, TransactionAbandoned, TransactionPrepared, VerifierRef,
+        AuctionClosed, Authorization, CollectedQuote, CounterpartyDecision, Decline, DroppedBid, EscrowPlan,
+        EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion,
+        Permit2, QuoteAwarded, QuoteReceived, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared,
+        VerifierRef,
     },
     failure::{BlockchainContext, Domain, RetryClassification},
+    quote_request::{CollectedDocument, QuoteRequestAwarded, QuoteRequestOpened, QuotesCollected},
     time::Timestamp,
 };
 use serde_json::Value;
@@ -143,6 +146,64 @@ fn submitted_with_least() -> Submitted {
     }
 }
 
+/// A payment out of a batch, with everything that may be absent.
+fn submitted_from_a_batch() -> Submitted {
+    let full = submitted();
+    let Authorization::EvmPermit2Escrow(permit) = full.authorization.clone() else { unreachable!() };
+    Submitted {
+        authorization: Authorization::EvmPermit2Escrow(Permit2 { quote_hash: hash(0x41), ..permit }),
+        collected_quote: Some(CollectedQuote { quote_request_id: batch(), quote_id: "quo_1".into() }),
+        counterparty: Some(counterparty()),
+        ..full
+    }
+}
+
+fn batch() -> QuoteRequestId {
+    QuoteRequestId::derive(&format!("eip155:{PAYER}"), "order-1")
+}
+
+fn counterparty() -> CounterpartyDecision {
+    CounterpartyDecision { policies: vec!["permit-known".into(), "permit-small".into()], policy_set: hash(0x51) }
+}
+
+fn opened() -> QuoteRequestOpened {
+    let payment = submitted();
+    QuoteRequestOpened {
+        quote_request_id: batch(),
+        request_id: payment.request_id,
+        originator: payment.originator,
+        terms: payment.terms,
+        terms_hash: payment.terms_hash,
+        quote_deadline: payment.quote_deadline,
+        quote_deadline_text: "2026-01-02T04:04:30.25+01:00".into(),
+        fulfillment_deadline: payment.fulfillment_deadline,
+        fulfillment_deadline_text: "2026-01-02T03:04:59.250Z".into(),
+        escrow: payment.escrow,
+        fulfillment_proxies: payment.fulfillment_proxies,
+        verifier: payment.verifier,
+        whitelist: payment.whitelist,
+        blacklist: payment.blacklist,
+        required_policies: payment.required_policies,
+        counterparty: Some(counterparty()),
+        opened_at: at(0),
+        request: payment.request,
+    }
+}
+
+fn opened_with_least() -> QuoteRequestOpened {
+    let payment = submitted_with_least();
+    QuoteRequestOpened {
+        terms_hash: payment.terms_hash,
+        terms: payment.terms,
+        fulfillment_proxies: payment.fulfillment_proxies,
+        whitelist: Vec::new(),
+        blacklist: Vec::new(),
+        required_policies: Vec::new(),
+        counterparty: None,
+        ..opened()
+    }
+}
+
 fn failed(failure: Failure, refund: RefundDue) -> PaymentEvent {
     PaymentEvent::Failed(Box::new(Failed { failure, refund, failed_at: at(40) }))
 }
@@ -175,7 +236,7 @@ fn on_chain() -> Failure {
 }
 
 /// What each golden file holds, as the current types say it.
-fn golden() -> Vec<(&'static str, PaymentEvent)> {
+fn golden() -> Vec<(&'static str, Event)> {
     let auction = AuctionClosed {
         addressed: vec![settler(1), settler(2), settler(3)],
         quotes: vec![QuoteReceived {
@@ -204,8 +265,28 @@ fn golden() -> Vec<(&'static str, PaymentEvent)> {
     let confirmed = FulfillmentConfirmed { inclusion: inclusion(10), attestation: "0x1c".into(), confirmed_at: at(45) };
     let refunded = EscrowRefunded { inclusion: inclusion(1), amount: amount("25500000") };
     let by_non_delivery = RefundDue::ByNonDelivery { attestation: "0x1d".into() };
-    vec![
+    let collected = QuotesCollected {
+        auction: auction.clone(),
+        quotes: vec![CollectedDocument {
+            quote_id: "quo_1".into(),
+            quote_hash: hash(0x41),
+            valid_until: at(55),
+            document: r#"{"type":"GatewayQuote"}"#.into(),
+        }],
+    };
+    let nothing = QuotesCollected { auction: nobody.clone(), quotes: Vec::new() };
+    let batch_awarded =
+        QuoteRequestAwarded { quote_id: "quo_1".into(), payment_id: submitted().payment_id, awarded_at: at(31) };
+    let batches = [
+        ("quote_request_opened", QuoteRequestEvent::Opened(Box::new(opened()))),
+        ("quote_request_opened_with_least", QuoteRequestEvent::Opened(Box::new(opened_with_least()))),
+        ("quotes_collected", QuoteRequestEvent::Collected(Box::new(collected))),
+        ("quotes_collected_without_quotes", QuoteRequestEvent::Collected(Box::new(nothing))),
+        ("quote_request_awarded", QuoteRequestEvent::Awarded(batch_awarded)),
+    ];
+    let payments = [
         ("submitted", PaymentEvent::Submitted(Box::new(submitted()))),
+        ("submitted_from_a_batch", PaymentEvent::Submitted(Box::new(submitted_from_a_batch()))),
         ("submitted_with_least", PaymentEvent::Submitted(Box::new(submitted_with_least()))),
         ("auction_closed", PaymentEvent::AuctionClosed(auction)),
         ("auction_closed_without_settlers", PaymentEvent::AuctionClosed(nobody)),
@@ -225,7 +306,9 @@ fn golden() -> Vec<(&'static str, PaymentEvent)> {
         ("refund_prepared", PaymentEvent::RefundPrepared(prepared())),
         ("refund_abandoned", PaymentEvent::RefundAbandoned(abandoned())),
         ("escrow_refunded", PaymentEvent::EscrowRefunded(refunded)),
-    ]
+    ];
+    let payments = payments.into_iter().map(|(name, event)| (name, Event::from(event)));
+    payments.chain(batches.into_iter().map(|(name, event)| (name, event.into()))).collect()
 }
 
 #[test]
@@ -252,7 +335,7 @@ fn every_file_and_every_event_has_its_counterpart() {
     let named: BTreeSet<String> = golden().into_iter().map(|(name, _)| name.to_owned()).collect();
     assert_eq!(files, named);
     let types: BTreeSet<&str> = golden().iter().map(|(_, event)| event.type_name()).collect();
-    assert_eq!(types.len(), 13, "a new event needs a golden file");
+    assert_eq!(types.len(), 16, "a new event needs a golden file");
 }
 
 #[test]
@@ -262,7 +345,7 @@ fn unknown_events_and_versions_are_named() {
     assert_eq!(unknown, Error::Unknown { name: "EscrowMelted".into(), schema: "1".into() });
     assert!(unknown.to_string().contains("EscrowMelted"), "{unknown}");
 
-    let encoded = codec::encode(&[PaymentEvent::DepositAbandoned(abandoned())]).unwrap();
+    let encoded = codec::encode(&[PaymentEvent::DepositAbandoned(abandoned()).into()]).unwrap();
     for version in ["0", "2", "x", ""] {
         let unknown = codec::decode(&encoded.types, version, &encoded.body).unwrap_err();
         assert_eq!(unknown, Error::Unknown { name: "DepositAbandoned".into(), schema: version.into() });

@@ -14,7 +14,7 @@ use std::{
 use async_nats::HeaderMap;
 use devkit::NatsServer;
 use events::{
-    CommitId, Hash32, PaymentId,
+    CommitId, Hash32, StreamId,
     journal::{
         AppendError, Commit, Journal, Position, ReadError, Recorded, ShardWorker, WakeUp,
         conformance::{commit, fresh, fresh_in},
@@ -113,7 +113,7 @@ async fn without_a_server_nothing_is_stored_and_nothing_is_unknown() {
     assert!(stored.is_empty(), "what was given up must not be sent later");
 }
 
-async fn load(journal: &NatsJournal, id: &PaymentId) -> Vec<Recorded> {
+async fn load(journal: &NatsJournal, id: &StreamId) -> Vec<Recorded> {
     let loaded = async {
         loop {
             match journal.load(id).await {
@@ -127,7 +127,7 @@ async fn load(journal: &NatsJournal, id: &PaymentId) -> Vec<Recorded> {
 }
 
 /// Appends to one payment until told to stop, and returns the commits that were acknowledged.
-async fn append_on(journal: NatsJournal, stop: Arc<AtomicBool>, count: Arc<AtomicUsize>) -> (PaymentId, Vec<CommitId>) {
+async fn append_on(journal: NatsJournal, stop: Arc<AtomicBool>, count: Arc<AtomicUsize>) -> (StreamId, Vec<CommitId>) {
     let id = fresh();
     let mut at = Position::START;
     let mut acknowledged = Vec::new();

@@ -1,7 +1,7 @@
-//! Read models of payments, kept in sled and rebuilt from the streams at any time.
+//! Read models of payments and quote-request batches, kept in sled and rebuilt from the streams at any time.
 //!
 //! [`PaymentView`] is what the HTTP responses of spec 2.6 and 2.11 show of a payment, folded from that payment's own
-//! events and nothing else. [`Projections`] keeps the view of every payment, one sled tree a shard, and follows the
+//! events and nothing else; [`QuoteRequestView`] is the same for spec 2.13. [`Projections`] keeps the view of every stream, one sled tree a shard, and follows the
 //! journal. Nothing here is the truth: a directory that is missing, damaged, or not made from the streams at hand is
 //! built again from the first commit, and while that goes on [`Projections::get`] says so, so that the caller answers
 //! from the journal with [`PaymentView::fold`].
@@ -25,10 +25,12 @@
 //! ```
 
 mod follower;
+mod quote_request;
 mod service;
 mod store;
 mod view;
 mod waiters;
 
+pub use quote_request::{BatchAward, OfferedQuote, QuoteRequestStatus, QuoteRequestView};
 pub use service::{OpenError, Projections, RunError, ShardState, ShardStatus, Unavailable};
 pub use view::{Applied, AwardedQuote, Confirmation, DeclineCount, PaymentStatus, PaymentView, Transaction};

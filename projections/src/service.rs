@@ -10,9 +10,9 @@ use std::{
 };
 
 use async_trait::async_trait;
-use events::{PaymentId, journal::Journal};
+use events::{PaymentId, QuoteRequestId, StreamId, journal::Journal};
 use futures::future::join_all;
-use sagas::ports::{OpenPayments, Transient};
+use sagas::ports::{OpenStreams, Transient};
 use tokio::{
     sync::{Notify, watch},
     time::{Instant, timeout, timeout_at},
@@ -22,16 +22,17 @@ use tracing::{error, warn};
 
 use crate::{
     follower::Follower,
+    quote_request::QuoteRequestView,
     store::{Fault, Store},
     view::PaymentView,
     waiters::Waiters,
 };
 
-/// How long [`OpenPayments::open_payments`] waits for the read model to get as far as it was asked.
-const OPEN_PAYMENTS_WAIT_MAX: Duration = Duration::from_secs(10);
+/// How long [`OpenStreams::open_streams`] waits for the read model to get as far as it was asked.
+const OPEN_STREAMS_WAIT_MAX: Duration = Duration::from_secs(10);
 const LOCK: &str = "lock";
 
-/// The read models of all payments, and how far they follow the streams. Cheap to clone.
+/// The read models of all payments and batches, and how far they follow the streams. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Projections {
     inner: Arc<Inner>,
@@ -107,7 +108,8 @@ pub enum RunError {
     },
 }
 
-/// Why the read model gives no answer. The journal has it: load the payment and use [`PaymentView::fold`].
+/// Why the read model gives no answer. The journal has it: load the stream and use
+/// [`PaymentView::fold`] or [`QuoteRequestView::fold`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
     /// The shard has not caught up with its stream, or is being built again.
@@ -184,12 +186,15 @@ impl Projections {
     /// # Errors
     /// [`Unavailable`] unless the shard is live; a view that cannot be read makes the shard be built again.
     pub fn get(&self, payment_id: &PaymentId) -> Result<Option<PaymentView>, Unavailable> {
-        let shard = self.shard_of(payment_id);
-        self.live(shard)?;
-        let view = self.peek(shard, payment_id).map_err(|_| Unavailable::CatchingUp { shard })?;
-        // Again, because the shard may have been emptied in between.
-        self.live(shard)?;
-        Ok(view)
+        self.read(payment_id.shard(self.shards()), |store, shard| store.payment(shard, payment_id))
+    }
+
+    /// The view of a batch, with the promises of [`Projections::get`].
+    ///
+    /// # Errors
+    /// As [`Projections::get`].
+    pub fn get_quote_request(&self, id: &QuoteRequestId) -> Result<Option<QuoteRequestView>, Unavailable> {
+        self.read(id.shard(self.shards()), |store, shard| store.quote_request(shard, id))
     }
 
     /// Stream sequence of the last commit of `shard` that is in the views; 0 before the shard has started.
@@ -224,24 +229,62 @@ impl Projections {
     /// Waits until the payment's view is beyond `seen_version` (0 for a payment not yet seen), at most for `wait_max`,
     /// and returns it. Answers at once when it is so already.
     pub async fn changed(&self, payment_id: &PaymentId, seen_version: u64, wait_max: Duration) -> Option<PaymentView> {
-        let shard = self.shard_of(payment_id);
+        let read = |store: &Store, shard| {
+            let view = store.payment(shard, payment_id)?;
+            Ok(view.filter(|view| view.version > seen_version))
+        };
+        self.await_news(&payment_id.into(), wait_max, read).await
+    }
+
+    /// [`Projections::changed`] for a batch.
+    pub async fn quote_request_changed(
+        &self,
+        id: &QuoteRequestId,
+        seen_version: u64,
+        wait_max: Duration,
+    ) -> Option<QuoteRequestView> {
+        let read = |store: &Store, shard| {
+            let view = store.quote_request(shard, id)?;
+            Ok(view.filter(|view| view.version > seen_version))
+        };
+        self.await_news(&id.into(), wait_max, read).await
+    }
+
+    fn read<T>(
+        &self,
+        shard: u16,
+        read: impl FnOnce(&Store, u16) -> Result<Option<T>, Fault>,
+    ) -> Result<Option<T>, Unavailable> {
+        self.live(shard)?;
+        let view = self.peek(shard, read).map_err(|_| Unavailable::CatchingUp { shard })?;
+        // Again, because the shard may have been emptied in between.
+        self.live(shard)?;
+        Ok(view)
+    }
+
+    /// What `read` finds, waiting for it with each change of the stream.
+    async fn await_news<T>(
+        &self,
+        stream_id: &StreamId,
+        wait_max: Duration,
+        read: impl Fn(&Store, u16) -> Result<Option<T>, Fault>,
+    ) -> Option<T> {
+        let shard = stream_id.shard(self.shards());
         let deadline = Instant::now() + wait_max;
-        let waiting = self.inner.waiters.enter(payment_id);
+        let waiting = self.inner.waiters.enter(stream_id);
         loop {
             let mut notified = pin!(waiting.notify().notified());
             notified.as_mut().enable();
             // A view beyond what was seen is news even while the shard is catching up.
-            if let Ok(Some(view)) = self.peek(shard, payment_id)
-                && view.version > seen_version
-            {
+            if let Ok(Some(view)) = self.peek(shard, &read) {
                 return Some(view);
             }
             timeout_at(deadline, notified).await.ok()?;
         }
     }
 
-    fn shard_of(&self, payment_id: &PaymentId) -> u16 {
-        payment_id.shard(self.inner.shards.len() as u16)
+    fn shards(&self) -> u16 {
+        self.inner.shards.len() as u16
     }
 
     fn live(&self, shard: u16) -> Result<(), Unavailable> {
@@ -252,8 +295,12 @@ impl Projections {
         }
     }
 
-    fn peek(&self, shard: u16, payment_id: &PaymentId) -> Result<Option<PaymentView>, Fault> {
-        self.store().view(shard, payment_id).inspect_err(|fault| self.doubt(shard, fault))
+    fn peek<T>(
+        &self,
+        shard: u16,
+        read: impl FnOnce(&Store, u16) -> Result<Option<T>, Fault>,
+    ) -> Result<Option<T>, Fault> {
+        read(&self.store(), shard).inspect_err(|fault| self.doubt(shard, fault))
     }
 
     /// Makes the shard's follower check everything that is stored before it is used again.
@@ -320,7 +367,10 @@ impl Projections {
     }
 
     pub(crate) fn stop(&self, shard: u16, reason: String) {
-        error!(shard, reason, "PROJECTION HAS STOPPED: payments of this shard are answered from the journal");
+        error!(
+            shard,
+            reason, "PROJECTION HAS STOPPED: payments and batches of this shard are answered from the journal"
+        );
         let checkpoint = self.checkpoint(shard);
         self.publish(shard, ShardStatus { checkpoint, state: ShardState::Stopped { reason } });
     }
@@ -330,26 +380,26 @@ impl Projections {
         self.inner.shards[usize::from(shard)].recheck.notified().await;
     }
 
-    pub(crate) fn wake(&self, payments: &[PaymentId]) {
-        for payment_id in payments {
-            self.inner.waiters.wake(payment_id);
+    pub(crate) fn wake(&self, changed: &[StreamId]) {
+        for stream_id in changed {
+            self.inner.waiters.wake(stream_id);
         }
     }
 }
 
 #[async_trait]
-impl OpenPayments for Projections {
-    async fn open_payments(&self, shard: u16, as_of: u64) -> Result<Vec<PaymentId>, Transient> {
-        if !self.wait_for(shard, as_of, OPEN_PAYMENTS_WAIT_MAX).await {
+impl OpenStreams for Projections {
+    async fn open_streams(&self, shard: u16, as_of: u64) -> Result<Vec<StreamId>, Transient> {
+        if !self.wait_for(shard, as_of, OPEN_STREAMS_WAIT_MAX).await {
             let status = self.status(shard);
             return Err(Transient(format!("projection of shard {shard} is not at {as_of}: {status:?}")));
         }
         let store = self.store();
-        let read = tokio::task::spawn_blocking(move || store.open_payments(shard)).await;
-        let read = read.map_err(|error| Transient(format!("open payments of shard {shard}: {error}")))?;
+        let read = tokio::task::spawn_blocking(move || store.open_streams(shard)).await;
+        let read = read.map_err(|error| Transient(format!("what is open in shard {shard}: {error}")))?;
         read.map_err(|fault| {
             self.doubt(shard, &fault);
-            Transient(format!("open payments of shard {shard}: {fault}"))
+            Transient(format!("what is open in shard {shard}: {fault}"))
         })
     }
 }
@@ -393,10 +443,10 @@ mod tests {
         event: PaymentEvent,
     ) -> Position {
         let commit = Commit {
-            payment_id: payment_id.clone(),
+            stream_id: payment_id.into(),
             expected,
             commit_id: CommitId::random(),
-            events: vec![event],
+            events: vec![event.into()],
             correlation: "test".to_owned(),
             causation: "test".to_owned(),
         };
@@ -448,7 +498,7 @@ mod tests {
             let view = projections.get(payment_id).unwrap().unwrap();
             assert_eq!(
                 (view.status, Some(&view)),
-                (PaymentStatus::Pending, PaymentView::fold(&journal.load(payment_id).await.unwrap()).as_ref())
+                (PaymentStatus::Pending, PaymentView::fold(&journal.load(&payment_id.into()).await.unwrap()).as_ref())
             );
         }
         shutdown.cancel();

@@ -1,9 +1,10 @@
 //! The sled database: one tree a shard, data and checkpoint in the same batch.
 //!
-//! A tree holds three kinds of keys, told apart by their first byte: the checkpoint, a view for each payment, and an
-//! empty entry for each payment that is not at rest. Values are a format version byte and then postcard.
+//! A tree holds four kinds of keys, told apart by their first byte: the checkpoint, a view for each payment, a view for
+//! each quote-request batch, and an empty entry for each of either that is not at rest. Values are a format version byte
+//! and then postcard.
 //!
-//! A payment's commits are numbered without gaps, so the versions of all views of a shard add up to the commits that
+//! A stream's commits are numbered without gaps, so the versions of all views of a shard add up to the commits that
 //! were ever applied to it. The checkpoint carries that number, and [`Store::verify`] compares: a page that sled lost
 //! or took from an older state shows as a difference.
 
@@ -17,22 +18,26 @@ use std::{
     time::{Duration, Instant},
 };
 
-use events::{PaymentId, journal::Recorded};
+use events::{PaymentId, QuoteRequestId, StreamId, journal::Recorded};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sled::Batch;
 use tracing::{error, info};
 
-use crate::view::{Applied, PaymentView};
+use crate::{
+    quote_request::QuoteRequestView,
+    view::{Applied, PaymentView},
+};
 
 /// Version of the stored form. Whatever bears another is built again.
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 /// sled's page cache. Its own default of 1 GiB would be the gateway's largest part.
 const CACHE_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// How long an earlier holder in this process may take to let go of its files.
 const RELEASE_WAIT_MAX: Duration = Duration::from_secs(5);
 const CHECKPOINT: &[u8] = b"c";
 const OPEN_PREFIX: u8 = b'o';
-const VIEW_PREFIX: u8 = b'p';
+const PAYMENT_PREFIX: u8 = b'p';
+const QUOTE_REQUEST_PREFIX: u8 = b'q';
 const SHARDS: &[u8] = b"shards";
 const GENERATION_PREFIX: &str = "generation-";
 const DAMAGED: &str = "damaged";
@@ -53,8 +58,8 @@ pub(crate) struct Checkpoint {
 pub(crate) struct Page {
     /// The checkpoint now.
     pub(crate) checkpoint: Checkpoint,
-    /// Payments that have a new view.
-    pub(crate) changed: Vec<PaymentId>,
+    /// Payments and batches that have a new view.
+    pub(crate) changed: Vec<StreamId>,
 }
 
 /// Why stored views cannot be used.
@@ -67,10 +72,10 @@ pub(crate) enum Fault {
     #[error("{0}")]
     Damaged(String),
     /// The stream holds a commit that does not follow on what was applied.
-    #[error("commit {version} of {payment_id} at sequence {sequence} does not follow on what was applied")]
+    #[error("commit {version} of {stream_id} at sequence {sequence} does not follow on what was applied")]
     Gap {
-        /// The payment.
-        payment_id: PaymentId,
+        /// The payment or batch.
+        stream_id: StreamId,
         /// Version of the commit.
         version: u64,
         /// Its stream sequence.
@@ -163,15 +168,20 @@ impl Store {
     }
 
     /// The view of a payment.
-    pub(crate) fn view(&self, shard: u16, payment_id: &PaymentId) -> Result<Option<PaymentView>, Fault> {
-        guarded(|| read_view(&self.trees[usize::from(shard)], payment_id))
+    pub(crate) fn payment(&self, shard: u16, id: &PaymentId) -> Result<Option<PaymentView>, Fault> {
+        guarded(|| read(&self.trees[usize::from(shard)], PAYMENT_PREFIX, id.as_str()))
     }
 
-    /// Every payment of the shard that is not at rest.
-    pub(crate) fn open_payments(&self, shard: u16) -> Result<Vec<PaymentId>, Fault> {
+    /// The view of a batch.
+    pub(crate) fn quote_request(&self, shard: u16, id: &QuoteRequestId) -> Result<Option<QuoteRequestView>, Fault> {
+        guarded(|| read(&self.trees[usize::from(shard)], QUOTE_REQUEST_PREFIX, id.as_str()))
+    }
+
+    /// Every payment and batch of the shard that is not at rest.
+    pub(crate) fn open_streams(&self, shard: u16) -> Result<Vec<StreamId>, Fault> {
         guarded(|| {
             let keys = self.trees[usize::from(shard)].scan_prefix([OPEN_PREFIX]).keys();
-            keys.map(|key| payment_of(&key?)).collect()
+            keys.map(|key| stream_of(&key?)).collect()
         })
     }
 
@@ -181,14 +191,15 @@ impl Store {
             let tree = &self.trees[usize::from(shard)];
             let checkpoint = read_checkpoint(tree)?;
             let (mut commits, mut open) = (0, 0);
-            for entry in tree.scan_prefix([VIEW_PREFIX]) {
+            for entry in tree.scan_prefix([PAYMENT_PREFIX]).chain(tree.scan_prefix([QUOTE_REQUEST_PREFIX])) {
                 let (key, value) = entry?;
-                let view: PaymentView = decode(&value)?;
-                if payment_of(&key)? != view.payment_id {
-                    return Err(Fault::Damaged(format!("the view of {} stands under another key", view.payment_id)));
+                let view = View::decode(&key, &value)?;
+                let stream_id = view.stream_id();
+                if stream_of(&key)? != stream_id {
+                    return Err(Fault::Damaged(format!("the view of {stream_id} stands under another key")));
                 }
-                commits += view.version;
-                open += u64::from(!view.at_rest);
+                commits += view.version();
+                open += u64::from(!view.at_rest());
             }
             if commits != checkpoint.commits {
                 let stated = checkpoint.commits;
@@ -196,14 +207,14 @@ impl Store {
             }
             let mut indexed = 0;
             for key in tree.scan_prefix([OPEN_PREFIX]).keys() {
-                let payment_id = payment_of(&key?)?;
-                if read_view(tree, &payment_id)?.is_none_or(|view| view.at_rest) {
-                    return Err(Fault::Damaged(format!("{payment_id} is in the index of open payments but not open")));
+                let stream_id = stream_of(&key?)?;
+                if View::read(tree, &stream_id)?.is_none_or(|view| view.at_rest()) {
+                    return Err(Fault::Damaged(format!("{stream_id} is in the index of what is open but not open")));
                 }
                 indexed += 1;
             }
             if indexed != open {
-                return Err(Fault::Damaged(format!("{open} payments are open, the index holds {indexed}")));
+                return Err(Fault::Damaged(format!("{open} streams are open, the index holds {indexed}")));
             }
             Ok(checkpoint)
         })
@@ -214,7 +225,7 @@ impl Store {
         guarded(|| {
             let tree = &self.trees[usize::from(shard)];
             let mut checkpoint = read_checkpoint(tree)?;
-            let mut views = HashMap::<&PaymentId, PaymentView>::new();
+            let mut views = HashMap::<&StreamId, View>::new();
             let applied_before = checkpoint.sequence;
             for recorded in page.iter().filter(|recorded| recorded.position.sequence > applied_before) {
                 checkpoint.commits += u64::from(take_in(tree, &mut views, recorded)?);
@@ -225,12 +236,12 @@ impl Store {
                 return Ok(Page { checkpoint, changed: Vec::new() });
             }
             let mut batch = Batch::default();
-            for (payment_id, view) in &views {
-                batch.insert(key(VIEW_PREFIX, payment_id), encode(view)?);
-                if view.at_rest {
-                    batch.remove(key(OPEN_PREFIX, payment_id));
+            for (stream_id, view) in &views {
+                batch.insert(view_key(stream_id), view.encode()?);
+                if view.at_rest() {
+                    batch.remove(key(OPEN_PREFIX, stream_id.as_str()));
                 } else {
-                    batch.insert(key(OPEN_PREFIX, payment_id), &[]);
+                    batch.insert(key(OPEN_PREFIX, stream_id.as_str()), &[]);
                 }
             }
             batch.insert(CHECKPOINT, encode(&checkpoint)?);
@@ -256,7 +267,7 @@ impl Store {
     /// Makes a view unreadable.
     #[cfg(test)]
     pub(crate) fn damage(&self, shard: u16, payment_id: &PaymentId) {
-        self.trees[usize::from(shard)].insert(key(VIEW_PREFIX, payment_id), &[FORMAT + 1]).unwrap();
+        self.trees[usize::from(shard)].insert(key(PAYMENT_PREFIX, payment_id.as_str()), &[FORMAT + 1]).unwrap();
     }
 }
 
@@ -326,15 +337,86 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
     format!("panicked: {}", text.unwrap_or("no message"))
 }
 
-fn key(prefix: u8, payment_id: &PaymentId) -> Vec<u8> {
+/// The view of either kind.
+enum View {
+    Payment(Box<PaymentView>),
+    QuoteRequest(Box<QuoteRequestView>),
+}
+
+impl View {
+    fn begin(first: &Recorded) -> Option<Self> {
+        match &first.stream_id {
+            StreamId::Payment(_) => PaymentView::begin(first).map(|view| Self::Payment(Box::new(view))),
+            StreamId::QuoteRequest(_) => QuoteRequestView::begin(first).map(|view| Self::QuoteRequest(Box::new(view))),
+        }
+    }
+
+    fn apply(&mut self, recorded: &Recorded) -> Applied {
+        match self {
+            Self::Payment(view) => view.apply(recorded),
+            Self::QuoteRequest(view) => view.apply(recorded),
+        }
+    }
+
+    fn stream_id(&self) -> StreamId {
+        match self {
+            Self::Payment(view) => (&view.payment_id).into(),
+            Self::QuoteRequest(view) => (&view.quote_request_id).into(),
+        }
+    }
+
+    fn version(&self) -> u64 {
+        match self {
+            Self::Payment(view) => view.version,
+            Self::QuoteRequest(view) => view.version,
+        }
+    }
+
+    fn at_rest(&self) -> bool {
+        match self {
+            Self::Payment(view) => view.at_rest,
+            Self::QuoteRequest(view) => view.at_rest,
+        }
+    }
+
+    fn encode(&self) -> Result<Vec<u8>, Fault> {
+        match self {
+            Self::Payment(view) => encode(view),
+            Self::QuoteRequest(view) => encode(view),
+        }
+    }
+
+    /// The view under `key`, whose prefix is that of its kind.
+    fn decode(key: &[u8], value: &[u8]) -> Result<Self, Fault> {
+        match key.first() {
+            Some(&QUOTE_REQUEST_PREFIX) => decode(value).map(Self::QuoteRequest),
+            _ => decode(value).map(Self::Payment),
+        }
+    }
+
+    fn read(tree: &sled::Tree, stream_id: &StreamId) -> Result<Option<Self>, Fault> {
+        let key = view_key(stream_id);
+        tree.get(&key)?.map(|value| Self::decode(&key, &value)).transpose()
+    }
+}
+
+fn key(prefix: u8, id: &str) -> Vec<u8> {
     let mut key = vec![prefix];
-    key.extend_from_slice(payment_id.as_str().as_bytes());
+    key.extend_from_slice(id.as_bytes());
     key
 }
 
-fn payment_of(key: &[u8]) -> Result<PaymentId, Fault> {
+fn view_key(stream_id: &StreamId) -> Vec<u8> {
+    let prefix = match stream_id {
+        StreamId::Payment(_) => PAYMENT_PREFIX,
+        StreamId::QuoteRequest(_) => QUOTE_REQUEST_PREFIX,
+    };
+    key(prefix, stream_id.as_str())
+}
+
+fn stream_of(key: &[u8]) -> Result<StreamId, Fault> {
     let text = key.get(1..).and_then(|id| std::str::from_utf8(id).ok()).and_then(|id| id.parse().ok());
-    text.ok_or_else(|| Fault::Damaged("a key holds no payment id".to_owned()))
+    text.ok_or_else(|| Fault::Damaged("a key holds no id of a stream".to_owned()))
 }
 
 fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, Fault> {
@@ -358,27 +440,27 @@ fn read_checkpoint(tree: &sled::Tree) -> Result<Checkpoint, Fault> {
     tree.get(CHECKPOINT)?.map_or_else(|| Ok(Checkpoint::default()), |value| decode(&value))
 }
 
-fn read_view(tree: &sled::Tree, payment_id: &PaymentId) -> Result<Option<PaymentView>, Fault> {
-    tree.get(key(VIEW_PREFIX, payment_id))?.map(|value| decode(&value)).transpose()
+fn read<T: DeserializeOwned>(tree: &sled::Tree, prefix: u8, id: &str) -> Result<Option<T>, Fault> {
+    tree.get(key(prefix, id))?.map(|value| decode(&value)).transpose()
 }
 
-/// Takes one commit into the views of a page; `false` when its payment's view holds it already.
+/// Takes one commit into the views of a page; `false` when its stream's view holds it already.
 fn take_in<'a>(
     tree: &sled::Tree,
-    views: &mut HashMap<&'a PaymentId, PaymentView>,
+    views: &mut HashMap<&'a StreamId, View>,
     recorded: &'a Recorded,
 ) -> Result<bool, Fault> {
     let gap = || Fault::Gap {
-        payment_id: recorded.payment_id.clone(),
+        stream_id: recorded.stream_id.clone(),
         version: recorded.position.version,
         sequence: recorded.position.sequence,
     };
-    let view = match views.entry(&recorded.payment_id) {
+    let view = match views.entry(&recorded.stream_id) {
         Entry::Occupied(entry) => entry.into_mut(),
-        Entry::Vacant(entry) => match read_view(tree, &recorded.payment_id)? {
+        Entry::Vacant(entry) => match View::read(tree, &recorded.stream_id)? {
             Some(view) => entry.insert(view),
             None => {
-                entry.insert(PaymentView::begin(recorded).ok_or_else(gap)?);
+                entry.insert(View::begin(recorded).ok_or_else(gap)?);
                 return Ok(true);
             }
         },

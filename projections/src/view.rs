@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use events::{
-    ChainId, Failure, Hash32, OwnedAsset, PaymentEvent, PaymentId,
-    event::{AuctionClosed, Failed, Inclusion, RefundDue, Submitted, TransactionPrepared},
+    ChainId, Failure, Hash32, OwnedAsset, PaymentEvent, PaymentId, QuoteRequestId,
+    event::{AuctionClosed, Decline, Failed, Inclusion, RefundDue, Submitted, TransactionPrepared},
     journal::Recorded,
     time::{Timestamp, from_unix_seconds},
 };
@@ -92,6 +92,19 @@ pub struct DeclineCount {
     pub count: u64,
 }
 
+impl DeclineCount {
+    /// The declines by reason, in order of the reasons. A settler that answered more than once counts under its last
+    /// reason (spec 2.11).
+    pub fn of(declines: &[Decline]) -> Vec<Self> {
+        let latest: BTreeMap<_, _> = declines.iter().map(|decline| (&decline.settler, &decline.reason)).collect();
+        let mut counts = BTreeMap::<&String, u64>::new();
+        for reason in latest.into_values() {
+            *counts.entry(reason).or_default() += 1;
+        }
+        counts.into_iter().map(|(reason, count)| Self { reason: reason.clone(), count }).collect()
+    }
+}
+
 /// The confirmation of a completed payment (spec 2.8), apart from its ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Confirmation<'a> {
@@ -133,9 +146,11 @@ pub struct PaymentView {
     pub status: PaymentStatus,
     /// When the last commit that changed anything shown here was stored.
     pub updated_at: Timestamp,
-    /// Settlers the auction was broadcast to; absent until it closed.
+    /// The batch that the payment was awarded from; its auction and its declines are the batch's (spec 2.11).
+    pub quote_request_id: Option<QuoteRequestId>,
+    /// Settlers the auction was broadcast to; absent until it closed, and for a payment out of a batch.
     pub requested_count: Option<u64>,
-    /// Declines by reason, in order of the reasons; absent until the auction closed.
+    /// Declines by reason, in order of the reasons; absent until the auction closed, and for a payment out of a batch.
     pub declines: Option<Vec<DeclineCount>>,
     /// The awarded quote.
     pub quote: Option<AwardedQuote>,
@@ -146,7 +161,6 @@ pub struct PaymentView {
     /// The time of the block that holds the settled delivery.
     pub fulfilled_at: Option<Timestamp>,
     /// Why the payment failed.
-    // As JSON text: the type leaves absent members out, which postcard cannot read back.
     #[serde(with = "as_json")]
     pub failure: Option<Failure>,
     /// The transaction that returns the payer's funds.
@@ -175,12 +189,13 @@ impl PaymentView {
 
     /// The view after a payment's first commit; `None` when this is not one.
     pub fn begin(first: &Recorded) -> Option<Self> {
-        let (PaymentEvent::Submitted(submitted), rest) = first.events.split_first()? else { return None };
+        let mut events = first.payment_events();
+        let PaymentEvent::Submitted(submitted) = events.next()? else { return None };
         if first.position.version != 1 {
             return None;
         }
         let mut view = Self::submitted(submitted, first);
-        for event in rest {
+        for event in events {
             view.evolve(event);
         }
         Some(view)
@@ -188,14 +203,14 @@ impl PaymentView {
 
     /// Takes in one commit. A commit at or below the view's version is skipped, so that repeating is harmless.
     pub fn apply(&mut self, recorded: &Recorded) -> Applied {
-        if recorded.payment_id != self.payment_id || recorded.position.version <= self.version {
+        if recorded.stream_id.payment() != Some(&self.payment_id) || recorded.position.version <= self.version {
             return Applied::Skipped;
         }
         if recorded.position.version != self.version + 1 {
             return Applied::Gap;
         }
         let mut changed = false;
-        for event in &recorded.events {
+        for event in recorded.payment_events() {
             changed |= self.evolve(event);
         }
         if changed {
@@ -217,13 +232,14 @@ impl PaymentView {
 
     fn submitted(submitted: &Submitted, recorded: &Recorded) -> Self {
         Self {
-            payment_id: recorded.payment_id.clone(),
+            payment_id: submitted.payment_id.clone(),
             request_id: submitted.request_id.clone(),
             originator: submitted.originator.clone(),
             source: submitted.terms.source.clone(),
             terms_hash: submitted.terms_hash,
             status: PaymentStatus::Pending,
             updated_at: recorded.stored_at,
+            quote_request_id: submitted.collected_quote.as_ref().map(|collected| collected.quote_request_id.clone()),
             requested_count: None,
             declines: None,
             quote: None,
@@ -287,15 +303,7 @@ impl PaymentView {
     }
 
     fn auction_closed(&mut self, closed: &AuctionClosed) {
-        // A settler that answered more than once counts under its last reason (spec 2.11).
-        let latest: BTreeMap<_, _> =
-            closed.declines.iter().map(|decline| (&decline.settler, &decline.reason)).collect();
-        let mut counts = BTreeMap::<&String, u64>::new();
-        for reason in latest.into_values() {
-            *counts.entry(reason).or_default() += 1;
-        }
-        let counted = counts.into_iter().map(|(reason, count)| DeclineCount { reason: reason.clone(), count });
-        self.declines = Some(counted.collect());
+        self.declines = Some(DeclineCount::of(&closed.declines));
         self.requested_count = Some(closed.addressed.len() as u64);
     }
 
@@ -313,17 +321,16 @@ impl PaymentView {
     }
 }
 
-mod as_json {
+/// Values whose types leave absent members out, which postcard cannot read back, as JSON text.
+pub(crate) mod as_json {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de, de::DeserializeOwned, ser};
 
-    pub fn serialize<T: Serialize, S: Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
-        let text = value.as_ref().map(serde_json::to_string).transpose().map_err(ser::Error::custom)?;
-        text.serialize(serializer)
+    pub fn serialize<T: Serialize, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+        serde_json::to_string(value).map_err(ser::Error::custom)?.serialize(serializer)
     }
 
-    pub fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
-        let text = Option::<String>::deserialize(deserializer)?;
-        text.as_deref().map(serde_json::from_str).transpose().map_err(de::Error::custom)
+    pub fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+        serde_json::from_str(&String::deserialize(deserializer)?).map_err(de::Error::custom)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Who waits for which payment to change.
+//! Who waits for which payment or batch to change.
 
 use std::{
     collections::HashMap,
@@ -6,20 +6,20 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use events::PaymentId;
+use events::StreamId;
 use tokio::sync::Notify;
 
 /// Locks the map is split over, so that thousands of waiters and all shards do not meet at one.
 const STRIPES: usize = 64;
 
-/// Wakes those who wait for a payment. An entry lives as long as somebody waits under it.
+/// Wakes those who wait for a stream. An entry lives as long as somebody waits under it.
 #[derive(Debug)]
 pub(crate) struct Waiters {
     stripes: Vec<Mutex<Stripe>>,
     hasher: RandomState,
 }
 
-type Stripe = HashMap<PaymentId, Entry>;
+type Stripe = HashMap<StreamId, Entry>;
 
 #[derive(Debug)]
 struct Entry {
@@ -27,11 +27,11 @@ struct Entry {
     waiting: usize,
 }
 
-/// A place in the queue for one payment, given up when dropped.
+/// A place in the queue for one stream, given up when dropped.
 #[derive(Debug)]
 pub(crate) struct Waiting<'a> {
     waiters: &'a Waiters,
-    payment_id: &'a PaymentId,
+    stream_id: &'a StreamId,
     notify: Arc<Notify>,
 }
 
@@ -40,25 +40,25 @@ impl Waiters {
         Self { stripes: (0..STRIPES).map(|_| Mutex::default()).collect(), hasher: RandomState::new() }
     }
 
-    /// Enters a wait. Take [`Waiting::notify`]'s future and enable it *before* looking at the payment, or a change in
+    /// Enters a wait. Take [`Waiting::notify`]'s future and enable it *before* looking at the stream, or a change in
     /// between is missed.
-    pub(crate) fn enter<'a>(&'a self, payment_id: &'a PaymentId) -> Waiting<'a> {
-        let mut stripe = self.stripe(payment_id);
+    pub(crate) fn enter<'a>(&'a self, stream_id: &'a StreamId) -> Waiting<'a> {
+        let mut stripe = self.stripe(stream_id);
         let entry =
-            stripe.entry(payment_id.clone()).or_insert_with(|| Entry { notify: Arc::new(Notify::new()), waiting: 0 });
+            stripe.entry(stream_id.clone()).or_insert_with(|| Entry { notify: Arc::new(Notify::new()), waiting: 0 });
         entry.waiting += 1;
-        Waiting { waiters: self, payment_id, notify: Arc::clone(&entry.notify) }
+        Waiting { waiters: self, stream_id, notify: Arc::clone(&entry.notify) }
     }
 
-    /// Wakes everybody who waits for the payment.
-    pub(crate) fn wake(&self, payment_id: &PaymentId) {
-        if let Some(entry) = self.stripe(payment_id).get(payment_id) {
+    /// Wakes everybody who waits for the stream.
+    pub(crate) fn wake(&self, stream_id: &StreamId) {
+        if let Some(entry) = self.stripe(stream_id).get(stream_id) {
             entry.notify.notify_waiters();
         }
     }
 
-    fn stripe(&self, payment_id: &PaymentId) -> MutexGuard<'_, Stripe> {
-        let index = self.hasher.hash_one(payment_id) as usize % STRIPES;
+    fn stripe(&self, stream_id: &StreamId) -> MutexGuard<'_, Stripe> {
+        let index = self.hasher.hash_one(stream_id) as usize % STRIPES;
         // No code panics while it holds the lock, and a map of counters is whole at every step.
         self.stripes[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -70,7 +70,7 @@ impl Waiters {
 }
 
 impl Waiting<'_> {
-    /// What is notified when the payment changes.
+    /// What is notified when the stream changes.
     pub(crate) fn notify(&self) -> &Notify {
         &self.notify
     }
@@ -78,11 +78,11 @@ impl Waiting<'_> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let mut stripe = self.waiters.stripe(self.payment_id);
-        if let Some(entry) = stripe.get_mut(self.payment_id) {
+        let mut stripe = self.waiters.stripe(self.stream_id);
+        if let Some(entry) = stripe.get_mut(self.stream_id) {
             entry.waiting -= 1;
             if entry.waiting == 0 {
-                stripe.remove(self.payment_id);
+                stripe.remove(self.stream_id);
             }
         }
     }
@@ -90,12 +90,14 @@ impl Drop for Waiting<'_> {
 
 #[cfg(test)]
 mod tests {
+    use events::{PaymentId, QuoteRequestId};
+
     use super::*;
 
     #[tokio::test]
     async fn entries_go_with_their_last_waiter() {
         let waiters = Waiters::new();
-        let (one, two) = (PaymentId::derive("a", "1"), PaymentId::derive("a", "2"));
+        let (one, two) = (PaymentId::derive("a", "1").into(), QuoteRequestId::derive("a", "2").into());
         let (first, second, other) = (waiters.enter(&one), waiters.enter(&one), waiters.enter(&two));
         assert_eq!(waiters.entries(), 2);
         let mut woken = Box::pin(first.notify().notified());

@@ -4,10 +4,12 @@ mod support;
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
-use events::{PaymentEvent, PaymentId, event::RefundDue, journal::Journal};
-use projections::{OpenError, PaymentStatus, PaymentView, Projections, RunError, ShardState, Unavailable};
+use events::{PaymentEvent, PaymentId, QuoteRequestId, StreamId, event::RefundDue, journal::Journal};
+use projections::{
+    OpenError, PaymentStatus, PaymentView, Projections, QuoteRequestView, RunError, ShardState, Unavailable,
+};
 use proptest::prelude::*;
-use sagas::ports::OpenPayments;
+use sagas::ports::OpenStreams;
 use support::*;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -62,7 +64,12 @@ fn payment(number: usize) -> PaymentId {
     PaymentId::derive("payer", &format!("order-{number}"))
 }
 
-/// `count` payments, of which every third is at its end and the others somewhere on the way.
+fn batch(number: usize) -> QuoteRequestId {
+    QuoteRequestId::derive("payer", &format!("order-{number}"))
+}
+
+/// `count` payments, of which every third is at its end and the others somewhere on the way, and a batch for every
+/// fourth of them.
 fn fill(journal: &Streams, count: usize) {
     for number in 0..count {
         let id = payment(number);
@@ -71,20 +78,37 @@ fn fill(journal: &Streams, count: usize) {
         for events in life.into_iter().take(commits) {
             journal.push(&id, events);
         }
+        if number % 4 == 0 {
+            let life = [opened(&batch(number)), collected(&[30], &[]), batch_awarded("quo_0")];
+            for event in life.into_iter().take(1 + number / 4 % 3) {
+                journal.push(batch(number), vec![event]);
+            }
+        }
     }
 }
 
 async fn assert_same_as_fold(projections: &Projections, journal: &Streams) {
     let mut open = vec![Vec::new(); usize::from(journal.shards())];
-    for id in journal.payments() {
-        let folded = PaymentView::fold(&journal.commits_of(&id));
-        assert_eq!(projections.get(&id).unwrap(), folded);
-        if folded.is_some_and(|view| !view.at_rest) {
+    for id in journal.streams() {
+        let commits = journal.commits_of(id.clone());
+        let is_open = match &id {
+            StreamId::Payment(payment_id) => {
+                let folded = PaymentView::fold(&commits);
+                assert_eq!(projections.get(payment_id).unwrap(), folded);
+                folded.is_some_and(|view| !view.at_rest)
+            }
+            StreamId::QuoteRequest(id) => {
+                let folded = QuoteRequestView::fold(&commits);
+                assert_eq!(projections.get_quote_request(id).unwrap(), folded);
+                folded.is_some_and(|view| !view.at_rest)
+            }
+        };
+        if is_open {
             open[usize::from(id.shard(journal.shards()))].push(id);
         }
     }
     for (shard, mut expected) in (0..).zip(open) {
-        let mut listed = projections.open_payments(shard, journal.head_of(shard)).await.unwrap();
+        let mut listed = projections.open_streams(shard, journal.head_of(shard)).await.unwrap();
         expected.sort();
         listed.sort();
         assert_eq!(listed, expected);
@@ -111,8 +135,8 @@ async fn a_restart_goes_on_from_the_checkpoint() {
     running.stop().await;
     let before = journal.replayed();
 
-    let (late, _) = journal.push(&payment(500), vec![submitted(&payment(500))]);
-    journal.push(&payment(1), vec![failed(RefundDue::Nothing, None)]);
+    let (late, _) = journal.push(payment(500), vec![submitted(&payment(500))]);
+    journal.push(payment(1), vec![failed(RefundDue::Nothing, None)]);
     let running = Running::start(directory.path(), &journal);
     running.caught_up(&journal).await;
     assert_same_as_fold(&running.projections, &journal).await;
@@ -349,7 +373,7 @@ async fn an_unreadable_message_stops_its_shard_and_no_other() {
     assert_eq!(shard, stopped);
     assert!(reason.contains("unknown event Mystery"), "{reason}");
     assert!(!running.projections.wait_for(stopped, last_good + 1, PATIENCE).await);
-    assert!(running.projections.open_payments(stopped, last_good + 1).await.is_err());
+    assert!(running.projections.open_streams(stopped, last_good + 1).await.is_err());
     let inside = journal.payments().into_iter().find(|id| id.shard(SHARDS) == stopped).unwrap();
     assert!(matches!(running.projections.get(&inside), Err(Unavailable::Stopped { .. })));
     running.stop().await;
@@ -358,7 +382,7 @@ async fn an_unreadable_message_stops_its_shard_and_no_other() {
 #[tokio::test]
 async fn a_stream_with_a_hole_stops_its_shard() {
     let (directory, journal) = (TempDir::new().unwrap(), Arc::new(Streams::new(1)));
-    journal.push(&payment(0), vec![awarded()]);
+    journal.push(payment(0), vec![awarded()]);
     let running = Running::start(directory.path(), &journal);
     until(|| matches!(running.projections.status(0).state, ShardState::Stopped { .. })).await;
     running.stop().await;
@@ -477,7 +501,7 @@ proptest! {
         runtime.block_on(async {
             let (directory, journal) = (TempDir::new().unwrap(), Arc::new(Streams::new(2)));
             for number in 0..6 {
-                journal.push(&payment(number), vec![submitted(&payment(number))]);
+                journal.push(payment(number), vec![submitted(&payment(number))]);
             }
             let mut running = Some(Running::start(directory.path(), &journal));
             for (index, (number, events)) in commits.into_iter().enumerate() {
@@ -485,7 +509,7 @@ proptest! {
                     running.take().unwrap().stop().await;
                     running = Some(Running::start(directory.path(), &journal));
                 }
-                journal.push(&payment(number), events);
+                journal.push(payment(number), events);
             }
             let running = running.unwrap();
             running.caught_up(&journal).await;

@@ -14,7 +14,7 @@ fn id() -> PaymentId {
 fn view(events: Vec<PaymentEvent>) -> PaymentView {
     let mut commits = vec![vec![submitted(&id())]];
     commits.extend(events.into_iter().map(|event| vec![event]));
-    PaymentView::fold(&history(&id(), commits)).unwrap()
+    PaymentView::fold(&history(id(), commits)).unwrap()
 }
 
 fn transaction(chain: u64, transaction_hash: String, block_number: Option<u64>) -> Option<Transaction> {
@@ -24,7 +24,7 @@ fn transaction(chain: u64, transaction_hash: String, block_number: Option<u64>) 
 #[test]
 fn nothing_is_shown_of_a_payment_that_was_not_submitted() {
     assert_eq!(PaymentView::fold(&[]), None);
-    assert_eq!(PaymentView::fold(&history(&id(), vec![vec![awarded()]])), None);
+    assert_eq!(PaymentView::fold(&history(id(), vec![vec![awarded()]])), None);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_final_status_never_changes() {
     for shown in [completed, failure] {
         let mut after = shown.clone();
         let more = late.iter().map(|event| vec![event.clone()]).collect();
-        for mut recorded in history(&id(), more) {
+        for mut recorded in history(id(), more) {
             recorded.position.version += shown.version;
             assert_eq!(after.apply(&recorded), Applied::Next);
         }
@@ -140,19 +140,19 @@ fn a_deposit_that_reverted_was_mined_where_its_failure_says() {
 #[test]
 fn the_time_of_update_moves_only_with_what_is_shown() {
     let commits = vec![vec![submitted(&id())], vec![deposit_prepared(1, hash(0x11))], vec![deposit_abandoned(1)]];
-    let view = PaymentView::fold(&history(&id(), commits)).unwrap();
+    let view = PaymentView::fold(&history(id(), commits)).unwrap();
     assert_eq!((view.updated_at, view.version), (at(2), 3));
 }
 
 #[test]
 fn commits_of_one_decision_are_taken_in_together() {
-    let view = PaymentView::fold(&history(&id(), vec![vec![submitted(&id()), auction_closed(&["a"], &[])]])).unwrap();
+    let view = PaymentView::fold(&history(id(), vec![vec![submitted(&id()), auction_closed(&["a"], &[])]])).unwrap();
     assert_eq!((view.requested_count, view.version), (Some(1), 1));
 }
 
 #[test]
 fn repeated_foreign_and_early_commits_change_nothing() {
-    let commits = history(&id(), whole_life(&id()));
+    let commits = history(id(), whole_life(&id()));
     let mut view = PaymentView::fold(&commits[..3]).unwrap();
     let before = view.clone();
     assert_eq!(view.apply(&commits[2]), Applied::Skipped);

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use events::{
-    Account, Did, SettlerToken,
+    Account, Amount, Did, SettlerToken,
     event::{Authorization, Decline, DroppedBid, QuoteReceived, Submitted},
-    quote::{SignedQuote, auction_of},
+    quote::{Quote, SignedQuote, auction_of},
+    quote_request::QuoteRequestOpened,
     time::unix_seconds,
 };
 
@@ -31,11 +32,28 @@ pub struct Judgement {
     pub winner: Option<SignedQuote>,
 }
 
-/// The request that is sent to settlers for a payment.
+/// Bids told apart, for a payment or for a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sifted {
+    /// Settlers that were asked.
+    pub addressed: Vec<Did>,
+    /// Quotes that count, best first.
+    pub quotes: Vec<SignedQuote>,
+    /// Settlers that declined.
+    pub declines: Vec<Decline>,
+    /// Bids that do not count, each with the rule it broke.
+    pub dropped: Vec<DroppedBid>,
+}
+
+/// The request that is sent to settlers for a payment, or was sent for the batch that it was awarded from.
 pub fn request_for_quotes(submitted: &Submitted) -> RequestForQuotes {
+    let auction_id = match &submitted.collected_quote {
+        Some(collected) => collected.quote_request_id.to_string(),
+        None => auction_of(&submitted.payment_id),
+    };
     RequestForQuotes {
-        auction_id: auction_of(&submitted.payment_id),
-        payment_id: submitted.payment_id.clone(),
+        auction_id,
+        payment_id: Some(submitted.payment_id.clone()),
         terms: submitted.terms.clone(),
         terms_hash: submitted.terms_hash,
         escrow: submitted.escrow.clone(),
@@ -48,18 +66,55 @@ pub fn request_for_quotes(submitted: &Submitted) -> RequestForQuotes {
     }
 }
 
-/// Judges every bid against the payment and picks the winner: lowest source amount, then earliest promised delivery,
-/// then lowest quote hash (design: selection is a pure function).
+/// The request that is sent to settlers for a batch.
+pub fn request_for_batch(opened: &QuoteRequestOpened) -> RequestForQuotes {
+    RequestForQuotes {
+        auction_id: opened.quote_request_id.to_string(),
+        payment_id: None,
+        terms: opened.terms.clone(),
+        terms_hash: opened.terms_hash,
+        escrow: opened.escrow.clone(),
+        fulfillment_proxies: opened.fulfillment_proxies.clone(),
+        quote_deadline: opened.quote_deadline,
+        fulfillment_deadline: opened.fulfillment_deadline,
+        whitelist: opened.whitelist.clone(),
+        blacklist: opened.blacklist.clone(),
+        required_policies: opened.required_policies.clone(),
+    }
+}
+
+/// Judges every bid against the payment and picks the winner, the best of the quotes as [`sift`] sorts them.
+pub fn judge(submitted: &Submitted, gathered: Gathered) -> Judgement {
+    let sifted = sift(&request_for_quotes(submitted), Some(permitted(&submitted.authorization)), gathered);
+    let quotes = sifted.quotes.iter().map(received).collect();
+    let Sifted { addressed, quotes: signed, declines, dropped } = sifted;
+    Judgement { addressed, quotes, declines, dropped, winner: signed.into_iter().next() }
+}
+
+/// What is on record of an eligible quote.
+pub fn received(signed: &SignedQuote) -> QuoteReceived {
+    let quote = signed.quote();
+    QuoteReceived {
+        settler: quote.settler.clone(),
+        quote_hash: signed.hash(),
+        source_amount: quote.source_amount,
+        fulfill_by: quote.fulfill_by,
+    }
+}
+
+/// Judges every bid against the request, and `permitted`, the most that the payer's signature lets the escrow draw,
+/// where there is one yet. Quotes are sorted by lowest source amount, then earliest promised delivery, then lowest quote
+/// hash (design: selection is a pure function).
 ///
 /// A settler's most recent answer in time is the one that counts.
-pub fn judge(submitted: &Submitted, gathered: Gathered) -> Judgement {
+pub fn sift(request: &RequestForQuotes, permitted: Option<Amount>, gathered: Gathered) -> Sifted {
     let by_token: BTreeMap<SettlerToken, &Did> = gathered.addressed.iter().map(|did| (did.token(), did)).collect();
     let mut dropped = Vec::new();
     let mut latest: BTreeMap<SettlerToken, Bid> = BTreeMap::new();
     for bid in gathered.bids {
         let broken = if !by_token.contains_key(&bid.settler) {
             Some("was not asked")
-        } else if bid.received_at > submitted.quote_deadline {
+        } else if bid.received_at > request.quote_deadline {
             Some("came after the quote deadline")
         } else {
             None
@@ -79,61 +134,65 @@ pub fn judge(submitted: &Submitted, gathered: Gathered) -> Judgement {
                 declines.push(Decline { settler: settler.clone(), reason: reason_code(&reason) });
             }
             Answer::Malformed(reason) => dropped.push(DroppedBid { settler: token.to_string(), reason }),
-            Answer::Quote(document) => match check_quote(submitted, settler, &document) {
+            Answer::Quote(document) => match check_quote(request, permitted, settler, &document) {
                 Ok(signed) => quotes.push(signed),
                 Err(reason) => dropped.push(DroppedBid { settler: token.to_string(), reason }),
             },
         }
     }
     quotes.sort_by_key(|signed| (signed.quote().source_amount, signed.quote().fulfill_by, signed.hash()));
-    let received = quotes.iter().map(|signed| QuoteReceived {
-        settler: signed.quote().settler.clone(),
-        quote_hash: signed.hash(),
-        source_amount: signed.quote().source_amount,
-        fulfill_by: signed.quote().fulfill_by,
-    });
-    Judgement {
-        quotes: received.collect(),
-        winner: quotes.into_iter().next(),
-        addressed: gathered.addressed,
-        declines,
-        dropped,
-    }
+    Sifted { addressed: gathered.addressed, quotes, declines, dropped }
 }
 
-/// Checks one quote against the payment (design: a quote is checked before it counts).
+/// Checks one quote against the request, and `permitted` where the payer has signed already (design: a quote is checked
+/// before it counts).
 ///
 /// # Errors
 /// The rule that the quote breaks, for auditors.
-pub fn check_quote(submitted: &Submitted, settler: &Did, document: &str) -> Result<SignedQuote, String> {
+pub fn check_quote(
+    request: &RequestForQuotes,
+    permitted: Option<Amount>,
+    settler: &Did,
+    document: &str,
+) -> Result<SignedQuote, String> {
     let signed = SignedQuote::parse(document).map_err(|error| error.to_string())?;
-    let quote = signed.quote();
-    let terms = &submitted.terms;
+    check_content(request, permitted, settler, signed.quote())?;
+    Ok(signed)
+}
+
+/// Checks the content of a quote whose signature holds, as [`check_quote`] does.
+///
+/// # Errors
+/// The rule that the quote breaks, for auditors.
+pub fn check_content(
+    request: &RequestForQuotes,
+    permitted: Option<Amount>,
+    settler: &Did,
+    quote: &Quote,
+) -> Result<(), String> {
+    let terms = &request.terms;
     let require = |holds: bool, rule: &str| if holds { Ok(()) } else { Err(rule.to_owned()) };
 
     require(quote.settler == *settler, "quote is signed by another settler than the one that was asked")?;
-    require(quote.auction_id == auction_of(&submitted.payment_id), "quote is for another auction")?;
-    require(quote.terms_hash == submitted.terms_hash, "quote is for other terms")?;
-    require(!submitted.blacklist.contains(settler), "settler is on the blacklist")?;
-    require(
-        submitted.whitelist.is_empty() || submitted.whitelist.contains(settler),
-        "settler is not on the whitelist",
-    )?;
+    require(quote.auction_id == request.auction_id, "quote is for another auction")?;
+    require(quote.terms_hash == request.terms_hash, "quote is for other terms")?;
+    require(!request.blacklist.contains(settler), "settler is on the blacklist")?;
+    require(request.whitelist.is_empty() || request.whitelist.contains(settler), "settler is not on the whitelist")?;
 
     let source = terms.source.asset().chain();
     require(quote.source_chain == *source, "source chain differs")?;
-    let cap = permitted(&submitted.authorization);
-    require(quote.source_amount <= cap, "source amount exceeds what the payer permitted")?;
+    let permitted = permitted.is_none_or(|cap| quote.source_amount <= cap);
+    require(permitted, "source amount exceeds what the payer permitted")?;
     let within = terms.max_source_amount.is_none_or(|max| quote.source_amount <= max);
     require(within, "source amount exceeds max_source_amount")?;
     let source_family = terms.source.family();
     let escrow = Account::parse(source_family, &quote.escrow_contract);
-    let planned = Account::parse(source_family, &submitted.escrow.contract);
+    let planned = Account::parse(source_family, &request.escrow.contract);
     require(escrow.is_ok() && escrow == planned, "escrow contract differs")?;
     require(Account::parse(source_family, &quote.payout_account).is_ok(), "payout account is not valid")?;
 
     let index = terms.destination().iter().position(|destination| *destination == quote.destination);
-    let Some(proxy) = index.and_then(|index| submitted.fulfillment_proxies.get(index)) else {
+    let Some(proxy) = index.and_then(|index| request.fulfillment_proxies.get(index)) else {
         return Err("destination is none of the payer's".to_owned());
     };
     let family = quote.destination.family();
@@ -143,17 +202,14 @@ pub fn check_quote(submitted: &Submitted, settler: &Did, document: &str) -> Resu
     require(quote.fulfillment_amount == terms.fulfillment_amount, "fulfillment amount is not the exact amount")?;
 
     let fulfill_by = unix_seconds(quote.fulfill_by);
-    require(
-        fulfill_by <= submitted.escrow.fulfillment_deadline,
-        "promised delivery is after the fulfillment deadline",
-    )?;
-    require(fulfill_by > unix_seconds(submitted.quote_deadline), "promised delivery is before the auction's end")?;
-    require(quote.valid_until >= submitted.quote_deadline, "quote lapses before the quote deadline")?;
-    Ok(signed)
+    let in_time = fulfill_by <= request.escrow.fulfillment_deadline;
+    require(in_time, "promised delivery is after the fulfillment deadline")?;
+    require(fulfill_by > unix_seconds(request.quote_deadline), "promised delivery is before the auction's end")?;
+    require(quote.valid_until >= request.quote_deadline, "quote lapses before the quote deadline")
 }
 
 /// The most the payer's signature lets the escrow draw.
-fn permitted(authorization: &Authorization) -> events::Amount {
+pub fn permitted(authorization: &Authorization) -> Amount {
     match authorization {
         Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => permit.amount,
     }

@@ -1,12 +1,13 @@
-//! The saga engine: what happens to a payment, and who makes it happen.
+//! The saga engine: what happens to a payment or a quote-request batch, and who makes it happen.
 //!
 //! - [`payment`] is the pure state machine: [`payment::evolve`] folds events into a [`Payment`], [`payment::decide`] turns
 //!   a command into the events that record it, or refuses.
 //! - [`handlers`] are pure functions from (state, now) to the next [`handlers::Action`]: one file for each leg of the
 //!   saga (auction, escrow, settlement, refund).
 //! - [`auction`] judges bids and picks the winner, also purely.
+//! - [`quote_request`] is the same for a batch, with [`quote_request::award`], by which a payment comes out of it.
 //! - [`ports`] are the traits through which actions touch the world.
-//! - [`runner`] drives payments: load, decide, act, append, until the payment is at rest.
+//! - [`runner`] drives payments and batches: load, decide, act, append, until they are at rest.
 //!
 //! The crate knows no NATS, no HTTP and no chain library, so the same code runs under a simulation.
 
@@ -14,6 +15,8 @@ pub mod auction;
 pub mod handlers;
 pub mod payment;
 pub mod ports;
+pub mod quote_request;
 pub mod runner;
 
 pub use payment::Payment;
+pub use quote_request::QuoteRequest;

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use std::time::Duration;
 
 use events::{
-    Amount, ChainId, Did, Hash32, PaymentId, SettlerToken, Terms,
+    Amount, ChainId, Did, Hash32, PaymentId, SettlerToken, StreamId, Terms,
     event::{Authorization, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, TransactionPrepared, VerifierRef},
     failure::BlockchainContext,
     time::Timestamp,
@@ -85,22 +85,33 @@ pub enum PrepareError {
     /// Nothing is known; try again.
     #[error(transparent)]
     Transient(#[from] Transient),
-    /// The chain refuses the call at its latest state; nothing was signed, no nonce taken. The refusal may pass (a
-    /// lagging node, an allowance about to be given), so the caller decides how often to ask again.
-    #[error("the chain refuses the transaction: {}", .0.revert_reason.as_deref().unwrap_or("no reason given"))]
-    Refused(Box<BlockchainContext>),
+    /// The chain refuses the call at its latest state; no nonce was taken. The refusal may pass (a lagging node, an
+    /// allowance about to be given), so the caller decides how often to ask again.
+    #[error("the chain refuses the transaction: {}", .0.context.revert_reason.as_deref().unwrap_or("no reason given"))]
+    Refused(Box<Refusal>),
+}
+
+/// A transaction that was refused when it was tried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// What the chain said.
+    pub context: BlockchainContext,
+    /// The node was shown a call that anyone who saw it may send, and that the escrow takes up to this UNIX second.
+    pub valid_until: u64,
 }
 
 /// Where a prepared deposit stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DepositState {
-    /// Not on chain at the required depth, and it may still land: broadcast again.
+    /// It, or a copy of it sent by somebody else, may still take effect: broadcast again.
     Pending,
     /// In escrow at the required depth, reserved under the right quote. True whichever transaction did it.
     Secured(EscrowSecured),
-    /// Mined and reverted at the required depth, with nothing in escrow there.
+    /// Mined and reverted, and a settled block past the time up to which the escrow takes the same call from anyone holds
+    /// no escrow.
     Reverted(Box<BlockchainContext>),
-    /// Its nonce is consumed at finality by another transaction, with nothing in escrow there.
+    /// It can never take effect, for a reason that another attempt does not share: its nonce is consumed at finality by
+    /// another transaction, or it came into a block too late. Nothing is in escrow at the required depth.
     Superseded {
         /// What proves it.
         evidence: String,
@@ -195,6 +206,24 @@ pub trait Chains: Send + Sync {
     /// [`Transient`]; nothing may be concluded.
     async fn escrow_state(&self, payment_id: &PaymentId, escrow: &EscrowPlan) -> Result<EscrowState, Transient>;
 
+    /// The escrow of a deposit at the required depth, whoever sent it; `None` while there is none.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn deposit_secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient>;
+
+    /// Whether a settled block later than the UNIX second `after` holds no escrow for the payment: the proof that a
+    /// deposit which the escrow takes up to `after` was not made and can't be made any more.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn deposit_ruled_out(
+        &self,
+        payment_id: &PaymentId,
+        escrow: &EscrowPlan,
+        after: u64,
+    ) -> Result<bool, Transient>;
+
     /// Where a prepared refund transaction stands; asked while [`Chains::escrow_state`] says `Held`.
     ///
     /// # Errors
@@ -277,10 +306,10 @@ pub trait Verifier: Send + Sync {
 /// A request for quotes, as addressed to settlers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestForQuotes {
-    /// The auction.
+    /// The auction: bears the id of the payment, or of the quote-request batch.
     pub auction_id: String,
-    /// The payment.
-    pub payment_id: PaymentId,
+    /// The payment; a batch has none yet.
+    pub payment_id: Option<PaymentId>,
     /// What is asked for.
     pub terms: Terms,
     /// Its hash.
@@ -372,12 +401,12 @@ pub trait Clock: Send + Sync {
     async fn sleep(&self, duration: Duration);
 }
 
-/// The payments of a shard that are not at rest, from a read model.
+/// The payments and quote-request batches of a shard that are not at rest, from a read model.
 #[async_trait]
-pub trait OpenPayments: Send + Sync {
-    /// Every payment of `shard` that is not at rest, as of at least stream sequence `as_of`.
+pub trait OpenStreams: Send + Sync {
+    /// Every payment and batch of `shard` that is not at rest, as of at least stream sequence `as_of`.
     ///
     /// # Errors
     /// [`Transient`] when the read model cannot get that far for now.
-    async fn open_payments(&self, shard: u16, as_of: u64) -> Result<Vec<PaymentId>, Transient>;
+    async fn open_streams(&self, shard: u16, as_of: u64) -> Result<Vec<StreamId>, Transient>;
 }

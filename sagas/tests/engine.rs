@@ -16,13 +16,14 @@ use std::{
 
 use async_trait::async_trait;
 use events::{
-    ChainId, CommitId, PaymentEvent, PaymentId,
+    ChainId, CommitId, PaymentEvent, PaymentId, QuoteRequestEvent, StreamId,
     event::{EscrowPlan, EscrowRefunded, EscrowSecured, TransactionPrepared, VerifierRef},
     failure::BlockchainContext,
     journal::{AppendError, Commit, Journal, Position, ReadError, Recorded, ShardWorker, memory::MemoryJournal},
-    time::Timestamp,
+    quote::Quote,
+    time::{Timestamp, unix_seconds},
 };
-use given::*;
+use given::{batch, *};
 use sagas::{
     ports::*,
     runner::{Engine, Options, Ports},
@@ -38,6 +39,8 @@ enum Plot {
     Vanishes,
     /// The chain refuses the deposit.
     Refuses,
+    /// The chain refuses the deposit, because somebody who was shown it has sent it.
+    Usurped,
     /// The first deposit's nonce is taken by another transaction.
     Superseded,
     /// Nobody bids.
@@ -47,6 +50,9 @@ enum Plot {
     /// The settler delivers, but the verifier never answers.
     Unattested,
 }
+
+/// Second up to which a deposit that was refused when it was tried out may be sent by whoever saw it.
+const REFUSED_UNTIL: i64 = 20;
 
 #[derive(Default)]
 struct State {
@@ -117,8 +123,8 @@ fn escrowed(state: &State) -> bool {
 #[async_trait]
 impl Chains for World {
     async fn prepare_deposit(&self, _: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
-        if self.plot == Plot::Refuses {
-            return Err(PrepareError::Refused(Box::new(BlockchainContext {
+        if matches!(self.plot, Plot::Refuses | Plot::Usurped) {
+            let context = BlockchainContext {
                 chain_id: ChainId::evm(1),
                 transaction_hash: None,
                 block_number: None,
@@ -126,6 +132,10 @@ impl Chains for World {
                 revert_reason: Some("TRANSFER_FROM_FAILED".to_owned()),
                 gas_used: None,
                 estimated_gas_needed: None,
+            };
+            return Err(PrepareError::Refused(Box::new(Refusal {
+                context,
+                valid_until: unix_seconds(at(REFUSED_UNTIL)),
             })));
         }
         Ok(self.call(|_| transaction(attempt)).await?)
@@ -205,6 +215,18 @@ impl Chains for World {
         .await
     }
 
+    async fn deposit_secured(&self, _: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
+        self.call(|state| {
+            let secured = || EscrowSecured { inclusion: inclusion(5), amount: amount("1010") };
+            (state.effective.is_some() || self.plot == Plot::Usurped).then(secured)
+        })
+        .await
+    }
+
+    async fn deposit_ruled_out(&self, _: &PaymentId, _: &EscrowPlan, after: u64) -> Result<bool, Transient> {
+        self.call(|state| state.effective.is_none() && unix_seconds(at(state.now)) > after).await
+    }
+
     async fn transaction_state(&self, _: &TransactionPrepared) -> Result<TransactionState, Transient> {
         self.call(|_| TransactionState::Pending).await
     }
@@ -246,7 +268,8 @@ impl Auction for World {
             if self.plot == Plot::NoQuotes {
                 return Gathered { addressed, bids: Vec::new() };
             }
-            let answer = Answer::Quote(signed(1, quote(1, "1010")).document().to_owned());
+            let quote = Quote { auction_id: request.auction_id.clone(), valid_until: at(50), ..quote(1, "1010") };
+            let answer = Answer::Quote(signed(1, quote).document().to_owned());
             Gathered { addressed, bids: vec![Bid { settler: did(1).token(), received_at: at(3), answer }] }
         })
         .await
@@ -271,8 +294,8 @@ impl Clock for World {
 }
 
 #[async_trait]
-impl OpenPayments for World {
-    async fn open_payments(&self, _: u16, _: u64) -> Result<Vec<PaymentId>, Transient> {
+impl OpenStreams for World {
+    async fn open_streams(&self, _: u16, _: u64) -> Result<Vec<StreamId>, Transient> {
         Ok(Vec::new())
     }
 }
@@ -293,9 +316,9 @@ impl Journal for World {
         Ok(recorded)
     }
 
-    async fn load(&self, payment_id: &PaymentId) -> Result<Vec<Recorded>, ReadError> {
+    async fn load(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, ReadError> {
         self.call(|_| ()).await.map_err(|fault| ReadError::Unavailable(fault.0))?;
-        self.journal.load(payment_id).await
+        self.journal.load(stream_id).await
     }
 
     async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
@@ -315,18 +338,23 @@ impl Journal for World {
     }
 }
 
-async fn submit(world: &World) -> PaymentId {
-    let payment_id = submission().payment_id;
+async fn submit(world: &World) -> StreamId {
+    let payment = StreamId::from(submission().payment_id);
     let commit = Commit {
-        payment_id: payment_id.clone(),
+        stream_id: payment.clone(),
         expected: Position::START,
         commit_id: CommitId::random(),
-        events: vec![submitted()],
+        events: vec![submitted().into()],
         correlation: "test".to_owned(),
         causation: "test".to_owned(),
     };
     world.journal.append(&commit).await.unwrap();
-    payment_id
+    payment
+}
+
+async fn history(world: &World, payment: &StreamId) -> Vec<PaymentEvent> {
+    let commits = world.journal.load(payment).await.unwrap();
+    commits.iter().flat_map(Recorded::payment_events).cloned().collect()
 }
 
 fn engine(world: &Arc<World>) -> Engine {
@@ -335,7 +363,7 @@ fn engine(world: &Arc<World>) -> Engine {
         chains: world.clone(),
         auction: world.clone(),
         verifier: world.clone(),
-        open_payments: world.clone(),
+        open_streams: world.clone(),
         clock: world.clone(),
     };
     Engine::new(ports, Options::default())
@@ -344,21 +372,40 @@ fn engine(world: &Arc<World>) -> Engine {
 /// Drives the payment to its rest, starting the process again when it dies.
 async fn live(world: World) -> (Arc<World>, Vec<PaymentEvent>) {
     let world = Arc::new(world);
-    let payment_id = submit(&world).await;
+    let payment = submit(&world).await;
+    drive(&world, &payment).await;
+    let events = history(&world, &payment).await;
+    assert!(sagas::payment::fold(&events).is_ok());
+    (world, events)
+}
+
+async fn drive(world: &Arc<World>, stream_id: &StreamId) {
     loop {
-        let engine = engine(&world);
+        let engine = engine(world);
         tokio::select! {
-            driven = engine.drive(&payment_id) => {
-                driven.unwrap();
-                break;
-            }
+            driven = engine.drive(stream_id) => return driven.unwrap(),
             () = world.stopped.notified() => {}
         }
     }
-    let commits = world.journal.load(&payment_id).await.unwrap();
-    let events: Vec<PaymentEvent> = commits.into_iter().flat_map(|commit| commit.events).collect();
-    assert!(sagas::payment::fold(&events).is_ok());
-    (world, events)
+}
+
+/// Collects quotes in a batch, awards the best, and drives the payment out of it to its rest.
+async fn live_from_a_batch(world: World) -> (Arc<World>, Vec<QuoteRequestEvent>, Vec<PaymentEvent>) {
+    let world = Arc::new(world);
+    batch::append(&world.journal, batch::batch_id(), vec![batch::opened().into()]).await;
+    let batch_id = StreamId::from(batch::batch_id());
+    drive(&world, &batch_id).await;
+    let quote = Quote { auction_id: batch_id.to_string(), valid_until: at(50), ..quote(1, "1010") };
+    let call = batch::call("award", &signed(1, quote));
+    let outcome = sagas::quote_request::award(&world.journal, &call, at(20)).await;
+    assert!(matches!(outcome, Ok(sagas::quote_request::AwardOutcome::Created(_))), "{outcome:?}");
+    drive(&world, &batch_id).await;
+    let payment = StreamId::from(call.payment_id());
+    drive(&world, &payment).await;
+    let commits = world.journal.load(&batch_id).await.unwrap();
+    let batch = commits.iter().flat_map(Recorded::quote_request_events).cloned().collect();
+    let payment = history(&world, &payment).await;
+    (world, batch, payment)
 }
 
 const DELIVERED: [&str; 8] = [
@@ -413,10 +460,22 @@ async fn a_delivery_that_is_never_attested_fails_only_once_no_release_can_land()
 
 #[tokio::test]
 async fn a_refused_deposit_fails_with_the_chains_reason() {
-    let (_, events) = live(World::new(Plot::Refuses)).await;
+    let (world, events) = live(World::new(Plot::Refuses)).await;
+    assert!(world.state.lock().unwrap().now > REFUSED_UNTIL, "it could still have been made by somebody else");
     let Some(PaymentEvent::Failed(failed)) = events.last() else { panic!("{:?}", types(&events)) };
     let context = failed.failure.blockchain_context.as_ref().unwrap();
     assert_eq!(context.revert_reason.as_deref(), Some("TRANSFER_FROM_FAILED"));
+}
+
+#[tokio::test]
+async fn a_deposit_that_somebody_else_sent_is_adopted() {
+    let world = World::new(Plot::Usurped);
+    world.state.lock().unwrap().effective = Some("somebody's".to_owned());
+    let (world, events) = live(world).await;
+    let mut expected = DELIVERED.to_vec();
+    expected.retain(|event| *event != "DepositPrepared");
+    assert_eq!(types(&events), expected);
+    assert!(world.state.lock().unwrap().deposits.is_empty());
 }
 
 #[tokio::test]
@@ -471,13 +530,35 @@ async fn a_death_at_any_port_call_changes_nothing() {
 #[tokio::test]
 async fn two_engines_on_one_payment_make_one_deposit() {
     let world = Arc::new(World::new(Plot::Delivers));
-    let payment_id = submit(&world).await;
+    let payment = submit(&world).await;
     let (one, two) = (engine(&world), engine(&world));
-    let (one, two) = tokio::join!(one.drive(&payment_id), two.drive(&payment_id));
+    let (one, two) = tokio::join!(one.drive(&payment), two.drive(&payment));
     one.unwrap();
     two.unwrap();
-    let commits = world.journal.load(&payment_id).await.unwrap();
-    let events: Vec<PaymentEvent> = commits.into_iter().flat_map(|commit| commit.events).collect();
+    let events = history(&world, &payment).await;
     assert_eq!(types(&events), DELIVERED);
     assert_eq!(world.state.lock().unwrap().deposits.len(), 1);
+}
+
+#[tokio::test]
+async fn a_batch_is_collected_and_the_payment_out_of_it_has_no_auction_of_its_own() {
+    let (undisturbed, _, _) = live_from_a_batch(World::new(Plot::Delivers)).await;
+    let calls = undisturbed.calls.load(Ordering::SeqCst);
+    let deaths = (0..=calls).flat_map(|number| [(number, false), (number, true)]);
+    for stop_at in deaths {
+        let world = World { stop_at: Some(stop_at), ..World::new(Plot::Delivers) };
+        let (world, batch, payment) = live_from_a_batch(world).await;
+        let batch: Vec<_> = batch.iter().map(QuoteRequestEvent::type_name).collect();
+        assert_eq!(batch, ["QuoteRequestOpened", "QuotesCollected", "QuoteRequestAwarded"], "died at {stop_at:?}");
+        assert_eq!(types(&payment), [&["Submitted"], &DELIVERED[2..]].concat(), "died at {stop_at:?}");
+        assert_eq!(world.state.lock().unwrap().deposits.len(), 1, "died at {stop_at:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_batch_nobody_bids_in_is_collected_empty() {
+    let world = Arc::new(World::new(Plot::NoQuotes));
+    batch::append(&world.journal, batch::batch_id(), vec![batch::opened().into()]).await;
+    drive(&world, &batch::batch_id().into()).await;
+    assert_eq!(batch::types_of(&world.journal, batch::batch_id()).await, ["QuoteRequestOpened", "QuotesCollected"]);
 }

@@ -41,6 +41,8 @@ const AWARDS_PAUSE: Duration = Duration::from_secs(1);
 const AWARDS_BATCH: usize = 32;
 /// How often the server is told that an award is still worked on; well below the consumer's ack wait.
 const PROGRESS_EVERY: Duration = Duration::from_secs(4);
+/// How long a settler that ends waits to take its registration back.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why a settler cannot be started.
 #[derive(Debug, thiserror::Error)]
@@ -197,8 +199,11 @@ impl Agent {
             async_nats::HeaderValue::from("DEL"),
         )]);
         let subject = registration_subject(&self.token);
-        let sent = self.client.publish_with_headers(subject, headers, Bytes::new()).await;
-        if sent.is_err() || self.client.flush().await.is_err() {
+        let left = async {
+            let sent = self.client.publish_with_headers(subject, headers, Bytes::new()).await.is_ok();
+            sent && self.client.flush().await.is_ok()
+        };
+        if tokio::time::timeout(LEAVE_TIMEOUT, left).await != Ok(true) {
             tracing::debug!("registration was not taken back; it lapses by itself");
         }
     }

@@ -255,14 +255,14 @@ impl Config {
 }
 
 impl Options {
-    /// Whether `contract` is the escrow this settler trusts on `chain`.
+    /// Whether `contract` is an escrow this settler trusts on `chain`.
     pub fn trusts_escrow(&self, chain: &ChainId, contract: &str) -> bool {
-        self.chains.get(chain).is_some_and(|config| same_account(chain, &config.escrow_contract, contract))
+        self.chains.get(chain).is_some_and(|config| config.trusts_escrow(contract))
     }
 
-    /// Whether `contract` is the proxy this settler trusts on `chain`.
+    /// Whether `contract` is a proxy this settler trusts on `chain`.
     pub fn trusts_proxy(&self, chain: &ChainId, contract: &str) -> bool {
-        self.chains.get(chain).is_some_and(|config| same_account(chain, &config.fulfillment_proxy, contract))
+        self.chains.get(chain).is_some_and(|config| config.trusts_proxy(contract))
     }
 
     /// Endpoint of the trusted verifier that signs with `releaser` for escrows on `chain`.

@@ -40,6 +40,7 @@ impl Job {
         let quote = signed.quote();
         require(quote.settler == options.settler, "the quote is not signed by this settler")?;
         require(signed.hash() == notice.quote_hash, "quote_hash is not the quote's")?;
+        require(quote.may_serve(&notice.payment_id), "the quote is for another payment")?;
         require(notice.terms.hash() == quote.terms_hash, "the terms are not those that were quoted")?;
         require(notice.terms.destination().contains(&quote.destination), "the destination is none of the terms'")?;
         require(notice.terms.fulfillment_amount == quote.fulfillment_amount, "the amount is not the terms'")?;

@@ -308,10 +308,11 @@ impl From<Escrow> for EscrowPlan {
 pub struct Rfq {
     /// Version of the protocol.
     pub version: Version,
-    /// The auction.
+    /// The auction: bears the id of the payment, or of the quote-request batch.
     pub auction_id: String,
-    /// The payment.
-    pub payment_id: PaymentId,
+    /// The payment; absent in a batch, whose payment comes about with the award.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payment_id: Option<PaymentId>,
     /// What is asked for, in the form whose hash is `terms_hash`.
     pub terms: Terms,
     /// SHA-256 of the canonical terms.

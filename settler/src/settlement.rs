@@ -59,6 +59,8 @@ enum Step {
     Wait,
     /// The verifier has seen too little yet.
     AskAgain,
+    /// The next step can be taken at once.
+    GoOn,
 }
 
 /// What settlements share.
@@ -81,13 +83,16 @@ pub struct Settlement {
     job: Job,
     source: Arc<dyn DeliveryChain>,
     destination: Arc<dyn DeliveryChain>,
+    /// The delivery that was reported last.
     reported: Option<String>,
+    /// What the verifier gave, until the escrow refuses it.
+    attestation: Option<String>,
 }
 
 impl Settlement {
     /// Work on `job`, paid on `source`, delivered on `destination`.
     pub fn new(desk: Arc<Desk>, job: Job, source: Arc<dyn DeliveryChain>, destination: Arc<dyn DeliveryChain>) -> Self {
-        Self { desk, job, source, destination, reported: None }
+        Self { desk, job, source, destination, reported: None, attestation: None }
     }
 
     /// Works until the award has ended. Faults are waited out, for as long as it takes.
@@ -109,6 +114,7 @@ impl Settlement {
                         () = tokio::time::sleep(WAIT_MAX) => {}
                     }
                 }
+                Ok(Step::GoOn) => {}
                 Ok(Step::AskAgain) => {
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(BACKOFF_MAX);
@@ -160,19 +166,26 @@ impl Settlement {
     async fn collect(&mut self, inclusion: &Inclusion) -> Result<Step, Fault> {
         self.report(&inclusion.transaction_hash).await;
         self.desk.inventory.settle(self.job.inventory_key());
+        let Some(attestation) = self.attestation.take() else { return self.ask_verifier().await };
+        let transaction_hash = self.source.release(&self.job.reservation(), &attestation).await?;
+        tracing::debug!(payment_id = %self.job.payment_id, transaction_hash, "release is on its way");
+        self.attestation = Some(attestation);
+        Ok(Step::Wait)
+    }
+
+    async fn ask_verifier(&mut self) -> Result<Step, Fault> {
         let request = self.job.attestation_request();
         let answer = self.desk.verifiers.attest_delivery(&self.job.verifier_endpoint, &request).await?;
-        match (answer.status, answer.signature) {
-            (AttestationStatus::Attested, Some(attestation)) => {
-                let transaction_hash = self.source.release(&self.job.reservation(), &attestation).await?;
-                tracing::debug!(payment_id = %self.job.payment_id, transaction_hash, "release is on its way");
-                Ok(Step::Wait)
+        match answer.status {
+            AttestationStatus::Attested => {
+                self.attestation = answer.signature;
+                Ok(Step::GoOn)
             }
-            (AttestationStatus::Refused, _) => {
-                let reason: String = answer.reason.unwrap_or_default().chars().take(protocol::TEXT_CHARS_MAX).collect();
+            AttestationStatus::Pending => Ok(Step::AskAgain),
+            AttestationStatus::Refused => {
+                let reason = answer.reason.unwrap_or_default().chars().take(protocol::TEXT_CHARS_MAX).collect();
                 Err(Fault::Refused(reason))
             }
-            _ => Ok(Step::AskAgain),
         }
     }
 

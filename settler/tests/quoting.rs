@@ -15,6 +15,7 @@ use events::{
 use settler::{
     Config, Options,
     chain::{DeliveryChain, DeliveryOrder, DeliveryState, EscrowState, ReservationOrder, Transient},
+    config::{CorridorConfig, QuotingConfig, RateConfig},
     inventory::Inventory,
     protocol::{Bid, Rfq, Version},
     quoting::{Chains, Quoter},
@@ -105,8 +106,7 @@ fn desk(balance: u64) -> Desk {
     let options = options(config());
     let inventory = Arc::new(Inventory::new(options.limits.clone()));
     let purse = Arc::new(Purse(U256::from(balance)));
-    let chains: Chains =
-        HashMap::from([1, 10].map(|id| (ChainId::evm(id), purse.clone() as Arc<dyn DeliveryChain>)));
+    let chains: Chains = HashMap::from([1, 10].map(|id| (ChainId::evm(id), purse.clone() as Arc<dyn DeliveryChain>)));
     Desk { quoter: Quoter::new(Arc::new(options), key(), chains, inventory.clone()), inventory }
 }
 
@@ -123,7 +123,7 @@ fn rfq(id: &str, destinations: &[&str], amount: u64, cap: Option<u64>) -> Rfq {
     Rfq {
         version: Version,
         auction_id: payment_id.to_string(),
-        payment_id,
+        payment_id: Some(payment_id),
         terms_hash: terms.hash(),
         fulfillment_proxies: terms.destination().iter().map(|_| ACCOUNT.to_owned()).collect(),
         terms,
@@ -255,4 +255,28 @@ fn configurations_that_cannot_be_meant_are_refused() {
     assert_eq!(refused(|config| config["corridors"][1]["rate"]["source"] = json!(0)), "corridors");
     assert_eq!(refused(|config| config["chains"][0]["assets"][0]["decimals"] = json!(18)), "corridors");
     assert_eq!(refused(|config| config["verifiers"] = json!([])), "verifiers");
+}
+
+#[test]
+fn the_example_file_is_a_configuration() {
+    let config: Config = toml::from_str(include_str!("../../config/settler.example.toml")).unwrap();
+    let options = config.options().unwrap();
+    assert_eq!((options.chains.len(), options.corridors.len()), (2, 1));
+    assert!(options.deliver && settler::evm::connect(&config).is_ok());
+
+    // The keys that are commented out are known, and with their defaults.
+    let all = include_str!("../../config/settler.example.toml").lines().map(|line| {
+        let uncommented = line.strip_prefix("# ").filter(|rest| {
+            let key = rest.split(" = ").next().unwrap_or_default();
+            rest.starts_with("[[") || (rest.contains(" = ") && !key.contains(' '))
+        });
+        format!("{}\n", uncommented.unwrap_or(line))
+    });
+    let all: Config = toml::from_str(&all.collect::<String>()).unwrap();
+    assert_eq!(all.corridors, config.corridors.iter().map(with_par_rate).collect::<Vec<_>>());
+    assert_eq!(all.quoting, QuotingConfig { delivery_seconds_promised: Some(60), ..config.quoting });
+}
+
+fn with_par_rate(corridor: &CorridorConfig) -> CorridorConfig {
+    CorridorConfig { rate: Some(RateConfig { source: 1, destination: 1 }), ..corridor.clone() }
 }

@@ -192,7 +192,8 @@ impl<'a> Window<'a> {
     }
 }
 
-fn addressed(record: &StoredMessage) -> Vec<Did> {
+/// Who was asked, by the record that is kept of it.
+pub(super) fn addressed(record: &StoredMessage) -> Vec<Did> {
     serde_json::from_slice(&record.payload).unwrap_or_else(|error| {
         tracing::warn!(subject = record.subject, %error, "the record of who was asked is unreadable");
         Vec::new()

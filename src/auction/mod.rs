@@ -14,6 +14,7 @@
 
 mod awards;
 mod gather;
+mod progress;
 mod registry;
 mod stored;
 mod streams;
@@ -36,7 +37,7 @@ use sagas::ports::{Auction, Award, Gathered, RequestForQuotes, Transient};
 use settler::protocol::{self, Report, split_subject};
 
 use self::registry::Registry;
-pub use self::streams::Error;
+pub use self::{progress::Progress, streams::Error};
 
 /// Reports that may wait to be looked at; more are dropped, since each is a hint only.
 const HINTS_MAX: usize = 1024;

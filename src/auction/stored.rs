@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use async_nats::{Client, HeaderMap, StatusCode};
+use async_nats::{Client, HeaderMap};
 use bytes::Bytes;
 use chrono::DateTime;
 use futures::StreamExt;
@@ -12,6 +12,12 @@ use events::time::Timestamp;
 
 /// How long the server may take for the next message.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Statuses of a Direct Get.
+const END_OF_BATCH: u16 = 204;
+const NOTHING_FOUND: u16 = 404;
+const NO_RESPONDERS: u16 = 503;
+/// Most bytes the server sends in one round, so that an answer does not wait behind another without end.
+const ROUND_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Most rounds of one look-up; each goes on where the server stopped for size.
 const ROUNDS_MAX: usize = 64;
 
@@ -51,7 +57,7 @@ pub async fn last_of_each(client: &Client, stream: &str, subjects: &[&str]) -> R
     let mut from = 1;
     let mut up_to = None;
     for _ in 0..ROUNDS_MAX {
-        let mut request = json!({ "multi_last": subjects, "seq": from });
+        let mut request = json!({ "multi_last": subjects, "seq": from, "max_bytes": ROUND_BYTES_MAX });
         if let Some(sequence) = up_to {
             request["up_to_seq"] = json!(sequence);
         }
@@ -68,12 +74,12 @@ pub async fn last_of_each(client: &Client, stream: &str, subjects: &[&str]) -> R
                     from = number(&headers, "Nats-Sequence").ok_or_else(|| Error::unavailable("no sequence"))? + 1;
                     found.push(message(headers, answer.payload)?);
                 }
-                // The end of the batch; more may be left.
-                Some(StatusCode::OK) => return Err(Error::unavailable("unexpected status")),
-                Some(status) if status.as_u16() == 204 => break answer.headers.unwrap_or_default(),
-                Some(StatusCode::NOT_FOUND) => return Ok(found),
-                Some(StatusCode::NO_RESPONDERS) => return Err(Error::Missing),
-                Some(status) => return Err(Error::Unavailable(format!("status {status}"))),
+                Some(status) => match status.as_u16() {
+                    END_OF_BATCH => break answer.headers.unwrap_or_default(),
+                    NOTHING_FOUND => return Ok(found),
+                    NO_RESPONDERS => return Err(Error::Missing),
+                    other => return Err(Error::Unavailable(format!("status {other}"))),
+                },
             }
         };
         if number(&end, "Nats-Num-Pending").unwrap_or(0) == 0 {
@@ -97,4 +103,51 @@ fn message(headers: HeaderMap, payload: Bytes) -> Result<StoredMessage, Error> {
 
 fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
     headers.get(name)?.as_str().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Result;
+    use async_nats::jetstream::{self, stream};
+    use devkit::NatsServer;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn finds_the_last_of_each_whatever_its_size() -> Result<()> {
+        let server = NatsServer::open().await?;
+        let client = async_nats::connect(server.url()).await?;
+        assert_eq!(last_of_each(&client, "KEPT", &["kept.*"]).await.unwrap_err(), Error::Missing);
+
+        let context = jetstream::new(client.clone());
+        let config = stream::Config {
+            name: "KEPT".to_owned(),
+            subjects: vec!["kept.>".to_owned()],
+            storage: stream::StorageType::Memory,
+            allow_direct: true,
+            ..Default::default()
+        };
+        context.create_stream(config).await?;
+        assert!(last_of_each(&client, "KEPT", &["kept.*"]).await?.is_empty());
+
+        // More than is sent in one round.
+        let body = "x".repeat(60_000);
+        let mut stored = Vec::new();
+        for round in 0..2 {
+            for number in 0..700 {
+                stored.push(context.publish(format!("kept.{number}"), format!("{round}{body}").into()).await?);
+            }
+        }
+        context.publish("kept.other.0", "".into()).await?.await?;
+        for stored in stored {
+            stored.await?;
+        }
+        let found = last_of_each(&client, "KEPT", &["kept.*"]).await?;
+        assert_eq!(found.len(), 700);
+        assert!(found.iter().all(|message| message.payload.starts_with(b"1")));
+        let two = last_of_each(&client, "KEPT", &["kept.7", "kept.other.*", "kept.none"]).await?;
+        let subjects: Vec<_> = two.iter().map(|message| message.subject.as_str()).collect();
+        assert_eq!(subjects, ["kept.7", "kept.other.0"]);
+        Ok(())
+    }
 }

@@ -12,6 +12,7 @@ use crate::{
     telemetry::{self, Format},
 };
 
+mod admin;
 mod settler;
 
 /// Cross-chain payment gateway with escrow.
@@ -41,6 +42,8 @@ enum Command {
     },
     /// Run a settler, or show what a new settler needs.
     Settler(settler::Args),
+    /// Pause and resume all gateways.
+    Admin(admin::Args),
     /// Development only: start a local network of real chains and make real payments across them.
     Dev(dev::Args),
 }
@@ -78,6 +81,7 @@ async fn run(command: Command) -> Result<()> {
             serve::verifier(config, shutdown_on_signal()?).await
         }
         Command::Settler(args) => settler::run(args).await,
+        Command::Admin(args) => admin::run(args).await,
         Command::Dev(args) => dev::run(args, shutdown_on_signal()?).await,
     }
 }

@@ -84,6 +84,7 @@ fn the_gateway_example_names_every_key() {
         "releaser",
         "required_depth",
         "refund_delay_seconds",
+        "admission_seconds",
         "poll_ms",
         "rpc_timeout_ms",
         "asset_identifier",

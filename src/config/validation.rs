@@ -47,6 +47,7 @@ pub(super) fn gateway(config: &GatewayConfig) -> Result<(), Error> {
         "must be an http(s) address without a slash, query or fragment at its end",
     )?;
     require(http.hold_ms_max <= HOLD_MS_LIMIT, "http.hold_ms_max", "must be at most 30000")?;
+    require(http.quotes_hold_ms_max <= HOLD_MS_LIMIT, "http.quotes_hold_ms_max", "must be at most 30000")?;
     let body_range = 1_024..=BODY_BYTES_LIMIT;
     require(body_range.contains(&http.body_bytes_max), "http.body_bytes_max", "must be 1024 to 262144")?;
     require((1..=BODY_MS_LIMIT).contains(&http.body_ms_max), "http.body_ms_max", "must be 1 to 60000")?;
@@ -67,6 +68,12 @@ pub(super) fn gateway(config: &GatewayConfig) -> Result<(), Error> {
         let verifier = Account::parse(Family::Evm, &config.verifier.account);
         require(verifier.is_ok(), "verifier.account", "must be an account of the chains served")?;
         require(releaser == verifier, &format!("chains[{i}].releaser"), "must be the account of [verifier]")?;
+        for (name, list) in [
+            ("trusted_escrow_contracts", &chain.trusted_escrow_contracts),
+            ("trusted_fulfillment_proxies", &chain.trusted_fulfillment_proxies),
+        ] {
+            require(list.is_empty(), &format!("chains[{i}].{name}"), "belongs into [trust] of a gateway")?;
+        }
         key_of(&format!("chains[{i}].reserver_key"), &served.reserver_key, &chain.reserver, "reserver")?;
         let key = format!("chains[{i}].submitter_keys");
         let mut submitters = BTreeSet::new();
@@ -121,7 +128,16 @@ fn chains<'a>(configured: impl Iterator<Item = &'a ChainConfig>) -> Result<(), E
         ] {
             account(&key(name), text)?;
         }
+        for (name, list) in [
+            ("trusted_escrow_contracts", &chain.trusted_escrow_contracts),
+            ("trusted_fulfillment_proxies", &chain.trusted_fulfillment_proxies),
+        ] {
+            for text in list {
+                account(&key(name), text)?;
+            }
+        }
         require(chain.poll_ms > 0, &key("poll_ms"), "must be above 0")?;
+        require(chain.admission_seconds > 0, &key("admission_seconds"), "must be above 0")?;
         require(chain.rpc_timeout_ms > 0, &key("rpc_timeout_ms"), "must be above 0")?;
         require(chain.refund_delay_seconds > 0, &key("refund_delay_seconds"), "must be above 0")?;
         let mut assets = BTreeSet::new();

@@ -80,6 +80,7 @@ fn chain_members(network: &Network, chain: &Chain) -> Result<Value> {
         "releaser": Role::Releaser.account(),
         "required_depth": network.options().depth,
         "refund_delay_seconds": network.options().refund_delay_seconds,
+        "admission_seconds": 15,
         "poll_ms": 200,
         "assets": [{"asset_identifier": chain.token()?, "symbol": "DEV", "decimals": DECIMALS}],
     }))

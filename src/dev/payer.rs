@@ -8,7 +8,7 @@ use chrono::{SecondsFormat, Utc};
 use serde_json::{Value, json};
 
 use chains::evm::permit2::{self, Choice, EscrowSettings, Scheme, SpendRequest};
-use events::{Amount, AssetId, Did, Hash32, OwnedAsset, PaymentId, Terms, time::Timestamp};
+use events::{Amount, AssetId, Did, Hash32, OwnedAsset, PaymentId, Terms, quote::SignedQuote, time::Timestamp};
 
 /// What a payer asks for.
 #[derive(Debug, Clone)]
@@ -81,15 +81,84 @@ impl Payer {
     /// # Errors
     /// When the gateway cannot be asked, or does not serve the source chain.
     pub async fn sign(&self, base: &str, wish: &Wish) -> Result<Value> {
+        let mut body = self.quote_request(wish);
+        let payment_id = self.payment_id(&wish.request_id);
+        body["sender_auth"] = self.sender_auth(base, payment_id, &body, Hash32::ZERO).await?;
+        Ok(body)
+    }
+
+    /// `wish` without a signature: the body of a quote-request.
+    pub fn quote_request(&self, wish: &Wish) -> Value {
         let now = Utc::now();
         // Whole seconds, so that what is signed is what is written.
         let after = |window: Duration| (now + window).to_rfc3339_opts(SecondsFormat::Secs, true);
-        let (quote_deadline, fulfillment_deadline) = (after(wish.quote_window), after(wish.fulfillment_window));
-        let source = OwnedAsset::new(wish.source.clone(), &self.account())?;
-        let destination = OwnedAsset::new(wish.destination.clone(), &wish.recipient)?;
-        let terms = Terms::new(source, vec![destination], wish.amount, Some(wish.cap));
+        let mut body = json!({
+            "version": "1.0",
+            "request_id": wish.request_id,
+            "source": {"asset_identifier": wish.source, "account": self.account()},
+            "destination": [{"asset_identifier": wish.destination, "account": wish.recipient}],
+            "fulfillment_amount": wish.amount,
+            "max_source_amount": wish.cap,
+            "quote_deadline": after(wish.quote_window),
+            "fulfillment_deadline": after(wish.fulfillment_window),
+        });
+        if !wish.whitelist.is_empty() {
+            body["settler_requirements"] = json!({"whitelist": wish.whitelist});
+        }
+        body
+    }
 
-        let chain_id = wish.source.chain();
+    /// Opens a batch with the body of a quote-request; holds for its quotes when `wait`.
+    ///
+    /// # Errors
+    /// When no JSON answer comes back.
+    pub async fn open(&self, base: &str, body: &Value, wait: bool) -> Result<Answer> {
+        let url = format!("{base}/v1/payments/quote-requests?wait={wait}");
+        let response = self.http.post(url).json(body).send().await?;
+        Ok(Answer { status: response.status().as_u16(), body: response.json().await? })
+    }
+
+    /// Reads a batch.
+    ///
+    /// # Errors
+    /// When no JSON answer comes back.
+    pub async fn batch(&self, base: &str, quote_request_id: &str) -> Result<Answer> {
+        let response = self.http.get(format!("{base}/v1/payments/quote-requests/{quote_request_id}")).send().await?;
+        Ok(Answer { status: response.status().as_u16(), body: response.json().await? })
+    }
+
+    /// Signs the award of quote `index` of a batch that is ready, as its response shows it, to the payment under
+    /// `request_id`. The signature is for this quote and no other.
+    ///
+    /// # Errors
+    /// When there is no such quote, its settler's signature does not hold, or the gateway cannot be asked.
+    pub async fn sign_award(&self, base: &str, batch: &Value, index: usize, request_id: &str) -> Result<Value> {
+        let offered = batch["quotes"].get(index).context("the batch has no such quote")?;
+        let quote = SignedQuote::parse(&offered["fulfillment_quote"].to_string())?;
+        let auth = self.sender_auth(base, self.payment_id(request_id), batch, quote.hash()).await?;
+        Ok(json!({
+            "version": "1.0",
+            "request_id": request_id,
+            "quote_id": offered["quote_id"],
+            "sender_auth": auth,
+        }))
+    }
+
+    /// Awards a quote with a signed body; holds for the outcome for at most `hold`.
+    ///
+    /// # Errors
+    /// When no JSON answer comes back.
+    pub async fn award(&self, base: &str, quote_request_id: &str, body: &Value, hold: Duration) -> Result<Answer> {
+        let url = format!("{base}/v1/payments/quote-requests/{quote_request_id}/award");
+        let request = self.http.post(url).json(body);
+        let response = request.header("prefer", format!("wait={}", hold.as_secs())).send().await?;
+        Ok(Answer { status: response.status().as_u16(), body: response.json().await? })
+    }
+
+    /// What authorizes the payment of the terms in `order`, which is the body of a request or a batch.
+    async fn sender_auth(&self, base: &str, payment_id: PaymentId, order: &Value, quote_hash: Hash32) -> Result<Value> {
+        let (terms, quote_deadline, fulfillment_deadline) = read_order(order)?;
+        let chain_id = terms.source.asset().chain();
         let defaults: Value = self
             .http
             .get(format!("{base}/v1/defaults?chain_id={chain_id}"))
@@ -103,10 +172,10 @@ impl Payer {
         };
         let spend = SpendRequest {
             scheme: Scheme::EvmPermit2Escrow,
-            payment_id: self.payment_id(&wish.request_id),
+            payment_id,
             terms,
-            quote_deadline: timestamp(&quote_deadline)?,
-            fulfillment_deadline: timestamp(&fulfillment_deadline)?,
+            quote_deadline,
+            fulfillment_deadline,
             escrow: EscrowSettings {
                 contract: text("escrow_contract_address")?,
                 reserver: text("reserver")?,
@@ -114,33 +183,18 @@ impl Payer {
                 permit2: text("permit2")?,
                 refund_delay_seconds: defaults["refund_delay_seconds"].as_u64().context("defaults lack a delay")?,
             },
-            quote_hash: Hash32::ZERO,
+            quote_hash,
         };
         let prepared = permit2::prepare(&spend, &Choice::default())?;
         let signature = self.signer.sign_hash_sync(&prepared.digest.0.into())?;
-
-        let mut body = json!({
-            "version": "1.0",
-            "request_id": wish.request_id,
-            "source": {"asset_identifier": wish.source, "account": self.account()},
-            "destination": [{"asset_identifier": wish.destination, "account": wish.recipient}],
-            "fulfillment_amount": wish.amount,
-            "max_source_amount": wish.cap,
-            "quote_deadline": quote_deadline,
-            "fulfillment_deadline": fulfillment_deadline,
-            "sender_auth": {
-                "message_scheme": "EVM_PERMIT2_ESCROW",
-                "signed_messages": [{
-                    "message": prepared.digest,
-                    "message_prehash": prepared.typed_data.to_string(),
-                    "signature": signature.to_string(),
-                }],
-            },
-        });
-        if !wish.whitelist.is_empty() {
-            body["settler_requirements"] = json!({"whitelist": wish.whitelist});
-        }
-        Ok(body)
+        Ok(json!({
+            "message_scheme": "EVM_PERMIT2_ESCROW",
+            "signed_messages": [{
+                "message": prepared.digest,
+                "message_prehash": prepared.typed_data.to_string(),
+                "signature": signature.to_string(),
+            }],
+        }))
     }
 
     /// Submits a signed body; holds for the outcome for at most `hold`.
@@ -183,6 +237,21 @@ impl Payer {
         ensure!(answer.status == 200, "status of {payment_id} is {answer:?}");
         Ok(answer)
     }
+}
+
+/// Terms, quote deadline and fulfillment deadline of a request or a batch.
+fn read_order(order: &Value) -> Result<(Terms, Timestamp, Timestamp)> {
+    let text =
+        |pointer: &str| order.pointer(pointer).and_then(Value::as_str).with_context(|| format!("{pointer} is missing"));
+    let owned = |pointer: &str| -> Result<OwnedAsset> {
+        let asset = text(&format!("{pointer}/asset_identifier"))?.parse()?;
+        Ok(OwnedAsset::new(asset, text(&format!("{pointer}/account"))?)?)
+    };
+    let destinations = order["destination"].as_array().map_or(0, Vec::len);
+    let destination = (0..destinations).map(|index| owned(&format!("/destination/{index}"))).collect::<Result<_>>()?;
+    let cap = order["max_source_amount"].as_str().map(str::parse).transpose()?;
+    let terms = Terms::new(owned("/source")?, destination, text("/fulfillment_amount")?.parse()?, cap);
+    Ok((terms, timestamp(text("/quote_deadline")?)?, timestamp(text("/fulfillment_deadline")?)?))
 }
 
 fn timestamp(text: &str) -> Result<Timestamp> {

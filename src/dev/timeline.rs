@@ -47,10 +47,11 @@ impl Auditor {
     /// # Errors
     /// When they cannot be read.
     pub async fn timeline(&self, payment_id: &PaymentId) -> Result<Vec<Entry>> {
-        let commits = self.journal.load(payment_id).await?;
+        let commits = self.journal.load(&payment_id.into()).await?;
         let entries = commits.into_iter().flat_map(|commit| {
             let stored_at = commit.stored_at;
-            commit.events.into_iter().map(move |event| Entry { stored_at, event })
+            let events: Vec<PaymentEvent> = commit.payment_events().cloned().collect();
+            events.into_iter().map(move |event| Entry { stored_at, event })
         });
         Ok(entries.collect())
     }

@@ -9,6 +9,8 @@ use events::{
     time::Timestamp,
 };
 
+use super::error::{ApiError, Code};
+
 /// How the payer signed (spec 2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageScheme {
@@ -82,9 +84,11 @@ pub struct AuthorizationRequest<'a> {
     pub reserver: &'a Account,
     /// Account that attests delivery: the payment's verifier.
     pub releaser: &'a str,
+    /// Hash of the quote that the payer accepts; zero in the one-call flow, where it signs before the auction.
+    pub quote_hash: Hash32,
     /// How the payer signed.
     pub message_scheme: MessageScheme,
-    /// What the payer signed, at least one.
+    /// What the payer signed, at least one; none while it is being prepared.
     pub signed_messages: &'a [SignedMessage],
 }
 
@@ -95,6 +99,17 @@ pub struct Authorized {
     pub authorization: Authorization,
     /// The escrow it permits it for, with its windows.
     pub escrow: EscrowPlan,
+}
+
+/// A message that is still to be signed: a [`SignedMessage`] without its signature.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnsignedMessage {
+    /// What is signed, hex.
+    pub message: String,
+    /// Its preimage, in the form in which a wallet of the chain takes it.
+    pub message_prehash: String,
+    /// Context of the chain.
+    pub payload: Map<String, Value>,
 }
 
 /// Why a signature is not accepted.
@@ -108,6 +123,18 @@ pub enum AuthorizeError {
     Unavailable(String),
 }
 
+impl From<AuthorizeError> for ApiError {
+    fn from(error: AuthorizeError) -> Self {
+        match error {
+            AuthorizeError::Refused(reason) => Self::new(Code::INVALID_SENDER_AUTH, reason),
+            AuthorizeError::Unavailable(reason) => {
+                tracing::warn!(reason, "signature could not be judged");
+                Code::SERVICE_UNAVAILABLE.into()
+            }
+        }
+    }
+}
+
 /// Checks the payer's signature against the request, field by field (design: what the payer signs).
 #[async_trait]
 pub trait Authorizer: Send + Sync {
@@ -116,4 +143,15 @@ pub trait Authorizer: Send + Sync {
     /// # Errors
     /// See [`AuthorizeError`].
     async fn authorize(&self, request: &AuthorizationRequest<'_>) -> Result<Authorized, AuthorizeError>;
+
+    /// What the payer has to sign so that [`Authorizer::authorize`] accepts it. The request holds no signed messages yet;
+    /// `payload` holds what is the payer's to choose, in the form of a signed message's payload.
+    ///
+    /// # Errors
+    /// See [`AuthorizeError`].
+    async fn prepare(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        payload: Option<&Map<String, Value>>,
+    ) -> Result<Vec<UnsignedMessage>, AuthorizeError>;
 }

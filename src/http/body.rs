@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use events::codec::UniqueValue;
 
 use super::{
+    deprecation::DeprecatedUse,
     error::{ApiError, Code},
     state::HttpState,
 };
@@ -29,6 +30,7 @@ pub(super) struct JsonBody {
 impl JsonBody {
     /// Reads the body of `request`.
     pub(super) async fn read(request: Request, state: &HttpState) -> Result<Self, ApiError> {
+        let deprecated = request.extensions().get::<DeprecatedUse>().cloned().unwrap_or_default();
         let content_type = request.headers().get(CONTENT_TYPE).cloned();
         let bytes = bytes(request, state).await?;
         let is_json = content_type.as_ref().and_then(|value| value.to_str().ok()).is_some_and(|value| {
@@ -44,7 +46,10 @@ impl JsonBody {
             .map(UniqueValue::into_inner)
             .map_err(|error| invalid(format!("body is not acceptable JSON: {error}")))?
         {
-            Value::Object(members) => Ok(Self { text, members }),
+            Value::Object(members) => {
+                deprecated.note(&members);
+                Ok(Self { text, members })
+            }
             _ => Err(invalid("body must be a JSON object")),
         }
     }

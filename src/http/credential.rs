@@ -2,32 +2,35 @@
 
 use serde_json::Value;
 
-use super::{
-    fields::{self, Faults, Object},
-    payment_request::date_time,
-};
+use super::fields::{self, Faults, Object, date_time};
 
-const CREDENTIALS_CONTEXT: &str = "https://www.w3.org/2018/credentials/v1";
-const CREDENTIAL_TYPE: &str = "VerifiableCredential";
+pub(super) const CREDENTIALS_CONTEXT: &str = "https://www.w3.org/2018/credentials/v1";
+pub(super) const CREDENTIAL_TYPE: &str = "VerifiableCredential";
 
 /// Notes every fault of a VerifiableCredentialAuth.
 pub(super) fn check(auth: &Object<'_>, faults: &mut Faults) {
     let _: Option<&str> = auth.required("verification_method_id", faults);
     let _: Option<&str> = auth.required("signature", faults);
-    let Some(credential) = auth.required_object("verifiable_credential", faults) else { return };
-    strings_with(&credential, "@context", CREDENTIALS_CONTEXT, faults);
+    if let Some(credential) = auth.required_object("verifiable_credential", faults) {
+        check_credential(&credential, faults);
+    }
+}
+
+/// Notes every fault of a VerifiableCredential.
+pub(super) fn check_credential(credential: &Object<'_>, faults: &mut Faults) {
+    strings_with(credential, "@context", CREDENTIALS_CONTEXT, faults);
     let _: Option<&str> = credential.required("id", faults);
-    strings_with(&credential, "type", CREDENTIAL_TYPE, faults);
+    strings_with(credential, "type", CREDENTIAL_TYPE, faults);
     if let Some(issuer) = credential.required::<&Value>("issuer", faults)
         && !(issuer.is_string() || issuer.is_object())
     {
         faults.invalid(&credential.path("issuer"), "must be a string or an object");
     }
     if let Some(text) = credential.required::<&str>("issuanceDate", faults) {
-        time(&credential, "issuanceDate", text, faults);
+        time(credential, "issuanceDate", text, faults);
     }
     if let Some(text) = credential.optional::<&str>("expirationDate", faults) {
-        time(&credential, "expirationDate", text, faults);
+        time(credential, "expirationDate", text, faults);
     }
     let _ = credential.required_object("credentialSubject", faults);
     let _ = credential.optional_object("credentialStatus", faults);

@@ -12,7 +12,7 @@ use events::{
 };
 
 /// Longest `message` of an ErrorResponse (spec 8).
-const MESSAGE_CHARS_MAX: usize = 500;
+pub(super) const MESSAGE_CHARS_MAX: usize = 500;
 
 /// What is said about an error code wherever it appears: in responses, in the failure of a payment, in a decline
 /// summary, and on the page that `docs_url` leads to.
@@ -33,10 +33,15 @@ pub struct Code {
     pub request_id_reusable: Option<bool>,
     /// Whether the contract names it. When a body has several faults, such a code is the one that is answered.
     pub named_by_contract: bool,
+    /// What happened, for the page behind `docs_url`.
+    pub explanation: &'static str,
+    /// What to do about it, for the same page.
+    pub remedy: &'static str,
 }
 
 macro_rules! codes {
-    ($($name:ident $status:expr, $domain:ident, $retry:ident, $reusable:expr, $named:expr, $message:expr;)*) => {
+    ($($name:ident $status:expr, $domain:ident, $retry:ident, $reusable:expr, $named:expr, $message:expr,
+        $explanation:expr, $remedy:expr;)*) => {
         impl Code {
             $(
                 #[doc = $message]
@@ -48,6 +53,8 @@ macro_rules! codes {
                     retry_classification: RetryClassification::$retry,
                     request_id_reusable: $reusable,
                     named_by_contract: $named,
+                    explanation: $explanation,
+                    remedy: $remedy,
                 };
             )*
 
@@ -59,71 +66,213 @@ macro_rules! codes {
 
 codes! {
     INVALID_REQUEST Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
-        "The request is not of the form the contract asks for.";
+        "The request is not of the form the contract asks for.",
+        "A member of the body, a parameter or a header does not keep the rule that the contract sets for it, or the \
+         body is not JSON. The message names the member and the rule. Nothing was accepted.",
+        "Correct what the message names and send the request again; the `request_id` is still free.";
     INVALID_REQUEST_ID Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), true,
-        "A request_id has 1 to 128 characters out of letters, digits, `_`, `-` and `.`.";
+        "A request_id has 1 to 128 characters out of letters, digits, `_`, `-` and `.`.",
+        "The `request_id` contains a character that is not allowed, is empty, or has more than 128 characters. \
+         Nothing was accepted.",
+        "Use 1 to 128 ASCII letters, digits, `_`, `-` and `.`; a UUID is fine.";
     INVALID_SOURCE_ASSET Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), true,
-        "The source asset is no CAIP-19 identifier.";
+        "The source asset is no CAIP-19 identifier.",
+        "`source.asset_identifier` is not of the form `{chain_id}/{asset_namespace}:{asset_reference}`, such as \
+         `eip155:1/erc20:0x…`. Nothing was accepted.",
+        "Write the asset as a CAIP-19 identifier; `/v1/defaults` lists those that are served, ready to be copied.";
     INVALID_DESTINATION_ACCOUNT Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), true,
-        "A destination account is not valid on its chain.";
+        "A destination account is not valid on its chain.",
+        "An account in `destination` does not parse for the chain of its asset, has white space around it, carries a \
+         wrong EIP-55 checksum, or is the zero address. It was refused before any funds moved.",
+        "Check the account against the chain that its `asset_identifier` names. An EVM address in lower case needs no \
+         checksum.";
     UNSUPPORTED_ASSET Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
-        "The asset is well formed, but this gateway does not serve it.";
+        "The asset is well formed, but this gateway does not serve it.",
+        "The identifier is a proper one, but its chain or asset is not among those that this gateway serves. Nothing \
+         was accepted.",
+        "Choose an asset that `/v1/defaults` lists.";
     INVALID_DEADLINE Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
-        "A deadline is past, too near, or out of order.";
+        "A deadline is past, too near, or out of order.",
+        "`quote_deadline` and `fulfillment_deadline` must both lie in the future, in this order, and far enough apart \
+         for the payment to be made. Nothing was accepted.",
+        "Set both deadlines anew, sign again where the signature covers them, and check the clock of the machine that \
+         sets them.";
     UNTRUSTED_VERIFIER Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
-        "The fulfillment verifier is neither the default one nor a trusted one.";
+        "The fulfillment verifier is neither the default one nor a trusted one.",
+        "The verifier decides whether a delivery counts and thereby releases the escrow, so only verifiers that the \
+         operator has configured are accepted. Nothing was accepted.",
+        "Leave `fulfillment_verifier` out, or take account and endpoint from `/v1/defaults`.";
     UNTRUSTED_ESCROW Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
-        "The escrow contract is neither the default one nor trusted by this gateway.";
+        "The escrow contract is neither the default one nor trusted by this gateway.",
+        "`escrow_contract_address` names a contract that this gateway would not deposit into. Nothing was accepted.",
+        "Leave `escrow_contract_address` out, or take it from `/v1/defaults` for the source's chain, and sign for \
+         that contract.";
     UNTRUSTED_PROXY Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
-        "The fulfillment proxy is neither the default one nor trusted by this gateway on every destination chain.";
+        "The fulfillment proxy is neither the default one nor trusted by this gateway on every destination chain.",
+        "`fulfillment_proxy` must be known to this gateway on the chain of every destination, because the delivery is \
+         recognised by its event. Nothing was accepted.",
+        "Leave `fulfillment_proxy` out; then each destination gets the default of its chain.";
     UNTRUSTED_SELECTOR Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
-        "The quote selector is not trusted by this gateway.";
+        "The quote selector is not trusted by this gateway.",
+        "`quote_selector` names a service that the operator has not configured. Nothing was accepted.",
+        "Leave `quote_selector` out; the gateway then takes the cheapest valid quote.";
     SELECTOR_NOT_SUPPORTED Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
-        "This gateway selects quotes itself; leave quote_selector out.";
+        "This gateway selects quotes itself; leave quote_selector out.",
+        "The selector is known, but quotes are not handed to it. Nothing was accepted.",
+        "Leave `quote_selector` out; the gateway then takes the cheapest valid quote.";
+    PROOF_NOT_SUPPORTED Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
+        "This gateway does not verify Data Integrity proofs over requests; send the request without one.",
+        "The body has a member `proof`. Proofs over requests are not verified by this gateway, and a request that \
+         claims an originator by its proof must not be taken for one that claims none. Nothing was accepted.",
+        "Send the request without `proof`. The source account is then the originator.";
     INVALID_SENDER_AUTH Some(StatusCode::UNAUTHORIZED), WalletOrchestration, NotRetryableFixRequest, Some(true), false,
-        "The signature or sender authorization could not be verified.";
+        "The signature or sender authorization could not be verified.",
+        "What was signed is not exactly this request, or not signed by the source account. The gateway rebuilds the \
+         signed message from the request and compares field by field; the message names the first difference. Nothing \
+         was accepted.",
+        "Build the message again from the request that is sent, with the contracts of `/v1/defaults`, and sign it \
+         with the source account's key. `POST /v1/payments/prepare` returns exactly what to sign.";
+    PAYMENT_DECLINED Some(StatusCode::FORBIDDEN), PaymentGateway, NotRetryable, Some(true), false,
+        "The payment is declined.",
+        "The operator of this gateway does not take the payment: the counterparty authorization declined the originator, \
+         an account, an asset or the amount. Which one is not told. Nothing was accepted.",
+        "Sending it again does not help. Ask the operator, quoting the `request_id` of the error, if you think it is a \
+         mistake.";
     NOT_FOUND Some(StatusCode::NOT_FOUND), PaymentGateway, NotRetryableFixRequest, None, false,
-        "There is nothing under this path.";
+        "There is nothing under this path.",
+        "No operation has this path.",
+        "Compare the path with the list under `/docs`.";
     PAYMENT_NOT_FOUND Some(StatusCode::NOT_FOUND), PaymentGateway, NotRetryableFixRequest, None, false,
-        "There is no payment with this id.";
+        "There is no payment with this id.",
+        "No payment with this id was ever accepted here. An id is derived from the payer and the `request_id`, so a \
+         typing error is the usual cause.",
+        "Check the id. If a submission was never answered, send it again with the same `request_id`: it can be \
+         accepted only once.";
+    QUOTE_REQUEST_NOT_FOUND Some(StatusCode::NOT_FOUND), PaymentGateway, NotRetryableFixRequest, None, false,
+        "There is no quote-request with this id.",
+        "The id in the path is that of no quote-request batch that this gateway opened.",
+        "Use the `quote_request_id` of the response that opened the batch, or send that request again to learn it.";
+    QUOTE_NOT_FOUND Some(StatusCode::NOT_FOUND), PaymentGateway, NotRetryableFixRequest, Some(true), false,
+        "The quote-request has no quote with this id.",
+        "`quote_id` is none of the quotes that were collected for this quote-request. Nothing was accepted.",
+        "Read the quote-request and award one of its `quotes`.";
     CHAIN_NOT_SUPPORTED Some(StatusCode::NOT_FOUND), PaymentGateway, NotRetryableFixRequest, None, false,
-        "This gateway does not serve the chain.";
+        "This gateway does not serve the chain.",
+        "The `chain_id` is no CAIP-2 id, or one that this gateway has no corridor on.",
+        "Read `/v1/defaults` without parameters: it lists every chain that is served.";
     METHOD_NOT_ALLOWED Some(StatusCode::METHOD_NOT_ALLOWED), PaymentGateway, NotRetryableFixRequest, None, false,
-        "The path does not know this method.";
+        "The path does not know this method.",
+        "The path exists, with other methods; the `Allow` header lists them.",
+        "Use a method of the `Allow` header.";
     IDEMPOTENCY_TERMS_MISMATCH Some(StatusCode::CONFLICT), PaymentGateway, RetryWithNewRequestId, Some(false), true,
-        "The request_id was used for a payment with other economics. Use a new request_id.";
+        "The request_id was used for a payment with other economics. Use a new request_id.",
+        "This `request_id` belongs to an earlier request of the same caller, and source, destination, \
+         `fulfillment_amount` or `max_source_amount` differ from it. The earlier one stands as it is and nothing new \
+         was created.",
+        "To repeat the earlier request, send its terms unchanged. For other terms use a new `request_id`, after \
+         making sure that both payments are wanted.";
     REQUEST_ID_TAKEN Some(StatusCode::CONFLICT), PaymentGateway, RetryWithNewRequestId, Some(false), true,
-        "The request_id is in use by another account. Use a new request_id.";
+        "The request_id is in use by another account. Use a new request_id.",
+        "This `request_id` is in use with another source account. Nothing was created.",
+        "Use a new `request_id`.";
+    QUOTE_REQUEST_COLLECTING Some(StatusCode::CONFLICT), PaymentGateway, RetryAfterDelay, Some(true), false,
+        "The quote-request is still collecting quotes.",
+        "A quote can be awarded once the collection is complete; until then the quote-request has the status \
+         `collecting`. Nothing was accepted.",
+        "Poll the quote-request until it is `ready`, then award one of its `quotes`.";
+    QUOTE_REQUEST_ALREADY_AWARDED Some(StatusCode::CONFLICT), PaymentGateway, ReconcileThenDecide, Some(true), false,
+        "A quote of this quote-request was awarded to another payment already.",
+        "Of one quote-request one quote can be awarded, to one payment. That happened before, under another \
+         `request_id` or for another quote. This award created nothing.",
+        "Find the payment of the earlier award: repeating that award with its own `request_id` returns it. For a second \
+         payment open a new quote-request.";
+    QUOTE_EXPIRED Some(StatusCode::CONFLICT), PaymentGateway, NotRetryableFixRequest, Some(true), false,
+        "The quote has lapsed.",
+        "The settler's offer was valid until a time that is past, or its deadlines leave no time to pay. Nothing was \
+         accepted.",
+        "Award a quote that is still valid, or open a new quote-request.";
     REQUEST_TOO_LARGE Some(StatusCode::PAYLOAD_TOO_LARGE), PaymentGateway, NotRetryableFixRequest, Some(true), false,
-        "The request is too large to process.";
+        "The request is too large to process.",
+        "The body has more bytes than this gateway reads. Nothing was accepted.",
+        "Leave out what the payment does not need; deprecated credentials are the usual reason.";
     INTERNAL_ERROR Some(StatusCode::INTERNAL_SERVER_ERROR), PaymentGateway, ReconcileThenDecide, None, true,
-        "An unexpected error. Send the same request again, or read the payment's status, to learn what happened.";
+        "An unexpected error. Send the same request again, or read the payment's status, to learn what happened.",
+        "A defect or an unreadable record on the side of the gateway. Whether the request had an effect cannot be \
+         said from this answer.",
+        "Send the same request with the same `request_id` again, or read the payment's status: a `request_id` can \
+         never start a second payment. Quote the response's `request_id` to support.";
     OUTCOME_UNKNOWN Some(StatusCode::INTERNAL_SERVER_ERROR), PaymentGateway, ReconcileThenDecide, None, false,
-        "It is not known whether the payment was accepted. Send the same request again: it can be accepted only once.";
+        "It is not known whether the payment was accepted. Send the same request again: it can be accepted only once.",
+        "The payment was handed to the journal, and whether it arrived could not be established in time. It may be \
+         accepted.",
+        "Send the same request with the same `request_id` again: it finds the payment if there is one, and otherwise \
+         creates it. Never change the `request_id` here, that could pay twice.";
+    SERVICE_PAUSED Some(StatusCode::SERVICE_UNAVAILABLE), PaymentGateway, RetryAfterDelay, Some(true), true,
+        "The gateway accepts nothing new at the moment. Nothing was accepted; the same request is safe to retry.",
+        "An operator has paused the service. Reads work, and payments that were accepted before go on. It is certain \
+         that nothing was accepted.",
+        "Send the same request again later, with the same `request_id`; `Retry-After` says when to try at the earliest.";
     SERVICE_UNAVAILABLE Some(StatusCode::SERVICE_UNAVAILABLE), PaymentGateway, RetryAfterDelay, Some(true), false,
-        "A dependency is temporarily unavailable. Nothing was accepted; the same request is safe to retry.";
+        "A dependency is temporarily unavailable. Nothing was accepted; the same request is safe to retry.",
+        "Something that the gateway needs, such as its journal or a chain's node, does not answer at the moment. It \
+         is certain that nothing was accepted.",
+        "Wait as long as `Retry-After` says and send the same request again, with the same `request_id`.";
+    TOO_MANY_STREAMS Some(StatusCode::SERVICE_UNAVAILABLE), PaymentGateway, RetryAfterDelay, None, false,
+        "Too many event streams are open. Poll the payment's status, or try again later.",
+        "The gateway bounds how many event streams it serves at a time, and the bound is reached. The payment itself \
+         is not affected.",
+        "Poll `/v1/payments/{id}/status`, or open the stream again after as long as `Retry-After` says.";
     NOT_READY Some(StatusCode::SERVICE_UNAVAILABLE), PaymentGateway, RetryAfterDelay, None, false,
-        "The gateway is not ready to serve.";
+        "The gateway is not ready to serve.",
+        "The process runs but cannot take payments yet or for now: it is starting, or has lost its connection to a \
+         dependency. The message says which.",
+        "Nothing for clients: load balancers send requests elsewhere meanwhile. Operators find the cause in the \
+         message and in the log.";
     NO_QUOTES_RECEIVED None, SettlerGateway, RetryWithNewRequestId, Some(false), true,
-        "No quotes arrived within the auction window.";
+        "No quotes arrived within the auction window.",
+        "No settler offered a usable quote before `quote_deadline`. No funds were moved. `decline_summary` of the \
+         status read tells why settlers declined.",
+        "Look at `decline_summary`, raise `max_source_amount` or give more time, and submit anew under a new \
+         `request_id`.";
     SETTLEMENT_FAILED None, Blockchain, RetryWithNewRequestId, Some(false), true,
-        "The settlement could not be completed. Funds in escrow are returned.";
+        "The settlement could not be completed. Funds in escrow are returned.",
+        "A settler was awarded the payment, and the delivery did not take place or could not be paid for. What was in \
+         escrow is returned to the payer; the timeline shows the refund.",
+        "Wait for the refund if one is due, then submit anew under a new `request_id`. `blockchain_context`, where \
+         present, shows what happened on chain.";
     INSUFFICIENT_LIQUIDITY None, SettlerAgent, RetryAfterDelay, None, true,
-        "The settler does not hold enough of the destination asset for now.";
+        "The settler does not hold enough of the destination asset for now.",
+        "The settler trades this corridor but holds less of the destination asset than the payment asks for.",
+        "Try again later or with a smaller amount.";
     TEMPORARILY_UNAVAILABLE None, SettlerAgent, RetryAfterDelay, None, false,
-        "The settler cannot tell for now what it holds.";
+        "The settler cannot tell for now what it holds.",
+        "The settler could not establish what it holds, for example because its node did not answer.",
+        "Try again later.";
     PRICE_ABOVE_CAP None, SettlerAgent, NotRetryableFixRequest, None, false,
-        "The settler's price is above max_source_amount.";
+        "The settler's price is above max_source_amount.",
+        "The settler's price for this delivery is more than the payer allows to be spent.",
+        "Raise `max_source_amount`.";
     DEADLINE_TOO_SHORT None, SettlerAgent, NotRetryableFixRequest, None, false,
-        "The deadlines leave the settler too little time to deliver, or to be paid afterwards.";
+        "The deadlines leave the settler too little time to deliver, or to be paid afterwards.",
+        "Between `quote_deadline` and `fulfillment_deadline`, or behind it, there is less time than the settler needs \
+         to deliver safely.",
+        "Set a later `fulfillment_deadline`.";
     POLICY_NOT_HELD None, SettlerAgent, NotRetryableFixRequest, None, false,
-        "The settler does not hold a policy that settler_auth_required asks for.";
+        "The settler does not hold a policy that settler_auth_required asks for.",
+        "The request requires a policy that the settler does not hold.",
+        "Drop the policy from `settler_auth_required` if it is not essential, or wait for settlers that hold it.";
     UNSUPPORTED_CORRIDOR None, SettlerAgent, NotRetryableFixRequest, None, false,
-        "The settler does not trade the source asset for any of the destinations.";
+        "The settler does not trade the source asset for any of the destinations.",
+        "The settler does not deliver any of the destination assets against the source asset.",
+        "Offer more destinations, or another source asset.";
     UNTRUSTED_CONTRACT None, SettlerAgent, NotRetryableFixRequest, None, false,
-        "The settler does not trust the escrow contract or the fulfillment proxy.";
+        "The settler does not trust the escrow contract or the fulfillment proxy.",
+        "The settler would have to trust an escrow contract or a fulfillment proxy that it does not know.",
+        "Use the contracts of `/v1/defaults`.";
     UNSPECIFIED None, SettlerAgent, RetryAfterDelay, None, false,
-        "The settler declined without saying why.";
+        "The settler declined without saying why.",
+        "The settler declined and gave no reason.",
+        "Try again later.";
 }
 
 impl Code {
@@ -239,7 +388,16 @@ mod tests {
                 code.code
             );
             assert!(code.code.starts_with(|c: char| c.is_ascii_uppercase()), "{}", code.code);
-            assert!((1..=MESSAGE_CHARS_MAX).contains(&code.message.chars().count()), "{}", code.code);
+            for text in [code.message, code.explanation, code.remedy] {
+                assert!((1..=MESSAGE_CHARS_MAX).contains(&text.chars().count()), "{}: {text}", code.code);
+                assert!(text.ends_with('.') && !text.contains("  "), "{}: {text}", code.code);
+                assert_eq!(text.matches('`').count() % 2, 0, "{}: {text}", code.code);
+                // What the service is made of is nobody's business.
+                let lower = text.to_lowercase();
+                for internal in ["nats", "jetstream", "sled", "tokio", "axum", "::", ".rs", "panic", "127.0.0.1"] {
+                    assert!(!lower.contains(internal), "{}: {text}", code.code);
+                }
+            }
             // 503 promises that nothing was accepted (idempotency rule 10).
             if code.status == Some(StatusCode::SERVICE_UNAVAILABLE) {
                 assert_ne!(code.request_id_reusable, Some(false), "{}", code.code);

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use chains::evm::{
     node::Node,
-    permit2::{self, EscrowSettings, OnchainError, Scheme, SpendRequest},
+    permit2::{self, AuthorizationError, Choice, EscrowSettings, OnchainError, Scheme, SpendRequest},
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use events::{ChainId, Hash32};
+use events::ChainId;
 
-use super::authorizer::{AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MessageScheme};
+use super::authorizer::{AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MessageScheme, UnsignedMessage};
 
 /// [`Authorizer`] for the EVM chains it has a node of.
 #[derive(Clone)]
@@ -29,13 +29,6 @@ impl EvmAuthorizer {
 #[async_trait]
 impl Authorizer for EvmAuthorizer {
     async fn authorize(&self, request: &AuthorizationRequest<'_>) -> Result<Authorized, AuthorizeError> {
-        let scheme = match request.message_scheme {
-            MessageScheme::EvmPermit2 => Scheme::EvmPermit2,
-            MessageScheme::EvmPermit2Escrow => Scheme::EvmPermit2Escrow,
-            other @ (MessageScheme::Solana | MessageScheme::Tron) => {
-                return Err(AuthorizeError::Refused(format!("{} is no scheme of an EVM chain", other.name())));
-            }
-        };
         // Every message is verified, and one is all that these schemes have a meaning for.
         let [signed] = request.signed_messages else {
             let rule = "sender_auth.signed_messages: must hold exactly one message under this scheme";
@@ -43,22 +36,7 @@ impl Authorizer for EvmAuthorizer {
         };
         let chain = request.terms.source.asset().chain();
         let node = self.nodes.get(chain).ok_or_else(|| AuthorizeError::Unavailable(format!("no node for {chain}")))?;
-        let spend = SpendRequest {
-            scheme,
-            payment_id: request.payment_id.clone(),
-            terms: request.terms.clone(),
-            quote_deadline: request.quote_deadline,
-            fulfillment_deadline: request.fulfillment_deadline,
-            escrow: EscrowSettings {
-                contract: request.escrow_contract.to_string(),
-                reserver: request.reserver.to_string(),
-                releaser: request.releaser.to_owned(),
-                permit2: request.permit2.to_string(),
-                refund_delay_seconds: request.refund_delay_seconds,
-            },
-            // The payer signs before the auction.
-            quote_hash: Hash32::ZERO,
-        };
+        let spend = spend(request)?;
         let signed = permit2::SignedMessage {
             message: signed.message.clone(),
             message_prehash: signed.message_prehash.clone(),
@@ -73,4 +51,50 @@ impl Authorizer for EvmAuthorizer {
             Err(OnchainError::Transient(error)) => Err(AuthorizeError::Unavailable(error.to_string())),
         }
     }
+
+    async fn prepare(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        payload: Option<&Map<String, Value>>,
+    ) -> Result<Vec<UnsignedMessage>, AuthorizeError> {
+        let refused = |error: AuthorizationError| AuthorizeError::Refused(error.to_string());
+        let payload = payload.cloned().map(Value::Object);
+        let choice = Choice::from_payload(payload.as_ref()).map_err(refused)?;
+        let prepared = permit2::prepare(&spend(request)?, &choice).map_err(refused)?;
+        let payload = match prepared.payload {
+            Value::Object(members) => members,
+            _ => Map::new(),
+        };
+        Ok(vec![UnsignedMessage {
+            message: prepared.digest.to_string(),
+            message_prehash: prepared.typed_data.to_string(),
+            payload,
+        }])
+    }
+}
+
+/// The spend that is to be authorized.
+fn spend(request: &AuthorizationRequest<'_>) -> Result<SpendRequest, AuthorizeError> {
+    let scheme = match request.message_scheme {
+        MessageScheme::EvmPermit2 => Scheme::EvmPermit2,
+        MessageScheme::EvmPermit2Escrow => Scheme::EvmPermit2Escrow,
+        other @ (MessageScheme::Solana | MessageScheme::Tron) => {
+            return Err(AuthorizeError::Refused(format!("{} is no scheme of an EVM chain", other.name())));
+        }
+    };
+    Ok(SpendRequest {
+        scheme,
+        payment_id: request.payment_id.clone(),
+        terms: request.terms.clone(),
+        quote_deadline: request.quote_deadline,
+        fulfillment_deadline: request.fulfillment_deadline,
+        escrow: EscrowSettings {
+            contract: request.escrow_contract.to_string(),
+            reserver: request.reserver.to_string(),
+            releaser: request.releaser.to_owned(),
+            permit2: request.permit2.to_string(),
+            refund_delay_seconds: request.refund_delay_seconds,
+        },
+        quote_hash: request.quote_hash,
+    })
 }

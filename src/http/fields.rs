@@ -2,9 +2,15 @@
 
 use std::fmt::Display;
 
+use chrono::DateTime;
 use serde_json::{Map, Value};
 
+use events::time::Timestamp;
+
 use super::error::{ApiError, Code};
+
+/// Longest date-time; the contract names no bound, and everything that comes from outside needs one.
+pub(super) const DATE_TIME_CHARS_MAX: usize = 64;
 
 /// The faults of a body, in the order in which they were found.
 #[derive(Debug, Default)]
@@ -31,6 +37,19 @@ impl Faults {
         };
         let first = self.0.into_iter().min_by_key(|(code, _)| rank(code));
         first.map(|(code, message)| ApiError::new(code, message))
+    }
+
+    /// What was read, when no fault was found.
+    ///
+    /// # Errors
+    /// 400 with the fault to answer with.
+    pub(super) fn or<T>(self, read: Option<T>) -> Result<T, ApiError> {
+        match (self.answer(), read) {
+            (None, Some(read)) => Ok(read),
+            (Some(fault), _) => Err(fault),
+            // Whatever could not be read has its fault.
+            (None, None) => Err(Code::INVALID_REQUEST.into()),
+        }
     }
 }
 
@@ -141,6 +160,11 @@ impl<'a> Object<'a> {
         })
     }
 
+    /// Whether there is a member `name`, whatever it is.
+    pub(super) fn contains(&self, name: &str) -> bool {
+        self.members.contains_key(name)
+    }
+
     /// Whether the object has no members.
     pub(super) fn is_empty(&self) -> bool {
         self.members.is_empty()
@@ -163,4 +187,17 @@ pub(super) fn read<'a, T: Kind<'a>>(path: &str, value: &'a Value, faults: &mut F
         faults.invalid(path, T::RULE);
     }
     read
+}
+
+/// An RFC 3339 date-time with offset and without a leap second (design: readings of the contract).
+pub(super) fn date_time(text: &str) -> Result<Timestamp, &'static str> {
+    const RULE: &str = "must be an RFC 3339 date-time with an offset, such as 2030-01-31T12:00:00Z";
+    let separated = text.len() <= DATE_TIME_CHARS_MAX && matches!(text.as_bytes().get(10), Some(b'T' | b't'));
+    if !separated {
+        return Err(RULE);
+    }
+    if text.get(17..19) == Some("60") {
+        return Err("must not be a leap second");
+    }
+    DateTime::parse_from_rfc3339(text).map(|at| at.to_utc()).map_err(|_| RULE)
 }

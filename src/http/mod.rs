@@ -3,30 +3,54 @@
 //! Bodies are types of this module and nowhere else; each is turned once into or out of the types of `events` and
 //! `projections`.
 
+mod admission;
 pub mod authorizer;
+mod award_quote;
+mod award_request;
 mod body;
+mod claim;
 mod corridors;
+mod cors;
 mod credential;
 mod defaults;
+mod deprecation;
+mod docs;
 pub mod error;
 mod evm_authorizer;
 mod fields;
 mod health;
+mod hold;
+mod open_quote_request;
+pub mod openapi;
+mod order;
 mod payment_body;
+mod payment_events;
 mod payment_request;
 mod payment_status;
+mod payment_timeline;
 mod payments;
+mod prepare_payment;
+mod quote_request;
+mod quote_request_body;
+mod quote_request_status;
+mod quote_requests;
 mod request_id;
+mod resolve_payment;
 pub mod routes;
+mod sender_auth;
 mod state;
 mod submit_payment;
 #[cfg(test)]
 mod tests;
+mod timeline_body;
+mod verify_payment;
 
 pub use self::{
-    authorizer::{AuthorizationRequest, AuthorizeError, Authorized, Authorizer},
+    admission::Admission,
+    authorizer::{AuthorizationRequest, AuthorizeError, Authorized, Authorizer, UnsignedMessage},
     evm_authorizer::EvmAuthorizer,
     payments::Payments,
+    quote_requests::QuoteRequests,
     request_id::RequestId,
     routes::router,
     state::{HttpState, Readiness, Services},

@@ -62,12 +62,12 @@ struct TransactionsBody {
 }
 
 /// PaymentTransaction (spec 2.7).
-#[derive(Debug, Serialize)]
-struct TransactionBody {
-    transaction_hash: String,
-    chain_id: ChainId,
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct TransactionBody {
+    pub(super) transaction_hash: String,
+    pub(super) chain_id: ChainId,
     #[serde(skip_serializing_if = "Option::is_none")]
-    block_number: Option<u64>,
+    pub(super) block_number: Option<u64>,
 }
 
 /// FulfillmentConfirmation (spec 2.8).
@@ -89,7 +89,7 @@ struct ConfirmationBody {
 
 /// PaymentFailure (spec 2.9).
 #[derive(Debug, Serialize)]
-struct FailureBody {
+pub(super) struct FailureBody {
     code: String,
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -122,7 +122,7 @@ struct BlockchainContextBody {
 
 /// DeclineSummary (spec 2.11).
 #[derive(Debug, Serialize)]
-struct DeclineBody {
+pub(super) struct DeclineBody {
     reason: String,
     count: u64,
     /// Absent for a reason the table of codes does not know: a settler's own code says nothing about retrying.
@@ -152,12 +152,6 @@ impl PaymentResponse {
 impl StatusBody {
     /// The status read of a payment.
     pub(super) fn new(view: PaymentView, base_url: &str) -> Self {
-        let decline = |decline: &DeclineCount| DeclineBody {
-            reason: decline.reason.clone(),
-            count: decline.count,
-            retry_classification: Code::find(&decline.reason).map(|code| code.retry_classification),
-            docs_url: docs_url(base_url, &decline.reason),
-        };
         Self {
             payment_id: view.payment_id.clone(),
             status: view.status.as_str(),
@@ -168,8 +162,21 @@ impl StatusBody {
             fulfillment_confirmation: confirmation(&view),
             error: failure(&view, base_url),
             requested_count: view.requested_count,
-            decline_summary: view.declines.as_ref().map(|declines| declines.iter().map(decline).collect()),
+            decline_summary: view.declines.as_deref().map(|declines| DeclineBody::summary(declines, base_url)),
         }
+    }
+}
+
+impl DeclineBody {
+    /// The declines of an auction.
+    pub(super) fn summary(declines: &[DeclineCount], base_url: &str) -> Vec<Self> {
+        let decline = |decline: &DeclineCount| Self {
+            reason: decline.reason.clone(),
+            count: decline.count,
+            retry_classification: Code::find(&decline.reason).map(|code| code.retry_classification),
+            docs_url: docs_url(base_url, &decline.reason),
+        };
+        declines.iter().map(decline).collect()
     }
 }
 
@@ -186,9 +193,13 @@ fn transactions(view: &PaymentView) -> Option<TransactionsBody> {
     known.then_some(TransactionsBody { deposit, fulfillment })
 }
 
-/// The signed quote as the bytes that came; absent when what is stored is no JSON object.
 fn document(quote: &AwardedQuote) -> Option<Box<RawValue>> {
-    let raw = RawValue::from_string(quote.document.clone()).ok()?;
+    signed_document(&quote.document)
+}
+
+/// The signed quote as the bytes that came; absent when what is stored is no JSON object.
+pub(super) fn signed_document(document: &str) -> Option<Box<RawValue>> {
+    let raw = RawValue::from_string(document.to_owned()).ok()?;
     raw.get().trim_start().starts_with('{').then_some(raw)
 }
 
@@ -208,19 +219,26 @@ fn confirmation(view: &PaymentView) -> Option<ConfirmationBody> {
 }
 
 fn failure(view: &PaymentView, base_url: &str) -> Option<FailureBody> {
-    let Failure { code, message, domain, retry_classification, blockchain_context } =
-        view.failure.clone().filter(|_| view.status == PaymentStatus::Failed)?;
-    let entry = Code::find(&code);
-    Some(FailureBody {
-        docs_url: docs_url(base_url, &code),
-        domain: domain.or(entry.map(|entry| entry.domain)),
-        retry_classification: retry_classification.or(entry.map(|entry| entry.retry_classification)),
-        // The payment exists, so its id is spent (idempotency rule 8).
-        request_id_reusable: false,
-        blockchain_context: blockchain_context.map(BlockchainContextBody::from),
-        code,
-        message,
-    })
+    let failure = view.failure.clone().filter(|_| view.status == PaymentStatus::Failed)?;
+    Some(FailureBody::new(failure, base_url))
+}
+
+impl FailureBody {
+    /// The failure as the payer sees it.
+    pub(super) fn new(failure: Failure, base_url: &str) -> Self {
+        let Failure { code, message, domain, retry_classification, blockchain_context } = failure;
+        let entry = Code::find(&code);
+        Self {
+            docs_url: docs_url(base_url, &code),
+            domain: domain.or(entry.map(|entry| entry.domain)),
+            retry_classification: retry_classification.or(entry.map(|entry| entry.retry_classification)),
+            // The payment exists, so its id is spent (idempotency rule 8).
+            request_id_reusable: false,
+            blockchain_context: blockchain_context.map(BlockchainContextBody::from),
+            code,
+            message,
+        }
+    }
 }
 
 impl From<BlockchainContext> for BlockchainContextBody {
@@ -246,6 +264,7 @@ impl From<BlockchainContext> for BlockchainContextBody {
     }
 }
 
-fn date_time(at: Timestamp) -> String {
+/// A time as responses write it.
+pub(super) fn date_time(at: Timestamp) -> String {
     at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }

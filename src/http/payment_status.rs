@@ -1,13 +1,14 @@
 //! `GET /v1/payments/{id}/status` (spec 4.2).
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Json,
     extract::{Path, State, rejection::PathRejection},
 };
 
-use events::PaymentId;
+use events::{PaymentId, journal::ReadError};
+use projections::PaymentView;
 
 use super::{
     error::{ApiError, Code},
@@ -22,14 +23,26 @@ pub(super) async fn handle(
     path: Result<Path<String>, PathRejection>,
 ) -> Result<Json<StatusBody>, ApiError> {
     let payment_id: Option<PaymentId> = path.ok().and_then(|Path(text)| text.parse().ok());
-    let payment_id = payment_id.ok_or(Code::PAYMENT_NOT_FOUND)?;
-    let services = &state.services;
-    let view = match services.payments.view(&payment_id).await {
-        Ok(Some(view)) => Some(view),
-        Ok(None) | Err(_) => {
-            from_journal(services.journal.as_ref(), &payment_id).await.map_err(|error| read_failed(&error))?
-        }
-    };
-    let view = view.ok_or(Code::PAYMENT_NOT_FOUND)?;
+    let view = find(&state, &payment_id.ok_or(Code::PAYMENT_NOT_FOUND)?).await?;
     Ok(Json(StatusBody::new(view, &state.http.base_url)))
+}
+
+/// The payment's view, however lately it was accepted and by whichever gateway.
+///
+/// # Errors
+/// 404 when there is no such payment, 503 when that cannot be said.
+pub(super) async fn find(state: &HttpState, payment_id: &PaymentId) -> Result<PaymentView, ApiError> {
+    let services = &state.services;
+    if let Ok(Some(view)) = services.payments.view(payment_id).await {
+        return Ok(view);
+    }
+    let view = match from_journal(services.journal.as_ref(), payment_id).await {
+        // A view that may be behind says more than none; what is not in it may well exist.
+        Err(error @ ReadError::Unavailable(_)) => {
+            let behind = services.payments.changed(payment_id, 0, Duration::ZERO).await;
+            return behind.ok_or_else(|| read_failed(&error));
+        }
+        read => read.map_err(|error| read_failed(&error))?,
+    };
+    view.ok_or_else(|| Code::PAYMENT_NOT_FOUND.into())
 }

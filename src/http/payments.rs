@@ -41,7 +41,7 @@ pub(super) async fn from_journal(
     journal: &dyn Journal,
     payment_id: &PaymentId,
 ) -> Result<Option<PaymentView>, ReadError> {
-    let commits = journal.load(payment_id).await?;
+    let commits = journal.load(&payment_id.into()).await?;
     let Some(first) = commits.first() else { return Ok(None) };
     let unreadable = || ReadError::Unreadable {
         shard: first.shard,

@@ -1,6 +1,6 @@
 //! The outermost layer: every response leaves with an `X-Request-Id`, and every error as an ErrorResponse.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
+use std::{any::Any, sync::Arc, time::Instant};
 
 use axum::{
     Json,
@@ -10,10 +10,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use events::CommitId;
-use futures::FutureExt;
 use tracing::Instrument;
 
 use super::{
+    deprecation::DeprecatedUse,
     error::{ApiError, Code},
     state::HttpState,
 };
@@ -44,18 +44,15 @@ impl RequestId {
 pub(super) async fn finish(State(state): State<Arc<HttpState>>, mut request: Request, next: Next) -> Response {
     let request_id = RequestId::of(request.headers());
     request.extensions_mut().insert(request_id.clone());
+    let deprecated = DeprecatedUse::default();
+    request.extensions_mut().insert(deprecated.clone());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let span = tracing::info_span!("request", request_id = request_id.as_str(), %method, path);
     let started = Instant::now();
 
-    let outcome = AssertUnwindSafe(next.run(request).instrument(span.clone())).catch_unwind().await;
-    let response = outcome.unwrap_or_else(|panic| {
-        let said = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
-        span.in_scope(|| tracing::error!(said, "a handler panicked"));
-        ApiError::from(Code::INTERNAL_ERROR).into_response()
-    });
-
+    let response = next.run(request).instrument(span.clone()).await;
     let mut response = errors_as_json(response, &request_id, &state);
+    deprecated.declare(response.headers_mut(), &state.http.base_url);
     // Only legal header characters are in it.
     if let Ok(value) = HeaderValue::from_str(request_id.as_str()) {
         response.headers_mut().insert(X_REQUEST_ID, value);
@@ -63,6 +60,13 @@ pub(super) async fn finish(State(state): State<Arc<HttpState>>, mut request: Req
     let (status, elapsed_ms) = (response.status().as_u16(), started.elapsed().as_millis());
     span.in_scope(|| tracing::debug!(status, elapsed_ms, "answered"));
     response
+}
+
+/// The answer to a request whose handler panicked, which kills nothing but that request (spec 2.10).
+pub(super) fn panicked(panic: Box<dyn Any + Send>) -> Response {
+    let said = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
+    tracing::error!(said, "a handler panicked");
+    ApiError::from(Code::INTERNAL_ERROR).into_response()
 }
 
 fn errors_as_json(response: Response, request_id: &RequestId, state: &HttpState) -> Response {

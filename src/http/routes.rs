@@ -8,13 +8,15 @@ use axum::{
     middleware,
     routing::{MethodRouter, get, post},
 };
+use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{
-    defaults,
+    award_quote, cors, defaults, docs,
     error::{ApiError, Code},
-    health, payment_status, request_id,
+    health, open_quote_request, payment_events, payment_status, payment_timeline, prepare_payment,
+    quote_request_status, request_id, resolve_payment,
     state::HttpState,
-    submit_payment,
+    submit_payment, verify_payment,
 };
 
 /// One route.
@@ -30,9 +32,32 @@ pub struct Route {
 pub const ROUTES: &[Route] = &[
     Route { method: Method::POST, path: "/v1/payments", handler: || post(submit_payment::handle) },
     Route { method: Method::GET, path: "/v1/payments/{payment_id}/status", handler: || get(payment_status::handle) },
+    Route {
+        method: Method::GET,
+        path: "/v1/payments/{payment_id}/timeline",
+        handler: || get(payment_timeline::handle),
+    },
+    Route { method: Method::GET, path: "/v1/payments/{payment_id}/events", handler: || get(payment_events::handle) },
+    Route { method: Method::POST, path: "/v1/payments/verify", handler: || post(verify_payment::handle) },
+    Route { method: Method::POST, path: "/v1/payments/prepare", handler: || post(prepare_payment::handle) },
+    Route { method: Method::GET, path: "/v1/payments/resolve", handler: || get(resolve_payment::handle) },
+    Route { method: Method::POST, path: "/v1/payments/quote-requests", handler: || post(open_quote_request::handle) },
+    Route {
+        method: Method::GET,
+        path: "/v1/payments/quote-requests/{quote_request_id}",
+        handler: || get(quote_request_status::handle),
+    },
+    Route {
+        method: Method::POST,
+        path: "/v1/payments/quote-requests/{quote_request_id}/award",
+        handler: || post(award_quote::handle),
+    },
     Route { method: Method::GET, path: "/v1/defaults", handler: || get(defaults::handle) },
     Route { method: Method::GET, path: "/healthz", handler: || get(health::live) },
     Route { method: Method::GET, path: "/readyz", handler: || get(health::ready) },
+    Route { method: Method::GET, path: "/openapi.json", handler: || get(docs::openapi) },
+    Route { method: Method::GET, path: "/docs", handler: || get(docs::reference) },
+    Route { method: Method::GET, path: "/docs/errors", handler: || get(docs::errors) },
 ];
 
 /// The API as a service: every response with `X-Request-Id`, every error as an ErrorResponse (spec 2.10).
@@ -40,6 +65,8 @@ pub fn router(state: Arc<HttpState>) -> Router {
     let router = ROUTES.iter().fold(Router::new(), |router, route| router.route(route.path, (route.handler)()));
     router
         .fallback(async || ApiError::from(Code::NOT_FOUND))
+        .layer(CatchPanicLayer::custom(request_id::panicked))
+        .layer(cors::layer())
         .layer(middleware::from_fn_with_state(Arc::clone(&state), request_id::finish))
         .with_state(state)
 }

@@ -1,6 +1,9 @@
 //! What the routes work with.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
@@ -9,8 +12,14 @@ use tokio_util::sync::CancellationToken;
 use events::{caip, journal::Journal};
 use sagas::ports::Clock;
 
-use super::{authorizer::Authorizer, corridors::Corridors, payments::Payments};
-use crate::config::{DeadlinesConfig, GatewayConfig, HttpConfig};
+use super::{
+    admission::Admission, authorizer::Authorizer, corridors::Corridors, docs::Documents, payments::Payments,
+    quote_requests::QuoteRequests,
+};
+use crate::{
+    auction::Progress,
+    config::{DeadlinesConfig, GatewayConfig, HttpConfig},
+};
 
 /// Whether the gateway can serve.
 #[async_trait]
@@ -29,10 +38,16 @@ pub struct Services {
     pub journal: Arc<dyn Journal>,
     /// The read model.
     pub payments: Arc<dyn Payments>,
+    /// The read model of quote-requests.
+    pub quote_requests: Arc<dyn QuoteRequests>,
+    /// What settlers have answered so far.
+    pub auctions: Arc<dyn Progress>,
     /// Checks payers' signatures.
     pub authorizer: Arc<dyn Authorizer>,
     /// The time that deadlines are compared with.
     pub clock: Arc<dyn Clock>,
+    /// What everything new has to pass.
+    pub admission: Admission,
     /// What `/readyz` asks.
     pub readiness: Arc<dyn Readiness>,
     /// Ends every hold at once when the process is to stop; the submissions are answered with the status they have.
@@ -46,6 +61,8 @@ pub struct HttpState {
     pub(super) deadlines: DeadlinesConfig,
     pub(super) corridors: Corridors,
     pub(super) holds: Semaphore,
+    pub(super) streams: Arc<Semaphore>,
+    documents: OnceLock<Documents>,
 }
 
 impl HttpState {
@@ -60,7 +77,14 @@ impl HttpState {
             deadlines: config.deadlines,
             corridors: Corridors::new(config)?,
             holds: Semaphore::new(config.http.holds_max.min(Semaphore::MAX_PERMITS)),
+            streams: Arc::new(Semaphore::new(config.http.event_streams_max.min(Semaphore::MAX_PERMITS))),
+            documents: OnceLock::new(),
         })
+    }
+
+    /// What the service says about itself, made when it is first asked for.
+    pub(super) fn documents(&self) -> &Documents {
+        self.documents.get_or_init(|| Documents::new(&self.http.base_url))
     }
 
     pub(super) fn hold_max(&self) -> Duration {

@@ -34,7 +34,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     if let Some(mapped) = address.to_ipv4_mapped() {
         return is_public_v4(mapped);
     }
-    let [a, b, ..] = address.segments();
+    let [a, b, _, _, e, f, ..] = address.segments();
     // Global unicast is 2000::/3; translation prefixes outside of it reach whatever their gateway reaches.
     let global = a & 0xe000 == 0x2000;
     // Protocol assignments with Teredo and ORCHID, documentation, 6to4, and the second documentation block.
@@ -44,7 +44,9 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         0x3fff => b & 0xf000 == 0,
         _ => false,
     };
-    global && !reserved
+    // ISATAP: an IPv4 address in the interface id, reached through a tunnel of this network (RFC 5214).
+    let tunnelled = e & !0x0200 == 0 && f == 0x5efe;
+    global && !reserved && !tunnelled
 }
 
 #[cfg(test)]
@@ -92,6 +94,9 @@ mod tests {
             "2001:10::1",
             "2001:db8::1",
             "2002:7f00:1::",
+            "2606:4700::5efe:a00:1",
+            "2606:4700::200:5efe:a00:1",
+            "5f00::1",
             "3fff::1",
             "fc00::1",
             "fd12:3456::1",

@@ -1,17 +1,10 @@
 //! The engine's port to fulfillment verifiers, over HTTP.
 
-use std::{
-    collections::HashSet,
-    fmt,
-    net::{IpAddr, SocketAddr},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use reqwest::{Client, ClientBuilder, StatusCode, redirect};
+use reqwest::{Client, StatusCode};
 use tracing::warn;
-use url::{Host, Url};
 
 use events::{event::VerifierRef, quote::SignedQuote};
 use sagas::ports::{Chains, Statement, Transient, VerificationCase, Verifier};
@@ -20,7 +13,7 @@ use settler::protocol::{
     NON_DELIVERY_ATTESTATION_PATH, Version,
 };
 
-use super::address::is_public;
+use super::stranger::{self, guarded_client};
 use crate::config::origin;
 
 /// Largest answer that is read, in bytes: a signature and a reason are a fraction of it.
@@ -115,7 +108,7 @@ impl HttpVerifier {
         let client = if self.trusted_origins.contains(&origin) {
             self.trusted.clone()
         } else {
-            stranger_client(&origin).await.map_err(|reason| fault(verifier, &reason))?
+            stranger::client(&origin).await.map_err(|reason| fault(verifier, &reason))?
         };
         let body = protocol::write(&AttestationRequest {
             version: Version,
@@ -174,50 +167,6 @@ fn awarded_quote(case: &VerificationCase) -> Result<SignedQuote, Transient> {
         .map_err(|error| Transient(format!("awarded quote of {} cannot be read: {error}", case.payment_id)))
 }
 
-/// What every client has in common: answers come from where they were asked for, or not at all.
-fn guarded_client() -> ClientBuilder {
-    Client::builder().redirect(redirect::Policy::none()).no_proxy().retry(reqwest::retry::never()).referer(false)
-}
-
-/// A client that can reach only the public addresses that `origin` stands for now.
-async fn stranger_client(origin: &str) -> Result<Client, String> {
-    let url = Url::parse(origin).map_err(|error| error.to_string())?;
-    if url.scheme() != "https" {
-        return Err("is neither trusted nor https".to_owned());
-    }
-    let port = url.port_or_known_default().unwrap_or(443);
-    let builder = guarded_client().https_only(true).pool_max_idle_per_host(0);
-    let builder = match url.host() {
-        Some(Host::Ipv4(address)) => {
-            all_public(&[SocketAddr::new(IpAddr::V4(address), port)])?;
-            builder
-        }
-        Some(Host::Ipv6(address)) => {
-            all_public(&[SocketAddr::new(IpAddr::V6(address), port)])?;
-            builder
-        }
-        Some(Host::Domain(name)) => {
-            let found = tokio::net::lookup_host((name, port)).await;
-            let addresses: Vec<SocketAddr> = found.map_err(|error| format!("cannot be resolved: {error}"))?.collect();
-            all_public(&addresses)?;
-            builder.resolve_to_addrs(name, &addresses)
-        }
-        None => return Err("names no host".to_owned()),
-    };
-    builder.build().map_err(|error| error.to_string())
-}
-
-/// One private address among public ones is a trap, not a choice, so all of them have to be public.
-fn all_public(addresses: &[SocketAddr]) -> Result<(), String> {
-    if addresses.is_empty() {
-        return Err("resolves to no address".to_owned());
-    }
-    match addresses.iter().find(|address| !is_public(address.ip())) {
-        Some(address) => Err(format!("is neither trusted nor at a public address: {}", address.ip())),
-        None => Ok(()),
-    }
-}
-
 fn fault(verifier: &VerifierRef, what: &str) -> Transient {
     Transient(format!("verifier {} {what}", quoted(&verifier.endpoint)))
 }
@@ -241,14 +190,6 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn one_private_address_spoils_all() {
-        let address = |text: &str| SocketAddr::new(text.parse().unwrap(), 443);
-        assert!(all_public(&[address("1.1.1.1"), address("2606:4700::1111")]).is_ok());
-        assert!(all_public(&[address("1.1.1.1"), address("10.0.0.1")]).is_err());
-        assert!(all_public(&[]).is_err());
-    }
 
     #[test]
     fn what_is_repeated_is_short_and_on_one_line() {

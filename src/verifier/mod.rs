@@ -9,6 +9,7 @@ mod address;
 mod client;
 mod evm;
 mod service;
+mod stranger;
 #[cfg(test)]
 mod tests;
 

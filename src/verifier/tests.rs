@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use events::{
     ChainId, Did, OwnedAsset, PaymentId, Terms,
-    event::{EscrowPlan, TransactionPrepared, VerifierRef},
+    event::{EscrowPlan, EscrowSecured, TransactionPrepared, VerifierRef},
     quote::Quote,
 };
 use sagas::ports::{
@@ -139,6 +139,14 @@ impl Chains for Escrow {
     }
 
     async fn escrow_state(&self, _: &PaymentId, _: &EscrowPlan) -> Result<EscrowState, Transient> {
+        unreachable!("not asked by a verifier's client")
+    }
+
+    async fn deposit_secured(&self, _: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
+        unreachable!("not asked by a verifier's client")
+    }
+
+    async fn deposit_ruled_out(&self, _: &PaymentId, _: &EscrowPlan, _: u64) -> Result<bool, Transient> {
         unreachable!("not asked by a verifier's client")
     }
 

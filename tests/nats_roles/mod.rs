@@ -95,7 +95,7 @@ pub fn request(window: Duration) -> RequestForQuotes {
     let seconds = |at: DateTime<Utc>| u64::try_from(at.timestamp()).unwrap();
     RequestForQuotes {
         auction_id: auction_of(&id),
-        payment_id: id,
+        payment_id: Some(id),
         terms_hash: terms.hash(),
         terms,
         escrow: EscrowPlan {
@@ -114,6 +114,11 @@ pub fn request(window: Duration) -> RequestForQuotes {
         blacklist: Vec::new(),
         required_policies: Vec::new(),
     }
+}
+
+/// The payment that `request` asks for.
+pub fn payment_of(request: &RequestForQuotes) -> PaymentId {
+    request.payment_id.clone().unwrap()
 }
 
 /// Waits until `condition` holds.

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use alloy::{
-    primitives::{B256, U256, keccak256},
+    primitives::{Address, B256, Bytes, U256, keccak256},
     signers::local::PrivateKeySigner,
     sol_types::SolCall,
 };
@@ -11,28 +11,37 @@ use async_trait::async_trait;
 
 use events::{
     ChainId, Hash32, PaymentId,
-    event::{Authorization, EscrowPlan, Permit2, TransactionPrepared},
+    event::{Authorization, EscrowPlan, EscrowSecured, Permit2, TransactionPrepared},
     ledger::{Ledger, Purpose, SignerAccount},
+    time::unix_seconds,
 };
 use sagas::ports::{
     Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError, RefundOrder,
-    Statement, TransactionState, Transient,
+    Refusal, Statement, TransactionState, Transient,
 };
 
 use super::{
     attest,
     contracts::{self, GatewayEscrow, address, text, units, word},
-    eip712,
+    eip712::{self, Admission},
     node::{At, Node},
     query::{Call, CallError},
     reads::unusable,
+    signature,
     transaction::{self, plain, raw_bytes},
+    undeployed,
 };
 
 /// A nonce given out so long ago, with no transaction at it in sight, is filled with an empty transaction.
 const GAP_AGE: chrono::TimeDelta = chrono::TimeDelta::seconds(120);
+/// Most gas of a deposit that deploys the payer's account: what it runs there is the payer's choice and the gateway's
+/// expense. The common accounts need a tenth.
+const DEPLOY_GAS_MAX: u64 = 3_000_000;
 /// How often [`EvmChains::tend`] looks.
 const TEND_EVERY: Duration = Duration::from_secs(30);
+/// How long the escrow would take the deposit that a node is shown to try it out, in seconds: the node sees a signature
+/// that anyone could use, whatever comes of it.
+const TRIAL_SECONDS: u64 = 15;
 /// Gas of a transfer of coins to an account without code.
 const TRANSFER_GAS: u64 = 21_000;
 /// Gas limit of a call that the newest state refuses but whose nonce was taken before, so it must be sent.
@@ -88,7 +97,14 @@ pub struct EvmChains {
 struct Intent<'a> {
     chain: &'a EvmChain,
     signer: &'a PrivateKeySigner,
+    /// What is tried out.
+    trial: Call,
+    /// The last second in which the escrow takes the trial from anyone, or 0 when that does no harm.
+    trial_until: u64,
+    /// What is signed when the trial is taken.
     call: Call,
+    /// The escrow, which the call ends in.
+    escrow: Address,
     purpose: Purpose,
     attempt: u32,
 }
@@ -174,16 +190,16 @@ impl EvmChains {
     async fn prepare(&self, intent: Intent<'_>) -> Result<TransactionPrepared, PrepareError> {
         let node = &intent.chain.node;
         let account = account(intent.chain, intent.signer);
-        let gas_limit = match self.simulate(node, &intent.call).await {
-            Ok(gas) => transaction::gas_limit(gas),
-            Err(PrepareError::Refused(context)) => {
+        let (call, gas_limit) = match self.simulate(node, &intent).await {
+            Ok(gas) => (&intent.call, transaction::gas_limit(gas)),
+            Err(PrepareError::Refused(refusal)) => {
                 let open = self.ledger.open(&account).await.map_err(|error| Transient(error.to_string()))?;
                 if open.iter().all(|reservation| reservation.purpose != intent.purpose) {
-                    return Err(PrepareError::Refused(context));
+                    return Err(PrepareError::Refused(refusal));
                 }
                 // An earlier try took the nonce and was cut off. The chain will refuse this transaction, but it uses
                 // the nonce up, and the refusal becomes a fact with a receipt.
-                REFUSED_CALL_GAS
+                (&intent.trial, REFUSED_CALL_GAS)
             }
             Err(fault) => return Err(fault),
         };
@@ -199,7 +215,7 @@ impl EvmChains {
             .reserve(&account, &intent.purpose, chain_nonce, final_nonce, now)
             .await
             .map_err(|error| Transient(error.to_string()))?;
-        let unsigned = transaction::transaction(&intent.call, node.evm_id(), nonce, gas_limit, fees);
+        let unsigned = transaction::transaction(call, node.evm_id(), nonce, gas_limit, fees);
         let signed = transaction::sign(intent.signer, &unsigned).map_err(Transient)?;
         Ok(TransactionPrepared {
             attempt: intent.attempt,
@@ -213,25 +229,36 @@ impl EvmChains {
     }
 
     /// Gas that the call needs, or the chain's refusal.
-    async fn simulate(&self, node: &Node, call: &Call) -> Result<u64, PrepareError> {
-        let refused = |reason: String| PrepareError::Refused(Box::new(node.refusal(call.to, reason)));
-        if node.code(call.to, At::Latest).await?.is_empty() {
+    async fn simulate(&self, node: &Node, intent: &Intent<'_>) -> Result<u64, PrepareError> {
+        let (call, escrow) = (&intent.trial, intent.escrow);
+        let refused = |reason: String| {
+            let context = node.refusal(Some(escrow), reason);
+            PrepareError::Refused(Box::new(Refusal { context, valid_until: intent.trial_until }))
+        };
+        if node.code(escrow, At::Latest).await?.is_empty() {
             // A call of an account without code succeeds and does nothing.
-            return Err(refused(format!("there is no contract at {}", text(call.to))));
+            return Err(refused(format!("there is no contract at {}", text(escrow))));
         }
-        node.simulate(call).await.map_err(|error| match error {
+        let gas = node.simulate(call).await.map_err(|error| match error {
             CallError::Transient(fault) => fault.into(),
             CallError::Reverted(revert) => refused(revert.reason),
-        })
+        })?;
+        if call.to.is_none() && gas > DEPLOY_GAS_MAX {
+            return Err(refused(format!(
+                "deploying the account needs {gas} gas with the deposit, above {DEPLOY_GAS_MAX}"
+            )));
+        }
+        Ok(gas)
     }
 
-    /// The deposit-and-reserve, signed by the reserver.
+    /// The deposit-and-reserve, admitted by the reserver up to the UNIX second `admitted_until`.
     fn deposit_call(
         &self,
         order: &DepositOrder,
         keys: &Keys,
         evm_id: u64,
         signer: &PrivateKeySigner,
+        admitted_until: u64,
     ) -> Result<Call, Transient> {
         let escrow = address(&order.escrow.contract).map_err(unusable)?;
         let source = &order.terms.source;
@@ -243,32 +270,44 @@ impl EvmChains {
         let reservation = eip712::reservation(&order.payment_id, &order.reservation).map_err(unusable)?;
         let d = GatewayEscrow::GatewayDeposit::from(&deposit);
         let r = GatewayEscrow::Reservation::from(&reservation);
-        let p = permit_of(permit, token)?;
-        let signed = attest::sign_admission(&keys.reserver, deposit, reservation, token, evm_id, escrow)
+        let raw =
+            raw_bytes(&permit.signature).ok_or_else(|| Transient("the payer's signature is no hex".to_owned()))?;
+        let wrapped = match signature::is_erc6492(&raw) {
+            true => Some(signature::unwrap_erc6492(&raw).map_err(|error| Transient(error.to_string()))?),
+            false => None,
+        };
+        let p = permit_of(permit, token, wrapped.as_ref().map_or(raw, |wrapped| wrapped.signature.clone()));
+        let until = contracts::time(admitted_until).map_err(unusable)?;
+        let admission = Admission { deposit, reservation, token, admittedUntil: until };
+        let signed = attest::sign_admission(&keys.reserver, &admission, evm_id, escrow)
             .map_err(|error| Transient(error.to_string()))?;
         let signature = raw_bytes(&signed).ok_or_else(|| Transient("the reserver's signature is no hex".to_owned()))?;
         let data = match &order.authorization {
             Authorization::EvmPermit2Escrow(_) => {
-                GatewayEscrow::depositWithWitnessCall { d, p, r, reserverSignature: signature }.abi_encode()
+                GatewayEscrow::depositWithWitnessCall { d, p, r, admittedUntil: until, reserverSignature: signature }
+                    .abi_encode()
             }
             Authorization::EvmPermit2(_) => {
-                GatewayEscrow::depositWithPermitCall { d, p, r, reserverSignature: signature }.abi_encode()
+                GatewayEscrow::depositWithPermitCall { d, p, r, admittedUntil: until, reserverSignature: signature }
+                    .abi_encode()
             }
         };
-        Ok(plain(signer.address(), escrow, data))
+        Ok(match wrapped {
+            None => plain(signer.address(), escrow, data),
+            Some(wrapped) => undeployed::deposit(signer.address(), payer, &wrapped, escrow, data),
+        })
     }
 }
 
-fn permit_of(permit: &Permit2, token: alloy::primitives::Address) -> Result<GatewayEscrow::Permit, Transient> {
+fn permit_of(permit: &Permit2, token: Address, signature: Bytes) -> GatewayEscrow::Permit {
     let Hash32(nonce) = permit.nonce;
-    Ok(GatewayEscrow::Permit {
+    GatewayEscrow::Permit {
         token,
         amount: units(permit.amount),
         nonce: U256::from_be_bytes(nonce),
         deadline: U256::from(permit.deadline),
-        signature: raw_bytes(&permit.signature)
-            .ok_or_else(|| Transient("the payer's signature is no hex".to_owned()))?,
-    })
+        signature,
+    }
 }
 
 fn account(chain: &EvmChain, signer: &PrivateKeySigner) -> SignerAccount {
@@ -294,9 +333,15 @@ impl Chains for EvmChains {
         let chain = self.chain(&order.escrow.chain_id)?;
         let keys = keys(chain)?;
         let signer = submitter(keys, &order.payment_id)?;
-        let call = self.deposit_call(order, keys, chain.node.evm_id(), signer)?;
+        // Both clocks count: nodes judge by the head's time, or by that of the block they would make now.
+        let now = chain.node.head().await?.time.max(unix_seconds(self.clock.now()));
+        let trial_until = now.saturating_add(TRIAL_SECONDS);
+        let until = now.saturating_add(chain.node.config().admission_seconds).min(order.escrow.reserve_deadline);
+        let trial = self.deposit_call(order, keys, chain.node.evm_id(), signer, trial_until)?;
+        let call = self.deposit_call(order, keys, chain.node.evm_id(), signer, until)?;
+        let escrow = address(&order.escrow.contract).map_err(unusable)?;
         let purpose = Purpose(format!("{}/deposit/{attempt}", order.payment_id));
-        self.prepare(Intent { chain, signer, call, purpose, attempt }).await
+        self.prepare(Intent { chain, signer, trial, trial_until, call, escrow, purpose, attempt }).await
     }
 
     async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
@@ -314,7 +359,8 @@ impl Chains for EvmChains {
         };
         let purpose = Purpose(format!("{}/refund/{attempt}", order.payment_id));
         let call = plain(signer.address(), escrow, data);
-        self.prepare(Intent { chain, signer, call, purpose, attempt }).await
+        let trial = call.clone();
+        self.prepare(Intent { chain, signer, trial, trial_until: 0, call, escrow, purpose, attempt }).await
     }
 
     async fn broadcast(&self, transaction: &TransactionPrepared) -> Result<(), Transient> {
@@ -330,12 +376,25 @@ impl Chains for EvmChains {
         self.chain(&order.escrow.chain_id)?.node.deposit_state(order, transaction).await
     }
 
+    async fn deposit_secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
+        self.chain(&order.escrow.chain_id)?.node.deposit_secured(order).await
+    }
+
     async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {
         self.chain(order.destination.asset().chain())?.node.delivery_state(order).await
     }
 
     async fn escrow_state(&self, payment_id: &PaymentId, escrow: &EscrowPlan) -> Result<EscrowState, Transient> {
         self.chain(&escrow.chain_id)?.node.escrow_state(payment_id, escrow).await
+    }
+
+    async fn deposit_ruled_out(
+        &self,
+        payment_id: &PaymentId,
+        escrow: &EscrowPlan,
+        after: u64,
+    ) -> Result<bool, Transient> {
+        self.chain(&escrow.chain_id)?.node.deposit_ruled_out(payment_id, escrow, after).await
     }
 
     async fn transaction_state(&self, transaction: &TransactionPrepared) -> Result<TransactionState, Transient> {

@@ -9,7 +9,7 @@ use sagas::ports::Statement;
 
 use super::{
     contracts::ConvertError,
-    eip712::{self, Admission, GatewayDeposit, Reservation, escrow_domain},
+    eip712::{self, Admission, Reservation, escrow_domain},
     reads::statement_digest,
     signature,
 };
@@ -75,17 +75,15 @@ pub fn sign_reservation(
     sign_digest(signer, eip712::digest(reservation, &escrow_domain(evm_id, escrow)))
 }
 
-/// The reserver's signed award together with the deposit and its token, for deposits with a permit.
+/// The reserver's signed award together with the deposit, its token and its end, for deposits with a permit.
 ///
 /// # Errors
 /// [`SignError::Key`].
 pub fn sign_admission(
     signer: &PrivateKeySigner,
-    deposit: GatewayDeposit,
-    reservation: Reservation,
-    token: Address,
+    admission: &Admission,
     evm_id: u64,
     escrow: Address,
 ) -> Result<String, SignError> {
-    sign_digest(signer, eip712::digest(&Admission { deposit, reservation, token }, &escrow_domain(evm_id, escrow)))
+    sign_digest(signer, eip712::digest(admission, &escrow_domain(evm_id, escrow)))
 }

@@ -22,6 +22,25 @@ sol!(
 );
 
 sol!(
+    #[derive(Debug, PartialEq, Eq)]
+    AccountProbe,
+    "../contracts/artifacts/AccountProbe.json"
+);
+
+sol!(
+    #[sol(abi)]
+    #[derive(Debug, PartialEq, Eq)]
+    AccountDeposit,
+    "../contracts/artifacts/AccountDeposit.json"
+);
+
+sol!(
+    #[derive(Debug, PartialEq, Eq)]
+    DevAccountFactory,
+    "../contracts/artifacts/DevAccountFactory.json"
+);
+
+sol!(
     #[sol(abi)]
     #[derive(Debug, PartialEq, Eq)]
     DevToken,

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
-    contracts::{ConvertError, DevToken, GatewayEscrow, address, text},
+    contracts::{ConvertError, DevAccountFactory, DevToken, GatewayEscrow, address, text},
     rpc::{Fault, Rpc},
     transaction,
 };
@@ -150,6 +150,49 @@ impl DevChain {
             DevToken::constructorCall { name_: name.to_owned(), symbol_: symbol.to_owned(), decimals_: decimals };
         let artefact = include_bytes!("../../../contracts/artifacts/DevToken.json");
         self.deploy("DevToken", artefact, arguments.abi_encode()).await
+    }
+
+    /// A factory of development accounts: contracts that pay with their owner's signature (ERC-1271).
+    ///
+    /// # Errors
+    /// [`DevError`].
+    pub async fn deploy_account_factory(&self) -> Result<String, DevError> {
+        let artefact = include_bytes!("../../../contracts/artifacts/DevAccountFactory.json");
+        self.deploy("DevAccountFactory", artefact, Vec::new()).await
+    }
+
+    /// Where `factory` puts the account of `owner` that lets `spender` take its `token`; it need not be there yet.
+    ///
+    /// # Errors
+    /// [`DevError`].
+    pub async fn account_of(&self, factory: &str, owner: &str, token: &str, spender: &str) -> Result<String, DevError> {
+        let (owner, token, spender) = (address(owner)?, address(token)?, address(spender)?);
+        let question = DevAccountFactory::accountOfCall { owner, token, spender };
+        let call = serde_json::json!({"to": address(factory)?, "data": Bytes::from(question.abi_encode())});
+        let returned: Bytes = self.rpc.call("eth_call", (call, "latest")).await?;
+        let account = DevAccountFactory::accountOfCall::abi_decode_returns(&returned);
+        Ok(text(account.map_err(|error| DevError::Chain(error.to_string()))?))
+    }
+
+    /// Deploys that account and returns its address.
+    ///
+    /// # Errors
+    /// [`DevError`].
+    pub async fn deploy_account(
+        &self,
+        factory: &str,
+        owner: &str,
+        token: &str,
+        spender: &str,
+    ) -> Result<String, DevError> {
+        let account = self.account_of(factory, owner, token, spender).await?;
+        let deploy = DevAccountFactory::deployCall {
+            owner: address(owner)?,
+            token: address(token)?,
+            spender: address(spender)?,
+        };
+        self.execute(&self.deployer, TxKind::Call(address(factory)?), deploy.abi_encode()).await?;
+        Ok(account)
     }
 
     /// Gives `account` `wei` coins.

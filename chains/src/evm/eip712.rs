@@ -65,12 +65,13 @@ sol! {
     }
 
     /// The award with the deposit and the token it belongs to, signed by the escrow's reserver for both ways of
-    /// depositing with a permit.
+    /// depositing with a permit, and the last second in which the deposit may be made.
     #[derive(Debug, PartialEq, Eq)]
     struct Admission {
         GatewayDeposit deposit;
         Reservation reservation;
         address token;
+        uint48 admittedUntil;
     }
 
     /// The delivery was made.

@@ -1,41 +1,43 @@
 //! What became of the gateway's own transactions.
 
-use alloy::primitives::Address;
+use alloy::{primitives::Address, sol_types::SolCall};
 
 use events::{
-    event::{EscrowSecured, TransactionPrepared},
+    PaymentId,
+    event::{EscrowPlan, EscrowSecured, TransactionPrepared},
     failure::BlockchainContext,
 };
 use sagas::ports::{DepositOrder, DepositState, TransactionState, Transient};
 
 use super::{
     adapter::hash_of,
-    contracts::{self, GatewayEscrow, State, address, text, units, word},
+    contracts::{self, GatewayEscrow, State, address, seconds, text, units, word},
     logs::Found,
     node::{At, BlockRef, Node},
     query::{Call, CallError, Receipt},
     reads::{EscrowRecord, unusable},
     transaction::call_of,
+    undeployed,
 };
 
 /// What a settled block proves about one transaction.
 enum Fate {
     /// Nothing.
     Open,
-    /// It is in a settled block, or a newer one.
-    Mined { receipt: Receipt, settled: bool },
+    /// It is in a settled block, or a newer one, of the UNIX second `time`.
+    Mined { receipt: Receipt, time: u64, settled: bool },
     /// Its nonce is used in the settled state, and by another.
     Superseded { evidence: String },
 }
 
 impl Node {
     /// The context of a failure on this chain, with nothing but the place and the reason.
-    pub(crate) fn refusal(&self, contract: Address, reason: String) -> BlockchainContext {
+    pub(crate) fn refusal(&self, contract: Option<Address>, reason: String) -> BlockchainContext {
         BlockchainContext {
             chain_id: self.chain_id().clone(),
             transaction_hash: None,
             block_number: None,
-            contract_address: Some(text(contract)),
+            contract_address: contract.map(text),
             revert_reason: Some(reason),
             gas_used: None,
             estimated_gas_needed: None,
@@ -64,16 +66,21 @@ impl Node {
         if let Some(record) = record.filter(|record| is_of_order(record, order)) {
             return self.secured(order, contract, &record, settled).await.map(DepositState::Secured);
         }
+        let admitted_until = admitted_until(transaction, order);
         match self.fate(transaction, settled).await? {
-            Fate::Mined { receipt, settled: true } if receipt.success => {
+            Fate::Mined { receipt, settled: true, .. } if receipt.success => {
                 Err(self.contradiction("the deposit is settled, and nothing is in escrow"))
             }
-            Fate::Mined { receipt, settled: true } => {
+            // Until the admission ends a copy of it may still take effect, sent by anyone.
+            Fate::Mined { receipt, time, settled: true } if time <= admitted_until && settled.time > admitted_until => {
                 let context = self.reverted(transaction, contract, receipt).await?;
                 Ok(DepositState::Reverted(Box::new(context)))
             }
-            Fate::Superseded { evidence } => Ok(DepositState::Superseded { evidence }),
-            Fate::Open | Fate::Mined { .. } if settled.time > order.escrow.reserve_deadline => {
+            // Its nonce is gone, but until its admission ends anyone may send a copy of its call.
+            Fate::Superseded { evidence } if settled.time > admitted_until => Ok(DepositState::Superseded { evidence }),
+            Fate::Open | Fate::Superseded { .. } | Fate::Mined { .. }
+                if settled.time > order.escrow.reserve_deadline =>
+            {
                 Ok(DepositState::Expired {
                     evidence: format!(
                         "settled block {} {} of {} has time {}, past the reserve deadline {}, and nothing in escrow",
@@ -85,7 +92,48 @@ impl Node {
                     ),
                 })
             }
-            Fate::Open | Fate::Mined { .. } => Ok(DepositState::Pending),
+            Fate::Mined { receipt, time, settled: true } if time > admitted_until => Ok(DepositState::Superseded {
+                evidence: format!(
+                    "{} reverted in settled block {} {}, whose time {time} is past the end of its admission {admitted_until}, \
+                     and nothing is in escrow",
+                    receipt.transaction_hash, receipt.block_number, receipt.block_hash
+                ),
+            }),
+            Fate::Open | Fate::Superseded { .. } | Fate::Mined { .. } => Ok(DepositState::Pending),
+        }
+    }
+
+    /// Whether the newest settled block is later than the UNIX second `after` and holds no escrow of this plan for the
+    /// payment.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn deposit_ruled_out(
+        &self,
+        payment_id: &PaymentId,
+        plan: &EscrowPlan,
+        after: u64,
+    ) -> Result<bool, Transient> {
+        let settled = self.settled().await?;
+        if settled.time <= after {
+            return Ok(false);
+        }
+        let contract = address(&plan.contract).map_err(unusable)?;
+        let record = self.escrow_record(payment_id, contract, At::Block(settled)).await?;
+        Ok(!record.is_some_and(|record| record.is_of(plan)))
+    }
+
+    /// The escrow of a deposit in the newest settled block, whoever sent it; `None` while there is none.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn deposit_secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
+        let settled = self.settled().await?;
+        let contract = address(&order.escrow.contract).map_err(unusable)?;
+        let record = self.escrow_record(&order.payment_id, contract, At::Block(settled)).await?;
+        match record.filter(|record| is_of_order(record, order)) {
+            Some(record) => self.secured(order, contract, &record, settled).await.map(Some),
+            None => Ok(None),
         }
     }
 
@@ -96,7 +144,7 @@ impl Node {
     pub async fn transaction_state(&self, transaction: &TransactionPrepared) -> Result<TransactionState, Transient> {
         let settled = self.settled().await?;
         match self.fate(transaction, settled).await? {
-            Fate::Mined { receipt, settled: true } if !receipt.success => Ok(TransactionState::Dead {
+            Fate::Mined { receipt, settled: true, .. } if !receipt.success => Ok(TransactionState::Dead {
                 evidence: format!(
                     "{} reverted in settled block {} {}",
                     receipt.transaction_hash, receipt.block_number, receipt.block_hash
@@ -131,11 +179,11 @@ impl Node {
         // The receipt is asked for after the nonce: a node that has the nonce's block has its receipts.
         if let Some(receipt) = self.receipt(hash).await? {
             let is_settled = receipt.block_number <= settled.number;
-            self.canonical(receipt.block_number, receipt.block_hash).await?;
+            let block = self.canonical(receipt.block_number, receipt.block_hash).await?;
             if is_settled && used <= transaction.nonce {
                 return Err(self.contradiction(format!("{hash} is settled, and its nonce is not used")));
             }
-            return Ok(Fate::Mined { receipt, settled: is_settled });
+            return Ok(Fate::Mined { receipt, time: block.time, settled: is_settled });
         }
         if used <= transaction.nonce {
             return Ok(Fate::Open);
@@ -185,6 +233,19 @@ impl Node {
         }
         Ok(None)
     }
+}
+
+/// The last second in which the escrow takes the deposit that `transaction` makes, from whomever.
+fn admitted_until(transaction: &TransactionPrepared, order: &DepositOrder) -> u64 {
+    let reserve_deadline = order.escrow.reserve_deadline;
+    let admitted_until = call_of(&transaction.raw, Address::ZERO).and_then(|call| {
+        let deposit = if call.to.is_some() { call.data } else { undeployed::deposit_in(&call.data)? };
+        GatewayEscrow::depositWithWitnessCall::abi_decode(&deposit)
+            .map(|call| call.admittedUntil)
+            .or_else(|_| GatewayEscrow::depositWithPermitCall::abi_decode(&deposit).map(|call| call.admittedUntil))
+            .ok()
+    });
+    admitted_until.map_or(reserve_deadline, |until| seconds(until).min(reserve_deadline))
 }
 
 /// Whether the record is this payment's money, reserved under this quote.

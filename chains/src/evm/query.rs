@@ -30,8 +30,8 @@ const BASE_FEE_HEADROOM: u128 = 4;
 pub struct Call {
     /// Who calls.
     pub from: Address,
-    /// What is called.
-    pub to: Address,
+    /// What is called; `None` for creation code that is run.
+    pub to: Option<Address>,
     /// Coins sent along, wei.
     pub value: U256,
     /// Function and arguments.
@@ -40,7 +40,11 @@ pub struct Call {
 
 impl Call {
     fn parameter(&self) -> Value {
-        json!({"from": self.from, "to": self.to, "value": self.value, "data": self.data})
+        let mut parameter = json!({"from": self.from, "value": self.value, "data": self.data});
+        if let Some(to) = self.to {
+            parameter["to"] = json!(to);
+        }
+        parameter
     }
 }
 
@@ -114,7 +118,7 @@ impl Node {
     /// # Errors
     /// [`Transient`], also when the contract there reverts or returns something else.
     pub async fn view<C: SolCall>(&self, contract: Address, call: &C, at: At) -> Result<Option<C::Return>, Transient> {
-        let call = Call { from: Address::ZERO, to: contract, value: U256::ZERO, data: call.abi_encode().into() };
+        let call = Call { from: Address::ZERO, to: Some(contract), value: U256::ZERO, data: call.abi_encode().into() };
         let returned: Bytes = self.request("eth_call", (call.parameter(), at.parameter())).await?;
         if returned.is_empty() && self.code(contract, at).await?.is_empty() {
             return Ok(None);
@@ -139,7 +143,8 @@ impl Node {
             return Ok(false);
         }
         let question = IERC1271::isValidSignatureCall { hash: digest, signature: signature.to_vec().into() };
-        let call = Call { from: Address::ZERO, to: account, value: U256::ZERO, data: question.abi_encode().into() };
+        let call =
+            Call { from: Address::ZERO, to: Some(account), value: U256::ZERO, data: question.abi_encode().into() };
         match self.call(&call, at).await {
             Ok(answer) => Ok(answer.len() >= 32
                 && answer[..4] == IERC1271::isValidSignatureCall::SELECTOR

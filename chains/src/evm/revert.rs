@@ -8,7 +8,7 @@ use alloy::{
     primitives::{Bytes, Selector},
 };
 
-use super::contracts::{DevToken, FulfillmentProxy, GatewayEscrow};
+use super::contracts::{AccountDeposit, DevToken, FulfillmentProxy, GatewayEscrow};
 
 /// Errors of contracts that are not ours: Permit2's (ISignatureTransfer, SignatureVerification, PermitErrors).
 const PERMIT2_ERRORS: [&str; 8] = [
@@ -49,7 +49,12 @@ impl Revert {
 static ERRORS: LazyLock<HashMap<Selector, Error>> = LazyLock::new(|| {
     // A text that did not parse would only be missing here; a test asks for every one of them.
     let foreign = PERMIT2_ERRORS.into_iter().chain(BUILT_IN).filter_map(|text| Error::parse(text).ok());
-    let own = [GatewayEscrow::abi::errors(), FulfillmentProxy::abi::errors(), DevToken::abi::errors()];
+    let own = [
+        GatewayEscrow::abi::errors(),
+        FulfillmentProxy::abi::errors(),
+        AccountDeposit::abi::errors(),
+        DevToken::abi::errors(),
+    ];
     let own = own.into_iter().flat_map(|errors| errors.into_values().flatten());
     own.chain(foreign).map(|error| (error.selector(), error)).collect()
 });

@@ -106,7 +106,7 @@ impl SettlerChain {
             fulfillBy: contracts::time(order.fulfill_by).map_err(unusable)?,
         };
         let value = if token.is_zero() { amount } else { U256::ZERO };
-        let call = Call { from: self.wallet.address(), to: proxy, value, data: fulfill.abi_encode().into() };
+        let call = Call { from: self.wallet.address(), to: Some(proxy), value, data: fulfill.abi_encode().into() };
         let purpose = format!("fulfill/{}/{}", order.payment_id, order.quote_hash);
         let receipt = self.wallet.execute(&purpose, &call).await?;
         let block = self.node().canonical(receipt.block_number, receipt.block_hash).await?;

@@ -1,9 +1,12 @@
 //! Signatures of EVM accounts: their forms, and whose they are.
 
-use alloy::primitives::{Address, B256, Bytes, Signature, b256};
+use alloy::{
+    primitives::{Address, B256, Bytes, Signature, b256},
+    sol_types::SolValue,
+};
 
-/// Largest signature a contract account may be asked to judge (ERC-1271), in bytes.
-pub const BYTES_MAX: usize = 4096;
+/// Largest signature a contract account may be asked to judge (ERC-1271), in bytes, with what ERC-6492 wraps around it.
+pub const BYTES_MAX: usize = 8192;
 /// The last 32 bytes of a signature wrapped by ERC-6492.
 const ERC6492_SUFFIX: B256 = b256!("6492649264926492649264926492649264926492649264926492649264926492");
 
@@ -25,9 +28,12 @@ pub enum SignatureError {
     /// The numbers are no point of the curve.
     #[error("r and s recover no key")]
     Unrecoverable,
-    /// Wrapped for an account that is not deployed yet, which is not served.
-    #[error("a signature wrapped by ERC-6492 is not served; deploy the account first")]
+    /// Wrapped for an account that is not deployed yet, so that the chain alone can judge it.
+    #[error("a signature wrapped by ERC-6492 can only be judged by the chain")]
     Erc6492,
+    /// The wrapper of ERC-6492 around something else than a factory, its call and a signature.
+    #[error("what ERC-6492 wraps must be a factory's address, its call and a signature, ABI-encoded")]
+    BadWrapper,
 }
 
 /// The bytes of a signature given as hex with 0x.
@@ -73,6 +79,40 @@ pub fn recover(signature: &Signature, digest: B256) -> Result<Address, Signature
 /// Whether the bytes carry the wrapper of ERC-6492.
 pub fn is_erc6492(bytes: &[u8]) -> bool {
     bytes.ends_with(ERC6492_SUFFIX.as_slice())
+}
+
+/// What ERC-6492 wraps: a contract account's signature, with what deploys the account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wrapped {
+    /// What deploys the account.
+    pub factory: Address,
+    /// What it is called with.
+    pub factory_call: Bytes,
+    /// The signature as the account takes it (ERC-1271).
+    pub signature: Bytes,
+}
+
+/// Reads the wrapper of ERC-6492.
+///
+/// # Errors
+/// [`SignatureError::BadWrapper`], also when there is none.
+pub fn unwrap_erc6492(bytes: &[u8]) -> Result<Wrapped, SignatureError> {
+    let encoded = bytes.strip_suffix(ERC6492_SUFFIX.as_slice()).ok_or(SignatureError::BadWrapper)?;
+    let (factory, factory_call, signature) =
+        <(Address, Bytes, Bytes)>::abi_decode_params_validate(encoded).map_err(|_| SignatureError::BadWrapper)?;
+    // A wrapper in a wrapper would be judged by an account that understands neither.
+    if is_erc6492(&signature) {
+        return Err(SignatureError::BadWrapper);
+    }
+    Ok(Wrapped { factory, factory_call, signature })
+}
+
+impl Wrapped {
+    /// The bytes of the wrapper.
+    pub fn encode(&self) -> Vec<u8> {
+        let parts = (self.factory, self.factory_call.clone(), self.signature.clone());
+        [parts.abi_encode_params(), ERC6492_SUFFIX.to_vec()].concat()
+    }
 }
 
 /// The form in which Permit2 and OpenZeppelin's `ECDSA` take the signature: 65 bytes with `v` 27 or 28.

@@ -3,7 +3,7 @@
 use alloy::{
     consensus::{SignableTransaction, Transaction, TxEip1559, TxEnvelope},
     eips::eip2718::{Decodable2718, Encodable2718},
-    primitives::{Address, B256, Bytes, TxKind, U256},
+    primitives::{Address, B256, Bytes, U256},
     signers::{SignerSync, local::PrivateKeySigner},
 };
 
@@ -34,7 +34,7 @@ pub(crate) fn transaction(call: &Call, evm_id: u64, nonce: u64, gas_limit: u64, 
         gas_limit,
         max_fee_per_gas: fees.max,
         max_priority_fee_per_gas: fees.priority,
-        to: TxKind::Call(call.to),
+        to: call.to.into(),
         value: call.value,
         input: call.data.clone(),
         ..TxEip1559::default()
@@ -68,12 +68,12 @@ pub(crate) fn bumped(transaction: &TxEip1559, current: Fees) -> TxEip1559 {
 /// The call that a signed transaction makes, by `from`; `None` when the bytes are no transaction.
 pub(crate) fn call_of(raw: &str, from: Address) -> Option<Call> {
     let envelope = TxEnvelope::decode_2718(&mut raw_bytes(raw)?.as_ref()).ok()?;
-    Some(Call { from, to: envelope.to()?, value: envelope.value(), data: envelope.input().clone() })
+    Some(Call { from, to: envelope.to(), value: envelope.value(), data: envelope.input().clone() })
 }
 
 /// A call that sends no coins.
 pub(crate) fn plain(from: Address, to: Address, data: Vec<u8>) -> Call {
-    Call { from, to, value: U256::ZERO, data: data.into() }
+    Call { from, to: Some(to), value: U256::ZERO, data: data.into() }
 }
 
 /// The bytes of hex with 0x.

@@ -6,7 +6,7 @@ use alloy::signers::local::PrivateKeySigner;
 
 use events::{
     ChainId, Family,
-    quote::{Quote, SignedQuote, auction_of},
+    quote::{Quote, SignedQuote},
     time::unix_seconds,
 };
 use sagas::ports::{DeliveryOrder, DeliveryState, Statement, Transient, VerificationCase};
@@ -162,13 +162,13 @@ impl EvmVerifier {
         vec![
             ("the releaser is another account", address(&plan.releaser) == Ok(self.signer.address())),
             ("the source is on another chain than the escrow", *source_asset.chain() == plan.chain_id),
-            ("the quote is for another auction", quote.auction_id == auction_of(&case.payment_id)),
+            ("the quote is for another auction", quote.may_serve(&case.payment_id)),
             ("the quote is for other terms", quote.terms_hash == terms.hash()),
             ("the quote is for another source chain", quote.source_chain == plan.chain_id),
             ("the quote is for another escrow", same(&quote.escrow_contract, &plan.contract)),
             ("the quote's destination is none of the terms'", terms.destination().contains(&quote.destination)),
             ("the quote's amount is not the terms'", quote.fulfillment_amount == terms.fulfillment_amount),
-            ("the quote names another proxy", same(&quote.fulfillment_proxy, &destination.config().fulfillment_proxy)),
+            ("the quote names another proxy", destination.config().trusts_proxy(&quote.fulfillment_proxy)),
         ]
     }
 
@@ -203,7 +203,7 @@ impl Checked<'_> {
             destination: quote.destination.clone(),
             amount: quote.fulfillment_amount,
             delivery_account: quote.delivery_account.clone(),
-            proxy: self.destination.config().fulfillment_proxy.clone(),
+            proxy: quote.fulfillment_proxy.clone(),
             fulfill_by: unix_seconds(quote.fulfill_by),
         }
     }

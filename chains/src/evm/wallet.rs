@@ -217,7 +217,7 @@ impl Wallet {
             chain_id: self.node.chain_id().clone(),
             transaction_hash: Some(receipt.transaction_hash.to_string()),
             block_number: Some(receipt.block_number),
-            contract_address: Some(text(call.to)),
+            contract_address: call.to.map(text),
             revert_reason: reason,
             gas_used: Some(receipt.gas_used.to_string()),
             estimated_gas_needed: None,

@@ -49,6 +49,7 @@ pub const CAP: u64 = 1_000_000;
 pub const PRICE: u64 = 900_000;
 pub const DELIVERED: u64 = 850_000;
 pub const REFUND_DELAY: u64 = 900;
+pub const ADMISSION_SECONDS: u64 = 60;
 
 /// The system's clock, that a test can put forward.
 #[derive(Default)]
@@ -104,11 +105,14 @@ impl Chain {
             rpc_url: anvil.url(),
             escrow_contract: contracts.escrow.clone(),
             fulfillment_proxy: contracts.proxy.clone(),
+            trusted_escrow_contracts: Vec::new(),
+            trusted_fulfillment_proxies: Vec::new(),
             permit2: contracts.permit2.clone(),
             reserver: text(&key(2)),
             releaser: text(&key(3)),
             required_depth: depth,
             refund_delay_seconds: REFUND_DELAY,
+            admission_seconds: ADMISSION_SECONDS,
             poll_ms: 20,
             rpc_timeout_ms: 5_000,
             assets: Vec::new(),
@@ -260,6 +264,16 @@ impl World {
             DepositState::Secured(_) => Ok(()),
             other => bail!("not secured: {other:?}"),
         }
+    }
+
+    /// Settles a block past the end of every admission signed so far.
+    pub async fn end_admissions(&self) -> Result<()> {
+        self.source.pass(self.now().await? + ADMISSION_SECONDS + 1).await
+    }
+
+    /// The later of the source chain's time and the gateway's.
+    pub async fn now(&self) -> Result<u64> {
+        Ok(self.source.node.head().await?.time.max(unix_seconds(self.clock.now())))
     }
 }
 

@@ -20,7 +20,7 @@ abstract contract EscrowFixture is Test {
         "Reservation(bytes32 paymentId,bytes32 quoteHash,address settler,uint256 sourceAmount,uint48 fulfillBy)"
     );
     bytes32 internal constant ADMISSION_TYPEHASH = keccak256(
-        "Admission(GatewayDeposit deposit,Reservation reservation,address token)GatewayDeposit(bytes32 paymentId,bytes32 termsHash,bytes32 quoteHash,address payer,address reserver,address releaser,uint48 reserveDeadline,uint48 fulfillmentDeadline,uint48 refundAfter)Reservation(bytes32 paymentId,bytes32 quoteHash,address settler,uint256 sourceAmount,uint48 fulfillBy)"
+        "Admission(GatewayDeposit deposit,Reservation reservation,address token,uint48 admittedUntil)GatewayDeposit(bytes32 paymentId,bytes32 termsHash,bytes32 quoteHash,address payer,address reserver,address releaser,uint48 reserveDeadline,uint48 fulfillmentDeadline,uint48 refundAfter)Reservation(bytes32 paymentId,bytes32 quoteHash,address settler,uint256 sourceAmount,uint48 fulfillBy)"
     );
     bytes32 internal constant OPENING_TYPEHASH = keccak256(
         "Opening(GatewayDeposit deposit,address token,uint256 amount)GatewayDeposit(bytes32 paymentId,bytes32 termsHash,bytes32 quoteHash,address payer,address reserver,address releaser,uint48 reserveDeadline,uint48 fulfillmentDeadline,uint48 refundAfter)"
@@ -34,6 +34,8 @@ abstract contract EscrowFixture is Test {
     );
 
     uint48 internal constant START = 1_800_000_000;
+    /// Beyond all windows, so that it refuses nothing but in the tests that are about it.
+    uint48 internal constant ADMITTED_UNTIL = START + 365 days;
     uint256 internal constant CAP = 1_000e6;
     uint256 internal constant QUOTED = 940e6;
 
@@ -190,9 +192,10 @@ abstract contract EscrowFixture is Test {
     function admissionHash(
         GatewayEscrow.GatewayDeposit memory d,
         GatewayEscrow.Reservation memory r,
-        address asset
+        address asset,
+        uint48 admittedUntil
     ) internal pure returns (bytes32) {
-        return keccak256(abi.encode(ADMISSION_TYPEHASH, depositHash(d), reservationHash(r), asset));
+        return keccak256(abi.encode(ADMISSION_TYPEHASH, depositHash(d), reservationHash(r), asset, admittedUntil));
     }
 
     function openingHash(GatewayEscrow.GatewayDeposit memory d, address asset, uint256 amount)
@@ -209,7 +212,17 @@ abstract contract EscrowFixture is Test {
         GatewayEscrow.Reservation memory r,
         address asset
     ) internal view returns (bytes memory) {
-        return sign(key, escrowDigest(escrow, admissionHash(d, r, asset)));
+        return signAdmission(key, d, r, asset, ADMITTED_UNTIL);
+    }
+
+    function signAdmission(
+        uint256 key,
+        GatewayEscrow.GatewayDeposit memory d,
+        GatewayEscrow.Reservation memory r,
+        address asset,
+        uint48 admittedUntil
+    ) internal view returns (bytes memory) {
+        return sign(key, escrowDigest(escrow, admissionHash(d, r, asset, admittedUntil)));
     }
 
     function signOpening(uint256 key, GatewayEscrow.GatewayDeposit memory d, address asset, uint256 amount)
@@ -255,7 +268,7 @@ abstract contract EscrowFixture is Test {
         p.signature = signWitness(payerKey, p, d);
         bytes memory signature = signAdmission(reserverKey, d, r, asset);
         vm.prank(stranger);
-        escrow.depositWithWitness(d, p, r, signature);
+        escrow.depositWithWitness(d, p, r, ADMITTED_UNTIL, signature);
     }
 
     function depositPermitted(
@@ -267,7 +280,7 @@ abstract contract EscrowFixture is Test {
         p.signature = signPermit(payerKey, p);
         bytes memory signature = signAdmission(reserverKey, d, r, asset);
         vm.prank(stranger);
-        escrow.depositWithPermit(d, p, r, signature);
+        escrow.depositWithPermit(d, p, r, ADMITTED_UNTIL, signature);
     }
 
     function depositByPayer(GatewayEscrow.GatewayDeposit memory d, address asset) internal {

@@ -14,7 +14,10 @@ use super::{
     AppendError, Commit, Journal, Position, Recorded, ShardWorker, WakeUp,
     envelope::{COMMIT_BYTES_MAX, Chain},
 };
-use crate::{CommitId, PaymentEvent, PaymentId, event::TransactionAbandoned};
+use crate::{
+    CommitId, Event, PaymentEvent, PaymentId, QuoteRequestEvent, QuoteRequestId, StreamId, event::TransactionAbandoned,
+    quote_request::QuoteRequestAwarded,
+};
 
 /// Far beyond what any case needs; turns a hang into a failure.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -34,37 +37,55 @@ where
     a_stale_position_conflicts(&*one, &*other).await;
     the_same_commit_succeeds_again(&*one, &*other).await;
     what_can_never_be_stored_is_refused(&*one).await;
+    kinds_do_not_mix(&*one, &*other).await;
     a_shard_replays_in_order(&*one, &*other).await;
     waiting_ends_with_the_next_commit(one.clone(), &*other).await;
     a_shard_has_one_worker(&*one, &*other).await;
 }
 
 /// A fresh payment, unlike any other.
-pub fn fresh() -> PaymentId {
-    PaymentId::derive("conformance", CommitId::random().as_str())
+pub fn fresh() -> StreamId {
+    PaymentId::derive("conformance", CommitId::random().as_str()).into()
+}
+
+/// A fresh quote-request batch, unlike any other.
+pub fn fresh_batch() -> StreamId {
+    QuoteRequestId::derive("conformance", CommitId::random().as_str()).into()
 }
 
 /// A fresh payment in a shard.
-pub fn fresh_in(shard: u16, shards: u16) -> PaymentId {
+pub fn fresh_in(shard: u16, shards: u16) -> StreamId {
     std::iter::repeat_with(fresh).find(|id| id.shard(shards) == shard).unwrap()
 }
 
-/// An event that says `text`.
-pub fn event(text: &str) -> PaymentEvent {
-    PaymentEvent::DepositAbandoned(TransactionAbandoned {
-        attempt: 1,
-        evidence: text.to_owned(),
-        abandoned_at: "2026-01-02T03:04:05.000006Z".parse().unwrap(),
-    })
+/// A fresh batch in a shard.
+pub fn fresh_batch_in(shard: u16, shards: u16) -> StreamId {
+    std::iter::repeat_with(fresh_batch).find(|id| id.shard(shards) == shard).unwrap()
+}
+
+/// An event of the stream's kind that says `text`.
+pub fn event(stream_id: &StreamId, text: &str) -> Event {
+    let at = "2026-01-02T03:04:05.000006Z".parse().unwrap();
+    match stream_id {
+        StreamId::Payment(_) => {
+            let abandoned = TransactionAbandoned { attempt: 1, evidence: text.to_owned(), abandoned_at: at };
+            PaymentEvent::DepositAbandoned(abandoned).into()
+        }
+        StreamId::QuoteRequest(_) => {
+            let payment_id = PaymentId::derive("conformance", "award");
+            let awarded = QuoteRequestAwarded { quote_id: text.to_owned(), payment_id, awarded_at: at };
+            QuoteRequestEvent::Awarded(awarded).into()
+        }
+    }
 }
 
 /// A commit with one event that says `text`.
-pub fn commit(payment_id: &PaymentId, expected: Position, text: &str) -> Commit {
+pub fn commit(stream_id: &StreamId, expected: Position, text: &str) -> Commit {
     Commit {
-        payment_id: payment_id.clone(),
+        stream_id: stream_id.clone(),
         expected,
         commit_id: CommitId::random(),
-        events: vec![event(text)],
+        events: vec![event(stream_id, text)],
         correlation: format!("request of\r\n{text}"),
         causation: "conformance".to_owned(),
     }
@@ -135,7 +156,7 @@ async fn what_was_appended_is_loaded(one: &dyn Journal, other: &dyn Journal) {
     let mut appended = Vec::new();
     for n in 0..20 {
         let mut next = commit(&id, at, &n.to_string());
-        next.events.extend((0..n % 3).map(|extra| event(&format!("{n} and {extra}"))));
+        next.events.extend((0..n % 3).map(|extra| event(&id, &format!("{n} and {extra}"))));
         // In turns by two processes, each of which reads what the other wrote.
         let (writer, reader) = if n % 2 == 0 { (one, other) } else { (other, one) };
         let recorded = writer.append(&next).await.unwrap();
@@ -180,7 +201,7 @@ async fn the_same_commit_succeeds_again(one: &dyn Journal, other: &dyn Journal) 
     assert_same(&one.append(&second).await.unwrap(), &after);
     assert_eq!(one.load(&id).await.unwrap().len(), 2);
     // The id alone does not make it the same commit.
-    let forged = Commit { events: vec![event("other")], ..first };
+    let forged = Commit { events: vec![event(&id, "other")], ..first };
     let outcome = one.append(&forged).await;
     assert!(matches!(outcome, Err(AppendError::Unacceptable(_))), "{outcome:?}");
 }
@@ -198,11 +219,25 @@ async fn what_can_never_be_stored_is_refused(journal: &dyn Journal) {
     assert_eq!(journal.load(&id).await.unwrap()[0].events, largest.events);
 }
 
+async fn kinds_do_not_mix(one: &dyn Journal, other: &dyn Journal) {
+    let (payment, batch) = (fresh(), fresh_batch());
+    for (id, foreign) in [(&payment, &batch), (&batch, &payment)] {
+        let first = one.append(&commit(id, Position::START, "first")).await.unwrap();
+        assert_eq!(first.shard, id.shard(one.shards()));
+        let mut mixed = commit(id, first.position, "second");
+        mixed.events.push(event(foreign, "foreign"));
+        let outcome = one.append(&mixed).await;
+        assert!(matches!(outcome, Err(AppendError::Unacceptable(_))), "{outcome:?}");
+        let stored = other.load(id).await.unwrap();
+        assert_eq!((stored.len(), &stored[0].stream_id, &stored[0].events), (1, id, &first.events));
+    }
+}
+
 async fn a_shard_replays_in_order(one: &dyn Journal, other: &dyn Journal) {
     let shards = one.shards();
     let shard = shards - 1;
     let before = one.head(shard).await.unwrap();
-    let ids = [fresh_in(shard, shards), fresh_in(shard, shards), fresh_in(shard, shards)];
+    let ids = [fresh_in(shard, shards), fresh_batch_in(shard, shards), fresh_in(shard, shards)];
     let mut positions = [Position::START; 3];
     let mut appended = Vec::new();
     for n in 0..30 {
@@ -261,7 +296,7 @@ async fn waiting_ends_with_the_next_commit(one: Arc<dyn Journal>, other: &dyn Jo
 async fn a_shard_has_one_worker(one: &dyn Journal, other: &dyn Journal) {
     let shards = one.shards();
     let shard = shards / 2;
-    let is_for = |id: &PaymentId| {
+    let is_for = |id: &StreamId| {
         let id = id.clone();
         move |wake_up: &WakeUp| matches!(wake_up, WakeUp::Event(woken) if *woken == id)
     };
@@ -273,7 +308,7 @@ async fn a_shard_has_one_worker(one: &dyn Journal, other: &dyn Journal) {
     let first = next(&mut active).await;
     assert!(acquired(&first), "{first:?}");
     let mut stand_by = other.work(shard, "other").await;
-    let id = fresh_in(shard, shards);
+    let id = fresh_batch_in(shard, shards);
     let at = other.append(&commit(&id, Position::START, "first")).await.unwrap().position;
     next_where(&mut active, is_for(&id)).await;
     // The stand-by gets nothing while the other is active.

@@ -1,16 +1,16 @@
-//! The envelope: how a commit lies in a stream, and the hash that chains a payment's commits.
+//! The envelope: how a commit lies in its shard, and the hash that chains the commits of one payment or batch.
 //!
-//! A stored message has the subject `gw.evt.{shard}.{payment_id}`, these headers, and the JSON body of
+//! A stored message has the subject `gw.evt.{shard}.{stream_id}`, these headers, and the JSON body of
 //! [`crate::codec`]:
 //!
 //! | header | holds |
 //! |---|---|
 //! | `Gw-Type`, `Gw-Schema` | types and schema versions of the events, comma-separated |
-//! | `Gw-Version` | 1, 2, 3 … in this payment |
+//! | `Gw-Version` | 1, 2, 3 … in this payment or batch |
 //! | `Gw-Correlation`, `Gw-Causation` | what set the work off, what led to this commit |
-//! | `Gw-Prev` | hash of the payment's previous message, `0x` and 64 digits; zeros for the first |
+//! | `Gw-Prev` | hash of its previous message, `0x` and 64 digits; zeros for the first |
 //! | `Nats-Msg-Id` | the commit's id |
-//! | `Nats-Expected-Last-Subject-Sequence` | sequence of the payment's previous message; 0 for the first |
+//! | `Nats-Expected-Last-Subject-Sequence` | sequence of its previous message; 0 for the first |
 //!
 //! The hash of a message is SHA-256 over the line `subject\n`, a line `Name:value\n` for each of `Gw-Type`, `Gw-Schema`,
 //! `Gw-Version`, `Gw-Correlation`, `Gw-Causation`, `Gw-Prev` and `Nats-Msg-Id` in this order, one empty line `\n`, and
@@ -29,7 +29,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Commit, Position, Recorded};
 use crate::{
-    CommitId, Hash32, PaymentId, codec,
+    CommitId, Event, Hash32, StreamId, codec,
     jetstream::{EXPECTED_SEQUENCE, MESSAGE_ID},
     time::Timestamp,
 };
@@ -64,9 +64,12 @@ pub enum Error {
     /// The events cannot be encoded or decoded.
     #[error(transparent)]
     Codec(#[from] codec::Error),
-    /// The subject is not that of a payment of this shard.
-    #[error("subject {0} is not of a payment in this shard")]
+    /// The subject is not that of a payment or batch of this shard.
+    #[error("subject {0} is not of a payment or batch in this shard")]
     Subject(String),
+    /// An event of another kind than its stream.
+    #[error("event {0} does not belong into this stream")]
+    Kind(&'static str),
     /// A header is missing, repeated or of the wrong form.
     #[error("header {name} {reason}")]
     Header {
@@ -80,26 +83,26 @@ pub enum Error {
     Chain(String),
 }
 
-/// Name of the stream that holds a shard.
+/// Name of the JetStream stream that holds a shard.
 pub fn stream(shard: u16) -> String {
     format!("EVT_{shard:02}")
 }
 
-/// Subject of a payment in its shard.
-pub fn subject(shard: u16, payment_id: &PaymentId) -> String {
-    format!("gw.evt.{shard:02}.{payment_id}")
+/// Subject of a payment or batch in its shard.
+pub fn subject(shard: u16, stream_id: &StreamId) -> String {
+    format!("gw.evt.{shard:02}.{stream_id}")
 }
 
-/// Subjects of all payments of a shard.
+/// Subjects of all payments and batches of a shard.
 pub fn shard_subjects(shard: u16) -> String {
     format!("gw.evt.{shard:02}.*")
 }
 
-/// The payment of a subject in a shard.
+/// The payment or batch of a subject in a shard.
 ///
 /// # Errors
 /// [`Error::Subject`] when it is none.
-pub fn payment_of(shard: u16, subject: &str) -> Result<PaymentId, Error> {
+pub fn stream_of(shard: u16, subject: &str) -> Result<StreamId, Error> {
     let token = subject.strip_prefix(&format!("gw.evt.{shard:02}."));
     token.and_then(|token| token.parse().ok()).ok_or_else(|| Error::Subject(subject.to_owned()))
 }
@@ -107,6 +110,15 @@ pub fn payment_of(shard: u16, subject: &str) -> Result<PaymentId, Error> {
 /// A text from outside as a header value: visible ASCII, everything else replaced by `_`, at most [`LABEL_CHARS_MAX`].
 pub fn label(text: &str) -> String {
     text.chars().take(LABEL_CHARS_MAX).map(|c| if c.is_ascii_graphic() { c } else { '_' }).collect()
+}
+
+/// A commit holds at least one event, and none of another kind than its stream.
+fn check_events(stream_id: &StreamId, events: &[Event]) -> Result<(), Error> {
+    if events.is_empty() {
+        return Err(Error::Empty);
+    }
+    let foreign = events.iter().find(|event| !event.belongs_to(stream_id));
+    foreign.map_or(Ok(()), |event| Err(Error::Kind(event.type_name())))
 }
 
 /// The part of a stored message that describes its body.
@@ -147,12 +159,10 @@ impl Sealed {
     /// Puts a commit into the form in which it is stored.
     ///
     /// # Errors
-    /// [`Error::Empty`], [`Error::TooLarge`], [`Error::Malformed`] or [`Error::Codec`]; the commit can never be stored.
+    /// [`Error::Empty`], [`Error::Kind`], [`Error::TooLarge`], [`Error::Malformed`] or [`Error::Codec`]; the commit can never be stored.
     pub fn new(commit: &Commit, shard: u16) -> Result<Self, Error> {
         let at = commit.expected;
-        if commit.events.is_empty() {
-            return Err(Error::Empty);
-        }
+        check_events(&commit.stream_id, &commit.events)?;
         if (at.version == 0) != (at.sequence == 0) || (at.version == 0) != (at.hash == Hash32::ZERO) {
             return Err(Error::Malformed("version, sequence and hash of its position do not fit together"));
         }
@@ -162,7 +172,7 @@ impl Sealed {
         }
         let encoded = codec::encode(&commit.events)?;
         let envelope = Envelope {
-            subject: subject(shard, &commit.payment_id),
+            subject: subject(shard, &commit.stream_id),
             types: encoded.types,
             schemas: encoded.schemas,
             version: at.version + 1,
@@ -192,7 +202,7 @@ impl Sealed {
     /// What is on record of `commit`, from which this was made, once the message lies at `sequence`.
     pub(super) fn recorded(&self, commit: &Commit, sequence: u64, stored_at: Timestamp) -> Recorded {
         Recorded {
-            payment_id: commit.payment_id.clone(),
+            stream_id: commit.stream_id.clone(),
             position: Position { version: self.envelope.version, sequence, hash: self.hash },
             shard: self.shard,
             commit_id: commit.commit_id.clone(),
@@ -266,20 +276,18 @@ impl Envelope {
     /// The commit that the message at `sequence` of `shard` is.
     ///
     /// # Errors
-    /// [`Error::Subject`] or [`Error::Codec`].
+    /// [`Error::Subject`], [`Error::Codec`], [`Error::Empty`] or [`Error::Kind`].
     pub fn open(self, shard: u16, sequence: u64, body: &[u8], stored_at: Timestamp) -> Result<Recorded, Error> {
-        let payment_id = payment_of(shard, &self.subject)?;
+        let stream_id = stream_of(shard, &self.subject)?;
         let events = codec::decode(&self.types, &self.schemas, body)?;
-        if events.is_empty() {
-            return Err(Error::Empty);
-        }
+        check_events(&stream_id, &events)?;
         let position = Position { version: self.version, sequence, hash: self.hash(body) };
         let Self { prev, commit_id, correlation, causation, .. } = self;
-        Ok(Recorded { payment_id, position, shard, commit_id, prev, correlation, causation, stored_at, events })
+        Ok(Recorded { stream_id, position, shard, commit_id, prev, correlation, causation, stored_at, events })
     }
 }
 
-/// Walks along one payment's commits and checks that each is the successor of the one before.
+/// Walks along one stream's commits and checks that each is the successor of the one before.
 #[derive(Debug, Clone)]
 pub struct Chain {
     at: Position,
@@ -323,19 +331,19 @@ impl Chain {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PaymentEvent;
-    use crate::event::TransactionAbandoned;
+    use crate::{PaymentEvent, PaymentId, QuoteRequestId, event::TransactionAbandoned};
+
+    fn abandoned(evidence: String) -> Event {
+        let abandoned_at = "2026-01-02T03:04:05Z".parse().unwrap();
+        PaymentEvent::DepositAbandoned(TransactionAbandoned { attempt: 1, evidence, abandoned_at }).into()
+    }
 
     fn commit() -> Commit {
         Commit {
-            payment_id: PaymentId::derive("eip155:0xabc", "order-1"),
+            stream_id: PaymentId::derive("eip155:0xabc", "order-1").into(),
             expected: Position { version: 1, sequence: 7, hash: Hash32([0x11; 32]) },
             commit_id: CommitId::from_stored("cmt1"),
-            events: vec![PaymentEvent::DepositAbandoned(TransactionAbandoned {
-                attempt: 1,
-                evidence: "nonce consumed".into(),
-                abandoned_at: "2026-01-02T03:04:05Z".parse().unwrap(),
-            })],
+            events: vec![abandoned("nonce consumed".into())],
             correlation: "req 1\r\nGw-Prev: 0x00".into(),
             causation: "cmt0".into(),
         }
@@ -395,19 +403,20 @@ mod tests {
             sealed(&|commit| commit.commit_id = CommitId::from_stored("a\nb")),
             Some(Error::Malformed(_))
         ));
-        let large = sealed(&|commit| {
-            let PaymentEvent::DepositAbandoned(abandoned) = &mut commit.events[0] else { unreachable!() };
-            abandoned.evidence = "x".repeat(COMMIT_BYTES_MAX);
-        });
+        let large = sealed(&|commit| commit.events[0] = abandoned("x".repeat(COMMIT_BYTES_MAX)));
         assert!(matches!(large, Some(Error::TooLarge { .. })));
+        let foreign = sealed(&|commit| commit.stream_id = QuoteRequestId::derive("a", "b").into());
+        assert_eq!(foreign, Some(Error::Kind("DepositAbandoned")));
     }
 
     #[test]
-    fn a_foreign_subject_is_no_payment() {
-        let id = PaymentId::derive("a", "b");
-        assert_eq!(payment_of(3, &subject(3, &id)), Ok(id.clone()));
+    fn a_foreign_subject_is_no_stream() {
+        let id = StreamId::from(PaymentId::derive("a", "b"));
+        for id in [&id, &QuoteRequestId::derive("a", "b").into()] {
+            assert_eq!(stream_of(3, &subject(3, id)).as_ref(), Ok(id));
+        }
         for foreign in [subject(4, &id), format!("gw.evt.03.{id}.x"), "gw.evt.03.".to_owned(), "gw.sig.x".to_owned()] {
-            assert!(payment_of(3, &foreign).is_err(), "{foreign}");
+            assert!(stream_of(3, &foreign).is_err(), "{foreign}");
         }
     }
 }

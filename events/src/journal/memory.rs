@@ -14,7 +14,7 @@ use chrono::Utc;
 use tokio::{sync::watch, time::timeout};
 
 use super::{AppendError, Commit, Journal, Position, ReadError, Recorded, ShardWorker, WakeUp, envelope::Sealed};
-use crate::{PaymentId, time::Timestamp};
+use crate::{StreamId, time::Timestamp};
 
 /// Longest wait for a commit that does not come.
 const WAIT_MAX: Duration = Duration::from_secs(2);
@@ -42,7 +42,7 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
-    payments: HashMap<PaymentId, Vec<Recorded>>,
+    streams: HashMap<StreamId, Vec<Recorded>>,
     shards: HashMap<u16, Shard>,
     faults: VecDeque<Fault>,
     workers: u64,
@@ -99,21 +99,21 @@ impl Inner {
     }
 
     fn store(&self, commit: &Commit) -> Result<Recorded, AppendError> {
-        let shard = commit.payment_id.shard(self.shards);
+        let shard = commit.stream_id.shard(self.shards);
         let sealed = Sealed::new(commit, shard).map_err(|error| AppendError::Unacceptable(error.to_string()))?;
         let mut state = self.lock();
         let fault = state.faults.pop_front();
         if fault == Some(Fault::Unavailable) {
             return Err(AppendError::Unavailable("injected fault".into()));
         }
-        let stream = state.payments.get(&commit.payment_id).map_or(&[][..], Vec::as_slice);
+        let stream = state.streams.get(&commit.stream_id).map_or(&[][..], Vec::as_slice);
         let recorded = match successor(stream, commit, &sealed)? {
             Some(stored) => stored,
             None => {
                 let log = &mut state.shards.entry(shard).or_default().log;
                 let recorded = sealed.recorded(commit, log.len() as u64 + 1, (self.clock)());
                 log.push(recorded.clone());
-                state.payments.entry(commit.payment_id.clone()).or_default().push(recorded.clone());
+                state.streams.entry(commit.stream_id.clone()).or_default().push(recorded.clone());
                 recorded
             }
         };
@@ -152,8 +152,8 @@ impl Journal for MemoryJournal {
         self.0.store(commit)
     }
 
-    async fn load(&self, payment_id: &PaymentId) -> Result<Vec<Recorded>, ReadError> {
-        Ok(self.0.lock().payments.get(payment_id).cloned().unwrap_or_default())
+    async fn load(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, ReadError> {
+        Ok(self.0.lock().streams.get(stream_id).cloned().unwrap_or_default())
     }
 
     async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
@@ -214,7 +214,7 @@ impl Worker {
             Some(_) => {
                 let commit = shard.log.get(self.next)?;
                 self.next += 1;
-                Some(WakeUp::Event(commit.payment_id.clone()))
+                Some(WakeUp::Event(commit.stream_id.clone()))
             }
             None if owns => {
                 self.held = Some(shard.tenure);

@@ -1,6 +1,6 @@
-//! The journal: payments as append-only streams of commits.
+//! The journal: payments and quote-request batches as append-only streams of commits.
 //!
-//! A [`Commit`] holds the events of one decision and is stored whole or not at all. Appends to one payment are
+//! A [`Commit`] holds the events of one decision and is stored whole or not at all. Appends to one stream are
 //! serialised by optimistic concurrency: each names the [`Position`] it was decided at, and is refused with
 //! [`AppendError::Conflict`] when another commit came first. [`Journal`] has two implementations with the same
 //! semantics, [`nats::NatsJournal`] and [`memory::MemoryJournal`], which pass one conformance suite.
@@ -12,12 +12,12 @@ pub mod nats;
 
 use async_trait::async_trait;
 
-use crate::{CommitId, Hash32, PaymentEvent, PaymentId, time::Timestamp};
+use crate::{CommitId, Event, Hash32, PaymentEvent, QuoteRequestEvent, StreamId, time::Timestamp};
 
-/// Where a payment's stream stands: what an append is decided on and fenced by.
+/// Where a stream stands: what an append is decided on and fenced by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
-    /// Commits so far; 0 for a payment that does not exist.
+    /// Commits so far; 0 for a stream that does not exist.
     pub version: u64,
     /// Stream sequence of the last commit; 0 for none.
     pub sequence: u64,
@@ -26,21 +26,21 @@ pub struct Position {
 }
 
 impl Position {
-    /// Before the first commit. An append here claims the payment's id.
+    /// Before the first commit. An append here claims the stream's id.
     pub const START: Self = Self { version: 0, sequence: 0, hash: Hash32::ZERO };
 }
 
 /// The events of one decision, about to be appended.
 #[derive(Debug, Clone)]
 pub struct Commit {
-    /// The payment.
-    pub payment_id: PaymentId,
-    /// Where its stream stood when the events were decided.
+    /// The stream.
+    pub stream_id: StreamId,
+    /// Where it stood when the events were decided.
     pub expected: Position,
     /// Identity of this commit, by which a lost acknowledgement is resolved.
     pub commit_id: CommitId,
-    /// The events, at least one.
-    pub events: Vec<PaymentEvent>,
+    /// The events, at least one, all of the stream's kind.
+    pub events: Vec<Event>,
     /// What set the whole chain of work off, for example the HTTP request's id. Stored as [`envelope::label`] makes it.
     pub correlation: String,
     /// What led to this commit directly, for example the commit id it reacts to. Stored as [`envelope::label`] makes it.
@@ -50,9 +50,9 @@ pub struct Commit {
 /// A commit as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recorded {
-    /// The payment.
-    pub payment_id: PaymentId,
-    /// Where the payment's stream stands with this commit in it.
+    /// The stream.
+    pub stream_id: StreamId,
+    /// Where the stream stands with this commit in it.
     pub position: Position,
     /// Shard it lies in.
     pub shard: u16,
@@ -67,8 +67,20 @@ pub struct Recorded {
     /// When the journal stored it. The answer of an append may hold the appender's own time of the acknowledgement
     /// instead; what is loaded or replayed always holds the journal's.
     pub stored_at: Timestamp,
-    /// The events, upcast to their current version.
-    pub events: Vec<PaymentEvent>,
+    /// The events, upcast to their current version; all of the stream's kind.
+    pub events: Vec<Event>,
+}
+
+impl Recorded {
+    /// The events of a payment's commit; none for another kind of stream.
+    pub fn payment_events(&self) -> impl Iterator<Item = &PaymentEvent> {
+        self.events.iter().filter_map(Event::payment)
+    }
+
+    /// The events of a batch's commit; none for another kind of stream.
+    pub fn quote_request_events(&self) -> impl Iterator<Item = &QuoteRequestEvent> {
+        self.events.iter().filter_map(Event::quote_request)
+    }
 }
 
 /// Why an append did not succeed.
@@ -80,7 +92,7 @@ pub enum AppendError {
     /// Nothing of this commit is stored; the same commit may be appended again.
     #[error("journal is unavailable, nothing was stored: {0}")]
     Unavailable(String),
-    /// It could not be established within the bounded time whether the commit is stored. Load the payment and look
+    /// It could not be established within the bounded time whether the commit is stored. Load the stream and look
     /// for the commit id before doing anything.
     #[error("outcome of the append is unknown: {0}")]
     Unknown(String),
@@ -111,10 +123,10 @@ pub enum ReadError {
 /// What reaches the worker of a shard.
 #[derive(Debug)]
 pub enum WakeUp {
-    /// This process now owns the shard: every open payment in it has to be looked at.
+    /// This process now owns the shard: everything open in it has to be looked at.
     Acquired,
-    /// Something was appended to the payment.
-    Event(PaymentId),
+    /// Something was appended to the stream.
+    Event(StreamId),
     /// This process no longer owns the shard; another will go on. Work in hand is fenced by the expected position.
     Lost,
 }
@@ -133,7 +145,7 @@ pub trait ShardWorker: Send {
     async fn release(self: Box<Self>);
 }
 
-/// Append-only streams of payments, in shards.
+/// Append-only streams of payments and quote-request batches, in shards.
 #[async_trait]
 pub trait Journal: Send + Sync {
     /// Number of shards; fixed when the streams were created.
@@ -146,13 +158,13 @@ pub trait Journal: Send + Sync {
     /// See [`AppendError`]. On success the commit is durable.
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError>;
 
-    /// All commits of one payment in order; empty for a payment that does not exist.
+    /// All commits of one stream in order; empty for a stream that does not exist.
     ///
     /// The answer is at least as new as every append acknowledged before the call.
     ///
     /// # Errors
     /// See [`ReadError`].
-    async fn load(&self, payment_id: &PaymentId) -> Result<Vec<Recorded>, ReadError>;
+    async fn load(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, ReadError>;
 
     /// Up to `limit` commits of a shard with sequence at or above `from`, in order of sequence. Fewer than `limit` means
     /// that the end was reached.

@@ -6,10 +6,12 @@ use std::{collections::HashMap, sync::Mutex, time::Duration};
 
 use async_trait::async_trait;
 use events::{
-    Amount, ChainId, CommitId, Did, Failure, Hash32, OwnedAsset, PaymentEvent, PaymentId, Terms,
+    Amount, ChainId, CommitId, Did, Event, Failure, Hash32, OwnedAsset, PaymentEvent, PaymentId, QuoteRequestEvent,
+    QuoteRequestId, StreamId, Terms,
     event::*,
     failure::BlockchainContext,
     journal::{AppendError, Commit, Journal, Position, ReadError, Recorded, ShardWorker},
+    quote_request::{CollectedDocument, QuoteRequestAwarded, QuoteRequestOpened, QuotesCollected},
     time::{Timestamp, from_unix_seconds},
 };
 use tokio::sync::watch;
@@ -189,10 +191,68 @@ pub fn whole_life(payment_id: &PaymentId) -> Vec<Vec<PaymentEvent>> {
     ]
 }
 
-/// The commits of one payment, version 1 on, stored a second apart.
-pub fn history(payment_id: &PaymentId, commits: Vec<Vec<PaymentEvent>>) -> Vec<Recorded> {
+pub fn opened(id: &QuoteRequestId) -> QuoteRequestEvent {
+    let PaymentEvent::Submitted(submitted) = submitted(&PaymentId::derive("payer", "batch")) else { unreachable!() };
+    QuoteRequestEvent::Opened(Box::new(QuoteRequestOpened {
+        quote_request_id: id.clone(),
+        request_id: "batch-1".to_owned(),
+        originator: submitted.originator,
+        terms: submitted.terms,
+        terms_hash: submitted.terms_hash,
+        quote_deadline: submitted.quote_deadline,
+        quote_deadline_text: "2027-01-15T08:00:10+00:00".to_owned(),
+        fulfillment_deadline: submitted.fulfillment_deadline,
+        fulfillment_deadline_text: "2027-01-15T09:01:40.0+01:00".to_owned(),
+        escrow: submitted.escrow.of_batch(1_800_000_100, 100),
+        fulfillment_proxies: submitted.fulfillment_proxies,
+        verifier: submitted.verifier,
+        whitelist: Vec::new(),
+        blacklist: Vec::new(),
+        required_policies: Vec::new(),
+        counterparty: None,
+        opened_at: at(0),
+        request: r#"{"request_id":"batch-1"}"#.to_owned(),
+    }))
+}
+
+/// The collection of quotes that are valid until these seconds, of settlers a, b, c …, with the declines of others.
+pub fn collected(valid_until: &[u64], declines: &[(&str, &str)]) -> QuoteRequestEvent {
+    let quotes: Vec<_> = (0u8..).zip(valid_until).collect();
+    let name = |n: u8| char::from(b'a' + n).to_string();
+    let addressed: Vec<_> = quotes.iter().map(|(n, _)| name(*n)).collect();
+    let all: Vec<&str> = addressed.iter().map(String::as_str).chain(declines.iter().map(|(who, _)| *who)).collect();
+    let PaymentEvent::AuctionClosed(mut auction) = auction_closed(&all, declines) else { unreachable!() };
+    auction.quotes = quotes
+        .iter()
+        .map(|(n, _)| QuoteReceived {
+            settler: did(&name(*n)),
+            quote_hash: Hash32([*n; 32]),
+            source_amount: amount(105),
+            fulfill_by: at(90),
+        })
+        .collect();
+    let documents = quotes.into_iter().map(|(n, seconds)| CollectedDocument {
+        quote_id: format!("quo_{n}"),
+        quote_hash: Hash32([n; 32]),
+        valid_until: at(*seconds),
+        document: format!(r#"{{"n":{n}}}"#),
+    });
+    QuoteRequestEvent::Collected(Box::new(QuotesCollected { auction, quotes: documents.collect() }))
+}
+
+pub fn batch_awarded(quote_id: &str) -> QuoteRequestEvent {
+    QuoteRequestEvent::Awarded(QuoteRequestAwarded {
+        quote_id: quote_id.to_owned(),
+        payment_id: PaymentId::derive("payer", "award-1"),
+        awarded_at: at(20),
+    })
+}
+
+/// The commits of one stream, version 1 on, stored a second apart.
+pub fn history<E: Into<Event>>(stream_id: impl Into<StreamId>, commits: Vec<Vec<E>>) -> Vec<Recorded> {
+    let stream_id = stream_id.into();
     let recorded = commits.into_iter().zip(1..).map(|(events, version)| Recorded {
-        payment_id: payment_id.clone(),
+        stream_id: stream_id.clone(),
         position: Position { version, sequence: version, hash: Hash32([version as u8; 32]) },
         shard: 0,
         commit_id: CommitId::random(),
@@ -200,7 +260,7 @@ pub fn history(payment_id: &PaymentId, commits: Vec<Vec<PaymentEvent>>) -> Vec<R
         correlation: String::new(),
         causation: String::new(),
         stored_at: at(version),
-        events,
+        events: events.into_iter().map(Into::into).collect(),
     });
     recorded.collect()
 }
@@ -208,7 +268,7 @@ pub fn history(payment_id: &PaymentId, commits: Vec<Vec<PaymentEvent>>) -> Vec<R
 /// A journal of which the test is the only writer, and which can be made to fail.
 pub struct Streams {
     shards: Mutex<Vec<Vec<Recorded>>>,
-    versions: Mutex<HashMap<PaymentId, u64>>,
+    versions: Mutex<HashMap<StreamId, u64>>,
     heads: Vec<watch::Sender<u64>>,
     faults: Mutex<Faults>,
 }
@@ -232,16 +292,17 @@ impl Streams {
     }
 
     /// Appends a commit and returns where it lies.
-    pub fn push(&self, payment_id: &PaymentId, events: Vec<PaymentEvent>) -> (u16, u64) {
-        let shard = payment_id.shard(self.heads.len() as u16);
+    pub fn push<E: Into<Event>>(&self, stream_id: impl Into<StreamId>, events: Vec<E>) -> (u16, u64) {
+        let stream_id = stream_id.into();
+        let shard = stream_id.shard(self.heads.len() as u16);
         let mut shards = self.shards.lock().unwrap();
         let stream = &mut shards[usize::from(shard)];
         let sequence = stream.len() as u64 + 1;
         let mut versions = self.versions.lock().unwrap();
-        let version = versions.entry(payment_id.clone()).or_default();
+        let version = versions.entry(stream_id.clone()).or_default();
         *version += 1;
         stream.push(Recorded {
-            payment_id: payment_id.clone(),
+            stream_id,
             position: Position { version: *version, sequence, hash: Hash32::sha256(sequence.to_be_bytes()) },
             shard,
             commit_id: CommitId::random(),
@@ -249,20 +310,25 @@ impl Streams {
             correlation: String::new(),
             causation: String::new(),
             stored_at: at(sequence),
-            events,
+            events: events.into_iter().map(Into::into).collect(),
         });
         self.heads[usize::from(shard)].send_replace(sequence);
         (shard, sequence)
     }
 
-    pub fn commits_of(&self, payment_id: &PaymentId) -> Vec<Recorded> {
+    pub fn commits_of(&self, stream_id: impl Into<StreamId>) -> Vec<Recorded> {
+        let stream_id = stream_id.into();
         let shards = self.shards.lock().unwrap();
-        let stream = &shards[usize::from(payment_id.shard(self.heads.len() as u16))];
-        stream.iter().filter(|recorded| recorded.payment_id == *payment_id).cloned().collect()
+        let stream = &shards[usize::from(stream_id.shard(self.heads.len() as u16))];
+        stream.iter().filter(|recorded| recorded.stream_id == stream_id).cloned().collect()
+    }
+
+    pub fn streams(&self) -> Vec<StreamId> {
+        self.versions.lock().unwrap().keys().cloned().collect()
     }
 
     pub fn payments(&self) -> Vec<PaymentId> {
-        self.versions.lock().unwrap().keys().cloned().collect()
+        self.streams().iter().filter_map(StreamId::payment).cloned().collect()
     }
 
     pub fn head_of(&self, shard: u16) -> u64 {
@@ -304,9 +370,9 @@ impl Journal for Streams {
         Err(AppendError::Unacceptable("the test writes with push".to_owned()))
     }
 
-    async fn load(&self, payment_id: &PaymentId) -> Result<Vec<Recorded>, ReadError> {
+    async fn load(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, ReadError> {
         self.available()?;
-        Ok(self.commits_of(payment_id))
+        Ok(self.commits_of(stream_id.clone()))
     }
 
     async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {

@@ -4,14 +4,13 @@ use events::time::Timestamp;
 
 use super::{Action, Step, case, deposit_order, is_past};
 use crate::{
-    payment::{Awarded, Command, Payment},
+    payment::{Awarded, Payment},
     ports::Award,
 };
 
 pub(super) fn next_awarded(payment: &Payment, award: &Awarded, now: Timestamp) -> Step {
-    // Every earlier attempt is proven dead here, so missing the window loses nobody's money.
     if is_past(now, payment.submitted.escrow.reserve_deadline) {
-        return Step::Do(Box::new(Action::Decide(Command::MissDepositWindow { at: now })));
+        return Step::Do(Box::new(Action::RuleOutDeposit { order: deposit_order(payment, award) }));
     }
     let notice = Award {
         settler: award.quote.settler.clone(),
@@ -20,7 +19,7 @@ pub(super) fn next_awarded(payment: &Payment, award: &Awarded, now: Timestamp) -
         verifier: payment.submitted.verifier.clone(),
     };
     Step::Do(Box::new(Action::SecureDeposit {
-        award: notice,
+        award: Box::new(notice),
         order: deposit_order(payment, award),
         attempt: payment.deposit.count + 1,
     }))

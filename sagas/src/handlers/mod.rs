@@ -1,7 +1,7 @@
 //! The saga handlers: from (state, now) to what is to be done next. Pure; one file for each leg of the saga.
 //!
 //! An action is one attempt at, or one look at, something in the world. Its outcome becomes a
-//! [`Command`], or nothing when there is nothing to report yet; then the handler is asked again.
+//! [`crate::payment::Command`], or nothing when there is nothing to report yet; then the handler is asked again.
 
 mod auction;
 mod escrow;
@@ -17,7 +17,7 @@ use events::{
 };
 
 use crate::{
-    payment::{Awarded, Command, Payment, Stage},
+    payment::{Awarded, Payment, Stage},
     ports::{Award, DeliveryOrder, DepositOrder, RefundOrder, RequestForQuotes, Reservation, VerificationCase},
 };
 
@@ -35,18 +35,21 @@ pub enum Step {
 /// One attempt at something, or one look at it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Record what the clock alone tells.
-    Decide(Command),
     /// Ask the settlers and collect their answers.
     GatherBids(RequestForQuotes),
     /// Tell the winner, then sign the deposit.
     SecureDeposit {
         /// The notice.
-        award: Award,
+        award: Box<Award>,
         /// The deposit.
         order: DepositOrder,
         /// Its attempt.
         attempt: u32,
+    },
+    /// See whether it is proven that the deposit, which can't be made any more, was not made by anyone.
+    RuleOutDeposit {
+        /// The deposit.
+        order: DepositOrder,
     },
     /// Broadcast the deposit and see where it stands.
     FollowDeposit {
@@ -97,8 +100,10 @@ impl Action {
     /// The chain whose blocks decide when it makes sense to look again.
     pub fn chain(&self) -> Option<&ChainId> {
         match self {
-            Self::Decide(_) | Self::GatherBids(_) => None,
-            Self::SecureDeposit { order, .. } | Self::FollowDeposit { order, .. } => Some(&order.escrow.chain_id),
+            Self::GatherBids(_) => None,
+            Self::SecureDeposit { order, .. } | Self::RuleOutDeposit { order } | Self::FollowDeposit { order, .. } => {
+                Some(&order.escrow.chain_id)
+            }
             Self::FollowDelivery { order, .. } => Some(order.destination.asset().chain()),
             Self::FollowEscrow { escrow, .. } => Some(&escrow.chain_id),
             Self::SecureRefund { order, .. } | Self::FollowRefund { order, .. } => Some(&order.escrow.chain_id),

@@ -1,7 +1,7 @@
 //! What the engine may ask of a payment. Each command reports something that was observed or done.
 
 use events::{
-    event::{Inclusion, TransactionPrepared},
+    event::{EscrowSecured, Inclusion, TransactionPrepared},
     failure::BlockchainContext,
     time::Timestamp,
 };
@@ -23,18 +23,20 @@ pub enum Command {
     },
     /// A deposit was signed.
     PrepareDeposit(TransactionPrepared),
-    /// The source chain keeps refusing the deposit, and none was ever broadcast that may still land.
+    /// The source chain keeps refusing the deposit, and what it was shown can't be sent by anyone any more.
     RefuseDeposit {
         /// The refusal.
         context: Box<BlockchainContext>,
         /// When it was given up.
         at: Timestamp,
     },
-    /// The deposit's window passed with no deposit under way.
+    /// The deposit's window passed, and a settled block past it holds no deposit.
     MissDepositWindow {
         /// When that was found.
         at: Timestamp,
     },
+    /// With no deposit of the gateway's under way, the escrow holds the funds: somebody who saw the signatures sent it.
+    AdoptDeposit(EscrowSecured),
     /// The deposit under way was looked at.
     ObserveDeposit {
         /// What was seen.

@@ -36,7 +36,7 @@ pub fn decide(payment: &Payment, command: Command) -> Result<Vec<PaymentEvent>, 
     let rejected = |command| Err(Rejected { command, stage });
     match command {
         Command::CloseAuction { judgement, at } => match stage {
-            Stage::Auction => Ok(close_auction(*judgement, at)),
+            Stage::Auction if payment.submitted.collected_quote.is_none() => Ok(close_auction(*judgement, at)),
             _ => rejected("CloseAuction"),
         },
         Command::PrepareDeposit(transaction) => match stage {
@@ -49,16 +49,21 @@ pub fn decide(payment: &Payment, command: Command) -> Result<Vec<PaymentEvent>, 
             Stage::Awarded => {
                 let message = "the source chain refuses the deposit; check balance and allowance of the payer";
                 let class = RetryClassification::RetryWithNewRequestId;
-                Ok(vec![failed_without_money(message, class, Some(*context), at)])
+                Ok(vec![failed_before_escrow(message, class, Some(*context), at)])
             }
             _ => rejected("RefuseDeposit"),
         },
         Command::MissDepositWindow { at } => match stage {
             Stage::Awarded => {
                 let message = "the deposit could not be made before its deadline";
-                Ok(vec![failed_without_money(message, RetryClassification::RetryWithNewRequestId, None, at)])
+                let class = RetryClassification::RetryWithNewRequestId;
+                Ok(vec![failed_before_escrow(message, class, None, at)])
             }
             _ => rejected("MissDepositWindow"),
+        },
+        Command::AdoptDeposit(secured) => match stage {
+            Stage::Awarded => Ok(vec![PaymentEvent::EscrowSecured(secured)]),
+            _ => rejected("AdoptDeposit"),
         },
         Command::ObserveDeposit { state, at } => match (stage, &payment.deposit.live) {
             (Stage::Depositing, Some(live)) => Ok(observe_deposit(state, live.attempt, at)),
@@ -179,19 +184,19 @@ fn observe_deposit(state: DepositState, attempt: u32, at: Timestamp) -> Vec<Paym
         DepositState::Secured(secured) => vec![PaymentEvent::EscrowSecured(secured)],
         DepositState::Reverted(context) => {
             let message = "the deposit was refused on the source chain; nothing was taken from the payer";
-            vec![failed_without_money(message, class, Some(*context), at)]
+            vec![failed_before_escrow(message, class, Some(*context), at)]
         }
         DepositState::Superseded { evidence } => {
             vec![PaymentEvent::DepositAbandoned(TransactionAbandoned { attempt, evidence, abandoned_at: at })]
         }
         DepositState::Expired { evidence: _ } => {
             let message = "the deposit did not land before its deadline; nothing was taken from the payer";
-            vec![failed_without_money(message, class, None, at)]
+            vec![failed_before_escrow(message, class, None, at)]
         }
     }
 }
 
-fn failed_without_money(
+fn failed_before_escrow(
     message: &str,
     class: RetryClassification,
     context: Option<BlockchainContext>,

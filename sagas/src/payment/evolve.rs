@@ -2,10 +2,12 @@
 
 use events::{
     PaymentEvent,
-    event::{RefundDue, TransactionAbandoned, TransactionPrepared},
+    event::{Authorization, CollectedQuote, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared},
+    quote::SignedQuote,
 };
 
 use super::{Attempts, Awarded, Payment, Stage};
+use crate::auction::{check_content, permitted, request_for_quotes};
 
 /// An event that cannot follow the events before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,15 +48,25 @@ pub fn evolve(state: Option<Payment>, event: &PaymentEvent) -> Result<Payment, I
     let stage = payment.stage();
     let refuse = |reason: &str| Err(illegal(format!("in stage {stage:?}"), reason));
     match (event, stage) {
+        (PaymentEvent::AuctionClosed(_), Stage::Auction) if payment.submitted.collected_quote.is_some() => {
+            return refuse("its quotes were collected in a batch");
+        }
         (PaymentEvent::AuctionClosed(closed), Stage::Auction) if payment.auction.is_none() => {
             payment.auction = Some(closed.clone());
         }
-        (PaymentEvent::QuoteAwarded(awarded), Stage::Auction) if payment.auction.is_some() => {
+        (PaymentEvent::QuoteAwarded(awarded), Stage::Auction)
+            if payment.auction.is_some() || payment.submitted.collected_quote.is_some() =>
+        {
             let signed = match awarded.signed_quote() {
                 Ok(signed) if signed.hash() == awarded.quote_hash && signed.id() == awarded.quote_id => signed,
                 Ok(_) => return refuse("the stored quote does not have the stored hash"),
                 Err(error) => return refuse(&error.to_string()),
             };
+            if let Some(collected) = &payment.submitted.collected_quote
+                && let Err(rule) = check_collected(&payment.submitted, collected, &signed)
+            {
+                return refuse(&rule);
+            }
             let quote = signed.quote().clone();
             payment.award = Some(Box::new(Awarded { event: (**awarded).clone(), quote }));
         }
@@ -68,7 +80,9 @@ pub fn evolve(state: Option<Payment>, event: &PaymentEvent) -> Result<Payment, I
                 return refuse(reason);
             }
         }
-        (PaymentEvent::EscrowSecured(secured), Stage::Depositing) => payment.secured = Some(secured.clone()),
+        (PaymentEvent::EscrowSecured(secured), Stage::Awarded | Stage::Depositing) => {
+            payment.secured = Some(secured.clone())
+        }
         (PaymentEvent::FulfillmentSeen(seen), Stage::Secured | Stage::Finalizing) => {
             payment.seen = Some(seen.inclusion.clone());
         }
@@ -114,6 +128,24 @@ pub fn evolve(state: Option<Payment>, event: &PaymentEvent) -> Result<Payment, I
 /// [`IllegalTransition`] of the first event that cannot follow.
 pub fn fold<'a>(events: impl IntoIterator<Item = &'a PaymentEvent>) -> Result<Option<Payment>, IllegalTransition> {
     events.into_iter().try_fold(None, |state, event| evolve(state, event).map(Some))
+}
+
+/// Whether `signed` is the collected quote that the payer authorized the payment for. A signature with a witness says so
+/// itself, by the quote's hash.
+fn check_collected(submitted: &Submitted, collected: &CollectedQuote, signed: &SignedQuote) -> Result<(), String> {
+    if signed.id() != collected.quote_id {
+        return Err("the quote is not the one the payment was submitted with".to_owned());
+    }
+    let signed_hash = match &submitted.authorization {
+        Authorization::EvmPermit2Escrow(permit) => permit.quote_hash,
+        // Without a witness the payer signs no quote.
+        Authorization::EvmPermit2(_) => signed.hash(),
+    };
+    if signed_hash != signed.hash() {
+        return Err("the payer signed for another quote".to_owned());
+    }
+    let request = request_for_quotes(submitted);
+    check_content(&request, Some(permitted(&submitted.authorization)), &signed.quote().settler, signed.quote())
 }
 
 fn begin(attempts: &mut Attempts, transaction: &TransactionPrepared) -> Result<(), &'static str> {

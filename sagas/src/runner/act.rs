@@ -1,9 +1,6 @@
 //! Carrying out one action through the ports.
 
-use events::{
-    event::{EscrowPlan, TransactionPrepared, VerifierRef},
-    failure::BlockchainContext,
-};
+use events::event::{EscrowPlan, TransactionPrepared, VerifierRef};
 
 use super::Ports;
 use crate::{
@@ -11,8 +8,8 @@ use crate::{
     handlers::Action,
     payment::{Command, Payment},
     ports::{
-        DeliveryOrder, DeliveryState, DepositState, EscrowState, PrepareError, RefundOrder, Statement,
-        TransactionState, Transient, VerificationCase,
+        DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError, RefundOrder, Refusal,
+        Statement, TransactionState, Transient, VerificationCase,
     },
 };
 
@@ -23,7 +20,7 @@ pub(super) enum Outcome {
     /// Nothing new; look again when the chain has moved.
     Nothing,
     /// The source chain refused the deposit, for now.
-    DepositRefused(Box<BlockchainContext>),
+    DepositRefused(Box<Refusal>),
 }
 
 impl Outcome {
@@ -38,7 +35,6 @@ impl Outcome {
 /// [`Transient`]; the action is repeated after a while.
 pub(super) async fn act(ports: &Ports, payment: &Payment, action: &Action) -> Result<Outcome, Transient> {
     match action {
-        Action::Decide(command) => Ok(Outcome::command(command.clone())),
         Action::GatherBids(request) => {
             let gathered = ports.auction.gather(request).await?;
             let judgement = judge(&payment.submitted, gathered);
@@ -50,11 +46,14 @@ pub(super) async fn act(ports: &Ports, payment: &Payment, action: &Action) -> Re
             match ports.chains.prepare_deposit(order, *attempt).await {
                 Ok(transaction) => Ok(Outcome::command(Command::PrepareDeposit(transaction))),
                 Err(PrepareError::Transient(fault)) => Err(fault),
-                Err(PrepareError::Refused(context)) => match escrow_state(ports, payment).await? {
-                    EscrowState::Absent => Ok(Outcome::DepositRefused(context)),
-                    other => Err(Transient(format!("deposit refused, yet the escrow is {other:?}"))),
-                },
+                Err(PrepareError::Refused(refusal)) => Ok(Outcome::DepositRefused(refusal)),
             }
+        }
+        Action::RuleOutDeposit { order } => {
+            rule_out(ports, order, order.escrow.reserve_deadline, || Command::MissDepositWindow {
+                at: ports.clock.now(),
+            })
+            .await
         }
         Action::FollowDeposit { order, transaction } => match ports.chains.deposit_state(order, transaction).await? {
             DepositState::Pending => {
@@ -85,6 +84,25 @@ pub(super) async fn act(ports: &Ports, payment: &Payment, action: &Action) -> Re
         },
         Action::FollowRefund { order, transaction } => follow_refund(ports, order, transaction).await,
     }
+}
+
+/// Whether a deposit with no transaction of ours under way was made all the same, or can't be made any more.
+///
+/// # Errors
+/// [`Transient`]; nothing may be concluded.
+pub(super) async fn rule_out(
+    ports: &Ports,
+    order: &DepositOrder,
+    after: u64,
+    ruled_out: impl FnOnce() -> Command,
+) -> Result<Outcome, Transient> {
+    if let Some(secured) = ports.chains.deposit_secured(order).await? {
+        return Ok(Outcome::command(Command::AdoptDeposit(secured)));
+    }
+    if ports.chains.deposit_ruled_out(&order.payment_id, &order.escrow, after).await? {
+        return Ok(Outcome::command(ruled_out()));
+    }
+    Ok(Outcome::Nothing)
 }
 
 async fn escrow_state(ports: &Ports, payment: &Payment) -> Result<EscrowState, Transient> {

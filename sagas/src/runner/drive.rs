@@ -1,23 +1,25 @@
-//! Driving one payment: load, decide, act, append, again, until it is at rest.
+//! Driving one payment or batch: load, decide, act, append, again, until it is at rest.
 
 use events::{
-    CommitId, PaymentId,
-    event::PaymentEvent,
-    journal::{AppendError, Commit, Position, ReadError, Recorded},
+    Event, PaymentEvent, PaymentId, StreamId,
+    journal::{ReadError, Recorded},
 };
 
 use super::{
     Options, Ports,
-    act::{Outcome, act},
+    act::{Outcome, act, rule_out},
     backoff,
     nudges::{Nudge, Nudges},
+    stream::At,
 };
 use crate::{
     handlers::{Action, Step, next},
-    payment::{Command, IllegalTransition, Payment, decide, evolve},
+    payment::{self, Command, IllegalTransition, Payment, decide},
+    ports::Refusal,
+    quote_request,
 };
 
-/// The engine: the saga of one payment at a time, over the ports.
+/// The engine: the saga of one payment or batch at a time, over the ports.
 #[derive(Clone)]
 pub struct Engine {
     ports: Ports,
@@ -25,7 +27,7 @@ pub struct Engine {
     nudges: Nudges,
 }
 
-/// Why a payment can not be driven on. Retrying does not help; it stays as it is until an operator looks.
+/// Why a stream can not be driven on. Retrying does not help; it stays as it is until an operator looks.
 #[derive(Debug, thiserror::Error)]
 pub enum Stuck {
     /// Its stream cannot be read.
@@ -39,12 +41,10 @@ pub enum Stuck {
     Unacceptable(String),
 }
 
-/// A payment with where its stream stands.
-struct Loaded {
-    payment: Payment,
-    position: Position,
-    correlation: String,
-    causation: String,
+/// A state with where its stream stands.
+struct Loaded<S> {
+    state: S,
+    at: At,
 }
 
 impl Engine {
@@ -68,18 +68,26 @@ impl Engine {
         self.nudges.give(payment_id);
     }
 
-    /// Drives a payment until it is at rest. May be stopped at any await point and started again, here or elsewhere.
+    /// Drives a payment or batch until it is at rest. May be stopped at any await point and started again, here or
+    /// elsewhere.
     ///
     /// # Errors
     /// [`Stuck`] when only an operator can help.
-    pub async fn drive(&self, payment_id: &PaymentId) -> Result<(), Stuck> {
+    pub async fn drive(&self, stream_id: &StreamId) -> Result<(), Stuck> {
+        match stream_id {
+            StreamId::Payment(payment_id) => self.drive_payment(stream_id, payment_id).await,
+            StreamId::QuoteRequest(_) => self.drive_quote_request(stream_id).await,
+        }
+    }
+
+    async fn drive_payment(&self, stream_id: &StreamId, payment_id: &PaymentId) -> Result<(), Stuck> {
         let mut faults = 0;
         let mut refusals = 0;
-        let Some(mut loaded) = self.load(payment_id).await? else { return Ok(()) };
+        let Some(mut loaded) = self.load(stream_id).await? else { return Ok(()) };
         let nudge = self.nudges.receive(payment_id);
         loop {
             let now = self.ports.clock.now();
-            let action = match next(&loaded.payment, now) {
+            let action = match next(&loaded.state, now) {
                 Step::Rest => return Ok(()),
                 Step::WaitUntil(at) => {
                     self.ports.clock.sleep((at - now).to_std().unwrap_or_default()).await;
@@ -87,31 +95,32 @@ impl Engine {
                 }
                 Step::Do(action) => action,
             };
-            let command = match act(&self.ports, &loaded.payment, &action).await {
+            let command = match act(&self.ports, &loaded.state, &action).await {
                 Ok(Outcome::Command(command)) => *command,
                 Ok(Outcome::Nothing) => {
                     faults = 0;
                     self.pause(&action, &nudge).await;
                     continue;
                 }
-                Ok(Outcome::DepositRefused(context)) => {
+                Ok(Outcome::DepositRefused(refusal)) => {
                     refusals += 1;
-                    tracing::info!(%payment_id, refusals, reason = context.revert_reason, "deposit refused");
+                    let reason = refusal.context.revert_reason.as_deref();
+                    tracing::info!(%payment_id, refusals, reason, "deposit refused");
                     if refusals < self.options.refusals_max {
                         self.pause(&action, &nudge).await;
                         continue;
                     }
-                    Command::RefuseDeposit { context, at: self.ports.clock.now() }
+                    self.after_refusal(&action, *refusal, &nudge).await
                 }
                 Err(fault) => {
                     faults += 1;
-                    tracing::warn!(%payment_id, stage = ?loaded.payment.stage(), faults, %fault, "transient fault");
+                    tracing::warn!(%payment_id, stage = ?loaded.state.stage(), faults, %fault, "transient fault");
                     self.ports.clock.sleep(backoff(&self.options, faults)).await;
                     continue;
                 }
             };
             faults = 0;
-            let events = match decide(&loaded.payment, command) {
+            let events = match decide(&loaded.state, command) {
                 Ok(events) => events,
                 Err(rejected) => {
                     // The handler and the decision look at the same state, so this is a fault of the engine itself;
@@ -125,13 +134,41 @@ impl Engine {
                 self.pause(&action, &nudge).await;
                 continue;
             }
-            loaded = match self.record(loaded, events).await? {
+            loaded = match self.record(stream_id, loaded, events).await? {
                 Some(loaded) => loaded,
-                None => match self.load(payment_id).await? {
+                None => match self.load(stream_id).await? {
                     Some(loaded) => loaded,
                     None => return Ok(()),
                 },
             };
+        }
+    }
+
+    /// Waits until a refused deposit can't be sent by anyone any more, or is found to have been sent.
+    async fn after_refusal(&self, action: &Action, refusal: Refusal, nudge: &Nudge) -> Command {
+        let Refusal { context, valid_until } = refusal;
+        let mut faults = 0;
+        loop {
+            let looked = match action {
+                Action::SecureDeposit { order, .. } => {
+                    let (context, at) = (Box::new(context.clone()), self.ports.clock.now());
+                    rule_out(&self.ports, order, valid_until, || Command::RefuseDeposit { context, at }).await
+                }
+                // Nothing else is refused; `act` says so only of a deposit.
+                _ => return Command::RefuseDeposit { context: Box::new(context), at: self.ports.clock.now() },
+            };
+            match looked {
+                Ok(Outcome::Command(command)) => return *command,
+                Ok(_) => {
+                    faults = 0;
+                    self.pause(action, nudge).await;
+                }
+                Err(fault) => {
+                    faults += 1;
+                    tracing::warn!(faults, %fault, "transient fault");
+                    self.ports.clock.sleep(backoff(&self.options, faults)).await;
+                }
+            }
         }
     }
 
@@ -149,70 +186,54 @@ impl Engine {
         }
     }
 
-    /// Loads a payment, waiting for the journal when it cannot be reached.
-    async fn load(&self, payment_id: &PaymentId) -> Result<Option<Loaded>, Stuck> {
-        let mut faults = 0;
-        let commits = loop {
-            match self.ports.journal.load(payment_id).await {
-                Ok(commits) => break commits,
-                Err(ReadError::Unavailable(reason)) => {
-                    faults += 1;
-                    tracing::warn!(%payment_id, faults, reason, "journal unavailable");
-                    self.ports.clock.sleep(backoff(&self.options, faults)).await;
-                }
-                Err(unreadable) => return Err(unreadable.into()),
-            }
-        };
-        let mut state = None;
-        for event in commits.iter().flat_map(|commit| &commit.events) {
-            state = Some(evolve(state, event)?);
-        }
-        let (Some(payment), Some(last)) = (state, commits.last()) else { return Ok(None) };
-        Ok(Some(Loaded {
-            payment,
-            position: last.position,
-            correlation: last.correlation.clone(),
-            causation: last.commit_id.to_string(),
-        }))
+    /// Loads a payment; `None` when there is none.
+    async fn load(&self, stream_id: &StreamId) -> Result<Option<Loaded<Payment>>, Stuck> {
+        let commits = self.commits(stream_id).await?;
+        let state = payment::fold(commits.iter().flat_map(Recorded::payment_events))?;
+        Ok(state.zip(At::end_of(&commits)).map(|(state, at)| Loaded { state, at }))
     }
 
     /// Appends `events`; `None` when the payment has to be loaded again.
-    async fn record(&self, loaded: Loaded, events: Vec<PaymentEvent>) -> Result<Option<Loaded>, Stuck> {
-        let payment_id = loaded.payment.submitted.payment_id.clone();
+    async fn record(
+        &self,
+        stream_id: &StreamId,
+        loaded: Loaded<Payment>,
+        events: Vec<PaymentEvent>,
+    ) -> Result<Option<Loaded<Payment>>, Stuck> {
         // Folded before it is stored: what cannot be read back is never written.
-        let mut payment = loaded.payment;
+        let mut state = loaded.state;
         for event in &events {
-            payment = evolve(Some(payment), event)?;
+            state = payment::evolve(Some(state), event)?;
         }
-        let commit = Commit {
-            payment_id: payment_id.clone(),
-            expected: loaded.position,
-            commit_id: CommitId::random(),
-            events,
-            correlation: loaded.correlation,
-            causation: loaded.causation,
-        };
+        let events = events.into_iter().map(Event::from).collect();
+        let appended = self.append(stream_id, loaded.at, events).await?;
+        Ok(appended.map(|at| Loaded { state, at }))
+    }
+
+    /// Drives a batch until its quotes are collected; what comes then is the caller's to decide.
+    async fn drive_quote_request(&self, stream_id: &StreamId) -> Result<(), Stuck> {
         let mut faults = 0;
         loop {
-            match self.ports.journal.append(&commit).await {
-                Ok(Recorded { position, .. }) => {
-                    let types: Vec<_> = commit.events.iter().map(PaymentEvent::type_name).collect();
-                    tracing::info!(%payment_id, version = position.version, events = types.join(","), "recorded");
-                    return Ok(Some(Loaded {
-                        payment,
-                        position,
-                        correlation: commit.correlation,
-                        causation: commit.commit_id.to_string(),
-                    }));
-                }
-                Err(AppendError::Conflict) => return Ok(None),
-                // The same commit again: the journal tells mine from another's by its id.
-                Err(AppendError::Unavailable(reason) | AppendError::Unknown(reason)) => {
+            let commits = self.commits(stream_id).await?;
+            let state = quote_request::fold(commits.iter().flat_map(Recorded::quote_request_events))?;
+            let (Some(batch), Some(at)) = (state, At::end_of(&commits)) else { return Ok(()) };
+            let request = match quote_request::next(&batch) {
+                quote_request::Step::GatherBids(request) => request,
+                quote_request::Step::Rest => return Ok(()),
+            };
+            let gathered = match self.ports.auction.gather(&request).await {
+                Ok(gathered) => gathered,
+                Err(fault) => {
                     faults += 1;
-                    tracing::warn!(%payment_id, faults, reason, "append not acknowledged");
+                    tracing::warn!(%stream_id, faults, %fault, "transient fault");
                     self.ports.clock.sleep(backoff(&self.options, faults)).await;
+                    continue;
                 }
-                Err(AppendError::Unacceptable(reason)) => return Err(Stuck::Unacceptable(reason)),
+            };
+            let collected = batch.collect(gathered, self.ports.clock.now());
+            quote_request::evolve(Some(batch), &collected)?;
+            if self.append(stream_id, at, vec![collected.into()]).await?.is_some() {
+                return Ok(());
             }
         }
     }

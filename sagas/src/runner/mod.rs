@@ -1,13 +1,14 @@
-//! The runner: drives every open payment of the shards it owns.
+//! The runner: drives every open payment and quote-request batch of the shards it owns.
 //!
-//! A worker competes for each shard. When it has won one, it looks at every open payment of it and from then on at
-//! every payment something is appended to. Wake-ups are hints; each payment is loaded, and everything is decided on
+//! A worker competes for each shard. When it has won one, it looks at everything open in it and from then on at every
+//! stream something is appended to. Wake-ups are hints; each stream is loaded, and everything is decided on
 //! what is stored. Two workers that both believe they own a shard do no harm: the expected position fences their
 //! appends, and every effect is repeated from journaled bytes or is idempotent.
 
 mod act;
 mod drive;
 mod nudges;
+mod stream;
 mod worker;
 
 pub use drive::Engine;
@@ -17,7 +18,7 @@ use std::{sync::Arc, time::Duration};
 
 use events::journal::Journal;
 
-use crate::ports::{Auction, Chains, Clock, OpenPayments, Verifier};
+use crate::ports::{Auction, Chains, Clock, OpenStreams, Verifier};
 
 /// The world as the engine sees it.
 #[derive(Clone)]
@@ -30,8 +31,8 @@ pub struct Ports {
     pub auction: Arc<dyn Auction>,
     /// The verifiers.
     pub verifier: Arc<dyn Verifier>,
-    /// The read model of open payments.
-    pub open_payments: Arc<dyn OpenPayments>,
+    /// The read model of open payments and batches.
+    pub open_streams: Arc<dyn OpenStreams>,
     /// Time.
     pub clock: Arc<dyn Clock>,
 }

@@ -1,18 +1,18 @@
-//! Working shards: who drives which payment.
+//! Working shards: who drives which payment or batch.
 
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
 };
 
-use events::{PaymentId, journal::WakeUp};
+use events::{StreamId, journal::WakeUp};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::{Engine, backoff};
 use crate::ports::Transient;
 
-/// Competes for all shards of the journal and drives their payments.
+/// Competes for all shards of the journal and drives their payments and batches.
 pub struct Runner {
     engine: Arc<Engine>,
     owner: String,
@@ -40,15 +40,15 @@ struct Worker {
     engine: Arc<Engine>,
     shard: u16,
     shutdown: CancellationToken,
-    running: HashSet<PaymentId>,
-    payment_of: HashMap<Id, PaymentId>,
+    running: HashSet<StreamId>,
+    stream_of: HashMap<Id, StreamId>,
     tasks: JoinSet<()>,
 }
 
 impl Worker {
     fn new(engine: Arc<Engine>, shard: u16, shutdown: CancellationToken) -> Self {
-        let (running, payment_of, tasks) = (HashSet::new(), HashMap::new(), JoinSet::new());
-        Self { engine, shard, shutdown, running, payment_of, tasks }
+        let (running, stream_of, tasks) = (HashSet::new(), HashMap::new(), JoinSet::new());
+        Self { engine, shard, shutdown, running, stream_of, tasks }
     }
 
     async fn run(mut self, owner: String) {
@@ -73,7 +73,7 @@ impl Worker {
                 },
             }
         }
-        // A task may be stopped anywhere: what it had not journaled is done again by whoever drives the payment next.
+        // A task may be stopped anywhere: what it had not journaled is done again by whoever drives the stream next.
         self.stop_all();
         claim.release().await;
     }
@@ -84,7 +84,7 @@ impl Worker {
                 tracing::info!(shard = self.shard, "shard acquired");
                 self.take_over().await;
             }
-            WakeUp::Event(payment_id) => self.start(payment_id),
+            WakeUp::Event(stream_id) => self.start(stream_id),
             WakeUp::Lost => {
                 tracing::warn!(shard = self.shard, "shard lost");
                 self.stop_all();
@@ -92,19 +92,19 @@ impl Worker {
         }
     }
 
-    /// Looks at every open payment of the shard.
+    /// Looks at everything open in the shard.
     async fn take_over(&mut self) {
         let mut faults = 0;
         loop {
-            let pause = match self.open_payments().await {
+            let pause = match self.open_streams().await {
                 Ok(open) => {
-                    tracing::info!(shard = self.shard, open = open.len(), "open payments taken over");
-                    open.into_iter().for_each(|payment_id| self.start(payment_id));
+                    tracing::info!(shard = self.shard, open = open.len(), "open payments and batches taken over");
+                    open.into_iter().for_each(|stream_id| self.start(stream_id));
                     return;
                 }
                 Err(fault) => {
                     faults += 1;
-                    tracing::warn!(shard = self.shard, faults, %fault, "open payments unknown");
+                    tracing::warn!(shard = self.shard, faults, %fault, "open payments and batches unknown");
                     backoff(self.engine.options(), faults)
                 }
             };
@@ -115,24 +115,24 @@ impl Worker {
         }
     }
 
-    async fn open_payments(&self) -> Result<Vec<PaymentId>, Transient> {
+    async fn open_streams(&self) -> Result<Vec<StreamId>, Transient> {
         let ports = self.engine.ports();
         let head = ports.journal.head(self.shard).await.map_err(|error| Transient(error.to_string()))?;
-        ports.open_payments.open_payments(self.shard, head).await
+        ports.open_streams.open_streams(self.shard, head).await
     }
 
-    fn start(&mut self, payment_id: PaymentId) {
-        if !self.running.insert(payment_id.clone()) {
+    fn start(&mut self, stream_id: StreamId) {
+        if !self.running.insert(stream_id.clone()) {
             return;
         }
         let engine = self.engine.clone();
-        let id = payment_id.clone();
+        let id = stream_id.clone();
         let task = self.tasks.spawn(async move {
             if let Err(stuck) = engine.drive(&id).await {
-                tracing::error!(payment_id = %id, %stuck, "payment is stuck and needs an operator");
+                tracing::error!(stream_id = %id, %stuck, "stream is stuck and needs an operator");
             }
         });
-        self.payment_of.insert(task.id(), payment_id);
+        self.stream_of.insert(task.id(), stream_id);
     }
 
     fn ended(&mut self, ended: Result<(Id, ()), JoinError>) {
@@ -140,17 +140,17 @@ impl Worker {
             Ok((id, ())) => *id,
             Err(error) => error.id(),
         };
-        let Some(payment_id) = self.payment_of.remove(&id) else { return };
-        self.running.remove(&payment_id);
+        let Some(stream_id) = self.stream_of.remove(&id) else { return };
+        self.running.remove(&stream_id);
         if ended.is_err_and(|error| error.is_panic()) {
-            // The next event of the payment, or the next owner of the shard, looks at it again; the rest go on.
-            tracing::error!(%payment_id, "driving the payment panicked");
+            // The next event of the stream, or the next owner of the shard, looks at it again; the rest go on.
+            tracing::error!(%stream_id, "driving the stream panicked");
         }
     }
 
     fn stop_all(&mut self) {
         self.tasks.abort_all();
         self.running.clear();
-        self.payment_of.clear();
+        self.stream_of.clear();
     }
 }

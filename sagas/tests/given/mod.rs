@@ -1,6 +1,8 @@
 //! Building blocks of the engine's tests: payments given by their events.
 #![allow(dead_code, reason = "each test file uses the part it needs")]
 
+pub mod batch;
+
 use chrono::Duration;
 use ed25519_dalek::SigningKey;
 use events::{

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{DESTINATION_ASSET, ESCROW, PAYER, RECIPIENT, VERIFIER, set};
+use super::{DESTINATION_ASSET, ESCROW, PAYER, PROXY, RECIPIENT, SOURCE_ASSET, TRUSTED, VERIFIER, set};
 
 /// What is done to the good body.
 pub enum Edit {
@@ -36,6 +36,11 @@ pub fn bad_bodies() -> Vec<(Edit, &'static str, &'static str)> {
         (Set("/version", json!("1.0.1")), "INVALID_REQUEST", "version"),
         (Set("/version", json!("v1.0")), "INVALID_REQUEST", "version"),
         (Set("/version", json!("1.0\n")), "INVALID_REQUEST", "version"),
+        (Set("/version", json!([])), "INVALID_REQUEST", "version"),
+        (Set("/version", json!("01.0")), "INVALID_REQUEST", "version"),
+        (Set("/version", json!("1.0 ")), "INVALID_REQUEST", "version"),
+        (Set("/version", json!("1.-1")), "INVALID_REQUEST", "version"),
+        (Set("/version", json!("1.١")), "INVALID_REQUEST", "version"),
         // request_id
         (Remove("/request_id"), "INVALID_REQUEST", "request_id"),
         (Set("/request_id", json!(null)), "INVALID_REQUEST", "request_id"),
@@ -46,6 +51,13 @@ pub fn bad_bodies() -> Vec<(Edit, &'static str, &'static str)> {
         (Set("/request_id", json!("ünique")), "INVALID_REQUEST_ID", "request_id"),
         (Set("/request_id", json!("a\n")), "INVALID_REQUEST_ID", "request_id"),
         (Set("/request_id", json!("a".repeat(129))), "INVALID_REQUEST_ID", "request_id"),
+        (Set("/request_id", json!({})), "INVALID_REQUEST", "request_id"),
+        (Set("/request_id", json!("a:b")), "INVALID_REQUEST_ID", "request_id"),
+        (Set("/request_id", json!("a+b")), "INVALID_REQUEST_ID", "request_id"),
+        (Set("/request_id", json!(" a")), "INVALID_REQUEST_ID", "request_id"),
+        (Set("/request_id", json!("a\u{0}")), "INVALID_REQUEST_ID", "request_id"),
+        (Set("/request_id", json!("١")), "INVALID_REQUEST_ID", "request_id"),
+        (Set("/request_id", json!("a".repeat(4_000))), "INVALID_REQUEST_ID", "request_id"),
         // source
         (Remove("/source"), "INVALID_REQUEST", "source"),
         (Set("/source", json!(null)), "INVALID_REQUEST", "source"),
@@ -84,6 +96,34 @@ pub fn bad_bodies() -> Vec<(Edit, &'static str, &'static str)> {
         (Set("/source/account", json!("0x12")), "INVALID_REQUEST", "source.account"),
         (Set("/source/account", json!(zero)), "INVALID_REQUEST", "source.account"),
         (Set("/source/account", json!(wrong_checksum)), "INVALID_REQUEST", "source.account"),
+        (Set("/source", json!(true)), "INVALID_REQUEST", "source"),
+        (Set("/source/asset_identifier", json!(null)), "INVALID_REQUEST", "source.asset_identifier"),
+        (Set("/source/asset_identifier", json!("eip155:1/erc20:")), "INVALID_SOURCE_ASSET", "source.asset_identifier"),
+        (
+            Set("/source/asset_identifier", json!(format!("eip155:1/erc20:{}", "a".repeat(129)))),
+            "INVALID_SOURCE_ASSET",
+            "source.asset_identifier",
+        ),
+        (
+            Set("/source/asset_identifier", json!(format!("eip155:1/erc721:0x1/{}", "1".repeat(79)))),
+            "INVALID_SOURCE_ASSET",
+            "source.asset_identifier",
+        ),
+        (
+            Set("/source/asset_identifier", json!(format!(" {SOURCE_ASSET}"))),
+            "INVALID_SOURCE_ASSET",
+            "source.asset_identifier",
+        ),
+        (
+            Set("/source/asset_identifier", json!("eip155:1/erc20:0x1/")),
+            "INVALID_SOURCE_ASSET",
+            "source.asset_identifier",
+        ),
+        (Set("/source/account", json!(7)), "INVALID_REQUEST", "source.account"),
+        (Set("/source/account", json!(format!("{PAYER} "))), "INVALID_REQUEST", "source.account"),
+        (Set("/source/account", json!("a".repeat(129))), "INVALID_REQUEST", "source.account"),
+        (Set("/source/account", json!(PAYER.replace("0x", ""))), "INVALID_REQUEST", "source.account"),
+        (Set("/source/account", json!(format!("{PAYER}00"))), "INVALID_REQUEST", "source.account"),
         // destination
         (Remove("/destination"), "INVALID_REQUEST", "destination"),
         (Set("/destination", json!(null)), "INVALID_REQUEST", "destination"),
@@ -139,6 +179,37 @@ pub fn bad_bodies() -> Vec<(Edit, &'static str, &'static str)> {
             "INVALID_DESTINATION_ACCOUNT",
             "destination[0].account",
         ),
+        (Set("/destination", json!(0)), "INVALID_REQUEST", "destination"),
+        (Set("/destination/0", json!([])), "INVALID_REQUEST", "destination[0]"),
+        (Set("/destination/0/asset_identifier", json!(null)), "INVALID_REQUEST", "destination[0].asset_identifier"),
+        (Set("/destination/0/asset_identifier", json!("")), "INVALID_REQUEST", "destination[0].asset_identifier"),
+        (Set("/destination/0/account", json!(null)), "INVALID_REQUEST", "destination[0].account"),
+        (Set("/destination/0/account", json!([])), "INVALID_REQUEST", "destination[0].account"),
+        (
+            Set("/destination/0/account", json!(RECIPIENT.replace("0x", ""))),
+            "INVALID_DESTINATION_ACCOUNT",
+            "destination[0].account",
+        ),
+        (
+            Set("/destination/0/account", json!(RECIPIENT.replace("0x", "0X"))),
+            "INVALID_DESTINATION_ACCOUNT",
+            "destination[0].account",
+        ),
+        (
+            Set("/destination/0/account", json!(&RECIPIENT[..41])),
+            "INVALID_DESTINATION_ACCOUNT",
+            "destination[0].account",
+        ),
+        (
+            Set("/destination/0/account", json!("0xzz5aeb6053f3e94c9b9a09f33669435e7ef1beae")),
+            "INVALID_DESTINATION_ACCOUNT",
+            "destination[0].account",
+        ),
+        (
+            Set("/destination/1", owned(DESTINATION_ASSET, zero)),
+            "INVALID_DESTINATION_ACCOUNT",
+            "destination[1].account",
+        ),
         // amounts
         (Remove("/fulfillment_amount"), "INVALID_REQUEST", "fulfillment_amount"),
         (Set("/fulfillment_amount", json!(null)), "INVALID_REQUEST", "fulfillment_amount"),
@@ -154,6 +225,26 @@ pub fn bad_bodies() -> Vec<(Edit, &'static str, &'static str)> {
         (Set("/max_source_amount", json!(5)), "INVALID_REQUEST", "max_source_amount"),
         (Set("/max_source_amount", json!("")), "INVALID_REQUEST", "max_source_amount"),
         (Set("/max_source_amount", json!("0")), "INVALID_REQUEST", "max_source_amount"),
+        (Set("/fulfillment_amount", json!([])), "INVALID_REQUEST", "fulfillment_amount"),
+        (Set("/fulfillment_amount", json!("00")), "INVALID_REQUEST", "fulfillment_amount"),
+        (Set("/fulfillment_amount", json!("+1")), "INVALID_REQUEST", "fulfillment_amount"),
+        (Set("/fulfillment_amount", json!(" 1")), "INVALID_REQUEST", "fulfillment_amount"),
+        (Set("/fulfillment_amount", json!("1\n")), "INVALID_REQUEST", "fulfillment_amount"),
+        (Set("/fulfillment_amount", json!("0x10")), "INVALID_REQUEST", "fulfillment_amount"),
+        (Set("/fulfillment_amount", json!("1_000")), "INVALID_REQUEST", "fulfillment_amount"),
+        (Set("/fulfillment_amount", json!("١")), "INVALID_REQUEST", "fulfillment_amount"),
+        (
+            Set(
+                "/fulfillment_amount",
+                json!("115792089237316195423570985008687907853269984665640564039457584007913129639936"),
+            ),
+            "INVALID_REQUEST",
+            "fulfillment_amount",
+        ),
+        (Set("/max_source_amount", json!("1.0")), "INVALID_REQUEST", "max_source_amount"),
+        (Set("/max_source_amount", json!("-5")), "INVALID_REQUEST", "max_source_amount"),
+        (Set("/max_source_amount", json!({})), "INVALID_REQUEST", "max_source_amount"),
+        (Set("/max_source_amount", json!("9".repeat(200))), "INVALID_REQUEST", "max_source_amount"),
         // deadlines
         (Remove("/quote_deadline"), "INVALID_REQUEST", "quote_deadline"),
         (Set("/quote_deadline", json!(null)), "INVALID_REQUEST", "quote_deadline"),
@@ -178,12 +269,25 @@ pub fn bad_bodies() -> Vec<(Edit, &'static str, &'static str)> {
         (Set("/fulfillment_deadline", json!("2016-12-31T23:59:60Z")), "INVALID_REQUEST", "fulfillment_deadline"),
         (Set("/fulfillment_deadline", json!("2029-01-01T00:00:00Z")), "INVALID_DEADLINE", "quote_deadline"),
         (Set("/fulfillment_deadline", json!("2030-01-01T00:01:00.999Z")), "INVALID_DEADLINE", "quote_deadline"),
+        (Set("/quote_deadline", json!("")), "INVALID_REQUEST", "quote_deadline"),
+        (Set("/quote_deadline", json!("2030-02-30T00:01:00Z")), "INVALID_REQUEST", "quote_deadline"),
+        (Set("/quote_deadline", json!("2030-01-01T24:00:00Z")), "INVALID_REQUEST", "quote_deadline"),
+        (Set("/quote_deadline", json!("2030-01-01T00:01:00+25:00")), "INVALID_REQUEST", "quote_deadline"),
+        (Set("/quote_deadline", json!("+2030-01-01T00:01:00Z")), "INVALID_REQUEST", "quote_deadline"),
+        (Set("/quote_deadline", json!("2030-01-01T00:01:00Z ")), "INVALID_REQUEST", "quote_deadline"),
+        (Set("/quote_deadline", json!([])), "INVALID_REQUEST", "quote_deadline"),
+        (Set("/fulfillment_deadline", json!(null)), "INVALID_REQUEST", "fulfillment_deadline"),
+        (Set("/fulfillment_deadline", json!(1)), "INVALID_REQUEST", "fulfillment_deadline"),
+        (Set("/fulfillment_deadline", json!("2030-01-01T00:10:00")), "INVALID_REQUEST", "fulfillment_deadline"),
+        (Set("/fulfillment_deadline", json!("2030-01-01T00:00:59Z")), "INVALID_DEADLINE", "quote_deadline"),
         // settler_auth_required
         (Set("/settler_auth_required", json!(null)), "INVALID_REQUEST", "settler_auth_required"),
         (Set("/settler_auth_required", json!([])), "INVALID_REQUEST", "settler_auth_required"),
         (Set("/settler_auth_required", json!({"kyc": "yes"})), "INVALID_REQUEST", "settler_auth_required.kyc"),
         (Set("/settler_auth_required", json!({"kyc": null})), "INVALID_REQUEST", "settler_auth_required.kyc"),
         (Set("/settler_auth_required", json!({"<script>": 1})), "INVALID_REQUEST", "settler_auth_required"),
+        (Set("/settler_auth_required", json!("kyc")), "INVALID_REQUEST", "settler_auth_required"),
+        (Set("/settler_auth_required", json!({"kyc": 1})), "INVALID_REQUEST", "settler_auth_required.kyc"),
         // sender_auth
         (Remove("/sender_auth"), "INVALID_REQUEST", "sender_auth"),
         (Set("/sender_auth", json!(null)), "INVALID_REQUEST", "sender_auth"),
@@ -251,6 +355,58 @@ pub fn bad_bodies() -> Vec<(Edit, &'static str, &'static str)> {
             "INVALID_REQUEST",
             "sender_auth.signed_messages[0].payload",
         ),
+        (Set("/sender_auth", json!([])), "INVALID_REQUEST", "sender_auth"),
+        (Set("/sender_auth", json!("0x")), "INVALID_REQUEST", "sender_auth"),
+        (Set("/sender_auth/message_scheme", json!(null)), "INVALID_REQUEST", "sender_auth.message_scheme"),
+        (Set("/sender_auth/message_scheme", json!(1)), "INVALID_REQUEST", "sender_auth.message_scheme"),
+        (
+            Set("/sender_auth/message_scheme", json!("evm_permit2_escrow")),
+            "INVALID_REQUEST",
+            "sender_auth.message_scheme",
+        ),
+        (Set("/sender_auth/signed_messages", json!(null)), "INVALID_REQUEST", "sender_auth.signed_messages"),
+        (Set("/sender_auth/signed_messages", json!("x")), "INVALID_REQUEST", "sender_auth.signed_messages"),
+        (
+            Set("/sender_auth/signed_messages", json!(vec![json!({"message": "0x11", "signature": "0x22"}); 17])),
+            "INVALID_REQUEST",
+            "sender_auth.signed_messages",
+        ),
+        (Set("/sender_auth/signed_messages/1", json!(null)), "INVALID_REQUEST", "sender_auth.signed_messages[1]"),
+        (
+            Set("/sender_auth/signed_messages/1", json!({"message": "0x11"})),
+            "INVALID_REQUEST",
+            "sender_auth.signed_messages[1].signature",
+        ),
+        (
+            Set("/sender_auth/signed_messages/0/message", json!(17)),
+            "INVALID_REQUEST",
+            "sender_auth.signed_messages[0].message",
+        ),
+        (
+            Set("/sender_auth/signed_messages/0/message", json!("0x")),
+            "INVALID_REQUEST",
+            "sender_auth.signed_messages[0].message",
+        ),
+        (
+            Set("/sender_auth/signed_messages/0/signature", json!("0x222")),
+            "INVALID_REQUEST",
+            "sender_auth.signed_messages[0].signature",
+        ),
+        (
+            Set("/sender_auth/signed_messages/0/signature", json!("0xgg")),
+            "INVALID_REQUEST",
+            "sender_auth.signed_messages[0].signature",
+        ),
+        (
+            Set("/sender_auth/signed_messages/0/signature", json!(null)),
+            "INVALID_REQUEST",
+            "sender_auth.signed_messages[0].signature",
+        ),
+        (
+            Set("/sender_auth/signed_messages/0/payload", json!([])),
+            "INVALID_REQUEST",
+            "sender_auth.signed_messages[0].payload",
+        ),
         // credentials
         (Set("/originator_auth", json!(null)), "INVALID_REQUEST", "originator_auth"),
         (Set("/originator_auth", json!("x")), "INVALID_REQUEST", "originator_auth"),
@@ -298,6 +454,32 @@ pub fn bad_bodies() -> Vec<(Edit, &'static str, &'static str)> {
             Set("/sender_auth/verifiable_credential", credential("/verifiable_credential/proof", json!("x"))),
             "INVALID_REQUEST",
             "sender_auth.verifiable_credential.verifiable_credential.proof",
+        ),
+        (Set("/originator_auth", json!({})), "INVALID_REQUEST", "originator_auth.verification_method_id"),
+        (
+            Set("/originator_auth", credential("/verifiable_credential", json!(null))),
+            "INVALID_REQUEST",
+            "originator_auth.verifiable_credential",
+        ),
+        (
+            Set("/originator_auth", credential("/verifiable_credential/@context", json!("x"))),
+            "INVALID_REQUEST",
+            "originator_auth.verifiable_credential.@context",
+        ),
+        (
+            Set("/originator_auth", credential("/verifiable_credential/credentialSubject", json!([]))),
+            "INVALID_REQUEST",
+            "originator_auth.verifiable_credential.credentialSubject",
+        ),
+        (
+            Set("/originator_auth", credential("/verifiable_credential/credentialStatus", json!(null))),
+            "INVALID_REQUEST",
+            "originator_auth.verifiable_credential.credentialStatus",
+        ),
+        (
+            Set("/sender_auth/verifiable_credential", json!(null)),
+            "INVALID_REQUEST",
+            "sender_auth.verifiable_credential",
         ),
         // quote_selector
         (Set("/quote_selector", json!(null)), "INVALID_REQUEST", "quote_selector"),
@@ -347,6 +529,27 @@ pub fn bad_bodies() -> Vec<(Edit, &'static str, &'static str)> {
             "UNTRUSTED_VERIFIER",
             "fulfillment_verifier",
         ),
+        (Set("/fulfillment_verifier", json!([])), "INVALID_REQUEST", "fulfillment_verifier"),
+        (
+            Set("/fulfillment_verifier", json!({"account": VERIFIER, "endpoint": 1})),
+            "INVALID_REQUEST",
+            "fulfillment_verifier.endpoint",
+        ),
+        (
+            Set("/fulfillment_verifier", json!({"account": VERIFIER, "endpoint": "ftp://127.0.0.1:8090"})),
+            "INVALID_REQUEST",
+            "fulfillment_verifier.endpoint",
+        ),
+        (
+            Set("/fulfillment_verifier", json!({"account": VERIFIER, "endpoint": "http://a@127.0.0.1:8090"})),
+            "INVALID_REQUEST",
+            "fulfillment_verifier.endpoint",
+        ),
+        (
+            Set("/fulfillment_verifier", json!({"account": VERIFIER, "endpoint": "http://127.0.0.1:8090?x"})),
+            "INVALID_REQUEST",
+            "fulfillment_verifier.endpoint",
+        ),
         // contracts
         (Set("/escrow_contract_address", json!(null)), "INVALID_REQUEST", "escrow_contract_address"),
         (Set("/escrow_contract_address", json!({})), "INVALID_REQUEST", "escrow_contract_address"),
@@ -355,6 +558,11 @@ pub fn bad_bodies() -> Vec<(Edit, &'static str, &'static str)> {
         (Set("/fulfillment_proxy", json!(null)), "INVALID_REQUEST", "fulfillment_proxy"),
         (Set("/fulfillment_proxy", json!("proxy")), "INVALID_REQUEST", "fulfillment_proxy"),
         (Set("/fulfillment_proxy", json!(ESCROW)), "UNTRUSTED_PROXY", "fulfillment_proxy"),
+        (Set("/escrow_contract_address", json!(5)), "INVALID_REQUEST", "escrow_contract_address"),
+        (Set("/escrow_contract_address", json!(zero)), "INVALID_REQUEST", "escrow_contract_address"),
+        (Set("/escrow_contract_address", json!(PROXY)), "UNTRUSTED_ESCROW", "escrow_contract_address"),
+        (Set("/fulfillment_proxy", json!([])), "INVALID_REQUEST", "fulfillment_proxy"),
+        (Set("/fulfillment_proxy", json!(zero)), "INVALID_REQUEST", "fulfillment_proxy"),
         // settler_requirements
         (Set("/settler_requirements", json!(null)), "INVALID_REQUEST", "settler_requirements"),
         (Set("/settler_requirements", json!([])), "INVALID_REQUEST", "settler_requirements"),
@@ -405,4 +613,51 @@ pub fn credential_auth() -> Value {
         "verification_method_id": "did:web:issuer.example#1",
         "signature": "anything",
     })
+}
+
+/// Changes to the good body after which it is still one.
+pub fn good_edits() -> Vec<(&'static str, Value)> {
+    vec![
+        ("/version", json!("1.37")),
+        ("/request_id", json!("a")),
+        ("/request_id", json!("A-z_0.9".repeat(18))),
+        ("/source/account", json!("0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359")),
+        ("/source/account", json!(PAYER.to_uppercase().replace("0X", "0x"))),
+        (
+            "/source/asset_identifier",
+            json!(
+                SOURCE_ASSET
+                    .replace("9fe46736679d2d9a65f0992f2272de9f3c7fa6e0", "9fE46736679d2D9a65F0992F2272dE9f3c7fa6e0")
+            ),
+        ),
+        ("/source/asset_identifier", json!(SOURCE_ASSET.replace("31337", "031337"))),
+        (
+            "/fulfillment_amount",
+            json!("115792089237316195423570985008687907853269984665640564039457584007913129639935"),
+        ),
+        ("/quote_deadline", json!("2030-01-01T01:01:00+01:00")),
+        ("/quote_deadline", json!("2030-01-01t00:01:00.123456z")),
+        ("/fulfillment_deadline", json!("2099-01-01T00:00:00Z")),
+        ("/settler_auth_required", json!({})),
+        ("/settler_auth_required", json!({"kyc": true, "any name, really": false})),
+        ("/sender_auth/message_scheme", json!("EVM_PERMIT2")),
+        ("/originator_auth", credential_auth()),
+        ("/sender_auth/verifiable_credential", credential_auth()),
+        ("/quote_selector", json!("")),
+        ("/fulfillment_verifier", json!({})),
+        ("/fulfillment_verifier", json!({"account": "", "endpoint": ""})),
+        ("/fulfillment_verifier", json!({"account": "", "other": 1})),
+        ("/fulfillment_verifier", json!({"account": VERIFIER, "endpoint": "http://127.0.0.1:8090"})),
+        ("/fulfillment_verifier", json!({"account": TRUSTED, "endpoint": "https://verifier.example:443"})),
+        ("/escrow_contract_address", json!("")),
+        ("/escrow_contract_address", json!(ESCROW)),
+        ("/escrow_contract_address", json!(TRUSTED)),
+        ("/fulfillment_proxy", json!("")),
+        ("/fulfillment_proxy", json!(PROXY)),
+        ("/fulfillment_proxy", json!(TRUSTED)),
+        ("/settler_requirements", json!({})),
+        ("/settler_requirements", json!({"whitelist": [DID], "blacklist": [DID]})),
+        ("/unknown", json!(null)),
+        ("/source/unknown", json!({"a": [1.5e300]})),
+    ]
 }

@@ -46,7 +46,7 @@ async fn the_same_economics_are_a_replay() {
     let mut expired = with("/quote_deadline", json!("2020-01-01T00:00:00Z"));
     set(&mut expired, "/fulfillment_deadline", json!("2020-01-01T00:00:01Z"));
     assert_eq!(gateway.post(&expired).await.expect(200).body["idempotent_replay"], true);
-    assert_eq!(gateway.journal.load(&first.payment_id()).await.unwrap().len(), 1);
+    assert_eq!(gateway.journal.load(&first.payment_id().into()).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn simultaneous_submissions_make_one_payment() {
     let created = answers.iter().filter(|answer| answer.body["idempotent_replay"] == false);
     assert_eq!(created.count(), 1);
     assert!(answers.iter().all(|answer| answer.body["payment_id"] == answers[0].body["payment_id"]));
-    assert_eq!(gateway.journal.load(&answers[0].payment_id()).await.unwrap().len(), 1);
+    assert_eq!(gateway.journal.load(&answers[0].payment_id().into()).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -146,7 +146,7 @@ async fn a_lost_acknowledgement_is_resolved() {
     let answer = gateway.post(&body()).await.expect(200);
     // Stored by this very submission, whatever its acknowledgement said.
     assert_eq!(answer.body["idempotent_replay"], false);
-    assert_eq!(gateway.journal.load(&answer.payment_id()).await.unwrap().len(), 1);
+    assert_eq!(gateway.journal.load(&answer.payment_id().into()).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -168,9 +168,16 @@ enum Later {
 }
 
 /// A journal that answers no question about what it stored.
-struct Unresolvable {
+pub(super) struct Unresolvable {
     later: Later,
     appended: AtomicBool,
+}
+
+impl Unresolvable {
+    /// One that never knows.
+    pub(super) fn unknown() -> Self {
+        Self { later: Later::Unknown, appended: AtomicBool::new(false) }
+    }
 }
 
 #[async_trait]
@@ -186,7 +193,7 @@ impl Journal for Unresolvable {
         }
     }
 
-    async fn load(&self, _: &PaymentId) -> Result<Vec<Recorded>, ReadError> {
+    async fn load(&self, _: &events::StreamId) -> Result<Vec<Recorded>, ReadError> {
         Err(ReadError::Unavailable("down".to_owned()))
     }
 

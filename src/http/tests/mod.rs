@@ -1,8 +1,17 @@
 //! The routes through their router, over a journal in memory.
 
+mod admission;
 mod bad_bodies;
+mod browsers;
+mod document;
+mod history;
 mod idempotency;
+mod idempotency_rules;
+mod pages;
+mod quote_request_bodies;
+mod quote_requests;
 mod reads;
+mod rehearsals;
 mod shapes;
 mod signatures;
 mod validation;
@@ -21,7 +30,8 @@ use axum::{
     body::{Body, to_bytes},
     http::{HeaderMap, Request, StatusCode},
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
@@ -34,13 +44,19 @@ use events::{
 use projections::{PaymentView, Unavailable};
 use sagas::ports::Clock;
 
+use self::quote_requests::SetAuctions;
 use super::{
-    authorizer::{AuthorizationRequest, AuthorizeError, Authorized, Authorizer},
+    admission::Admission,
+    authorizer::{AuthorizationRequest, AuthorizeError, Authorized, Authorizer, UnsignedMessage},
     payments::{Payments, from_journal},
     routes::router,
     state::{HttpState, Readiness, Services},
 };
-use crate::config::GatewayConfig;
+use crate::{
+    config::GatewayConfig,
+    pause::PauseState,
+    policy::{Counterparties, Decimals},
+};
 
 pub const PAYER: &str = "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359";
 pub const RECIPIENT: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
@@ -61,9 +77,11 @@ pub struct Gateway {
     pub router: Router,
     pub journal: MemoryJournal,
     pub payments: Arc<JournalPayments>,
+    pub auctions: Arc<SetAuctions>,
     pub clock: Arc<SetClock>,
     pub ready: Arc<SetReadiness>,
     pub stopping: CancellationToken,
+    pub pause: watch::Sender<bool>,
 }
 
 /// An answer, read.
@@ -108,25 +126,34 @@ impl Gateway {
         let clock = Arc::new(SetClock(Mutex::new(at("2030-01-01T00:00:00Z"))));
         let ready = Arc::new(SetReadiness(Mutex::new(Ok(()))));
         let stopping = CancellationToken::new();
+        let auctions = Arc::new(SetAuctions::default());
+        let (pause, decimals) = (watch::Sender::new(false), Decimals::new());
+        let counterparties = Counterparties::load(&config.counterparty, decimals).unwrap();
         let services = Services {
             journal: appended,
             payments: payments.clone(),
+            quote_requests: payments.clone(),
+            auctions: auctions.clone(),
             authorizer,
             clock: clock.clone(),
+            admission: Admission::new(PauseState::follow(&pause), counterparties),
             readiness: ready.clone(),
             stopping: stopping.clone(),
         };
         let router = router(Arc::new(HttpState::new(&config, services).unwrap()));
-        Self { router, journal, payments, clock, ready, stopping }
+        Self { router, journal, payments, auctions, clock, ready, stopping, pause }
     }
 
     pub async fn send(&self, request: Request<Body>) -> Answer {
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let bytes = to_bytes(body, usize::MAX).await.unwrap();
         let text = String::from_utf8(bytes.into()).unwrap();
         let body = serde_json::from_str(&text).unwrap_or(Value::Null);
-        Answer { status: parts.status, headers: parts.headers, body, text }
+        let answer = Answer { status: parts.status, headers: parts.headers, body, text };
+        document::check(&method, &path, &answer);
+        answer
     }
 
     pub async fn post(&self, body: &Value) -> Answer {
@@ -138,6 +165,11 @@ impl Gateway {
         self.send(request.body(body.into()).unwrap()).await
     }
 
+    pub async fn post_to(&self, path: &str, body: &Value) -> Answer {
+        let request = Request::post(path).header("content-type", "application/json");
+        self.send(request.body(body.to_string().into()).unwrap()).await
+    }
+
     pub async fn get(&self, path: &str) -> Answer {
         self.send(Request::get(path).body(Body::empty()).unwrap()).await
     }
@@ -145,20 +177,20 @@ impl Gateway {
     /// The first event of the only payment in the journal that was made from `body`.
     pub async fn submitted(&self, payment_id: &str) -> Submitted {
         let commits = self.journal.load(&payment_id.parse().unwrap()).await.unwrap();
-        match &commits[0].events[0] {
-            PaymentEvent::Submitted(submitted) => *submitted.clone(),
+        match commits[0].payment_events().next() {
+            Some(PaymentEvent::Submitted(submitted)) => *submitted.clone(),
             other => panic!("{other:?}"),
         }
     }
 
     /// Appends what the engine would.
     pub async fn append(&self, payment_id: &PaymentId, events: Vec<PaymentEvent>) {
-        let commits = self.journal.load(payment_id).await.unwrap();
+        let commits = self.journal.load(&payment_id.into()).await.unwrap();
         let commit = Commit {
-            payment_id: payment_id.clone(),
+            stream_id: payment_id.into(),
             expected: commits.last().map_or(Position::START, |last| last.position),
             commit_id: CommitId::random(),
-            events,
+            events: events.into_iter().map(Into::into).collect(),
             correlation: "test".to_owned(),
             causation: "test".to_owned(),
         };
@@ -287,7 +319,7 @@ impl Authorizer for LenientAuthorizer {
             amount: request.terms.max_source_amount.unwrap_or(request.terms.fulfillment_amount),
             nonce: Hash32::ZERO,
             deadline: fulfillment_deadline,
-            quote_hash: Hash32::ZERO,
+            quote_hash: request.quote_hash,
             signature: request.signed_messages[0].signature.clone(),
         });
         let escrow = EscrowPlan {
@@ -300,6 +332,15 @@ impl Authorizer for LenientAuthorizer {
             refund_after: fulfillment_deadline + request.refund_delay_seconds,
         };
         Ok(Authorized { authorization, escrow })
+    }
+
+    async fn prepare(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        _: Option<&Map<String, Value>>,
+    ) -> Result<Vec<UnsignedMessage>, AuthorizeError> {
+        let message = request.terms_hash.to_string();
+        Ok(vec![UnsignedMessage { message, message_prehash: "{}".to_owned(), payload: Map::new() }])
     }
 }
 

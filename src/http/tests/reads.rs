@@ -11,9 +11,9 @@ use tokio::time::Instant;
 
 use super::*;
 
-const DOCUMENT: &str = r#"{ "b" : 1.50, "a":"\u0041" }"#;
+pub(super) const DOCUMENT: &str = r#"{ "b" : 1.50, "a":"\u0041" }"#;
 
-fn inclusion(chain: u64, byte: u8) -> Inclusion {
+pub(super) fn inclusion(chain: u64, byte: u8) -> Inclusion {
     Inclusion {
         chain_id: ChainId::evm(chain),
         transaction_hash: Hash32([byte; 32]).to_string(),
@@ -23,7 +23,7 @@ fn inclusion(chain: u64, byte: u8) -> Inclusion {
     }
 }
 
-fn prepared() -> PaymentEvent {
+pub(super) fn prepared() -> PaymentEvent {
     PaymentEvent::DepositPrepared(TransactionPrepared {
         attempt: 1,
         chain_id: ChainId::evm(31_337),
@@ -35,7 +35,7 @@ fn prepared() -> PaymentEvent {
     })
 }
 
-fn closed(declines: &[(&str, &str)]) -> PaymentEvent {
+pub(super) fn closed(declines: &[(&str, &str)]) -> PaymentEvent {
     PaymentEvent::AuctionClosed(AuctionClosed {
         addressed: (0..4).map(|i| format!("did:web:{i}").parse().unwrap()).collect(),
         quotes: Vec::new(),
@@ -48,7 +48,7 @@ fn closed(declines: &[(&str, &str)]) -> PaymentEvent {
     })
 }
 
-fn awarded(document: &str) -> PaymentEvent {
+pub(super) fn awarded(document: &str) -> PaymentEvent {
     PaymentEvent::QuoteAwarded(Box::new(QuoteAwarded {
         quote_id: "quo_1".to_owned(),
         quote_hash: Hash32([5; 32]),
@@ -57,15 +57,15 @@ fn awarded(document: &str) -> PaymentEvent {
     }))
 }
 
-fn secured() -> PaymentEvent {
+pub(super) fn secured() -> PaymentEvent {
     PaymentEvent::EscrowSecured(EscrowSecured { inclusion: inclusion(31_337, 1), amount: "5".parse().unwrap() })
 }
 
-fn seen() -> PaymentEvent {
+pub(super) fn seen() -> PaymentEvent {
     PaymentEvent::FulfillmentSeen(FulfillmentSeen { inclusion: inclusion(31_338, 2) })
 }
 
-fn confirmed() -> PaymentEvent {
+pub(super) fn confirmed() -> PaymentEvent {
     PaymentEvent::FulfillmentConfirmed(FulfillmentConfirmed {
         inclusion: inclusion(31_338, 2),
         attestation: "0x".to_owned(),
@@ -73,12 +73,12 @@ fn confirmed() -> PaymentEvent {
     })
 }
 
-fn failed(failure: Failure) -> PaymentEvent {
+pub(super) fn failed(failure: Failure) -> PaymentEvent {
     let failed_at = at("2030-01-01T00:00:01Z");
     PaymentEvent::Failed(Box::new(Failed { failure, refund: RefundDue::Nothing, failed_at }))
 }
 
-fn no_quotes() -> Failure {
+pub(super) fn no_quotes() -> Failure {
     Failure {
         code: Failure::NO_QUOTES_RECEIVED.to_owned(),
         message: "nobody offered".to_owned(),
@@ -248,7 +248,7 @@ async fn a_submission_is_held_for_its_outcome() {
         let gateway = gateway.clone();
         async move { gateway.post(&body()).await }
     });
-    while gateway.journal.load(&id).await.unwrap().is_empty() {
+    while gateway.journal.load(&(&id).into()).await.unwrap().is_empty() {
         tokio::task::yield_now().await;
     }
     gateway.append(&id, vec![closed(&[]), awarded(DOCUMENT), prepared()]).await;
@@ -298,7 +298,7 @@ async fn a_stopping_gateway_ends_its_holds() {
         async move { gateway.post(&body()).await }
     });
     let id = PaymentId::derive(&format!("eip155:{PAYER}"), "order-1");
-    while gateway.journal.load(&id).await.unwrap().is_empty() {
+    while gateway.journal.load(&(&id).into()).await.unwrap().is_empty() {
         tokio::task::yield_now().await;
     }
     let started = Instant::now();

@@ -76,7 +76,7 @@ async fn unknown_paths_and_methods_are_errors_of_the_contract() {
         gateway.get(path).await.expect_error(404, "NOT_FOUND");
     }
     for route in ROUTES {
-        let path = route.path.replace("{payment_id}", "pay_x");
+        let path = route.path.replace("{payment_id}", "pay_x").replace("{quote_request_id}", "qrq_x");
         for method in ["PUT", "DELETE", "PATCH"] {
             let request = Request::builder().method(method).uri(&path).body(Body::empty()).unwrap();
             let answer = gateway.send(request).await.expect_error(405, "METHOD_NOT_ALLOWED");
@@ -130,7 +130,7 @@ async fn every_response_has_a_request_id() {
     let request =
         Request::post("/v1/payments").header("content-type", "application/json").header("x-request-id", "mine");
     let answer = gateway.send(request.body(body().to_string().into()).unwrap()).await.expect(200);
-    assert_eq!(gateway.journal.load(&answer.payment_id()).await.unwrap()[0].correlation, "mine");
+    assert_eq!(gateway.journal.load(&answer.payment_id().into()).await.unwrap()[0].correlation, "mine");
 }
 
 #[tokio::test]

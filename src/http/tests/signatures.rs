@@ -12,7 +12,7 @@ use serde_json::json;
 use super::*;
 use crate::http::evm_authorizer::EvmAuthorizer;
 
-fn gateway(rpc_url: &str) -> Gateway {
+pub(super) fn gateway(rpc_url: &str) -> Gateway {
     let mut chain = config().chains[0].chain.clone();
     chain.rpc_url = rpc_url.to_owned();
     chain.rpc_timeout_ms = 2_000;
@@ -22,7 +22,7 @@ fn gateway(rpc_url: &str) -> Gateway {
 }
 
 /// [`body`], paid and signed by `signer` under `scheme`.
-fn signed_body(signer: &PrivateKeySigner, scheme: Scheme) -> Value {
+pub(super) fn signed_body(signer: &PrivateKeySigner, scheme: Scheme) -> Value {
     let account = format!("{:#x}", signer.address());
     let mut body = with("/source/account", json!(account));
     let owned = |value: &Value| {

@@ -167,7 +167,7 @@ pub enum AuthorizationError {
         /// Who signed, if it was a key at all.
         recovered: String,
     },
-    /// The payer is a contract and refuses the signature (ERC-1271).
+    /// The payer is a contract, or becomes one, and refuses the signature (ERC-1271, ERC-6492).
     #[error("signature is refused by the contract account {account}")]
     RefusedByContract {
         /// The payer.
@@ -187,7 +187,7 @@ impl AuthorizationError {
     /// Whether only the signature is at fault, in a way in which a contract account's signature would be.
     pub fn may_be_contract(&self) -> bool {
         matches!(self, Self::Signer { .. } | Self::Signature(_))
-            && !matches!(self, Self::Signature(SignatureError::NotHex | SignatureError::Erc6492))
+            && !matches!(self, Self::Signature(SignatureError::NotHex | SignatureError::BadWrapper))
     }
 
     fn malformed(field: impl Into<String>, reason: impl Into<String>) -> Self {
@@ -251,7 +251,9 @@ pub fn authorize(
     rebuilt.authorization(spend.scheme, &bytes)
 }
 
-/// As [`authorize`]; where a contract may be the payer, asks it whether the signature is its own (ERC-1271).
+/// As [`authorize`]; where a contract may be the payer, asks it whether the signature is its own (ERC-1271), deployed or
+/// not (ERC-6492). The signature of an account that is still to be deployed stays wrapped in what is authorized, so that
+/// the deposit can deploy it.
 ///
 /// # Errors
 /// [`OnchainError::Denied`] as [`authorize`], or when the contract refuses; [`OnchainError::Transient`] when the chain
@@ -269,6 +271,9 @@ pub async fn authorize_onchain(
     let rebuilt = Rebuilt::of(spend, signed)?;
     let bytes = signature::bytes(&signed.signature).map_err(AuthorizationError::from)?;
     let head = At::Block(node.head().await?);
+    if signature::is_erc6492(&bytes) {
+        return wrapped_onchain(spend, rebuilt, &bytes, node, head).await;
+    }
     if node.code(rebuilt.payer, head).await?.is_empty() {
         return Err(error.into());
     }
@@ -276,6 +281,25 @@ pub async fn authorize_onchain(
         return Err(AuthorizationError::RefusedByContract { account: rebuilt.payer.to_string() }.into());
     }
     Ok(rebuilt.authorization(spend.scheme, &bytes)?)
+}
+
+async fn wrapped_onchain(
+    spend: &SpendRequest,
+    rebuilt: Rebuilt,
+    bytes: &[u8],
+    node: &Node,
+    head: At,
+) -> Result<(Authorization, EscrowPlan), OnchainError> {
+    let wrapped = signature::unwrap_erc6492(bytes).map_err(AuthorizationError::from)?;
+    if !node.code(rebuilt.payer, head).await?.is_empty()
+        && node.contract_accepts(rebuilt.payer, rebuilt.digest, &wrapped.signature, head).await?
+    {
+        return Ok(rebuilt.authorization(spend.scheme, &wrapped.signature)?);
+    }
+    if !node.undeployed_accepts(rebuilt.payer, rebuilt.digest, &wrapped, head).await? {
+        return Err(AuthorizationError::RefusedByContract { account: rebuilt.payer.to_string() }.into());
+    }
+    Ok(rebuilt.authorization(spend.scheme, bytes)?)
 }
 
 /// What must have been signed, every field checked.

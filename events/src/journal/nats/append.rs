@@ -26,14 +26,14 @@ enum Successor {
     Another,
     /// Nothing yet. This never proves that a publish of ours will not arrive.
     None {
-        /// The payment's last sequence is below the expected one.
+        /// The stream's last sequence is below the expected one.
         ahead: bool,
     },
 }
 
 impl Inner {
     pub(super) async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
-        let shard = commit.payment_id.shard(self.shards);
+        let shard = commit.stream_id.shard(self.shards);
         let sealed = Sealed::new(commit, shard).map_err(|error| AppendError::Unacceptable(error.to_string()))?;
         let _own = self.heads.own(shard, &commit.commit_id);
         let recorded = Attempt { journal: self, commit, sealed, may_be_stored: false }.run().await?;
@@ -53,11 +53,15 @@ struct Attempt<'a> {
 impl Attempt<'_> {
     async fn run(mut self) -> Result<Recorded, AppendError> {
         let options = &self.journal.options;
-        let deadline = Instant::now() + options.append_timeout;
+        let started = Instant::now();
+        let deadline = started + options.append_timeout;
+        // There is more time for finding out what happened than for making it happen.
+        let unstored = deadline.min(started + options.unstored_timeout);
         let mut pause = PAUSE_MIN;
         loop {
             // While there is no connection the client would keep the message and send it at some later time.
-            if !jetstream::connected_by(&self.journal.client, deadline).await {
+            let connected_by = if self.may_be_stored { deadline } else { unstored };
+            if !jetstream::connected_by(&self.journal.client, connected_by).await {
                 return Err(self.give_up("no connection".into()));
             }
             let remaining = deadline.saturating_duration_since(Instant::now());
@@ -97,7 +101,8 @@ impl Attempt<'_> {
                 Ok(Successor::None { .. }) => {}
                 Err(error) => debug!(subject, error, "reading failed"),
             }
-            if Instant::now() + pause >= deadline {
+            let until = if self.may_be_stored || refused_for_sequence { deadline } else { unstored };
+            if Instant::now() + pause >= until {
                 return Err(self.give_up(reason));
             }
             sleep(pause).await;

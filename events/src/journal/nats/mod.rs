@@ -33,7 +33,7 @@ use async_trait::async_trait;
 
 pub use crate::jetstream::ConnectError;
 use crate::{
-    PaymentId,
+    StreamId,
     jetstream::{self, StreamPlan},
     journal::{AppendError, Commit, Journal, ReadError, Recorded, ShardWorker, envelope},
 };
@@ -55,6 +55,9 @@ pub struct Options {
     pub replicas: usize,
     /// How long an append tries to get an outcome before it says that there is none.
     pub append_timeout: Duration,
+    /// How long an append of which nothing can be stored keeps trying, and a load waits for a connection: whoever asked
+    /// is better told at once to come again.
+    pub unstored_timeout: Duration,
     /// How long a read tries.
     pub read_timeout: Duration,
     /// How long one request waits for its answer before it is asked again.
@@ -67,6 +70,7 @@ impl Default for Options {
             shards: 8,
             replicas: 1,
             append_timeout: Duration::from_secs(10),
+            unstored_timeout: Duration::from_secs(1),
             read_timeout: Duration::from_secs(5),
             attempt_timeout: Duration::from_secs(2),
         }
@@ -90,7 +94,7 @@ impl NatsJournal {
     /// Opens the journal for reading and writing, creating the streams that are missing.
     ///
     /// The client should reconnect without a limit and with short delays; while it has no connection, appends are
-    /// [`AppendError::Unavailable`] once their time-out has passed.
+    /// [`AppendError::Unavailable`] once [`Options::unstored_timeout`] has passed.
     ///
     /// # Errors
     /// [`ConnectError::Mismatch`] when a stream exists with other settings or another number of shards;
@@ -164,8 +168,8 @@ impl Journal for NatsJournal {
         self.0.append(commit).await
     }
 
-    async fn load(&self, payment_id: &PaymentId) -> Result<Vec<Recorded>, ReadError> {
-        self.0.load(payment_id).await
+    async fn load(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, ReadError> {
+        self.0.load(stream_id).await
     }
 
     async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {

@@ -1,4 +1,4 @@
-//! Reading: one payment, or a shard in order.
+//! Reading: one payment or batch, or a shard in order.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep};
 
 use super::Inner;
 use crate::{
-    PaymentId,
+    StreamId,
     jetstream::{self, BatchRequest, Pick, Stored},
     journal::{
         ReadError, Recorded,
@@ -38,13 +38,26 @@ fn open(shard: u16, stored: &Stored) -> Result<Recorded, ReadError> {
 
 impl Inner {
     /// Runs `read` until it succeeds, the stored data is at fault, or the read time-out has passed.
-    async fn retrying<T, F>(&self, mut read: impl FnMut() -> F) -> Result<T, ReadError>
+    async fn retrying<T, F>(&self, read: impl FnMut() -> F) -> Result<T, ReadError>
+    where
+        F: Future<Output = Result<T, ReadError>>,
+    {
+        self.retrying_connected(self.options.read_timeout, read).await
+    }
+
+    /// As [`Inner::retrying`], giving up when there is no connection within `connection_wait`.
+    async fn retrying_connected<T, F>(
+        &self,
+        connection_wait: Duration,
+        mut read: impl FnMut() -> F,
+    ) -> Result<T, ReadError>
     where
         F: Future<Output = Result<T, ReadError>>,
     {
         let deadline = Instant::now() + self.options.read_timeout;
         loop {
-            if !jetstream::connected_by(&self.client, deadline).await {
+            let connected_by = deadline.min(Instant::now() + connection_wait);
+            if !jetstream::connected_by(&self.client, connected_by).await {
                 return Err(ReadError::Unavailable("no connection".into()));
             }
             match read().await {
@@ -54,10 +67,11 @@ impl Inner {
         }
     }
 
-    pub(super) async fn load(&self, payment_id: &PaymentId) -> Result<Vec<Recorded>, ReadError> {
-        let shard = payment_id.shard(self.shards);
-        let subject = envelope::subject(shard, payment_id);
-        let stored = self.retrying(|| self.stored_of(shard, &subject)).await?;
+    pub(super) async fn load(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, ReadError> {
+        let shard = stream_id.shard(self.shards);
+        let subject = envelope::subject(shard, stream_id);
+        let read = || self.stored_of(shard, &subject);
+        let stored = self.retrying_connected(self.options.unstored_timeout, read).await?;
         let mut chain = Chain::default();
         let mut commits = Vec::with_capacity(stored.len());
         for message in &stored {

@@ -26,7 +26,7 @@ use super::{
     lease::{Claim, Held},
 };
 use crate::{
-    PaymentId,
+    StreamId,
     journal::{ReadError, ShardWorker, WakeUp, envelope},
 };
 
@@ -48,7 +48,7 @@ type Tenure = Option<u64>;
 
 struct Worker {
     tenure: watch::Receiver<Tenure>,
-    wake_ups: mpsc::Receiver<(u64, PaymentId)>,
+    wake_ups: mpsc::Receiver<(u64, StreamId)>,
     /// The tenure that was reported as acquired and not yet as lost.
     reported: Tenure,
     release: Option<oneshot::Sender<()>>,
@@ -80,7 +80,7 @@ impl ShardWorker for Worker {
                     return Err(ReadError::Unavailable("the worker of the shard has ended".into()));
                 },
                 wake_up = self.wake_ups.recv() => match wake_up {
-                    Some((tenure, payment_id)) if Some(tenure) == self.reported => return Ok(WakeUp::Event(payment_id)),
+                    Some((tenure, stream_id)) if Some(tenure) == self.reported => return Ok(WakeUp::Event(stream_id)),
                     Some(_) => {}
                     None => sleep(RETRY).await,
                 },
@@ -117,7 +117,7 @@ struct Task {
     shard: u16,
     claim: Claim,
     tenure: watch::Sender<Tenure>,
-    wake_ups: mpsc::Sender<(u64, PaymentId)>,
+    wake_ups: mpsc::Sender<(u64, StreamId)>,
 }
 
 impl Task {
@@ -239,13 +239,13 @@ impl Task {
             if Instant::now() >= *until.borrow() {
                 return Fetched::LeaseOver;
             }
-            match envelope::payment_of(self.shard, &message.subject) {
-                Ok(payment_id) => {
-                    if self.wake_ups.send((tenure, payment_id)).await.is_err() {
+            match envelope::stream_of(self.shard, &message.subject) {
+                Ok(stream_id) => {
+                    if self.wake_ups.send((tenure, stream_id)).await.is_err() {
                         return Fetched::LeaseOver;
                     }
                 }
-                Err(error) => warn!(shard = self.shard, %error, "wake-up for no payment"),
+                Err(error) => warn!(shard = self.shard, %error, "wake-up for no stream"),
             }
             let Some(reply) = message.reply else { continue };
             if Instant::now() >= *until.borrow() {

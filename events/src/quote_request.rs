@@ -1,0 +1,135 @@
+//! The domain events of a quote-request batch (spec 2.12): quotes are collected before anybody authorized a spend, and
+//! one of them may be awarded later.
+//!
+//! There is no event for `expired`: a batch has expired when it was collected, nothing was awarded and every quote has
+//! lapsed, which follows from the quotes' `valid_until` and the time of asking.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Did, Hash32, PaymentId, QuoteRequestId, Terms,
+    event::{AuctionClosed, CounterpartyDecision, EscrowPlan, VerifierRef},
+    time::Timestamp,
+};
+
+/// One thing that happened to a quote-request batch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "data")]
+pub enum QuoteRequestEvent {
+    /// The batch was accepted; quotes are being collected.
+    #[serde(rename = "QuoteRequestOpened")]
+    Opened(Box<QuoteRequestOpened>),
+    /// The collection is over.
+    #[serde(rename = "QuotesCollected")]
+    Collected(Box<QuotesCollected>),
+    /// One of the quotes was awarded, to one payment. Nothing follows.
+    #[serde(rename = "QuoteRequestAwarded")]
+    Awarded(QuoteRequestAwarded),
+}
+
+impl QuoteRequestEvent {
+    /// The event's type name as it stands in `Gw-Type`.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Opened(_) => "QuoteRequestOpened",
+            Self::Collected(_) => "QuotesCollected",
+            Self::Awarded(_) => "QuoteRequestAwarded",
+        }
+    }
+}
+
+/// Payload of [`QuoteRequestEvent::Opened`]: everything the auction and the later award need, so that neither reads
+/// configuration that may have changed since.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuoteRequestOpened {
+    /// The batch.
+    pub quote_request_id: QuoteRequestId,
+    /// The caller's idempotency key.
+    pub request_id: String,
+    /// Who asked (design: identity and idempotency).
+    pub originator: String,
+    /// The economics.
+    pub terms: Terms,
+    /// SHA-256 of the canonical terms.
+    pub terms_hash: Hash32,
+    /// End of quote collection.
+    pub quote_deadline: Timestamp,
+    /// `quote_deadline` as the caller wrote it; it is carried verbatim to the award call (spec 2.12).
+    pub quote_deadline_text: String,
+    /// Final completion deadline of a payment awarded out of the batch.
+    pub fulfillment_deadline: Timestamp,
+    /// `fulfillment_deadline` as the caller wrote it.
+    pub fulfillment_deadline_text: String,
+    /// The escrow, with the widest windows that a payment out of the batch can have. The payer fixes them with the
+    /// award: see [`EscrowPlan::of_batch`].
+    pub escrow: EscrowPlan,
+    /// The proxy through which each destination is delivered, in the order of the terms' destinations.
+    pub fulfillment_proxies: Vec<String>,
+    /// Who attests delivery.
+    pub verifier: VerifierRef,
+    /// Settlers that may win; empty when any may.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub whitelist: Vec<Did>,
+    /// Settlers that may not win.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blacklist: Vec<Did>,
+    /// Policies a settler must hold to win.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub required_policies: Vec<String>,
+    /// What the counterparty authorization rested on; absent where no policy set is configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counterparty: Option<CounterpartyDecision>,
+    /// When the batch was accepted.
+    pub opened_at: Timestamp,
+    /// The body of the request as it came.
+    pub request: String,
+}
+
+/// Payload of [`QuoteRequestEvent::Collected`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuotesCollected {
+    /// Who was asked and who answered what. Its quotes are those of `quotes`, in the same order.
+    pub auction: AuctionClosed,
+    /// The eligible quotes, best first (design: selection).
+    pub quotes: Vec<CollectedDocument>,
+}
+
+/// An eligible quote of a batch, as its settler signed it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CollectedDocument {
+    /// Id of the quote.
+    pub quote_id: String,
+    /// Its hash.
+    pub quote_hash: Hash32,
+    /// It may be awarded until then.
+    pub valid_until: Timestamp,
+    /// The signed document as it came.
+    pub document: String,
+}
+
+/// Payload of [`QuoteRequestEvent::Awarded`]. It comes before the first commit of the payment, so that of several
+/// awards one wins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuoteRequestAwarded {
+    /// The quote.
+    pub quote_id: String,
+    /// The payment it was awarded to.
+    pub payment_id: PaymentId,
+    /// When.
+    pub awarded_at: Timestamp,
+}
+
+impl EscrowPlan {
+    /// Makes this the plan that settlers of a batch are told: nobody has signed the windows yet, so they are the widest
+    /// that a payer can sign at least, deposit until `fulfillment_deadline` and refund as soon as `refund_delay_seconds`
+    /// after it.
+    #[must_use]
+    pub fn of_batch(self, fulfillment_deadline: u64, refund_delay_seconds: u64) -> Self {
+        Self {
+            reserve_deadline: fulfillment_deadline,
+            fulfillment_deadline,
+            refund_after: fulfillment_deadline.saturating_add(refund_delay_seconds),
+            ..self
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Reading and appending one stream, for as long as it takes.
+
+use events::{
+    CommitId, Event, StreamId,
+    journal::{AppendError, Commit, Position, ReadError, Recorded},
+};
+
+use super::{Engine, backoff, drive::Stuck};
+
+/// Where a stream stands, and what its next commit follows from.
+#[derive(Debug, Clone)]
+pub(super) struct At {
+    position: Position,
+    correlation: String,
+    causation: String,
+}
+
+impl At {
+    /// Behind the last of these commits; `None` when there are none.
+    pub(super) fn end_of(commits: &[Recorded]) -> Option<Self> {
+        let last = commits.last()?;
+        Some(Self {
+            position: last.position,
+            correlation: last.correlation.clone(),
+            causation: last.commit_id.to_string(),
+        })
+    }
+}
+
+impl Engine {
+    /// The commits of a stream, waiting for the journal when it cannot be reached.
+    pub(super) async fn commits(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, Stuck> {
+        let mut faults = 0;
+        loop {
+            match self.ports().journal.load(stream_id).await {
+                Ok(commits) => return Ok(commits),
+                Err(ReadError::Unavailable(reason)) => {
+                    faults += 1;
+                    tracing::warn!(%stream_id, faults, reason, "journal unavailable");
+                    self.ports().clock.sleep(backoff(self.options(), faults)).await;
+                }
+                Err(unreadable) => return Err(unreadable.into()),
+            }
+        }
+    }
+
+    /// Appends `events` and says where the stream stands then; `None` when it has to be loaded again.
+    pub(super) async fn append(&self, stream_id: &StreamId, at: At, events: Vec<Event>) -> Result<Option<At>, Stuck> {
+        let commit = Commit {
+            stream_id: stream_id.clone(),
+            expected: at.position,
+            commit_id: CommitId::random(),
+            events,
+            correlation: at.correlation,
+            causation: at.causation,
+        };
+        let mut faults = 0;
+        loop {
+            match self.ports().journal.append(&commit).await {
+                Ok(Recorded { position, .. }) => {
+                    let types: Vec<_> = commit.events.iter().map(Event::type_name).collect();
+                    tracing::info!(%stream_id, version = position.version, events = types.join(","), "recorded");
+                    let (correlation, causation) = (commit.correlation, commit.commit_id.to_string());
+                    return Ok(Some(At { position, correlation, causation }));
+                }
+                Err(AppendError::Conflict) => return Ok(None),
+                // The same commit again: the journal tells mine from another's by its id.
+                Err(AppendError::Unavailable(reason) | AppendError::Unknown(reason)) => {
+                    faults += 1;
+                    tracing::warn!(%stream_id, faults, reason, "append not acknowledged");
+                    self.ports().clock.sleep(backoff(self.options(), faults)).await;
+                }
+                Err(AppendError::Unacceptable(reason)) => return Err(Stuck::Unacceptable(reason)),
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Which awards a settler takes on.
+
+use chrono::{DateTime, Utc};
+use ed25519_dalek::SigningKey;
+use events::{
+    ChainId, Did, OwnedAsset, PaymentId, QuoteRequestId, Terms,
+    event::{EscrowPlan, VerifierRef},
+    quote::{Quote, SignedQuote},
+    time::from_unix_seconds,
+};
+use serde_json::json;
+use settler::{
+    Config, Options,
+    job::{Job, Rejected},
+    protocol::{AwardNotice, Version},
+};
+
+const ACCOUNT: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
+const OTHER: &str = "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359";
+const SOURCE: &str = "eip155:1/erc20:0x1111111111111111111111111111111111111111";
+const DESTINATION: &str = "eip155:10/erc20:0x2222222222222222222222222222222222222222";
+const FULFILL_BY: u64 = 1_800_000_120;
+
+fn key() -> SigningKey {
+    SigningKey::from_bytes(&[7; 32])
+}
+
+fn at(seconds: u64) -> DateTime<Utc> {
+    from_unix_seconds(seconds).unwrap()
+}
+
+fn options() -> Options {
+    let chain = |id: u64, asset: &str| {
+        json!({
+            "chain_id": format!("eip155:{id}"), "rpc_url": "http://127.0.0.1:1", "escrow_contract": ACCOUNT,
+            "fulfillment_proxy": ACCOUNT, "reserver": ACCOUNT, "releaser": ACCOUNT, "required_depth": 1,
+            "refund_delay_seconds": 60,
+            "assets": [{"asset_identifier": asset, "symbol": "USD", "decimals": 6}],
+        })
+    };
+    let config = json!({
+        "nats": {"url": "nats://127.0.0.1:4222"},
+        "seed": "07".repeat(32),
+        "evm_private_key": "11".repeat(32),
+        "chains": [chain(1, SOURCE), chain(10, DESTINATION)],
+        "verifiers": [{"chain_id": "eip155:1", "account": ACCOUNT, "endpoint": "http://127.0.0.1:1/"}],
+        "corridors": [{"source_asset": SOURCE, "destination_asset": DESTINATION, "spread_bps": 100}],
+    });
+    serde_json::from_value::<Config>(config).unwrap().options().unwrap()
+}
+
+fn terms() -> Terms {
+    let owned = |asset: &str| OwnedAsset::new(asset.parse().unwrap(), OTHER).unwrap();
+    Terms::new(owned(SOURCE), vec![owned(DESTINATION)], "1000".parse().unwrap(), None)
+}
+
+fn quote(auction_id: String) -> SignedQuote {
+    let terms = terms();
+    let quote = Quote {
+        kind: Quote::kind(),
+        auction_id,
+        terms_hash: terms.hash(),
+        settler: Did::from_ed25519(&key().verifying_key()),
+        source_chain: ChainId::evm(1),
+        source_amount: "1010".parse().unwrap(),
+        payout_account: ACCOUNT.to_owned(),
+        escrow_contract: ACCOUNT.to_owned(),
+        destination: terms.destination()[0].clone(),
+        fulfillment_amount: "1000".parse().unwrap(),
+        delivery_account: ACCOUNT.to_owned(),
+        fulfillment_proxy: ACCOUNT.to_owned(),
+        fulfill_by: at(FULFILL_BY),
+        valid_until: at(FULFILL_BY),
+    };
+    quote.sign(&key(), at(FULFILL_BY - 100)).unwrap()
+}
+
+fn payment() -> PaymentId {
+    PaymentId::derive("payer", "award-1")
+}
+
+/// The award of `quote` to the payment, under windows that end the reservation earlier than a batch's quote was told.
+fn accept(quote: &SignedQuote, refund_after: u64) -> Result<Job, Rejected> {
+    let escrow = EscrowPlan {
+        chain_id: ChainId::evm(1),
+        contract: ACCOUNT.to_owned(),
+        reserver: ACCOUNT.to_owned(),
+        releaser: ACCOUNT.to_owned(),
+        reserve_deadline: FULFILL_BY - 60,
+        fulfillment_deadline: FULFILL_BY,
+        refund_after,
+    };
+    let verifier = VerifierRef { account: ACCOUNT.to_owned(), endpoint: "http://127.0.0.1:1".to_owned() };
+    let notice = AwardNotice {
+        version: Version,
+        settler: quote.quote().settler.clone(),
+        payment_id: payment(),
+        terms: terms(),
+        escrow: (&escrow).into(),
+        quote: quote.document().to_owned(),
+        quote_hash: quote.hash(),
+        verifier: (&verifier).into(),
+    };
+    Job::accept(notice, &options())
+}
+
+#[test]
+fn a_quote_is_worked_on_for_its_own_payment_or_for_one_out_of_its_batch() {
+    let batch = QuoteRequestId::derive("payer", "batch-1").to_string();
+    for auction_id in [payment().to_string(), batch.clone()] {
+        let quote = quote(auction_id.clone());
+        let job = accept(&quote, FULFILL_BY + 60).unwrap();
+        // The reservation that is waited for is that of the payment, under the windows its payer signed.
+        let reservation = job.reservation();
+        assert_eq!((reservation.payment_id, reservation.quote_hash), (payment(), quote.hash()));
+        assert_eq!(reservation.escrow.reserve_deadline, FULFILL_BY - 60);
+        assert_eq!(job.delivery().payment_id, payment());
+        // The promise that was made when the quote was given is the one that is kept.
+        assert_eq!(job.inventory_key(), auction_id);
+    }
+    let other = PaymentId::derive("payer", "another").to_string();
+    for foreign in [other, "qrq_x".to_owned()] {
+        let Rejected(reason) = accept(&quote(foreign.clone()), FULFILL_BY + 60).unwrap_err();
+        assert!(reason.contains("another payment"), "{foreign}: {reason}");
+    }
+    let Rejected(reason) = accept(&quote(batch), FULFILL_BY + 59).unwrap_err();
+    assert!(reason.contains("too little time"), "{reason}");
+}

@@ -1,0 +1,65 @@
+//! `gw admin`.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::{Args as ClapArgs, Subcommand};
+
+use crate::{
+    config::GatewayConfig,
+    pause::{Control, ControlBucket},
+    serve,
+};
+
+/// Arguments of `gw admin`.
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    /// The gateway's configuration file, whose NATS server and credentials are used.
+    #[arg(long, env = "GW_CONFIG", global = true)]
+    config: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Let all gateways refuse new payments, quote-requests and awards with 503; what is in flight goes on.
+    Pause {
+        /// Why, for other operators; it is kept and logged, and never shown to callers.
+        #[arg(long)]
+        reason: Option<String>,
+    },
+    /// Let all gateways accept again.
+    Resume,
+    /// Show whether the gateways are paused.
+    Status,
+}
+
+/// Carries out one order.
+///
+/// # Errors
+/// When the configuration cannot be used, or NATS does not take the order.
+pub async fn run(args: Args) -> Result<()> {
+    let path = args.config.context("--config FILE is needed: the gateway's own; see config/gateway.example.toml")?;
+    let config = GatewayConfig::load(&path)?;
+    let client = serve::connect(&config.nats, "gw admin").await?;
+    let bucket = ControlBucket::open(client, usize::from(config.journal.replicas)).await?;
+    let control = match args.command {
+        Command::Pause { reason } => Some(bucket.pause(reason).await?),
+        Command::Resume => Some(bucket.resume().await?),
+        Command::Status => bucket.read().await?,
+    };
+    println!("{}", describe(control.as_ref()));
+    Ok(())
+}
+
+fn describe(control: Option<&Control>) -> String {
+    match control {
+        None => "accepting; never paused".to_owned(),
+        Some(Control { paused: false, since, .. }) => format!("accepting since {}", since.to_rfc3339()),
+        Some(Control { paused: true, since, reason }) => {
+            let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+            format!("paused since {}{reason}", since.to_rfc3339())
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! `POST /v1/payments/quote-requests/{id}/award` (design: HTTP): a payment out of a collected quote.
+//!
+//! The order of checks is that of a submission: body, then the batch and the quote that it names, because they are what
+//! the signature is checked against, then the signature, then a payment that exists, then time and admission.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension, Json,
+    extract::{Path, Request, State, rejection::PathRejection},
+};
+
+use events::{
+    Account, PaymentEvent, PaymentId, QuoteRequestId, caip, journal::Recorded, quote_request::CollectedDocument,
+    time::Timestamp,
+};
+use projections::PaymentView;
+use sagas::quote_request::{self, AwardCall, AwardError, AwardOutcome, AwardRefusal, QuoteRequest};
+
+use super::{
+    authorizer::{AuthorizationRequest, Authorized, MessageScheme, SignedMessage},
+    award_request::AwardRequest,
+    body::JsonBody,
+    error::{ApiError, Code},
+    fields::Faults,
+    hold::{self, Applied},
+    payment_body::PaymentResponse,
+    payments::read_failed,
+    request_id::RequestId,
+    sender_auth::SenderAuth,
+    state::HttpState,
+    submit_payment::outcome,
+};
+use crate::policy::{Proposal, Stage};
+
+/// Awards the quote, or finds the payment that it was awarded to under this `request_id`, and holds for its outcome.
+pub(super) async fn handle(
+    State(state): State<Arc<HttpState>>,
+    Extension(correlation): Extension<RequestId>,
+    path: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Result<(Applied, Json<PaymentResponse>), ApiError> {
+    let id: Option<QuoteRequestId> = path.ok().and_then(|Path(text)| text.parse().ok());
+    let id = id.ok_or(Code::QUOTE_REQUEST_NOT_FOUND)?;
+    let hold_max = hold::longest(request.headers(), state.hold_max());
+    let applied = hold::applied(request.headers(), state.hold_max());
+    let body = JsonBody::read(request, &state).await?;
+    let request = AwardRequest::read(&body.members)?;
+    let batch = load(&state, &id).await?;
+    let quote = quote(&batch, &request.quote_id)?;
+    let mut faults = Faults::default();
+    request.sender_auth.check_family(batch.opened.terms.source.family(), &mut faults);
+    faults.or(Some(()))?;
+
+    let originator = batch.opened.terms.source.account().originator();
+    let payment_id = PaymentId::derive(&originator, &request.request_id);
+    let award = Award { batch: &batch, quote, payment_id };
+    let Authorized { authorization, escrow } = award.authorize(&state, &request.sender_auth).await?;
+
+    let journal = state.services.journal.as_ref();
+    let respond = |view, replay| (applied, Json(PaymentResponse::new(view, replay, &state.http.base_url)));
+    let existing = journal.load(&(&award.payment_id).into()).await.map_err(|error| read_failed(&error))?;
+    if !existing.is_empty() {
+        return Ok(respond(award.replay(&existing)?, true));
+    }
+    let now = state.services.clock.now();
+    award.check(now)?;
+    let counterparty = state.services.admission.admit(&award.proposal(&originator), now)?;
+    let call = AwardCall {
+        quote_request_id: id,
+        quote_id: request.quote_id.clone(),
+        request_id: request.request_id.clone(),
+        originator: originator.clone(),
+        authorization,
+        escrow,
+        counterparty,
+        request: body.text,
+        correlation: correlation.as_str().to_owned(),
+    };
+    match quote_request::award(journal, &call, now).await.map_err(|error| award.failed(error))? {
+        AwardOutcome::Created(first) => {
+            let view = PaymentView::begin(&first).ok_or_else(|| award.unreadable())?;
+            Ok(respond(outcome(&state, view, hold_max).await, false))
+        }
+        AwardOutcome::Existing(commits) => Ok(respond(award.replay(&commits)?, true)),
+        AwardOutcome::Refused(refusal) => Err(award.refused(refusal)),
+    }
+}
+
+/// The batch as the journal has it: what is decided on must not lag.
+pub(super) async fn load(state: &HttpState, id: &QuoteRequestId) -> Result<QuoteRequest, ApiError> {
+    let commits = state.services.journal.load(&id.into()).await.map_err(|error| read_failed(&error))?;
+    let batch = quote_request::fold(commits.iter().flat_map(Recorded::quote_request_events)).map_err(|error| {
+        tracing::error!(quote_request_id = %id, %error, "the batch cannot be read");
+        Code::INTERNAL_ERROR
+    })?;
+    batch.ok_or_else(|| Code::QUOTE_REQUEST_NOT_FOUND.into())
+}
+
+/// The quote of the batch that bears this id.
+pub(super) fn quote<'a>(batch: &'a QuoteRequest, quote_id: &str) -> Result<&'a CollectedDocument, ApiError> {
+    if batch.collected.is_none() {
+        return Err(Code::QUOTE_REQUEST_COLLECTING.into());
+    }
+    batch.quote(quote_id).ok_or_else(|| Code::QUOTE_NOT_FOUND.into())
+}
+
+/// The award of a quote that there is.
+pub(super) struct Award<'a> {
+    pub(super) batch: &'a QuoteRequest,
+    pub(super) quote: &'a CollectedDocument,
+    pub(super) payment_id: PaymentId,
+}
+
+/// The accounts that the payer signs for.
+pub(super) struct Accounts<'a> {
+    escrow: Account,
+    permit2: &'a Account,
+    reserver: Account,
+}
+
+impl Award<'_> {
+    async fn authorize(&self, state: &HttpState, sender_auth: &SenderAuth) -> Result<Authorized, ApiError> {
+        let accounts = self.accounts(state)?;
+        let request = self.authorization(&accounts, sender_auth.message_scheme, &sender_auth.signed_messages);
+        Ok(state.services.authorizer.authorize(&request).await?)
+    }
+
+    /// The accounts of the batch's source chain.
+    pub(super) fn accounts<'a>(&self, state: &'a HttpState) -> Result<Accounts<'a>, ApiError> {
+        let opened = &self.batch.opened;
+        let source = &opened.terms.source;
+        // The batch outlives configurations: its chain may be served no longer.
+        let corridor = state.corridors.get(source.asset().chain()).ok_or(Code::UNSUPPORTED_ASSET)?;
+        let account = |text: &str| {
+            Account::parse(source.family(), text).map_err(|error: caip::Error| {
+                tracing::error!(quote_request_id = %self.batch.id(), %error, "the batch holds an account that is none");
+                Code::INTERNAL_ERROR
+            })
+        };
+        Ok(Accounts {
+            escrow: account(&opened.escrow.contract)?,
+            permit2: &corridor.permit2,
+            reserver: account(&opened.escrow.reserver)?,
+        })
+    }
+
+    /// What the payer's signature has to hold for: corridor and deadlines of the batch, and the quote.
+    pub(super) fn authorization<'a>(
+        &'a self,
+        accounts: &'a Accounts<'_>,
+        message_scheme: MessageScheme,
+        signed_messages: &'a [SignedMessage],
+    ) -> AuthorizationRequest<'a> {
+        let opened = &self.batch.opened;
+        AuthorizationRequest {
+            payment_id: &self.payment_id,
+            terms: &opened.terms,
+            terms_hash: opened.terms_hash,
+            quote_deadline: opened.quote_deadline,
+            fulfillment_deadline: opened.fulfillment_deadline,
+            refund_delay_seconds: opened.escrow.refund_after.saturating_sub(opened.escrow.fulfillment_deadline),
+            escrow_contract: &accounts.escrow,
+            permit2: accounts.permit2,
+            reserver: &accounts.reserver,
+            releaser: &opened.escrow.releaser,
+            quote_hash: self.quote.quote_hash,
+            message_scheme,
+            signed_messages,
+        }
+    }
+
+    /// Judges a payment that was accepted before under the same id: it is the answer when it is the award of this quote.
+    fn replay(&self, commits: &[Recorded]) -> Result<PaymentView, ApiError> {
+        let view = PaymentView::fold(commits).ok_or_else(|| self.unreadable())?;
+        let opened = &self.batch.opened;
+        if view.source.account() != opened.terms.source.account() {
+            return Err(Code::REQUEST_ID_TAKEN.into());
+        }
+        let awarded = commits.first().into_iter().flat_map(Recorded::payment_events).find_map(|event| match event {
+            PaymentEvent::Submitted(submitted) => submitted.collected_quote.as_ref(),
+            _ => None,
+        });
+        let is_this = awarded.is_some_and(|awarded| {
+            awarded.quote_request_id == *self.batch.id() && awarded.quote_id == self.quote.quote_id
+        });
+        if view.terms_hash != opened.terms_hash || !is_this {
+            let message = "The request_id was used for a payment that is not the award of this quote. Use a new \
+                           request_id.";
+            return Err(ApiError::new(Code::IDEMPOTENCY_TERMS_MISMATCH, message).about(&self.payment_id));
+        }
+        Ok(view)
+    }
+
+    /// Whether the quote may still be awarded. An award that the batch records already was in time.
+    pub(super) fn check(&self, now: Timestamp) -> Result<(), ApiError> {
+        let quote_id = &self.quote.quote_id;
+        quote_request::may_award(self.batch, quote_id, &self.payment_id, now)
+            .map_err(|refusal| self.refused(refusal))?;
+        if self.batch.awarded.is_none() && now >= self.batch.opened.fulfillment_deadline {
+            let message = "The quote has lapsed: the fulfillment_deadline of its quote-request is past.";
+            return Err(ApiError::new(Code::QUOTE_EXPIRED, message));
+        }
+        Ok(())
+    }
+
+    fn proposal<'a>(&'a self, originator: &'a str) -> Proposal<'a> {
+        Proposal {
+            stage: Stage::Award,
+            id: self.payment_id.as_str(),
+            originator,
+            terms: &self.batch.opened.terms,
+            required_policies: &self.batch.opened.required_policies,
+        }
+    }
+
+    fn refused(&self, refusal: AwardRefusal) -> ApiError {
+        match refusal {
+            AwardRefusal::StillCollecting => Code::QUOTE_REQUEST_COLLECTING.into(),
+            AwardRefusal::UnknownQuote => Code::QUOTE_NOT_FOUND.into(),
+            AwardRefusal::AlreadyAwarded { payment_id } => {
+                ApiError::from(Code::QUOTE_REQUEST_ALREADY_AWARDED).about(&payment_id)
+            }
+            AwardRefusal::Expired => Code::QUOTE_EXPIRED.into(),
+        }
+    }
+
+    fn failed(&self, error: AwardError) -> ApiError {
+        let payment_id = &self.payment_id;
+        match error {
+            AwardError::NoSuchBatch => Code::QUOTE_REQUEST_NOT_FOUND.into(),
+            AwardError::Unfit(rule) => ApiError::new(Code::INVALID_SENDER_AUTH, format!("sender_auth: {rule}")),
+            AwardError::Unavailable(reason) => {
+                tracing::warn!(%payment_id, reason, "award was not accepted");
+                Code::SERVICE_UNAVAILABLE.into()
+            }
+            AwardError::Unknown(reason) => {
+                tracing::warn!(%payment_id, reason, "outcome of the award is unknown");
+                ApiError::from(Code::OUTCOME_UNKNOWN).about(payment_id)
+            }
+            AwardError::Broken(reason) => {
+                tracing::error!(%payment_id, reason, "the award cannot be stored");
+                Code::INTERNAL_ERROR.into()
+            }
+        }
+    }
+
+    fn unreadable(&self) -> ApiError {
+        tracing::error!(payment_id = %self.payment_id, "the payment's first commit is no submission");
+        ApiError::from(Code::OUTCOME_UNKNOWN).about(&self.payment_id)
+    }
+}

@@ -1,0 +1,34 @@
+//! Cross-origin access: the API has no ambient credentials, so a page of any origin may call it.
+
+use std::time::Duration;
+
+use axum::http::{HeaderName, Method, header};
+use tower_http::cors::{Any, CorsLayer};
+
+/// How long a browser may remember the answer to a preflight.
+const MAX_AGE: Duration = Duration::from_secs(86_400);
+
+/// Any origin, no credentials, the headers this API reads and writes.
+pub(super) fn layer() -> CorsLayer {
+    let named = HeaderName::from_static;
+    CorsLayer::new()
+        .allow_origin(Any)
+        .allow_methods([Method::GET, Method::POST])
+        .allow_headers([
+            header::ACCEPT,
+            header::CONTENT_TYPE,
+            named("last-event-id"),
+            named("payment-signature"),
+            named("prefer"),
+            named("x-request-id"),
+        ])
+        .expose_headers([
+            header::ALLOW,
+            header::RETRY_AFTER,
+            named("deprecation"),
+            named("payment-response"),
+            named("preference-applied"),
+            named("x-request-id"),
+        ])
+        .max_age(MAX_AGE)
+}

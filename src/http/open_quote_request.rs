@@ -1,0 +1,193 @@
+//! `POST /v1/payments/quote-requests` (spec 4.3).
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Extension, Json,
+    extract::{Query, Request, State, rejection::QueryRejection},
+};
+use serde::Deserialize;
+
+use events::{
+    CommitId, Hash32, QuoteRequestEvent, QuoteRequestId,
+    event::{CounterpartyDecision, EscrowPlan},
+    journal::{Commit, Position},
+    quote_request::QuoteRequestOpened,
+    time::{Timestamp, unix_seconds},
+};
+use projections::QuoteRequestView;
+
+use super::{
+    body::JsonBody,
+    claim::{ClaimError, claim},
+    error::{ApiError, Code},
+    hold,
+    payments::read_failed,
+    quote_request::QuoteRequest,
+    quote_request_body::QuoteRequestResponse,
+    quote_requests::{from_journal, turnout},
+    request_id::RequestId,
+    state::HttpState,
+};
+use crate::policy::{Proposal, Stage};
+
+#[derive(Deserialize)]
+pub(super) struct Parameters {
+    wait: Option<String>,
+}
+
+/// Opens a batch, or finds the one that was opened under this `request_id`; holds for its quotes when `wait` is true.
+pub(super) async fn handle(
+    State(state): State<Arc<HttpState>>,
+    Extension(correlation): Extension<RequestId>,
+    parameters: Result<Query<Parameters>, QueryRejection>,
+    request: Request,
+) -> Result<Json<QuoteRequestResponse>, ApiError> {
+    let hold_max = if wait(parameters)? {
+        hold::longest(request.headers(), Duration::from_millis(state.http.quotes_hold_ms_max))
+    } else {
+        Duration::ZERO
+    };
+    let body = JsonBody::read(request, &state).await?;
+    let request = QuoteRequest::read(&body.members, &state.corridors)?;
+    let originator = request.order.terms.source.account().originator();
+    let quote_request_id = QuoteRequestId::derive(&originator, &request.order.request_id);
+    let terms_hash = request.order.terms.hash();
+    let opening = Opening { quote_request_id, originator, terms_hash, request, text: body.text };
+
+    let (view, replay) = opening.settle(&state, &correlation).await?;
+    let view = collected(&state, view, hold_max).await;
+    let turnout = turnout(&state, &view).await;
+    Ok(Json(QuoteRequestResponse::new(&view, turnout, replay, &state.http.base_url)))
+}
+
+/// Whether to hold for quotes.
+fn wait(parameters: Result<Query<Parameters>, QueryRejection>) -> Result<bool, ApiError> {
+    match parameters.ok().map(|Query(parameters)| parameters.wait).as_ref().map(Option::as_deref) {
+        Some(None | Some("false")) => Ok(false),
+        Some(Some("true")) => Ok(true),
+        Some(Some(_)) | None => {
+            Err(ApiError::new(Code::INVALID_REQUEST, "wait: must be true or false, given at most once"))
+        }
+    }
+}
+
+/// A quote-request whose body is in order.
+struct Opening {
+    quote_request_id: QuoteRequestId,
+    originator: String,
+    terms_hash: Hash32,
+    request: QuoteRequest,
+    text: String,
+}
+
+impl Opening {
+    /// The batch, and whether it was there before.
+    async fn settle(&self, state: &HttpState, correlation: &RequestId) -> Result<(QuoteRequestView, bool), ApiError> {
+        let services = &state.services;
+        if let Ok(Some(view)) = services.quote_requests.view(&self.quote_request_id).await {
+            return Ok((self.replay(view)?, true));
+        }
+        let now = services.clock.now();
+        let admitted = self.request.order.check_deadlines(now, state.deadlines);
+        let decision = match admitted.and_then(|()| services.admission.admit(&self.proposal(), now)) {
+            Ok(decision) => decision,
+            Err(refusal) => {
+                // The read model may not have the batch yet; only the journal proves that this is a new one.
+                let existing = from_journal(services.journal.as_ref(), &self.quote_request_id).await;
+                return match existing.map_err(|error| read_failed(&error))? {
+                    Some(view) => Ok((self.replay(view)?, true)),
+                    None => Err(refusal),
+                };
+            }
+        };
+        let commit = Commit {
+            stream_id: self.quote_request_id.clone().into(),
+            expected: Position::START,
+            commit_id: CommitId::random(),
+            events: vec![self.event(decision, now).into()],
+            correlation: correlation.as_str().to_owned(),
+            causation: correlation.as_str().to_owned(),
+        };
+        let claimed = claim(services.journal.as_ref(), &commit).await.map_err(|error| match error {
+            ClaimError::NotStored(answer) => answer,
+            ClaimError::OutcomeUnknown => outcome_unknown(),
+        })?;
+        let view = QuoteRequestView::fold(&claimed.commits).ok_or_else(|| {
+            tracing::error!(quote_request_id = %self.quote_request_id, "the journal recorded another first commit");
+            outcome_unknown()
+        })?;
+        if claimed.mine { Ok((view, false)) } else { Ok((self.replay(view)?, true)) }
+    }
+
+    /// Judges a batch that was opened before under the same id (idempotency rules 3, 5 and 7).
+    fn replay(&self, view: QuoteRequestView) -> Result<QuoteRequestView, ApiError> {
+        if view.terms.source.account() != self.request.order.terms.source.account() {
+            return Err(Code::REQUEST_ID_TAKEN.into());
+        }
+        if view.terms_hash != self.terms_hash {
+            let message = "The request_id was used for a quote-request with other economics. Use a new request_id.";
+            return Err(ApiError::new(Code::IDEMPOTENCY_TERMS_MISMATCH, message));
+        }
+        Ok(view)
+    }
+
+    fn proposal(&self) -> Proposal<'_> {
+        Proposal {
+            stage: Stage::QuoteRequest,
+            id: self.quote_request_id.as_str(),
+            originator: &self.originator,
+            terms: &self.request.order.terms,
+            required_policies: &self.request.order.required_policies,
+        }
+    }
+
+    fn event(&self, counterparty: Option<CounterpartyDecision>, now: Timestamp) -> QuoteRequestEvent {
+        let QuoteRequest { order, quote_deadline_text, fulfillment_deadline_text } = &self.request;
+        let escrow = EscrowPlan {
+            chain_id: order.terms.source.asset().chain().clone(),
+            contract: order.escrow_contract.to_string(),
+            reserver: order.reserver.to_string(),
+            releaser: order.verifier.account.clone(),
+            reserve_deadline: 0,
+            fulfillment_deadline: 0,
+            refund_after: 0,
+        };
+        QuoteRequestEvent::Opened(Box::new(QuoteRequestOpened {
+            quote_request_id: self.quote_request_id.clone(),
+            request_id: order.request_id.clone(),
+            originator: self.originator.clone(),
+            terms: order.terms.clone(),
+            terms_hash: self.terms_hash,
+            quote_deadline: order.quote_deadline,
+            quote_deadline_text: quote_deadline_text.clone(),
+            fulfillment_deadline: order.fulfillment_deadline,
+            fulfillment_deadline_text: fulfillment_deadline_text.clone(),
+            escrow: escrow.of_batch(unix_seconds(order.fulfillment_deadline), order.refund_delay_seconds),
+            fulfillment_proxies: order.fulfillment_proxies.clone(),
+            verifier: order.verifier.clone(),
+            whitelist: order.whitelist.clone(),
+            blacklist: order.blacklist.clone(),
+            required_policies: order.required_policies.clone(),
+            counterparty,
+            opened_at: now,
+            request: self.text.clone(),
+        }))
+    }
+}
+
+fn outcome_unknown() -> ApiError {
+    let message = "It is not known whether the quote-request was accepted. Send the same request again: it can be \
+                   accepted only once.";
+    ApiError::new(Code::OUTCOME_UNKNOWN, message)
+}
+
+/// The batch once its quotes are collected, or when the hold is over.
+async fn collected(state: &HttpState, view: QuoteRequestView, hold_max: Duration) -> QuoteRequestView {
+    let quote_requests = &state.services.quote_requests;
+    let changed = |view: &QuoteRequestView, left| {
+        let (id, version) = (view.quote_request_id.clone(), view.version);
+        async move { quote_requests.changed(&id, version, left).await }
+    };
+    hold::until(state, view, hold_max, |view| view.quotes.is_some(), changed).await
+}

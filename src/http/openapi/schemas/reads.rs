@@ -1,0 +1,121 @@
+//! What is read besides payments: defaults, probes, preparation and verification (design: HTTP).
+
+use events::Family;
+use serde_json::{Value, json};
+
+use super::{
+    CHAIN_ID_PATTERN, described, free_form, matching, object, payments::payment_id, schema, text, time, whole,
+};
+use crate::http::authorizer::MessageScheme;
+
+pub(super) fn schemas() -> Vec<(&'static str, Value)> {
+    vec![
+        ("Health", health()),
+        ("Defaults", defaults()),
+        ("ChainDefaults", chain_defaults()),
+        ("ServedAsset", served_asset()),
+        ("PaymentTimeline", timeline()),
+        ("TimelineEntry", timeline_entry()),
+    ]
+}
+
+fn timeline() -> Value {
+    object(
+        "Everything that happened to a payment.",
+        &["payment_id", "status", "at_rest", "entries"],
+        json!({
+            "payment_id": payment_id(),
+            "status": schema("PaymentStatus"),
+            "at_rest": {
+                "type": "boolean",
+                "description": "Nothing more will happen: the money is with the settler or back with the payer.",
+            },
+            "entries": {"type": "array", "items": schema("TimelineEntry"), "description": "In the order of events."},
+        }),
+    )
+}
+
+fn timeline_entry() -> Value {
+    let transaction = |what: &str| described("PaymentTransaction", what);
+    object(
+        "One thing that happened; also the data of one server-sent event.",
+        &["id", "version", "event", "at", "status", "summary"],
+        json!({
+            "id": matching(super::ENTRY_ID_PATTERN, "What `Last-Event-ID` takes."),
+            "version": whole("Number of the decision it belongs to, from 1."),
+            "event": text("Type of the event, such as `EscrowSecured`."),
+            "at": time("When it was recorded."),
+            "status": schema("PaymentStatus"),
+            "summary": text("For humans; may be reworded."),
+            "transactions": {
+                "type": "object",
+                "description": "Transactions by stage.",
+                "properties": {
+                    "deposit": transaction("Commits the payer's funds."),
+                    "fulfillment": transaction("Pays the recipient."),
+                    "release": transaction("Pays the settler out of the escrow."),
+                    "refund": transaction("Returns the escrow to the payer."),
+                },
+            },
+            "data": free_form("What else there is to know, by the type of the event."),
+        }),
+    )
+}
+
+fn health() -> Value {
+    object("How the process is.", &["status"], json!({"status": text("`ok`, or `ready`.")}))
+}
+
+fn defaults() -> Value {
+    object(
+        "Every chain that is served.",
+        &["chains"],
+        json!({
+            "chains": {
+                "type": "object",
+                "propertyNames": {"pattern": CHAIN_ID_PATTERN},
+                "additionalProperties": schema("ChainDefaults"),
+                "description": "By CAIP-2 id.",
+            },
+        }),
+    )
+}
+
+fn chain_defaults() -> Value {
+    let properties = json!({
+        "family": {"type": "string", "enum": [Family::Evm, Family::Solana, Family::Tron]},
+        "quote_selector": text("Selector used when a request names none; empty means the gateway itself."),
+        "fulfillment_verifier": described("FulfillmentVerifier", "Verifier used when a request names none."),
+        "escrow_contract_address": text("Escrow used when a request names none."),
+        "fulfillment_proxy": text("Proxy used on this chain when a request names none."),
+        "reserver": text("Account that signs reservations; part of what the payer signs."),
+        "releaser": text("Account that attests deliveries; part of what the payer signs."),
+        "permit2": text("Permit2, where the chain has it."),
+        "message_schemes": {
+            "type": "array",
+            "items": {"type": "string", "enum": MessageScheme::ALL.map(MessageScheme::name)},
+            "description": "Schemes a payer on this chain may sign with.",
+        },
+        "refund_delay_seconds": whole("Least seconds from `fulfillment_deadline` to the refund window."),
+        "required_depth": {
+            "anyOf": [{"type": "string", "const": "finalized"}, {"type": "integer", "minimum": 0}],
+            "description": "When a block counts as settled: `finalized`, or so many blocks on top of it.",
+        },
+        "assets": {"type": "array", "items": schema("ServedAsset"), "description": "The assets served on the chain."},
+    });
+    let required: Vec<&str> =
+        properties.as_object().into_iter().flat_map(|members| members.keys()).map(String::as_str).collect();
+    object("What a request on this chain gets that names nothing else.", &required, properties.clone())
+}
+
+fn served_asset() -> Value {
+    object(
+        "An asset.",
+        &["asset_identifier", "symbol", "decimals"],
+        json!({
+            "asset_identifier": matching(super::ASSET_PATTERN, "CAIP-19 identifier."),
+            "symbol": text("Ticker symbol, for display."),
+            "decimals": {"type": "integer", "minimum": 0, "maximum": 255, "description": "Decimal places."},
+        }),
+    )
+}

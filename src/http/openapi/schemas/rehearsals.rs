@@ -1,0 +1,94 @@
+//! Rehearsing a submission: what to sign, and whether it would be accepted (design: HTTP).
+
+use serde_json::{Value, json};
+
+use super::{
+    QUOTE_REQUEST_ID_PATTERN, VERSION_PATTERN, free_form, matching, object,
+    payments::payment_id,
+    request_id_pattern,
+    requests::{ORDER_REQUIRED, order_members, properties},
+    schema, text,
+};
+use crate::http::authorizer::MessageScheme;
+
+pub(super) fn schemas() -> Vec<(&'static str, Value)> {
+    vec![
+        ("PrepareRequest", prepare_request()),
+        ("PrepareAwardRequest", prepare_award_request()),
+        ("PreparedPayment", prepared_payment()),
+        ("UnsignedMessage", unsigned_message()),
+        ("Verification", verification()),
+    ]
+}
+
+fn scheme(description: &str) -> Value {
+    json!({"type": "string", "enum": MessageScheme::ALL.map(MessageScheme::name), "description": description})
+}
+
+fn prepare_request() -> Value {
+    let mut members = order_members("Idempotency key of the payment that is going to be submitted; it is signed.");
+    members.push((
+        "message_scheme",
+        scheme("Which scheme of the source's chain to sign with; the one that binds most when left out."),
+    ));
+    members.push(("payload", free_form("Numbers that are the payer's to choose, as in a SignedMessage.")));
+    object("A PaymentRequest without `sender_auth`.", &ORDER_REQUIRED, properties(members))
+}
+
+fn prepare_award_request() -> Value {
+    object(
+        "An award without `sender_auth`: corridor and deadlines are the batch's, and the quote's hash is signed.",
+        &["version", "request_id", "quote_request_id", "quote_id"],
+        json!({
+            "version": matching(VERSION_PATTERN, "As in a PaymentRequest."),
+            "request_id": matching(
+                &request_id_pattern(),
+                "Idempotency key of the payment that the award is going to make; it is signed.",
+            ),
+            "quote_request_id": matching(QUOTE_REQUEST_ID_PATTERN, "The batch."),
+            "quote_id": text("The quote that is taken."),
+            "message_scheme": scheme("As in a PrepareRequest."),
+            "payload": free_form("Numbers that are the payer's to choose, as in a SignedMessage."),
+        }),
+    )
+}
+
+fn prepared_payment() -> Value {
+    object(
+        "What to sign. With a `signature` in each message it is the `sender_auth` of the submission.",
+        &["payment_id", "message_scheme", "signed_messages"],
+        json!({
+            "payment_id": payment_id(),
+            "message_scheme": scheme("The scheme the messages are for."),
+            "signed_messages": {"type": "array", "items": schema("UnsignedMessage"), "minItems": 1},
+        }),
+    )
+}
+
+fn unsigned_message() -> Value {
+    object(
+        "A SignedMessage without its signature.",
+        &["message", "message_prehash", "payload"],
+        json!({
+            "message": text("What the signature is over, in hex."),
+            "message_prehash": text("On EVM the EIP-712 typed data as JSON, ready for `eth_signTypedData_v4`."),
+            "payload": free_form("What else the submission has to repeat."),
+        }),
+    )
+}
+
+fn verification() -> Value {
+    object(
+        "A submission that would be accepted, or is a replay.",
+        &["valid", "payment_id", "idempotent_replay"],
+        json!({
+            "valid": {"type": "boolean", "const": true, "description": "Every refusal is an error."},
+            "payment_id": payment_id(),
+            "idempotent_replay": {
+                "type": "boolean",
+                "description": "Whether the submission would be answered with a payment that exists.",
+            },
+            "status": schema("PaymentStatus"),
+        }),
+    )
+}

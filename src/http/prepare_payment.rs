@@ -1,0 +1,179 @@
+//! `POST /v1/payments/prepare`: what exactly a payer has to sign (design: HTTP).
+//!
+//! The body is a PaymentRequest (spec 2.1) without `sender_auth`. Besides, `message_scheme` chooses among the schemes of
+//! the source's chain, and `payload` holds the numbers that are the payer's to choose, as in a SignedMessage. With a
+//! `signature` added to each message the answer is the `sender_auth` of a submission that differs in nothing else.
+//!
+//! For an award the body is `version`, `request_id`, `quote_request_id` and `quote_id`, with the same two members besides.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Request, State},
+};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use events::{Family, Hash32, PaymentId, QuoteRequestId, quote::SignedQuote, quote_request::CollectedDocument};
+
+use super::{
+    authorizer::{AuthorizationRequest, AuthorizeError, MessageScheme, UnsignedMessage},
+    award_quote::{self, Award},
+    body::JsonBody,
+    error::{ApiError, Code},
+    fields::{Faults, Object},
+    order::{self, Order},
+    sender_auth,
+    state::HttpState,
+};
+
+/// Body of the answer.
+#[derive(Debug, Serialize)]
+pub(super) struct PreparedBody {
+    payment_id: PaymentId,
+    message_scheme: &'static str,
+    signed_messages: Vec<MessageBody>,
+}
+
+/// A SignedMessage (spec 2.4) without its signature.
+#[derive(Debug, Serialize)]
+struct MessageBody {
+    message: String,
+    message_prehash: String,
+    payload: Map<String, Value>,
+}
+
+/// What both kinds of body have besides what is to be paid.
+struct Manner {
+    scheme: Option<MessageScheme>,
+    payload: Option<Map<String, Value>>,
+}
+
+/// Makes the messages. Nothing is kept.
+pub(super) async fn handle(
+    State(state): State<Arc<HttpState>>,
+    request: Request,
+) -> Result<Json<PreparedBody>, ApiError> {
+    let JsonBody { members, .. } = JsonBody::read(request, &state).await?;
+    let is_award = ["quote_request_id", "quote_id"].iter().any(|name| members.contains_key(*name));
+    let body = Object::root(&members);
+    if is_award { of_award(&body, &state).await } else { of_order(&body, &state).await }
+}
+
+async fn of_order(body: &Object<'_>, state: &HttpState) -> Result<Json<PreparedBody>, ApiError> {
+    let mut faults = Faults::default();
+    let order = Order::read(body, &state.corridors, &mut faults);
+    let manner = Manner::read(body, &mut faults);
+    if let Some(order) = &order {
+        manner.check_family(order.terms.source.family(), &mut faults);
+    }
+    let order = faults.or(order)?;
+    order.check_deadlines(state.services.clock.now(), state.deadlines)?;
+    let payment_id = PaymentId::derive(&order.terms.source.account().originator(), &order.request_id);
+    let request = AuthorizationRequest {
+        payment_id: &payment_id,
+        terms: &order.terms,
+        terms_hash: order.terms.hash(),
+        quote_deadline: order.quote_deadline,
+        fulfillment_deadline: order.fulfillment_deadline,
+        refund_delay_seconds: order.refund_delay_seconds,
+        escrow_contract: &order.escrow_contract,
+        permit2: &order.permit2,
+        reserver: &order.reserver,
+        releaser: &order.verifier.account,
+        // The payer signs before the auction.
+        quote_hash: Hash32::ZERO,
+        message_scheme: manner.scheme(order.terms.source.family()),
+        signed_messages: &[],
+    };
+    messages(&request, manner.payload.as_ref(), state).await
+}
+
+/// A quote of a batch is accepted with the signature, so its hash is signed, under the batch's corridor and deadlines.
+async fn of_award(body: &Object<'_>, state: &HttpState) -> Result<Json<PreparedBody>, ApiError> {
+    let mut faults = Faults::default();
+    order::version(body, &mut faults);
+    let request_id = order::request_id(body, &mut faults);
+    let quote_request_id: Option<&str> = body.required("quote_request_id", &mut faults);
+    let quote_id: Option<&str> = body.required("quote_id", &mut faults);
+    let mut manner = Manner::read(body, &mut faults);
+    let (request_id, (quote_request_id, quote_id)) = faults.or(request_id.zip(quote_request_id.zip(quote_id)))?;
+
+    let quote_request_id: QuoteRequestId = quote_request_id.parse().map_err(|_| Code::QUOTE_REQUEST_NOT_FOUND)?;
+    let batch = award_quote::load(state, &quote_request_id).await?;
+    let quote = award_quote::quote(&batch, quote_id)?;
+    let terms = &batch.opened.terms;
+    let mut faults = Faults::default();
+    manner.check_family(terms.source.family(), &mut faults);
+    faults.or(Some(()))?;
+    let payment_id = PaymentId::derive(&terms.source.account().originator(), request_id);
+    let award = Award { batch: &batch, quote, payment_id };
+    award.check(state.services.clock.now())?;
+    if terms.max_source_amount.is_none() {
+        manner.permit_at_most(quote);
+    }
+    let accounts = award.accounts(state)?;
+    let request = award.authorization(&accounts, manner.scheme(terms.source.family()), &[]);
+    messages(&request, manner.payload.as_ref(), state).await
+}
+
+async fn messages(
+    request: &AuthorizationRequest<'_>,
+    payload: Option<&Map<String, Value>>,
+    state: &HttpState,
+) -> Result<Json<PreparedBody>, ApiError> {
+    let messages = state.services.authorizer.prepare(request, payload).await.map_err(|error| match error {
+        // Nothing was signed yet, so it is the request that cannot be signed for.
+        AuthorizeError::Refused(reason) => ApiError::new(Code::INVALID_REQUEST, reason),
+        unavailable @ AuthorizeError::Unavailable(_) => unavailable.into(),
+    })?;
+    Ok(Json(PreparedBody {
+        payment_id: request.payment_id.clone(),
+        message_scheme: request.message_scheme.name(),
+        signed_messages: messages.into_iter().map(MessageBody::from).collect(),
+    }))
+}
+
+impl Manner {
+    fn read(body: &Object<'_>, faults: &mut Faults) -> Self {
+        let scheme = body.optional("message_scheme", faults);
+        let scheme = scheme.and_then(|name| sender_auth::scheme(name, "message_scheme", faults));
+        let payload: Option<&Map<String, Value>> = body.optional("payload", faults);
+        Self { scheme, payload: payload.cloned() }
+    }
+
+    fn check_family(&self, source: Family, faults: &mut Faults) {
+        if self.scheme.is_some_and(|scheme| scheme.family() != source) {
+            let namespace = source.namespace();
+            faults.invalid("message_scheme", format!("is not a scheme of the source's chain ({namespace})"));
+        }
+    }
+
+    fn scheme(&self, source: Family) -> MessageScheme {
+        self.scheme.unwrap_or_else(|| default_scheme(source))
+    }
+
+    /// The price, where neither the terms nor the payer say what may be spent.
+    fn permit_at_most(&mut self, quote: &CollectedDocument) {
+        if let Ok(signed) = SignedQuote::parse(&quote.document) {
+            let price = signed.quote().source_amount.to_string();
+            self.payload.get_or_insert_default().entry("permitted_amount").or_insert_with(|| price.into());
+        }
+    }
+}
+
+/// The scheme of a chain's family for those who name none: the one that binds most.
+fn default_scheme(family: Family) -> MessageScheme {
+    match family {
+        Family::Evm => MessageScheme::EvmPermit2Escrow,
+        Family::Solana => MessageScheme::Solana,
+        Family::Tron => MessageScheme::Tron,
+    }
+}
+
+impl From<UnsignedMessage> for MessageBody {
+    fn from(UnsignedMessage { message, message_prehash, payload }: UnsignedMessage) -> Self {
+        Self { message, message_prehash, payload }
+    }
+}

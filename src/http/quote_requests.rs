@@ -1,0 +1,91 @@
+//! The read model of quote-requests as the routes see it, the journal behind it, and what settlers have answered so far.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use async_trait::async_trait;
+
+use events::{
+    QuoteRequestId,
+    journal::{Journal, ReadError, Recorded},
+};
+use projections::{DeclineCount, Projections, QuoteRequestView, Unavailable};
+use sagas::{auction, quote_request};
+
+use super::state::HttpState;
+
+/// Quote-requests as they are shown.
+#[async_trait]
+pub trait QuoteRequests: Send + Sync {
+    /// The view of a batch. `None` does not prove that there is no such batch: the journal does.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the journal has to be asked.
+    async fn view(&self, id: &QuoteRequestId) -> Result<Option<QuoteRequestView>, Unavailable>;
+
+    /// Waits until the batch's view is beyond `seen_version`, at most for `wait_max`, and returns it.
+    async fn changed(&self, id: &QuoteRequestId, seen_version: u64, wait_max: Duration) -> Option<QuoteRequestView>;
+}
+
+#[async_trait]
+impl QuoteRequests for Projections {
+    async fn view(&self, id: &QuoteRequestId) -> Result<Option<QuoteRequestView>, Unavailable> {
+        self.get_quote_request(id)
+    }
+
+    async fn changed(&self, id: &QuoteRequestId, seen_version: u64, wait_max: Duration) -> Option<QuoteRequestView> {
+        self.quote_request_changed(id, seen_version, wait_max).await
+    }
+}
+
+/// The view of a batch as the journal has it; `None` proves that there is no such batch.
+pub(super) async fn from_journal(
+    journal: &dyn Journal,
+    id: &QuoteRequestId,
+) -> Result<Option<QuoteRequestView>, ReadError> {
+    let commits = journal.load(&id.into()).await?;
+    let Some(first) = commits.first() else { return Ok(None) };
+    let unreadable = || ReadError::Unreadable {
+        shard: first.shard,
+        sequence: first.position.sequence,
+        reason: "the batch's first commit does not open it".to_owned(),
+    };
+    QuoteRequestView::fold(&commits).map(Some).ok_or_else(unreadable)
+}
+
+/// Who was asked for quotes and who declined.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Turnout {
+    /// Settlers that were asked; absent while unknown.
+    pub(super) requested_count: Option<u64>,
+    /// Declines by reason; absent while unknown.
+    pub(super) declines: Option<Vec<DeclineCount>>,
+}
+
+/// The turnout of a batch: as recorded, and while quotes are collected as it is for now. What cannot be read for now is
+/// left out, since a provisional figure is worth no error.
+pub(super) async fn turnout(state: &HttpState, view: &QuoteRequestView) -> Turnout {
+    if view.quotes.is_some() {
+        return Turnout { requested_count: view.requested_count, declines: view.declines.clone() };
+    }
+    let services = &state.services;
+    let commits = services.journal.load(&(&view.quote_request_id).into()).await.unwrap_or_default();
+    let batch = quote_request::fold(commits.iter().flat_map(Recorded::quote_request_events)).ok().flatten();
+    let Some(batch) = batch else { return Turnout::default() };
+    let request = auction::request_for_batch(&batch.opened);
+    match services.auctions.so_far(&request).await {
+        Ok(gathered) => {
+            let sifted = auction::sift(&request, None, gathered);
+            let asked = sifted.addressed.len() as u64;
+            let mut counts = BTreeMap::<String, u64>::new();
+            for decline in sifted.declines {
+                *counts.entry(decline.reason).or_default() += 1;
+            }
+            let declines = counts.into_iter().map(|(reason, count)| DeclineCount { reason, count });
+            Turnout { requested_count: (asked > 0).then_some(asked), declines: Some(declines.collect()) }
+        }
+        Err(error) => {
+            tracing::debug!(quote_request_id = %view.quote_request_id, %error, "turnout is unknown for now");
+            Turnout::default()
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! What happened to a payment: by its request id, as a timeline, as server-sent events.
+
+use axum::{body::BodyDataStream, response::Response};
+use events::{
+    StreamId,
+    event::{EscrowRefunded, EscrowReleased, Failed, RefundDue},
+    journal::{AppendError, ReadError, Recorded, ShardWorker},
+};
+use futures::StreamExt;
+
+use super::{
+    reads::{DOCUMENT, awarded, closed, confirmed, failed, inclusion, no_quotes, prepared, secured, seen},
+    *,
+};
+
+fn released() -> PaymentEvent {
+    PaymentEvent::EscrowReleased(EscrowReleased { inclusion: inclusion(31_337, 3) })
+}
+
+/// A payment that is delivered and released, in the commits of the engine.
+async fn completed(gateway: &Gateway) -> PaymentId {
+    let id = gateway.post(&body()).await.expect(200).payment_id();
+    gateway.append(&id, vec![closed(&[("did:web:1", "PRICE_ABOVE_CAP")]), awarded(DOCUMENT)]).await;
+    for event in [prepared(), secured(), seen(), confirmed(), released()] {
+        gateway.append(&id, vec![event]).await;
+    }
+    id
+}
+
+#[tokio::test]
+async fn a_payment_is_found_by_its_request_id() {
+    let gateway = Gateway::new();
+    let id = gateway.post(&body()).await.expect(200).payment_id();
+    let checksummed = "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359";
+    for blind in [false, true] {
+        gateway.payments.set_blind(blind);
+        for who in [
+            format!("account={PAYER}"),
+            format!("account={checksummed}"),
+            format!("originator=eip155:{PAYER}"),
+            format!("originator=eip155:{checksummed}"),
+        ] {
+            let answer = gateway.get(&format!("/v1/payments/resolve?request_id=order-1&{who}")).await.expect(200);
+            let status = gateway.get(&format!("/v1/payments/{id}/status")).await.expect(200);
+            assert_eq!(answer.text, status.text, "{who}");
+        }
+        for unknown in [
+            format!("request_id=order-2&account={PAYER}"),
+            format!("request_id=order-1&account={RECIPIENT}"),
+            "request_id=order-1&account=TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t".to_owned(),
+            "request_id=order-1&account=EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v".to_owned(),
+            "request_id=order-1&originator=did:web:shop.example".to_owned(),
+        ] {
+            let answer = gateway.get(&format!("/v1/payments/resolve?{unknown}")).await;
+            answer.expect_error(404, "PAYMENT_NOT_FOUND");
+        }
+    }
+    for (query, named) in [
+        ("", "request_id"),
+        ("?request_id=order-1", "account, originator"),
+        (&format!("?request_id=order-1&account={PAYER}&originator=eip155:{PAYER}"), "account, originator"),
+        (&format!("?account={PAYER}"), "request_id"),
+        (&format!("?request_id=a&request_id=b&account={PAYER}"), "request_id"),
+        ("?request_id=order-1&account=nobody", "account"),
+        ("?request_id=order-1&account=0x5AAeb6053f3e94c9b9a09f33669435e7ef1beaed", "account"),
+        ("?request_id=order-1&originator=nobody", "originator"),
+        ("?request_id=order-1&originator=eip155:nobody", "originator"),
+    ] {
+        let answer = gateway.get(&format!("/v1/payments/resolve{query}")).await;
+        let answer = answer.expect_error(400, "INVALID_REQUEST");
+        assert!(answer.message().starts_with(named), "{query}: {answer:?}");
+    }
+    let answer = gateway.get(&format!("/v1/payments/resolve?request_id=a%20b&account={PAYER}")).await;
+    answer.expect_error(400, "INVALID_REQUEST_ID");
+}
+
+#[tokio::test]
+async fn a_timeline_tells_every_stage_with_its_transactions() {
+    let gateway = Gateway::new();
+    let id = completed(&gateway).await;
+    let timeline = gateway.get(&format!("/v1/payments/{id}/timeline")).await.expect(200).body;
+    assert_eq!(timeline["payment_id"], id.as_str());
+    assert_eq!((&timeline["status"], &timeline["at_rest"]), (&json!("completed"), &json!(true)));
+    let entries = timeline["entries"].as_array().unwrap();
+    let shown: Vec<_> = entries
+        .iter()
+        .map(|entry| {
+            assert!(entry["at"].as_str().unwrap().parse::<Timestamp>().is_ok());
+            assert!(!entry["summary"].as_str().unwrap().is_empty());
+            ["id", "event", "status"].map(|member| entry[member].as_str().unwrap())
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            ["1.0", "Submitted", "pending"],
+            ["2.0", "AuctionClosed", "pending"],
+            ["2.1", "QuoteAwarded", "pending"],
+            ["3.0", "DepositPrepared", "pending"],
+            ["4.0", "EscrowSecured", "pending"],
+            ["5.0", "FulfillmentSeen", "finalizing"],
+            ["6.0", "FulfillmentConfirmed", "completed"],
+            ["7.0", "EscrowReleased", "completed"],
+        ]
+    );
+    let hash = |byte: u8| Hash32([byte; 32]).to_string();
+    assert_eq!(
+        entries[3]["transactions"],
+        json!({"deposit": {"transaction_hash": hash(1), "chain_id": "eip155:31337"}})
+    );
+    assert_eq!(
+        entries[6]["transactions"],
+        json!({"fulfillment": {"transaction_hash": hash(2), "chain_id": "eip155:31338", "block_number": 2}})
+    );
+    assert_eq!(entries[7]["transactions"]["release"]["transaction_hash"], hash(3));
+    assert_eq!(entries[0]["data"]["fulfillment_amount"], "1000000");
+    assert_eq!(entries[0]["data"]["source"], body()["source"]);
+    assert_eq!(entries[1]["data"]["decline_summary"], json!([{"reason": "PRICE_ABOVE_CAP", "count": 1}]));
+    assert_eq!(entries[4]["data"]["amount"], "5");
+    // What only auditors see.
+    let text = timeline.to_string();
+    for hidden in ["raw", "signature", "attestation", "evidence", "did:web:1", "0x22"] {
+        assert!(!text.contains(hidden), "{hidden}");
+    }
+}
+
+#[tokio::test]
+async fn a_timeline_tells_why_a_payment_failed_and_how_its_refund_goes() {
+    let gateway = Gateway::new();
+    let id = gateway.post(&body()).await.expect(200).payment_id();
+    gateway.append(&id, vec![closed(&[]), awarded(DOCUMENT)]).await;
+    gateway.append(&id, vec![prepared()]).await;
+    gateway.append(&id, vec![secured()]).await;
+    let PaymentEvent::Failed(failure) = failed(no_quotes()) else { unreachable!() };
+    gateway
+        .append(&id, vec![PaymentEvent::Failed(Box::new(Failed { refund: RefundDue::AfterWindow, ..*failure }))])
+        .await;
+    let path = format!("/v1/payments/{id}/timeline");
+    let waiting = gateway.get(&path).await.expect(200).body;
+    assert_eq!((&waiting["status"], &waiting["at_rest"]), (&json!("failed"), &json!(false)));
+    let failed = waiting["entries"].as_array().unwrap().last().unwrap();
+    assert_eq!(failed["data"]["refund"], "after_refund_window");
+    let error = &failed["data"]["error"];
+    assert_eq!(*error, gateway.get(&format!("/v1/payments/{id}/status")).await.body["error"]);
+
+    let refunded = EscrowRefunded { inclusion: inclusion(31_337, 4), amount: "5".parse().unwrap() };
+    gateway.append(&id, vec![PaymentEvent::EscrowRefunded(refunded)]).await;
+    let done = gateway.get(&path).await.expect(200).body;
+    assert_eq!(done["at_rest"], true);
+    let refunded = done["entries"].as_array().unwrap().last().unwrap();
+    assert_eq!(refunded["transactions"]["refund"]["transaction_hash"], Hash32([4; 32]).to_string());
+    assert_eq!(refunded["data"]["amount"], "5");
+}
+
+#[tokio::test]
+async fn histories_of_unknown_payments_are_404() {
+    let gateway = Gateway::new();
+    for id in ["pay_x", "order-1", PaymentId::derive("nobody", "1").as_str()] {
+        for read in ["timeline", "events"] {
+            gateway.get(&format!("/v1/payments/{id}/{read}")).await.expect_error(404, "PAYMENT_NOT_FOUND");
+        }
+    }
+}
+
+/// An open event stream.
+struct Stream {
+    data: BodyDataStream,
+    text: String,
+}
+
+impl Stream {
+    async fn open(gateway: &Gateway, id: &PaymentId, last: Option<&str>) -> Response {
+        let mut request = Request::get(format!("/v1/payments/{id}/events"));
+        if let Some(last) = last {
+            request = request.header("last-event-id", last);
+        }
+        gateway.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+    }
+
+    async fn follow(gateway: &Gateway, id: &PaymentId, last: Option<&str>) -> Self {
+        let response = Self::open(gateway, id, last).await;
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        assert!(response.headers().contains_key("x-request-id"));
+        Self { data: response.into_body().into_data_stream(), text: String::new() }
+    }
+
+    /// The next event's id and data; `None` at the end.
+    async fn next(&mut self) -> Option<(String, Value)> {
+        loop {
+            while let Some((event, rest)) = self.text.split_once("\n\n") {
+                let line = |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
+                let (id, data) = (line("id: "), line("data: "));
+                self.text = rest.to_owned();
+                if let Some(id) = id {
+                    return Some((id, serde_json::from_str(&data.unwrap()).unwrap()));
+                }
+            }
+            self.text += std::str::from_utf8(&self.data.next().await?.unwrap()).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn events_come_live_and_end_by_themselves() {
+    let gateway = Gateway::new();
+    let id = gateway.post(&body()).await.expect(200).payment_id();
+    let mut stream = Stream::follow(&gateway, &id, None).await;
+    let (event_id, entry) = stream.next().await.unwrap();
+    assert_eq!((event_id.as_str(), &entry["event"]), ("1.0", &json!("Submitted")));
+    for (event, name) in [
+        (closed(&[]), "AuctionClosed"),
+        (awarded(DOCUMENT), "QuoteAwarded"),
+        (prepared(), "DepositPrepared"),
+        (secured(), "EscrowSecured"),
+        (seen(), "FulfillmentSeen"),
+        (confirmed(), "FulfillmentConfirmed"),
+        (released(), "EscrowReleased"),
+    ] {
+        gateway.append(&id, vec![event]).await;
+        assert_eq!(stream.next().await.unwrap().1["event"], name);
+    }
+    assert_eq!(stream.next().await, None);
+
+    let timeline = gateway.get(&format!("/v1/payments/{id}/timeline")).await.expect(200).body;
+    let mut again = Stream::follow(&gateway, &id, None).await;
+    for entry in timeline["entries"].as_array().unwrap() {
+        assert_eq!(again.next().await.unwrap(), (entry["id"].as_str().unwrap().to_owned(), entry.clone()));
+    }
+    assert_eq!(again.next().await, None);
+}
+
+#[tokio::test]
+async fn a_stream_goes_on_after_the_last_event() {
+    let gateway = Gateway::new();
+    let id = completed(&gateway).await;
+    for (last, next) in [("1.0", "2.0"), ("2.0", "2.1"), ("2.1", "3.0"), ("2.7", "3.0"), ("0.0", "1.0"), ("", "1.0")] {
+        let mut stream = Stream::follow(&gateway, &id, Some(last)).await;
+        assert_eq!(stream.next().await.unwrap().0, next, "{last}");
+    }
+    // Nothing is left and nothing will come: a browser stops asking.
+    assert_eq!(Stream::open(&gateway, &id, Some("7.0")).await.status(), 204);
+    for bad in ["7", "a.b", "1.-1", "+1.0", "1.0.0"] {
+        let request = Request::get(format!("/v1/payments/{id}/events")).header("last-event-id", bad);
+        let answer = gateway.send(request.body(Body::empty()).unwrap()).await.expect_error(400, "INVALID_REQUEST");
+        assert!(answer.message().starts_with("Last-Event-ID"), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn streams_above_their_number_are_refused_until_one_ends() {
+    let gateway = Gateway::configured(|config| config.http.event_streams_max = 1);
+    let id = gateway.post(&body()).await.expect(200).payment_id();
+    let first = Stream::follow(&gateway, &id, None).await;
+    gateway.get(&format!("/v1/payments/{id}/events")).await.expect_error(503, "TOO_MANY_STREAMS");
+    drop(first);
+    let mut second = Stream::follow(&gateway, &id, None).await;
+    assert_eq!(second.next().await.unwrap().0, "1.0");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_stream_beats_and_a_stopping_gateway_ends_it() {
+    let gateway = Gateway::new();
+    let id = gateway.post(&body()).await.expect(200).payment_id();
+    let mut stream = Stream::follow(&gateway, &id, None).await;
+    stream.next().await.unwrap();
+    let beat = stream.data.next().await.unwrap().unwrap();
+    assert!(beat.starts_with(b":"), "{beat:?}");
+    gateway.stopping.cancel();
+    assert_eq!(stream.next().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_survives_the_journal_being_away() {
+    let journal = MemoryJournal::new(4);
+    let away = Arc::new(Away { journal: journal.clone(), away: AtomicBool::new(false) });
+    let gateway = Gateway::with_journal(away.clone(), journal, |_| {});
+    let id = gateway.post(&body()).await.expect(200).payment_id();
+    let mut stream = Stream::follow(&gateway, &id, None).await;
+    stream.next().await.unwrap();
+
+    away.away.store(true, Ordering::SeqCst);
+    gateway.get(&format!("/v1/payments/{id}/timeline")).await.expect_error(503, "SERVICE_UNAVAILABLE");
+    gateway.append(&id, vec![closed(&[])]).await;
+    // Nothing but beats comes while the journal is away, also on a stream that is opened meanwhile.
+    let mut later = Stream::follow(&gateway, &id, Some("1.0")).await;
+    for open in [&mut stream, &mut later] {
+        assert!(tokio::time::timeout(Duration::from_secs(300), open.next()).await.is_err());
+    }
+    away.away.store(false, Ordering::SeqCst);
+    assert_eq!(stream.next().await.unwrap().0, "2.0");
+    assert_eq!(later.next().await.unwrap().0, "2.0");
+
+    gateway.payments.set_blind(true);
+    away.away.store(true, Ordering::SeqCst);
+    gateway.get(&format!("/v1/payments/{id}/events")).await.expect_error(503, "SERVICE_UNAVAILABLE");
+}
+
+/// A journal that can be made unreadable.
+struct Away {
+    journal: MemoryJournal,
+    away: AtomicBool,
+}
+
+#[async_trait]
+impl Journal for Away {
+    fn shards(&self) -> u16 {
+        self.journal.shards()
+    }
+
+    async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
+        self.journal.append(commit).await
+    }
+
+    async fn load(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, ReadError> {
+        if self.away.load(Ordering::SeqCst) {
+            return Err(ReadError::Unavailable("away".to_owned()));
+        }
+        self.journal.load(stream_id).await
+    }
+
+    async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
+        self.journal.replay(shard, from, limit).await
+    }
+
+    async fn head(&self, shard: u16) -> Result<u64, ReadError> {
+        self.journal.head(shard).await
+    }
+
+    async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
+        self.journal.wait_beyond(shard, sequence).await
+    }
+
+    async fn work(&self, shard: u16, owner: &str) -> Box<dyn ShardWorker> {
+        self.journal.work(shard, owner).await
+    }
+}

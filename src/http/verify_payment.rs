@@ -1,0 +1,55 @@
+//! `POST /v1/payments/verify`: a submission rehearsed (design: HTTP).
+//!
+//! Every refusal is the one that the submission would get at this moment, with its status and its ErrorResponse: 400, 401,
+//! 403, 409, 413, 500 or 503. So a client handles both calls with the same code, and 200 means that the submission would
+//! be answered with 200, once the service accepts anything: a pause is no refusal of this one.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Request, State},
+};
+use serde::Serialize;
+
+use events::PaymentId;
+
+use super::{
+    body::JsonBody,
+    error::ApiError,
+    state::HttpState,
+    submit_payment::{Submission, Verdict},
+};
+
+/// Body of the 200.
+#[derive(Debug, Serialize)]
+pub(super) struct VerifiedBody {
+    /// Always true.
+    valid: bool,
+    /// The id that the payment would have, or has.
+    payment_id: PaymentId,
+    /// Whether the submission would be answered with a payment that exists.
+    idempotent_replay: bool,
+    /// That payment's status.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'static str>,
+}
+
+/// Makes all checks of a submission and accepts nothing.
+pub(super) async fn handle(
+    State(state): State<Arc<HttpState>>,
+    request: Request,
+) -> Result<Json<VerifiedBody>, ApiError> {
+    let submission = Submission::read(JsonBody::read(request, &state).await?, &state)?;
+    let existing = match submission.judge(&state, &state.services.admission.unpaused()).await? {
+        Verdict::Replay(view) => Some(*view),
+        // A submission would find out by its append.
+        Verdict::New(_) => submission.stored(&state).await?,
+    };
+    Ok(Json(VerifiedBody {
+        valid: true,
+        payment_id: submission.payment_id,
+        idempotent_replay: existing.is_some(),
+        status: existing.map(|view| view.status.as_str()),
+    }))
+}

@@ -1,0 +1,246 @@
+//! The pause: an operator's word that no gateway accepts anything new.
+//!
+//! It stands under one key of the JetStream bucket `gw_control`, on disk, so that it outlives every process. Each
+//! gateway hears changes as they are published and looks at the bucket twice a second besides; one that cannot look
+//! keeps to what it knew last.
+
+use std::time::Duration;
+
+use async_nats::{
+    Client, HeaderMap,
+    jetstream::{
+        self,
+        stream::{Config, DiscardPolicy, LastRawMessageErrorKind, StorageType, Stream},
+    },
+};
+use chrono::Utc;
+use futures::StreamExt;
+use serde::{Deserialize, Serialize};
+use tokio::{sync::watch, time::timeout};
+use tokio_util::sync::CancellationToken;
+
+use events::time::Timestamp;
+
+/// Bucket of what operators tell all gateways.
+pub const BUCKET: &str = "gw_control";
+/// Key of the pause, as a subject.
+const PAUSE_SUBJECT: &str = "$KV.gw_control.pause";
+const STREAM: &str = "KV_gw_control";
+/// How often the bucket is read besides being listened to.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How long one look may take.
+const LOOK_MAX: Duration = Duration::from_secs(2);
+/// Longest reason, in characters.
+pub const REASON_CHARS_MAX: usize = 500;
+/// Changes that are kept for auditors.
+const HISTORY: i64 = 64;
+
+/// What an operator said last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Control {
+    /// Whether nothing new is accepted.
+    pub paused: bool,
+    /// Why, for other operators; never shown to callers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// When it was said.
+    pub since: Timestamp,
+}
+
+/// The pause cannot be read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// NATS does not answer, or refuses.
+    #[error("bucket {BUCKET}: {0}")]
+    Unavailable(String),
+    /// What stands in the bucket is not this program's.
+    #[error("bucket {BUCKET} holds no state of the pause: {0}")]
+    Unreadable(String),
+    /// The reason is too long.
+    #[error("the reason must have at most {REASON_CHARS_MAX} characters")]
+    Reason,
+}
+
+fn unavailable(error: impl std::fmt::Display) -> Error {
+    Error::Unavailable(error.to_string())
+}
+
+/// The bucket, for those who read and change it.
+#[derive(Debug, Clone)]
+pub struct ControlBucket {
+    client: Client,
+    context: jetstream::Context,
+    stream: Stream,
+}
+
+impl ControlBucket {
+    /// Opens the bucket, creating it where it is missing.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`].
+    pub async fn open(client: Client, replicas: usize) -> Result<Self, Error> {
+        let context = jetstream::new(client.clone());
+        let stream = context.get_or_create_stream(config(replicas)).await.map_err(unavailable)?;
+        Ok(Self { client, context, stream })
+    }
+
+    /// What was said last; `None` when nothing ever was. Asks the stream's leader, who knows every change.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn read(&self) -> Result<Option<Control>, Error> {
+        let last = timeout(LOOK_MAX, self.stream.get_last_raw_message_by_subject(PAUSE_SUBJECT));
+        match last.await.map_err(|_| unavailable("no answer in time"))? {
+            Ok(message) => parse(&message.headers, &message.payload),
+            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
+            Err(error) => Err(unavailable(error)),
+        }
+    }
+
+    /// Pauses all gateways.
+    ///
+    /// # Errors
+    /// [`Error`]; after [`Error::Unavailable`] it is not known whether it was stored.
+    pub async fn pause(&self, reason: Option<String>) -> Result<Control, Error> {
+        self.write(Control { paused: true, reason, since: Utc::now() }).await
+    }
+
+    /// Lets all gateways accept again.
+    ///
+    /// # Errors
+    /// As [`ControlBucket::pause`].
+    pub async fn resume(&self) -> Result<Control, Error> {
+        self.write(Control { paused: false, reason: None, since: Utc::now() }).await
+    }
+
+    async fn write(&self, control: Control) -> Result<Control, Error> {
+        if control.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_CHARS_MAX) {
+            return Err(Error::Reason);
+        }
+        let body = serde_json::to_vec(&control).map_err(unavailable)?;
+        let stored = self.context.publish(PAUSE_SUBJECT, body.into()).await.map_err(unavailable)?;
+        stored.await.map_err(unavailable)?;
+        Ok(control)
+    }
+}
+
+/// Whether this gateway accepts anything new. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct PauseState(watch::Receiver<bool>);
+
+impl PauseState {
+    /// Never paused, where there is no bucket.
+    pub fn never() -> Self {
+        // A receiver keeps the last value when its sender is gone.
+        Self::follow(&watch::Sender::new(false))
+    }
+
+    /// As `switch` says.
+    pub fn follow(switch: &watch::Sender<bool>) -> Self {
+        Self(switch.subscribe())
+    }
+
+    /// Whether nothing new is accepted.
+    pub fn is_paused(&self) -> bool {
+        *self.0.borrow()
+    }
+}
+
+/// Keeps a [`PauseState`] current.
+#[derive(Debug)]
+pub struct PauseFollower {
+    bucket: ControlBucket,
+    state: watch::Sender<bool>,
+}
+
+impl PauseFollower {
+    /// A follower that knows the state already, so that a gateway never serves in ignorance of a pause.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn start(bucket: ControlBucket) -> Result<Self, Error> {
+        let paused = bucket.read().await?.is_some_and(|control| control.paused);
+        if paused {
+            tracing::warn!("PAUSED: nothing new is accepted");
+        }
+        Ok(Self { bucket, state: watch::Sender::new(paused) })
+    }
+
+    /// The state, as it will be followed.
+    pub fn state(&self) -> PauseState {
+        PauseState::follow(&self.state)
+    }
+
+    /// Follows the bucket until `shutdown`.
+    pub async fn run(self, shutdown: CancellationToken) {
+        shutdown.run_until_cancelled(self.follow()).await;
+    }
+
+    async fn follow(&self) {
+        let mut heard = None;
+        let mut blind = false;
+        loop {
+            if heard.is_none() {
+                heard = self.bucket.client.subscribe(PAUSE_SUBJECT).await.ok();
+            }
+            // What is heard is only a reason to look: a message may be one that was never stored.
+            match &mut heard {
+                Some(messages) => match timeout(LOOK_EVERY, messages.next()).await {
+                    Ok(Some(_)) | Err(_) => {}
+                    Ok(None) => heard = None,
+                },
+                None => tokio::time::sleep(LOOK_EVERY).await,
+            }
+            match self.bucket.read().await {
+                Ok(control) => {
+                    blind = false;
+                    self.note(control);
+                }
+                Err(error) if !blind => {
+                    blind = true;
+                    let paused = *self.state.borrow();
+                    tracing::warn!(%error, paused, "the pause cannot be read; what was known last holds");
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn note(&self, control: Option<Control>) {
+        let paused = control.as_ref().is_some_and(|control| control.paused);
+        let changed = self.state.send_if_modified(|current| std::mem::replace(current, paused) != paused);
+        match (changed, paused) {
+            (true, true) => {
+                let reason = control.and_then(|control| control.reason).unwrap_or_default();
+                tracing::warn!(reason, "PAUSED: nothing new is accepted");
+            }
+            (true, false) => tracing::warn!("RESUMED: new payments are accepted"),
+            (false, _) => {}
+        }
+    }
+}
+
+fn parse(headers: &HeaderMap, payload: &[u8]) -> Result<Option<Control>, Error> {
+    // A key that was deleted, with a tool for buckets, says as much as one that never was.
+    if headers.get("KV-Operation").is_some() {
+        return Ok(None);
+    }
+    serde_json::from_slice(payload).map(Some).map_err(|error| Error::Unreadable(error.to_string()))
+}
+
+/// A key-value bucket, except that nothing can be taken out of it.
+fn config(replicas: usize) -> Config {
+    Config {
+        name: STREAM.to_owned(),
+        description: Some("what operators tell all gateways".to_owned()),
+        subjects: vec![format!("$KV.{BUCKET}.*")],
+        storage: StorageType::File,
+        max_messages_per_subject: HISTORY,
+        discard: DiscardPolicy::New,
+        allow_direct: true,
+        deny_delete: true,
+        allow_rollup: false,
+        num_replicas: replicas,
+        ..Default::default()
+    }
+}

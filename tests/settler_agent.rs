@@ -1,0 +1,346 @@
+//! The settler agent over a real nats-server, with a chain that does as the test says.
+
+mod nats_roles;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::Result;
+use async_nats::jetstream::{self, consumer::PullConsumer};
+use async_trait::async_trait;
+use axum::{Router, body::Bytes, extract::State, routing::post};
+use ruint::aliases::U256;
+use serde_json::json;
+use tokio::{net::TcpListener, sync::mpsc};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+
+use devkit::NatsServer;
+use events::{
+    AssetId, ChainId, PaymentId,
+    event::{Inclusion, VerifierRef},
+    quote::SignedQuote,
+};
+use gateway::auction::{self, NatsAuction};
+use sagas::ports::{Answer, Auction, Award, RequestForQuotes, VerificationCase};
+use settler::{
+    Config, Settler,
+    chain::{DeliveryChain, DeliveryOrder, DeliveryState, EscrowState, ReservationOrder, Transient},
+    protocol::{self, AWARDS_STREAM, AttestationRequest, DELIVERY_ATTESTATION_PATH, award_consumer},
+    quoting::Chains,
+};
+
+use nats_roles::{
+    ACCOUNT, DESTINATION, PATIENCE, RELEASER, Role, SOURCE, connect, did, payment_of, request, server, token, until,
+};
+
+const ATTESTATION: &str = "0xa77e57";
+
+/// Both chains in one.
+struct World {
+    escrow: Mutex<EscrowState>,
+    delivery: Mutex<DeliveryState>,
+    deliveries: AtomicU32,
+    releases: AtomicU32,
+    /// Every call up to this number fails, counted over all calls.
+    faults: AtomicU32,
+}
+
+impl World {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            escrow: Mutex::new(EscrowState::Open),
+            delivery: Mutex::new(DeliveryState::NotSeen),
+            deliveries: AtomicU32::new(0),
+            releases: AtomicU32::new(0),
+            faults: AtomicU32::new(0),
+        })
+    }
+
+    fn set_escrow(&self, state: EscrowState) {
+        *self.escrow.lock().unwrap() = state;
+    }
+
+    fn set_delivery(&self, state: DeliveryState) {
+        *self.delivery.lock().unwrap() = state;
+    }
+
+    fn deliveries(&self) -> u32 {
+        self.deliveries.load(Ordering::SeqCst)
+    }
+
+    fn releases(&self) -> u32 {
+        self.releases.load(Ordering::SeqCst)
+    }
+
+    fn fault(&self) -> Result<(), Transient> {
+        let left = self.faults.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        if left.is_ok() { Err(Transient("the node is away".to_owned())) } else { Ok(()) }
+    }
+}
+
+fn inclusion() -> Inclusion {
+    Inclusion {
+        chain_id: ChainId::evm(10),
+        transaction_hash: format!("0x{}", "de".repeat(32)),
+        block_number: 7,
+        block_hash: format!("0x{}", "b0".repeat(32)),
+        block_time: 0,
+    }
+}
+
+#[async_trait]
+impl DeliveryChain for World {
+    fn account(&self) -> &str {
+        ACCOUNT
+    }
+
+    async fn balance(&self, _: &AssetId) -> Result<U256, Transient> {
+        self.fault()?;
+        Ok(U256::from(1_000_000))
+    }
+
+    async fn escrow_state(&self, _: &ReservationOrder) -> Result<EscrowState, Transient> {
+        self.fault()?;
+        Ok(self.escrow.lock().unwrap().clone())
+    }
+
+    async fn delivery_state(&self, _: &DeliveryOrder) -> Result<DeliveryState, Transient> {
+        self.fault()?;
+        Ok(self.delivery.lock().unwrap().clone())
+    }
+
+    async fn deliver(&self, _: &DeliveryOrder) -> Result<String, Transient> {
+        self.fault()?;
+        self.deliveries.fetch_add(1, Ordering::SeqCst);
+        self.set_delivery(DeliveryState::Seen(inclusion()));
+        Ok(inclusion().transaction_hash)
+    }
+
+    async fn release(&self, _: &ReservationOrder, attestation: &str) -> Result<String, Transient> {
+        self.fault()?;
+        assert_eq!(attestation, ATTESTATION);
+        self.releases.fetch_add(1, Ordering::SeqCst);
+        self.set_escrow(EscrowState::Released);
+        Ok(inclusion().transaction_hash)
+    }
+
+    async fn next_block(&self) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A verifier that is asked twice before it attests.
+async fn verifier() -> Result<(String, AbortOnDropHandle<()>)> {
+    async fn attest(State(asked): State<Arc<AtomicU32>>, body: Bytes) -> String {
+        let _: AttestationRequest = protocol::read(&body).unwrap();
+        let answer = match asked.fetch_add(1, Ordering::SeqCst) {
+            0 => json!({"version": "1.0", "status": "pending", "reason": "not deep enough"}),
+            1 => json!({"version": "1.0", "status": "attested"}),
+            _ => json!({"version": "1.0", "status": "attested", "signature": ATTESTATION}),
+        };
+        answer.to_string()
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let endpoint = format!("http://{}", listener.local_addr()?);
+    let routes = Router::new().route(DELIVERY_ATTESTATION_PATH, post(attest)).with_state(Arc::new(AtomicU32::new(0)));
+    let task = tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
+    Ok((endpoint, AbortOnDropHandle::new(task)))
+}
+
+/// A gateway's part in auctions, a settler and a verifier.
+struct Stage {
+    server: NatsServer,
+    auction: NatsAuction,
+    hints: mpsc::Receiver<PaymentId>,
+    endpoint: String,
+    world: Arc<World>,
+    _tasks: [AbortOnDropHandle<()>; 2],
+}
+
+impl Stage {
+    async fn set() -> Result<Self> {
+        let server = server().await?;
+        let client = connect(&server, Role::Gateway).await?;
+        let (auction, service, hints) = auction::open(client, auction::Options::default()).await?;
+        let service = AbortOnDropHandle::new(tokio::spawn(service.run(CancellationToken::new())));
+        let (endpoint, verifier) = verifier().await?;
+        Ok(Self { server, auction, hints, endpoint, world: World::new(), _tasks: [service, verifier] })
+    }
+
+    /// The demo's first settler, until it is dropped, as by `kill -9`.
+    async fn settler(&self, deliver: bool) -> Result<AbortOnDropHandle<()>> {
+        let chain = |id: u64, asset: &str| {
+            json!({
+                "chain_id": format!("eip155:{id}"), "rpc_url": "http://127.0.0.1:1", "escrow_contract": ACCOUNT,
+                "fulfillment_proxy": ACCOUNT, "reserver": ACCOUNT, "releaser": RELEASER, "required_depth": 1,
+                "refund_delay_seconds": 60,
+                "assets": [{"asset_identifier": asset, "symbol": "USD", "decimals": 6}],
+            })
+        };
+        let config: Config = serde_json::from_value(json!({
+            "nats": {"url": self.server.url()},
+            "seed": hex::encode(settler::dev::SEEDS[0]),
+            "evm_private_key": "11".repeat(32),
+            "chains": [chain(1, SOURCE), chain(10, DESTINATION)],
+            "verifiers": [{"chain_id": "eip155:1", "account": RELEASER, "endpoint": self.endpoint}],
+            "corridors": [{"source_asset": SOURCE, "destination_asset": DESTINATION, "spread_bps": 10}],
+            "deliver": deliver,
+        }))?;
+        let chains: Chains =
+            HashMap::from([1, 10].map(|id| (ChainId::evm(id), self.world.clone() as Arc<dyn DeliveryChain>)));
+        let client = connect(&self.server, Role::Settler(1)).await?;
+        let settler = Settler::new(config.options()?, client, config.signing_key()?, chains)?;
+        assert_eq!(*settler.did(), did(1));
+        Ok(AbortOnDropHandle::new(tokio::spawn(settler.run(CancellationToken::new()))))
+    }
+
+    /// Auctions a payment; the settler's quote.
+    async fn quoted(&self, request: &RequestForQuotes) -> Result<SignedQuote> {
+        let gathered = tokio::time::timeout(PATIENCE, self.auction.gather(request)).await??;
+        let [bid] = &gathered.bids[..] else { anyhow::bail!("not one bid: {gathered:?}") };
+        let Answer::Quote(document) = &bid.answer else { anyhow::bail!("no quote: {bid:?}") };
+        Ok(SignedQuote::parse(document)?)
+    }
+
+    async fn award(&self, request: &RequestForQuotes, quote: &SignedQuote) -> Result<()> {
+        let case = VerificationCase {
+            payment_id: payment_of(request),
+            terms: request.terms.clone(),
+            escrow: request.escrow.clone(),
+            quote_document: quote.document().to_owned(),
+        };
+        // The endpoint came from a payer; the settler asks the one it is configured with.
+        let verifier = VerifierRef { account: RELEASER.to_owned(), endpoint: "http://127.0.0.1:1".to_owned() };
+        let award = Award { settler: did(1), case, quote_hash: quote.hash(), verifier };
+        Ok(self.auction.award(&award).await?)
+    }
+
+    /// Awards that the settler has been given and not acknowledged, and awards it was not given yet.
+    async fn open_awards(&self) -> Result<(usize, u64)> {
+        let jetstream = jetstream::new(connect(&self.server, Role::Gateway).await?);
+        let consumer: PullConsumer =
+            jetstream.get_consumer_from_stream(award_consumer(&token(1)), AWARDS_STREAM).await?;
+        Ok((consumer.cached_info().num_ack_pending, consumer.cached_info().num_pending))
+    }
+
+    async fn until_awards_are(&self, what: &str, open: (usize, u64)) -> Result<()> {
+        until(what, || async { self.open_awards().await.is_ok_and(|awards| awards == open) }).await
+    }
+}
+
+#[tokio::test]
+async fn a_payment_is_quoted_delivered_once_and_collected_through_faults() -> Result<()> {
+    let mut stage = Stage::set().await?;
+    stage.world.faults.store(2, Ordering::SeqCst);
+    let _settler = stage.settler(true).await?;
+    let request = request(Duration::from_secs(3600));
+    let quote = stage.quoted(&request).await?;
+    assert_eq!(quote.quote().source_amount.to_string(), "1001000");
+    stage.award(&request, &quote).await?;
+    stage.until_awards_are("the award is taken", (1, 0)).await?;
+    assert_eq!(stage.world.deliveries(), 0, "nothing is in escrow");
+
+    stage.world.faults.store(3, Ordering::SeqCst);
+    stage.world.set_escrow(EscrowState::Reserved);
+    let hint = tokio::time::timeout(PATIENCE, stage.hints.recv()).await?;
+    assert_eq!(hint.as_ref(), Some(&payment_of(&request)));
+    assert_eq!((stage.world.deliveries(), stage.world.releases()), (1, 0), "the delivery is not final");
+
+    stage.world.faults.store(2, Ordering::SeqCst);
+    stage.world.set_delivery(DeliveryState::Final(inclusion()));
+    stage.until_awards_are("the award is settled", (0, 0)).await?;
+    assert_eq!((stage.world.deliveries(), stage.world.releases()), (1, 1));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_settler_that_was_killed_goes_on_without_delivering_twice() -> Result<()> {
+    let stage = Stage::set().await?;
+    stage.world.set_escrow(EscrowState::Reserved);
+    let settler = stage.settler(true).await?;
+    let request = request(Duration::from_secs(3600));
+    let quote = stage.quoted(&request).await?;
+    stage.award(&request, &quote).await?;
+    until("it has delivered", || async { stage.world.deliveries() == 1 }).await?;
+    drop(settler);
+
+    let again = stage.settler(true).await?;
+    stage.world.set_delivery(DeliveryState::Final(inclusion()));
+    stage.until_awards_are("the award is settled", (0, 0)).await?;
+    assert_eq!((stage.world.deliveries(), stage.world.releases()), (1, 1));
+    drop(again);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_settler_that_was_away_finds_its_award() -> Result<()> {
+    let stage = Stage::set().await?;
+    let settler = stage.settler(true).await?;
+    let request = request(Duration::from_secs(3600));
+    let quote = stage.quoted(&request).await?;
+    drop(settler);
+    stage.award(&request, &quote).await?;
+    stage.world.set_escrow(EscrowState::Reserved);
+    let _settler = stage.settler(true).await?;
+    until("it has delivered", || async { stage.world.deliveries() == 1 }).await
+}
+
+#[tokio::test]
+async fn awards_that_end_otherwise_are_let_go_without_a_delivery() -> Result<()> {
+    let different = EscrowState::Different { reason: "token".to_owned() };
+    for end in [EscrowState::Lapsed, EscrowState::Refunded, different] {
+        let stage = Stage::set().await?;
+        let _settler = stage.settler(true).await?;
+        let request = request(Duration::from_secs(3600));
+        let quote = stage.quoted(&request).await?;
+        stage.award(&request, &quote).await?;
+        stage.until_awards_are("the award is taken", (1, 0)).await?;
+        stage.world.set_escrow(end.clone());
+        stage.until_awards_are("the award is let go", (0, 0)).await?;
+        assert_eq!((stage.world.deliveries(), stage.world.releases()), (0, 0), "{end:?}");
+        // The tokens are free again: this needs all of them.
+        stage.quoted(&self::request(Duration::from_secs(3600))).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_award_of_anothers_quote_is_refused() -> Result<()> {
+    let stage = Stage::set().await?;
+    let _settler = stage.settler(true).await?;
+    stage.world.set_escrow(EscrowState::Reserved);
+    let (mine, other) = (request(Duration::from_secs(3600)), request(Duration::from_secs(3600)));
+    let quote = stage.quoted(&mine).await?;
+    let mut foreign = quote.quote().clone();
+    foreign.settler = did(2);
+    let key = settler::dev::key(2).unwrap();
+    stage.award(&mine, &foreign.sign(&key, chrono::Utc::now())?).await?;
+    // And its own quote under terms that were not quoted.
+    let mut altered = other.clone();
+    altered.terms.max_source_amount = None;
+    stage.award(&altered, &quote).await?;
+    stage.until_awards_are("both are refused", (0, 0)).await?;
+    assert_eq!(stage.world.deliveries(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_faulty_settler_wins_and_never_delivers() -> Result<()> {
+    let stage = Stage::set().await?;
+    let _settler = stage.settler(false).await?;
+    stage.world.set_escrow(EscrowState::Reserved);
+    let request = request(Duration::from_secs(3600));
+    let quote = stage.quoted(&request).await?;
+    stage.award(&request, &quote).await?;
+    stage.until_awards_are("the award is taken", (1, 0)).await?;
+    stage.world.set_delivery(DeliveryState::Impossible);
+    stage.until_awards_are("the award is over", (0, 0)).await?;
+    assert_eq!(stage.world.deliveries(), 0);
+    Ok(())
+}
