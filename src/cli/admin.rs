@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use chrono::SecondsFormat;
 use clap::{Args as ClapArgs, Subcommand};
+
+use events::time::Timestamp;
 
 use crate::{
     config::GatewayConfig,
@@ -49,17 +52,20 @@ pub async fn run(args: Args) -> Result<()> {
         Command::Resume => Some(bucket.resume().await?),
         Command::Status => bucket.read().await?,
     };
-    println!("{}", describe(control.as_ref()));
-    Ok(())
+    super::answer(&describe(control.as_ref()))
+}
+
+fn time(at: Timestamp) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
 fn describe(control: Option<&Control>) -> String {
     match control {
         None => "accepting; never paused".to_owned(),
-        Some(Control { paused: false, since, .. }) => format!("accepting since {}", since.to_rfc3339()),
+        Some(Control { paused: false, since, .. }) => format!("accepting since {}", time(*since)),
         Some(Control { paused: true, since, reason }) => {
             let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-            format!("paused since {}{reason}", since.to_rfc3339())
+            format!("paused since {}{reason}", time(*since))
         }
     }
 }

@@ -1,6 +1,10 @@
 //! The command line of `gw`.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    io::{ErrorKind, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -52,7 +56,11 @@ enum Command {
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     // The showcase is what `gw dev` has to say; its processes log into files of their own.
-    let default_level = if matches!(cli.command, Command::Dev(_)) { "warn" } else { "info" };
+    let default_level = match &cli.command {
+        Command::Serve { .. } | Command::Verifier { .. } => "info",
+        Command::Settler(args) if !args.shows_id() => "info",
+        Command::Settler(_) | Command::Admin(_) | Command::Dev(_) => "warn",
+    };
     telemetry::init(cli.log_format, default_level);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -83,6 +91,17 @@ async fn run(command: Command) -> Result<()> {
         Command::Settler(args) => settler::run(args).await,
         Command::Admin(args) => admin::run(args).await,
         Command::Dev(args) => dev::run(args, shutdown_on_signal()?).await,
+    }
+}
+
+/// Writes the answer of a command to standard output. A reader that has seen enough, as `head` has, is no error.
+///
+/// # Errors
+/// When it cannot be written for another reason.
+fn answer(text: &str) -> Result<()> {
+    match writeln!(std::io::stdout(), "{text}") {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
     }
 }
 

@@ -28,6 +28,13 @@ enum Command {
     Id,
 }
 
+impl Args {
+    /// Whether the settler's id is to be shown, and nothing run.
+    pub fn shows_id(&self) -> bool {
+        matches!(self.command, Some(Command::Id))
+    }
+}
+
 /// Runs a settler, or shows what it needs.
 ///
 /// # Errors
@@ -38,9 +45,11 @@ pub async fn run(args: Args) -> Result<()> {
     let config: Config = Figment::from(Toml::file_exact(&path)).merge(environment).extract()?;
     let did = Did::from_ed25519(&config.signing_key()?.verifying_key());
     if let Some(Command::Id) = args.command {
-        println!("did:   {did}\ntoken: {}\n\nIn the accounts section of nats.conf:\n", did.token());
-        println!("{}", settler::nats_stanza(&did));
-        return Ok(());
+        let stanza = settler::nats_stanza(&did);
+        let token = did.token();
+        return super::answer(&format!(
+            "did:   {did}\ntoken: {token}\n\nIn the accounts section of nats.conf:\n\n{stanza}"
+        ));
     }
     let settler = Settler::connect(&config).await?;
     settler.run(super::shutdown_on_signal()?).await;
