@@ -26,9 +26,10 @@ use events::{
 use given::{batch, *};
 use sagas::{
     ports::*,
-    runner::{Engine, Options, Ports},
+    runner::{Engine, Options, Ports, Runner},
 };
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 /// What happens in the world of a test.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -78,6 +79,8 @@ struct World {
     /// On average one call in so many fails, in a fixed but irregular pattern: at even steps a call that is repeated
     /// together with the one before it would fail for ever.
     fault_one_in: Option<u32>,
+    /// The call at which the code that makes it panics.
+    panic_at: Option<u32>,
 }
 
 impl World {
@@ -90,6 +93,7 @@ impl World {
             stop_at: None,
             stopped: Notify::new(),
             fault_one_in: None,
+            panic_at: None,
         }
     }
 
@@ -101,6 +105,7 @@ impl World {
             self.stopped.notify_one();
             std::future::pending::<()>().await;
         }
+        assert!(self.panic_at != Some(number), "as the test wants it");
         // The top bits of a multiplicative mix look like coin tosses.
         let toss =
             u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_right(29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -295,8 +300,9 @@ impl Clock for World {
 
 #[async_trait]
 impl OpenStreams for World {
-    async fn open_streams(&self, _: u16, _: u64) -> Result<Vec<StreamId>, Transient> {
-        Ok(Vec::new())
+    async fn open_streams(&self, shard: u16, _: u64) -> Result<Vec<StreamId>, Transient> {
+        let payment = StreamId::from(submission().payment_id);
+        Ok(if payment.shard(self.shards()) == shard { vec![payment] } else { Vec::new() })
     }
 }
 
@@ -561,4 +567,22 @@ async fn a_batch_nobody_bids_in_is_collected_empty() {
     batch::append(&world.journal, batch::batch_id(), vec![batch::opened().into()]).await;
     drive(&world, &batch::batch_id().into()).await;
     assert_eq!(batch::types_of(&world.journal, batch::batch_id()).await, ["QuoteRequestOpened", "QuotesCollected"]);
+}
+
+#[tokio::test]
+async fn a_panic_while_a_payment_is_driven_only_delays_it() {
+    let world = Arc::new(World { panic_at: Some(6), ..World::new(Plot::Delivers) });
+    let shutdown = CancellationToken::new();
+    let running = tokio::spawn(Runner::new(engine(&world), "one".to_owned()).run(shutdown.clone()));
+    let payment = submit(&world).await;
+    let delivered = async {
+        while types(&history(&world, &payment).await) != DELIVERED {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), delivered).await.expect("the payment goes on");
+    assert!(world.calls.load(Ordering::SeqCst) > 6);
+    assert_eq!(world.state.lock().unwrap().deposits.len(), 1);
+    shutdown.cancel();
+    running.await.unwrap();
 }

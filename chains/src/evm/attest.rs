@@ -9,7 +9,7 @@ use sagas::ports::Statement;
 
 use super::{
     contracts::ConvertError,
-    eip712::{self, Admission, Reservation, escrow_domain},
+    eip712::{self, Admission, escrow_domain},
     reads::statement_digest,
     signature,
 };
@@ -60,19 +60,6 @@ pub fn verify_statement(
         (Ok(digest), Ok(bytes)) => signature::is_of_key(releaser, digest, &bytes),
         _ => false,
     }
-}
-
-/// The reserver's signed award, for a deposit that is in the escrow already.
-///
-/// # Errors
-/// [`SignError::Key`].
-pub fn sign_reservation(
-    signer: &PrivateKeySigner,
-    reservation: &Reservation,
-    evm_id: u64,
-    escrow: Address,
-) -> Result<String, SignError> {
-    sign_digest(signer, eip712::digest(reservation, &escrow_domain(evm_id, escrow)))
 }
 
 /// The reserver's signed award together with the deposit, its token and its end, for deposits with a permit.

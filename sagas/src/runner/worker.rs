@@ -3,6 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
+    time::Duration,
 };
 
 use events::{StreamId, journal::WakeUp};
@@ -84,7 +85,7 @@ impl Worker {
                 tracing::info!(shard = self.shard, "shard acquired");
                 self.take_over().await;
             }
-            WakeUp::Event(stream_id) => self.start(stream_id),
+            WakeUp::Event(stream_id) => self.start(stream_id, Duration::ZERO),
             WakeUp::Lost => {
                 tracing::warn!(shard = self.shard, "shard lost");
                 self.stop_all();
@@ -99,7 +100,7 @@ impl Worker {
             let pause = match self.open_streams().await {
                 Ok(open) => {
                     tracing::info!(shard = self.shard, open = open.len(), "open payments and batches taken over");
-                    open.into_iter().for_each(|stream_id| self.start(stream_id));
+                    open.into_iter().for_each(|stream_id| self.start(stream_id, Duration::ZERO));
                     return;
                 }
                 Err(fault) => {
@@ -121,13 +122,17 @@ impl Worker {
         ports.open_streams.open_streams(self.shard, head).await
     }
 
-    fn start(&mut self, stream_id: StreamId) {
+    /// Drives the stream, unless that is being done, after `pause`.
+    fn start(&mut self, stream_id: StreamId, pause: Duration) {
         if !self.running.insert(stream_id.clone()) {
             return;
         }
         let engine = self.engine.clone();
         let id = stream_id.clone();
         let task = self.tasks.spawn(async move {
+            if !pause.is_zero() {
+                engine.ports().clock.sleep(pause).await;
+            }
             if let Err(stuck) = engine.drive(&id).await {
                 tracing::error!(stream_id = %id, %stuck, "stream is stuck and needs an operator");
             }
@@ -143,8 +148,9 @@ impl Worker {
         let Some(stream_id) = self.stream_of.remove(&id) else { return };
         self.running.remove(&stream_id);
         if ended.is_err_and(|error| error.is_panic()) {
-            // The next event of the stream, or the next owner of the shard, looks at it again; the rest go on.
-            tracing::error!(%stream_id, "driving the stream panicked");
+            // Its deadlines have nobody else to act on them; the rest go on meanwhile.
+            tracing::error!(%stream_id, "driving the stream panicked; it is driven again after a pause");
+            self.start(stream_id, self.engine.options().backoff_max);
         }
     }
 
