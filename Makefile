@@ -1,9 +1,10 @@
 # demo   a local network of real chains, and real payments across them (ONCE=1: stop after the showcase)
-# check  formatting, lints, and that the committed contract artefacts are what the sources give
+# check  formatting, lints, and that the committed contract artefacts and protocol documents are what the sources give
 # test   every test: contracts, crates, and the real binary end to end
+# sim    the engine under SEEDS=n simulated worlds (or one, SEED=s, with everything that happens in it)
 # tools  fetch the pinned development tools into .tools/
 
-.PHONY: demo check test tools
+.PHONY: demo check test sim tools
 
 demo:
 	scripts/tools.sh run
@@ -15,10 +16,15 @@ check:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	contracts/build.sh --check
+	cargo run --quiet --locked --bin gw -- protocol --check protocol
 
 test:
 	scripts/tools.sh all
 	scripts/test.sh
+
+sim:
+	scripts/tools.sh contracts
+	cargo run --quiet --locked -p simulation --bin sim -- $(if $(SEED),--seed $(SEED) --trace,--seeds $(or $(SEEDS),1000) --from $(or $(FROM),1))
 
 tools:
 	scripts/tools.sh all

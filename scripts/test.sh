@@ -27,6 +27,9 @@ else
   run crates cargo test --workspace --locked --no-fail-fast --lib --bins --tests
 fi
 run examples cargo test --workspace --locked --no-fail-fast --doc
+# The engine in thousands of simulated worlds, and the proof that these notice what is broken.
+run sim cargo run --quiet --locked -p simulation --bin sim -- --seeds "${SIM_SEEDS:-2000}"
+run mutants cargo test --locked -p simulation --features mutants --test mutants -- --nocapture
 
 # forge: "N tests passed, N failed"; nextest: "N tests run: N passed, N failed"; libtest: "test result: … N passed; N failed".
 plain() { sed 's/\x1b\[[0-9;]*m//g' "$log"/*; }

@@ -3,13 +3,16 @@
 #
 #   scripts/tools.sh run        nats-server, anvil and Permit2: what a local network needs
 #   scripts/tools.sh contracts  forge, solc, OpenZeppelin and Permit2: what building and testing the contracts needs
-#   scripts/tools.sh test       schemathesis: what tests of the HTTP API need besides
+#   scripts/tools.sh test       schemathesis, nats-py, jsonld, AsyncAPI's schemas and the Python packages of examples/settler: what
+#                               tests of the HTTP API, of the examples, of proofs and of the settlers' protocol need
 #   scripts/tools.sh all        everything (the default)
 #
-# Result: .tools/bin/{nats-server,anvil,forge,solc,schemathesis} and .tools/permit2/Permit2.json.
+# Result: .tools/bin/{nats-server,anvil,forge,solc,schemathesis}, .tools/{nats-py,settler,jsonld,asyncapi} and
+# .tools/permit2/Permit2.json.
 set -euo pipefail
 
 NATS_VERSION=2.15.1
+NATS_PY_VERSION=2.16.0
 SCHEMATHESIS_VERSION=4.32.5
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -32,10 +35,17 @@ stamp() {
 
 npm_pins="$(cksum <"$pins/package.json") $(cksum <"$pins/package-lock.json")"
 schemathesis_pins="$SCHEMATHESIS_VERSION $(cksum <"$pins/schemathesis.txt")"
+jsonld_pins="$(cksum <"$pins/jsonld/package.json") $(cksum <"$pins/jsonld/package-lock.json")"
+asyncapi_pins="$(cksum <"$pins/asyncapi/package.json") $(cksum <"$pins/asyncapi/package-lock.json")"
+settler_pins="$(cksum <"$root/examples/settler/requirements.txt") $(cksum <"$pins/settler.txt")"
 permit2_pins="$npm_pins $(cksum <"$pins/permit2.cjs")"
 
 have_nats() { stamped nats "$NATS_VERSION" && [[ -x "$tools/bin/nats-server" ]]; }
 have_schemathesis() { stamped schemathesis "$schemathesis_pins" && [[ -x "$tools/bin/schemathesis" ]]; }
+have_nats_py() { stamped nats-py "$NATS_PY_VERSION" && [[ -d "$tools/nats-py/nats" ]]; }
+have_jsonld() { stamped jsonld "$jsonld_pins" && [[ -d "$tools/jsonld/node_modules/jsonld" ]]; }
+have_asyncapi() { stamped asyncapi "$asyncapi_pins" && [[ -d "$tools/asyncapi/node_modules/@asyncapi/specs" ]]; }
+have_settler() { stamped settler "$settler_pins" && [[ -d "$tools/settler/nats" ]]; }
 have_npm_all() { stamped npm "all $npm_pins" && [[ -x "$tools/bin/anvil" && -x "$tools/bin/forge" && -x "$tools/bin/solc" ]]; }
 have_npm_run() { have_npm_all || { stamped npm "run $npm_pins" && [[ -x "$tools/bin/anvil" ]]; }; }
 have_permit2() { stamped permit2 "$permit2_pins" && [[ -f "$tools/permit2/Permit2.json" ]]; }
@@ -76,6 +86,50 @@ fetch_schemathesis() {
   chmod +x "$tools/bin/schemathesis"
   "$tools/bin/schemathesis" --version >/dev/null || die "the schemathesis that was fetched does not run on this machine"
   stamp schemathesis "$schemathesis_pins"
+}
+
+fetch_nats_py() {
+  command -v python3 >/dev/null || die "python3 is needed to fetch nats-py $NATS_PY_VERSION; install Python 3 with pip"
+  python3 -m pip --version >/dev/null 2>&1 || die "pip is needed to fetch nats-py $NATS_PY_VERSION; install python3-pip"
+  say "fetching nats-py $NATS_PY_VERSION"
+  rm -rf "$tools/nats-py.new"
+  python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps \
+    --target "$tools/nats-py.new" "nats-py==$NATS_PY_VERSION" || die "pip could not fetch nats-py $NATS_PY_VERSION (see above)"
+  rm -rf "$tools/nats-py"
+  mv "$tools/nats-py.new" "$tools/nats-py"
+  PYTHONPATH="$tools/nats-py" python3 -c 'import nats' || die "the nats-py that was fetched does not run on this machine"
+  stamp nats-py "$NATS_PY_VERSION"
+}
+
+# Installs the npm packages of scripts/tools/<name> into .tools/<name>.
+fetch_locked() {
+  local name="$1" wanted_pins="$2"
+  command -v node >/dev/null || die "node is needed for $name; install Node.js 20 or later"
+  command -v npm >/dev/null || die "npm is needed to fetch $name; install it with Node.js"
+  say "fetching $name"
+  rm -rf "$tools/$name.new"
+  mkdir -p "$tools/$name.new"
+  cp "$pins/$name/package.json" "$pins/$name/package-lock.json" "$tools/$name.new/"
+  (cd "$tools/$name.new" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null) ||
+    die "npm could not fetch the packages of scripts/tools/$name/package-lock.json (see above)"
+  rm -rf "${tools:?}/$name"
+  mv "$tools/$name.new" "$tools/$name"
+  stamp "$name" "$wanted_pins"
+}
+
+fetch_settler() {
+  command -v python3 >/dev/null || die "python3 is needed for examples/settler; install Python 3.11 or later"
+  python3 -m pip --version >/dev/null 2>&1 || die "pip is needed for examples/settler; install python3-pip"
+  say "fetching the packages of examples/settler"
+  rm -rf "$tools/settler.new"
+  python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
+    --constraint "$pins/settler.txt" --target "$tools/settler.new" --requirement "$root/examples/settler/requirements.txt" ||
+    die "pip could not fetch the packages of examples/settler/requirements.txt (see above)"
+  rm -rf "$tools/settler"
+  mv "$tools/settler.new" "$tools/settler"
+  PYTHONPATH="$tools/settler" python3 -c 'import base58, cryptography, nats, pyld, web3' ||
+    die "the packages that were fetched do not run on this machine"
+  stamp settler "$settler_pins"
 }
 
 # Links .tools/bin/<name> to the binary of this platform in @foundry-rs/<name>-<platform>.
@@ -124,8 +178,8 @@ stage="${1:-all}"
 case "$stage" in
   run) wanted=(nats npm_run permit2) ;;
   contracts) wanted=(npm_all permit2) ;;
-  test) wanted=(schemathesis) ;;
-  all) wanted=(nats npm_all permit2 schemathesis) ;;
+  test) wanted=(schemathesis nats_py jsonld asyncapi settler) ;;
+  all) wanted=(nats npm_all permit2 schemathesis nats_py jsonld asyncapi settler) ;;
   *) die "unknown stage '$stage'; use run, contracts, test or all" ;;
 esac
 
@@ -149,6 +203,10 @@ for w in "${wanted[@]}"; do
     npm_all) fetch_npm all ;;
     permit2) build_permit2 ;;
     schemathesis) fetch_schemathesis ;;
+    jsonld) fetch_locked jsonld "$jsonld_pins" ;;
+    asyncapi) fetch_locked asyncapi "$asyncapi_pins" ;;
+    settler) fetch_settler ;;
+    nats_py) fetch_nats_py ;;
   esac
 done
 say "ready in .tools/bin"

@@ -3,14 +3,17 @@
 //! The gateway reads `GW_` variables with `__` between levels: `GW_HTTP__LISTEN` is `listen` in `[http]`, and
 //! `GW_CHAINS__0__RPC_URL` is `rpc_url` of the first `[[chains]]`. Other variables
 //! without `__` than `GW_CHAINS` are none of ours to read. The verifier reads `GW_VERIFIER_` variables:
-//! `GW_VERIFIER_LISTEN`. Numbers, arrays and tables are written as in TOML, text without quotes unless it looks like one
-//! of those; an empty variable counts as unset. All keys stand in `config/gateway.example.toml` and
-//! `config/verifier.example.toml`.
+//! `GW_VERIFIER_LISTEN`; a selector reads `GW_SELECTOR_` variables. Numbers, arrays and tables are written as in TOML, text
+//! without quotes unless it looks like one of those; an empty variable counts as unset. All keys stand in
+//! `config/gateway.example.toml`, `config/verifier.example.toml` and `config/selector.example.toml`.
 
+mod auditor;
+mod selector;
 mod source;
 mod validation;
 
 use std::{
+    collections::BTreeMap,
     fmt,
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -21,9 +24,14 @@ use serde::{Deserialize, Deserializer, de};
 use url::Url;
 
 use chains::config::ChainConfig;
-use events::{Account, ChainId, caip};
+use events::{Account, ChainId, Did, caip, selection::SelectorKey};
 
 use self::source::Source;
+pub(crate) use self::validation::signing_key;
+pub use self::{
+    auditor::{AuditorConfig, AuditorNatsConfig},
+    selector::{Scheme, SelectorConfig, SelectorNatsConfig},
+};
 
 /// Longest synchronous hold of a submission, in milliseconds (spec 8).
 pub const HOLD_MS_LIMIT: u64 = 30_000;
@@ -71,6 +79,9 @@ impl fmt::Debug for Secret {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GatewayConfig {
+    /// What the gateway is called.
+    #[serde(default)]
+    pub gateway: NamingConfig,
     /// The NATS server.
     pub nats: NatsConfig,
     /// The event streams.
@@ -84,6 +95,9 @@ pub struct GatewayConfig {
     pub deadlines: DeadlinesConfig,
     /// The read models.
     pub projections: ProjectionsConfig,
+    /// The look-out for payments that are past their time.
+    #[serde(default)]
+    pub watchdog: WatchdogConfig,
     /// The fulfillment verifier used when a request names none.
     pub verifier: VerifierEndpoint,
     /// What a request may name besides the defaults.
@@ -92,6 +106,15 @@ pub struct GatewayConfig {
     /// Whose payments are wanted.
     #[serde(default)]
     pub counterparty: CounterpartyConfig,
+    /// Whose signatures and credentials can be checked.
+    #[serde(default)]
+    pub identity: IdentityConfig,
+    /// What is asked of settlers.
+    #[serde(default)]
+    pub settlers: SettlersConfig,
+    /// Signed checkpoints of the journal.
+    #[serde(default)]
+    pub audit: AuditConfig,
     /// The chains served.
     pub chains: Vec<GatewayChain>,
 }
@@ -105,14 +128,53 @@ impl GatewayConfig {
         Self::read(path, Source::environment())
     }
 
+    /// The gateway's name, which is one token of a NATS subject: as configured, or made of host name and port.
+    pub fn name(&self) -> String {
+        self.gateway.name.clone().unwrap_or_else(|| {
+            // Linux and its containers tell it there; elsewhere the port alone has to do.
+            let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+            let host: String = host.trim().chars().filter_map(name_char).take(NAME_CHARS_MAX - 6).collect();
+            let host = if host.is_empty() { "gateway".to_owned() } else { host };
+            format!("{host}-{}", self.http.listen.port())
+        })
+    }
+
     fn read(path: &Path, variables: Vec<(String, String)>) -> Result<Self, Error> {
         let is_ours = |key: &str| {
             let is_key = key.contains("__") || key == "chains";
-            is_key && (!key.starts_with("verifier_") || key.starts_with("verifier__"))
+            let is_others = key.starts_with("auditor_")
+                || key.starts_with("selector_")
+                || key.starts_with("verifier_") && !key.starts_with("verifier__");
+            is_key && !is_others
         };
         let config: Self = Source { prefix: "GW_", is_ours }.extract(path, variables)?;
         validation::gateway(&config)?;
         Ok(config)
+    }
+}
+
+/// `[gateway]`: what the gateway is called.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NamingConfig {
+    /// The name operators address it by; host name and port when absent.
+    pub name: Option<String>,
+}
+
+/// `[watchdog]`: the look-out for payments with money past its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct WatchdogConfig {
+    /// How long after a deadline a payment counts as overdue, in seconds: what the slowest chain may take to settle a block
+    /// that proves what came of it.
+    pub grace_seconds: u64,
+    /// How often everything that is open is looked at, in seconds.
+    pub every_seconds: u64,
+}
+
+impl Default for WatchdogConfig {
+    fn default() -> Self {
+        Self { grace_seconds: 1_800, every_seconds: 15 }
     }
 }
 
@@ -224,7 +286,7 @@ pub struct VerifierEndpoint {
 }
 
 /// `[trust]`: what a request may name instead of the defaults. All empty unless configured.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrustConfig {
     /// Escrow contracts.
@@ -234,7 +296,22 @@ pub struct TrustConfig {
     /// Fulfillment verifiers.
     pub verifiers: Vec<VerifierEndpoint>,
     /// Quote selectors, by address or public key.
-    pub selectors: Vec<String>,
+    pub selectors: Vec<SelectorKey>,
+    /// Longest time a quote selector has after the quote deadline, in milliseconds. A payment without its choice by then
+    /// fails, before any money moves.
+    pub selector_ms_max: u64,
+}
+
+impl Default for TrustConfig {
+    fn default() -> Self {
+        Self {
+            escrow_contracts: Vec::new(),
+            fulfillment_proxies: Vec::new(),
+            verifiers: Vec::new(),
+            selectors: Vec::new(),
+            selector_ms_max: 5_000,
+        }
+    }
 }
 
 /// `[counterparty]`: whose payments are wanted (spec 5.5). Everyone's, unless a file is named. Both files are read again
@@ -246,6 +323,63 @@ pub struct CounterpartyConfig {
     pub policy_file: Option<PathBuf>,
     /// Accounts and DIDs that are declined whatever the policies say, one a line.
     pub deny_list: Option<PathBuf>,
+}
+
+/// `[identity]`: what is needed to check proofs and credentials, besides what comes with the gateway.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct IdentityConfig {
+    /// Origins whose `did:web` documents are asked for, `https://host[:port]`.
+    pub did_web_origins: Vec<String>,
+    /// JSON-LD contexts that requests and credentials may name.
+    pub contexts: Vec<ContextConfig>,
+}
+
+/// A JSON-LD context of the operator's.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContextConfig {
+    /// The URL that documents name it by. It is never fetched.
+    pub url: String,
+    /// The file that holds it.
+    pub file: PathBuf,
+}
+
+/// `[settlers]`: what is asked of settlers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SettlersConfig {
+    /// What each policy means that payers may require of settlers (`settler_auth_required`), by its name.
+    pub policies: BTreeMap<String, SettlerPolicyConfig>,
+}
+
+/// `[settlers.policies.NAME]`: the credential by which a settler holds a policy.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SettlerPolicyConfig {
+    /// DIDs of those who may issue it; at least one.
+    pub issuers: Vec<Did>,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub kind: String,
+}
+
+/// `[audit]`: signed checkpoints of what the journal holds, for auditors.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AuditConfig {
+    /// Ed25519 seed, 0x and 64 hex digits, with which this gateway signs checkpoints; without it, it signs none.
+    pub checkpoint_key: Option<Secret>,
+    /// Pause between two checkpoints of a shard, in seconds.
+    pub checkpoint_seconds: u64,
+    /// Keys of the other gateways, as did:key, where each has its own.
+    pub trusted_signers: Vec<Did>,
+}
+
+impl Default for AuditConfig {
+    fn default() -> Self {
+        Self { checkpoint_key: None, checkpoint_seconds: 60, trusted_signers: Vec::new() }
+    }
 }
 
 /// A contract on a chain, written as a CAIP-10 account: `eip155:1:0x…`.
@@ -344,6 +478,19 @@ pub fn origin(text: &str) -> Option<String> {
         && !text.contains(|c: char| c.is_whitespace() || c.is_control())
         && !authority.contains(['/', '\\', '?', '#', '@']))
     .then(|| url.origin().ascii_serialization())
+}
+
+/// Longest name of a gateway, in characters.
+pub(crate) const NAME_CHARS_MAX: usize = 63;
+
+/// `c` as it may stand in a gateway's name; `None` when it may not.
+fn name_char(c: char) -> Option<char> {
+    match c {
+        'a'..='z' | '0'..='9' | '-' | '_' => Some(c),
+        'A'..='Z' => Some(c.to_ascii_lowercase()),
+        '.' => Some('-'),
+        _ => None,
+    }
 }
 
 fn nats_url() -> String {

@@ -2,13 +2,19 @@
 //! engine of the crate `sagas`. The binary `gw` is a thin shell over this library.
 
 pub mod auction;
+pub mod audit;
 pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod dev;
 pub mod http;
+pub mod identity;
+pub mod operator;
 pub mod pause;
 pub mod policy;
+pub mod protocol;
+pub mod selector;
 pub mod serve;
+pub mod startup;
 pub mod telemetry;
 pub mod verifier;

@@ -4,9 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use alloy::signers::local::PrivateKeySigner;
 use anyhow::{Context, Result};
-use async_nats::{Client, ConnectOptions, connection::State};
+use async_nats::{Client, ConnectErrorKind, ConnectOptions, connection::State};
 use async_trait::async_trait;
-use tokio::{net::TcpListener, task::JoinSet};
+use futures::future::select_ok;
+use tokio::{net::TcpListener, sync::mpsc, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use chains::evm::{
@@ -15,20 +16,28 @@ use chains::evm::{
     verifier::EvmVerifier,
 };
 use events::{
-    CommitId,
-    journal::nats::{NatsJournal, Options as JournalOptions},
+    CommitId, PaymentId,
+    journal::{
+        Journal,
+        nats::{ConnectError, NatsJournal, Options as JournalOptions},
+    },
     ledger::nats::{NatsLedger, Options as LedgerOptions},
+    parking::nats::{NatsParking, Options as ParkingOptions},
 };
 use projections::Projections;
 use sagas::runner::{Engine, Options as EngineOptions, Ports, Runner};
 
 use crate::{
-    auction,
+    auction, audit,
     clock::SystemClock,
-    config::{GatewayChain, GatewayConfig, NatsConfig, Secret, VerifierConfig},
-    http::{self, Admission, EvmAuthorizer, HttpState, Readiness, Services},
-    pause::{ControlBucket, PauseFollower},
+    config::{GatewayChain, GatewayConfig, NatsConfig, Secret, SelectorConfig, SelectorNatsConfig, VerifierConfig},
+    http::{self, Admission, CurrentViews, EvmAuthorizer, HttpState, Readiness, Services},
+    identity::{Identities, SettlerPolicies},
+    operator::{self, Watchdog, WatchdogOptions},
+    pause::{self, ControlBucket, PauseFollower},
     policy::{self, Counterparties},
+    selector::{self, NatsSelector},
+    startup::waiting_for,
     verifier::{self, HttpVerifier},
 };
 
@@ -38,29 +47,24 @@ const VERIFIER_WAIT_MAX: Duration = Duration::from_secs(10);
 const DRAIN_MAX: Duration = Duration::from_secs(10);
 /// Longest pause between two attempts to reach NATS again.
 const RECONNECT_PAUSE_MAX: Duration = Duration::from_millis(500);
-/// How often NATS is asked whether it is still there; a connection that answers two in a row with silence is dead.
-const PING_EVERY: Duration = Duration::from_secs(5);
+/// How often NATS is asked whether it is still there; a connection that answers two in a row with silence is dead, and
+/// another server is taken, in less time than an append waits for its outcome.
+const PING_EVERY: Duration = Duration::from_millis(1500);
+/// How long `/readyz` waits for the leader of a stream.
+const LEADER_WAIT_MAX: Duration = Duration::from_millis(1500);
+/// How long a server may take to greet; one that hangs accepts connections and says nothing.
+const CONNECT_MAX: Duration = Duration::from_secs(2);
 
 /// Runs a gateway until `shutdown`: HTTP API, engine, read models, auction.
 ///
 /// # Errors
 /// When a dependency is not as configured at start-up, or a part ends that should not.
 pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Result<()> {
-    let replicas = usize::from(config.journal.replicas);
-    let client = tokio::select! {
-        client = connect(&config.nats, "gw serve") => client?,
-        () = shutdown.cancelled() => return Ok(()),
-    };
-    let options = JournalOptions { shards: config.journal.shards, replicas, ..JournalOptions::default() };
-    let journal = Arc::new(NatsJournal::connect(client.clone(), options).await.context("open the journal")?);
-    let ledger = NatsLedger::connect(client.clone(), LedgerOptions { replicas, ..LedgerOptions::default() });
-    let ledger = Arc::new(ledger.await.context("open the signer ledger")?);
-    let (settlers, auction_service, mut reports) =
-        auction::open(client.clone(), auction::Options { replicas }).await.context("open the auction")?;
+    let identities = Identities::load(&config.identity).context("[identity]")?;
+    let opened = shutdown.run_until_cancelled(Opened::open(&config, &identities)).await;
+    let Some(Opened { client, journal, ledger, parking, auction, pause }) = opened.transpose()? else { return Ok(()) };
+    let (settlers, auction_service, mut reports) = auction;
     let projections = Projections::open(&config.projections.directory, config.journal.shards)?;
-
-    let control = ControlBucket::open(client.clone(), replicas).await.context("open the operators' bucket")?;
-    let pause = PauseFollower::start(control).await.context("read whether the gateways are paused")?;
     let counterparties = counterparties(&config).context("[counterparty]")?;
 
     let evm = config.chains.iter().map(evm_chain).collect::<Result<Vec<_>>>()?;
@@ -76,28 +80,49 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
         journal: journal.clone(),
         chains: chains.clone(),
         auction: Arc::new(settlers.clone()),
+        selector: Arc::new(NatsSelector::new(client.clone())),
         verifier,
         open_streams: Arc::new(projections.clone()),
+        parking,
         clock: clock.clone(),
     };
     let engine = Engine::new(ports, EngineOptions::default());
     let owner = CommitId::random().to_string();
 
+    let name = config.name();
+    let grace = Duration::from_secs(config.watchdog.grace_seconds);
+    let operator = operator::Service::new(
+        client.clone(),
+        operator::Subject {
+            name: name.clone(),
+            owner: owner.clone(),
+            listen: config.http.listen.to_string(),
+            projections: projections.clone(),
+            journal: (*journal).clone(),
+            grace,
+        },
+    );
+    let options = WatchdogOptions { every: Duration::from_secs(config.watchdog.every_seconds), grace };
+    let watchdog = Watchdog::new(projections.clone(), (*journal).clone(), owner.clone(), options);
+    let views = CurrentViews::new(projections.clone(), journal.clone());
+
+    let signing = audit::signing::run(client.clone(), config.audit.clone(), config.journal, shutdown.clone());
     let services = Services {
         journal: journal.clone(),
-        payments: Arc::new(projections.clone()),
-        quote_requests: Arc::new(projections.clone()),
+        payments: Arc::new(views.clone()),
+        quote_requests: Arc::new(views),
         auctions: Arc::new(settlers),
         authorizer: Arc::new(EvmAuthorizer::new(nodes)),
         clock,
         admission: Admission::new(pause.state(), counterparties.clone()),
-        readiness: Arc::new(GatewayReadiness { client, projections: projections.clone() }),
+        identities,
+        readiness: Arc::new(GatewayReadiness { client, journal: journal.clone(), projections: projections.clone() }),
         stopping: shutdown.clone(),
     };
     let router = http::routes::router(Arc::new(HttpState::new(&config, services)?));
     let listener = TcpListener::bind(config.http.listen).await;
     let listener = listener.with_context(|| format!("listen on {}", config.http.listen))?;
-    tracing::info!(address = %config.http.listen, chains = config.chains.len(), owner, "gateway listens");
+    tracing::info!(address = %config.http.listen, chains = config.chains.len(), name, owner, "gateway listens");
 
     let mut parts = JoinSet::new();
     parts.spawn({
@@ -139,6 +164,24 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
             Ok(())
         }
     });
+    parts.spawn({
+        let shutdown = shutdown.clone();
+        async move {
+            operator.run(shutdown).await;
+            Ok(())
+        }
+    });
+    parts.spawn({
+        let shutdown = shutdown.clone();
+        async move {
+            watchdog.run(shutdown).await;
+            Ok(())
+        }
+    });
+    parts.spawn(async move {
+        signing.await;
+        Ok(())
+    });
     parts.spawn(async move {
         // Ends with the auction's service, which holds the sender.
         while let Some(payment_id) = reports.recv().await {
@@ -164,6 +207,58 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
     outcome
 }
 
+/// What a gateway keeps in NATS, opened.
+struct Opened {
+    client: Client,
+    journal: Arc<NatsJournal>,
+    ledger: Arc<NatsLedger>,
+    parking: Arc<NatsParking>,
+    auction: (auction::NatsAuction, auction::Service, mpsc::Receiver<PaymentId>),
+    pause: PauseFollower,
+}
+
+impl Opened {
+    /// Waits for servers that are away or have no leader. A refusal ends the wait where it can be told from that: the
+    /// journal comes first, and its streams need the same of a server as all others.
+    async fn open(config: &GatewayConfig, identities: &Identities) -> Result<Self> {
+        let replicas = usize::from(config.journal.replicas);
+        let client = waiting_for("NATS", is_away, || connect(&config.nats, "gw serve")).await?;
+        let options = JournalOptions { shards: config.journal.shards, replicas, ..JournalOptions::default() };
+        let journal = || NatsJournal::connect(client.clone(), options.clone());
+        let journal =
+            waiting_for("the journal", ConnectError::is_passing, journal).await.context("open the journal")?;
+        let ledger = || NatsLedger::connect(client.clone(), LedgerOptions { replicas, ..LedgerOptions::default() });
+        let ledger = waiting_for("the signer ledger", ConnectError::is_passing, ledger).await;
+        let ledger = ledger.context("open the signer ledger")?;
+        let options = ParkingOptions { shards: config.journal.shards, replicas, ..ParkingOptions::default() };
+        let parking = || NatsParking::connect(client.clone(), options.clone());
+        let parking =
+            waiting_for("the parking", ConnectError::is_passing, parking).await.context("open the parking")?;
+        let auction = || {
+            let policies = SettlerPolicies::new(identities.clone(), &config.settlers.policies);
+            auction::open(client.clone(), auction::Options { replicas }, policies)
+        };
+        let auction = waiting_for("the auction", |_| true, auction).await.context("open the auction")?;
+        let pause = || async { PauseFollower::start(ControlBucket::open(client.clone(), replicas).await?).await };
+        let pause = waiting_for("the operators' bucket", |error| matches!(error, pause::Error::Unavailable(_)), pause);
+        let pause = pause.await.context("read whether the gateways are paused")?;
+        Ok(Self {
+            journal: Arc::new(journal),
+            ledger: Arc::new(ledger),
+            parking: Arc::new(parking),
+            auction,
+            pause,
+            client,
+        })
+    }
+}
+
+/// Whether no server was reached at all, as against one that refuses.
+fn is_away(error: &anyhow::Error) -> bool {
+    let kind = error.downcast_ref().map(async_nats::ConnectError::kind);
+    matches!(kind, Some(ConnectErrorKind::Io | ConnectErrorKind::TimedOut | ConnectErrorKind::Dns))
+}
+
 /// Runs a verifier until `shutdown`.
 ///
 /// # Errors
@@ -175,6 +270,19 @@ pub async fn verifier(config: VerifierConfig, shutdown: CancellationToken) -> Re
     tracing::info!(address = %config.listen, account = judge.account(), "verifier listens");
     verifier::serve(listener, Arc::new(judge), shutdown).await?;
     Ok(())
+}
+
+/// Runs a quote selector until `shutdown`.
+///
+/// # Errors
+/// When the configuration cannot be used, NATS refuses, or the connection is closed for good.
+pub async fn selector(config: SelectorConfig, shutdown: CancellationToken) -> Result<()> {
+    let signer = config.signer()?;
+    let SelectorNatsConfig { url, user, password } = config.nats;
+    let nats = NatsConfig { url, user, password };
+    let connecting = waiting_for("NATS", is_away, || connect(&nats, "gw selector"));
+    let Some(client) = shutdown.run_until_cancelled(connecting).await.transpose()? else { return Ok(()) };
+    selector::run(client, signer, config.rule, config.delivery_seconds_max, shutdown).await
 }
 
 async fn listen(listener: TcpListener, router: axum::Router, shutdown: CancellationToken) -> Result<()> {
@@ -221,6 +329,7 @@ pub(crate) async fn connect(config: &NatsConfig, name: &str) -> Result<Client> {
         .name(name)
         .max_reconnects(None)
         .ping_interval(PING_EVERY)
+        .connection_timeout(CONNECT_MAX)
         .reconnect_delay_callback(|attempts| {
             let pause = Duration::from_millis(50).saturating_mul(u32::try_from(attempts).unwrap_or(u32::MAX));
             pause.min(RECONNECT_PAUSE_MAX)
@@ -233,6 +342,7 @@ pub(crate) async fn connect(config: &NatsConfig, name: &str) -> Result<Client> {
 /// What `/readyz` asks.
 struct GatewayReadiness {
     client: Client,
+    journal: Arc<NatsJournal>,
     projections: Projections,
 }
 
@@ -242,6 +352,18 @@ impl Readiness for GatewayReadiness {
         if self.client.connection_state() != State::Connected {
             return Err("NATS is not connected".to_owned());
         }
-        self.projections.ready().map_err(|unavailable| format!("read models: {unavailable}"))
+        self.projections.ready().map_err(|unavailable| format!("read models: {unavailable}"))?;
+        // Without a majority of the servers no stream has a leader. One stream that has none will have another in
+        // seconds; were that enough to be not ready, all gateways would be so at once for the sake of one shard.
+        let heads = (0..self.journal.shards()).map(|shard| self.journal.head(shard));
+        match timeout(LEADER_WAIT_MAX, select_ok(heads)).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(format!("no stream of the journal has a leader: {error}")),
+            Err(_) => Err("no stream of the journal has a leader".to_owned()),
+        }
+    }
+
+    fn alarms(&self) -> Vec<String> {
+        self.projections.alarms().iter().map(ToString::to_string).collect()
     }
 }

@@ -3,6 +3,7 @@
 mod nats_roles;
 
 use std::{
+    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -18,11 +19,17 @@ use async_nats::{
 use chrono::Utc;
 use devkit::NatsServer;
 use futures::StreamExt;
+use serde_json::json;
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use events::{PaymentId, SettlerToken, event::VerifierRef};
-use gateway::auction::{self, NatsAuction};
+use gateway::{
+    auction::{self, NatsAuction},
+    config::SettlerPolicyConfig,
+    dev::holder::Holder,
+    identity::{Identities, SettlerPolicies},
+};
 use sagas::ports::{Answer, Auction, Award, Bid as Received, RequestForQuotes, VerificationCase};
 use settler::protocol::{
     self, AWARDS_STREAM, AwardNotice, Bid, Corridor, Registration, Report, Rfq, Version, award_consumer, bid_subject,
@@ -43,7 +50,7 @@ struct Gateway {
 impl Gateway {
     async fn start(server: &NatsServer) -> Result<Self> {
         let client = connect(server, Role::Gateway).await?;
-        let (auction, service, hints) = auction::open(client, auction::Options::default()).await?;
+        let (auction, service, hints) = auction::open(client, auction::Options::default(), policies()).await?;
         let service = tokio::spawn(service.run(CancellationToken::new()));
         Ok(Self { auction, hints, _service: AbortOnDropHandle::new(service) })
     }
@@ -96,6 +103,16 @@ impl Bidder {
     }
 }
 
+/// Seed of the one who may say who knows his customers.
+const ISSUER: u8 = 77;
+
+/// The policy `kyc`, by credentials of the issuer.
+fn policies() -> SettlerPolicies {
+    let issuer = Holder::ed25519(ISSUER).unwrap().did().as_str().parse().unwrap();
+    let kyc = SettlerPolicyConfig { issuers: vec![issuer], kind: "KycCredential".to_owned() };
+    SettlerPolicies::new(Identities::default(), &BTreeMap::from([("kyc".to_owned(), kyc)]))
+}
+
 fn registration(number: usize) -> Registration {
     let corridor = Corridor { source_asset: SOURCE.parse().unwrap(), destination_asset: DESTINATION.parse().unwrap() };
     Registration {
@@ -104,6 +121,7 @@ fn registration(number: usize) -> Registration {
         accounts: Vec::new(),
         corridors: vec![corridor],
         policies: Vec::new(),
+        credentials: Vec::new(),
     }
 }
 
@@ -196,8 +214,17 @@ async fn registered(gateway: &Gateway, number: usize) -> Result<()> {
 async fn only_those_who_may_win_are_asked() -> Result<()> {
     let server = server().await?;
     let gateway = Gateway::start(&server).await?;
-    let _plain = Bidder::start(&server, 1, decline("PRICE_ABOVE_CAP")).await?;
-    let certified = Registration { policies: vec!["kyc".to_owned()], ..registration(2) };
+    let issuer = Holder::ed25519(ISSUER)?;
+    let credential = issuer.credential(did(2).as_str(), "KycCredential", &json!({}), Utc::now())?;
+    let credentials = vec![credential.as_object().cloned().unwrap_or_default()];
+    // Another's credential, and a word without one, count for nothing.
+    let stated = |number| Registration {
+        policies: vec!["kyc".to_owned()],
+        credentials: credentials.clone(),
+        ..registration(number)
+    };
+    let _plain = Bidder::registered(&server, 1, stated(1), decline("PRICE_ABOVE_CAP")).await?;
+    let certified = stated(2);
     let _certified = Bidder::registered(&server, 2, certified, decline("PRICE_ABOVE_CAP")).await?;
     let elsewhere = Corridor { source_asset: DESTINATION.parse()?, destination_asset: SOURCE.parse()? };
     let elsewhere = Registration { corridors: vec![elsewhere], ..registration(3) };
@@ -217,7 +244,13 @@ async fn only_those_who_may_win_are_asked() -> Result<()> {
     assert_eq!(addressed(|_| {}).await?, both);
     assert_eq!(addressed(|request| request.whitelist = vec![did(1), did(3)]).await?, [did(1)]);
     assert_eq!(addressed(|request| request.blacklist = vec![did(1)]).await?, [did(2)]);
-    assert_eq!(addressed(|request| request.required_policies = vec!["kyc".to_owned()]).await?, [did(2)]);
+    let mut requiring = request(Duration::from_secs(3600));
+    requiring.required_policies = vec!["kyc".to_owned()];
+    let gathered = tokio::time::timeout(PATIENCE, gateway.auction.gather(&requiring)).await??;
+    assert_eq!(gathered.addressed, [did(2)]);
+    let held: Vec<_> = gathered.held.iter().map(|held| (&held.settler, held.policy.as_str())).collect();
+    assert_eq!(held, [(&did(2), "kyc")]);
+    assert_eq!(gathered.held[0].issuer.as_str(), issuer.did().as_str());
     let contradictory = addressed(|request| {
         request.whitelist = vec![did(1), did(2)];
         request.blacklist = vec![did(1)];

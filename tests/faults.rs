@@ -7,10 +7,16 @@ use alloy::{
     sol,
     sol_types::SolCall,
 };
-use anyhow::Result;
-use gateway::dev::keys::Role;
+use anyhow::{Context, Result};
+use async_nats::{Client, ConnectOptions};
+use chrono::Utc;
+use devkit::Signal;
+use gateway::dev::{keys::Role, network::nats_password, payer::Wish};
 use serde_json::{Value, json};
+use settler::protocol::bid_subject;
 use support::*;
+
+use events::Did;
 
 sol! {
     function approve(address spender, uint256 value) external returns (bool);
@@ -128,4 +134,37 @@ async fn an_allowance_that_is_gone_before_the_deposit_is_signed_fails_without_a_
     assert!(outcome.body["error"]["blockchain_context"]["revert_reason"].is_string(), "{outcome:?}");
     assert!(outcome.body["transactions"]["deposit"].is_null(), "{outcome:?}");
     Ok(())
+}
+
+/// Whether the stream of bids holds something under this subject.
+async fn stored(client: &Client, subject: &str) -> bool {
+    let last = json!({"last_by_subj": subject}).to_string();
+    let answer = client.request("$JS.API.DIRECT.GET.BIDS", last.into()).await;
+    answer.is_ok_and(|answer| answer.status.is_none())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quote_that_came_in_time_counts_for_a_gateway_that_hung_past_the_deadline() -> Result<()> {
+    let world = World::start(1).await?;
+    let options = ConnectOptions::with_user_and_password("gateway".to_owned(), nats_password("GATEWAY"));
+    let client = options.connect(world.network.nats.urls()).await?;
+    let settler = Did::from_ed25519(&settler::dev::key(1).context("the network has three settlers")?.verifying_key());
+    let wish = Wish { whitelist: vec![settler.clone()], ..world.wish("heard-late")? };
+
+    world.network.signal_settler(1, Signal::Stop).await?;
+    let payment_id = world.submit(&wish).await?;
+    let deadline = Utc::now() + wish.quote_window;
+    let asked = format!("auction.asked.{payment_id}");
+    eventually(|| stored(&client, &asked)).await.context("nobody is asked")?;
+    world.network.signal_gateway(0, Signal::Stop).await?;
+    world.network.signal_settler(1, Signal::Continue).await?;
+    let bid = bid_subject(&settler.token(), payment_id.as_str());
+    eventually(|| stored(&client, &bid)).await.context("the settler does not answer")?;
+    eventually(|| async { Utc::now() > deadline }).await?;
+    world.network.signal_gateway(0, Signal::Continue).await?;
+
+    let outcome = world.outcome(&payment_id).await?;
+    assert_eq!(outcome.text("status"), "completed", "{outcome:?}");
+    world.until(&payment_id, "EscrowReleased").await?;
+    world.settled_once(&[payment_id]).await
 }

@@ -7,24 +7,30 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use async_nats::{
     Client, Request, StatusCode,
+    client::RequestErrorKind,
     jetstream::{self, stream},
 };
 use devkit::NatsServer;
+use ed25519_dalek::SigningKey;
 use futures::StreamExt;
 
 use events::{
     ChainId, Hash32, StreamId,
+    checkpoint::{self, Checkpointer, Stepped},
     event::VerifierRef,
     journal::{
         Journal,
         nats::{self, NatsJournal},
     },
     ledger::{self, Ledger, Purpose, SignerAccount, nats::NatsLedger},
+    parking::{self, Cause, CauseKind, Parked, Parking, Replayed, nats::NatsParking},
+    raw::RawReader,
 };
-use gateway::auction;
+use gateway::{auction, dev::keys::selector_signer, identity::SettlerPolicies};
 use sagas::ports::{Auction, Award, VerificationCase};
 use settler::protocol::{
     award_consumer, award_subject, bid_subject, registration_subject, report_subject, rfq_subject, rfq_subjects,
+    selection::selector_subject,
 };
 
 use nats_roles::{PATIENCE, RELEASER, Role, connect, did, payment_of, request, server, token};
@@ -44,7 +50,8 @@ impl Stage {
         let server = server().await?;
         let gateway = connect(&server, Role::Gateway).await?;
         let jetstream = jetstream::new(gateway.clone());
-        let (auction, _service, _hints) = auction::open(gateway.clone(), auction::Options::default()).await?;
+        let (auction, _service, _hints) =
+            auction::open(gateway.clone(), auction::Options::default(), SettlerPolicies::default()).await?;
         jetstream
             .create_stream(stream::Config {
                 name: "EVT_00".to_owned(),
@@ -172,8 +179,10 @@ async fn a_settler_speaks_for_itself_only() -> Result<()> {
         "auction.asked.a".to_owned(),
         EVENTS.to_owned(),
         "gw.sig.x".to_owned(),
+        "gw.park.00.x".to_owned(),
         "$KV.gw_leases.00".to_owned(),
         "$KV.gw_control.pause".to_owned(),
+        "gw.operator.all.rebuild".to_owned(),
     ];
     for subject in foreign {
         one.publish(subject, "x".into()).await?;
@@ -242,6 +251,7 @@ async fn an_answer_cannot_be_steered_into_anothers_subject() -> Result<()> {
         award_subject(&token(2), &payment_of(&request(Duration::ZERO))),
         "$JS.API.STREAM.PURGE.AWARDS".to_owned(),
         "$JS.API.STREAM.DELETE.EVT_00".to_owned(),
+        "gw.operator.all.rebuild".to_owned(),
     ];
     let pull = format!("$JS.API.CONSUMER.MSG.NEXT.AWARDS.{}", award_consumer(&token(1)));
     for target in targets {
@@ -260,6 +270,98 @@ async fn an_answer_cannot_be_steered_into_anothers_subject() -> Result<()> {
     assert_eq!(stage.subjects("BIDS").await?, [bid_subject(&token(1), "a")]);
     assert_eq!(stage.subjects("KV_settlers").await?, Vec::<String>::new());
     stage.untouched().await
+}
+
+#[tokio::test]
+async fn a_selector_answers_the_gateway_and_does_nothing_else() -> Result<()> {
+    let stage = Stage::set().await?;
+    let selector = connect(&stage.server, Role::Selector).await?;
+    let subject = selector_subject(&selector_signer().key());
+    // Nobody listens yet, and the server says so at once.
+    let away = stage.gateway.request(subject.clone(), "?".into()).await;
+    assert!(matches!(away, Err(error) if error.kind() == RequestErrorKind::NoResponders));
+
+    let mut asked = selector.subscribe(subject.clone()).await?;
+    let mut journal = selector.subscribe("gw.evt.>").await?;
+    let mut others = selector.subscribe("selector.*").await?;
+    selector.flush().await?;
+    let answering = async {
+        while let Some(message) = asked.next().await {
+            assert_eq!(&message.payload[..], b"which?");
+            selector.publish(message.reply.context("no reply subject")?, "that one".into()).await?;
+        }
+        anyhow::bail!("closed")
+    };
+    // The gateway's account may hear a moment later that somebody listens in the selector's.
+    let asking = async {
+        loop {
+            match stage.gateway.request(subject.clone(), "which?".into()).await {
+                Err(error) if error.kind() == RequestErrorKind::NoResponders => {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                said => break anyhow::Ok(said?),
+            }
+        }
+    };
+    let said = tokio::select! {
+        said = tokio::time::timeout(PATIENCE, asking) => said??,
+        ended = answering => return ended,
+    };
+    assert_eq!(&said.payload[..], b"that one");
+
+    // Unasked it says nothing to anyone, and nobody else asks it or hears what it is asked.
+    let targets = [
+        EVENTS.to_owned(),
+        bid_subject(&token(1), "a"),
+        registration_subject(&token(1)),
+        subject.clone(),
+        "gw.operator.all.rebuild".to_owned(),
+        "$JS.API.STREAM.INFO.EVT_00".to_owned(),
+    ];
+    for target in targets {
+        assert!(!answered(&selector, &target, "{}").await, "{target}");
+    }
+    for role in [Role::Settler(1), Role::Auditor] {
+        let stranger = connect(&stage.server, role).await?;
+        let mut heard = stranger.subscribe("selector.>").await?;
+        assert!(!answered(&stranger, &subject, "{}").await, "{role:?}");
+        assert!(matches!(tokio::time::timeout(Duration::ZERO, heard.next()).await, Err(_) | Ok(None)), "{role:?}");
+    }
+    for (what, subscriber) in [("requests of strangers", &mut asked), ("events", &mut journal), ("more", &mut others)] {
+        let next = tokio::time::timeout(Duration::ZERO, subscriber.next()).await;
+        assert!(matches!(next, Err(_) | Ok(None)), "{what}: {next:?}");
+    }
+    assert_eq!(stage.subjects("BIDS").await?, Vec::<String>::new());
+    stage.untouched().await
+}
+
+#[tokio::test]
+async fn only_the_gateways_role_speaks_and_hears_as_an_operator() -> Result<()> {
+    let stage = Stage::set().await?;
+    let mut heard = stage.gateway.subscribe("gw.operator.>").await?;
+    // The answer to this comes after the subscription was taken.
+    stage.untouched().await?;
+    let (question, answer) = ("gw.operator.all.rebuild", "gw.operator.reply.x");
+    for role in [Role::Settler(1), Role::Auditor] {
+        let stranger = connect(&stage.server, role).await?;
+        let mut answers = stranger.subscribe("gw.operator.>").await?;
+        assert!(!answered(&stranger, question, "{}").await, "{role:?}");
+        // A question that is allowed, whose answer the server is to send as an order to the gateways.
+        let allowed = match role {
+            Role::Auditor => "$JS.API.STREAM.INFO.EVT_00".to_owned(),
+            _ => bid_subject(&token(1), "a"),
+        };
+        stranger.publish_with_reply(allowed.clone(), question, "".into()).await?;
+        assert!(answered(&stranger, &allowed, "").await, "{role:?}");
+        stage.gateway.publish(answer, "for operators".into()).await?;
+        let next = tokio::time::timeout(PATIENCE, heard.next()).await?.context("closed")?;
+        assert_eq!((next.subject.as_str(), &next.payload[..]), (answer, &b"for operators"[..]), "{role:?}");
+        // Whatever was sent to the stranger before the answer to this is here by then.
+        assert!(answered(&stranger, &allowed, "").await, "{role:?}");
+        let next = tokio::time::timeout(Duration::ZERO, answers.next()).await;
+        assert!(matches!(next, Err(_) | Ok(None)), "{role:?}: {next:?}");
+    }
+    Ok(())
 }
 
 #[tokio::test]
@@ -308,8 +410,15 @@ async fn an_auditor_reads_the_journal_and_changes_nothing() -> Result<()> {
     let heard = tokio::time::timeout(PATIENCE, live.next()).await?.context("closed")?;
     assert_eq!(&heard.payload[..], b"live");
 
-    for subject in [EVENTS, "gw.sig.x", "auction.bid.x.y", "$KV.settlers.x", "$KV.gw_leases.00", "$KV.gw_control.pause"]
-    {
+    for subject in [
+        EVENTS,
+        "gw.sig.x",
+        "gw.park.00.x",
+        "auction.bid.x.y",
+        "$KV.settlers.x",
+        "$KV.gw_leases.00",
+        "$KV.gw_control.pause",
+    ] {
         assert!(!answered(&auditor, subject, "x").await, "{subject}");
     }
     let refused = [
@@ -346,6 +455,82 @@ async fn journal_and_ledger_work_within_these_permissions() -> Result<()> {
     let account = SignerAccount { chain_id: ChainId::evm(1), address: RELEASER.to_owned() };
     let purpose = Purpose("pay_x/deposit/1".to_owned());
     assert_eq!(ledger.reserve(&account, &purpose, 7, 7, chrono::Utc::now()).await?, 7);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_auditor_sees_what_was_parked_and_nobody_but_the_gateway_parks_or_replays() -> Result<()> {
+    let server = server().await?;
+    let (gateway, auditor) = (connect(&server, Role::Gateway).await?, connect(&server, Role::Auditor).await?);
+    let settler = connect(&server, Role::Settler(1)).await?;
+    let options = parking::nats::Options::default();
+    let park = NatsParking::connect(gateway.clone(), options.clone()).await?;
+    let mut live = auditor.subscribe("gw.park.>").await?;
+    let mut overheard = settler.subscribe("gw.park.>").await?;
+    assert!(answered(&auditor, "$JS.API.STREAM.INFO.PARK", "").await);
+
+    let stream_id = StreamId::from(payment_of(&request(Duration::ZERO)));
+    let now = chrono::Utc::now();
+    let cause = Cause::new(CauseKind::Unreadable, "unknown event", Some(7));
+    let parked = Parked { cause, attempts: 5, first_at: now, last_at: now, gateway: "one".to_owned() };
+    park.park(&stream_id, 0, &parked).await?;
+    let subject = format!("gw.park.{:02}.{stream_id}", stream_id.shard(options.shards));
+    let heard = tokio::time::timeout(PATIENCE, live.next()).await?.context("closed")?;
+    assert_eq!(heard.subject.as_str(), subject);
+    let read = jetstream::new(auditor.clone()).get_stream("PARK").await?.direct_get_last_for_subject(&subject).await?;
+    assert_eq!(read.payload, heard.payload);
+    assert!(answered(&auditor, "$JS.API.DIRECT.GET.PARK", r#"{"seq":1}"#).await);
+
+    for client in [&auditor, &settler] {
+        assert!(!answered(client, &subject, r#"{"entry":"replayed"}"#).await);
+    }
+    let refused = [
+        ("$JS.API.STREAM.PURGE.PARK", ""),
+        ("$JS.API.STREAM.DELETE.PARK", ""),
+        ("$JS.API.STREAM.MSG.DELETE.PARK", r#"{"seq":1}"#),
+    ];
+    for (subject, payload) in refused {
+        for client in [&gateway, &auditor, &settler] {
+            assert!(!answered(client, subject, payload).await, "{subject}");
+        }
+    }
+    for subject in ["$JS.API.DIRECT.GET.PARK", "$JS.API.STREAM.MSG.GET.PARK"] {
+        assert!(!answered(&settler, subject, r#"{"seq":1}"#).await, "{subject}");
+    }
+    assert!(matches!(tokio::time::timeout(Duration::ZERO, overheard.next()).await, Err(_) | Ok(None)));
+    assert_eq!(park.history(&stream_id).await?.len(), 1);
+    park.replay(&stream_id, &Replayed::new("operator", now)).await?;
+    assert_eq!(park.history(&stream_id).await?.len(), 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_gateway_signs_checkpoints_and_an_auditor_reads_them() -> Result<()> {
+    let stage = Stage::set().await?;
+    let auditor = connect(&stage.server, Role::Auditor).await?;
+    let store = checkpoint::Store::connect(stage.gateway.clone(), 1, PATIENCE).await?;
+    let options = checkpoint::Options { shards: 1, interval: PATIENCE, trusted: Vec::new(), timeout: PATIENCE };
+    let mut checkpointer = Checkpointer::new(stage.gateway.clone(), store, SigningKey::from_bytes(&[1; 32]), options);
+    assert_eq!(checkpointer.step(0, chrono::Utc::now()).await?, Stepped::Signed(COMMITS));
+
+    let reader = RawReader::new(auditor.clone(), PATIENCE);
+    assert!(reader.streams().await?.contains(&checkpoint::STREAM.to_owned()));
+    assert_eq!(reader.head(checkpoint::STREAM).await?, 1);
+    let subject = checkpoint::subject(0);
+    let last = reader.last(checkpoint::STREAM, &subject).await?.context("no checkpoint")?;
+    assert_eq!(reader.batch(checkpoint::STREAM, 1, None, 9).await?, [last]);
+
+    let settler = connect(&stage.server, Role::Settler(1)).await?;
+    for stranger in [&auditor, &settler] {
+        assert!(!answered(stranger, &subject, "x").await);
+        assert!(!answered(stranger, "$JS.API.STREAM.PURGE.CHK", "").await);
+        assert!(!answered(stranger, "$JS.API.STREAM.MSG.DELETE.CHK", r#"{"seq":1}"#).await);
+    }
+    assert!(!answered(&settler, "$JS.API.DIRECT.GET.CHK", r#"{"seq":1}"#).await);
+    for undo in ["PURGE", "DELETE"] {
+        assert!(!answered(&stage.gateway, &format!("$JS.API.STREAM.{undo}.CHK"), "").await, "{undo}");
+    }
+    assert_eq!(stage.messages(checkpoint::STREAM).await?, 1);
     Ok(())
 }
 

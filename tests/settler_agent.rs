@@ -26,7 +26,10 @@ use events::{
     event::{Inclusion, VerifierRef},
     quote::SignedQuote,
 };
-use gateway::auction::{self, NatsAuction};
+use gateway::{
+    auction::{self, NatsAuction},
+    identity::SettlerPolicies,
+};
 use sagas::ports::{Answer, Auction, Award, RequestForQuotes, VerificationCase};
 use settler::{
     Config, Settler,
@@ -167,7 +170,8 @@ impl Stage {
     async fn set() -> Result<Self> {
         let server = server().await?;
         let client = connect(&server, Role::Gateway).await?;
-        let (auction, service, hints) = auction::open(client, auction::Options::default()).await?;
+        let (auction, service, hints) =
+            auction::open(client, auction::Options::default(), SettlerPolicies::default()).await?;
         let service = AbortOnDropHandle::new(tokio::spawn(service.run(CancellationToken::new())));
         let (endpoint, verifier) = verifier().await?;
         Ok(Self { server, auction, hints, endpoint, world: World::new(), _tasks: [service, verifier] })

@@ -100,7 +100,6 @@ impl Chosen {
                 "verifiers": [{"account": self.account(), "endpoint": self.endpoint()}],
                 "escrow_contracts": [format!("eip155:{SOURCE_ID}:{}", self.escrow)],
                 "fulfillment_proxies": [format!("eip155:{DESTINATION_ID}:{}", self.proxy)],
-                "selectors": ["selector.example"],
             });
         })
         .map(drop)
@@ -218,7 +217,6 @@ async fn a_trusted_verifier_escrow_and_proxy_are_used_from_the_signature_to_the_
         ("escrow_contract_address", json!(chosen.proxy), "UNTRUSTED_ESCROW"),
         ("fulfillment_proxy", json!(stranger), "UNTRUSTED_PROXY"),
         ("quote_selector", json!("stranger.example"), "UNTRUSTED_SELECTOR"),
-        ("quote_selector", json!("selector.example"), "SELECTOR_NOT_SUPPORTED"),
     ] {
         let mut refused = body.clone();
         refused["request_id"] = json!("refused");

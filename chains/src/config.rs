@@ -36,6 +36,13 @@ pub struct ChainConfig {
     /// anyone for so long, and its payment does not fail before.
     #[serde(default = "admission_seconds")]
     pub admission_seconds: u64,
+    /// How long a transaction waits for a block before it is signed again with higher fees, in seconds; only done when it
+    /// offers less than the chain asks for by then, or has waited four times as long.
+    #[serde(default = "reprice_seconds")]
+    pub reprice_seconds: u64,
+    /// A submitter whose coins pay for fewer deposits than this is warned of.
+    #[serde(default = "submitter_deposits_warning")]
+    pub submitter_deposits_warning: u64,
     /// How often the node is asked for its newest block, in milliseconds.
     #[serde(default = "poll_ms")]
     pub poll_ms: u64,
@@ -113,6 +120,14 @@ fn canonical_permit2() -> String {
 
 fn admission_seconds() -> u64 {
     120
+}
+
+fn reprice_seconds() -> u64 {
+    30
+}
+
+fn submitter_deposits_warning() -> u64 {
+    100
 }
 
 fn poll_ms() -> u64 {

@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::slice::from_ref;
+
 use alloy::{
     primitives::{Address, Bytes, U256},
     signers::{SignerSync, local::PrivateKeySigner},
@@ -93,7 +95,7 @@ async fn is_secured(world: &World, payment: &Payment) -> Result<()> {
     let prepared = world.chains.prepare_deposit(&payment.deposit(), 1).await?;
     world.chains.broadcast(&prepared).await?;
     world.source.mine(DEPTH).await?;
-    match world.chains.deposit_state(&payment.deposit(), &prepared).await? {
+    match world.chains.deposit_state(&payment.deposit(), from_ref(&prepared)).await? {
         DepositState::Secured(secured) => {
             assert_eq!(secured.amount.to_string(), PRICE.to_string());
             assert_eq!(secured.inclusion.transaction_hash, prepared.transaction_hash);
@@ -169,7 +171,7 @@ async fn an_account_that_somebody_deploys_first_pays_all_the_same() -> Result<()
     account.deploy(&world).await?;
     world.chains.broadcast(&prepared).await?;
     world.source.mine(DEPTH).await?;
-    let state = world.chains.deposit_state(&payment.deposit(), &prepared).await?;
+    let state = world.chains.deposit_state(&payment.deposit(), from_ref(&prepared)).await?;
     assert!(matches!(state, DepositState::Secured(_)), "{state:?}");
     Ok(())
 }
@@ -186,7 +188,7 @@ async fn an_accounts_first_deposit_that_came_too_late_is_tried_again() -> Result
     world.end_admissions().await?;
     world.chains.broadcast(&late).await?;
     world.source.mine(DEPTH).await?;
-    let state = world.chains.deposit_state(&payment.deposit(), &late).await?;
+    let state = world.chains.deposit_state(&payment.deposit(), from_ref(&late)).await?;
     assert!(matches!(state, DepositState::Superseded { .. }), "{state:?}");
     Ok(())
 }

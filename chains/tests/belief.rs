@@ -3,6 +3,7 @@
 mod support;
 
 use std::{
+    slice::from_ref,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -57,11 +58,11 @@ async fn silence_and_refusals_conclude_nothing() -> Result<()> {
             false => truth,
         });
         // Without a contract's answer the code is not asked for.
-        let state = node.deposit_state(&payment.deposit(), &prepared).await;
+        let state = node.deposit_state(&payment.deposit(), from_ref(&prepared)).await;
         assert!(state.is_err() || method == "eth_getCode", "{method}: {state:?}");
     }
     world.source.anvil.kill().await?;
-    assert!(world.chains.deposit_state(&payment.deposit(), &prepared).await.is_err());
+    assert!(world.chains.deposit_state(&payment.deposit(), from_ref(&prepared)).await.is_err());
     assert!(world.chains.broadcast(&prepared).await.is_err());
     assert!(world.chains.escrow_state(payment.id(), &payment.escrow).await.is_err());
     Ok(())
@@ -87,6 +88,81 @@ async fn a_settled_block_never_goes_back() -> Result<()> {
     assert!(node.settled().await.is_err());
     liar.be_honest();
     assert_eq!(node.settled().await?, later);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_block_is_settled_only_when_a_second_answer_reaches_it() -> Result<()> {
+    let world = World::start().await?;
+    let payment = world.payment("order")?;
+    let order = payment.deposit();
+    let prepared = world.chains.prepare_deposit(&order, 1).await?;
+    world.chains.broadcast(&prepared).await?;
+    let (liar, node) = lying(&world.source).await?;
+    let mut erred = false;
+    liar.tell(move |request, mut truth| {
+        let is_head = request["method"] == "eth_getBlockByNumber" && request["params"][0] == "latest";
+        if is_head && !std::mem::replace(&mut erred, true) {
+            let head = u64::from_str_radix(truth["result"]["number"].as_str().unwrap().trim_start_matches("0x"), 16);
+            truth["result"]["number"] = json!(format!("{:#x}", head.unwrap() + DEPTH));
+        }
+        truth
+    });
+    // By its word the deposit's block, the newest, has the depth.
+    let fault = node.deposit_state(&order, from_ref(&prepared)).await.unwrap_err();
+    assert!(fault.0.contains("contradicts itself"), "{fault}");
+    // It erred once, and what it said then is not kept either.
+    assert_eq!(node.deposit_state(&order, from_ref(&prepared)).await?, DepositState::Pending);
+    world.source.mine(DEPTH).await?;
+    assert!(matches!(node.deposit_state(&order, from_ref(&prepared)).await?, DepositState::Secured(_)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_settled_block_is_an_ancestor_of_the_head() -> Result<()> {
+    let world = World::start().await?;
+    world.source.mine(DEPTH + 1).await?;
+    let settled = Node::connect(&world.source.config)?.settled().await?;
+    let (liar, node) = lying(&world.source).await?;
+    // One of several nodes is on a branch that was left, and is the one that is asked for blocks by number.
+    liar.tell(|request, mut truth| {
+        if request["method"] == "eth_getBlockByNumber" && request["params"][0] != "latest" {
+            truth["result"]["hash"] = json!(B256::repeat_byte(7));
+        }
+        truth
+    });
+    assert_eq!(node.settled().await?, settled);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_block_of_an_event_is_one_of_the_settled_branch() -> Result<()> {
+    let world = World::start().await?;
+    let payment = world.payment("order")?;
+    let order = payment.deposit();
+    let prepared = world.chains.prepare_deposit(&order, 1).await?;
+    world.chains.broadcast(&prepared).await?;
+    world.source.mine(DEPTH + 1).await?;
+    let DepositState::Secured(secured) = world.chains.deposit_state(&order, from_ref(&prepared)).await? else {
+        bail!("not secured");
+    };
+    let (liar, node) = lying(&world.source).await?;
+    // One of several nodes is on a branch that was left, which had the deposit in another block. It gives two answers.
+    let number = format!("{:#x}", secured.inclusion.block_number);
+    let mut answers = 0;
+    liar.tell(move |request, mut truth| {
+        let left = B256::repeat_byte(7);
+        if request["method"] == "eth_getLogs" && answers == 0 {
+            truth["result"].as_array_mut().unwrap().iter_mut().for_each(|log| log["blockHash"] = json!(left));
+            answers += 1;
+        } else if request["method"] == "eth_getBlockByNumber" && request["params"][0] == number && answers == 1 {
+            truth["result"]["hash"] = json!(left);
+            answers += 1;
+        }
+        truth
+    });
+    assert!(node.deposit_state(&order, from_ref(&prepared)).await.is_err());
+    assert_eq!(node.deposit_state(&order, from_ref(&prepared)).await?, DepositState::Secured(secured));
     Ok(())
 }
 
@@ -123,8 +199,8 @@ async fn lagging_receipts_and_logs_never_give_a_false_end() -> Result<()> {
 
     // The deposit reverted, but the receipt does not come: it was not superseded.
     liar.say("eth_getTransactionReceipt", Value::Null);
-    assert!(node.deposit_state(&order, &prepared).await.is_err());
-    assert!(node.transaction_state(&prepared).await.is_err());
+    assert!(node.deposit_state(&order, from_ref(&prepared)).await.is_err());
+    assert!(node.transaction_state(from_ref(&prepared)).await.is_err());
     // A receipt from a block that is not canonical proves nothing.
     liar.tell(|request, mut truth| {
         if request["method"] == "eth_getTransactionReceipt" {
@@ -132,7 +208,7 @@ async fn lagging_receipts_and_logs_never_give_a_false_end() -> Result<()> {
         }
         truth
     });
-    assert!(node.deposit_state(&order, &prepared).await.is_err());
+    assert!(node.deposit_state(&order, from_ref(&prepared)).await.is_err());
     // Nor does one that claims success where nothing is in escrow.
     liar.tell(|request, mut truth| {
         if request["method"] == "eth_getTransactionReceipt" {
@@ -140,11 +216,11 @@ async fn lagging_receipts_and_logs_never_give_a_false_end() -> Result<()> {
         }
         truth
     });
-    assert!(node.deposit_state(&order, &prepared).await.is_err());
+    assert!(node.deposit_state(&order, from_ref(&prepared)).await.is_err());
     liar.be_honest();
-    assert_eq!(node.deposit_state(&order, &prepared).await?, DepositState::Pending);
+    assert_eq!(node.deposit_state(&order, from_ref(&prepared)).await?, DepositState::Pending);
     world.end_admissions().await?;
-    assert!(matches!(node.deposit_state(&order, &prepared).await?, DepositState::Reverted(_)));
+    assert!(matches!(node.deposit_state(&order, from_ref(&prepared)).await?, DepositState::Reverted(_)));
     Ok(())
 }
 
@@ -157,9 +233,9 @@ async fn an_effect_without_its_event_is_waited_for() -> Result<()> {
     world.source.mine(DEPTH).await?;
     let (liar, node) = lying(&world.source).await?;
     liar.say("eth_getLogs", json!([]));
-    assert!(node.deposit_state(&payment.deposit(), &prepared).await.is_err());
+    assert!(node.deposit_state(&payment.deposit(), from_ref(&prepared)).await.is_err());
     liar.be_honest();
-    assert!(matches!(node.deposit_state(&payment.deposit(), &prepared).await?, DepositState::Secured(_)));
+    assert!(matches!(node.deposit_state(&payment.deposit(), from_ref(&prepared)).await?, DepositState::Secured(_)));
 
     SettlerChain::new(world.destination.node.clone(), world.settler.clone()).deliver(&payment.delivery()).await?;
     let (liar, node) = lying(&world.destination).await?;
@@ -202,7 +278,7 @@ async fn nodes_that_allow_short_ranges_only_are_asked_for_short_ranges() -> Resu
         }
         truth
     });
-    let DepositState::Secured(secured) = node.deposit_state(&payment.deposit(), &prepared).await? else {
+    let DepositState::Secured(secured) = node.deposit_state(&payment.deposit(), from_ref(&prepared)).await? else {
         bail!("not secured");
     };
     assert_eq!(secured.inclusion.transaction_hash, prepared.transaction_hash);

@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::slice::from_ref;
+
 use alloy::{
     primitives::{TxKind, U256},
     sol_types::SolCall,
@@ -70,13 +72,17 @@ async fn both_schemes_secure_the_quoted_amount_and_nothing_more() -> Result<()> 
         assert_eq!(world.chains.escrow_state(payment.id(), &payment.escrow).await?, EscrowState::Absent);
         let prepared = world.chains.prepare_deposit(&order, 1).await?;
         assert_eq!(world.chains.prepare_deposit(&order, 1).await?.nonce, prepared.nonce, "one purpose, one nonce");
-        assert_eq!(world.chains.deposit_state(&order, &prepared).await?, DepositState::Pending);
+        assert_eq!(world.chains.deposit_state(&order, from_ref(&prepared)).await?, DepositState::Pending);
 
         world.chains.broadcast(&prepared).await?;
         world.chains.broadcast(&prepared).await?;
-        assert_eq!(world.chains.deposit_state(&order, &prepared).await?, DepositState::Pending, "not deep enough");
+        assert_eq!(
+            world.chains.deposit_state(&order, from_ref(&prepared)).await?,
+            DepositState::Pending,
+            "not deep enough"
+        );
         world.source.mine(DEPTH).await?;
-        let DepositState::Secured(secured) = world.chains.deposit_state(&order, &prepared).await? else {
+        let DepositState::Secured(secured) = world.chains.deposit_state(&order, from_ref(&prepared)).await? else {
             bail!("not secured");
         };
         assert_eq!(secured.inclusion.transaction_hash, prepared.transaction_hash);
@@ -98,15 +104,16 @@ async fn a_reverted_deposit_tells_why() -> Result<()> {
     let source = &world.source;
     source.dev.approve(&world.payer, &source.token, &source.contracts.permit2, U256::ZERO).await?;
     world.chains.broadcast(&prepared).await?;
-    assert_eq!(world.chains.deposit_state(&payment.deposit(), &prepared).await?, DepositState::Pending);
+    assert_eq!(world.chains.deposit_state(&payment.deposit(), from_ref(&prepared)).await?, DepositState::Pending);
     source.mine(DEPTH).await?;
     assert_eq!(
-        world.chains.deposit_state(&payment.deposit(), &prepared).await?,
+        world.chains.deposit_state(&payment.deposit(), from_ref(&prepared)).await?,
         DepositState::Pending,
         "admitted still"
     );
     world.end_admissions().await?;
-    let DepositState::Reverted(context) = world.chains.deposit_state(&payment.deposit(), &prepared).await? else {
+    let DepositState::Reverted(context) = world.chains.deposit_state(&payment.deposit(), from_ref(&prepared)).await?
+    else {
         bail!("not reverted");
     };
     assert_eq!(context.transaction_hash.as_deref(), Some(prepared.transaction_hash.as_str()));
@@ -142,16 +149,16 @@ async fn a_reverted_deposit_is_given_up_only_when_nobody_can_make_it_any_more() 
         world.chains.broadcast(&prepared).await?;
         source.dev.approve(&world.payer, &source.token, &source.contracts.permit2, U256::MAX).await?;
         source.mine(DEPTH).await?;
-        assert_eq!(world.chains.deposit_state(&order, &prepared).await?, DepositState::Pending);
+        assert_eq!(world.chains.deposit_state(&order, from_ref(&prepared)).await?, DepositState::Pending);
 
         // The end has passed, but no settled block says so.
         let end = world.now().await? + ADMISSION_SECONDS;
         let _: serde_json::Value = source.dev.rpc("evm_setNextBlockTimestamp", (end + 1,)).await?;
         source.mine(DEPTH).await?;
-        assert_eq!(world.chains.deposit_state(&order, &prepared).await?, DepositState::Pending);
+        assert_eq!(world.chains.deposit_state(&order, from_ref(&prepared)).await?, DepositState::Pending);
         assert!(!world.chains.deposit_ruled_out(payment.id(), &payment.escrow, end).await?);
         source.mine(1).await?;
-        assert!(matches!(world.chains.deposit_state(&order, &prepared).await?, DepositState::Reverted(_)));
+        assert!(matches!(world.chains.deposit_state(&order, from_ref(&prepared)).await?, DepositState::Reverted(_)));
         assert!(world.chains.deposit_ruled_out(payment.id(), &payment.escrow, end).await?);
 
         let before = source.balance(&world.payer).await?;
@@ -171,16 +178,20 @@ async fn a_deposit_mined_too_late_is_tried_again() -> Result<()> {
         let late = world.chains.prepare_deposit(&order, 1).await?;
         world.end_admissions().await?;
         world.chains.broadcast(&late).await?;
-        assert_eq!(world.chains.deposit_state(&order, &late).await?, DepositState::Pending, "not deep enough");
+        assert_eq!(
+            world.chains.deposit_state(&order, from_ref(&late)).await?,
+            DepositState::Pending,
+            "not deep enough"
+        );
         world.source.mine(DEPTH).await?;
-        let DepositState::Superseded { evidence } = world.chains.deposit_state(&order, &late).await? else {
+        let DepositState::Superseded { evidence } = world.chains.deposit_state(&order, from_ref(&late)).await? else {
             bail!("not superseded");
         };
         assert!(evidence.contains(&late.transaction_hash), "{evidence}");
         let second = world.chains.prepare_deposit(&order, 2).await?;
         world.chains.broadcast(&second).await?;
         world.source.mine(DEPTH).await?;
-        assert!(matches!(world.chains.deposit_state(&order, &second).await?, DepositState::Secured(_)));
+        assert!(matches!(world.chains.deposit_state(&order, from_ref(&second)).await?, DepositState::Secured(_)));
         let passed = world.source.node.settled().await?.time - 1;
         assert!(!world.chains.deposit_ruled_out(payment.id(), &payment.escrow, passed).await?, "it is in escrow");
     }
@@ -199,9 +210,12 @@ async fn a_refusal_after_the_nonce_was_taken_still_uses_it_up() -> Result<()> {
     assert_eq!(again.nonce, prepared.nonce);
     world.chains.broadcast(&again).await?;
     source.mine(DEPTH).await?;
-    assert_eq!(world.chains.deposit_state(&payment.deposit(), &again).await?, DepositState::Pending);
+    assert_eq!(world.chains.deposit_state(&payment.deposit(), from_ref(&again)).await?, DepositState::Pending);
     world.end_admissions().await?;
-    assert!(matches!(world.chains.deposit_state(&payment.deposit(), &again).await?, DepositState::Reverted(_)));
+    assert!(matches!(
+        world.chains.deposit_state(&payment.deposit(), from_ref(&again)).await?,
+        DepositState::Reverted(_)
+    ));
     Ok(())
 }
 
@@ -215,23 +229,28 @@ async fn a_superseded_nonce_is_found_at_depth_only() -> Result<()> {
     assert_eq!(open[0].purpose, Purpose(format!("{}/deposit/1", payment.id())));
     // Any transaction of the same account takes the nonce.
     world.source.dev.approve(&world.submitter, &world.source.token, &text(&key(1)), U256::from(1)).await?;
-    assert_eq!(world.chains.deposit_state(&payment.deposit(), &prepared).await?, DepositState::Pending);
-    assert_eq!(world.chains.transaction_state(&prepared).await?, TransactionState::Pending);
+    assert_eq!(world.chains.deposit_state(&payment.deposit(), from_ref(&prepared)).await?, DepositState::Pending);
+    assert_eq!(world.chains.transaction_state(from_ref(&prepared)).await?, TransactionState::Pending);
     world.source.mine(DEPTH).await?;
     // A copy of its call may still be sent by whoever saw it.
-    assert_eq!(world.chains.deposit_state(&payment.deposit(), &prepared).await?, DepositState::Pending);
+    assert_eq!(world.chains.deposit_state(&payment.deposit(), from_ref(&prepared)).await?, DepositState::Pending);
     world.end_admissions().await?;
-    let DepositState::Superseded { evidence } = world.chains.deposit_state(&payment.deposit(), &prepared).await? else {
+    let DepositState::Superseded { evidence } =
+        world.chains.deposit_state(&payment.deposit(), from_ref(&prepared)).await?
+    else {
         bail!("not superseded");
     };
     assert!(evidence.contains(&prepared.transaction_hash), "{evidence}");
-    assert!(matches!(world.chains.transaction_state(&prepared).await?, TransactionState::Dead { .. }));
+    assert!(matches!(world.chains.transaction_state(from_ref(&prepared)).await?, TransactionState::Dead { .. }));
     // The next attempt gets the next nonce and goes through.
     let second = world.chains.prepare_deposit(&payment.deposit(), 2).await?;
     assert_eq!(second.nonce, prepared.nonce + 1);
     world.chains.broadcast(&second).await?;
     world.source.mine(DEPTH).await?;
-    assert!(matches!(world.chains.deposit_state(&payment.deposit(), &second).await?, DepositState::Secured(_)));
+    assert!(matches!(
+        world.chains.deposit_state(&payment.deposit(), from_ref(&second)).await?,
+        DepositState::Secured(_)
+    ));
     Ok(())
 }
 
@@ -245,12 +264,12 @@ async fn a_nonce_that_nothing_used_is_filled_in_time() -> Result<()> {
     assert_eq!(stuck.nonce, unused.nonce + 1);
     world.chains.broadcast(&stuck).await?;
     world.source.mine(DEPTH).await?;
-    assert_eq!(world.chains.deposit_state(&waiting.deposit(), &stuck).await?, DepositState::Pending);
+    assert_eq!(world.chains.deposit_state(&waiting.deposit(), from_ref(&stuck)).await?, DepositState::Pending);
 
     let secured = async {
         eventually("the stuck deposit gets through", || async {
             world.source.mine(1).await?;
-            let state = world.chains.deposit_state(&waiting.deposit(), &stuck).await?;
+            let state = world.chains.deposit_state(&waiting.deposit(), from_ref(&stuck)).await?;
             Ok(matches!(state, DepositState::Secured(_)))
         })
         .await
@@ -265,7 +284,7 @@ async fn a_nonce_that_nothing_used_is_filled_in_time() -> Result<()> {
         secured = secured => secured?,
     }
     world.end_admissions().await?;
-    let superseded = world.chains.deposit_state(&lost.deposit(), &unused).await?;
+    let superseded = world.chains.deposit_state(&lost.deposit(), from_ref(&unused)).await?;
     assert!(matches!(superseded, DepositState::Superseded { .. }));
     Ok(())
 }
@@ -279,14 +298,20 @@ async fn a_window_that_closed_without_a_deposit_is_expired_when_settled() -> Res
     let _: serde_json::Value =
         source.dev.rpc("evm_setNextBlockTimestamp", (payment.escrow.reserve_deadline + 1,)).await?;
     source.mine(1).await?;
-    assert_eq!(world.chains.deposit_state(&payment.deposit(), &prepared).await?, DepositState::Pending);
+    assert_eq!(world.chains.deposit_state(&payment.deposit(), from_ref(&prepared)).await?, DepositState::Pending);
     source.mine(DEPTH).await?;
-    assert!(matches!(world.chains.deposit_state(&payment.deposit(), &prepared).await?, DepositState::Expired { .. }));
+    assert!(matches!(
+        world.chains.deposit_state(&payment.deposit(), from_ref(&prepared)).await?,
+        DepositState::Expired { .. }
+    ));
     // Too late, the transaction lands after all: it can only revert.
     world.chains.broadcast(&prepared).await?;
     source.mine(DEPTH).await?;
-    assert!(matches!(world.chains.transaction_state(&prepared).await?, TransactionState::Dead { .. }));
-    assert!(matches!(world.chains.deposit_state(&payment.deposit(), &prepared).await?, DepositState::Expired { .. }));
+    assert!(matches!(world.chains.transaction_state(from_ref(&prepared)).await?, TransactionState::Dead { .. }));
+    assert!(matches!(
+        world.chains.deposit_state(&payment.deposit(), from_ref(&prepared)).await?,
+        DepositState::Expired { .. }
+    ));
     Ok(())
 }
 
@@ -300,7 +325,8 @@ async fn a_deposit_that_a_stranger_brought_counts() -> Result<()> {
     let theirs = resend_as(&world, &prepared.raw, &stranger).await?;
     world.chains.broadcast(&prepared).await?;
     world.source.mine(DEPTH).await?;
-    let DepositState::Secured(secured) = world.chains.deposit_state(&payment.deposit(), &prepared).await? else {
+    let DepositState::Secured(secured) = world.chains.deposit_state(&payment.deposit(), from_ref(&prepared)).await?
+    else {
         bail!("not secured");
     };
     assert_eq!(secured.inclusion.transaction_hash, theirs);
@@ -335,7 +361,8 @@ async fn an_escrow_of_another_payer_under_the_payment_id_is_not_the_payments() -
     assert_eq!(world.chains.escrow_state(payment.id(), &payment.escrow).await?, EscrowState::Absent);
     let passed = source.node.settled().await?.time - 1;
     assert!(world.chains.deposit_ruled_out(payment.id(), &payment.escrow, passed).await?);
-    let DepositState::Reverted(context) = world.chains.deposit_state(&payment.deposit(), &prepared).await? else {
+    let DepositState::Reverted(context) = world.chains.deposit_state(&payment.deposit(), from_ref(&prepared)).await?
+    else {
         bail!("not reverted");
     };
     assert!(context.revert_reason.unwrap().starts_with("PaymentIdUsed"));

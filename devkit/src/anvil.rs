@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use crate::{Process, free_port, tools};
+use crate::{Process, Signal, free_port, tools};
 
 /// How a development chain makes blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct Anvil {
     process: Process,
     port: u16,
     chain_id: u64,
+    mining: Mining,
+    directory: PathBuf,
     _temporary: Option<TempDir>,
 }
 
@@ -35,29 +37,28 @@ impl Anvil {
     /// When anvil is missing or does not start.
     pub async fn start(chain_id: u64, mining: Mining) -> Result<Self> {
         let temporary = TempDir::new()?;
-        let log = temporary.path().join("anvil.log");
-        Self::spawn(chain_id, mining, log, free_port()?, Some(temporary)).await
+        let directory = temporary.path().to_owned();
+        Self::open(chain_id, mining, directory, free_port()?, Some(temporary)).await
     }
 
-    /// Starts a chain with its log under `directory`, on `port`.
+    /// Starts a chain with its log under `directory`, on `port`. A chain that was stopped there goes on.
     ///
     /// # Errors
     /// When anvil is missing or does not start.
     pub async fn in_directory(chain_id: u64, mining: Mining, directory: &Path, port: u16) -> Result<Self> {
         std::fs::create_dir_all(directory)?;
-        Self::spawn(chain_id, mining, directory.join(format!("anvil-{chain_id}.log")), port, None).await
+        Self::open(chain_id, mining, directory.to_owned(), port, None).await
     }
 
-    async fn spawn(chain_id: u64, mining: Mining, log: PathBuf, port: u16, temporary: Option<TempDir>) -> Result<Self> {
-        let mut command = Command::new(tools::program("anvil")?);
-        command.args(["--host", "127.0.0.1", "--port", &port.to_string(), "--chain-id", &chain_id.to_string()]);
-        if let Mining::Every { seconds } = mining {
-            // Mixed mining would put a transaction into a block of its own; a steady beat is what networks have.
-            command.args(["--block-time", &seconds.to_string()]);
-        }
-        let mut process = Process::spawn("anvil", &mut command, &log)?;
-        process.listening_on(port).await.with_context(|| format!("see {}", log.display()))?;
-        Ok(Self { process, port, chain_id, _temporary: temporary })
+    async fn open(
+        chain_id: u64,
+        mining: Mining,
+        directory: PathBuf,
+        port: u16,
+        temporary: Option<TempDir>,
+    ) -> Result<Self> {
+        let process = spawn(chain_id, mining, &directory, port).await?;
+        Ok(Self { process, port, chain_id, mining, directory, _temporary: temporary })
     }
 
     /// `http://127.0.0.1:port`.
@@ -70,6 +71,43 @@ impl Anvil {
         self.chain_id
     }
 
+    /// Ends the node in order, so that its blocks are there when it is started again. What waited for a block is lost, as
+    /// it is in any node's memory.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub async fn stop(&mut self) -> Result<()> {
+        self.process.signal(Signal::Terminate).await?;
+        self.process.wait().await?;
+        Ok(())
+    }
+
+    /// Starts a stopped node again, on the same port and with the blocks it had. The state at older blocks is gone, as in
+    /// a node that keeps no archive.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn restart(&mut self) -> Result<()> {
+        self.process = spawn(self.chain_id, self.mining, &self.directory, self.port).await?;
+        Ok(())
+    }
+
+    /// Stops the node where it stands: it makes no blocks, and connections to it are open and silent.
+    ///
+    /// # Errors
+    /// When it does not run or the system refuses.
+    pub async fn pause(&self) -> Result<()> {
+        self.process.signal(Signal::Stop).await
+    }
+
+    /// Lets a paused node go on.
+    ///
+    /// # Errors
+    /// When it does not run or the system refuses.
+    pub async fn resume(&self) -> Result<()> {
+        self.process.signal(Signal::Continue).await
+    }
+
     /// Ends the chain. Its state is gone with it.
     ///
     /// # Errors
@@ -77,4 +115,19 @@ impl Anvil {
     pub async fn kill(&mut self) -> Result<()> {
         self.process.kill().await
     }
+}
+
+async fn spawn(chain_id: u64, mining: Mining, directory: &Path, port: u16) -> Result<Process> {
+    let mut command = Command::new(tools::program("anvil")?);
+    command.args(["--host", "127.0.0.1", "--port", &port.to_string(), "--chain-id", &chain_id.to_string()]);
+    // Written when the node ends in order, read when it starts.
+    command.arg("--state").arg(directory.join(format!("anvil-{chain_id}.json")));
+    if let Mining::Every { seconds } = mining {
+        // Mixed mining would put a transaction into a block of its own; a steady beat is what networks have.
+        command.args(["--block-time", &seconds.to_string()]);
+    }
+    let log = directory.join(format!("anvil-{chain_id}.log"));
+    let mut process = Process::spawn("anvil", &mut command, &log)?;
+    process.listening_on(port).await.with_context(|| format!("see {}", log.display()))?;
+    Ok(process)
 }

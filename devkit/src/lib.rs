@@ -2,10 +2,12 @@
 //! directories of their own, so that any number of them run side by side. Dropping a handle ends its process.
 
 pub mod anvil;
+pub mod cluster;
 pub mod nats;
 mod process;
 pub mod tools;
 
 pub use anvil::Anvil;
+pub use cluster::NatsCluster;
 pub use nats::NatsServer;
-pub use process::{Process, free_port};
+pub use process::{Process, Signal, free_port};

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use tokio::{
     net::TcpStream,
     process::{Child, Command},
@@ -22,6 +22,17 @@ const READY_POLL: Duration = Duration::from_millis(20);
 /// When the system has none to give.
 pub fn free_port() -> Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+/// What a process can be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// SIGSTOP: stand still where you are.
+    Stop,
+    /// SIGCONT: go on.
+    Continue,
+    /// SIGTERM: end in order.
+    Terminate,
 }
 
 /// A running child process with its output in a log file.
@@ -87,6 +98,23 @@ impl Process {
             }
             tokio::time::sleep(READY_POLL).await;
         }
+        Ok(())
+    }
+
+    /// Sends the process a signal.
+    ///
+    /// # Errors
+    /// When it has ended, or the system refuses.
+    pub async fn signal(&self, signal: Signal) -> Result<()> {
+        let id = self.id().with_context(|| format!("{} has ended", self.name))?;
+        let name = match signal {
+            Signal::Stop => "STOP",
+            Signal::Continue => "CONT",
+            Signal::Terminate => "TERM",
+        };
+        // The shell's own `kill` is wherever a shell is.
+        let status = Command::new("sh").args(["-c", &format!("kill -{name} {id}")]).status().await?;
+        ensure!(status.success(), "{} cannot be sent {name}: {status}", self.name);
         Ok(())
     }
 

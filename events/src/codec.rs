@@ -65,11 +65,14 @@ pub enum Error {
 }
 
 /// Types of [`PaymentEvent`].
-const PAYMENT_TYPES: [&str; 13] = [
+const PAYMENT_TYPES: [&str; 17] = [
     "Submitted",
     "AuctionClosed",
+    "SelectorAsked",
+    "SelectorAnswered",
     "QuoteAwarded",
     "DepositPrepared",
+    "DepositRepriced",
     "DepositAbandoned",
     "EscrowSecured",
     "FulfillmentSeen",
@@ -77,6 +80,7 @@ const PAYMENT_TYPES: [&str; 13] = [
     "EscrowReleased",
     "Failed",
     "RefundPrepared",
+    "RefundRepriced",
     "RefundAbandoned",
     "EscrowRefunded",
 ];

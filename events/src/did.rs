@@ -10,10 +10,10 @@ use crate::ids::base32;
 
 /// Multicodec prefix of an Ed25519 public key.
 const ED25519_MULTICODEC: [u8; 2] = [0xed, 0x01];
-/// Longest DID accepted; the contract names no bound, and everything that comes from outside needs one.
-const DID_CHARS_MAX: usize = 256;
 
 /// A DID of the form `^did:[a-z][a-z0-9]*:[a-zA-Z0-9._:%-]+$` (spec 2.1).
+///
+/// The EVM account in a `did:pkh:eip155` is written in lower case, so that one account is one DID.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Did(String);
 
@@ -70,13 +70,8 @@ impl FromStr for Did {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let rest = text.strip_prefix("did:").ok_or(Error::Pattern)?;
-        let (method, id) = rest.split_once(':').ok_or(Error::Pattern)?;
-        let method_ok = method.starts_with(|c: char| c.is_ascii_lowercase())
-            && method.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
-        let id_ok = !id.is_empty()
-            && id.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b':' | b'%' | b'-'));
-        if method_ok && id_ok && text.len() <= DID_CHARS_MAX { Ok(Self(text.to_owned())) } else { Err(Error::Pattern) }
+        let did: proofs::did::Did = text.parse().map_err(|_| Error::Pattern)?;
+        Ok(Self(did.as_str().to_owned()))
     }
 }
 
@@ -137,6 +132,16 @@ mod tests {
         {
             assert_eq!(bad.parse::<Did>(), Err(Error::Pattern), "{bad}");
         }
+    }
+
+    #[test]
+    fn one_evm_account_is_one_did() {
+        let did = |text: &str| text.parse::<Did>().unwrap();
+        let lower = did("did:pkh:eip155:1:0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed");
+        assert_eq!(did("did:pkh:eip155:1:0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"), lower);
+        assert_eq!(did("did:pkh:eip155:1:0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed").token(), lower.token());
+        let wrong = "did:pkh:eip155:1:0x5AAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
+        assert_eq!(did(wrong).as_str(), wrong);
     }
 
     #[test]

@@ -8,7 +8,11 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::quote_request::QuoteRequestEvent;
 use crate::{
-    Amount, ChainId, Did, Failure, Hash32, PaymentId, QuoteRequestId, StreamId, Terms, quote, time::Timestamp,
+    Amount, ChainId, Did, Failure, Hash32, PaymentId, QuoteRequestId, StreamId, Terms,
+    identity::{HeldPolicy, ProvenIdentity},
+    quote,
+    selection::SelectorKey,
+    time::Timestamp,
 };
 
 /// One thing that happened in a stream, in the stored form of its own kind: `{"type": …, "data": …}`, with type names
@@ -76,11 +80,17 @@ pub enum PaymentEvent {
     Submitted(Box<Submitted>),
     /// The auction is over; who was asked, who answered what.
     AuctionClosed(AuctionClosed),
+    /// The payer named a quote selector, which is about to be shown the quotes.
+    SelectorAsked(SelectorAsked),
+    /// The selector chose.
+    SelectorAnswered(SelectorAnswered),
     /// One quote won.
     QuoteAwarded(Box<QuoteAwarded>),
     /// The deposit is signed and about to be broadcast.
     DepositPrepared(TransactionPrepared),
-    /// The deposit that was prepared last can never land.
+    /// The deposit under way is signed again, with higher fees at its nonce, and about to be broadcast. Either may land.
+    DepositRepriced(TransactionPrepared),
+    /// The deposit that was prepared last can never land, in none of its versions.
     DepositAbandoned(TransactionAbandoned),
     /// The payer's funds are in escrow, reserved for the winner, at the depth the source chain requires.
     EscrowSecured(EscrowSecured),
@@ -94,7 +104,9 @@ pub enum PaymentEvent {
     Failed(Box<Failed>),
     /// The refund is signed and about to be broadcast.
     RefundPrepared(TransactionPrepared),
-    /// The refund that was prepared last can never land.
+    /// The refund under way is signed again, with higher fees at its nonce, and about to be broadcast. Either may land.
+    RefundRepriced(TransactionPrepared),
+    /// The refund that was prepared last can never land, in none of its versions.
     RefundAbandoned(TransactionAbandoned),
     /// The payer has the money back.
     EscrowRefunded(EscrowRefunded),
@@ -106,8 +118,11 @@ impl PaymentEvent {
         match self {
             Self::Submitted(_) => "Submitted",
             Self::AuctionClosed(_) => "AuctionClosed",
+            Self::SelectorAsked(_) => "SelectorAsked",
+            Self::SelectorAnswered(_) => "SelectorAnswered",
             Self::QuoteAwarded(_) => "QuoteAwarded",
             Self::DepositPrepared(_) => "DepositPrepared",
+            Self::DepositRepriced(_) => "DepositRepriced",
             Self::DepositAbandoned(_) => "DepositAbandoned",
             Self::EscrowSecured(_) => "EscrowSecured",
             Self::FulfillmentSeen(_) => "FulfillmentSeen",
@@ -115,6 +130,7 @@ impl PaymentEvent {
             Self::EscrowReleased(_) => "EscrowReleased",
             Self::Failed(_) => "Failed",
             Self::RefundPrepared(_) => "RefundPrepared",
+            Self::RefundRepriced(_) => "RefundRepriced",
             Self::RefundAbandoned(_) => "RefundAbandoned",
             Self::EscrowRefunded(_) => "EscrowRefunded",
         }
@@ -159,9 +175,15 @@ pub struct Submitted {
     /// The collected quote that the payment was awarded with in the two-phase flow; absent in the one-call flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collected_quote: Option<CollectedQuote>,
+    /// Who chooses among the quotes, where the payer named a selector; absent when the gateway does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<SelectorRef>,
     /// What the counterparty authorization rested on; absent where no policy set is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counterparty: Option<CounterpartyDecision>,
+    /// Who was proven to ask, each by its own proof; empty when the source account asks for itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub identities: Vec<ProvenIdentity>,
     /// When the payment was accepted.
     pub submitted_at: Timestamp,
     /// The body of the submission as it came.
@@ -175,6 +197,15 @@ pub struct CollectedQuote {
     pub quote_request_id: QuoteRequestId,
     /// The quote.
     pub quote_id: String,
+}
+
+/// A quote selector that a payer named (spec 2.1).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SelectorRef {
+    /// The key it signs with.
+    pub key: SelectorKey,
+    /// Without a valid choice by then the payment fails; after the quote deadline, before the deposit's window ends.
+    pub answer_by: Timestamp,
 }
 
 /// A counterparty authorization that permitted a payment (spec 5.5).
@@ -254,6 +285,9 @@ pub struct AuctionClosed {
     /// Bids that were dropped, each with the rule it broke.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<DroppedBid>,
+    /// The required policies that settlers held by credentials, which the judgement of their quotes rested on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held_policies: Vec<HeldPolicy>,
     /// When the auction closed.
     pub closed_at: Timestamp,
 }
@@ -289,6 +323,27 @@ pub struct DroppedBid {
     pub reason: String,
 }
 
+/// Payload of [`PaymentEvent::SelectorAsked`]: recorded before the selector is asked, so that whoever asks again after a
+/// crash shows the same quotes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SelectorAsked {
+    /// The eligible quotes as they came, in the order of [`AuctionClosed::quotes`].
+    pub documents: Vec<String>,
+    /// When they were put together.
+    pub asked_at: Timestamp,
+}
+
+/// Payload of [`PaymentEvent::SelectorAnswered`]. What is chosen is in the signed text alone: [`crate::selection`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SelectorAnswered {
+    /// The JSON text that the selector signed, as it came.
+    pub choice: String,
+    /// Its signature, hex with 0x.
+    pub signature: String,
+    /// When the choice was verified.
+    pub answered_at: Timestamp,
+}
+
 /// Payload of [`PaymentEvent::QuoteAwarded`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuoteAwarded {
@@ -306,17 +361,17 @@ impl QuoteAwarded {
     /// The quote's content.
     ///
     /// # Errors
-    /// As [`quote::SignedQuote::parse`]; the document was verified before it was stored, so an error means that what
+    /// As [`quote::SignedQuote::parse_stored`]; the document was verified before it was stored, so an error means that what
     /// is stored was damaged.
     pub fn signed_quote(&self) -> Result<quote::SignedQuote, quote::Error> {
-        quote::SignedQuote::parse(&self.document)
+        quote::SignedQuote::parse_stored(&self.document)
     }
 }
 
 /// A signed transaction, journaled before it is broadcast; recovery broadcasts the same bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransactionPrepared {
-    /// 1 for the first attempt.
+    /// 1 for the first attempt. All versions of one attempt make the same call at the same nonce, so one lands at most.
     pub attempt: u32,
     /// Chain it is for.
     pub chain_id: ChainId,

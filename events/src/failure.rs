@@ -87,6 +87,10 @@ pub struct Failure {
 impl Failure {
     /// No settler offered a usable quote before `quote_deadline`.
     pub const NO_QUOTES_RECEIVED: &'static str = "NO_QUOTES_RECEIVED";
+    /// The quote selector that the payer named took none of the quotes.
+    pub const NO_QUOTE_SELECTED: &'static str = "NO_QUOTE_SELECTED";
+    /// The quote selector that the payer named gave no valid choice in time.
+    pub const SELECTOR_UNAVAILABLE: &'static str = "SELECTOR_UNAVAILABLE";
     /// The settlement could not be completed.
     pub const SETTLEMENT_FAILED: &'static str = "SETTLEMENT_FAILED";
 }

@@ -10,16 +10,23 @@
 
 pub mod amount;
 pub mod caip;
+pub mod checkpoint;
 pub mod codec;
 pub mod did;
 pub mod event;
 pub mod failure;
+pub mod identity;
 pub mod ids;
 mod jetstream;
 pub mod journal;
 pub mod ledger;
+pub mod mutants;
+pub mod parking;
 pub mod quote;
 pub mod quote_request;
+pub mod raw;
+mod schema;
+pub mod selection;
 pub mod terms;
 pub mod time;
 

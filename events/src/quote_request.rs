@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Did, Hash32, PaymentId, QuoteRequestId, Terms,
     event::{AuctionClosed, CounterpartyDecision, EscrowPlan, VerifierRef},
+    identity::ProvenIdentity,
     time::Timestamp,
 };
 
@@ -79,6 +80,9 @@ pub struct QuoteRequestOpened {
     /// What the counterparty authorization rested on; absent where no policy set is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counterparty: Option<CounterpartyDecision>,
+    /// Who was proven to ask, each by its own proof; empty when the source account asks for itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub identities: Vec<ProvenIdentity>,
     /// When the batch was accepted.
     pub opened_at: Timestamp,
     /// The body of the request as it came.

@@ -1,5 +1,6 @@
 //! What the payer agreed to: the economics that must not change under one `request_id`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -67,7 +68,7 @@ impl From<OwnedAsset> for OwnedAssetText {
 /// The economics of a payment (idempotency rule 5): equal exactly when a retry is a replay.
 ///
 /// The destinations are a set: their order has no meaning, so they are kept sorted by asset and then account.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Terms {
     /// Where the payment may be delivered; the settler chooses one.
     destination: Vec<OwnedAsset>,

@@ -10,10 +10,11 @@ use events::{
     event::{
         AuctionClosed, Authorization, CollectedQuote, CounterpartyDecision, Decline, DroppedBid, EscrowPlan,
         EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion,
-        Permit2, QuoteAwarded, QuoteReceived, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared,
-        VerifierRef,
+        Permit2, QuoteAwarded, QuoteReceived, RefundDue, SelectorAnswered, SelectorAsked, SelectorRef, Submitted,
+        TransactionAbandoned, TransactionPrepared, VerifierRef,
     },
     failure::{BlockchainContext, Domain, RetryClassification},
+    identity::{Carrier, HeldPolicy, PresentedCredential, ProvenIdentity},
     quote_request::{CollectedDocument, QuoteRequestAwarded, QuoteRequestOpened, QuotesCollected},
     time::Timestamp,
 };
@@ -72,6 +73,15 @@ fn prepared() -> TransactionPrepared {
     }
 }
 
+fn repriced() -> TransactionPrepared {
+    TransactionPrepared {
+        transaction_hash: hash(0x22).to_string(),
+        raw: "0x02f86c".into(),
+        prepared_at: at(15),
+        ..prepared()
+    }
+}
+
 fn abandoned() -> TransactionAbandoned {
     TransactionAbandoned {
         attempt: 2,
@@ -117,7 +127,9 @@ fn submitted() -> Submitted {
         blacklist: vec![settler(3)],
         required_policies: vec!["kyc-1".into()],
         collected_quote: None,
+        selector: None,
         counterparty: None,
+        identities: Vec::new(),
         submitted_at: at(0),
         request: r#"{"version":"2","request_id":"order-1"}"#.into(),
     }
@@ -142,8 +154,14 @@ fn submitted_with_least() -> Submitted {
         required_policies: Vec::new(),
         collected_quote: None,
         counterparty: None,
+        identities: Vec::new(),
         ..full
     }
+}
+
+fn submitted_with_a_selector() -> Submitted {
+    let key = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed".parse().unwrap();
+    Submitted { selector: Some(SelectorRef { key, answer_by: at(35) }), ..submitted() }
 }
 
 /// A payment out of a batch, with everything that may be absent.
@@ -154,8 +172,35 @@ fn submitted_from_a_batch() -> Submitted {
         authorization: Authorization::EvmPermit2Escrow(Permit2 { quote_hash: hash(0x41), ..permit }),
         collected_quote: Some(CollectedQuote { quote_request_id: batch(), quote_id: "quo_1".into() }),
         counterparty: Some(counterparty()),
+        identities: Vec::new(),
         ..full
     }
+}
+
+/// A holder with a credential, and a sender with none that says until when.
+fn identities() -> Vec<ProvenIdentity> {
+    let credential = PresentedCredential {
+        credential_hash: hash(0x61),
+        issuer: settler(8),
+        types: vec!["VerifiableCredential".into(), "KycCredential".into()],
+        expires: Some(at(58)),
+    };
+    vec![
+        ProvenIdentity {
+            carrier: Carrier::Envelope,
+            did: settler(7),
+            verification_method: "did:key:zSettler7#zSettler7".into(),
+            verified_at: at(0),
+            credentials: vec![credential.clone(), PresentedCredential { expires: None, ..credential }],
+        },
+        ProvenIdentity {
+            carrier: Carrier::SenderAuth,
+            did: settler(6),
+            verification_method: "did:key:zSettler6#zSettler6".into(),
+            verified_at: at(0),
+            credentials: Vec::new(),
+        },
+    ]
 }
 
 fn batch() -> QuoteRequestId {
@@ -185,6 +230,7 @@ fn opened() -> QuoteRequestOpened {
         blacklist: payment.blacklist,
         required_policies: payment.required_policies,
         counterparty: Some(counterparty()),
+        identities: Vec::new(),
         opened_at: at(0),
         request: payment.request,
     }
@@ -200,6 +246,7 @@ fn opened_with_least() -> QuoteRequestOpened {
         blacklist: Vec::new(),
         required_policies: Vec::new(),
         counterparty: None,
+        identities: Vec::new(),
         ..opened()
     }
 }
@@ -247,6 +294,7 @@ fn golden() -> Vec<(&'static str, Event)> {
         }],
         declines: vec![Decline { settler: settler(2), reason: "NO_INVENTORY".into() }],
         dropped: vec![DroppedBid { settler: "q4xw".into(), reason: "quote is larger than 16384 bytes".into() }],
+        held_policies: Vec::new(),
         closed_at: at(30),
     };
     let nobody = AuctionClosed {
@@ -254,6 +302,7 @@ fn golden() -> Vec<(&'static str, Event)> {
         quotes: Vec::new(),
         declines: Vec::new(),
         dropped: Vec::new(),
+        held_policies: Vec::new(),
         ..auction.clone()
     };
     let awarded = QuoteAwarded {
@@ -261,6 +310,12 @@ fn golden() -> Vec<(&'static str, Event)> {
         quote_hash: hash(0x41),
         document: r#"{"type":"GatewayQuote"}"#.into(),
         awarded_at: at(31),
+    };
+    let asked = SelectorAsked { documents: vec![r#"{"type":"GatewayQuote"}"#.into()], asked_at: at(30) };
+    let answered = SelectorAnswered {
+        choice: r#"{"type":"GatewaySelection"}"#.into(),
+        signature: "0x1e".into(),
+        answered_at: at(31),
     };
     let confirmed = FulfillmentConfirmed { inclusion: inclusion(10), attestation: "0x1c".into(), confirmed_at: at(45) };
     let refunded = EscrowRefunded { inclusion: inclusion(1), amount: amount("25500000") };
@@ -274,11 +329,24 @@ fn golden() -> Vec<(&'static str, Event)> {
             document: r#"{"type":"GatewayQuote"}"#.into(),
         }],
     };
+    let held = |policy: &str, expires| HeldPolicy {
+        settler: settler(1),
+        policy: policy.into(),
+        issuer: settler(8),
+        credential_hash: hash(0x62),
+        expires,
+    };
+    let with_policies =
+        AuctionClosed { held_policies: vec![held("kyc-1", Some(at(58))), held("licence", None)], ..auction.clone() };
+    let proven = Submitted { originator: settler(7).to_string(), identities: identities(), ..submitted() };
+    let opened_by_a_holder =
+        QuoteRequestOpened { originator: settler(7).to_string(), identities: identities(), ..opened() };
     let nothing = QuotesCollected { auction: nobody.clone(), quotes: Vec::new() };
     let batch_awarded =
         QuoteRequestAwarded { quote_id: "quo_1".into(), payment_id: submitted().payment_id, awarded_at: at(31) };
     let batches = [
         ("quote_request_opened", QuoteRequestEvent::Opened(Box::new(opened()))),
+        ("quote_request_opened_by_a_holder", QuoteRequestEvent::Opened(Box::new(opened_by_a_holder))),
         ("quote_request_opened_with_least", QuoteRequestEvent::Opened(Box::new(opened_with_least()))),
         ("quotes_collected", QuoteRequestEvent::Collected(Box::new(collected))),
         ("quotes_collected_without_quotes", QuoteRequestEvent::Collected(Box::new(nothing))),
@@ -286,12 +354,18 @@ fn golden() -> Vec<(&'static str, Event)> {
     ];
     let payments = [
         ("submitted", PaymentEvent::Submitted(Box::new(submitted()))),
+        ("submitted_by_a_holder", PaymentEvent::Submitted(Box::new(proven))),
         ("submitted_from_a_batch", PaymentEvent::Submitted(Box::new(submitted_from_a_batch()))),
+        ("submitted_with_a_selector", PaymentEvent::Submitted(Box::new(submitted_with_a_selector()))),
+        ("selector_asked", PaymentEvent::SelectorAsked(asked)),
+        ("selector_answered", PaymentEvent::SelectorAnswered(answered)),
         ("submitted_with_least", PaymentEvent::Submitted(Box::new(submitted_with_least()))),
         ("auction_closed", PaymentEvent::AuctionClosed(auction)),
+        ("auction_closed_with_policies", PaymentEvent::AuctionClosed(with_policies)),
         ("auction_closed_without_settlers", PaymentEvent::AuctionClosed(nobody)),
         ("quote_awarded", PaymentEvent::QuoteAwarded(Box::new(awarded))),
         ("deposit_prepared", PaymentEvent::DepositPrepared(prepared())),
+        ("deposit_repriced", PaymentEvent::DepositRepriced(repriced())),
         ("deposit_abandoned", PaymentEvent::DepositAbandoned(abandoned())),
         (
             "escrow_secured",
@@ -304,6 +378,7 @@ fn golden() -> Vec<(&'static str, Event)> {
         ("failed_by_non_delivery", failed(on_chain(), by_non_delivery)),
         ("failed_after_window", failed(bare(Failure::SETTLEMENT_FAILED), RefundDue::AfterWindow)),
         ("refund_prepared", PaymentEvent::RefundPrepared(prepared())),
+        ("refund_repriced", PaymentEvent::RefundRepriced(repriced())),
         ("refund_abandoned", PaymentEvent::RefundAbandoned(abandoned())),
         ("escrow_refunded", PaymentEvent::EscrowRefunded(refunded)),
     ];
@@ -335,7 +410,7 @@ fn every_file_and_every_event_has_its_counterpart() {
     let named: BTreeSet<String> = golden().into_iter().map(|(name, _)| name.to_owned()).collect();
     assert_eq!(files, named);
     let types: BTreeSet<&str> = golden().iter().map(|(_, event)| event.type_name()).collect();
-    assert_eq!(types.len(), 16, "a new event needs a golden file");
+    assert_eq!(types.len(), 20, "a new event needs a golden file");
 }
 
 #[test]

@@ -2,13 +2,19 @@
 
 mod support;
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use devkit::NatsServer;
-use events::ledger::{
-    Ledger, Purpose, conformance,
-    memory::MemoryLedger,
-    nats::{NatsLedger, Options},
+use events::{
+    ledger::{
+        Ledger, Purpose, conformance,
+        memory::MemoryLedger,
+        nats::{NatsLedger, Options},
+    },
+    time::Timestamp,
 };
 use support::{
     connect,
@@ -50,6 +56,53 @@ async fn a_lost_acknowledgement_takes_no_second_nonce() {
         assert_eq!(ledger.reserve(&account, &Purpose("b".into()), 0, 0, now).await.unwrap(), 1);
         assert_eq!(ledger.open(&account).await.unwrap().len(), 2);
     }
+}
+
+/// Six processes ask for the nonces of the same sixty purposes, each purpose by three of them, and for one of their own, while acknowledgements are
+/// lost and the server is killed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_account_that_is_hammered_gives_every_purpose_one_nonce_of_its_own() {
+    const PURPOSES: usize = 60;
+    let mut server = NatsServer::open().await.unwrap();
+    let account = conformance::fresh();
+    let proxies = [Proxy::start(&server.url(), Loss::Swallow).await, Proxy::start(&server.url(), Loss::Break).await];
+    let now: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+    proxies.iter().for_each(Proxy::arm);
+    let mut tasks = tokio::task::JoinSet::new();
+    for process in 0..6 {
+        let url = proxies.get(process).map_or(server.url(), |proxy| proxy.url.clone());
+        let ledger = NatsLedger::connect(connect(&url).await, Options::default()).await.unwrap();
+        for n in (0..PURPOSES).filter(|n| (n + process) % 2 == 0).chain([PURPOSES + process]) {
+            let (ledger, account) = (ledger.clone(), account.clone());
+            tasks.spawn(async move {
+                loop {
+                    // Whatever goes wrong, the same purpose is asked for again.
+                    if let Ok(nonce) = ledger.reserve(&account, &Purpose(n.to_string()), 5, 5, now).await {
+                        return (n, nonce);
+                    }
+                }
+            });
+        }
+    }
+    let mut given = BTreeMap::<usize, u64>::new();
+    let mut answers = 0;
+    while let Some(answer) = tasks.join_next().await {
+        let (purpose, nonce) = answer.unwrap();
+        assert_eq!(*given.entry(purpose).or_insert(nonce), nonce, "one nonce for purpose {purpose}");
+        answers += 1;
+        match answers {
+            20 | 40 | 60 => proxies.iter().for_each(Proxy::arm),
+            50 => {
+                server.kill().await.unwrap();
+                server.restart().await.unwrap();
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(answers, 3 * PURPOSES + 6);
+    let nonces: BTreeSet<u64> = given.values().copied().collect();
+    assert_eq!(nonces, (5..5 + PURPOSES as u64 + 6).collect(), "no nonce twice, and none left out");
+    assert!(proxies.iter().all(Proxy::fired));
 }
 
 #[tokio::test]

@@ -2,20 +2,31 @@
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
-use events::journal::{Journal, ReadError, Recorded};
+use chrono::Utc;
+use events::{
+    StreamId,
+    journal::{Journal, ReadError, Recorded},
+};
 use futures::{FutureExt, future::BoxFuture};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::{
+    alarm::JournalAlarm,
+    quote_request::QuoteRequestView,
     service::{Projections, STARTING, ShardState, ShardStatus},
     store::{Checkpoint, Fault, Store},
+    unreadable::{self, NO_COMMIT, Next},
+    view::PaymentView,
 };
 
 /// Commits asked for and applied at a time: large enough to spread the cost of a batch, small enough for the memory.
-const PAGE_COMMITS: usize = 512;
+pub(crate) const PAGE_COMMITS: usize = 512;
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
+/// How often in a row a stream has to be found too short before that is believed, and the pause between two looks.
+const SHORT_LOOKS: u32 = 6;
+const SHORT_PAUSE: Duration = Duration::from_millis(500);
 
 /// Follows the stream of one shard.
 pub(crate) struct Follower {
@@ -26,6 +37,8 @@ pub(crate) struct Follower {
     backoff: Duration,
     /// Whether the shard was built again because of a gap, which a second time is the stream's own.
     rebuilt_for_gap: bool,
+    /// Whether what could not be read was tried again.
+    tried_again: bool,
 }
 
 /// Why following was broken off.
@@ -36,10 +49,12 @@ enum Break {
     Doubted,
     /// What is stored is of no use; the stream has the truth.
     Rebuild(String),
+    /// The stream lost what was read from it.
+    Lost(JournalAlarm),
     /// sled failed.
     Storage(Arc<Store>, String),
-    /// The stream cannot be read any further, because of the message at this sequence where it is known.
-    Stop(String, Option<u64>),
+    /// The stream cannot be read any further.
+    Stop(String),
 }
 
 impl Follower {
@@ -49,30 +64,45 @@ impl Follower {
         shard: u16,
         shutdown: CancellationToken,
     ) -> Self {
-        Self { projections, journal, shard, shutdown, backoff: BACKOFF_MIN, rebuilt_for_gap: false }
+        Self { projections, journal, shard, shutdown, backoff: BACKOFF_MIN, rebuilt_for_gap: false, tried_again: false }
     }
 
     /// Follows until the shutdown, or until the stream cannot be read.
     pub(crate) async fn run(mut self) {
         loop {
             let store = self.projections.store();
-            match self.follow(&store).await {
+            match self.follow(store).await {
                 Break::Shutdown => return,
                 Break::Doubted => {}
-                Break::Rebuild(reason) => {
-                    error!(shard = self.shard, reason, "PROJECTION IS BUILT AGAIN from the stream's first commit");
-                    self.projections.publish(self.shard, STARTING);
-                    let shard = self.shard;
-                    if let Err(fault) = blocking(&store, move |store| store.reset(shard)).await {
-                        self.replace(store, fault.to_string()).await;
+                Break::Rebuild(reason) => self.rebuild(reason).await,
+                Break::Lost(alarm) => {
+                    let (projections, reason) = (self.projections.clone(), alarm.to_string());
+                    // On disk before the checkpoint, which is the only evidence, is reset.
+                    if let Err(error) = tokio::task::spawn_blocking(move || projections.raise(alarm)).await {
+                        error!(shard = self.shard, %error, reason, "a journal alarm cannot be raised");
                     }
+                    self.rebuild(reason).await;
                 }
                 Break::Storage(store, reason) => self.replace(store, reason).await,
-                Break::Stop(reason, _) => {
+                Break::Stop(reason) => {
                     self.projections.stop(self.shard, reason);
                     return;
                 }
             }
+        }
+    }
+
+    async fn rebuild(&mut self, reason: String) {
+        let shard = self.shard;
+        error!(shard, reason, "PROJECTION IS BUILT AGAIN from the stream's first commit");
+        let projections = self.projections.clone();
+        let turn = projections.turn(shard).await;
+        projections.publish(shard, STARTING);
+        let store = projections.store();
+        let emptied = blocking(&store, move |store| store.reset(shard)).await;
+        drop(turn);
+        if let Err(fault) = emptied {
+            self.replace(store, fault.to_string()).await;
         }
     }
 
@@ -98,32 +128,45 @@ impl Follower {
         }
     }
 
-    async fn follow(&mut self, store: &Arc<Store>) -> Break {
+    async fn follow(&mut self, store: Arc<Store>) -> Break {
         match self.try_follow(store).await {
             Ok(never) => match never {},
             Err(broken) => broken,
         }
     }
 
-    async fn try_follow(&mut self, store: &Arc<Store>) -> Result<Infallible, Break> {
-        let shard = self.shard;
-        let checked = blocking(store, move |store| store.verify(shard)).await;
-        let mut checkpoint = checked.map_err(|fault| self.sort(store, fault))?;
+    async fn try_follow(&mut self, mut store: Arc<Store>) -> Result<Infallible, Break> {
+        let (projections, shard) = (self.projections.clone(), self.shard);
+        let turn = projections.turn(shard).await;
+        let checked = blocking(&store, move |store| store.verify(shard)).await;
+        let mut checkpoint = checked.map_err(|fault| self.sort(&store, fault))?;
+        drop(turn);
         let target = self.confirm(&checkpoint).await?;
+        self.try_again(&store).await?;
         info!(shard, checkpoint = checkpoint.sequence, head = target, "projection follows its stream");
-        let mut page_max = PAGE_COMMITS;
-        self.publish(store, &checkpoint, target)?;
+        let turn = projections.turn(shard).await;
+        self.publish(&store, &checkpoint, target)?;
+        drop(turn);
         loop {
-            let page = self.page(checkpoint.sequence + 1, &mut page_max).await?;
-            let ended = page.len() < page_max;
-            if page.is_empty() {
+            self.move_on(&mut store, &mut checkpoint).await?;
+            let next = self.next(checkpoint.sequence + 1, PAGE_COMMITS).await?;
+            let ended = matches!(next, Next::Commits { ended: true, .. });
+            if matches!(&next, Next::Commits { page, .. } if page.is_empty()) {
                 self.head_beyond(&checkpoint).await?;
             } else {
-                let applied = blocking(store, move |store| store.apply(shard, &page)).await;
-                let applied = applied.map_err(|fault| self.sort(store, fault))?;
+                let _turn = projections.turn(shard).await;
+                self.move_on(&mut store, &mut checkpoint).await?;
+                let gaps_are_the_streams = self.rebuilt_for_gap;
+                let applied = blocking(&store, move |store| match next {
+                    Next::Commits { page, .. } if gaps_are_the_streams => store.apply_what_follows(shard, &page),
+                    Next::Commits { page, .. } => store.apply(shard, &page),
+                    Next::Unreadable(unreadable) => store.step_over(shard, &unreadable),
+                });
+                let applied = applied.await;
+                let applied = applied.map_err(|fault| self.sort(&store, fault))?;
                 checkpoint = applied.checkpoint;
-                self.publish(store, &checkpoint, target)?;
-                self.projections.wake(&applied.changed);
+                self.publish(&store, &checkpoint, target)?;
+                projections.wake(&applied.changed);
             }
             if ended {
                 self.await_news(&checkpoint, target).await?;
@@ -131,10 +174,20 @@ impl Follower {
             if self.shutdown.is_cancelled() {
                 return Err(Break::Shutdown);
             }
-            if self.projections.doubted(shard).now_or_never().is_some() {
+            if projections.doubted(shard).now_or_never().is_some() {
                 return Err(Break::Doubted);
             }
         }
+    }
+
+    /// Goes on with the rebuilt copy, where one took the place of `store`.
+    async fn move_on(&mut self, store: &mut Arc<Store>, checkpoint: &mut Checkpoint) -> Result<(), Break> {
+        let Some(rebuilt) = self.projections.rebuilt_from(store) else { return Ok(()) };
+        let shard = self.shard;
+        *store = rebuilt;
+        let stored = blocking(store, move |store| store.checkpoint(shard)).await;
+        *checkpoint = stored.map_err(|fault| self.sort(store, fault))?;
+        Ok(())
     }
 
     fn publish(&self, store: &Arc<Store>, checkpoint: &Checkpoint, target: u64) -> Result<(), Break> {
@@ -150,10 +203,16 @@ impl Follower {
         if sequence == 0 {
             return Ok(head);
         }
-        let (journal, shard) = (Arc::clone(&self.journal), self.shard);
         loop {
-            let found = self.read(|| journal.replay(shard, sequence, 1)).await?;
-            let Some(found) = found.first() else {
+            let page = match self.next(sequence, 1).await? {
+                Next::Commits { page, .. } => page,
+                Next::Unreadable(_) if checkpoint.commit_id == NO_COMMIT => return Ok(head),
+                // By another version of this program, presumably.
+                Next::Unreadable(_) => {
+                    return Err(Break::Rebuild(format!("commit {sequence} was applied and cannot be read any more")));
+                }
+            };
+            let Some(found) = page.first() else {
                 // The head says that it is there, so whoever answered has not got it yet.
                 self.wait_for_stream(&format!("commit {sequence} is not readable yet")).await?;
                 continue;
@@ -161,36 +220,70 @@ impl Follower {
             if found.position.sequence == sequence && found.commit_id.as_str() == checkpoint.commit_id {
                 return Ok(head);
             }
-            return Err(Break::Rebuild(format!("commit {sequence} of the stream is not the one that was applied")));
+            if checkpoint.commit_id == NO_COMMIT {
+                return Err(Break::Rebuild(format!("message {sequence} can be read now")));
+            }
+            return Err(Break::Lost(self.alarm(checkpoint, head)));
         }
     }
 
-    /// The stream's head, which is never below the checkpoint of the same stream.
+    /// The stream's head, which is never below the checkpoint of the same stream. A leader that was elected a moment ago
+    /// may not know its newest commits yet, so one look proves nothing.
     async fn head_beyond(&mut self, checkpoint: &Checkpoint) -> Result<u64, Break> {
         let (journal, shard, sequence) = (Arc::clone(&self.journal), self.shard, checkpoint.sequence);
-        let head = self.read(|| journal.head(shard)).await?;
-        if head < sequence {
-            return Err(Break::Rebuild(format!("checkpoint {sequence} is beyond the stream's head {head}")));
-        }
-        Ok(head)
-    }
-
-    /// The commits from `from` on. Those before an unreadable message are still returned.
-    async fn page(&mut self, from: u64, page_max: &mut usize) -> Result<Vec<Recorded>, Break> {
-        let (journal, shard) = (Arc::clone(&self.journal), self.shard);
+        let mut look = 0;
         loop {
-            let limit = *page_max;
-            match self.read(|| journal.replay(shard, from, limit)).await {
-                Err(Break::Stop(reason, Some(sequence))) => {
-                    let before = usize::try_from(sequence.saturating_sub(from)).unwrap_or(usize::MAX);
-                    if before == 0 || before >= limit {
-                        return Err(Break::Stop(reason, Some(sequence)));
-                    }
-                    *page_max = before;
-                }
-                page => return page,
+            look += 1;
+            let head = self.read(|| journal.head(shard)).await?;
+            if head >= sequence {
+                return Ok(head);
+            }
+            if look == SHORT_LOOKS {
+                return Err(Break::Lost(self.alarm(checkpoint, head)));
+            }
+            warn!(shard, checkpoint = sequence, head, look, "the stream seems to end before what was read from it");
+            tokio::select! {
+                () = self.shutdown.cancelled() => return Err(Break::Shutdown),
+                () = tokio::time::sleep(SHORT_PAUSE) => {}
             }
         }
+    }
+
+    fn alarm(&self, checkpoint: &Checkpoint, head: u64) -> JournalAlarm {
+        JournalAlarm {
+            shard: self.shard,
+            checkpoint: checkpoint.sequence,
+            commit_id: checkpoint.commit_id.clone(),
+            head,
+            found_at: Utc::now(),
+        }
+    }
+
+    /// What lies at `from` and behind it.
+    async fn next(&mut self, from: u64, limit: usize) -> Result<Next, Break> {
+        let (journal, shard) = (Arc::clone(&self.journal), self.shard);
+        self.read(|| unreadable::next(journal.as_ref(), shard, from, limit).boxed()).await
+    }
+
+    /// Tries once whether streams that could not be read can be by now: this may be a later version of the program.
+    async fn try_again(&mut self, store: &Arc<Store>) -> Result<(), Break> {
+        if std::mem::replace(&mut self.tried_again, true) {
+            return Ok(());
+        }
+        let (journal, shard) = (Arc::clone(&self.journal), self.shard);
+        let marked = blocking(store, move |store| store.marked(shard)).await;
+        for stream_id in marked.map_err(|fault| self.sort(store, fault))? {
+            match self.read(|| journal.load(&stream_id)).await {
+                Ok(commits) if is_whole(&stream_id, &commits) => {
+                    return Err(Break::Rebuild(format!("{stream_id} can be read now")));
+                }
+                Ok(_) | Err(Break::Stop(..)) => {
+                    error!(shard, %stream_id, "stream can still not be read; it has no view");
+                }
+                Err(broken) => return Err(broken),
+            }
+        }
+        Ok(())
     }
 
     /// Returns when the stream may have more than the checkpoint.
@@ -202,6 +295,7 @@ impl Follower {
         let (journal, projections, shard) = (Arc::clone(&self.journal), self.projections.clone(), self.shard);
         tokio::select! {
             () = projections.doubted(shard) => Err(Break::Doubted),
+            () = projections.moved(shard) => Ok(()),
             news = self.read(|| journal.wait_beyond(shard, sequence)) => news,
         }
     }
@@ -222,9 +316,7 @@ impl Follower {
                     return Ok(value);
                 }
                 Err(ReadError::Unavailable(reason)) => self.wait_for_stream(&reason).await?,
-                Err(error @ ReadError::Unreadable { sequence, .. }) => {
-                    return Err(Break::Stop(error.to_string(), Some(sequence)));
-                }
+                Err(error @ ReadError::Unreadable { .. }) => return Err(Break::Stop(error.to_string())),
             }
         }
     }
@@ -239,7 +331,6 @@ impl Follower {
         match fault {
             Fault::Storage(reason) => Break::Storage(Arc::clone(store), reason),
             Fault::Damaged(reason) => Break::Rebuild(reason),
-            Fault::Gap { sequence, .. } if self.rebuilt_for_gap => Break::Stop(fault.to_string(), Some(sequence)),
             Fault::Gap { .. } => {
                 self.rebuilt_for_gap = true;
                 Break::Rebuild(fault.to_string())
@@ -248,8 +339,16 @@ impl Follower {
     }
 }
 
+/// Whether these commits make a view.
+fn is_whole(stream_id: &StreamId, commits: &[Recorded]) -> bool {
+    match stream_id {
+        StreamId::Payment(_) => PaymentView::fold(commits).is_some(),
+        StreamId::QuoteRequest(_) => QuoteRequestView::fold(commits).is_some(),
+    }
+}
+
 /// Runs sled's blocking work where it holds nobody up.
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     store: &Arc<Store>,
     work: impl FnOnce(&Store) -> Result<T, Fault> + Send + 'static,
 ) -> Result<T, Fault> {

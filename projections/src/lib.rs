@@ -24,13 +24,24 @@
 //! # }
 //! ```
 
+mod alarm;
+mod entry;
 mod follower;
+mod generations;
+mod overdue;
 mod quote_request;
+mod rebuild;
 mod service;
 mod store;
+mod unreadable;
 mod view;
 mod waiters;
 
+pub use alarm::JournalAlarm;
+pub use overdue::{Overdue, OverdueList, OverdueStage, overdue};
 pub use quote_request::{BatchAward, OfferedQuote, QuoteRequestStatus, QuoteRequestView};
+pub use rebuild::{Rebuild, RebuildError, RebuildPhase, RebuildProgress, RebuildStatus, Verdict};
 pub use service::{OpenError, Projections, RunError, ShardState, ShardStatus, Unavailable};
-pub use view::{Applied, AwardedQuote, Confirmation, DeclineCount, PaymentStatus, PaymentView, Transaction};
+pub use view::{
+    Applied, AwardedQuote, Confirmation, DeclineCount, PaymentStatus, PaymentView, RefundOwed, Transaction, Windows,
+};

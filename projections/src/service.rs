@@ -5,7 +5,10 @@ use std::{
     io,
     path::{Path, PathBuf},
     pin::pin,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -21,8 +24,10 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::{error, warn};
 
 use crate::{
+    alarm::Alarms,
     follower::Follower,
     quote_request::QuoteRequestView,
+    rebuild::RebuildStatus,
     store::{Fault, Store},
     view::PaymentView,
     waiters::Waiters,
@@ -42,8 +47,13 @@ pub struct Projections {
 struct Inner {
     root: PathBuf,
     store: RwLock<Arc<Store>>,
+    /// Number of the newest generation that was begun.
+    generation: AtomicU64,
     shards: Vec<Shard>,
     waiters: Waiters,
+    alarms: Mutex<Alarms>,
+    /// The rebuild that is under way, or the last one.
+    rebuild: Mutex<Option<RebuildStatus>>,
     // Last, so that it is let go after the database.
     _lock: File,
 }
@@ -52,6 +62,10 @@ struct Inner {
 struct Shard {
     status: watch::Sender<ShardStatus>,
     recheck: Notify,
+    /// Held while the shard's views and its status are changed.
+    turn: tokio::sync::Mutex<()>,
+    /// Tells the follower that a rebuilt copy took the place of the one it follows with.
+    moved: Notify,
 }
 
 /// How far a shard follows its stream.
@@ -145,10 +159,20 @@ impl Projections {
             Err(TryLockError::WouldBlock) => return Err(OpenError::Locked(directory.to_owned())),
             Err(TryLockError::Error(source)) => return Err(refused(source)),
         }
-        let store = RwLock::new(Arc::new(Store::open(directory, shards).map_err(refused)?));
-        let shards = (0..shards).map(|_| Shard { status: watch::Sender::new(STARTING), recheck: Notify::new() });
-        let (root, shards, waiters) = (directory.to_owned(), shards.collect(), Waiters::new());
-        Ok(Self { inner: Arc::new(Inner { root, store, shards, waiters, _lock: lock }) })
+        let alarms = Mutex::new(Alarms::open(directory).map_err(refused)?);
+        let store = Store::open(directory, shards).map_err(refused)?;
+        let generation = AtomicU64::new(store.generation());
+        let inner = Inner {
+            root: directory.to_owned(),
+            store: RwLock::new(Arc::new(store)),
+            generation,
+            shards: (0..shards).map(|_| Shard::new()).collect(),
+            waiters: Waiters::new(),
+            alarms,
+            rebuild: Mutex::default(),
+            _lock: lock,
+        };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// Follows the journal, one task a shard, until `shutdown`. A shard whose stream cannot be read stops with an error
@@ -250,6 +274,19 @@ impl Projections {
         self.await_news(&id.into(), wait_max, read).await
     }
 
+    /// The rebuild that is under way, or the last one of this process.
+    pub fn rebuild_status(&self) -> Option<RebuildStatus> {
+        self.lock_rebuild().clone()
+    }
+
+    pub(crate) fn lock_alarms(&self) -> MutexGuard<'_, Alarms> {
+        self.inner.alarms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn lock_rebuild(&self) -> MutexGuard<'_, Option<RebuildStatus>> {
+        self.inner.rebuild.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn read<T>(
         &self,
         shard: u16,
@@ -283,11 +320,12 @@ impl Projections {
         }
     }
 
-    fn shards(&self) -> u16 {
+    /// Number of shards.
+    pub fn shards(&self) -> u16 {
         self.inner.shards.len() as u16
     }
 
-    fn live(&self, shard: u16) -> Result<(), Unavailable> {
+    pub(crate) fn live(&self, shard: u16) -> Result<(), Unavailable> {
         match &self.inner.shards[usize::from(shard)].status.borrow().state {
             ShardState::Live => Ok(()),
             ShardState::Starting | ShardState::CatchingUp => Err(Unavailable::CatchingUp { shard }),
@@ -304,7 +342,7 @@ impl Projections {
     }
 
     /// Makes the shard's follower check everything that is stored before it is used again.
-    fn doubt(&self, shard: u16, fault: &Fault) {
+    pub(crate) fn doubt(&self, shard: u16, fault: &Fault) {
         let at_fault = &self.inner.shards[usize::from(shard)];
         let first = at_fault.status.send_if_modified(|status| {
             let doubted = matches!(status.state, ShardState::Live | ShardState::CatchingUp);
@@ -329,7 +367,7 @@ impl Projections {
         if !Arc::ptr_eq(&current, broken) {
             return Ok(());
         }
-        *current = Arc::new(broken.successor(&self.inner.root)?);
+        *current = Arc::new(broken.successor(&self.inner.root, self.next_generation())?);
         for shard in &self.inner.shards {
             shard.status.send_if_modified(|status| {
                 let running = !status.has_stopped();
@@ -341,10 +379,65 @@ impl Projections {
             shard.recheck.notify_one();
         }
         drop(current);
-        if let Err(error) = broken.discard(&self.inner.root) {
+        if let Err(error) = Store::discard(&self.inner.root, broken.generation()) {
             warn!(%error, "files of the broken database remain until the next start");
         }
         Ok(())
+    }
+
+    fn next_generation(&self) -> u64 {
+        self.inner.generation.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Begins an empty database beside `current`. Blocks.
+    pub(crate) fn begin_beside(&self, current: &Store) -> io::Result<Store> {
+        current.beside(&self.inner.root, self.next_generation())
+    }
+
+    /// Puts `rebuilt`, which has everything that `current` has, in its place; `false` when that is not in use any more.
+    /// The caller holds every shard's turn. Blocks.
+    pub(crate) fn swap(&self, current: &Arc<Store>, rebuilt: &Arc<Store>) -> Result<bool, Fault> {
+        let mut in_use = self.inner.store.write().unwrap_or_else(PoisonError::into_inner);
+        if !Arc::ptr_eq(&in_use, current) {
+            return Ok(false);
+        }
+        rebuilt.finish(&self.inner.root)?;
+        *in_use = Arc::clone(rebuilt);
+        drop(in_use);
+        for shard in &self.inner.shards {
+            shard.moved.notify_one();
+        }
+        // Whoever waits looks again, at the copy in use now.
+        self.inner.waiters.wake_all();
+        Ok(true)
+    }
+
+    /// Removes the files of a generation that is not in use. Blocks.
+    pub(crate) fn discard(&self, generation: u64) {
+        if let Err(error) = Store::discard(&self.inner.root, generation) {
+            warn!(%error, "files of a database that is not in use remain until the next start");
+        }
+    }
+
+    /// The rebuilt copy that took the place of `store`.
+    pub(crate) fn rebuilt_from(&self, store: &Arc<Store>) -> Option<Arc<Store>> {
+        let current = self.store();
+        (current.rebuilt_from() == Some(store.generation())).then_some(current)
+    }
+
+    /// The right to change the shard's views and status.
+    pub(crate) async fn turn(&self, shard: u16) -> tokio::sync::MutexGuard<'_, ()> {
+        self.inner.shards[usize::from(shard)].turn.lock().await
+    }
+
+    /// Returns when a rebuilt copy took the place of the one in use.
+    pub(crate) async fn moved(&self, shard: u16) {
+        self.inner.shards[usize::from(shard)].moved.notified().await;
+    }
+
+    /// What `shard` does, to be waited on.
+    pub(crate) fn watch(&self, shard: u16) -> watch::Receiver<ShardStatus> {
+        self.inner.shards[usize::from(shard)].status.subscribe()
     }
 
     /// Publishes what a follower of `store` knows; `false` when the database was replaced, and it knows nothing.
@@ -404,6 +497,17 @@ impl OpenStreams for Projections {
     }
 }
 
+impl Shard {
+    fn new() -> Self {
+        Self {
+            status: watch::Sender::new(STARTING),
+            recheck: Notify::new(),
+            turn: tokio::sync::Mutex::default(),
+            moved: Notify::new(),
+        }
+    }
+}
+
 /// A shard of which nothing is known.
 pub(crate) const STARTING: ShardStatus = ShardStatus { checkpoint: 0, state: ShardState::Starting };
 
@@ -417,117 +521,10 @@ impl ShardStatus {
         }
     }
 
-    fn has_stopped(&self) -> bool {
+    pub(crate) fn has_stopped(&self) -> bool {
         matches!(self.state, ShardState::Stopped { .. })
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use events::{
-        CommitId, PaymentEvent,
-        event::TransactionAbandoned,
-        journal::{Commit, Position, memory::MemoryJournal},
-    };
-    use tempfile::TempDir;
-
-    use super::*;
-    use crate::view::{PaymentStatus, test_support::submission};
-
-    const PATIENCE: Duration = Duration::from_secs(60);
-
-    async fn append(
-        journal: &MemoryJournal,
-        payment_id: &PaymentId,
-        expected: Position,
-        event: PaymentEvent,
-    ) -> Position {
-        let commit = Commit {
-            stream_id: payment_id.into(),
-            expected,
-            commit_id: CommitId::random(),
-            events: vec![event.into()],
-            correlation: "test".to_owned(),
-            causation: "test".to_owned(),
-        };
-        journal.append(&commit).await.unwrap().position
-    }
-
-    /// sled can fail in ways that only an empty database heals; the handle, its readers and its waiters outlive it.
-    #[tokio::test]
-    async fn a_database_that_fails_is_replaced_while_it_is_in_use() {
-        let directory = TempDir::new().unwrap();
-        let journal = MemoryJournal::new(2);
-        let projections = Projections::open(directory.path(), 2).unwrap();
-        let shutdown = CancellationToken::new();
-        let task = tokio::spawn({
-            let (projections, journal, shutdown) = (projections.clone(), Arc::new(journal.clone()), shutdown.clone());
-            async move { projections.run(journal, shutdown).await }
-        });
-        let payments: Vec<_> = (0..40).map(|number| PaymentId::derive("payer", &number.to_string())).collect();
-        let mut positions = Vec::new();
-        for payment_id in &payments {
-            positions.push(append(&journal, payment_id, Position::START, submission(payment_id)).await);
-        }
-        for (payment_id, position) in payments.iter().zip(&positions) {
-            assert!(projections.wait_for(payment_id.shard(2), position.sequence, PATIENCE).await);
-        }
-
-        let broken = projections.store();
-        let replacing = (projections.clone(), Arc::clone(&broken));
-        let replaced = move || replacing.0.replace(&replacing.1);
-        tokio::task::spawn_blocking(replaced.clone()).await.unwrap().unwrap();
-        // Every shard that found the same fault asks for it; one replacement is enough.
-        tokio::task::spawn_blocking(replaced).await.unwrap().unwrap();
-        assert!(!directory.path().join("generation-1").exists());
-
-        let waiting = tokio::spawn({
-            let (projections, payment_id) = (projections.clone(), payments[0].clone());
-            async move { projections.changed(&payment_id, 1, PATIENCE).await }
-        });
-        let abandoned = TransactionAbandoned { attempt: 1, evidence: String::new(), abandoned_at: chrono::Utc::now() };
-        let next = append(&journal, &payments[0], positions[0], PaymentEvent::DepositAbandoned(abandoned)).await;
-        assert_eq!(waiting.await.unwrap().map(|view| (view.version, view.sequence)), Some((2, next.sequence)));
-        for shard in 0..2 {
-            let head = journal.head(shard).await.unwrap();
-            let mut status = projections.inner.shards[usize::from(shard)].status.subscribe();
-            let live = status.wait_for(|status| status.state == ShardState::Live && status.checkpoint >= head);
-            timeout(PATIENCE, live).await.unwrap().unwrap();
-        }
-        for payment_id in &payments {
-            let view = projections.get(payment_id).unwrap().unwrap();
-            assert_eq!(
-                (view.status, Some(&view)),
-                (PaymentStatus::Pending, PaymentView::fold(&journal.load(&payment_id.into()).await.unwrap()).as_ref())
-            );
-        }
-        shutdown.cancel();
-        task.await.unwrap().unwrap();
-        drop((projections, broken));
-        let reopened = Projections::open(directory.path(), 2).unwrap();
-        assert!(reopened.store().verify(0).unwrap().sequence > 0);
-    }
-
-    /// What a reader finds unreadable while the shard is live is found and built again.
-    #[tokio::test]
-    async fn a_view_that_turns_unreadable_is_built_again() {
-        let directory = TempDir::new().unwrap();
-        let journal = MemoryJournal::new(1);
-        let payment_id = PaymentId::derive("payer", "order");
-        append(&journal, &payment_id, Position::START, submission(&payment_id)).await;
-        let projections = Projections::open(directory.path(), 1).unwrap();
-        let shutdown = CancellationToken::new();
-        let task = tokio::spawn({
-            let (projections, journal, shutdown) = (projections.clone(), Arc::new(journal.clone()), shutdown.clone());
-            async move { projections.run(journal, shutdown).await }
-        });
-        let mut status = projections.inner.shards[0].status.subscribe();
-        timeout(PATIENCE, status.wait_for(|status| status.state == ShardState::Live)).await.unwrap().unwrap();
-        projections.store().damage(0, &payment_id);
-        assert_eq!(projections.get(&payment_id), Err(Unavailable::CatchingUp { shard: 0 }));
-        timeout(PATIENCE, status.wait_for(|status| status.state == ShardState::Live)).await.unwrap().unwrap();
-        assert_eq!(projections.get(&payment_id).unwrap().map(|view| view.version), Some(1));
-        shutdown.cancel();
-        task.await.unwrap().unwrap();
-    }
-}
+mod tests;

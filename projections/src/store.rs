@@ -1,45 +1,45 @@
 //! The sled database: one tree a shard, data and checkpoint in the same batch.
 //!
-//! A tree holds four kinds of keys, told apart by their first byte: the checkpoint, a view for each payment, a view for
-//! each quote-request batch, and an empty entry for each of either that is not at rest. Values are a format version byte
-//! and then postcard.
+//! A tree holds five kinds of keys, told apart by their first byte: the checkpoint, a view for each payment, a view for
+//! each quote-request batch, a mark in the place of a view for each of either whose stream cannot be read, and an empty
+//! entry for each that is not at rest, as far as is known. Values are a format version byte and then postcard.
 //!
 //! A stream's commits are numbered without gaps, so the versions of all views of a shard add up to the commits that
-//! were ever applied to it. The checkpoint carries that number, and [`Store::verify`] compares: a page that sled lost
+//! were ever applied to them. The checkpoint carries that number, and [`Store::verify`] compares: a page that sled lost
 //! or took from an older state shows as a difference.
 
 use std::{
     any::Any,
-    collections::{HashMap, hash_map::Entry},
-    fs, io,
+    collections::{BTreeSet, HashMap, hash_map::Entry},
+    fs::{self, File},
+    io,
     panic::{AssertUnwindSafe, catch_unwind},
-    path::{Path, PathBuf},
+    path::Path,
     thread,
     time::{Duration, Instant},
 };
 
-use events::{PaymentId, QuoteRequestId, StreamId, journal::Recorded};
+use events::{CommitId, PaymentId, QuoteRequestId, StreamId, journal::Recorded};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sled::Batch;
 use tracing::{error, info};
 
 use crate::{
+    entry::{
+        CHECKPOINT, ENTRY_PREFIXES, OPEN_PREFIX, PAYMENT_PREFIX, QUOTE_REQUEST_PREFIX, UNREADABLE_PREFIX, View, decode,
+        encode, key, stream_of, view_key,
+    },
+    generations::{building_path, discard_unfinished, generation_path, generations},
     quote_request::QuoteRequestView,
+    unreadable::{Mark, NO_COMMIT, Unreadable},
     view::{Applied, PaymentView},
 };
 
-/// Version of the stored form. Whatever bears another is built again.
-const FORMAT: u8 = 2;
 /// sled's page cache. Its own default of 1 GiB would be the gateway's largest part.
 const CACHE_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// How long an earlier holder in this process may take to let go of its files.
 const RELEASE_WAIT_MAX: Duration = Duration::from_secs(5);
-const CHECKPOINT: &[u8] = b"c";
-const OPEN_PREFIX: u8 = b'o';
-const PAYMENT_PREFIX: u8 = b'p';
-const QUOTE_REQUEST_PREFIX: u8 = b'q';
 const SHARDS: &[u8] = b"shards";
-const GENERATION_PREFIX: &str = "generation-";
 const DAMAGED: &str = "damaged";
 
 /// How far a shard was applied.
@@ -95,11 +95,13 @@ pub(crate) struct Store {
     db: sled::Db,
     trees: Vec<sled::Tree>,
     generation: u64,
+    rebuilt_from: Option<u64>,
 }
 
 impl Store {
     /// Opens the newest generation under `root`, or begins a new one when there is none or it is of no use.
     pub(crate) fn open(root: &Path, shards: u16) -> io::Result<Self> {
+        discard_unfinished(root)?;
         let generations = generations(root)?;
         let newest = generations.last().copied();
         for old in generations.iter().rev().skip(1) {
@@ -126,14 +128,45 @@ impl Store {
         }
     }
 
-    /// Begins the generation after this one, empty.
-    pub(crate) fn successor(&self, root: &Path) -> io::Result<Self> {
-        Self::begin(root, self.generation + 1, self.trees.len() as u16)
+    /// Begins `generation`, a later one than this, empty.
+    pub(crate) fn successor(&self, root: &Path, generation: u64) -> io::Result<Self> {
+        Self::begin(root, generation, self.trees.len() as u16)
     }
 
-    /// Removes the files of a generation that has a successor. Readers that still hold it keep what they read.
-    pub(crate) fn discard(&self, root: &Path) -> io::Result<()> {
-        fs::remove_dir_all(generation_path(root, self.generation))
+    /// Begins `generation` beside this one, to be filled from the streams. Until [`Store::finish`] it is thrown away by
+    /// the next start.
+    pub(crate) fn beside(&self, root: &Path, generation: u64) -> io::Result<Self> {
+        let marker = File::create(building_path(root, generation))?;
+        marker.sync_all()?;
+        File::open(root)?.sync_all()?;
+        Ok(Self { rebuilt_from: Some(self.generation), ..self.successor(root, generation)? })
+    }
+
+    /// Puts everything on disk and makes this the generation that the next start opens.
+    pub(crate) fn finish(&self, root: &Path) -> Result<(), Fault> {
+        self.flush()?;
+        let removed = fs::remove_file(building_path(root, self.generation)).and_then(|()| File::open(root)?.sync_all());
+        removed.map_err(|error| Fault::Storage(error.to_string()))
+    }
+
+    /// Removes the files of a generation that has a successor, or is not to be one. Readers that still hold it keep what
+    /// they read.
+    pub(crate) fn discard(root: &Path, generation: u64) -> io::Result<()> {
+        fs::remove_dir_all(generation_path(root, generation))?;
+        match fs::remove_file(building_path(root, generation)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Number of the generation.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Number of the generation that this one was built beside, to take its place.
+    pub(crate) fn rebuilt_from(&self) -> Option<u64> {
+        self.rebuilt_from
     }
 
     fn begin(root: &Path, generation: u64, shards: u16) -> io::Result<Self> {
@@ -148,7 +181,7 @@ impl Store {
             db.insert(SHARDS, &shards.to_be_bytes())?;
             // From here on a database without this entry is one that lost it.
             db.flush()?;
-            Ok(Self { db, trees, generation })
+            Ok(Self { db, trees, generation, rebuilt_from: None })
         });
         made.map_err(|fault| io::Error::other(fault.to_string()))
     }
@@ -164,7 +197,7 @@ impl Store {
             return Err(Opening::Unusable(format!("it was not made from {shards} shards")));
         }
         let trees = guarded(|| open_trees(&db, shards)).map_err(unusable)?;
-        Ok(Self { db, trees, generation })
+        Ok(Self { db, trees, generation, rebuilt_from: None })
     }
 
     /// The view of a payment.
@@ -182,6 +215,66 @@ impl Store {
         guarded(|| {
             let keys = self.trees[usize::from(shard)].scan_prefix([OPEN_PREFIX]).keys();
             keys.map(|key| stream_of(&key?)).collect()
+        })
+    }
+
+    /// Shows `visit` the view of every payment of the shard that is not at rest.
+    pub(crate) fn visit_open_payments(&self, shard: u16, mut visit: impl FnMut(PaymentView)) -> Result<(), Fault> {
+        guarded(|| {
+            let tree = &self.trees[usize::from(shard)];
+            for key in tree.scan_prefix([OPEN_PREFIX]).keys() {
+                // One that has come to rest since the key was read is still shown as it is.
+                if let StreamId::Payment(payment_id) = stream_of(&key?)?
+                    && let Some(view) = read(tree, PAYMENT_PREFIX, payment_id.as_str())?
+                {
+                    visit(view);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// How far the shard was applied.
+    pub(crate) fn checkpoint(&self, shard: u16) -> Result<Checkpoint, Fault> {
+        guarded(|| read_checkpoint(&self.trees[usize::from(shard)]))
+    }
+
+    /// The streams of the shard whose entries here and in `other` are not the same bytes, and how many entries there are
+    /// here. Streams that move meanwhile may be among them.
+    pub(crate) fn differences(&self, other: &Self, shard: u16) -> Result<(BTreeSet<StreamId>, u64), Fault> {
+        guarded(|| {
+            let (ours, theirs) = (&self.trees[usize::from(shard)], &other.trees[usize::from(shard)]);
+            let (mut differ, mut entries) = (BTreeSet::new(), 0);
+            for prefix in ENTRY_PREFIXES {
+                for entry in ours.scan_prefix([prefix]) {
+                    let (key, value) = entry?;
+                    entries += u64::from(prefix != OPEN_PREFIX);
+                    if theirs.get(&key)?.as_ref() != Some(&value) {
+                        differ.insert(stream_of(&key)?);
+                    }
+                }
+                for key in theirs.scan_prefix([prefix]).keys() {
+                    let key = key?;
+                    if !ours.contains_key(&key)? {
+                        differ.insert(stream_of(&key)?);
+                    }
+                }
+            }
+            Ok((differ, entries))
+        })
+    }
+
+    /// Whether a stream's entries here and in `other` are the same bytes.
+    pub(crate) fn agrees(&self, other: &Self, shard: u16, stream_id: &StreamId) -> Result<bool, Fault> {
+        guarded(|| {
+            let (ours, theirs) = (&self.trees[usize::from(shard)], &other.trees[usize::from(shard)]);
+            let id = stream_id.as_str();
+            for key in [view_key(stream_id), key(OPEN_PREFIX, id), key(UNREADABLE_PREFIX, id)] {
+                if ours.get(&key)? != theirs.get(&key)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
         })
     }
 
@@ -205,10 +298,19 @@ impl Store {
                 let stated = checkpoint.commits;
                 return Err(Fault::Damaged(format!("views hold {commits} commits, the checkpoint says {stated}")));
             }
+            for entry in tree.scan_prefix([UNREADABLE_PREFIX]) {
+                let (key, value) = entry?;
+                let (stream_id, _) = (stream_of(&key)?, decode::<Mark>(&value)?);
+                if View::read(tree, &stream_id)?.is_some() {
+                    return Err(Fault::Damaged(format!("{stream_id} has a view although it cannot be read")));
+                }
+                open += 1;
+            }
             let mut indexed = 0;
             for key in tree.scan_prefix([OPEN_PREFIX]).keys() {
                 let stream_id = stream_of(&key?)?;
-                if View::read(tree, &stream_id)?.is_none_or(|view| view.at_rest()) {
+                let shown_open = View::read(tree, &stream_id)?.is_some_and(|view| !view.at_rest());
+                if !shown_open && !is_marked(tree, &stream_id)? {
                     return Err(Fault::Damaged(format!("{stream_id} is in the index of what is open but not open")));
                 }
                 indexed += 1;
@@ -220,15 +322,19 @@ impl Store {
         })
     }
 
-    /// Applies a page of commits in one batch. Commits at or below the checkpoint are skipped.
+    /// Applies a page of commits in one batch. Commits at or below the checkpoint are skipped, and so are those of streams
+    /// that cannot be read.
     pub(crate) fn apply(&self, shard: u16, page: &[Recorded]) -> Result<Page, Fault> {
         guarded(|| {
             let tree = &self.trees[usize::from(shard)];
             let mut checkpoint = read_checkpoint(tree)?;
             let mut views = HashMap::<&StreamId, View>::new();
             let applied_before = checkpoint.sequence;
+            let marked = marked(tree)?;
             for recorded in page.iter().filter(|recorded| recorded.position.sequence > applied_before) {
-                checkpoint.commits += u64::from(take_in(tree, &mut views, recorded)?);
+                if !marked.contains(&recorded.stream_id) {
+                    checkpoint.commits += u64::from(take_in(tree, &mut views, recorded)?);
+                }
                 checkpoint.sequence = recorded.position.sequence;
                 checkpoint.commit_id = recorded.commit_id.as_str().to_owned();
             }
@@ -250,6 +356,67 @@ impl Store {
         })
     }
 
+    /// As [`Store::apply`], stepping over commits that do not follow on what was applied.
+    pub(crate) fn apply_what_follows(&self, shard: u16, page: &[Recorded]) -> Result<Page, Fault> {
+        let mut changed = Vec::new();
+        loop {
+            let fault = match self.apply(shard, page) {
+                Ok(applied) => {
+                    changed.extend(applied.changed);
+                    return Ok(Page { checkpoint: applied.checkpoint, changed });
+                }
+                Err(fault) => fault,
+            };
+            let reason = fault.to_string();
+            let Fault::Gap { stream_id, sequence, .. } = fault else { return Err(fault) };
+            let at = page.partition_point(|recorded| recorded.position.sequence < sequence);
+            changed.extend(self.apply(shard, &page[..at])?.changed);
+            let commit_id = page.get(at).map(|recorded| recorded.commit_id.clone());
+            let unreadable = Unreadable { stream_id: Some(stream_id), commit_id, mark: Mark { sequence, reason } };
+            changed.extend(self.step_over(shard, &unreadable)?.changed);
+        }
+    }
+
+    /// Steps over a message that cannot be read. Whatever it belongs to has no view any more, and counts as open.
+    pub(crate) fn step_over(&self, shard: u16, unreadable: &Unreadable) -> Result<Page, Fault> {
+        guarded(|| {
+            let tree = &self.trees[usize::from(shard)];
+            let mut checkpoint = read_checkpoint(tree)?;
+            let Unreadable { stream_id, commit_id, mark } = unreadable;
+            if mark.sequence <= checkpoint.sequence {
+                return Ok(Page { checkpoint, changed: Vec::new() });
+            }
+            checkpoint.sequence = mark.sequence;
+            checkpoint.commit_id = commit_id.as_ref().map_or(NO_COMMIT, CommitId::as_str).to_owned();
+            let mut batch = Batch::default();
+            // The first message at fault is the one to look at.
+            if let Some(stream_id) = stream_id
+                && !is_marked(tree, stream_id)?
+            {
+                if let Some(view) = View::read(tree, stream_id)? {
+                    checkpoint.commits = checkpoint.commits.saturating_sub(view.version());
+                    batch.remove(view_key(stream_id));
+                }
+                batch.insert(key(OPEN_PREFIX, stream_id.as_str()), &[]);
+                batch.insert(key(UNREADABLE_PREFIX, stream_id.as_str()), encode(mark)?);
+            }
+            batch.insert(CHECKPOINT, encode(&checkpoint)?);
+            tree.apply_batch(batch)?;
+            let (sequence, reason) = (mark.sequence, &mark.reason);
+            let of = stream_id.as_ref().map_or("nobody", StreamId::as_str);
+            error!(
+                shard,
+                sequence, of, reason, "UNREADABLE MESSAGE: whatever it belongs to has no view; the others go on"
+            );
+            Ok(Page { checkpoint, changed: stream_id.iter().cloned().collect() })
+        })
+    }
+
+    /// The streams of the shard that cannot be read.
+    pub(crate) fn marked(&self, shard: u16) -> Result<BTreeSet<StreamId>, Fault> {
+        guarded(|| marked(&self.trees[usize::from(shard)]))
+    }
+
     /// Empties a shard. Interrupted half way it fails [`Store::verify`], because the checkpoint goes first.
     pub(crate) fn reset(&self, shard: u16) -> Result<(), Fault> {
         guarded(|| {
@@ -264,10 +431,19 @@ impl Store {
         guarded(|| self.db.flush().map(drop).map_err(Fault::from))
     }
 
+    /// Replaces a payment's view by that of another state, as a fault of this program would.
+    #[cfg(test)]
+    pub(crate) fn falsify(&self, shard: u16, view: &PaymentView) {
+        let key = key(PAYMENT_PREFIX, view.payment_id.as_str());
+        self.trees[usize::from(shard)].insert(key, encode(view).unwrap()).unwrap();
+    }
+
     /// Makes a view unreadable.
     #[cfg(test)]
     pub(crate) fn damage(&self, shard: u16, payment_id: &PaymentId) {
-        self.trees[usize::from(shard)].insert(key(PAYMENT_PREFIX, payment_id.as_str()), &[FORMAT + 1]).unwrap();
+        self.trees[usize::from(shard)]
+            .insert(key(PAYMENT_PREFIX, payment_id.as_str()), &[crate::entry::FORMAT + 1])
+            .unwrap();
     }
 }
 
@@ -311,22 +487,6 @@ fn open_trees(db: &sled::Db, shards: u16) -> Result<Vec<sled::Tree>, Fault> {
     (0..shards).map(|shard| Ok(db.open_tree(format!("payments_{shard:02}"))?)).collect()
 }
 
-fn generation_path(root: &Path, generation: u64) -> PathBuf {
-    root.join(format!("{GENERATION_PREFIX}{generation}"))
-}
-
-/// Numbers of the generations under `root`, ascending.
-fn generations(root: &Path) -> io::Result<Vec<u64>> {
-    let mut numbers = Vec::new();
-    for entry in fs::read_dir(root)? {
-        let name = entry?.file_name();
-        let number = name.to_str().and_then(|name| name.strip_prefix(GENERATION_PREFIX)?.parse::<u64>().ok());
-        numbers.extend(number);
-    }
-    numbers.sort_unstable();
-    Ok(numbers)
-}
-
 /// sled panics on some damage where it could return an error; either way the database is of no use.
 fn guarded<T>(work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(Fault::Storage(panic_text(panic.as_ref()))))
@@ -337,107 +497,16 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
     format!("panicked: {}", text.unwrap_or("no message"))
 }
 
-/// The view of either kind.
-enum View {
-    Payment(Box<PaymentView>),
-    QuoteRequest(Box<QuoteRequestView>),
-}
-
-impl View {
-    fn begin(first: &Recorded) -> Option<Self> {
-        match &first.stream_id {
-            StreamId::Payment(_) => PaymentView::begin(first).map(|view| Self::Payment(Box::new(view))),
-            StreamId::QuoteRequest(_) => QuoteRequestView::begin(first).map(|view| Self::QuoteRequest(Box::new(view))),
-        }
-    }
-
-    fn apply(&mut self, recorded: &Recorded) -> Applied {
-        match self {
-            Self::Payment(view) => view.apply(recorded),
-            Self::QuoteRequest(view) => view.apply(recorded),
-        }
-    }
-
-    fn stream_id(&self) -> StreamId {
-        match self {
-            Self::Payment(view) => (&view.payment_id).into(),
-            Self::QuoteRequest(view) => (&view.quote_request_id).into(),
-        }
-    }
-
-    fn version(&self) -> u64 {
-        match self {
-            Self::Payment(view) => view.version,
-            Self::QuoteRequest(view) => view.version,
-        }
-    }
-
-    fn at_rest(&self) -> bool {
-        match self {
-            Self::Payment(view) => view.at_rest,
-            Self::QuoteRequest(view) => view.at_rest,
-        }
-    }
-
-    fn encode(&self) -> Result<Vec<u8>, Fault> {
-        match self {
-            Self::Payment(view) => encode(view),
-            Self::QuoteRequest(view) => encode(view),
-        }
-    }
-
-    /// The view under `key`, whose prefix is that of its kind.
-    fn decode(key: &[u8], value: &[u8]) -> Result<Self, Fault> {
-        match key.first() {
-            Some(&QUOTE_REQUEST_PREFIX) => decode(value).map(Self::QuoteRequest),
-            _ => decode(value).map(Self::Payment),
-        }
-    }
-
-    fn read(tree: &sled::Tree, stream_id: &StreamId) -> Result<Option<Self>, Fault> {
-        let key = view_key(stream_id);
-        tree.get(&key)?.map(|value| Self::decode(&key, &value)).transpose()
-    }
-}
-
-fn key(prefix: u8, id: &str) -> Vec<u8> {
-    let mut key = vec![prefix];
-    key.extend_from_slice(id.as_bytes());
-    key
-}
-
-fn view_key(stream_id: &StreamId) -> Vec<u8> {
-    let prefix = match stream_id {
-        StreamId::Payment(_) => PAYMENT_PREFIX,
-        StreamId::QuoteRequest(_) => QUOTE_REQUEST_PREFIX,
-    };
-    key(prefix, stream_id.as_str())
-}
-
-fn stream_of(key: &[u8]) -> Result<StreamId, Fault> {
-    let text = key.get(1..).and_then(|id| std::str::from_utf8(id).ok()).and_then(|id| id.parse().ok());
-    text.ok_or_else(|| Fault::Damaged("a key holds no id of a stream".to_owned()))
-}
-
-fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, Fault> {
-    postcard::to_extend(value, vec![FORMAT])
-        .map_err(|error| Fault::Damaged(format!("value cannot be written: {error}")))
-}
-
-fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
-    match bytes.split_first() {
-        Some((&FORMAT, body)) => {
-            let (value, rest) = postcard::take_from_bytes(body)
-                .map_err(|error| Fault::Damaged(format!("value cannot be read: {error}")))?;
-            if rest.is_empty() { Ok(value) } else { Err(Fault::Damaged("value is followed by more".to_owned())) }
-        }
-        Some((format, _)) => Err(Fault::Damaged(format!("value has format {format}, this build reads {FORMAT}"))),
-        None => Err(Fault::Damaged("value is empty".to_owned())),
-    }
-}
-
 fn read_checkpoint(tree: &sled::Tree) -> Result<Checkpoint, Fault> {
     tree.get(CHECKPOINT)?.map_or_else(|| Ok(Checkpoint::default()), |value| decode(&value))
+}
+
+fn marked(tree: &sled::Tree) -> Result<BTreeSet<StreamId>, Fault> {
+    tree.scan_prefix([UNREADABLE_PREFIX]).keys().map(|key| stream_of(&key?)).collect()
+}
+
+fn is_marked(tree: &sled::Tree, stream_id: &StreamId) -> Result<bool, Fault> {
+    Ok(tree.contains_key(key(UNREADABLE_PREFIX, stream_id.as_str()))?)
 }
 
 fn read<T: DeserializeOwned>(tree: &sled::Tree, prefix: u8, id: &str) -> Result<Option<T>, Fault> {

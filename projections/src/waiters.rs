@@ -57,6 +57,15 @@ impl Waiters {
         }
     }
 
+    /// Wakes everybody.
+    pub(crate) fn wake_all(&self) {
+        for stripe in &self.stripes {
+            for entry in stripe.lock().unwrap_or_else(PoisonError::into_inner).values() {
+                entry.notify.notify_waiters();
+            }
+        }
+    }
+
     fn stripe(&self, stream_id: &StreamId) -> MutexGuard<'_, Stripe> {
         let index = self.hasher.hash_one(stream_id) as usize % STRIPES;
         // No code panics while it holds the lock, and a map of counters is whole at every step.

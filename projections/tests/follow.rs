@@ -356,11 +356,11 @@ async fn a_journal_that_is_away_is_waited_for() {
 }
 
 #[tokio::test]
-async fn an_unreadable_message_stops_its_shard_and_no_other() {
+async fn a_missing_message_stops_its_shard_and_no_other() {
     let (directory, journal) = (TempDir::new().unwrap(), Arc::new(Streams::new(SHARDS)));
     fill(&journal, 100);
     let (stopped, last_good) = (1, journal.head_of(1) / 2);
-    journal.set_unreadable(stopped, last_good + 1);
+    journal.set_missing(stopped, last_good + 1);
     let running = Running::start(directory.path(), &journal);
     until(|| matches!(running.projections.status(stopped).state, ShardState::Stopped { .. })).await;
     for shard in (0..SHARDS).filter(|shard| *shard != stopped) {
@@ -376,15 +376,6 @@ async fn an_unreadable_message_stops_its_shard_and_no_other() {
     assert!(running.projections.open_streams(stopped, last_good + 1).await.is_err());
     let inside = journal.payments().into_iter().find(|id| id.shard(SHARDS) == stopped).unwrap();
     assert!(matches!(running.projections.get(&inside), Err(Unavailable::Stopped { .. })));
-    running.stop().await;
-}
-
-#[tokio::test]
-async fn a_stream_with_a_hole_stops_its_shard() {
-    let (directory, journal) = (TempDir::new().unwrap(), Arc::new(Streams::new(1)));
-    journal.push(payment(0), vec![awarded()]);
-    let running = Running::start(directory.path(), &journal);
-    until(|| matches!(running.projections.status(0).state, ShardState::Stopped { .. })).await;
     running.stop().await;
 }
 

@@ -63,6 +63,21 @@ fn the_deposit_is_the_last_attempt_until_one_succeeds() {
 }
 
 #[test]
+fn a_replaced_transaction_is_shown_by_its_newest_version_until_one_is_found() {
+    let waiting = vec![awarded(), deposit_prepared(1, hash(0x11)), deposit_repriced(1, hash(0x12))];
+    assert_eq!(view(waiting.clone()).deposit, transaction(1, hash(0x12), None));
+    let older = [waiting, vec![secured(hash(0x11), 20)]].concat();
+    assert_eq!(view(older.clone()).deposit, transaction(1, hash(0x11), Some(20)));
+    let refund =
+        vec![failed(RefundDue::AfterWindow, None), refund_prepared(1, hash(0x33)), refund_repriced(1, hash(0x34))];
+    let refund = [older, refund].concat();
+    assert_eq!(view(refund.clone()).refund, transaction(1, hash(0x34), None));
+    assert!(!view(refund.clone()).at_rest);
+    let refunded = view([refund, vec![refunded(hash(0x33), 70)]].concat());
+    assert_eq!((refunded.refund, refunded.at_rest), (transaction(1, hash(0x33), Some(70)), true));
+}
+
+#[test]
 fn a_delivery_is_provisional_until_it_is_confirmed() {
     let before = vec![awarded(), secured(hash(0x11), 20)];
     assert_eq!(view(before.clone()).status, PaymentStatus::Pending);
@@ -133,8 +148,12 @@ fn a_deposit_that_reverted_was_mined_where_its_failure_says() {
     let reverted = |hash| failed(RefundDue::Nothing, Some(context(hash)));
     let own = view(vec![deposit_prepared(1, hash(0x11)), reverted(hash(0x11))]);
     assert_eq!(own.deposit, transaction(1, hash(0x11), Some(21)));
-    let other = view(vec![deposit_prepared(1, hash(0x11)), reverted(hash(0x55))]);
-    assert_eq!(other.deposit, transaction(1, hash(0x11), None));
+    // Of the versions of an attempt any may be the one that was mined.
+    let older = view(vec![deposit_prepared(1, hash(0x11)), deposit_repriced(1, hash(0x12)), reverted(hash(0x11))]);
+    assert_eq!(older.deposit, transaction(1, hash(0x11), Some(21)));
+    // With money in escrow the failure is about another transaction.
+    let secured = vec![secured(hash(0x11), 20), failed(RefundDue::AfterWindow, Some(context(hash(0x55))))];
+    assert_eq!(view(secured).deposit, transaction(1, hash(0x11), Some(20)));
 }
 
 #[test]

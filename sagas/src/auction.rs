@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use events::{
     Account, Amount, Did, SettlerToken,
     event::{Authorization, Decline, DroppedBid, QuoteReceived, Submitted},
+    identity::HeldPolicy,
+    mutant,
     quote::{Quote, SignedQuote, auction_of},
     quote_request::QuoteRequestOpened,
     time::unix_seconds,
@@ -17,6 +19,12 @@ const REASON_CHARS_MAX: usize = 64;
 /// Reason code that stands in for a decline whose own is no code.
 const REASON_UNSPECIFIED: &str = "UNSPECIFIED";
 
+/// Most bytes that the quotes of one auction take in its commit, of which the journal limits the size. The best quotes
+/// are kept, some hundreds of usual size; what does not fit is on record as dropped.
+pub const DOCUMENTS_BYTES_MAX: usize = 384 * 1024;
+/// Why a quote that does not fit is dropped.
+pub(crate) const SURPLUS: &str = "more and better quotes came than can be kept";
+
 /// The outcome of an auction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judgement {
@@ -28,8 +36,12 @@ pub struct Judgement {
     pub declines: Vec<Decline>,
     /// Bids that do not count, each with the rule it broke.
     pub dropped: Vec<DroppedBid>,
-    /// The best quote.
+    /// The required policies that settlers held.
+    pub held_policies: Vec<HeldPolicy>,
+    /// The best quote, unless the payer's selector chooses.
     pub winner: Option<SignedQuote>,
+    /// What the payer's selector is to choose from, `quotes` with their documents; empty where the gateway chooses.
+    pub offered: Vec<SignedQuote>,
 }
 
 /// Bids told apart, for a payment or for a batch.
@@ -43,6 +55,8 @@ pub struct Sifted {
     pub declines: Vec<Decline>,
     /// Bids that do not count, each with the rule it broke.
     pub dropped: Vec<DroppedBid>,
+    /// The required policies that settlers held.
+    pub held_policies: Vec<HeldPolicy>,
 }
 
 /// The request that is sent to settlers for a payment, or was sent for the batch that it was awarded from.
@@ -86,9 +100,40 @@ pub fn request_for_batch(opened: &QuoteRequestOpened) -> RequestForQuotes {
 /// Judges every bid against the payment and picks the winner, the best of the quotes as [`sift`] sorts them.
 pub fn judge(submitted: &Submitted, gathered: Gathered) -> Judgement {
     let sifted = sift(&request_for_quotes(submitted), Some(permitted(&submitted.authorization)), gathered);
-    let quotes = sifted.quotes.iter().map(received).collect();
-    let Sifted { addressed, quotes: signed, declines, dropped } = sifted;
-    Judgement { addressed, quotes, declines, dropped, winner: signed.into_iter().next() }
+    let Sifted { addressed, quotes: signed, declines, mut dropped, held_policies } = sifted;
+    let Some(selector) = &submitted.selector else {
+        let quotes = signed.iter().map(received).collect();
+        let winner = signed.into_iter().next();
+        return Judgement { addressed, quotes, declines, dropped, held_policies, winner, offered: Vec::new() };
+    };
+    let lasts = |signed: &SignedQuote| signed.quote().valid_until >= selector.answer_by;
+    let (mut offered, lapsing): (Vec<_>, Vec<_>) = signed.into_iter().partition(lasts);
+    let surplus = split_surplus(&mut offered);
+    let lapsing = lapsing.iter().map(|signed| (signed, "quote lapses before the selector has to answer"));
+    let surplus = surplus.iter().map(|signed| (signed, SURPLUS));
+    dropped.extend(lapsing.chain(surplus).map(|(signed, reason)| DroppedBid {
+        settler: signed.quote().settler.token().to_string(),
+        reason: reason.to_owned(),
+    }));
+    let quotes = offered.iter().map(received).collect();
+    Judgement { addressed, quotes, declines, dropped, held_policies, winner: None, offered }
+}
+
+/// Takes what does not fit into one commit off the end of `quotes`, which come best first.
+pub(crate) fn split_surplus(quotes: &mut Vec<SignedQuote>) -> Vec<SignedQuote> {
+    let mut bytes = 0usize;
+    let fitting = quotes.iter().take_while(|signed| {
+        bytes = bytes.saturating_add(stored_bytes(signed.document()));
+        bytes <= DOCUMENTS_BYTES_MAX
+    });
+    let fitting = fitting.count();
+    quotes.split_off(fitting)
+}
+
+/// What `document` takes as a string in JSON.
+fn stored_bytes(document: &str) -> usize {
+    // Writing a string as JSON cannot fail.
+    serde_json::to_string(document).map_or(usize::MAX, |text| text.len())
 }
 
 /// What is on record of an eligible quote.
@@ -134,14 +179,31 @@ pub fn sift(request: &RequestForQuotes, permitted: Option<Amount>, gathered: Gat
                 declines.push(Decline { settler: settler.clone(), reason: reason_code(&reason) });
             }
             Answer::Malformed(reason) => dropped.push(DroppedBid { settler: token.to_string(), reason }),
-            Answer::Quote(document) => match check_quote(request, permitted, settler, &document) {
+            Answer::Quote(document) => match check_quote(request, permitted, settler, &document)
+                .and_then(|signed| check_policies(request, settler, &gathered.held).map(|()| signed))
+            {
                 Ok(signed) => quotes.push(signed),
                 Err(reason) => dropped.push(DroppedBid { settler: token.to_string(), reason }),
             },
         }
     }
     quotes.sort_by_key(|signed| (signed.quote().source_amount, signed.quote().fulfill_by, signed.hash()));
-    Sifted { addressed: gathered.addressed, quotes, declines, dropped }
+    Sifted { addressed: gathered.addressed, quotes, declines, dropped, held_policies: gathered.held }
+}
+
+/// Checks that a settler held every required policy by a credential, whose time has not come before the quotes are in.
+fn check_policies(request: &RequestForQuotes, settler: &Did, held: &[HeldPolicy]) -> Result<(), String> {
+    let holds = |policy: &str| {
+        held.iter().any(|held| {
+            held.settler == *settler
+                && held.policy == policy
+                && held.expires.is_none_or(|expires| expires > request.quote_deadline)
+        })
+    };
+    match request.required_policies.iter().find(|policy| !holds(policy)) {
+        Some(policy) => Err(format!("settler has no credential for the required policy {policy}")),
+        None => Ok(()),
+    }
 }
 
 /// Checks one quote against the request, and `permitted` where the payer has signed already (design: a quote is checked
@@ -182,9 +244,9 @@ pub fn check_content(
     let source = terms.source.asset().chain();
     require(quote.source_chain == *source, "source chain differs")?;
     let permitted = permitted.is_none_or(|cap| quote.source_amount <= cap);
-    require(permitted, "source amount exceeds what the payer permitted")?;
+    require(permitted || mutant!("cap-not-compared"), "source amount exceeds what the payer permitted")?;
     let within = terms.max_source_amount.is_none_or(|max| quote.source_amount <= max);
-    require(within, "source amount exceeds max_source_amount")?;
+    require(within || mutant!("cap-not-compared"), "source amount exceeds max_source_amount")?;
     let source_family = terms.source.family();
     let escrow = Account::parse(source_family, &quote.escrow_contract);
     let planned = Account::parse(source_family, &request.escrow.contract);

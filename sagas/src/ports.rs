@@ -11,6 +11,8 @@ use events::{
     Amount, ChainId, Did, Hash32, PaymentId, SettlerToken, StreamId, Terms,
     event::{Authorization, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, TransactionPrepared, VerifierRef},
     failure::BlockchainContext,
+    identity::HeldPolicy,
+    selection::{SelectorKey, Shown, SignedChoice},
     time::Timestamp,
 };
 
@@ -178,20 +180,28 @@ pub trait Chains: Send + Sync {
     /// See [`PrepareError`].
     async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError>;
 
+    /// Signs the transaction under way again, for the same call at the same nonce with higher fees; broadcasts nothing.
+    /// `versions` are all that were journaled of it, oldest first. `None` while none is called for: the newest has not
+    /// waited long, it is mined, it offers enough for the chain's blocks, or what it may offer is bounded.
+    ///
+    /// # Errors
+    /// [`Transient`]; the versions there are stay as they are.
+    async fn reprice(&self, versions: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient>;
+
     /// Sends the very bytes of a journaled transaction. Sending again what is known already is no fault.
     ///
     /// # Errors
     /// [`Transient`]; the transaction may be on its way all the same.
     async fn broadcast(&self, transaction: &TransactionPrepared) -> Result<(), Transient>;
 
-    /// Where a prepared deposit stands.
+    /// Where a prepared deposit stands, of whose versions any may have landed.
     ///
     /// # Errors
     /// [`Transient`]; nothing may be concluded.
     async fn deposit_state(
         &self,
         order: &DepositOrder,
-        transaction: &TransactionPrepared,
+        versions: &[TransactionPrepared],
     ) -> Result<DepositState, Transient>;
 
     /// Where the delivery stands.
@@ -224,11 +234,12 @@ pub trait Chains: Send + Sync {
         after: u64,
     ) -> Result<bool, Transient>;
 
-    /// Where a prepared refund transaction stands; asked while [`Chains::escrow_state`] says `Held`.
+    /// Where a prepared refund transaction stands, of whose versions any may have landed; asked while
+    /// [`Chains::escrow_state`] says `Held`.
     ///
     /// # Errors
     /// [`Transient`]; nothing may be concluded.
-    async fn transaction_state(&self, transaction: &TransactionPrepared) -> Result<TransactionState, Transient>;
+    async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient>;
 
     /// Whether `signature` is the releaser's statement about this payment, as the escrow would judge it.
     ///
@@ -359,6 +370,8 @@ pub struct Gathered {
     pub addressed: Vec<Did>,
     /// Their answers in order of arrival; a settler may have answered more than once.
     pub bids: Vec<Bid>,
+    /// The required policies that settlers held, by credentials that were verified when the window closed.
+    pub held: Vec<HeldPolicy>,
 }
 
 /// A durable notice to the winner.
@@ -389,6 +402,44 @@ pub trait Auction: Send + Sync {
     /// # Errors
     /// [`Transient`] when it is not known to be stored.
     async fn award(&self, award: &Award) -> Result<(), Transient>;
+}
+
+/// What a quote selector is shown: an auction with its eligible quotes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SelectionRequest {
+    /// Who is to choose.
+    pub selector: SelectorKey,
+    /// The auction.
+    pub auction_id: String,
+    /// What is asked for.
+    pub terms: Terms,
+    /// Its hash.
+    pub terms_hash: Hash32,
+    /// When quotes could come in at the latest.
+    pub quote_deadline: Timestamp,
+    /// When the choice has to be there.
+    pub answer_by: Timestamp,
+    /// Hashes of the quotes, in the order of `documents`.
+    pub quotes: Vec<Hash32>,
+    /// The quotes as their settlers signed them.
+    pub documents: Vec<String>,
+}
+
+impl SelectionRequest {
+    /// What a choice has to be about.
+    pub fn shown(&self) -> Shown<'_> {
+        Shown { auction_id: &self.auction_id, terms_hash: self.terms_hash, quotes: &self.quotes }
+    }
+}
+
+/// The quote selectors.
+#[async_trait]
+pub trait Selector: Send + Sync {
+    /// Shows a selector the quotes and returns what it says, not yet believed.
+    ///
+    /// # Errors
+    /// [`Transient`] when it does not answer within a bounded time, or talks nonsense.
+    async fn choose(&self, request: &SelectionRequest) -> Result<SignedChoice, Transient>;
 }
 
 /// Time. The engine reads no other clock and sleeps nowhere else.

@@ -2,7 +2,7 @@
 
 mod given;
 
-use events::{Did, quote::Quote, time::Timestamp};
+use events::{Did, event::Submitted, identity::HeldPolicy, quote::Quote, time::Timestamp};
 use given::*;
 use proptest::prelude::*;
 use sagas::{
@@ -19,7 +19,7 @@ fn offers(n: u8, price: &str) -> Bid {
 }
 
 fn gathered(settlers: &[u8], bids: Vec<Bid>) -> Gathered {
-    Gathered { addressed: settlers.iter().map(|n| did(*n)).collect(), bids }
+    Gathered { addressed: settlers.iter().map(|n| did(*n)).collect(), bids, held: Vec::new() }
 }
 
 fn winner(gathered: Gathered) -> Option<Did> {
@@ -129,5 +129,36 @@ proptest! {
         let two = judge(&submission(), gathered(&all, shuffled));
         prop_assert_eq!(one.winner, two.winner);
         prop_assert_eq!(one.quotes, two.quotes);
+    }
+}
+
+#[test]
+fn a_required_policy_is_held_by_evidence_that_lasts_until_the_quotes_are_in() {
+    let requiring = Submitted { required_policies: vec!["kyc".to_owned(), "licence".to_owned()], ..submission() };
+    let held = |n: u8, policy: &str, expires: Option<i64>| HeldPolicy {
+        settler: did(n),
+        policy: policy.to_owned(),
+        issuer: did(9),
+        credential_hash: events::Hash32([7; 32]),
+        expires: expires.map(at),
+    };
+    let judged = |held: Vec<HeldPolicy>| {
+        let bids = vec![offers(1, "1009"), offers(2, "1010")];
+        judge(&requiring, Gathered { held, ..gathered(&[1, 2], bids) })
+    };
+    let both = |n| vec![held(n, "kyc", None), held(n, "licence", Some(11))];
+    let judgement = judged(both(2));
+    assert_eq!(judgement.winner.unwrap().quote().settler, did(2));
+    assert_eq!(judgement.held_policies, both(2));
+    assert_eq!(judgement.dropped[0].reason, "settler has no credential for the required policy kyc");
+    // The cheaper one wins when it holds them too.
+    assert_eq!(judged([both(1), both(2)].concat()).winner.unwrap().quote().settler, did(1));
+    for short in [
+        Vec::new(),
+        vec![held(1, "kyc", None)],
+        vec![held(1, "kyc", None), held(2, "licence", None)],
+        vec![held(1, "kyc", None), held(1, "licence", Some(10))],
+    ] {
+        assert!(judged(short.clone()).winner.is_none(), "{short:?}");
     }
 }

@@ -4,9 +4,13 @@
 //! is delivered against, and everything that would cost money twice is counted.
 
 mod given;
+#[path = "engine/parking.rs"]
+mod parking;
+#[path = "engine/selection.rs"]
+mod selection;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex,
         atomic::{AtomicU32, Ordering},
@@ -20,6 +24,7 @@ use events::{
     event::{EscrowPlan, EscrowRefunded, EscrowSecured, TransactionPrepared, VerifierRef},
     failure::BlockchainContext,
     journal::{AppendError, Commit, Journal, Position, ReadError, Recorded, ShardWorker, memory::MemoryJournal},
+    parking::memory::MemoryParking,
     quote::Quote,
     time::{Timestamp, unix_seconds},
 };
@@ -44,12 +49,22 @@ enum Plot {
     Usurped,
     /// The first deposit's nonce is taken by another transaction.
     Superseded,
+    /// Neither deposit nor refund is taken into a block before it offers more; the settler never delivers.
+    Dear,
+    /// As `Dear`, but what lands in the end is the version that was sent first.
+    DearAtFirst,
+    /// The settler never delivers, and the chain refuses the releaser's word for it.
+    WordRefused,
+    /// The settler never delivers; the cancellation that is sent lands too late to be taken.
+    WordTooLate,
     /// Nobody bids.
     NoQuotes,
     /// The settler never delivers and the verifier never answers.
     SilentVerifier,
     /// The settler delivers, but the verifier never answers.
     Unattested,
+    /// The payer's selector does this with the quotes of two settlers.
+    Selector(selection::Conduct),
 }
 
 /// Second up to which a deposit that was refused when it was tried out may be sent by whoever saw it.
@@ -65,6 +80,10 @@ struct State {
     effective: Option<String>,
     refunded: bool,
     awards: u32,
+    /// How often a selector was asked.
+    asked: u32,
+    /// Hashes of all that was ever sent.
+    sent: BTreeSet<String>,
 }
 
 struct World {
@@ -97,6 +116,10 @@ impl World {
         }
     }
 
+    fn is_dear(&self) -> bool {
+        matches!(self.plot, Plot::Dear | Plot::DearAtFirst)
+    }
+
     /// Every port call passes through here: it may be the process's last, before or after its effect.
     async fn call<T>(&self, effect: impl FnOnce(&mut State) -> T) -> Result<T, Transient> {
         let number = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
@@ -121,6 +144,30 @@ impl World {
     }
 }
 
+/// Prices until a dear chain takes a transaction.
+const PRICES: u32 = 3;
+
+fn vanishes(plot: Plot) -> bool {
+    match plot {
+        Plot::Vanishes | Plot::SilentVerifier | Plot::Dear | Plot::DearAtFirst => true,
+        Plot::WordRefused | Plot::WordTooLate => true,
+        Plot::Delivers | Plot::Refuses | Plot::Usurped | Plot::Superseded | Plot::NoQuotes | Plot::Unattested => false,
+        Plot::Selector(_) => false,
+    }
+}
+
+fn context(reason: &str) -> BlockchainContext {
+    BlockchainContext {
+        chain_id: ChainId::evm(1),
+        transaction_hash: None,
+        block_number: None,
+        contract_address: None,
+        revert_reason: Some(reason.to_owned()),
+        gas_used: None,
+        estimated_gas_needed: None,
+    }
+}
+
 fn escrowed(state: &State) -> bool {
     state.effective.is_some() && !state.refunded
 }
@@ -129,15 +176,7 @@ fn escrowed(state: &State) -> bool {
 impl Chains for World {
     async fn prepare_deposit(&self, _: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
         if matches!(self.plot, Plot::Refuses | Plot::Usurped) {
-            let context = BlockchainContext {
-                chain_id: ChainId::evm(1),
-                transaction_hash: None,
-                block_number: None,
-                contract_address: None,
-                revert_reason: Some("TRANSFER_FROM_FAILED".to_owned()),
-                gas_used: None,
-                estimated_gas_needed: None,
-            };
+            let context = context("TRANSFER_FROM_FAILED");
             return Err(PrepareError::Refused(Box::new(Refusal {
                 context,
                 valid_until: unix_seconds(at(REFUSED_UNTIL)),
@@ -147,6 +186,10 @@ impl Chains for World {
     }
 
     async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+        if self.plot == Plot::WordRefused && order.non_delivery.is_some() {
+            let context = context("NonDeliveryInvalid");
+            return Err(PrepareError::Refused(Box::new(Refusal { context, valid_until: 0 })));
+        }
         let prepared = self
             .call(|state| {
                 assert!(order.non_delivery.is_some() || at(state.now) > at(100), "refund before its window");
@@ -156,9 +199,40 @@ impl Chains for World {
         Ok(prepared)
     }
 
-    async fn broadcast(&self, transaction: &TransactionPrepared) -> Result<(), Transient> {
+    async fn reprice(&self, versions: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient> {
         self.call(|state| {
-            if transaction.raw == "0x00" && state.effective.is_none() {
+            let next = u32::try_from(versions.len()).unwrap() + 1;
+            let sent = |version: &TransactionPrepared| state.sent.contains(&version.transaction_hash);
+            (self.is_dear() && next <= PRICES && versions.last().is_some_and(sent))
+                .then(|| version(versions[0].attempt, next))
+        })
+        .await
+    }
+
+    async fn broadcast(&self, transaction: &TransactionPrepared) -> Result<(), Transient> {
+        let mut commits = Vec::new();
+        for shard in 0..self.journal.shards() {
+            commits.extend(self.journal.replay(shard, 1, 1_000).await.unwrap());
+        }
+        let journaled = commits.iter().flat_map(Recorded::payment_events).any(|event| match event {
+            PaymentEvent::DepositPrepared(prepared)
+            | PaymentEvent::DepositRepriced(prepared)
+            | PaymentEvent::RefundPrepared(prepared)
+            | PaymentEvent::RefundRepriced(prepared) => prepared == transaction,
+            _ => false,
+        });
+        assert!(journaled, "sent before it was journaled");
+        self.call(|state| {
+            state.sent.insert(transaction.transaction_hash.clone());
+            if self.is_dear() && *transaction != version(transaction.attempt, PRICES) {
+                return;
+            }
+            if self.plot == Plot::WordTooLate && state.effective.is_some() && transaction.attempt == 1 {
+                return;
+            }
+            let first = self::transaction(transaction.attempt);
+            let transaction = if self.plot == Plot::DearAtFirst { &first } else { transaction };
+            if state.effective.is_none() {
                 *state.deposits.entry(transaction.transaction_hash.clone()).or_default() += 1;
                 let lost = self.plot == Plot::Superseded && transaction.attempt == 1;
                 if !lost {
@@ -174,13 +248,13 @@ impl Chains for World {
     async fn deposit_state(
         &self,
         _: &DepositOrder,
-        transaction: &TransactionPrepared,
+        versions: &[TransactionPrepared],
     ) -> Result<DepositState, Transient> {
         self.call(|state| {
             if state.effective.is_some() {
                 return DepositState::Secured(EscrowSecured { inclusion: inclusion(5), amount: amount("1010") });
             }
-            let sent = state.deposits.contains_key(&transaction.transaction_hash);
+            let sent = versions.iter().any(|version| state.deposits.contains_key(&version.transaction_hash));
             if sent && self.plot == Plot::Superseded {
                 return DepositState::Superseded { evidence: "nonce taken".to_owned() };
             }
@@ -191,8 +265,8 @@ impl Chains for World {
 
     async fn delivery_state(&self, _: &DeliveryOrder) -> Result<DeliveryState, Transient> {
         self.call(|state| match self.plot {
-            Plot::Vanishes | Plot::SilentVerifier if state.now > 60 => DeliveryState::Impossible,
-            Plot::Vanishes | Plot::SilentVerifier => DeliveryState::NotSeen,
+            plot if vanishes(plot) && state.now > 60 => DeliveryState::Impossible,
+            plot if vanishes(plot) => DeliveryState::NotSeen,
             _ if state.now < 16 => DeliveryState::NotSeen,
             _ if state.now < 18 => DeliveryState::Seen(inclusion(7)),
             _ => DeliveryState::Final(inclusion(7)),
@@ -211,8 +285,8 @@ impl Chains for World {
                 return EscrowState::Refunded(refunded);
             }
             match self.plot {
-                Plot::Vanishes | Plot::SilentVerifier | Plot::Unattested if state.now > 100 => EscrowState::Lapsed,
-                Plot::Vanishes | Plot::SilentVerifier | Plot::Unattested => EscrowState::Held,
+                plot if (vanishes(plot) || plot == Plot::Unattested) && state.now > 100 => EscrowState::Lapsed,
+                plot if vanishes(plot) || plot == Plot::Unattested => EscrowState::Held,
                 _ if state.now > 20 => EscrowState::Released(inclusion(9)),
                 _ => EscrowState::Held,
             }
@@ -232,8 +306,12 @@ impl Chains for World {
         self.call(|state| state.effective.is_none() && unix_seconds(at(state.now)) > after).await
     }
 
-    async fn transaction_state(&self, _: &TransactionPrepared) -> Result<TransactionState, Transient> {
-        self.call(|_| TransactionState::Pending).await
+    async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient> {
+        self.call(|state| match self.plot == Plot::WordTooLate && versions[0].attempt == 1 && state.now > 100 {
+            true => TransactionState::Dead { evidence: "ReleaseWindowClosed".to_owned() },
+            false => TransactionState::Pending,
+        })
+        .await
     }
 
     async fn attestation_holds(&self, _: &Statement, _: &EscrowPlan, signature: &str) -> Result<bool, Transient> {
@@ -271,11 +349,18 @@ impl Auction for World {
             assert_eq!(request.terms, submission().terms);
             let addressed = vec![did(1)];
             if self.plot == Plot::NoQuotes {
-                return Gathered { addressed, bids: Vec::new() };
+                return Gathered { addressed, bids: Vec::new(), held: Vec::new() };
+            }
+            if matches!(self.plot, Plot::Selector(_)) {
+                return selection::gathered();
             }
             let quote = Quote { auction_id: request.auction_id.clone(), valid_until: at(50), ..quote(1, "1010") };
             let answer = Answer::Quote(signed(1, quote).document().to_owned());
-            Gathered { addressed, bids: vec![Bid { settler: did(1).token(), received_at: at(3), answer }] }
+            Gathered {
+                addressed,
+                bids: vec![Bid { settler: did(1).token(), received_at: at(3), answer }],
+                held: Vec::new(),
+            }
         })
         .await
     }
@@ -344,13 +429,20 @@ impl Journal for World {
     }
 }
 
+fn submitted_in(plot: Plot) -> PaymentEvent {
+    match plot {
+        Plot::Selector(_) => PaymentEvent::Submitted(Box::new(selection::submission())),
+        _ => submitted(),
+    }
+}
+
 async fn submit(world: &World) -> StreamId {
     let payment = StreamId::from(submission().payment_id);
     let commit = Commit {
         stream_id: payment.clone(),
         expected: Position::START,
         commit_id: CommitId::random(),
-        events: vec![submitted().into()],
+        events: vec![self::submitted_in(world.plot).into()],
         correlation: "test".to_owned(),
         causation: "test".to_owned(),
     };
@@ -368,8 +460,10 @@ fn engine(world: &Arc<World>) -> Engine {
         journal: world.clone(),
         chains: world.clone(),
         auction: world.clone(),
+        selector: world.clone(),
         verifier: world.clone(),
         open_streams: world.clone(),
+        parking: Arc::new(MemoryParking::new(4)),
         clock: world.clone(),
     };
     Engine::new(ports, Options::default())
@@ -457,6 +551,21 @@ async fn without_the_releasers_word_the_refund_waits_for_its_window() {
 }
 
 #[tokio::test]
+async fn a_releasers_word_that_the_chain_refuses_leaves_the_window() {
+    let (world, events) = live(World::new(Plot::WordRefused)).await;
+    assert_eq!(types(&events), UNDELIVERED);
+    assert!(world.state.lock().unwrap().now > 100);
+}
+
+#[tokio::test]
+async fn a_cancellation_that_comes_too_late_is_followed_by_a_refund() {
+    let (world, events) = live(World::new(Plot::WordTooLate)).await;
+    let ends = ["Failed", "RefundPrepared", "RefundAbandoned", "RefundPrepared", "EscrowRefunded"];
+    assert_eq!(types(&events)[5..], ends);
+    assert!(world.state.lock().unwrap().now > 100);
+}
+
+#[tokio::test]
 async fn a_delivery_that_is_never_attested_fails_only_once_no_release_can_land() {
     let (world, events) = live(World::new(Plot::Unattested)).await;
     let ends = ["EscrowSecured", "FulfillmentSeen", "Failed", "RefundPrepared", "EscrowRefunded"];
@@ -491,6 +600,36 @@ async fn a_superseded_deposit_is_tried_again_under_a_new_nonce() {
     assert_eq!(attempts, 2);
     assert_eq!(world.state.lock().unwrap().deposits.len(), 2);
     assert_eq!(world.state.lock().unwrap().effective.as_ref(), Some(&transaction(2).transaction_hash));
+}
+
+const DEAR: [&str; 12] = [
+    "Submitted",
+    "AuctionClosed",
+    "QuoteAwarded",
+    "DepositPrepared",
+    "DepositRepriced",
+    "DepositRepriced",
+    "EscrowSecured",
+    "Failed",
+    "RefundPrepared",
+    "RefundRepriced",
+    "RefundRepriced",
+    "EscrowRefunded",
+];
+
+#[tokio::test]
+async fn what_waits_is_replaced_until_one_version_lands_whoever_dies_in_between() {
+    for plot in [Plot::Dear, Plot::DearAtFirst] {
+        let (undisturbed, events) = live(World::new(plot)).await;
+        assert_eq!(types(&events), DEAR);
+        let calls = undisturbed.calls.load(Ordering::SeqCst);
+        for stop_at in (1..=calls).flat_map(|number| [(number, false), (number, true)]) {
+            let (world, events) = live(World { stop_at: Some(stop_at), ..World::new(plot) }).await;
+            assert_eq!(types(&events), DEAR, "died at {stop_at:?}");
+            let state = world.state.lock().unwrap();
+            assert_eq!((state.deposits.len(), state.refunds.len()), (1, 1), "died at {stop_at:?}");
+        }
+    }
 }
 
 #[tokio::test]

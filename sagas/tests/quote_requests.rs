@@ -18,6 +18,7 @@ use events::{
 };
 use given::{batch::*, *};
 use sagas::{
+    auction::DOCUMENTS_BYTES_MAX,
     payment::{self, Stage as PaymentStage},
     ports::{Answer, Gathered},
     quote_request::*,
@@ -25,7 +26,7 @@ use sagas::{
 use tokio::sync::Notify;
 
 fn collection(settlers: &[u8], bids: Vec<sagas::ports::Bid>) -> QuotesCollected {
-    let gathered = Gathered { addressed: settlers.iter().map(|n| did(*n)).collect(), bids };
+    let gathered = Gathered { addressed: settlers.iter().map(|n| did(*n)).collect(), bids, held: Vec::new() };
     match batch(&[opened()]).collect(gathered, at(10)) {
         QuoteRequestEvent::Collected(collected) => *collected,
         other => panic!("{other:?}"),

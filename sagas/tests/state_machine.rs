@@ -2,16 +2,18 @@
 
 mod given;
 
+use std::collections::BTreeSet;
+
 use events::{
     PaymentEvent,
-    event::RefundDue,
+    event::{RefundDue, TransactionPrepared},
     failure::{BlockchainContext, RetryClassification},
 };
 use given::*;
 use proptest::prelude::*;
 use sagas::{
     auction::Judgement,
-    payment::{Command, Stage, evolve, fold},
+    payment::{Command, Stage, VERSIONS_MAX, evolve, fold},
     ports::{DepositState, EscrowState},
 };
 
@@ -22,7 +24,9 @@ fn judgement(winner: bool) -> Command {
             quotes: Vec::new(),
             declines: Vec::new(),
             dropped: Vec::new(),
+            held_policies: Vec::new(),
             winner: winner.then(|| signed(1, quote(1, "1010"))),
+            offered: Vec::new(),
         }),
         at: at(10),
     }
@@ -111,6 +115,64 @@ fn a_dead_deposit_is_given_up_and_only_then_tried_again() {
 }
 
 #[test]
+fn a_waiting_deposit_is_replaced_at_its_nonce_and_all_versions_stay_alive() {
+    let mut events = vec![submitted(), auction_closed(), awarded(), deposit_prepared(1)];
+    let repriced = given(&events).when(Command::RepriceDeposit(version(1, 2)));
+    assert_eq!(repriced, [deposit_repriced(1, 2)]);
+    events.extend(repriced);
+    events.extend(given(&events).when(Command::RepriceDeposit(version(1, 3))));
+    let payment = given(&events).0;
+    assert_eq!(payment.stage(), Stage::Depositing);
+    assert_eq!(payment.deposit.live, [version(1, 1), version(1, 2), version(1, 3)]);
+    assert_eq!(payment.deposit.newest(), Some(&version(1, 3)));
+    given(&events).refuses(Command::PrepareDeposit(transaction(2)));
+    // Given up, it is so in all its versions; the next attempt starts with one.
+    let superseded = DepositState::Superseded { evidence: "nonce taken".to_owned() };
+    events.extend(given(&events).when(Command::ObserveDeposit { state: superseded, at: at(12) }));
+    assert_eq!(given(&events).0.deposit.live, []);
+    given(&events).refuses(Command::RepriceDeposit(version(1, 4)));
+    events.extend(given(&events).when(Command::PrepareDeposit(transaction(2))));
+    assert_eq!(given(&events).0.deposit.live, [transaction(2)]);
+    given(&events).refuses(Command::RepriceDeposit(version(1, 4)));
+}
+
+#[test]
+fn a_replacement_is_of_the_same_attempt_chain_sender_and_nonce_and_of_other_bytes() {
+    let good = version(1, 2);
+    let bad = [
+        TransactionPrepared { attempt: 2, ..good.clone() },
+        TransactionPrepared { nonce: good.nonce + 1, ..good.clone() },
+        TransactionPrepared { sender: PAYER.to_owned(), ..good.clone() },
+        TransactionPrepared { chain_id: events::ChainId::evm(2), ..good.clone() },
+        TransactionPrepared { transaction_hash: transaction(1).transaction_hash, ..good.clone() },
+        TransactionPrepared { raw: transaction(1).raw, ..good.clone() },
+    ];
+    let deposit = vec![submitted(), auction_closed(), awarded(), deposit_prepared(1)];
+    let mut refund = until_secured();
+    refund.extend([failed(RefundDue::AfterWindow), refund_prepared(1)]);
+    for bad in bad {
+        given(&deposit).refuses(Command::RepriceDeposit(bad.clone()));
+        assert!(evolve(fold(&deposit).unwrap(), &PaymentEvent::DepositRepriced(bad.clone())).is_err(), "{bad:?}");
+        given(&refund).refuses(Command::RepriceRefund(bad.clone()));
+        assert!(evolve(fold(&refund).unwrap(), &PaymentEvent::RefundRepriced(bad.clone())).is_err(), "{bad:?}");
+    }
+    given(&deposit).refuses(Command::RepriceRefund(good.clone()));
+    given(&refund).refuses(Command::RepriceDeposit(good.clone()));
+    assert_eq!(given(&refund).when(Command::RepriceRefund(good)), [refund_repriced(1, 2)]);
+}
+
+#[test]
+fn a_transaction_is_replaced_a_bounded_number_of_times() {
+    let mut events = vec![submitted(), auction_closed(), awarded(), deposit_prepared(1)];
+    for n in 2..=VERSIONS_MAX as u32 {
+        events.extend(given(&events).when(Command::RepriceDeposit(version(1, n))));
+    }
+    let one_more = version(1, VERSIONS_MAX as u32 + 1);
+    given(&events).refuses(Command::RepriceDeposit(one_more.clone()));
+    assert!(evolve(fold(&events).unwrap(), &PaymentEvent::DepositRepriced(one_more)).is_err());
+}
+
+#[test]
 fn a_pending_deposit_says_nothing() {
     let events = [submitted(), auction_closed(), awarded(), deposit_prepared(1)];
     let observed = given(&events).when(Command::ObserveDeposit { state: DepositState::Pending, at: at(12) });
@@ -162,6 +224,7 @@ fn terminal_states_never_change() {
     let commands = [
         judgement(true),
         Command::PrepareDeposit(transaction(2)),
+        Command::RepriceDeposit(version(1, 2)),
         Command::RefuseDeposit { context: context(), at: at(1) },
         Command::MissDepositWindow { at: at(200) },
         Command::ObserveDelivery(inclusion(20)),
@@ -203,6 +266,7 @@ fn any_event() -> impl Strategy<Value = PaymentEvent> {
         Just(auction_closed()),
         Just(awarded()),
         (1u32..3).prop_map(deposit_prepared),
+        (1u32..3, 2u32..5).prop_map(|(attempt, version)| deposit_repriced(attempt, version)),
         (1u32..3).prop_map(deposit_abandoned),
         Just(secured()),
         (7u64..9).prop_map(seen),
@@ -211,6 +275,7 @@ fn any_event() -> impl Strategy<Value = PaymentEvent> {
         Just(failed(RefundDue::Nothing)),
         Just(failed(RefundDue::AfterWindow)),
         (1u32..3).prop_map(refund_prepared),
+        (1u32..3, 2u32..5).prop_map(|(attempt, version)| refund_repriced(attempt, version)),
         Just(refunded()),
     ]
 }
@@ -225,6 +290,12 @@ proptest! {
         let mut accepted = Vec::new();
         for event in events {
             if let Ok(next) = evolve(state.clone(), &event) {
+                for attempts in [&next.deposit, &next.refund] {
+                    let nonces = attempts.live.iter().map(|version| (&version.sender, version.nonce, version.attempt));
+                    prop_assert!(nonces.collect::<BTreeSet<_>>().len() <= 1, "one nonce is alive at most");
+                    let hashes: BTreeSet<_> = attempts.live.iter().map(|version| &version.transaction_hash).collect();
+                    prop_assert_eq!(hashes.len(), attempts.live.len(), "every version is another transaction");
+                }
                 state = Some(next);
                 accepted.push(event);
             }

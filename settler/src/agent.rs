@@ -43,6 +43,11 @@ const AWARDS_BATCH: usize = 32;
 const PROGRESS_EVERY: Duration = Duration::from_secs(4);
 /// How long a settler that ends waits to take its registration back.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
+/// How often NATS is asked whether it is still there: a server that hangs leaves its connections open, and a settler that
+/// waits for it hears of no auction.
+const PING_EVERY: Duration = Duration::from_millis(1500);
+/// How long a server may take to greet before another is tried.
+const CONNECT_MAX: Duration = Duration::from_secs(2);
 
 /// Why a settler cannot be started.
 #[derive(Debug, thiserror::Error)]
@@ -150,6 +155,8 @@ async fn connect_nats(config: &Config, settler: &Did) -> Result<async_nats::Clie
     let mut options = async_nats::ConnectOptions::new()
         .name(format!("settler {settler}"))
         .custom_inbox_prefix(inbox_prefix(&settler.token()))
+        .ping_interval(PING_EVERY)
+        .connection_timeout(CONNECT_MAX)
         .retry_on_initial_connect()
         .event_callback(|event| async move { tracing::info!(%event, "NATS") });
     if let (Some(user), Some(password)) = (&config.nats.user, &config.nats.password) {
@@ -189,7 +196,15 @@ impl Agent {
         corridors.sort();
         let mut policies: Vec<String> = self.options.policies.iter().cloned().collect();
         policies.sort();
-        Registration { version: Version, settler: self.options.settler.clone(), accounts, corridors, policies }
+        let credentials = self.options.credentials.clone();
+        Registration {
+            version: Version,
+            settler: self.options.settler.clone(),
+            accounts,
+            corridors,
+            policies,
+            credentials,
+        }
     }
 
     /// Takes the registration back, so that nobody asks a settler that is gone.

@@ -1,16 +1,21 @@
 //! The configuration file of `gw settler`, and what it means once it is checked.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    fs,
+    path::PathBuf,
+};
 
 use chains::config::ChainConfig;
 use ed25519_dalek::SigningKey;
 use events::{Account, AssetId, ChainId, Did};
 use ruint::aliases::U256;
 use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
 
 use crate::{
     pricing::{Pricing, Rate},
-    protocol::{CORRIDORS_MAX, POLICIES_MAX, TEXT_CHARS_MAX},
+    protocol::{CORRIDORS_MAX, CREDENTIALS_MAX, POLICIES_MAX, TEXT_CHARS_MAX},
 };
 
 /// The file. It holds secrets, so it has no `Debug`.
@@ -38,6 +43,9 @@ pub struct Config {
     /// Names of the policies this settler states to hold.
     #[serde(default)]
     pub policies: Vec<String>,
+    /// Files with W3C credentials about its DID, by which it holds those policies: one JSON object each.
+    #[serde(default)]
+    pub credentials: Vec<PathBuf>,
     /// Development only: `false` makes a settler that quotes and wins but never delivers.
     #[serde(default = "yes")]
     pub deliver: bool,
@@ -160,6 +168,8 @@ pub struct Options {
     pub limits: HashMap<AssetId, U256>,
     /// Policies held.
     pub policies: HashSet<String>,
+    /// The credentials that are shown for them.
+    pub credentials: Vec<Map<String, Value>>,
     /// See [`Config::deliver`].
     pub deliver: bool,
 }
@@ -223,8 +233,21 @@ impl Config {
             quoting: self.quoting,
             limits: self.inventory.iter().map(|bound| (bound.asset.clone(), bound.limit)).collect(),
             policies: self.policies.iter().cloned().collect(),
+            credentials: self.credentials()?,
             deliver: self.deliver,
         })
+    }
+
+    fn credentials(&self) -> Result<Vec<Map<String, Value>>, Error> {
+        if self.credentials.len() > CREDENTIALS_MAX {
+            return Err(Error::new("credentials", format!("at most {CREDENTIALS_MAX}")));
+        }
+        let read = |path: &PathBuf| {
+            let wrong = |rule: String| Error::new("credentials", format!("{}: {rule}", path.display()));
+            let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+            serde_json::from_str(&text).map_err(|error| wrong(format!("is no JSON object: {error}")))
+        };
+        self.credentials.iter().map(read).collect()
     }
 
     fn pricing(&self, corridor: &CorridorConfig) -> Result<Pricing, Error> {

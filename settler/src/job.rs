@@ -36,7 +36,7 @@ impl Job {
     /// [`Rejected`] names what does not hold.
     pub fn accept(notice: AwardNotice, options: &Options) -> Result<Self, Rejected> {
         let require = |holds: bool, rule: &str| if holds { Ok(()) } else { Err(Rejected(rule.to_owned())) };
-        let signed = SignedQuote::parse(&notice.quote).map_err(|error| Rejected(error.to_string()))?;
+        let signed = SignedQuote::parse_stored(&notice.quote).map_err(|error| Rejected(error.to_string()))?;
         let quote = signed.quote();
         require(quote.settler == options.settler, "the quote is not signed by this settler")?;
         require(signed.hash() == notice.quote_hash, "quote_hash is not the quote's")?;

@@ -7,15 +7,22 @@
 //!
 //! These types are the form on the wire and nothing more; both sides turn them into their own types at the edge.
 
+pub mod selection;
+mod text;
+
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
 
 use events::{
     AssetId, ChainId, Did, Hash32, PaymentId, SettlerToken, Terms,
     event::{EscrowPlan, VerifierRef},
     time::Timestamp,
 };
+
+pub use self::text::{Seconds, Version};
 
 /// Largest message either side reads, in bytes: twice a quote document, because quotes inside a JSON string double in
 /// the worst case, and room for everything around it.
@@ -26,6 +33,8 @@ pub const CORRIDORS_MAX: usize = 256;
 pub const ACCOUNTS_MAX: usize = 64;
 /// Most policies in a registration.
 pub const POLICIES_MAX: usize = 64;
+/// Most credentials in a registration.
+pub const CREDENTIALS_MAX: usize = 16;
 /// Longest reason code of a decline, auction id, policy or account, in characters.
 pub const TEXT_CHARS_MAX: usize = 128;
 
@@ -159,77 +168,50 @@ pub fn write<T: Message>(message: &T) -> Vec<u8> {
     bytes
 }
 
-/// Version of this protocol, `1.0`; every `1.x` is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Version;
-
-impl Serialize for Version {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str("1.0")
-    }
-}
-
-impl<'de> Deserialize<'de> for Version {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let minor = text.strip_prefix("1.").unwrap_or_default();
-        if !minor.is_empty() && minor.bytes().all(|c| c.is_ascii_digit()) {
-            Ok(Self)
-        } else {
-            Err(serde::de::Error::custom("version must match ^1\\.[0-9]+$"))
-        }
-    }
-}
-
-/// UNIX seconds, written as decimal text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Seconds(pub u64);
-
-impl Serialize for Seconds {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for Seconds {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let digits = !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
-        let number = if digits { text.parse().ok() } else { None };
-        number.map(Self).ok_or_else(|| serde::de::Error::custom("must be UNIX seconds in decimal"))
-    }
-}
-
 /// A settler's entry in the registry, renewed every [`REGISTRATION_RENEWAL`]. It counts while its age is below
 /// [`REGISTRATION_TTL`] and only under the key that is its DID's token.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(
+    description = "A settler's entry in the registry. It counts for 30 seconds, under the key that is the token of \
+                          its DID, and is renewed every 10."
+)]
 pub struct Registration {
     /// Version of the protocol.
     pub version: Version,
     /// Who registers.
     pub settler: Did,
     /// Its accounts on each chain.
+    #[schemars(length(max = ACCOUNTS_MAX))]
     pub accounts: Vec<ChainAccounts>,
     /// What it trades.
+    #[schemars(length(max = CORRIDORS_MAX))]
     pub corridors: Vec<Corridor>,
     /// Names of the policies it states to hold.
+    #[schemars(length(max = POLICIES_MAX), inner(length(max = TEXT_CHARS_MAX)))]
     #[serde(default)]
     pub policies: Vec<String>,
+    /// W3C credentials (data model 1.1) about its DID, by which it holds policies. What policies it states to hold is
+    /// for itself; what counts are these.
+    #[schemars(length(max = CREDENTIALS_MAX))]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub credentials: Vec<Map<String, Value>>,
 }
 
 /// A settler's accounts on one chain.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChainAccounts {
     /// The chain.
     pub chain_id: ChainId,
     /// Where the escrow pays it.
+    #[schemars(length(max = TEXT_CHARS_MAX))]
     pub payout_account: String,
     /// Where it delivers from.
+    #[schemars(length(max = TEXT_CHARS_MAX))]
     pub delivery_account: String,
 }
 
 /// A pair of assets that a settler trades; both name their chain (CAIP-19).
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Corridor {
     /// What the payer spends.
     pub source_asset: AssetId,
@@ -248,6 +230,9 @@ impl Message for Registration {
         if self.policies.len() > POLICIES_MAX || self.policies.iter().any(|name| name.len() > TEXT_CHARS_MAX) {
             return Err(Error::malformed("too many policies, or too long a name"));
         }
+        if self.credentials.len() > CREDENTIALS_MAX {
+            return Err(Error::malformed("too many credentials"));
+        }
         let too_long = |account: &String| account.len() > TEXT_CHARS_MAX;
         if self.accounts.iter().any(|held| too_long(&held.payout_account) || too_long(&held.delivery_account)) {
             return Err(Error::malformed("an account is too long"));
@@ -257,7 +242,7 @@ impl Message for Registration {
 }
 
 /// The escrow of a payment and its windows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Escrow {
     /// The source chain.
     pub chain_id: ChainId,
@@ -304,11 +289,12 @@ impl From<Escrow> for EscrowPlan {
 }
 
 /// A request for quotes, gateway → settler. It may come more than once and is answered each time with the same quote.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Rfq {
     /// Version of the protocol.
     pub version: Version,
     /// The auction: bears the id of the payment, or of the quote-request batch.
+    #[schemars(regex(pattern = "^[A-Za-z0-9_-]{1,128}$"))]
     pub auction_id: String,
     /// The payment; absent in a batch, whose payment comes about with the award.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -349,14 +335,20 @@ impl Message for Rfq {
 }
 
 /// An answer to a [`Rfq`], settler → gateway: exactly one of `quote` and `decline`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(
+    description = "An answer to a request for quotes: exactly one of `quote` and `decline`.",
+    extend("oneOf" = [{"required": ["quote"]}, {"required": ["decline"]}])
+)]
 pub struct Bid {
     /// Version of the protocol.
     pub version: Version,
     /// The signed quote document, as JSON text.
+    #[schemars(length(max = events::quote::DOCUMENT_BYTES_MAX))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quote: Option<String>,
     /// Reason code of a decline, SCREAMING_SNAKE_CASE.
+    #[schemars(regex(pattern = "^[A-Z][A-Z0-9_]{0,127}$"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decline: Option<String>,
 }
@@ -388,7 +380,7 @@ impl Message for Bid {
 }
 
 /// Who attests the delivery.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verifier {
     /// The account it signs attestations with.
     pub account: String,
@@ -409,7 +401,7 @@ impl From<Verifier> for VerifierRef {
 }
 
 /// Tells the winner, gateway → settler, durably. The settler delivers once the escrow holds its reservation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AwardNotice {
     /// Version of the protocol.
     pub version: Version,
@@ -432,13 +424,14 @@ pub struct AwardNotice {
 impl Message for AwardNotice {}
 
 /// A hint that a delivery was made, settler → gateway. The chain alone is believed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// Version of the protocol.
     pub version: Version,
     /// The payment.
     pub payment_id: PaymentId,
     /// The delivery's transaction.
+    #[schemars(length(max = TEXT_CHARS_MAX))]
     pub transaction_hash: String,
 }
 
@@ -457,7 +450,7 @@ pub const DELIVERY_ATTESTATION_PATH: &str = "/v1/attestations/delivery";
 pub const NON_DELIVERY_ATTESTATION_PATH: &str = "/v1/attestations/non-delivery";
 
 /// Asks a verifier for an attestation, with everything it needs to check the chains itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AttestationRequest {
     /// Version of the protocol.
     pub version: Version,
@@ -474,7 +467,7 @@ pub struct AttestationRequest {
 impl Message for AttestationRequest {}
 
 /// What a verifier answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AttestationStatus {
     /// The attestation is in `signature`.
@@ -486,7 +479,8 @@ pub enum AttestationStatus {
 }
 
 /// A verifier's answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("if" = {"properties": {"status": {"const": "attested"}}}, "then" = {"required": ["signature"]}, "else" = {"not": {"required": ["signature"]}}))]
 pub struct AttestationResponse {
     /// Version of the protocol.
     pub version: Version,

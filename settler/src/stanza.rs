@@ -9,6 +9,54 @@ pub fn inbox_prefix(settler: &SettlerToken) -> String {
     format!("_INBOX_{settler}")
 }
 
+/// What a settler's user may subscribe and publish: nothing but subjects with its own token in them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Permissions {
+    /// Where replies and awards arrive: everything below the client's inbox prefix.
+    pub inbox: String,
+    /// Requests for quotes.
+    pub requests: String,
+    /// Bids.
+    pub bids: String,
+    /// Reports of deliveries.
+    pub reports: String,
+    /// The registration.
+    pub registration: String,
+    /// What the consumer of awards is.
+    pub info: String,
+    /// Asks for awards.
+    pub pull: String,
+    /// Acknowledges awards.
+    pub acks: String,
+}
+
+impl Permissions {
+    /// The permissions of one settler.
+    pub fn of(token: &SettlerToken) -> Self {
+        let consumer = award_consumer(token);
+        Self {
+            inbox: format!("{}.>", inbox_prefix(token)),
+            requests: format!("auction.rfq.{token}.*"),
+            bids: format!("auction.bid.{token}.*"),
+            reports: format!("auction.report.{token}.*"),
+            registration: format!("$KV.{REGISTRY_BUCKET}.{token}"),
+            info: format!("$JS.API.CONSUMER.INFO.{AWARDS_STREAM}.{consumer}"),
+            pull: format!("$JS.API.CONSUMER.MSG.NEXT.{AWARDS_STREAM}.{consumer}"),
+            acks: format!("$JS.ACK.{AWARDS_STREAM}.{consumer}.>"),
+        }
+    }
+
+    /// What it may subscribe.
+    pub fn subscribe(&self) -> [&str; 2] {
+        [&self.inbox, &self.requests]
+    }
+
+    /// What it may publish.
+    pub fn publish(&self) -> [&str; 6] {
+        [&self.bids, &self.reports, &self.registration, &self.info, &self.pull, &self.acks]
+    }
+}
+
 /// The account that lets the settler `did` take part, for the `accounts` section of nats.conf. User name and password
 /// variable bear the settler's token.
 pub fn nats_stanza(did: &Did) -> String {
@@ -17,17 +65,8 @@ pub fn nats_stanza(did: &Did) -> String {
 
 /// As [`nats_stanza`], with `name` in the names of account, user and password variable: letters, digits and `_`.
 pub fn nats_stanza_named(did: &Did, name: &str) -> String {
-    let token = did.token();
-    let consumer = award_consumer(&token);
-    let inbox = inbox_prefix(&token);
+    let Permissions { inbox, requests, bids, reports, registration, info, pull, acks } = Permissions::of(&did.token());
     let upper = name.to_ascii_uppercase();
-    let pull = format!("$JS.API.CONSUMER.MSG.NEXT.{AWARDS_STREAM}.{consumer}");
-    let info = format!("$JS.API.CONSUMER.INFO.{AWARDS_STREAM}.{consumer}");
-    let bids = format!("auction.bid.{token}.*");
-    let reports = format!("auction.report.{token}.*");
-    let requests = format!("auction.rfq.{token}.*");
-    let registration = format!("$KV.{REGISTRY_BUCKET}.{token}");
-    let acks = format!("$JS.ACK.{AWARDS_STREAM}.{consumer}.>");
     format!(
         r#"  # {did}
   SETTLER_{upper} {{
@@ -44,7 +83,7 @@ pub fn nats_stanza_named(did: &Did, name: &str) -> String {
     users: [{{
       user: "settler_{name}", password: $GW_NATS_SETTLER_{upper}_PASSWORD
       permissions: {{
-        subscribe: ["{inbox}.>", "{requests}"]
+        subscribe: ["{inbox}", "{requests}"]
         publish: [
           "{bids}", "{reports}", "{registration}"
           "{info}", "{pull}", "{acks}"

@@ -1,7 +1,7 @@
 //! One collection window.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     time::Duration,
 };
 
@@ -9,9 +9,10 @@ use async_nats::connection::State;
 use bytes::Bytes;
 use chrono::Utc;
 use futures::StreamExt;
+use serde_json::{Map, Value};
 use tokio::time::{Instant, interval_at, sleep_until};
 
-use events::{Did, SettlerToken, time::Timestamp};
+use events::{Did, SettlerToken, identity::HeldPolicy, time::Timestamp};
 use sagas::ports::{Bid, Gathered, RequestForQuotes, Transient};
 use settler::protocol::{self, bid_subjects, is_token, rfq_subject, split_subject};
 
@@ -54,7 +55,11 @@ impl Inner {
         let mut ask_again = interval_at(Instant::now() + ASK_AGAIN_EVERY, ASK_AGAIN_EVERY);
         while !window.is_complete() {
             tokio::select! {
-                () = sleep_until(deadline) => break,
+                () = sleep_until(deadline) => {
+                    // What came in time while this process stood still, or had no connection, was not heard in time.
+                    self.find_stored(&mut window).await?;
+                    break;
+                }
                 message = live.next() => {
                     let message = message.ok_or_else(|| Transient("the connection was closed".to_owned()))?;
                     window.take(&message.subject, &message.payload, Utc::now());
@@ -69,6 +74,11 @@ impl Inner {
         }
         if window.late > 0 {
             tracing::info!(auction_id = request.auction_id, late = window.late, "bids came too late");
+        }
+        // Those that another gateway asked were not judged here yet.
+        for settler in window.addressed.clone() {
+            let credentials = self.registry.credentials(&settler);
+            self.holds_policies(&mut window, &settler, &credentials).await;
         }
         Ok(window.close())
     }
@@ -90,9 +100,12 @@ impl Inner {
         }
         let unreachable = |error: async_nats::PublishError| Transient(format!("cannot ask for quotes: {error}"));
         let addressed_before = window.addressed.len();
-        for settler in self.registry.eligible(request) {
+        for (settler, credentials) in self.registry.eligible(request) {
             let token = settler.token();
             if window.addressed.contains(&settler) && (!again || window.has_answered(&token)) {
+                continue;
+            }
+            if !self.holds_policies(window, &settler, &credentials).await {
                 continue;
             }
             let subject = rfq_subject(&token, &request.auction_id);
@@ -103,6 +116,18 @@ impl Inner {
             self.keep_addressed(window).await.map_err(unreachable)?;
         }
         Ok(())
+    }
+
+    /// Whether a settler holds every policy that is required, and by which credentials, for the judgement.
+    async fn holds_policies(&self, window: &mut Window<'_>, settler: &Did, credentials: &[Map<String, Value>]) -> bool {
+        let required = &window.request.required_policies;
+        if required.iter().all(|policy| window.held.contains_key(&(settler.clone(), policy.clone()))) {
+            return true;
+        }
+        let held = self.policies.held(settler, credentials, required, Utc::now()).await;
+        let holds_all = held.len() == required.len();
+        window.held.extend(held.into_iter().map(|held| ((held.settler.clone(), held.policy.clone()), held)));
+        holds_all
     }
 
     async fn keep_addressed(&self, window: &Window<'_>) -> Result<(), async_nats::PublishError> {
@@ -147,12 +172,15 @@ struct Window<'a> {
     bids: Vec<Bid>,
     /// Answers kept of each settler.
     answers: HashMap<SettlerToken, usize>,
+    /// The required policies that settlers hold.
+    held: BTreeMap<(Did, String), HeldPolicy>,
     late: usize,
 }
 
 impl<'a> Window<'a> {
     fn new(request: &'a RequestForQuotes) -> Self {
-        Self { request, addressed: BTreeSet::new(), bids: Vec::new(), answers: HashMap::new(), late: 0 }
+        let (addressed, bids, answers, held) = Default::default();
+        Self { request, addressed, bids, answers, held, late: 0 }
     }
 
     fn take(&mut self, subject: &str, payload: &[u8], received_at: Timestamp) {
@@ -188,7 +216,8 @@ impl<'a> Window<'a> {
     }
 
     fn close(self) -> Gathered {
-        Gathered { addressed: self.addressed.into_iter().collect(), bids: self.bids }
+        let held = self.held.into_values().collect();
+        Gathered { addressed: self.addressed.into_iter().collect(), bids: self.bids, held }
     }
 }
 

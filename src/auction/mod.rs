@@ -17,7 +17,7 @@ mod gather;
 mod progress;
 mod registry;
 mod stored;
-mod streams;
+pub(crate) mod streams;
 pub mod wire;
 
 use std::{
@@ -38,6 +38,7 @@ use settler::protocol::{self, Report, split_subject};
 
 use self::registry::Registry;
 pub use self::{progress::Progress, streams::Error};
+use crate::identity::SettlerPolicies;
 
 /// Reports that may wait to be looked at; more are dropped, since each is a hint only.
 const HINTS_MAX: usize = 1024;
@@ -72,6 +73,8 @@ struct Inner {
     jetstream: jetstream::Context,
     options: Options,
     registry: Registry,
+    /// By which credentials settlers hold policies.
+    policies: SettlerPolicies,
     /// Settlers whose award consumer is known to exist.
     consumers: Mutex<HashSet<SettlerToken>>,
 }
@@ -84,12 +87,13 @@ struct Inner {
 pub async fn open(
     client: async_nats::Client,
     options: Options,
+    policies: SettlerPolicies,
 ) -> Result<(NatsAuction, Service, mpsc::Receiver<PaymentId>), Error> {
     let jetstream = jetstream::new(client.clone());
     streams::ensure(&jetstream, options).await?;
     let (hints, receiver) = mpsc::channel(HINTS_MAX);
-    let inner =
-        Arc::new(Inner { client, jetstream, options, registry: Registry::default(), consumers: Mutex::default() });
+    let (registry, consumers) = (Registry::default(), Mutex::default());
+    let inner = Arc::new(Inner { client, jetstream, options, registry, policies, consumers });
     Ok((NatsAuction(inner.clone()), Service { inner, hints }, receiver))
 }
 

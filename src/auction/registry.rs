@@ -8,6 +8,7 @@ use std::{
 
 use async_nats::HeaderMap;
 use futures::StreamExt;
+use serde_json::{Map, Value};
 use tokio::{
     sync::watch,
     time::{Instant, MissedTickBehavior},
@@ -51,17 +52,26 @@ impl Registry {
         self.version.subscribe()
     }
 
-    /// The settlers that may be asked, in the order of their DIDs: those with a corridor to one of the destinations,
-    /// allowed by the lists (the blacklist wins) and holding the required policies by their own statement.
-    pub fn eligible(&self, request: &RequestForQuotes) -> Vec<Did> {
+    /// The settlers that may be asked but for the required policies, in the order of their DIDs, each with the credentials
+    /// it presents for these: those with a corridor to one of the destinations, allowed by the lists (the blacklist wins).
+    pub fn eligible(&self, request: &RequestForQuotes) -> Vec<(Did, Vec<Map<String, Value>>)> {
         let entries = self.entries();
         let registrations = entries.values().map(|entry| &entry.registration);
-        let mut settlers: Vec<Did> = registrations
-            .filter(|registration| fits(registration, request))
-            .map(|registration| registration.settler.clone())
-            .collect();
-        settlers.sort();
+        let with_credentials = |registration: &Registration| {
+            let needed = !request.required_policies.is_empty();
+            let credentials = if needed { registration.credentials.clone() } else { Vec::new() };
+            (registration.settler.clone(), credentials)
+        };
+        let fitting = registrations.filter(|registration| fits(registration, request));
+        let mut settlers: Vec<_> = fitting.map(with_credentials).collect();
+        settlers.sort_by(|(one, _), (other, _)| one.cmp(other));
         settlers
+    }
+
+    /// What a settler presents for the policies it holds; nothing when it is not there.
+    pub fn credentials(&self, settler: &Did) -> Vec<Map<String, Value>> {
+        let entries = self.entries();
+        entries.get(&settler.token()).map(|entry| entry.registration.credentials.clone()).unwrap_or_default()
     }
 
     fn tokens(&self) -> Vec<SettlerToken> {
@@ -185,5 +195,4 @@ fn fits(registration: &Registration, request: &RequestForQuotes) -> bool {
     corridor
         && !request.blacklist.contains(settler)
         && (request.whitelist.is_empty() || request.whitelist.contains(settler))
-        && request.required_policies.iter().all(|policy| registration.policies.contains(policy))
 }

@@ -71,9 +71,15 @@ pub async fn ensure(jetstream: &jetstream::Context, options: Options) -> Result<
 
 /// Creates a settler's durable consumer of awards, or finds it as it is. Settlers may not do this themselves.
 pub async fn create_consumer(jetstream: &jetstream::Context, settler: &SettlerToken) -> Result<(), Error> {
-    let name = award_consumer(settler);
-    let config = pull::Config {
-        durable_name: Some(name.clone()),
+    let consumer = jetstream.create_consumer_on_stream(consumer(settler), AWARDS_STREAM).await;
+    let what = || format!("consumer {}", award_consumer(settler));
+    consumer.map(drop).map_err(|error| Error { what: what(), reason: error.to_string() })
+}
+
+/// A settler's durable consumer of awards.
+pub fn consumer(settler: &SettlerToken) -> pull::Config {
+    pull::Config {
+        durable_name: Some(award_consumer(settler)),
         filter_subject: award_subjects(settler),
         deliver_policy: DeliverPolicy::All,
         ack_policy: AckPolicy::Explicit,
@@ -81,12 +87,11 @@ pub async fn create_consumer(jetstream: &jetstream::Context, settler: &SettlerTo
         max_deliver: -1,
         max_ack_pending: AWARDS_OPEN_MAX,
         ..Default::default()
-    };
-    let consumer = jetstream.create_consumer_on_stream(config, AWARDS_STREAM).await;
-    consumer.map(drop).map_err(|error| Error { what: format!("consumer {name}"), reason: error.to_string() })
+    }
 }
 
-fn bids() -> Config {
+/// Bids, and who was asked for one.
+pub fn bids() -> Config {
     Config {
         name: BIDS_STREAM.to_owned(),
         description: Some("latest answer of each settler in each auction, and who was asked".to_owned()),
@@ -104,7 +109,7 @@ fn bids() -> Config {
 }
 
 /// A key-value bucket, except that it takes no roll-up headers: with them, whoever may write one key could clear all.
-fn registry() -> Config {
+pub fn registry() -> Config {
     Config {
         name: format!("KV_{REGISTRY_BUCKET}"),
         description: Some("settlers that are there".to_owned()),
@@ -122,7 +127,8 @@ fn registry() -> Config {
     }
 }
 
-fn awards() -> Config {
+/// Awards.
+pub fn awards() -> Config {
     Config {
         name: AWARDS_STREAM.to_owned(),
         description: Some("awards, until their settlers have settled them".to_owned()),

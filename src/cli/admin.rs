@@ -8,6 +8,7 @@ use clap::{Args as ClapArgs, Subcommand};
 
 use events::time::Timestamp;
 
+use super::gateways;
 use crate::{
     config::GatewayConfig,
     pause::{Control, ControlBucket},
@@ -34,8 +35,16 @@ enum Command {
     },
     /// Let all gateways accept again.
     Resume,
-    /// Show whether the gateways are paused.
-    Status,
+    /// Show whether the gateways are paused, and how each stands: shards, read models, rebuild, alarms.
+    Status(gateways::Shown),
+    /// Build the read models of running gateways again from the streams, beside those in use, and compare.
+    Rebuild(gateways::Addressed),
+    /// List the payments whose money is past its time.
+    Overdue(gateways::Shown),
+    /// Drop the alarms that the journal lost commits, once they were looked into.
+    Acknowledge(gateways::Addressed),
+    /// Payments and batches that keep failing and were taken out of work.
+    Park(super::park::Args),
 }
 
 /// Carries out one order.
@@ -46,11 +55,18 @@ pub async fn run(args: Args) -> Result<()> {
     let path = args.config.context("--config FILE is needed: the gateway's own; see config/gateway.example.toml")?;
     let config = GatewayConfig::load(&path)?;
     let client = serve::connect(&config.nats, "gw admin").await?;
-    let bucket = ControlBucket::open(client, usize::from(config.journal.replicas)).await?;
+    let bucket = || ControlBucket::open(client.clone(), usize::from(config.journal.replicas));
     let control = match args.command {
-        Command::Pause { reason } => Some(bucket.pause(reason).await?),
-        Command::Resume => Some(bucket.resume().await?),
-        Command::Status => bucket.read().await?,
+        Command::Pause { reason } => Some(bucket().await?.pause(reason).await?),
+        Command::Resume => Some(bucket().await?.resume().await?),
+        Command::Status(args) => {
+            let control = bucket().await?.read().await?;
+            return gateways::status(args, client, control.as_ref(), &describe(control.as_ref())).await;
+        }
+        Command::Rebuild(args) => return gateways::rebuild(args, client).await,
+        Command::Overdue(args) => return gateways::overdue(args, client).await,
+        Command::Acknowledge(args) => return gateways::acknowledge(args, client).await,
+        Command::Park(args) => return super::park::run(args, &config, client).await,
     };
     super::answer(&describe(control.as_ref()))
 }

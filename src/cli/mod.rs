@@ -17,6 +17,12 @@ use crate::{
 };
 
 mod admin;
+mod audit;
+mod gateways;
+mod park;
+mod protocol;
+mod quote;
+mod selector;
 mod settler;
 
 /// Cross-chain payment gateway with escrow.
@@ -44,10 +50,19 @@ enum Command {
         #[arg(long, env = "GW_VERIFIER_CONFIG")]
         config: PathBuf,
     },
+    /// Run a quote selector, or show what a new one needs.
+    Selector(selector::Args),
     /// Run a settler, or show what a new settler needs.
     Settler(settler::Args),
     /// Pause and resume all gateways.
     Admin(admin::Args),
+    /// Replay, export and verify the journal, with read-only credentials.
+    Audit(audit::Args),
+    /// Recompute the hash of a quote, or verify who signed it; asks nobody.
+    Quote(quote::Args),
+    /// Write or check the documents of the settlers' protocol.
+    #[command(hide = true)]
+    Protocol(protocol::Args),
     /// Development only: start a local network of real chains and make real payments across them.
     Dev(dev::Args),
 }
@@ -59,7 +74,14 @@ pub fn main() -> ExitCode {
     let default_level = match &cli.command {
         Command::Serve { .. } | Command::Verifier { .. } => "info",
         Command::Settler(args) if !args.shows_id() => "info",
-        Command::Settler(_) | Command::Admin(_) | Command::Dev(_) => "warn",
+        Command::Selector(args) if !args.shows_id() => "info",
+        Command::Selector(_)
+        | Command::Settler(_)
+        | Command::Admin(_)
+        | Command::Audit(_)
+        | Command::Quote(_)
+        | Command::Protocol(_)
+        | Command::Dev(_) => "warn",
     };
     telemetry::init(cli.log_format, default_level);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -70,7 +92,7 @@ pub fn main() -> ExitCode {
         }
     };
     match runtime.block_on(run(cli.command)) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("gw: {error:#}");
             ExitCode::FAILURE
@@ -78,8 +100,11 @@ pub fn main() -> ExitCode {
     }
 }
 
-async fn run(command: Command) -> Result<()> {
+async fn run(command: Command) -> Result<ExitCode> {
     match command {
+        // Its exit codes tell what was found from what could not be asked.
+        Command::Audit(args) => return Ok(audit::run(args).await),
+        Command::Quote(args) => return quote::run(&args),
         Command::Serve { config } => {
             let config = GatewayConfig::load(&config)?;
             serve::gateway(config, shutdown_on_signal()?).await
@@ -88,10 +113,13 @@ async fn run(command: Command) -> Result<()> {
             let config = VerifierConfig::load(&config)?;
             serve::verifier(config, shutdown_on_signal()?).await
         }
+        Command::Selector(args) => selector::run(args).await,
         Command::Settler(args) => settler::run(args).await,
         Command::Admin(args) => admin::run(args).await,
+        Command::Protocol(args) => protocol::run(&args),
         Command::Dev(args) => dev::run(args, shutdown_on_signal()?).await,
-    }
+    }?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes the answer of a command to standard output. A reader that has seen enough, as `head` has, is no error.

@@ -25,13 +25,17 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Show the settler's DID, its subject token, and the nats.conf account that admits it.
-    Id,
+    Id {
+        /// The DID of a settler of which no configuration is at hand; its operator needs to show nothing else.
+        #[arg(long)]
+        did: Option<Did>,
+    },
 }
 
 impl Args {
     /// Whether the settler's id is to be shown, and nothing run.
     pub fn shows_id(&self) -> bool {
-        matches!(self.command, Some(Command::Id))
+        matches!(self.command, Some(Command::Id { .. }))
     }
 }
 
@@ -40,18 +44,22 @@ impl Args {
 /// # Errors
 /// When the configuration cannot be used, or the settler ends.
 pub async fn run(args: Args) -> Result<()> {
+    if let Some(Command::Id { did: Some(did) }) = &args.command {
+        return show(did);
+    }
     let path = args.config.context("--config FILE is needed; see config/settler.example.toml")?;
     let environment = Env::prefixed("GW_SETTLER_").ignore(&["config"]).split("__");
     let config: Config = Figment::from(Toml::file_exact(&path)).merge(environment).extract()?;
-    let did = Did::from_ed25519(&config.signing_key()?.verifying_key());
-    if let Some(Command::Id) = args.command {
-        let stanza = settler::nats_stanza(&did);
-        let token = did.token();
-        return super::answer(&format!(
-            "did:   {did}\ntoken: {token}\n\nIn the accounts section of nats.conf:\n\n{stanza}"
-        ));
+    if let Some(Command::Id { .. }) = args.command {
+        return show(&Did::from_ed25519(&config.signing_key()?.verifying_key()));
     }
     let settler = Settler::connect(&config).await?;
     settler.run(super::shutdown_on_signal()?).await;
     Ok(())
+}
+
+/// What a NATS operator needs to admit a settler.
+fn show(did: &Did) -> Result<()> {
+    let (token, stanza) = (did.token(), settler::nats_stanza(did));
+    super::answer(&format!("did:   {did}\ntoken: {token}\n\nIn the accounts section of nats.conf:\n\n{stanza}"))
 }

@@ -73,6 +73,11 @@ fn the_gateway_example_names_every_key() {
         "fulfillment_proxies",
         "verifiers",
         "selectors",
+        "selector_ms_max",
+        "did_web_origins",
+        "contexts",
+        "checkpoint_seconds",
+        "trusted_signers",
         "chain_id",
         "rpc_url",
         "escrow_contract",
@@ -85,6 +90,8 @@ fn the_gateway_example_names_every_key() {
         "required_depth",
         "refund_delay_seconds",
         "admission_seconds",
+        "reprice_seconds",
+        "submitter_deposits_warning",
         "poll_ms",
         "rpc_timeout_ms",
         "asset_identifier",
@@ -105,6 +112,9 @@ fn unknown_keys_are_refused_by_name() {
         ("[projections]", "dir"),
         ("[verifier]", "url"),
         ("[trust]", "escrows"),
+        ("[audit]", "key"),
+        ("[identity]", "origins"),
+        ("[settlers]", "policy"),
         ("[[chains]]", "rpc"),
         ("[[chains.assets]]", "decimal"),
     ] {
@@ -141,12 +151,13 @@ fn the_environment_overrides_every_level() {
             ("GW_HTTP__HOLD_MS_MAX", "5"),
             ("GW_NATS__PASSWORD", "\"0042\""),
             ("GW_CHAINS__0__RPC_URL", "http://127.0.0.1:7777"),
-            ("GW_TRUST__SELECTORS", "[\"one\", \"two\"]"),
+            ("GW_TRUST__SELECTORS", "[\"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed\"]"),
             // None of these is a key of the gateway's.
             ("GW_LOG", "debug"),
             ("GW_NATS__USER", ""),
             ("GW_VERIFIER_LISTEN", "127.0.0.1:1"),
             ("GW_VERIFIER_CHAINS__0__RPC_URL", "http://127.0.0.1:1"),
+            ("GW_AUDITOR_NATS__USER", "auditor"),
         ],
     )
     .unwrap();
@@ -155,7 +166,7 @@ fn the_environment_overrides_every_level() {
     assert_eq!(config.nats.password.expose(), "0042");
     assert_eq!(config.chains[0].chain.rpc_url, "http://127.0.0.1:7777");
     assert_eq!(config.chains[0].chain.assets.len(), 1);
-    assert_eq!(config.trust.selectors, ["one", "two"]);
+    assert_eq!(config.trust.selectors[0].to_string(), "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed");
     let error = gateway(GATEWAY, &[("GW_CHAINS__1__RPC_URL", "http://127.0.0.1:7777")]).unwrap_err();
     assert!(error.contains("chains") && error.contains('1'), "{error}");
 
@@ -185,6 +196,9 @@ fn values_are_checked_and_the_key_is_named() {
         ("GW_HTTP__RETRY_AFTER_SECONDS", "0", "http.retry_after_seconds"),
         ("GW_DEADLINES__SETTLEMENT_MS_MIN", "999", "deadlines.settlement_ms_min"),
         ("GW_PROJECTIONS__DIRECTORY", "\"\"", "projections.directory"),
+        ("GW_AUDIT__CHECKPOINT_KEY", "0x12", "audit.checkpoint_key"),
+        ("GW_AUDIT__CHECKPOINT_SECONDS", "0", "audit.checkpoint_seconds"),
+        ("GW_AUDIT__TRUSTED_SIGNERS", "[\"did:web:x\"]", "audit.trusted_signers"),
         ("GW_VERIFIER__ENDPOINT", "http://127.0.0.1:8090/v1", "verifier.endpoint"),
         ("GW_VERIFIER__ACCOUNT", "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "chains[0].releaser"),
         ("GW_CHAINS__0__RPC_URL", "127.0.0.1", "chains[0].rpc_url"),

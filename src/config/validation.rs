@@ -3,17 +3,23 @@
 use std::collections::BTreeSet;
 
 use alloy::signers::local::PrivateKeySigner;
+use ed25519_dalek::SigningKey;
 use url::Url;
 
 use chains::config::ChainConfig;
 use events::{Account, Family};
 
-use super::{Error, GatewayConfig, HOLD_MS_LIMIT, Secret, VerifierConfig};
+use super::{Error, GatewayConfig, HOLD_MS_LIMIT, NAME_CHARS_MAX, Secret, VerifierConfig};
 
 /// Largest body: quoted inside the journaled event it may double, and a NATS message holds 1 MiB.
 const BODY_BYTES_LIMIT: usize = 262_144;
 const SHARDS_LIMIT: u16 = 256;
 const BODY_MS_LIMIT: u64 = 60_000;
+const SELECTOR_MS_LIMIT: u64 = 60_000;
+/// A week.
+const WATCHDOG_LIMIT: u64 = 604_800;
+/// What stands in the place of a gateway's name in the subjects of `operator::wire`.
+const RESERVED_NAMES: [&str; 2] = ["all", "reply"];
 
 fn invalid(key: impl Into<String>, rule: impl Into<String>) -> Error {
     Error::Invalid { key: key.into(), rule: rule.into() }
@@ -28,10 +34,37 @@ pub(super) fn gateway(config: &GatewayConfig) -> Result<(), Error> {
         let scheme = Url::parse(server.trim()).map(|url| url.scheme().to_owned()).unwrap_or_default();
         require(matches!(scheme.as_str(), "nats" | "tls"), "nats.url", "must be nats:// or tls:// addresses")?;
     }
+    if let Some(name) = &config.gateway.name {
+        let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
+        let fits = (1..=NAME_CHARS_MAX).contains(&name.len()) && name.chars().all(legal);
+        require(fits, "gateway.name", "must have 1 to 63 characters of a-z, 0-9, - and _")?;
+        require(!RESERVED_NAMES.contains(&name.as_str()), "gateway.name", "must not be `all` or `reply`")?;
+    }
+    let watchdog = &config.watchdog;
+    require(watchdog.grace_seconds <= WATCHDOG_LIMIT, "watchdog.grace_seconds", "must be at most 604800")?;
+    require((1..=3_600).contains(&watchdog.every_seconds), "watchdog.every_seconds", "must be 1 to 3600")?;
     require(!config.nats.user.is_empty(), "nats.user", "must not be empty")?;
     require(!config.nats.password.expose().is_empty(), "nats.password", "must not be empty")?;
     require((1..=SHARDS_LIMIT).contains(&config.journal.shards), "journal.shards", "must be 1 to 256")?;
     require(matches!(config.journal.replicas, 1 | 3 | 5), "journal.replicas", "must be 1, 3 or 5")?;
+
+    require((1..=86_400).contains(&config.audit.checkpoint_seconds), "audit.checkpoint_seconds", "must be 1 to 86400")?;
+    if let Some(key) = &config.audit.checkpoint_key {
+        require(signing_key(key).is_some(), "audit.checkpoint_key", "must be 0x and 64 hex digits")?;
+    }
+    let strangers = config.audit.trusted_signers.iter().find(|signer| signer.ed25519_key().is_err());
+    require(strangers.is_none(), "audit.trusted_signers", "must be did:key of Ed25519 keys")?;
+
+    for (i, text) in config.identity.did_web_origins.iter().enumerate() {
+        let normal = super::origin(text).filter(|origin| origin == text && origin.starts_with("https://"));
+        let rule = "must be an origin in its normal form, https://host[:port] without a path";
+        require(normal.is_some(), &format!("identity.did_web_origins[{i}]"), rule)?;
+    }
+    for (name, policy) in &config.settlers.policies {
+        let key = |member: &str| format!("settlers.policies.{name}.{member}");
+        require(!policy.issuers.is_empty(), &key("issuers"), "must name at least one DID")?;
+        require(!policy.kind.is_empty(), &key("type"), "must not be empty")?;
+    }
 
     let http = &config.http;
     let base = Url::parse(&http.base_url).ok().filter(|url| {
@@ -61,6 +94,8 @@ pub(super) fn gateway(config: &GatewayConfig) -> Result<(), Error> {
         require(!verifier.account.is_empty(), &format!("trust.verifiers[{i}].account"), "must not be empty")?;
         endpoint(&format!("trust.verifiers[{i}].endpoint"), &verifier.endpoint)?;
     }
+    let selector_range = 1..=SELECTOR_MS_LIMIT;
+    require(selector_range.contains(&config.trust.selector_ms_max), "trust.selector_ms_max", "must be 1 to 60000")?;
     chains(config.chains.iter().map(|served| &served.chain))?;
     for (i, served) in config.chains.iter().enumerate() {
         let chain = &served.chain;
@@ -111,7 +146,7 @@ pub(super) fn verifier(config: &VerifierConfig) -> Result<(), Error> {
     Ok(())
 }
 
-fn chains<'a>(configured: impl Iterator<Item = &'a ChainConfig>) -> Result<(), Error> {
+pub(super) fn chains<'a>(configured: impl Iterator<Item = &'a ChainConfig>) -> Result<(), Error> {
     let mut seen = BTreeSet::new();
     for (i, chain) in configured.enumerate() {
         let key = |name: &str| format!("chains[{i}].{name}");
@@ -138,6 +173,7 @@ fn chains<'a>(configured: impl Iterator<Item = &'a ChainConfig>) -> Result<(), E
         }
         require(chain.poll_ms > 0, &key("poll_ms"), "must be above 0")?;
         require(chain.admission_seconds > 0, &key("admission_seconds"), "must be above 0")?;
+        require(chain.reprice_seconds > 0, &key("reprice_seconds"), "must be above 0")?;
         require(chain.rpc_timeout_ms > 0, &key("rpc_timeout_ms"), "must be above 0")?;
         require(chain.refund_delay_seconds > 0, &key("refund_delay_seconds"), "must be above 0")?;
         let mut assets = BTreeSet::new();
@@ -164,6 +200,13 @@ fn endpoint(key: &str, text: &str) -> Result<(), Error> {
 
 fn key_of(key: &str, secret: &Secret, stated: &str, name: &str) -> Result<(), Error> {
     require(address(key, secret)? == account(name, stated)?, key, &format!("must be the private key of {name}"))
+}
+
+/// The Ed25519 key of a seed, 0x and 64 hex digits.
+pub fn signing_key(secret: &Secret) -> Option<SigningKey> {
+    let digits = secret.expose().strip_prefix("0x")?;
+    let seed: [u8; 32] = hex::decode(digits).ok()?.try_into().ok()?;
+    Some(SigningKey::from_bytes(&seed))
 }
 
 /// The address of a private key, lower case. The error says nothing of the key.

@@ -1,10 +1,13 @@
 //! The configuration files of the development network's processes.
 
 use anyhow::{Context, Result};
+use ed25519_dalek::SigningKey;
 use serde_json::{Value, json};
 
+use events::{Did, Hash32};
+
 use super::{
-    keys::Role,
+    keys::{self, Role},
     network::{Chain, DECIMALS, Network, nats_password},
 };
 
@@ -23,9 +26,32 @@ pub(super) fn gateway(network: &Network, port: u16, projections: &std::path::Pat
     });
     write(&json!({
         "nats": {"url": network.nats.url(), "user": "gateway", "password": nats_password("GATEWAY")},
+        "journal": {"replicas": network.nats.replicas()},
+        "audit": {"checkpoint_key": checkpoint_key_hex(), "checkpoint_seconds": 1},
         "http": {"listen": format!("127.0.0.1:{port}"), "base_url": format!("http://127.0.0.1:{port}")},
         "projections": {"directory": projections},
+        // Blocks settle within seconds here.
+        "watchdog": {"grace_seconds": 10, "every_seconds": 1},
         "verifier": {"account": Role::Releaser.account(), "endpoint": network.verifier_endpoint()},
+        "trust": {"selectors": [keys::selector_signer().key()]},
+        "chains": chains.collect::<Result<Vec<_>>>()?,
+    }))
+}
+
+/// The seed with which the gateways sign checkpoints. Everyone knows it: never use it where money is.
+fn checkpoint_key_hex() -> String {
+    Hash32::sha256("gw dev checkpoint key").to_string()
+}
+
+/// The auditor's file.
+pub(super) fn auditor(network: &Network) -> Result<String> {
+    let key = SigningKey::from_bytes(&Hash32::sha256("gw dev checkpoint key").0);
+    let chains = network.chains().map(|chain| chain_members(network, chain));
+    write(&json!({
+        "nats": {"url": network.nats.url(), "password": nats_password("AUDITOR")},
+        "checkpoint_signers": [Did::from_ed25519(&key.verifying_key())],
+        // A chain shows at once what the journal has a block or two later.
+        "lag_seconds": 20,
         "chains": chains.collect::<Result<Vec<_>>>()?,
     }))
 }
@@ -37,6 +63,15 @@ pub(super) fn verifier(network: &Network, port: u16) -> Result<String> {
         "listen": format!("127.0.0.1:{port}"),
         "releaser_key": Role::Releaser.secret_hex(),
         "chains": chains.collect::<Result<Vec<_>>>()?,
+    }))
+}
+
+/// The quote selector's file.
+pub(super) fn selector(network: &Network) -> Result<String> {
+    write(&json!({
+        "nats": {"url": network.nats.url(), "user": "selector_1", "password": nats_password("SELECTOR_1")},
+        "key": keys::selector_secret(),
+        "rule": {"kind": "fastest"},
     }))
 }
 
@@ -81,6 +116,7 @@ fn chain_members(network: &Network, chain: &Chain) -> Result<Value> {
         "required_depth": network.options().depth,
         "refund_delay_seconds": network.options().refund_delay_seconds,
         "admission_seconds": 15,
+        "reprice_seconds": 5,
         "poll_ms": 200,
         "assets": [{"asset_identifier": chain.token()?, "symbol": "DEV", "decimals": DECIMALS}],
     }))

@@ -4,6 +4,9 @@ use alloy::{
     primitives::{Address, B256, keccak256},
     signers::local::PrivateKeySigner,
 };
+use ed25519_dalek::SigningKey;
+
+use events::{Hash32, selection::SelectorSigner};
 
 /// A role of the development network that holds an EVM key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,4 +66,14 @@ impl Role {
     pub fn account(self) -> String {
         self.address().to_string().to_ascii_lowercase()
     }
+}
+
+/// The key of the development network's quote selector. Everyone knows it: never use it where money is.
+pub fn selector_signer() -> SelectorSigner {
+    SelectorSigner::Ed25519(SigningKey::from_bytes(&selector_secret().0))
+}
+
+/// The same as configuration files hold it.
+pub fn selector_secret() -> Hash32 {
+    Hash32::sha256("gw dev selector key")
 }

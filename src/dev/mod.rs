@@ -1,7 +1,9 @@
 //! `gw dev`: a local network of real chains, and real payments across them. For development and demonstration only.
 
 mod config;
+pub mod holder;
 pub mod keys;
+pub mod nats;
 pub mod network;
 pub mod payer;
 mod showcase;
@@ -21,12 +23,18 @@ pub struct Args {
     /// End after the showcase; exit code 0 only if all went as said.
     #[arg(long)]
     once: bool,
-    /// Where configuration, data and logs of the network go; emptied first.
+    /// Where configuration, data and logs of the network go; what an earlier network left there is removed.
     #[arg(long, default_value = ".dev")]
     directory: PathBuf,
     /// Port of the gateway's API; a free one when 0.
     #[arg(long, default_value_t = 8080)]
     port: u16,
+    /// Number of gateways on the same streams; the first has the port.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=9))]
+    gateways: u8,
+    /// Number of nats-servers: one, or a cluster of 3 or 5 with three copies of each stream.
+    #[arg(long, default_value = "1", value_parser = ["1", "3", "5"])]
+    nats_nodes: String,
 }
 
 /// Starts the network, shows the payments, and stays up until `shutdown` unless `--once`.
@@ -36,6 +44,8 @@ pub struct Args {
 pub async fn run(args: Args, shutdown: CancellationToken) -> Result<()> {
     let mut options = Options::new(args.directory, std::env::current_exe()?);
     options.port = free_or(args.port);
+    options.gateways = args.gateways.into();
+    options.nats_nodes = args.nats_nodes.parse()?;
     let network = tokio::select! {
         network = Network::start(options, |step| println!("· {step}")) => network?,
         () = shutdown.cancelled() => return Ok(()),

@@ -7,14 +7,14 @@ use std::{
 };
 
 use alloy::primitives::U256;
-use anyhow::{Context, Result};
-use devkit::{Anvil, NatsServer, Process, anvil::Mining, free_port, tools};
+use anyhow::{Context, Result, ensure};
+use devkit::{Anvil, Process, Signal, anvil::Mining, free_port, tools};
 use tokio::process::Command;
 
 use chains::evm::dev::{DevChain, DevContracts};
 use events::{AssetId, ChainId};
 
-use super::{config, keys::Role};
+use super::{config, keys::Role, nats::Nats};
 
 /// Chain id of the chain that is paid from.
 pub const SOURCE_ID: u64 = 31_337;
@@ -26,18 +26,22 @@ pub const DECIMALS: u8 = 6;
 const ENDOWMENT: u64 = 1_000_000_000_000;
 /// Coins of each account for gas, smallest unit: a hundred.
 const COINS: u128 = 100_000_000_000_000_000_000;
+/// A file by which a directory is known to be a network's.
+const MARK: &str = ".gw-dev";
 /// Users of nats.conf with the variables that hold their passwords.
-const NATS_USERS: [&str; 5] = ["GATEWAY", "AUDITOR", "SETTLER_1", "SETTLER_2", "SETTLER_3"];
+const NATS_USERS: [&str; 6] = ["GATEWAY", "AUDITOR", "SELECTOR_1", "SETTLER_1", "SETTLER_2", "SETTLER_3"];
 
 /// What a network is made of.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where configuration, data and logs go; emptied first.
+    /// Where configuration, data and logs go; emptied first when a network left it, refused when it holds anything else.
     pub directory: PathBuf,
     /// The `gw` program.
     pub gw: PathBuf,
     /// Number of gateways.
     pub gateways: usize,
+    /// Number of nats-servers: 1, or a cluster of at least 3.
+    pub nats_nodes: usize,
     /// Port of the first gateway; a free one when `None`.
     pub port: Option<u16>,
     /// Seconds between blocks.
@@ -51,7 +55,16 @@ pub struct Options {
 impl Options {
     /// A network under `directory`, run by `gw`, with the values of `make demo`.
     pub fn new(directory: PathBuf, gw: PathBuf) -> Self {
-        Self { directory, gw, gateways: 1, port: None, block_seconds: 1, depth: 2, refund_delay_seconds: 30 }
+        Self {
+            directory,
+            gw,
+            gateways: 1,
+            nats_nodes: 1,
+            port: None,
+            block_seconds: 1,
+            depth: 2,
+            refund_delay_seconds: 30,
+        }
     }
 }
 
@@ -110,8 +123,8 @@ impl Gateway {
 
 /// A running network. Dropping it ends all its processes.
 pub struct Network {
-    /// The server.
-    pub nats: NatsServer,
+    /// The server, or the cluster of them.
+    pub nats: Nats,
     /// The chain that is paid from.
     pub source: Chain,
     /// The chain that is paid to.
@@ -120,10 +133,13 @@ pub struct Network {
     pub gateways: Vec<Gateway>,
     /// The verifier.
     verifier: Option<Process>,
+    /// The quote selector.
+    selector: Option<Process>,
     /// The settlers.
     settlers: Vec<Option<Process>>,
     options: Options,
     verifier_port: u16,
+    auditor_config: PathBuf,
 }
 
 /// Password of a user of nats.conf on the development network.
@@ -137,15 +153,10 @@ impl Network {
     /// # Errors
     /// When a program is missing or does not become ready; the message names its log.
     pub async fn start(options: Options, report: impl Fn(&str)) -> Result<Self> {
-        if options.directory.exists() {
-            std::fs::remove_dir_all(&options.directory).context("empty the network's directory")?;
-        }
-        std::fs::create_dir_all(&options.directory)?;
-        report("starting nats-server");
+        empty(&options.directory)?;
+        report(if options.nats_nodes == 1 { "starting nats-server" } else { "starting a cluster of nats-servers" });
         let env = NATS_USERS.map(|user| (format!("GW_NATS_{user}_PASSWORD"), nats_password(user)));
-        let config = tools::root().join("nats.conf");
-        let directory = options.directory.join("nats");
-        let nats = NatsServer::in_directory(&config, env.to_vec(), &directory, free_port()?).await?;
+        let nats = Nats::start(options.nats_nodes, &env, &options.directory).await?;
 
         report("starting two chains and deploying the contracts");
         let (source, destination) =
@@ -158,12 +169,16 @@ impl Network {
             destination,
             gateways: Vec::new(),
             verifier: None,
+            selector: None,
             settlers: Vec::new(),
             options,
             verifier_port,
+            auditor_config: PathBuf::new(),
         };
         report("starting verifier, settlers and gateway");
+        network.auditor_config = network.write("auditor", &config::auditor(&network)?)?;
         network.start_verifier().await?;
+        network.start_selector()?;
         for n in 0..network.options.gateways {
             let port = match network.options.port {
                 Some(first) if n == 0 => first,
@@ -198,6 +213,11 @@ impl Network {
         format!("http://127.0.0.1:{}", self.verifier_port)
     }
 
+    /// The configuration file of an auditor of this network, for `gw audit --config`.
+    pub fn auditor_config(&self) -> &Path {
+        &self.auditor_config
+    }
+
     /// The options the network was started with.
     pub fn options(&self) -> &Options {
         &self.options
@@ -217,12 +237,37 @@ impl Network {
         Process::spawn(name, &mut process, &self.options.directory.join(format!("{name}.log")))
     }
 
-    async fn start_verifier(&mut self) -> Result<()> {
+    /// Starts the verifier.
+    ///
+    /// # Errors
+    /// When it does not start listening.
+    pub async fn start_verifier(&mut self) -> Result<()> {
         let config = self.write("verifier", &config::verifier(self, self.verifier_port)?)?;
         let mut process = self.spawn("verifier", "verifier", &config)?;
         process.listening_on(self.verifier_port).await.context("see verifier.log")?;
         self.verifier = Some(process);
         Ok(())
+    }
+
+    /// Starts the quote selector, which takes the earliest promise.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_selector(&mut self) -> Result<()> {
+        let config = self.write("selector", &config::selector(self)?)?;
+        self.selector = Some(self.spawn("selector", "selector", &config)?);
+        Ok(())
+    }
+
+    /// Ends the quote selector as `kill -9` does.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub async fn kill_selector(&mut self) -> Result<()> {
+        match self.selector.take() {
+            Some(mut process) => process.kill().await,
+            None => Ok(()),
+        }
     }
 
     fn spawn_settler(&self, n: u8) -> Result<Process> {
@@ -244,12 +289,60 @@ impl Network {
         Ok(())
     }
 
+    /// Starts gateway `n` on the data it left, without waiting for anything: what it needs may not be there yet.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn spawn_gateway(&mut self, n: usize) -> Result<()> {
+        let process = self.spawn(&self.gateways[n].name, "serve", &self.gateways[n].config)?;
+        self.gateways[n].process = Some(process);
+        Ok(())
+    }
+
+    /// Stops gateway `n` where it stands, or lets it go on.
+    ///
+    /// # Errors
+    /// When it does not run or the system refuses.
+    pub async fn signal_gateway(&self, n: usize, signal: Signal) -> Result<()> {
+        let process = self.gateways[n].process.as_ref();
+        process.context("the gateway does not run")?.signal(signal).await
+    }
+
+    /// Whether the process of gateway `n` is there.
+    ///
+    /// # Errors
+    /// When the system cannot tell.
+    pub fn gateway_runs(&mut self, n: usize) -> Result<bool> {
+        let process = self.gateways[n].process.as_mut();
+        process.map_or(Ok(false), |process| Ok(process.try_wait()?.is_none()))
+    }
+
+    /// What process `name`, such as `gateway-1` or `settler-2`, has written to its log so far.
+    ///
+    /// # Errors
+    /// When there is no such log.
+    pub fn log(&self, name: &str) -> Result<String> {
+        let path = self.options.directory.join(format!("{name}.log"));
+        std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
+    }
+
     /// Ends gateway `n` as `kill -9` does.
     ///
     /// # Errors
     /// When the system refuses.
     pub async fn kill_gateway(&mut self, n: usize) -> Result<()> {
         match self.gateways[n].process.take() {
+            Some(mut process) => process.kill().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the verifier as `kill -9` does.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub async fn kill_verifier(&mut self) -> Result<()> {
+        match self.verifier.take() {
             Some(mut process) => process.kill().await,
             None => Ok(()),
         }
@@ -275,6 +368,23 @@ impl Network {
         Ok(())
     }
 
+    /// Stops settler `n`, counted from 1, where it stands, or lets it go on.
+    ///
+    /// # Errors
+    /// When it does not run or the system refuses.
+    pub async fn signal_settler(&self, n: u8, signal: Signal) -> Result<()> {
+        let process = self.settlers[usize::from(n) - 1].as_ref();
+        process.context("the settler does not run")?.signal(signal).await
+    }
+
+    /// Stops the verifier where it stands, or lets it go on.
+    ///
+    /// # Errors
+    /// When it does not run or the system refuses.
+    pub async fn signal_verifier(&self, signal: Signal) -> Result<()> {
+        self.verifier.as_ref().context("the verifier does not run")?.signal(signal).await
+    }
+
     /// Waits until gateway `n` says that it can take payments.
     ///
     /// # Errors
@@ -293,7 +403,7 @@ impl Network {
     /// Waits until all three settlers are in the registry.
     async fn settlers_registered(&self) -> Result<()> {
         let client = async_nats::ConnectOptions::with_user_and_password("gateway".to_owned(), nats_password("GATEWAY"))
-            .connect(self.nats.url())
+            .connect(self.nats.urls())
             .await?;
         let jetstream = async_nats::jetstream::new(client);
         let registered = async {
@@ -309,6 +419,23 @@ impl Network {
         let waited = tokio::time::timeout(Duration::from_secs(30), registered).await;
         waited.context("the settlers did not register, see settler-*.log")
     }
+}
+
+/// Makes `directory` an empty one for a network; what a network left there goes, and nothing else does.
+fn empty(directory: &Path) -> Result<()> {
+    let mark = directory.join(MARK);
+    let used =
+        directory.exists() && std::fs::read_dir(directory).context("read the network's directory")?.next().is_some();
+    ensure!(
+        !used || mark.exists(),
+        "{} holds files that no development network left there: name another directory, or remove it yourself",
+        directory.display()
+    );
+    if used {
+        std::fs::remove_dir_all(directory).context("empty the network's directory")?;
+    }
+    std::fs::create_dir_all(directory)?;
+    std::fs::write(mark, "").context("mark the network's directory")
 }
 
 async fn start_chain(id: u64, options: &Options) -> Result<Chain> {
@@ -327,4 +454,24 @@ async fn start_chain(id: u64, options: &Options) -> Result<Chain> {
     }
     dev.approve(&Role::Payer.signer(), &token, &contracts.permit2, U256::MAX).await?;
     Ok(Chain { anvil, contracts, token, dev })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_network_left_is_emptied() {
+        let directory = tempfile::tempdir().unwrap();
+        let network = directory.path().join("network");
+        for _ in 0..2 {
+            empty(&network).unwrap();
+            assert!(!network.join("data").exists());
+            std::fs::write(network.join("data"), "").unwrap();
+        }
+        std::fs::write(directory.path().join("letter"), "").unwrap();
+        let refused = empty(directory.path()).unwrap_err();
+        assert!(refused.to_string().contains("name another directory"), "{refused}");
+        assert!(directory.path().join("letter").exists());
+    }
 }

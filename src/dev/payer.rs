@@ -54,6 +54,8 @@ impl Answer {
 pub struct Payer {
     signer: PrivateKeySigner,
     http: reqwest::Client,
+    /// Who asks, when a proof says so.
+    originator: Option<String>,
 }
 
 impl Payer {
@@ -63,7 +65,13 @@ impl Payer {
     /// When the HTTP client cannot be set up.
     pub fn new(signer: PrivateKeySigner) -> Result<Self> {
         let http = reqwest::Client::builder().timeout(Duration::from_secs(60)).build()?;
-        Ok(Self { signer, http })
+        Ok(Self { signer, http, originator: None })
+    }
+
+    /// The same payer, whose payments are asked for by the DID `originator`. Its bodies need the DID's proof.
+    #[must_use]
+    pub fn asking_for(&self, originator: &str) -> Self {
+        Self { originator: Some(originator.to_owned()), ..self.clone() }
     }
 
     /// The payer's account.
@@ -73,7 +81,8 @@ impl Payer {
 
     /// The id that a payment of this payer has under `request_id`.
     pub fn payment_id(&self, request_id: &str) -> PaymentId {
-        PaymentId::derive(&format!("eip155:{}", self.account()), request_id)
+        let account = || format!("eip155:{}", self.account());
+        PaymentId::derive(&self.originator.clone().unwrap_or_else(account), request_id)
     }
 
     /// Asks the gateway at `base` for its defaults, and signs `wish` for them.

@@ -84,7 +84,12 @@ pub async fn invite(network: &Network) -> Result<()> {
     fs::write(&path, serde_json::to_string_pretty(&body)?)?;
     println!("\nThe network stays up until you press Ctrl-C. A signed payment waits in {}; try it:\n", path.display());
     println!("  curl -s -X POST {base}/v1/payments -H 'content-type: application/json' -d @{}\n", path.display());
+    let others: Vec<String> = network.gateways[1..].iter().map(|gateway| gateway.base_url()).collect();
+    if !others.is_empty() {
+        println!("The other gateways answer alike: {}", others.join(", "));
+    }
     println!("A second time it answers with the same payment and \"idempotent_replay\": true.");
+    println!("NATS: {}", network.nats.url());
     println!("Logs and configuration: {}\n", network.options().directory.display());
     Ok(())
 }

@@ -37,7 +37,7 @@ impl Auditor {
     pub async fn connect(network: &Network) -> Result<Self> {
         let client = ConnectOptions::with_user_and_password("auditor".to_owned(), nats_password("AUDITOR"))
             .custom_inbox_prefix("_INBOX_auditor")
-            .connect(network.nats.url())
+            .connect(network.nats.urls())
             .await?;
         Ok(Self { journal: NatsJournal::bind(client, Options::default()).await? })
     }
@@ -81,6 +81,8 @@ impl Entry {
                 closed.quotes.len(),
                 closed.declines.len()
             ),
+            PaymentEvent::SelectorAsked(asked) => format!("{} quotes shown", asked.documents.len()),
+            PaymentEvent::SelectorAnswered(answered) => answered.choice.clone(),
             PaymentEvent::QuoteAwarded(awarded) => match awarded.signed_quote() {
                 Ok(signed) => format!(
                     "{} to {} for {}",
@@ -92,6 +94,9 @@ impl Entry {
             },
             PaymentEvent::DepositPrepared(transaction) | PaymentEvent::RefundPrepared(transaction) => {
                 format!("{} signed with nonce {}", short(&transaction.transaction_hash), transaction.nonce)
+            }
+            PaymentEvent::DepositRepriced(transaction) | PaymentEvent::RefundRepriced(transaction) => {
+                format!("{} signed with higher fees", short(&transaction.transaction_hash))
             }
             PaymentEvent::DepositAbandoned(abandoned) | PaymentEvent::RefundAbandoned(abandoned) => {
                 abandoned.evidence.clone()

@@ -21,6 +21,7 @@ use super::{
     authorizer::{AuthorizationRequest, Authorized, MessageScheme, SignedMessage},
     award_request::AwardRequest,
     body::JsonBody,
+    envelope,
     error::{ApiError, Code},
     fields::Faults,
     hold::{self, Applied},
@@ -31,7 +32,10 @@ use super::{
     state::HttpState,
     submit_payment::outcome,
 };
-use crate::policy::{Proposal, Stage};
+use crate::{
+    identity::Proven,
+    policy::{Proposal, Stage},
+};
 
 /// Awards the quote, or finds the payment that it was awarded to under this `request_id`, and holds for its outcome.
 pub(super) async fn handle(
@@ -52,7 +56,8 @@ pub(super) async fn handle(
     request.sender_auth.check_family(batch.opened.terms.source.family(), &mut faults);
     faults.or(Some(()))?;
 
-    let originator = batch.opened.terms.source.account().originator();
+    let proven = envelope::prove(&body, &state).await?;
+    let originator = awarder(&proven, &batch)?;
     let payment_id = PaymentId::derive(&originator, &request.request_id);
     let award = Award { batch: &batch, quote, payment_id };
     let Authorized { authorization, escrow } = award.authorize(&state, &request.sender_auth).await?;
@@ -65,7 +70,8 @@ pub(super) async fn handle(
     }
     let now = state.services.clock.now();
     award.check(now)?;
-    let counterparty = state.services.admission.admit(&award.proposal(&originator), now)?;
+    envelope::credentials_count(&proven)?;
+    let counterparty = state.services.admission.admit(&award.proposal(&originator, &proven), now)?;
     let call = AwardCall {
         quote_request_id: id,
         quote_id: request.quote_id.clone(),
@@ -74,6 +80,7 @@ pub(super) async fn handle(
         authorization,
         escrow,
         counterparty,
+        identities: proven.identities(),
         request: body.text,
         correlation: correlation.as_str().to_owned(),
     };
@@ -85,6 +92,22 @@ pub(super) async fn handle(
         AwardOutcome::Existing(commits) => Ok(respond(award.replay(&commits)?, true)),
         AwardOutcome::Refused(refusal) => Err(award.refused(refusal)),
     }
+}
+
+/// Who awards. Of a batch that a proven DID opened nobody else may take a quote: it can be taken once, so another who pays
+/// for it would take it away, and would pay by the credentials that the DID presented. A batch that a source account
+/// opened without a proof belongs to that account, whose signature every award has; so it may name who asks for it.
+///
+/// # Errors
+/// 401 `INVALID_PROOF`.
+pub(super) fn awarder(proven: &Proven, batch: &QuoteRequest) -> Result<String, ApiError> {
+    let opened = &batch.opened;
+    let originator = envelope::originator(proven, &opened.terms);
+    if opened.originator == originator || opened.originator == opened.terms.source.account().originator() {
+        return Ok(originator);
+    }
+    let rule = "proof: the quote-request was opened by another originator, which has to prove that it awards the quote";
+    Err(ApiError::new(Code::INVALID_PROOF, rule))
 }
 
 /// The batch as the journal has it: what is decided on must not lag.
@@ -204,11 +227,12 @@ impl Award<'_> {
         Ok(())
     }
 
-    fn proposal<'a>(&'a self, originator: &'a str) -> Proposal<'a> {
+    fn proposal<'a>(&'a self, originator: &'a str, proven: &'a Proven) -> Proposal<'a> {
         Proposal {
             stage: Stage::Award,
             id: self.payment_id.as_str(),
             originator,
+            proven,
             terms: &self.batch.opened.terms,
             required_policies: &self.batch.opened.required_policies,
         }

@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::{
+    credential, envelope,
     error::ApiError,
     fields::{Faults, Object},
     order,
@@ -39,6 +40,10 @@ impl AwardRequest {
             }
             good
         });
+        if let Some(auth) = body.optional_object("originator_auth", &mut faults) {
+            credential::check(&auth, &mut faults);
+        }
+        envelope::check(&body, &mut faults);
         let sender_auth = SenderAuth::read(&body, &mut faults);
         let read = request_id.zip(quote_id).zip(sender_auth);
         faults.or(read.map(|((request_id, quote_id), sender_auth)| Self {

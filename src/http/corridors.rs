@@ -3,7 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use chains::config::{AssetConfig, Depth};
-use events::{Account, AssetId, ChainId, Family, caip, event::VerifierRef};
+use chrono::TimeDelta;
+use events::{
+    Account, AssetId, ChainId, Family, caip,
+    event::{SelectorRef, VerifierRef},
+    selection::SelectorKey,
+    time::{Timestamp, from_unix_seconds},
+};
 
 use crate::config::{self, GatewayConfig};
 
@@ -29,7 +35,26 @@ pub(super) struct Corridors {
     chains: BTreeMap<ChainId, Corridor>,
     verifier_endpoint: String,
     trusted_verifiers: Vec<config::VerifierEndpoint>,
-    trusted_selectors: BTreeSet<String>,
+    trusted_selectors: BTreeSet<SelectorKey>,
+    selector_time: TimeDelta,
+}
+
+/// A quote selector that is trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TrustedSelector {
+    key: SelectorKey,
+    /// The most it is given after the quote deadline.
+    time: TimeDelta,
+}
+
+impl TrustedSelector {
+    /// The selector with the time by which it has to answer. Half of what lies between the quote deadline and the end of
+    /// the deposit's window is left for the deposit at least.
+    pub(super) fn of_payment(&self, quote_deadline: Timestamp, reserve_deadline: u64) -> SelectorRef {
+        let window = from_unix_seconds(reserve_deadline).map_or(TimeDelta::zero(), |end| end - quote_deadline);
+        let time = self.time.min(window / 2).max(TimeDelta::zero());
+        SelectorRef { key: self.key, answer_by: quote_deadline + time }
+    }
 }
 
 impl Corridors {
@@ -62,7 +87,9 @@ impl Corridors {
             chains: chains.collect::<Result<_, _>>()?,
             verifier_endpoint: config.verifier.endpoint.clone(),
             trusted_verifiers: config.trust.verifiers.clone(),
-            trusted_selectors: config.trust.selectors.iter().cloned().collect(),
+            trusted_selectors: config.trust.selectors.iter().copied().collect(),
+            // The configuration bounds it far below what cannot be represented.
+            selector_time: TimeDelta::milliseconds(config.trust.selector_ms_max.cast_signed()),
         })
     }
 
@@ -101,9 +128,10 @@ impl Corridors {
         Some(VerifierRef { account: account.to_string(), endpoint: trusted.endpoint.clone() })
     }
 
-    /// Whether the selector is trusted.
-    pub(super) fn trusts_selector(&self, selector: &str) -> bool {
-        self.trusted_selectors.contains(selector)
+    /// The selector that `text` names, by any form of its key, when it is trusted.
+    pub(super) fn selector(&self, text: &str) -> Option<TrustedSelector> {
+        let key = text.parse().ok().filter(|key| self.trusted_selectors.contains(key))?;
+        Some(TrustedSelector { key, time: self.selector_time })
     }
 
     /// Least time between `fulfillment_deadline` and the refund window of a payment between these chains, in seconds: the

@@ -1,4 +1,4 @@
-//! The deprecated credential carrier (spec 2.5): checked for its shape, and otherwise ignored.
+//! Credentials and their deprecated carrier (spec 2.5): their form. Whether they hold is judged in `crate::identity`.
 
 use serde_json::Value;
 

@@ -115,16 +115,21 @@ codes! {
     UNTRUSTED_SELECTOR Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
         "The quote selector is not trusted by this gateway.",
         "`quote_selector` names a service that the operator has not configured. Nothing was accepted.",
-        "Leave `quote_selector` out; the gateway then takes the cheapest valid quote.";
-    SELECTOR_NOT_SUPPORTED Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
-        "This gateway selects quotes itself; leave quote_selector out.",
-        "The selector is known, but quotes are not handed to it. Nothing was accepted.",
-        "Leave `quote_selector` out; the gateway then takes the cheapest valid quote.";
-    PROOF_NOT_SUPPORTED Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
-        "This gateway does not verify Data Integrity proofs over requests; send the request without one.",
-        "The body has a member `proof`. Proofs over requests are not verified by this gateway, and a request that \
-         claims an originator by its proof must not be taken for one that claims none. Nothing was accepted.",
-        "Send the request without `proof`. The source account is then the originator.";
+        "Leave `quote_selector` out; the gateway then takes the cheapest valid quote. Or ask the operator which selectors \
+         are trusted.";
+    INVALID_PROOF Some(StatusCode::UNAUTHORIZED), PaymentGateway, NotRetryableFixRequest, Some(true), false,
+        "A proof of who asks does not hold.",
+        "The request claims an originator, by a Data Integrity `proof` or by a deprecated carrier, and the proof does not \
+         hold: its form, its suite, its key, its time, its canonical form or its signature. The message names the place \
+         and the reason. Nothing was accepted.",
+        "Sign exactly the body that is sent, with a key that the DID authorises for `authentication`, and `proof` \
+         beside the signed members. Or leave the proof out; the source account is then the originator.";
+    INVALID_CREDENTIAL Some(StatusCode::UNAUTHORIZED), PaymentGateway, NotRetryableFixRequest, Some(true), false,
+        "A credential that came with the request does not count.",
+        "The request presents a credential that is not of the data model 1.1, is not signed by its issuer, is not in its \
+         time, or is about somebody else than the holder. The message names it and the reason. Nothing was accepted.",
+        "Leave the credential out, or present one that holds. Whether an issuer is believed is another question, and \
+         answered with 403.";
     INVALID_SENDER_AUTH Some(StatusCode::UNAUTHORIZED), WalletOrchestration, NotRetryableFixRequest, Some(true), false,
         "The signature or sender authorization could not be verified.",
         "What was signed is not exactly this request, or not signed by the source account. The gateway rebuilds the \
@@ -234,6 +239,17 @@ codes! {
          status read tells why settlers declined.",
         "Look at `decline_summary`, raise `max_source_amount` or give more time, and submit anew under a new \
          `request_id`.";
+    NO_QUOTE_SELECTED None, ExternalService, RetryWithNewRequestId, Some(false), false,
+        "The quote selector took none of the quotes.",
+        "There were quotes, and the service that `quote_selector` names was shown them and took none. The message bears \
+         its reason. No funds were moved.",
+        "Change what the reason names, name another selector or none, and submit anew under a new `request_id`.";
+    SELECTOR_UNAVAILABLE None, ExternalService, RetryWithNewRequestId, Some(false), false,
+        "The quote selector gave no valid choice in time.",
+        "The service that `quote_selector` names did not answer, or what it answered was not its signed choice of one of \
+         the quotes that it was shown. The gateway does not choose in its place. No funds were moved.",
+        "Submit anew under a new `request_id`, later or without `quote_selector`; then the gateway takes the cheapest \
+         valid quote.";
     SETTLEMENT_FAILED None, Blockchain, RetryWithNewRequestId, Some(false), true,
         "The settlement could not be completed. Funds in escrow are returned.",
         "A settler was awarded the payment, and the delivery did not take place or could not be paid for. What was in \

@@ -160,11 +160,6 @@ impl<'a> Object<'a> {
         })
     }
 
-    /// Whether there is a member `name`, whatever it is.
-    pub(super) fn contains(&self, name: &str) -> bool {
-        self.members.contains_key(name)
-    }
-
     /// Whether the object has no members.
     pub(super) fn is_empty(&self) -> bool {
         self.members.is_empty()

@@ -9,12 +9,15 @@ mod award_quote;
 mod award_request;
 mod body;
 mod claim;
+mod contexts;
 mod corridors;
 mod cors;
 mod credential;
+mod current;
 mod defaults;
 mod deprecation;
 mod docs;
+mod envelope;
 pub mod error;
 mod evm_authorizer;
 mod fields;
@@ -48,6 +51,7 @@ mod verify_payment;
 pub use self::{
     admission::Admission,
     authorizer::{AuthorizationRequest, AuthorizeError, Authorized, Authorizer, UnsignedMessage},
+    current::CurrentViews,
     evm_authorizer::EvmAuthorizer,
     payments::Payments,
     quote_requests::QuoteRequests,

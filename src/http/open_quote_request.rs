@@ -20,6 +20,7 @@ use projections::QuoteRequestView;
 use super::{
     body::JsonBody,
     claim::{ClaimError, claim},
+    envelope,
     error::{ApiError, Code},
     hold,
     payments::read_failed,
@@ -29,7 +30,10 @@ use super::{
     request_id::RequestId,
     state::HttpState,
 };
-use crate::policy::{Proposal, Stage};
+use crate::{
+    identity::Proven,
+    policy::{Proposal, Stage},
+};
 
 #[derive(Deserialize)]
 pub(super) struct Parameters {
@@ -50,10 +54,11 @@ pub(super) async fn handle(
     };
     let body = JsonBody::read(request, &state).await?;
     let request = QuoteRequest::read(&body.members, &state.corridors)?;
-    let originator = request.order.terms.source.account().originator();
+    let proven = envelope::prove(&body, &state).await?;
+    let originator = envelope::originator(&proven, &request.order.terms);
     let quote_request_id = QuoteRequestId::derive(&originator, &request.order.request_id);
     let terms_hash = request.order.terms.hash();
-    let opening = Opening { quote_request_id, originator, terms_hash, request, text: body.text };
+    let opening = Opening { quote_request_id, originator, proven, terms_hash, request, text: body.text };
 
     let (view, replay) = opening.settle(&state, &correlation).await?;
     let view = collected(&state, view, hold_max).await;
@@ -76,6 +81,7 @@ fn wait(parameters: Result<Query<Parameters>, QueryRejection>) -> Result<bool, A
 struct Opening {
     quote_request_id: QuoteRequestId,
     originator: String,
+    proven: Proven,
     terms_hash: Hash32,
     request: QuoteRequest,
     text: String,
@@ -90,7 +96,8 @@ impl Opening {
         }
         let now = services.clock.now();
         let admitted = self.request.order.check_deadlines(now, state.deadlines);
-        let decision = match admitted.and_then(|()| services.admission.admit(&self.proposal(), now)) {
+        let credible = admitted.and_then(|()| envelope::credentials_count(&self.proven));
+        let decision = match credible.and_then(|()| services.admission.admit(&self.proposal(), now)) {
             Ok(decision) => decision,
             Err(refusal) => {
                 // The read model may not have the batch yet; only the journal proves that this is a new one.
@@ -137,6 +144,7 @@ impl Opening {
             stage: Stage::QuoteRequest,
             id: self.quote_request_id.as_str(),
             originator: &self.originator,
+            proven: &self.proven,
             terms: &self.request.order.terms,
             required_policies: &self.request.order.required_policies,
         }
@@ -170,6 +178,7 @@ impl Opening {
             blacklist: order.blacklist.clone(),
             required_policies: order.required_policies.clone(),
             counterparty,
+            identities: self.proven.identities(),
             opened_at: now,
             request: self.text.clone(),
         }))

@@ -11,7 +11,7 @@ use events::{
 };
 
 use super::{
-    corridors::{Corridor, Corridors},
+    corridors::{Corridor, Corridors, TrustedSelector},
     credential,
     error::{ApiError, Code},
     fields::{self, Faults, Object, date_time},
@@ -45,6 +45,8 @@ pub(super) struct Order {
     pub(super) fulfillment_proxies: Vec<String>,
     pub(super) whitelist: Vec<Did>,
     pub(super) blacklist: Vec<Did>,
+    /// Who chooses among the quotes; the gateway when absent.
+    pub(super) selector: Option<TrustedSelector>,
 }
 
 impl Order {
@@ -80,7 +82,7 @@ impl Order {
             credential::check(&auth, faults);
         }
         let lists = settler_requirements(body, faults);
-        quote_selector(body, corridors, faults);
+        let selector = quote_selector(body, corridors, faults);
 
         let corridor = source.as_ref().and_then(|source| corridors.get(source.asset().chain()));
         let verifier = verifier(body, corridor, corridors, faults);
@@ -106,6 +108,7 @@ impl Order {
             fulfillment_proxies,
             whitelist,
             blacklist,
+            selector,
             terms,
         })
     }
@@ -272,15 +275,16 @@ fn dids(lists: &Object<'_>, name: &str, faults: &mut Faults) -> Option<Vec<Did>>
     (dids.len() == items.len()).then_some(dids)
 }
 
-fn quote_selector(body: &Object<'_>, corridors: &Corridors, faults: &mut Faults) {
+fn quote_selector(body: &Object<'_>, corridors: &Corridors, faults: &mut Faults) -> Option<TrustedSelector> {
     let selector: &str = body.optional("quote_selector", faults).unwrap_or_default();
     if selector.is_empty() {
-        return;
+        return None;
     }
-    let code =
-        if corridors.trusts_selector(selector) { Code::SELECTOR_NOT_SUPPORTED } else { Code::UNTRUSTED_SELECTOR };
-    let rule = if corridors.trusts_selector(selector) { "is not supported; leave it out" } else { "is not trusted" };
-    faults.add(code, "quote_selector", rule);
+    let trusted = corridors.selector(selector);
+    if trusted.is_none() {
+        faults.add(Code::UNTRUSTED_SELECTOR, "quote_selector", "is not trusted");
+    }
+    trusted
 }
 
 fn verifier(

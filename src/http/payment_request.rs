@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{
     corridors::Corridors,
+    envelope,
     error::ApiError,
     fields::{Faults, Object},
     order::Order,
@@ -26,6 +27,7 @@ impl PaymentRequest {
     pub(super) fn read(body: &Map<String, Value>, corridors: &Corridors) -> Result<Self, ApiError> {
         let (body, mut faults) = (Object::root(body), Faults::default());
         let order = Order::read(&body, corridors, &mut faults);
+        envelope::check(&body, &mut faults);
         let sender_auth = SenderAuth::read(&body, &mut faults);
         if let (Some(order), Some(sender_auth)) = (&order, &sender_auth) {
             sender_auth.check_family(order.terms.source.family(), &mut faults);

@@ -30,7 +30,7 @@ pub(super) async fn handle(
 /// The payment's view, however lately it was accepted and by whichever gateway.
 ///
 /// # Errors
-/// 404 when there is no such payment, 503 when that cannot be said.
+/// 404 when there is no such payment, 503 when that cannot be said, 500 when what is stored of it cannot be read.
 pub(super) async fn find(state: &HttpState, payment_id: &PaymentId) -> Result<PaymentView, ApiError> {
     let services = &state.services;
     if let Ok(Some(view)) = services.payments.view(payment_id).await {
@@ -42,7 +42,7 @@ pub(super) async fn find(state: &HttpState, payment_id: &PaymentId) -> Result<Pa
             let behind = services.payments.changed(payment_id, 0, Duration::ZERO).await;
             return behind.ok_or_else(|| read_failed(&error));
         }
-        read => read.map_err(|error| read_failed(&error))?,
+        read => read.map_err(|error| read_failed(&error).about(payment_id))?,
     };
     view.ok_or_else(|| Code::PAYMENT_NOT_FOUND.into())
 }

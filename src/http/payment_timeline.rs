@@ -7,7 +7,10 @@ use axum::{
     extract::{Path, State, rejection::PathRejection},
 };
 
-use events::{PaymentId, journal::ReadError};
+use events::{
+    PaymentId,
+    journal::{ReadError, envelope},
+};
 
 use super::{
     error::{ApiError, Code},
@@ -33,6 +36,7 @@ pub(super) async fn history(state: &HttpState, payment_id: &PaymentId) -> Result
     let unreadable = || ReadError::Unreadable {
         shard: first.shard,
         sequence: first.position.sequence,
+        subject: Some(envelope::subject(first.shard, &first.stream_id)),
         reason: "the payment's first commit is no submission".to_owned(),
     };
     History::of(&commits, &state.http.base_url).map(Some).ok_or_else(unreadable)

@@ -6,16 +6,16 @@ use async_trait::async_trait;
 
 use events::{
     PaymentId,
-    journal::{Journal, ReadError},
+    journal::{Journal, ReadError, envelope},
 };
-use projections::{PaymentView, Projections, Unavailable};
+use projections::{PaymentView, Unavailable};
 
 use super::error::{ApiError, Code};
 
 /// Payments as they are shown.
 #[async_trait]
 pub trait Payments: Send + Sync {
-    /// The view of a payment. `None` does not prove that there is no such payment: the journal does.
+    /// The view of a payment, as new as any answer that was given before. `None` does not prove that there is no such payment: the journal does.
     ///
     /// # Errors
     /// [`Unavailable`] when the journal has to be asked.
@@ -23,17 +23,6 @@ pub trait Payments: Send + Sync {
 
     /// Waits until the payment's view is beyond `seen_version`, at most for `wait_max`, and returns it.
     async fn changed(&self, payment_id: &PaymentId, seen_version: u64, wait_max: Duration) -> Option<PaymentView>;
-}
-
-#[async_trait]
-impl Payments for Projections {
-    async fn view(&self, payment_id: &PaymentId) -> Result<Option<PaymentView>, Unavailable> {
-        self.get(payment_id)
-    }
-
-    async fn changed(&self, payment_id: &PaymentId, seen_version: u64, wait_max: Duration) -> Option<PaymentView> {
-        Projections::changed(self, payment_id, seen_version, wait_max).await
-    }
 }
 
 /// The view of a payment as the journal has it; `None` proves that there is no such payment.
@@ -46,6 +35,7 @@ pub(super) async fn from_journal(
     let unreadable = || ReadError::Unreadable {
         shard: first.shard,
         sequence: first.position.sequence,
+        subject: Some(envelope::subject(first.shard, &first.stream_id)),
         reason: "the payment's first commit is no submission".to_owned(),
     };
     PaymentView::fold(&commits).map(Some).ok_or_else(unreadable)
@@ -60,7 +50,9 @@ pub(super) fn read_failed(error: &ReadError) -> ApiError {
         }
         ReadError::Unreadable { .. } => {
             tracing::error!(%error, "journal read failed");
-            Code::INTERNAL_ERROR.into()
+            let message = "What is stored about it cannot be read by this gateway. Nothing of it is lost; its operators \
+                           have to look into it.";
+            ApiError::new(Code::INTERNAL_ERROR, message)
         }
     }
 }

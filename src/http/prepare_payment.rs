@@ -4,6 +4,9 @@
 //! the source's chain, and `payload` holds the numbers that are the payer's to choose, as in a SignedMessage. With a
 //! `signature` added to each message the answer is the `sender_auth` of a submission that differs in nothing else.
 //!
+//! Who is going to prove an originator names it as `originator`, a DID, or sends the proof: the payment id is made of it,
+//! and so what the payer signs.
+//!
 //! For an award the body is `version`, `request_id`, `quote_request_id` and `quote_id`, with the same two members besides.
 
 use std::sync::Arc;
@@ -15,12 +18,13 @@ use axum::{
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use events::{Family, Hash32, PaymentId, QuoteRequestId, quote::SignedQuote, quote_request::CollectedDocument};
+use events::{Did, Family, Hash32, PaymentId, QuoteRequestId, quote::SignedQuote, quote_request::CollectedDocument};
 
 use super::{
     authorizer::{AuthorizationRequest, AuthorizeError, MessageScheme, UnsignedMessage},
     award_quote::{self, Award},
     body::JsonBody,
+    credential, envelope,
     error::{ApiError, Code},
     fields::{Faults, Object},
     order::{self, Order},
@@ -48,6 +52,7 @@ struct MessageBody {
 struct Manner {
     scheme: Option<MessageScheme>,
     payload: Option<Map<String, Value>>,
+    originator: Option<Did>,
 }
 
 /// Makes the messages. Nothing is kept.
@@ -55,22 +60,22 @@ pub(super) async fn handle(
     State(state): State<Arc<HttpState>>,
     request: Request,
 ) -> Result<Json<PreparedBody>, ApiError> {
-    let JsonBody { members, .. } = JsonBody::read(request, &state).await?;
-    let is_award = ["quote_request_id", "quote_id"].iter().any(|name| members.contains_key(*name));
-    let body = Object::root(&members);
+    let body = JsonBody::read(request, &state).await?;
+    let is_award = ["quote_request_id", "quote_id"].iter().any(|name| body.members.contains_key(*name));
     if is_award { of_award(&body, &state).await } else { of_order(&body, &state).await }
 }
 
-async fn of_order(body: &Object<'_>, state: &HttpState) -> Result<Json<PreparedBody>, ApiError> {
-    let mut faults = Faults::default();
+async fn of_order(json: &JsonBody, state: &HttpState) -> Result<Json<PreparedBody>, ApiError> {
+    let (body, mut faults) = (&Object::root(&json.members), Faults::default());
     let order = Order::read(body, &state.corridors, &mut faults);
     let manner = Manner::read(body, &mut faults);
     if let Some(order) = &order {
         manner.check_family(order.terms.source.family(), &mut faults);
     }
     let order = faults.or(order)?;
+    let originator = manner.originator(json, &order.terms.source.account().originator(), state).await?;
     order.check_deadlines(state.services.clock.now(), state.deadlines)?;
-    let payment_id = PaymentId::derive(&order.terms.source.account().originator(), &order.request_id);
+    let payment_id = PaymentId::derive(&originator, &order.request_id);
     let request = AuthorizationRequest {
         payment_id: &payment_id,
         terms: &order.terms,
@@ -91,13 +96,16 @@ async fn of_order(body: &Object<'_>, state: &HttpState) -> Result<Json<PreparedB
 }
 
 /// A quote of a batch is accepted with the signature, so its hash is signed, under the batch's corridor and deadlines.
-async fn of_award(body: &Object<'_>, state: &HttpState) -> Result<Json<PreparedBody>, ApiError> {
-    let mut faults = Faults::default();
+async fn of_award(json: &JsonBody, state: &HttpState) -> Result<Json<PreparedBody>, ApiError> {
+    let (body, mut faults) = (&Object::root(&json.members), Faults::default());
     order::version(body, &mut faults);
     let request_id = order::request_id(body, &mut faults);
     let quote_request_id: Option<&str> = body.required("quote_request_id", &mut faults);
     let quote_id: Option<&str> = body.required("quote_id", &mut faults);
     let mut manner = Manner::read(body, &mut faults);
+    if let Some(auth) = body.optional_object("originator_auth", &mut faults) {
+        credential::check(&auth, &mut faults);
+    }
     let (request_id, (quote_request_id, quote_id)) = faults.or(request_id.zip(quote_request_id.zip(quote_id)))?;
 
     let quote_request_id: QuoteRequestId = quote_request_id.parse().map_err(|_| Code::QUOTE_REQUEST_NOT_FOUND)?;
@@ -107,7 +115,8 @@ async fn of_award(body: &Object<'_>, state: &HttpState) -> Result<Json<PreparedB
     let mut faults = Faults::default();
     manner.check_family(terms.source.family(), &mut faults);
     faults.or(Some(()))?;
-    let payment_id = PaymentId::derive(&terms.source.account().originator(), request_id);
+    let originator = manner.originator(json, &batch.opened.originator, state).await?;
+    let payment_id = PaymentId::derive(&originator, request_id);
     let award = Award { batch: &batch, quote, payment_id };
     award.check(state.services.clock.now())?;
     if terms.max_source_amount.is_none() {
@@ -140,7 +149,27 @@ impl Manner {
         let scheme = body.optional("message_scheme", faults);
         let scheme = scheme.and_then(|name| sender_auth::scheme(name, "message_scheme", faults));
         let payload: Option<&Map<String, Value>> = body.optional("payload", faults);
-        Self { scheme, payload: payload.cloned() }
+        let originator: Option<&str> = body.optional("originator", faults);
+        let originator = originator
+            .and_then(|text| text.parse().map_err(|rule: events::did::Error| faults.invalid("originator", rule)).ok());
+        envelope::check(body, faults);
+        Self { scheme, payload: payload.cloned(), originator }
+    }
+
+    /// Who is going to ask. A body that proves it is believed; one that only names it is told what it would have to sign,
+    /// which harms nobody: the submission needs the proof.
+    /// Where neither is there it is `else_it_is`.
+    async fn originator(&self, body: &JsonBody, else_it_is: &str, state: &HttpState) -> Result<String, ApiError> {
+        let proven = envelope::prove(body, state).await?;
+        envelope::credentials_count(&proven)?;
+        match (&self.originator, proven.originator()) {
+            (Some(named), Some(proven)) if named.as_str() != proven.as_str() => {
+                Err(ApiError::new(Code::INVALID_REQUEST, "originator: is not the one that the proof shows"))
+            }
+            (Some(named), _) => Ok(named.to_string()),
+            (None, Some(proven)) => Ok(proven.to_string()),
+            (None, None) => Ok(else_it_is.to_owned()),
+        }
     }
 
     fn check_family(&self, source: Family, faults: &mut Faults) {
@@ -156,7 +185,7 @@ impl Manner {
 
     /// The price, where neither the terms nor the payer say what may be spent.
     fn permit_at_most(&mut self, quote: &CollectedDocument) {
-        if let Ok(signed) = SignedQuote::parse(&quote.document) {
+        if let Ok(signed) = SignedQuote::parse_stored(&quote.document) {
             let price = signed.quote().source_amount.to_string();
             self.payload.get_or_insert_default().entry("permitted_amount").or_insert_with(|| price.into());
         }

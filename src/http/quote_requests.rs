@@ -6,9 +6,9 @@ use async_trait::async_trait;
 
 use events::{
     QuoteRequestId,
-    journal::{Journal, ReadError, Recorded},
+    journal::{Journal, ReadError, Recorded, envelope},
 };
-use projections::{DeclineCount, Projections, QuoteRequestView, Unavailable};
+use projections::{DeclineCount, QuoteRequestView, Unavailable};
 use sagas::{auction, quote_request};
 
 use super::state::HttpState;
@@ -16,7 +16,7 @@ use super::state::HttpState;
 /// Quote-requests as they are shown.
 #[async_trait]
 pub trait QuoteRequests: Send + Sync {
-    /// The view of a batch. `None` does not prove that there is no such batch: the journal does.
+    /// The view of a batch, as new as any answer that was given before. `None` does not prove that there is no such batch: the journal does.
     ///
     /// # Errors
     /// [`Unavailable`] when the journal has to be asked.
@@ -24,17 +24,6 @@ pub trait QuoteRequests: Send + Sync {
 
     /// Waits until the batch's view is beyond `seen_version`, at most for `wait_max`, and returns it.
     async fn changed(&self, id: &QuoteRequestId, seen_version: u64, wait_max: Duration) -> Option<QuoteRequestView>;
-}
-
-#[async_trait]
-impl QuoteRequests for Projections {
-    async fn view(&self, id: &QuoteRequestId) -> Result<Option<QuoteRequestView>, Unavailable> {
-        self.get_quote_request(id)
-    }
-
-    async fn changed(&self, id: &QuoteRequestId, seen_version: u64, wait_max: Duration) -> Option<QuoteRequestView> {
-        self.quote_request_changed(id, seen_version, wait_max).await
-    }
 }
 
 /// The view of a batch as the journal has it; `None` proves that there is no such batch.
@@ -47,6 +36,7 @@ pub(super) async fn from_journal(
     let unreadable = || ReadError::Unreadable {
         shard: first.shard,
         sequence: first.position.sequence,
+        subject: Some(envelope::subject(first.shard, &first.stream_id)),
         reason: "the batch's first commit does not open it".to_owned(),
     };
     QuoteRequestView::fold(&commits).map(Some).ok_or_else(unreadable)

@@ -59,10 +59,10 @@ fn of_account(text: &str) -> Result<String, ApiError> {
     })
 }
 
-/// The originator as it is stored: a DID as it is, an account behind its namespace normalised.
+/// The originator as it is stored: a DID and an account behind its namespace normalised.
 fn of_originator(text: &str) -> Result<String, ApiError> {
-    if text.parse::<Did>().is_ok() {
-        return Ok(text.to_owned());
+    if let Ok(did) = text.parse::<Did>() {
+        return Ok(did.to_string());
     }
     let families = [Family::Evm, Family::Solana, Family::Tron];
     let account = text.split_once(':').and_then(|(namespace, account)| {

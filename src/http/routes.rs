@@ -11,7 +11,7 @@ use axum::{
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{
-    award_quote, cors, defaults, docs,
+    award_quote, contexts, cors, defaults, docs,
     error::{ApiError, Code},
     health, open_quote_request, payment_events, payment_status, payment_timeline, prepare_payment,
     quote_request_status, request_id, resolve_payment,
@@ -56,8 +56,11 @@ pub const ROUTES: &[Route] = &[
     Route { method: Method::GET, path: "/healthz", handler: || get(health::live) },
     Route { method: Method::GET, path: "/readyz", handler: || get(health::ready) },
     Route { method: Method::GET, path: "/openapi.json", handler: || get(docs::openapi) },
+    Route { method: Method::GET, path: "/asyncapi.json", handler: || get(docs::asyncapi) },
     Route { method: Method::GET, path: "/docs", handler: || get(docs::reference) },
     Route { method: Method::GET, path: "/docs/errors", handler: || get(docs::errors) },
+    Route { method: Method::GET, path: "/docs/quote-hash", handler: || get(docs::quote_hash) },
+    Route { method: Method::GET, path: "/contexts/{vocabulary}/{version}", handler: || get(contexts::handle) },
 ];
 
 /// The API as a service: every response with `X-Request-Id`, every error as an ErrorResponse (spec 2.10).

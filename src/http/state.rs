@@ -19,6 +19,7 @@ use super::{
 use crate::{
     auction::Progress,
     config::{DeadlinesConfig, GatewayConfig, HttpConfig},
+    identity::Identities,
 };
 
 /// Whether the gateway can serve.
@@ -29,6 +30,11 @@ pub trait Readiness: Send + Sync {
     /// # Errors
     /// What is missing, in words that anyone may read.
     async fn check(&self) -> Result<(), String>;
+
+    /// What an operator has to look into although the gateway can serve, in words that anyone may read.
+    fn alarms(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// The parts of the gateway that the routes call.
@@ -46,6 +52,8 @@ pub struct Services {
     pub authorizer: Arc<dyn Authorizer>,
     /// The time that deadlines are compared with.
     pub clock: Arc<dyn Clock>,
+    /// Verifies who asks.
+    pub identities: Identities,
     /// What everything new has to pass.
     pub admission: Admission,
     /// What `/readyz` asks.

@@ -20,6 +20,7 @@ use super::{
     authorizer::{AuthorizationRequest, Authorized},
     body::JsonBody,
     claim::{ClaimError, claim},
+    envelope,
     error::{ApiError, Code},
     hold::{self, Applied},
     payment_body::PaymentResponse,
@@ -28,7 +29,10 @@ use super::{
     request_id::RequestId,
     state::HttpState,
 };
-use crate::policy::{Proposal, Stage};
+use crate::{
+    identity::Proven,
+    policy::{Proposal, Stage},
+};
 
 /// Accepts a payment, or finds the one that was accepted under this `request_id`, and holds for its outcome.
 pub(super) async fn handle(
@@ -38,7 +42,7 @@ pub(super) async fn handle(
 ) -> Result<(Applied, Json<PaymentResponse>), ApiError> {
     let hold_max = hold::longest(request.headers(), state.hold_max());
     let applied = hold::applied(request.headers(), state.hold_max());
-    let submission = Submission::read(JsonBody::read(request, &state).await?, &state)?;
+    let submission = Submission::read(JsonBody::read(request, &state).await?, &state).await?;
     let respond = |view, replay| (applied, Json(PaymentResponse::new(view, replay, &state.http.base_url)));
     let admitted = match submission.judge(&state, &state.services.admission).await? {
         Verdict::New(admitted) => admitted,
@@ -54,6 +58,7 @@ pub(super) async fn handle(
 pub(super) struct Submission {
     pub(super) payment_id: PaymentId,
     originator: String,
+    proven: Proven,
     terms_hash: Hash32,
     request: PaymentRequest,
     text: String,
@@ -83,12 +88,13 @@ enum Accepted {
 }
 
 impl Submission {
-    /// Checks a body by itself.
-    pub(super) fn read(body: JsonBody, state: &HttpState) -> Result<Self, ApiError> {
+    /// Checks a body by itself, and who asks.
+    pub(super) async fn read(body: JsonBody, state: &HttpState) -> Result<Self, ApiError> {
         let request = PaymentRequest::read(&body.members, &state.corridors)?;
-        let originator = request.order.terms.source.account().originator();
+        let proven = envelope::prove(&body, state).await?;
+        let originator = envelope::originator(&proven, &request.order.terms);
         let payment_id = PaymentId::derive(&originator, &request.order.request_id);
-        Ok(Self { terms_hash: request.order.terms.hash(), payment_id, originator, request, text: body.text })
+        Ok(Self { terms_hash: request.order.terms.hash(), payment_id, originator, proven, request, text: body.text })
     }
 
     /// Checks everything else, in the order of the design, and accepts nothing.
@@ -99,7 +105,8 @@ impl Submission {
         }
         let now = state.services.clock.now();
         let timely = self.request.order.check_deadlines(now, state.deadlines);
-        match timely.and_then(|()| admission.admit(&self.proposal(), now)) {
+        let credible = timely.and_then(|()| envelope::credentials_count(&self.proven));
+        match credible.and_then(|()| admission.admit(&self.proposal(), now)) {
             Ok(counterparty) => Ok(Verdict::New(Box::new(Admitted { authorized, counterparty, now }))),
             // The read model may not have the payment yet; only the journal proves that this is a new one.
             Err(refusal) => match self.stored(state).await? {
@@ -120,6 +127,7 @@ impl Submission {
             stage: Stage::Payment,
             id: self.payment_id.as_str(),
             originator: &self.originator,
+            proven: &self.proven,
             terms: &self.request.order.terms,
             required_policies: &self.request.order.required_policies,
         }
@@ -165,6 +173,8 @@ impl Submission {
     fn event(&self, admitted: Admitted) -> PaymentEvent {
         let Admitted { authorized, counterparty, now } = admitted;
         let request = &self.request.order;
+        let (quote_deadline, reserve_deadline) = (request.quote_deadline, authorized.escrow.reserve_deadline);
+        let selector = request.selector.map(|selector| selector.of_payment(quote_deadline, reserve_deadline));
         PaymentEvent::Submitted(Box::new(Submitted {
             payment_id: self.payment_id.clone(),
             request_id: request.request_id.clone(),
@@ -181,7 +191,9 @@ impl Submission {
             blacklist: request.blacklist.clone(),
             required_policies: request.required_policies.clone(),
             collected_quote: None,
+            selector,
             counterparty,
+            identities: self.proven.identities(),
             submitted_at: now,
             request: self.text.clone(),
         }))

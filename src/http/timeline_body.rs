@@ -10,8 +10,12 @@ use serde_json::{Map, Value, json};
 
 use events::{
     PaymentEvent, PaymentId,
-    event::{AuctionClosed, Authorization, Failed, Inclusion, QuoteAwarded, RefundDue, Submitted, TransactionPrepared},
+    event::{
+        AuctionClosed, Authorization, Failed, Inclusion, QuoteAwarded, RefundDue, SelectorAnswered, Submitted,
+        TransactionPrepared,
+    },
     journal::Recorded,
+    selection::Choice,
     time::{Timestamp, from_unix_seconds},
 };
 use projections::{Applied, PaymentView};
@@ -171,11 +175,21 @@ fn shown(event: &PaymentEvent, base_url: &str) -> Shown {
     match event {
         PaymentEvent::Submitted(submitted) => self::submitted(submitted),
         PaymentEvent::AuctionClosed(closed) => auction_closed(closed),
+        PaymentEvent::SelectorAsked(asked) => Shown::new(
+            "The quotes are shown to the selector that the request names.",
+            json!({"quote_count": asked.documents.len()}),
+        ),
+        PaymentEvent::SelectorAnswered(answered) => selector_answered(answered),
         PaymentEvent::QuoteAwarded(awarded) => quote_awarded(awarded),
         PaymentEvent::DepositPrepared(prepared) => {
             Shown::new("The deposit is signed and being sent.", json!({"attempt": prepared.attempt}))
                 .sent("deposit", prepared)
         }
+        PaymentEvent::DepositRepriced(prepared) => Shown::new(
+            "The deposit waits for a block and is sent again with higher fees; one of its transactions lands at most.",
+            json!({"attempt": prepared.attempt}),
+        )
+        .sent("deposit", prepared),
         PaymentEvent::DepositAbandoned(abandoned) => Shown::new(
             "The deposit that was sent can never land; another attempt may follow.",
             json!({"attempt": abandoned.attempt}),
@@ -201,6 +215,11 @@ fn shown(event: &PaymentEvent, base_url: &str) -> Shown {
             Shown::new("The refund is signed and being sent.", json!({"attempt": prepared.attempt}))
                 .sent("refund", prepared)
         }
+        PaymentEvent::RefundRepriced(prepared) => Shown::new(
+            "The refund waits for a block and is sent again with higher fees; one of its transactions lands at most.",
+            json!({"attempt": prepared.attempt}),
+        )
+        .sent("refund", prepared),
         PaymentEvent::RefundAbandoned(abandoned) => Shown::new(
             "The refund that was sent can never land; another attempt follows.",
             json!({"attempt": abandoned.attempt}),
@@ -238,6 +257,7 @@ fn submitted(submitted: &Submitted) -> Shown {
         "fulfillment_verifier": {"account": submitted.verifier.account, "endpoint": submitted.verifier.endpoint},
         "quote_request_id": collected.map(|collected| &collected.quote_request_id),
         "quote_id": collected.map(|collected| &collected.quote_id),
+        "quote_selector": submitted.selector.as_ref().map(|selector| selector.key),
     });
     Shown::new("The payment was accepted.", data)
 }
@@ -259,6 +279,17 @@ fn auction_closed(closed: &AuctionClosed) -> Shown {
         "closed_at": date_time(closed.closed_at),
     });
     Shown::new(format!("The auction is over: {requested} settlers asked, {quotes} quotes."), data)
+}
+
+fn selector_answered(answered: &SelectorAnswered) -> Shown {
+    // It was verified before it was stored.
+    let choice: Option<Choice> = serde_json::from_str(&answered.choice).ok();
+    let (chosen, reason) = choice.map(|choice| (choice.quote_hash, choice.reason)).unwrap_or_default();
+    let summary = match chosen {
+        Some(_) => "The selector chose a quote.",
+        None => "The selector took none of the quotes.",
+    };
+    Shown::new(summary, json!({"quote_hash": chosen, "reason": reason}))
 }
 
 fn quote_awarded(awarded: &QuoteAwarded) -> Shown {

@@ -40,7 +40,7 @@ pub(super) async fn handle(
     State(state): State<Arc<HttpState>>,
     request: Request,
 ) -> Result<Json<VerifiedBody>, ApiError> {
-    let submission = Submission::read(JsonBody::read(request, &state).await?, &state)?;
+    let submission = Submission::read(JsonBody::read(request, &state).await?, &state).await?;
     let existing = match submission.judge(&state, &state.services.admission.unpaused()).await? {
         Verdict::Replay(view) => Some(*view),
         // A submission would find out by its append.

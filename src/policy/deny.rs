@@ -48,9 +48,11 @@ impl DenyList {
         self.entries.contains(&account.originator())
     }
 
-    /// Whether the originator is denied: a DID, or an account in the form of [`Account::originator`].
+    /// Whether the originator is denied: a DID, or an account in the form of [`Account::originator`]. The DID of an account
+    /// (`did:pkh`) is denied with the account.
     pub(super) fn holds_originator(&self, originator: &str) -> bool {
-        self.entries.contains(originator)
+        let account = originator.strip_prefix("did:pkh:").and_then(|account| normalised(account).ok());
+        self.entries.contains(originator) || account.is_some_and(|account| self.entries.contains(&account))
     }
 }
 
@@ -130,6 +132,18 @@ mod tests {
         ] {
             let list = format!("# one\n{EVM}\n{bad}\n");
             assert_eq!(DenyList::parse(&list).unwrap_err().line, 3, "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_did_of_an_account_is_denied_with_it() {
+        let list = DenyList::parse(&format!("{EVM}\n{TRON}")).unwrap();
+        let lower = EVM.to_ascii_lowercase();
+        for denied in [format!("did:pkh:eip155:1:{lower}"), format!("did:pkh:tron:728126428:{TRON}")] {
+            assert!(list.holds_originator(&denied), "{denied}");
+        }
+        for other in ["did:pkh:eip155:1:0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359", "did:pkh:x", "did:web:a.example"] {
+            assert!(!list.holds_originator(other), "{other}");
         }
     }
 }

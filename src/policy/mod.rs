@@ -7,6 +7,7 @@
 mod deny;
 mod files;
 mod rules;
+mod statements;
 #[cfg(test)]
 mod tests;
 
@@ -22,7 +23,7 @@ pub use self::{
     rules::{Decimals, RulesError},
 };
 use self::{files::Files, rules::Rules};
-use crate::config::CounterpartyConfig;
+use crate::{config::CounterpartyConfig, identity::Proven};
 
 /// What is about to be accepted.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +34,8 @@ pub struct Proposal<'a> {
     pub id: &'a str,
     /// Who asks (design: identity and idempotency).
     pub originator: &'a str,
+    /// What was proven of who asks.
+    pub proven: &'a Proven,
     /// The economics.
     pub terms: &'a Terms,
     /// Policies a settler must hold to win.

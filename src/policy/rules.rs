@@ -10,11 +10,12 @@ use regex::Regex;
 use ruint::aliases::U256;
 use sha2::{Digest, Sha256};
 
-use events::{Amount, AssetId, Hash32, OwnedAsset, event::CounterpartyDecision, time::Timestamp};
+use events::{Amount, AssetId, Hash32, OwnedAsset, event::CounterpartyDecision, identity::Carrier, time::Timestamp};
 
 use super::{
     Declined, Proposal,
     deny::{BadLine, DenyList},
+    statements,
 };
 
 /// What policies are checked against.
@@ -84,6 +85,7 @@ impl Rules {
     ) -> Result<CounterpartyDecision, Declined> {
         let terms = proposal.terms;
         let listed = self.deny.holds_originator(proposal.originator)
+            || proposal.proven.holders().iter().any(|holder| self.deny.holds_originator(holder.did.as_str()))
             || self.deny.holds(terms.source.account())
             || terms.destination().iter().any(|owned| self.deny.holds(owned.account()));
         if listed {
@@ -162,6 +164,9 @@ impl Policies {
             ("originator", text(proposal.originator)),
             ("account", text(source.account().as_str())),
             ("chain", text(source.asset().chain().as_str())),
+            ("proven_by", text(proven_by(proposal.proven.proven_by()))),
+            ("credentials", set_of(statements::credentials(proposal.proven))?),
+            ("claims", set_of(statements::claims(proposal.proven))?),
         ];
         let entities = [entity(&payer, payer_attributes)?, entity(&payment, attributes(proposal, decimals)?)?];
         let entities = Entities::from_entities(entities, Some(&self.schema)).map_err(|error| error.to_string())?;
@@ -173,6 +178,25 @@ impl Policies {
         let request = Request::new(payer, self.pay.clone(), payment, context, Some(&self.schema));
         Ok((request.map_err(|error| error.to_string())?, entities))
     }
+}
+
+/// What proves the originator, as policies see it.
+fn proven_by(carrier: Option<Carrier>) -> &'static str {
+    match carrier {
+        None => "account",
+        Some(Carrier::Envelope) => "envelope",
+        Some(Carrier::OriginatorAuth) => "originator_auth",
+        Some(Carrier::SenderAuth) => "sender_auth",
+    }
+}
+
+/// A set of records of texts.
+fn set_of(records: Vec<statements::Record>) -> Result<RestrictedExpression, String> {
+    let record = |members: statements::Record| {
+        let members = members.into_iter().map(|(name, value)| (name.to_owned(), text(&value)));
+        RestrictedExpression::new_record(members).map_err(|error| error.to_string())
+    };
+    Ok(RestrictedExpression::new_set(records.into_iter().map(record).collect::<Result<Vec<_>, _>>()?))
 }
 
 fn attributes(

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use events::{OwnedAsset, PaymentId};
 
 use super::*;
+use crate::identity::NOBODY;
 
 const PAYER: &str = "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359";
 const RECIPIENT: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
@@ -69,7 +70,8 @@ fn judge(
     let originator = terms.source.account().originator();
     let id = PaymentId::derive(&originator, "order-1");
     let stage = Stage::Payment;
-    let proposal = Proposal { stage, id: id.as_str(), originator: &originator, terms, required_policies };
+    let proposal =
+        Proposal { stage, id: id.as_str(), originator: &originator, proven: &NOBODY, terms, required_policies };
     let decision = counterparties.judge(&proposal, chrono::Utc::now())?;
     Ok(decision.expect("a policy set is configured").policies)
 }
@@ -198,8 +200,14 @@ fn a_deny_list_works_alone_and_against_every_permit() {
 fn everyone_is_permitted_where_nothing_is_configured() {
     let nothing = Counterparties::load(&CounterpartyConfig::default(), decimals()).unwrap();
     let terms = terms("1");
-    let proposal =
-        Proposal { stage: Stage::Award, id: "pay_x", originator: "did:web:a", terms: &terms, required_policies: &[] };
+    let proposal = Proposal {
+        stage: Stage::Award,
+        id: "pay_x",
+        originator: "did:web:a",
+        proven: &NOBODY,
+        terms: &terms,
+        required_policies: &[],
+    };
     assert_eq!(nothing.judge(&proposal, chrono::Utc::now()), Ok(None));
 }
 
@@ -208,8 +216,14 @@ fn a_proven_originator_is_judged_by_its_did() {
     let terms = terms("1");
     let named = Set::new(Some("permit (principal == Payer::\"did:web:shop.example\", action, resource);"), None);
     let denied = Set::new(None, Some("did:web:shop.example"));
-    let proposal =
-        |originator| Proposal { stage: Stage::Payment, id: "pay_x", originator, terms: &terms, required_policies: &[] };
+    let proposal = |originator| Proposal {
+        stage: Stage::Payment,
+        id: "pay_x",
+        originator,
+        proven: &NOBODY,
+        terms: &terms,
+        required_policies: &[],
+    };
     for (originator, permitted) in [("did:web:shop.example", true), ("did:web:other.example", false)] {
         let now = chrono::Utc::now();
         assert_eq!(named.load().unwrap().judge(&proposal(originator), now).is_ok(), permitted);

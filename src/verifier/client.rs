@@ -108,7 +108,7 @@ impl HttpVerifier {
         let client = if self.trusted_origins.contains(&origin) {
             self.trusted.clone()
         } else {
-            stranger::client(&origin).await.map_err(|reason| fault(verifier, &reason))?
+            stranger::client(&origin).await.map_err(|error| fault(verifier, &error.to_string()))?
         };
         let body = protocol::write(&AttestationRequest {
             version: Version,
@@ -163,7 +163,7 @@ impl Verifier for HttpVerifier {
 }
 
 fn awarded_quote(case: &VerificationCase) -> Result<SignedQuote, Transient> {
-    SignedQuote::parse(&case.quote_document)
+    SignedQuote::parse_stored(&case.quote_document)
         .map_err(|error| Transient(format!("awarded quote of {} cannot be read: {error}", case.payment_id)))
 }
 

@@ -9,7 +9,7 @@ mod address;
 mod client;
 mod evm;
 mod service;
-mod stranger;
+pub(crate) mod stranger;
 #[cfg(test)]
 mod tests;
 

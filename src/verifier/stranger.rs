@@ -26,8 +26,22 @@ const ADDRESSES_MAX: usize = 64;
 /// How long a connection may take to be made, of the whole time of a call.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
+/// Why an endpoint is not called. The texts go behind the endpoint's name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unreachable {
+    /// It must not be called.
+    #[error("{0}")]
+    Forbidden(String),
+    /// Its name has no address now.
+    #[error("cannot be resolved: {0}")]
+    Unresolved(String),
+    /// There is no client to call it with.
+    #[error("cannot be called: {0}")]
+    Client(String),
+}
+
 /// What every client has in common: answers come from where they were asked for, or not at all.
-pub(super) fn guarded_client() -> ClientBuilder {
+pub(crate) fn guarded_client() -> ClientBuilder {
     Client::builder().redirect(redirect::Policy::none()).no_proxy().retry(reqwest::retry::never()).referer(false)
 }
 
@@ -35,28 +49,29 @@ pub(super) fn guarded_client() -> ClientBuilder {
 ///
 /// # Errors
 /// Why it is not called, for logs.
-pub(super) async fn client(origin: &str) -> Result<Client, String> {
-    let url = Url::parse(origin).map_err(|error| error.to_string())?;
+pub(crate) async fn client(origin: &str) -> Result<Client, Unreachable> {
+    let forbidden = |reason: &str| Err(Unreachable::Forbidden(reason.to_owned()));
+    let url = Url::parse(origin).map_err(|error| Unreachable::Forbidden(error.to_string()))?;
     if url.scheme() != "https" {
-        return Err("is neither trusted nor https".to_owned());
+        return forbidden("is neither trusted nor https");
     }
     let port = url.port_or_known_default().unwrap_or(HTTPS_PORT);
     if port != HTTPS_PORT && port < PORTS_FREE_FROM {
-        return Err(format!("is not trusted and names port {port}, which belongs to another service"));
+        return forbidden(&format!("is not trusted and names port {port}, which belongs to another service"));
     }
     let (name, addresses) = match url.host() {
         Some(Host::Ipv4(address)) => (String::new(), vec![SocketAddr::new(IpAddr::V4(address), port)]),
         Some(Host::Ipv6(address)) => (String::new(), vec![SocketAddr::new(IpAddr::V6(address), port)]),
         Some(Host::Domain(name)) => {
             let found = tokio::net::lookup_host((name, port)).await;
-            let found = found.map_err(|error| format!("cannot be resolved: {error}"))?;
+            let found = found.map_err(|error| Unreachable::Unresolved(error.to_string()))?;
             (name.to_owned(), found.take(ADDRESSES_MAX + 1).collect())
         }
-        None => return Err("names no host".to_owned()),
+        None => return forbidden("names no host"),
     };
-    all_public(&addresses)?;
+    all_public(&addresses).map_err(Unreachable::Forbidden)?;
     let builder = guarded_client().https_only(true).pool_max_idle_per_host(0).connect_timeout(CONNECT_MAX);
-    builder.dns_resolver(Pinned { name, addresses }).build().map_err(|error| error.to_string())
+    builder.dns_resolver(Pinned { name, addresses }).build().map_err(|error| Unreachable::Client(error.to_string()))
 }
 
 /// One private address among public ones is a trap, not a choice, so all of them have to be public.
@@ -207,7 +222,7 @@ mod tests {
         ] {
             let refused = match origin(text) {
                 Some(origin) => client(&origin).await.map(drop),
-                None => Err("no origin".to_owned()),
+                None => Err(Unreachable::Forbidden("is no origin".to_owned())),
             };
             assert!(refused.is_err(), "{text:?}");
         }

@@ -126,11 +126,15 @@ impl Chains for Escrow {
         unreachable!("a verifier moves no money")
     }
 
+    async fn reprice(&self, _: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient> {
+        unreachable!("a verifier moves no money")
+    }
+
     async fn broadcast(&self, _: &TransactionPrepared) -> Result<(), Transient> {
         unreachable!("a verifier moves no money")
     }
 
-    async fn deposit_state(&self, _: &DepositOrder, _: &TransactionPrepared) -> Result<DepositState, Transient> {
+    async fn deposit_state(&self, _: &DepositOrder, _: &[TransactionPrepared]) -> Result<DepositState, Transient> {
         unreachable!("not asked by a verifier's client")
     }
 
@@ -150,7 +154,7 @@ impl Chains for Escrow {
         unreachable!("not asked by a verifier's client")
     }
 
-    async fn transaction_state(&self, _: &TransactionPrepared) -> Result<TransactionState, Transient> {
+    async fn transaction_state(&self, _: &[TransactionPrepared]) -> Result<TransactionState, Transient> {
         unreachable!("not asked by a verifier's client")
     }
 

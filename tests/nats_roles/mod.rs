@@ -28,6 +28,8 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 pub enum Role {
     Gateway,
     Auditor,
+    /// Of the demo.
+    Selector,
     /// Of the demo, from 1.
     Settler(usize),
 }
@@ -37,6 +39,7 @@ impl Role {
         match self {
             Self::Gateway => "gateway".to_owned(),
             Self::Auditor => "auditor".to_owned(),
+            Self::Selector => "selector_1".to_owned(),
             Self::Settler(number) => format!("settler_{number}"),
         }
     }
@@ -49,6 +52,7 @@ impl Role {
         match self {
             Self::Gateway => "_INBOX".to_owned(),
             Self::Auditor => "_INBOX_auditor".to_owned(),
+            Self::Selector => "_INBOX_selector".to_owned(),
             Self::Settler(number) => inbox_prefix(&token(number)),
         }
     }
@@ -66,7 +70,7 @@ pub fn token(number: usize) -> SettlerToken {
 
 /// A server on the repository's nats.conf.
 pub async fn server() -> Result<NatsServer> {
-    let roles = [Role::Gateway, Role::Auditor, Role::Settler(1), Role::Settler(2), Role::Settler(3)];
+    let roles = [Role::Gateway, Role::Auditor, Role::Selector, Role::Settler(1), Role::Settler(2), Role::Settler(3)];
     let env = roles.map(|role| (format!("GW_NATS_{}_PASSWORD", role.user().to_uppercase()), role.password()));
     NatsServer::with_config(&tools::root().join("nats.conf"), env.to_vec()).await
 }

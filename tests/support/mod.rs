@@ -1,6 +1,9 @@
 //! A network of real processes for one test, and what tests ask of it.
 #![allow(dead_code, reason = "each test file uses the part it needs")]
 
+pub mod client;
+pub mod reckoning;
+
 use std::{collections::BTreeMap, future::Future, path::PathBuf, time::Duration};
 
 use alloy::primitives::{U256, keccak256};
@@ -23,7 +26,7 @@ pub const AMOUNT: u64 = 25_000_000;
 /// Price of the cheapest settler for it: ten basis points more.
 pub const PRICE: u64 = 25_025_000;
 
-/// A network in a temporary directory.
+/// A network in a temporary directory, which stays when GW_TEST_KEEP is set.
 pub struct World {
     pub network: Network,
     pub payer: Payer,
@@ -34,9 +37,14 @@ pub struct World {
 impl World {
     /// A network with so many gateways.
     pub async fn start(gateways: usize) -> Result<Self> {
+        Self::with(|options| Options { gateways, ..options }).await
+    }
+
+    /// A network with what `choose` makes of the demo's options.
+    pub async fn with(choose: impl FnOnce(Options) -> Options) -> Result<Self> {
         let directory = TempDir::new()?;
         let network = directory.path().join("network");
-        let options = Options { gateways, ..Options::new(network, PathBuf::from(env!("CARGO_BIN_EXE_gw"))) };
+        let options = choose(Options::new(network, PathBuf::from(env!("CARGO_BIN_EXE_gw"))));
         let network = Network::start(options, |_| ()).await;
         let network = network.inspect_err(|_| keep_logs(&directory))?;
         let auditor = Auditor::connect(&network).await?;
@@ -135,14 +143,20 @@ impl Drop for World {
         if std::thread::panicking() {
             keep_logs(&self.directory);
         }
+        if std::env::var_os("GW_TEST_KEEP").is_some() {
+            self.directory.disable_cleanup(true);
+            eprintln!("kept in {}", self.directory.path().display());
+        }
     }
 }
 
 /// Shows the ends of all log files: the directory goes with the test.
 fn keep_logs(directory: &TempDir) {
-    let Ok(entries) = std::fs::read_dir(directory.path().join("network")) else { return };
-    for path in entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "log"))
-    {
+    let network = directory.path().join("network");
+    let entries = |path| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let (directories, files): (Vec<_>, Vec<_>) = entries(network).partition(|path| path.is_dir());
+    let files = files.into_iter().chain(directories.into_iter().flat_map(entries));
+    for path in files.filter(|path| path.extension().is_some_and(|extension| extension == "log")) {
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         let tail = lines[lines.len().saturating_sub(60)..].join("\n");

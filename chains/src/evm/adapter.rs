@@ -1,9 +1,9 @@
 //! The engine's [`Chains`] port for EVM chains.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 use alloy::{
-    primitives::{Address, B256, Bytes, U256, keccak256},
+    primitives::{Address, B256, Bytes, U256},
     signers::local::PrivateKeySigner,
     sol_types::SolCall,
 };
@@ -12,7 +12,8 @@ use async_trait::async_trait;
 use events::{
     ChainId, Hash32, PaymentId,
     event::{Authorization, EscrowPlan, EscrowSecured, Permit2, TransactionPrepared},
-    ledger::{Ledger, Purpose, SignerAccount},
+    ledger::{Ledger, Purpose},
+    mutant,
     time::unix_seconds,
 };
 use sagas::ports::{
@@ -28,22 +29,17 @@ use super::{
     query::{Call, CallError},
     reads::unusable,
     signature,
+    submitters::{TEND_EVERY, Watch, account, preferred},
     transaction::{self, plain, raw_bytes},
     undeployed,
 };
 
-/// A nonce given out so long ago, with no transaction at it in sight, is filled with an empty transaction.
-const GAP_AGE: chrono::TimeDelta = chrono::TimeDelta::seconds(120);
 /// Most gas of a deposit that deploys the payer's account: what it runs there is the payer's choice and the gateway's
 /// expense. The common accounts need a tenth.
 const DEPLOY_GAS_MAX: u64 = 3_000_000;
-/// How often [`EvmChains::tend`] looks.
-const TEND_EVERY: Duration = Duration::from_secs(30);
 /// How long the escrow would take the deposit that a node is shown to try it out, in seconds: the node sees a signature
 /// that anyone could use, whatever comes of it.
 const TRIAL_SECONDS: u64 = 15;
-/// Gas of a transfer of coins to an account without code.
-const TRANSFER_GAS: u64 = 21_000;
 /// Gas limit of a call that the newest state refuses but whose nonce was taken before, so it must be sent.
 const REFUSED_CALL_GAS: u64 = 700_000;
 
@@ -88,20 +84,22 @@ pub enum SetupError {
 
 /// The EVM chains of a gateway.
 pub struct EvmChains {
-    pub(super) chains: HashMap<ChainId, EvmChain>,
-    ledger: Arc<dyn Ledger>,
-    clock: Arc<dyn Clock>,
+    pub(super) chains: BTreeMap<ChainId, EvmChain>,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) watch: Watch,
 }
 
-/// What is to be sent, by which account and for what.
+/// What is to be sent, and for what.
 struct Intent<'a> {
     chain: &'a EvmChain,
-    signer: &'a PrivateKeySigner,
+    /// The accounts that may send it, the preferred one first.
+    signers: Vec<&'a PrivateKeySigner>,
     /// What is tried out.
     trial: Call,
     /// The last second in which the escrow takes the trial from anyone, or 0 when that does no harm.
     trial_until: u64,
-    /// What is signed when the trial is taken.
+    /// What is signed when the trial is taken. Its effect is the same whoever sends it.
     call: Call,
     /// The escrow, which the call ends in.
     escrow: Address,
@@ -119,7 +117,7 @@ impl EvmChains {
         ledger: Arc<dyn Ledger>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SetupError> {
-        let mut by_id = HashMap::new();
+        let mut by_id = BTreeMap::new();
         for chain in chains {
             let chain_id = chain.node.chain_id().clone();
             if let Some(keys) = &chain.keys {
@@ -135,7 +133,7 @@ impl EvmChains {
                 return Err(SetupError::Twice(chain_id));
             }
         }
-        Ok(Self { chains: by_id, ledger, clock })
+        Ok(Self { chains: by_id, ledger, clock, watch: Watch::default() })
     }
 
     /// The connection to a chain, or `None` for a chain that is not configured.
@@ -147,65 +145,34 @@ impl EvmChains {
         self.chains.get(chain_id).ok_or_else(|| Transient(format!("{chain_id} is not configured")))
     }
 
-    /// Keeps nonces without gaps for as long as it runs; the process runs it beside the engine.
-    ///
-    /// A worker that died between taking a nonce and journaling its transaction, for a payment that then needed no
-    /// transaction any more, leaves a nonce that nothing will use, and everything behind it waits for ever.
-    pub async fn tend(&self) {
-        loop {
-            for chain in self.chains.values() {
-                if let Err(fault) = self.fill_gaps(chain).await {
-                    tracing::debug!(chain_id = %chain.node.chain_id(), %fault, "nonces not tended");
-                }
-            }
-            self.clock.sleep(TEND_EVERY).await;
-        }
-    }
-
-    /// Fills the next nonce of each submitter if it was given out long ago and the node knows no transaction at it. Should
-    /// there be one after all, one of the two lands, and the payment's saga finds out which.
-    async fn fill_gaps(&self, chain: &EvmChain) -> Result<(), Transient> {
-        let Some(keys) = &chain.keys else { return Ok(()) };
-        for signer in &keys.submitters {
-            let account = account(chain, signer);
-            let open = self.ledger.open(&account).await.map_err(|error| Transient(error.to_string()))?;
-            let next = chain.node.nonce(signer.address(), At::Latest).await?;
-            let stale = |reserved_at| self.clock.now() - reserved_at > GAP_AGE;
-            let gap = open.iter().find(|reservation| reservation.nonce == next && stale(reservation.reserved_at));
-            let Some(gap) = gap else { continue };
-            if chain.node.nonce(signer.address(), At::Pending).await? > next {
-                continue;
-            }
-            tracing::warn!(chain_id = %account.chain_id, sender = account.address, nonce = next, purpose = gap.purpose.0,
-                "filling a nonce that nothing used");
-            let call = plain(signer.address(), signer.address(), Vec::new());
-            let fees = chain.node.fees().await?;
-            let filler = transaction::transaction(&call, chain.node.evm_id(), next, TRANSFER_GAS, fees);
-            chain.node.send(&transaction::sign(signer, &filler).map_err(Transient)?.raw).await?;
-        }
-        Ok(())
-    }
-
     /// Simulates, takes a nonce, signs.
     async fn prepare(&self, intent: Intent<'_>) -> Result<TransactionPrepared, PrepareError> {
         let node = &intent.chain.node;
-        let account = account(intent.chain, intent.signer);
-        let (call, gas_limit) = match self.simulate(node, &intent).await {
-            Ok(gas) => (&intent.call, transaction::gas_limit(gas)),
-            Err(PrepareError::Refused(refusal)) => {
-                let open = self.ledger.open(&account).await.map_err(|error| Transient(error.to_string()))?;
-                if open.iter().all(|reservation| reservation.purpose != intent.purpose) {
-                    return Err(PrepareError::Refused(refusal));
-                }
-                // An earlier try took the nonce and was cut off. The chain will refuse this transaction, but it uses
-                // the nonce up, and the refusal becomes a fact with a receipt.
-                (&intent.trial, REFUSED_CALL_GAS)
-            }
-            Err(fault) => return Err(fault),
-        };
+        let simulated = self.simulate(node, &intent).await;
         let fees = node.fees().await?;
-        let final_nonce = node.nonce(intent.signer.address(), At::Block(node.settled().await?)).await?;
-        let chain_nonce = node.nonce(intent.signer.address(), At::Latest).await?;
+        // An earlier try may have taken a nonce and been cut off; the purpose stays with its account.
+        let several = intent.signers.len() > 1;
+        let holder = match several || matches!(simulated, Err(PrepareError::Refused(_))) {
+            true => self.holder(intent.chain, &intent.signers, &intent.purpose).await?,
+            false => None,
+        };
+        let (call, gas_limit, signer) = match (simulated, holder) {
+            (Ok(gas), holder) => {
+                let gas_limit = transaction::gas_limit(gas);
+                let signer = match holder {
+                    Some(holder) => holder,
+                    None => self.payer_of_gas(node, &intent.signers, gas_limit, fees).await?,
+                };
+                (&intent.call, gas_limit, signer)
+            }
+            // The chain will refuse this transaction, but it uses the nonce up, and the refusal becomes a fact with a
+            // receipt.
+            (Err(PrepareError::Refused(_)), Some(holder)) => (&intent.trial, REFUSED_CALL_GAS, holder),
+            (Err(fault), _) => return Err(fault),
+        };
+        let account = account(intent.chain, signer);
+        let final_nonce = node.nonce(signer.address(), At::Block(node.settled().await?)).await?;
+        let chain_nonce = node.nonce(signer.address(), At::Latest).await?;
         if chain_nonce < final_nonce {
             return Err(node.contradiction("the newest nonce is below the settled one").into());
         }
@@ -215,8 +182,9 @@ impl EvmChains {
             .reserve(&account, &intent.purpose, chain_nonce, final_nonce, now)
             .await
             .map_err(|error| Transient(error.to_string()))?;
+        let nonce = if mutant!("nonce-from-the-chain") { chain_nonce } else { nonce };
         let unsigned = transaction::transaction(call, node.evm_id(), nonce, gas_limit, fees);
-        let signed = transaction::sign(intent.signer, &unsigned).map_err(Transient)?;
+        let signed = transaction::sign(signer, &unsigned).map_err(Transient)?;
         Ok(TransactionPrepared {
             attempt: intent.attempt,
             chain_id: account.chain_id,
@@ -257,7 +225,7 @@ impl EvmChains {
         order: &DepositOrder,
         keys: &Keys,
         evm_id: u64,
-        signer: &PrivateKeySigner,
+        sender: Address,
         admitted_until: u64,
     ) -> Result<Call, Transient> {
         let escrow = address(&order.escrow.contract).map_err(unusable)?;
@@ -293,8 +261,8 @@ impl EvmChains {
             }
         };
         Ok(match wrapped {
-            None => plain(signer.address(), escrow, data),
-            Some(wrapped) => undeployed::deposit(signer.address(), payer, &wrapped, escrow, data),
+            None => plain(sender, escrow, data),
+            Some(wrapped) => undeployed::deposit(sender, payer, &wrapped, escrow, data),
         })
     }
 }
@@ -310,21 +278,13 @@ fn permit_of(permit: &Permit2, token: Address, signature: Bytes) -> GatewayEscro
     }
 }
 
-fn account(chain: &EvmChain, signer: &PrivateKeySigner) -> SignerAccount {
-    SignerAccount { chain_id: chain.node.chain_id().clone(), address: text(signer.address()) }
-}
-
 fn keys(chain: &EvmChain) -> Result<&Keys, Transient> {
     chain.keys.as_ref().ok_or_else(|| Transient(format!("{} has no keys", chain.node.chain_id())))
 }
 
-/// The submitter of a payment: always the same one, so that asking again for a purpose finds the nonce it was given.
-fn submitter<'a>(keys: &'a Keys, payment_id: &PaymentId) -> Result<&'a PrivateKeySigner, Transient> {
-    let digest = keccak256(payment_id.as_str());
-    let head = digest.0.iter().take(8).fold(0u64, |number, byte| number << 8 | u64::from(*byte));
-    let index = head.checked_rem(keys.submitters.len() as u64).unwrap_or_default();
-    // The remainder is below a length that is a usize.
-    keys.submitters.get(index as usize).ok_or_else(|| Transient("no submitter key".to_owned()))
+/// The account that is named as the caller when a call is tried out.
+fn first(signers: &[&PrivateKeySigner]) -> Result<Address, Transient> {
+    signers.first().map(|signer| signer.address()).ok_or_else(|| Transient("no submitter key".to_owned()))
 }
 
 #[async_trait]
@@ -332,21 +292,22 @@ impl Chains for EvmChains {
     async fn prepare_deposit(&self, order: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
         let chain = self.chain(&order.escrow.chain_id)?;
         let keys = keys(chain)?;
-        let signer = submitter(keys, &order.payment_id)?;
+        let signers = preferred(keys, &order.payment_id);
+        let sender = first(&signers)?;
         // Both clocks count: nodes judge by the head's time, or by that of the block they would make now.
         let now = chain.node.head().await?.time.max(unix_seconds(self.clock.now()));
         let trial_until = now.saturating_add(TRIAL_SECONDS);
         let until = now.saturating_add(chain.node.config().admission_seconds).min(order.escrow.reserve_deadline);
-        let trial = self.deposit_call(order, keys, chain.node.evm_id(), signer, trial_until)?;
-        let call = self.deposit_call(order, keys, chain.node.evm_id(), signer, until)?;
+        let trial = self.deposit_call(order, keys, chain.node.evm_id(), sender, trial_until)?;
+        let call = self.deposit_call(order, keys, chain.node.evm_id(), sender, until)?;
         let escrow = address(&order.escrow.contract).map_err(unusable)?;
         let purpose = Purpose(format!("{}/deposit/{attempt}", order.payment_id));
-        self.prepare(Intent { chain, signer, trial, trial_until, call, escrow, purpose, attempt }).await
+        self.prepare(Intent { chain, signers, trial, trial_until, call, escrow, purpose, attempt }).await
     }
 
     async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
         let chain = self.chain(&order.escrow.chain_id)?;
-        let signer = submitter(keys(chain)?, &order.payment_id)?;
+        let signers = preferred(keys(chain)?, &order.payment_id);
         let escrow = address(&order.escrow.contract).map_err(unusable)?;
         let payment_id = word(order.payment_id.on_chain());
         let data = match &order.non_delivery {
@@ -358,9 +319,13 @@ impl Chains for EvmChains {
             }
         };
         let purpose = Purpose(format!("{}/refund/{attempt}", order.payment_id));
-        let call = plain(signer.address(), escrow, data);
+        let call = plain(first(&signers)?, escrow, data);
         let trial = call.clone();
-        self.prepare(Intent { chain, signer, trial, trial_until: 0, call, escrow, purpose, attempt }).await
+        self.prepare(Intent { chain, signers, trial, trial_until: 0, call, escrow, purpose, attempt }).await
+    }
+
+    async fn reprice(&self, versions: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient> {
+        self.replacement(versions).await
     }
 
     async fn broadcast(&self, transaction: &TransactionPrepared) -> Result<(), Transient> {
@@ -371,9 +336,9 @@ impl Chains for EvmChains {
     async fn deposit_state(
         &self,
         order: &DepositOrder,
-        transaction: &TransactionPrepared,
+        versions: &[TransactionPrepared],
     ) -> Result<DepositState, Transient> {
-        self.chain(&order.escrow.chain_id)?.node.deposit_state(order, transaction).await
+        self.chain(&order.escrow.chain_id)?.node.deposit_state(order, versions).await
     }
 
     async fn deposit_secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
@@ -397,8 +362,9 @@ impl Chains for EvmChains {
         self.chain(&escrow.chain_id)?.node.deposit_ruled_out(payment_id, escrow, after).await
     }
 
-    async fn transaction_state(&self, transaction: &TransactionPrepared) -> Result<TransactionState, Transient> {
-        self.chain(&transaction.chain_id)?.node.transaction_state(transaction).await
+    async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient> {
+        let newest = versions.last().ok_or_else(|| Transient("no transaction was prepared".to_owned()))?;
+        self.chain(&newest.chain_id)?.node.transaction_state(versions).await
     }
 
     async fn attestation_holds(

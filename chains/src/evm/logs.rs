@@ -110,8 +110,23 @@ impl Node {
         if number > up_to.number {
             return Err(self.contradiction(format!("an event of {contract} above the block that holds its effect")));
         }
-        let block = self.canonical(number, hash).await?;
+        let block = self.below(number, hash, up_to).await?;
         Ok(Some(Found { event, inclusion: self.inclusion(transaction, block) }))
+    }
+
+    /// The block with this number and hash, on the branch of `up_to` and not above it.
+    ///
+    /// One of several nodes behind the address may still be on a branch that was left, and the event may be there, too, in
+    /// another block. It may answer several times in a row, but it does not have `up_to`: so the block is asked for on
+    /// either side of it.
+    async fn below(&self, number: u64, hash: B256, up_to: BlockRef) -> Result<BlockRef, Transient> {
+        if number == up_to.number {
+            let what = || format!("block {number} is {}, not {hash}", up_to.hash);
+            return if hash == up_to.hash { Ok(up_to) } else { Err(self.contradiction(what())) };
+        }
+        self.canonical(number, hash).await?;
+        self.canonical(up_to.number, up_to.hash).await?;
+        self.canonical(number, hash).await
     }
 
     /// `transaction` in `block`.

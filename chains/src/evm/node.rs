@@ -5,18 +5,25 @@
 //! before, or a log from a block that is not canonical, is a [`Transient`] fault and never a fact.
 
 use std::{
+    collections::BTreeMap,
     fmt::Debug,
-    sync::{Arc, Mutex, PoisonError, Weak},
-    time::{Duration, Instant},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
 };
 
-use alloy::primitives::{B256, U64, U256};
+use alloy::{
+    primitives::{B256, U64, U256},
+    rpc::client::RpcClient,
+};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use tokio::sync::{OnceCell, watch};
+use tokio::{
+    sync::{OnceCell, watch},
+    time::Instant,
+};
 use url::Url;
 
-use events::ChainId;
+use events::{ChainId, mutant};
 use sagas::ports::Transient;
 
 use super::{
@@ -27,6 +34,12 @@ use crate::config::{ChainConfig, Depth};
 
 /// Longest that [`Node::next_block`] holds.
 const NEXT_BLOCK_WAIT_MAX: Duration = Duration::from_secs(10);
+/// Most blocks whose descent is kept: the newest ones.
+const DESCENTS_MAX: usize = 1_024;
+
+/// Blocks with the hashes of their parents, by number and hash.
+type Descents = BTreeMap<(u64, B256), (BlockRef, B256)>;
+
 /// Why a chain's configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
@@ -94,6 +107,7 @@ impl At {
 struct Header {
     number: Option<U64>,
     hash: Option<B256>,
+    parent_hash: B256,
     timestamp: U64,
     base_fee_per_gas: Option<U256>,
 }
@@ -109,6 +123,7 @@ struct Inner {
     rpc: Rpc,
     chain_checked: OnceCell<()>,
     settled: Mutex<Option<BlockRef>>,
+    descents: Mutex<Descents>,
     heads: watch::Sender<Option<(BlockRef, Instant)>>,
     poller: OnceCell<()>,
 }
@@ -120,12 +135,27 @@ impl Node {
     /// # Errors
     /// [`ConnectError`] when the configuration cannot be meant.
     pub fn connect(config: &ChainConfig) -> Result<Self, ConnectError> {
-        let chain_id = config.chain_id.clone();
-        let evm_id = chain_id.evm_id().ok_or_else(|| ConnectError::Family(chain_id.clone()))?;
         let url: Url = config.rpc_url.parse().map_err(|error: url::ParseError| ConnectError::Url {
-            chain_id: chain_id.clone(),
+            chain_id: config.chain_id.clone(),
             reason: error.to_string(),
         })?;
+        let rpc = Rpc::new(url, Duration::from_millis(config.rpc_timeout_ms))
+            .map_err(|error| ConnectError::Client(error.to_string()))?;
+        Self::with(config, rpc)
+    }
+
+    /// As [`Node::connect`], over a transport of the caller's own instead of HTTP. The transport limits the time of a
+    /// call; `rpc_url` is only what messages call the node.
+    ///
+    /// # Errors
+    /// [`ConnectError`] when the configuration cannot be meant.
+    pub fn over(config: &ChainConfig, client: RpcClient) -> Result<Self, ConnectError> {
+        Self::with(config, Rpc::over(client, config.rpc_url.clone()))
+    }
+
+    fn with(config: &ChainConfig, rpc: Rpc) -> Result<Self, ConnectError> {
+        let chain_id = config.chain_id.clone();
+        let evm_id = chain_id.evm_id().ok_or_else(|| ConnectError::Family(chain_id.clone()))?;
         for (field, text) in [
             ("escrow_contract", &config.escrow_contract),
             ("fulfillment_proxy", &config.fulfillment_proxy),
@@ -135,14 +165,13 @@ impl Node {
         ] {
             address(text).map_err(|error| ConnectError::Address { chain_id: chain_id.clone(), field, error })?;
         }
-        let rpc = Rpc::new(url, Duration::from_millis(config.rpc_timeout_ms))
-            .map_err(|error| ConnectError::Client(error.to_string()))?;
         Ok(Self(Arc::new(Inner {
             config: config.clone(),
             evm_id,
             rpc,
             chain_checked: OnceCell::new(),
             settled: Mutex::new(None),
+            descents: Mutex::default(),
             heads: watch::Sender::new(None),
             poller: OnceCell::new(),
         })))
@@ -225,19 +254,33 @@ impl Node {
 
     /// The newest block of the depth that the configuration requires.
     ///
+    /// One that was not seen before is believed only when a second answer reaches it, too: a node that errs about its
+    /// head, one of several behind the address, would else make a block that can still vanish look settled. A block
+    /// below the head is found by its descendants and not by its number, which a node on another branch would answer
+    /// with a block of that branch.
+    ///
     /// # Errors
-    /// [`Transient`], also when it lies below one seen before, or a finalized block changed.
+    /// [`Transient`], also when it lies below one seen before, a finalized block changed, or two answers disagree.
     pub async fn settled(&self) -> Result<BlockRef, Transient> {
-        let block = match self.0.config.required_depth {
-            Depth::Finalized => self.header("finalized".into()).await?.map(|(block, _)| block),
-            Depth::Confirmations(blocks) => {
-                let head = self.head().await?;
-                if blocks == 0 { Some(head) } else { self.block(head.number.saturating_sub(blocks)).await? }
+        let known = self.settled_before();
+        let block = self.said_to_be_settled().await?;
+        if known != Some(block) && !mutant!("one-answer-settles") {
+            let again = self.said_to_be_settled().await?;
+            if again.number < block.number {
+                let what = format!("settled block {}, and then {}", block.number, again.number);
+                return Err(self.contradiction(what));
             }
-        };
-        let block = block.ok_or_else(|| self.contradiction("no settled block"))?;
+            if again != block && self.ancestor(again, block.number).await? != block {
+                let what = format!("settled block {} is not below {}, which is settled, too", block.hash, again.hash);
+                return Err(self.contradiction(what));
+            }
+        }
         let mut seen = self.0.settled.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = *seen {
+            if block.number < before.number && known.is_none_or(|known| known.number <= block.number) {
+                // Another caller was told of a later one since this one asked.
+                return Ok(before);
+            }
             if block.number < before.number {
                 let what = format!("settled block {} is below {} seen before", block.number, before.number);
                 return Err(self.contradiction(what));
@@ -251,6 +294,50 @@ impl Node {
         }
         *seen = Some(block);
         Ok(block)
+    }
+
+    async fn said_to_be_settled(&self) -> Result<BlockRef, Transient> {
+        let block = match self.0.config.required_depth {
+            _ if mutant!("newest-is-settled") => Some(self.head().await?),
+            Depth::Finalized => self.header("finalized".into()).await?.map(|(block, _)| block),
+            Depth::Confirmations(blocks) => {
+                let head = self.head().await?;
+                Some(self.ancestor(head, head.number.saturating_sub(blocks)).await?)
+            }
+        };
+        block.ok_or_else(|| self.contradiction("no settled block"))
+    }
+
+    /// The block `number` on the branch that ends in `block`.
+    async fn ancestor(&self, block: BlockRef, number: u64) -> Result<BlockRef, Transient> {
+        let mut at = block;
+        while at.number > number {
+            let (_, parent) = self.descent(at.number, at.hash).await?;
+            (at, _) = self.descent(at.number - 1, parent).await?;
+        }
+        Ok(at)
+    }
+
+    /// A block and the hash of its parent. They never change, so what was answered is kept, within a bound.
+    async fn descent(&self, number: u64, hash: B256) -> Result<(BlockRef, B256), Transient> {
+        if let Some(known) = self.descents().get(&(number, hash)) {
+            return Ok(*known);
+        }
+        let header: Option<Header> = self.request("eth_getBlockByHash", (hash, false)).await?;
+        let header = header.filter(|header| header.hash == Some(hash) && header.number == Some(U64::from(number)));
+        let header = header.ok_or_else(|| self.contradiction(format!("no block {number} {hash}")))?;
+        let found = (BlockRef { number, hash, time: header.timestamp.to() }, header.parent_hash);
+        let mut descents = self.descents();
+        descents.insert((number, hash), found);
+        while descents.len() > DESCENTS_MAX {
+            descents.pop_first();
+        }
+        Ok(found)
+    }
+
+    fn descents(&self) -> MutexGuard<'_, Descents> {
+        // A panic while the map is held leaves it whole: each use is a single look-up, insertion or removal.
+        self.0.descents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn settled_before(&self) -> Option<BlockRef> {

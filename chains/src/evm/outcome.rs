@@ -6,6 +6,7 @@ use events::{
     PaymentId,
     event::{EscrowPlan, EscrowSecured, TransactionPrepared},
     failure::BlockchainContext,
+    mutant,
 };
 use sagas::ports::{DepositOrder, DepositState, TransactionState, Transient};
 
@@ -20,13 +21,13 @@ use super::{
     undeployed,
 };
 
-/// What a settled block proves about one transaction.
+/// What a settled block proves about a transaction, which has one nonce in all its versions.
 enum Fate {
     /// Nothing.
     Open,
-    /// It is in a settled block, or a newer one, of the UNIX second `time`.
+    /// One version is in a settled block, or a newer one, of the UNIX second `time`.
     Mined { receipt: Receipt, time: u64, settled: bool },
-    /// Its nonce is used in the settled state, and by another.
+    /// Its nonce is used in the settled state, and by none of its versions.
     Superseded { evidence: String },
 }
 
@@ -51,14 +52,15 @@ impl Node {
         self.estimate_gas(call).await
     }
 
-    /// Where a prepared deposit stands. See [`DepositState`]; everything is concluded from one settled block.
+    /// Where a prepared deposit stands, of whose `versions` any may have landed. See [`DepositState`]; everything is
+    /// concluded from one settled block.
     ///
     /// # Errors
-    /// [`Transient`].
+    /// [`Transient`], also when `versions` are not versions of one transaction.
     pub async fn deposit_state(
         &self,
         order: &DepositOrder,
-        transaction: &TransactionPrepared,
+        versions: &[TransactionPrepared],
     ) -> Result<DepositState, Transient> {
         let settled = self.settled().await?;
         let contract = address(&order.escrow.contract).map_err(unusable)?;
@@ -66,14 +68,17 @@ impl Node {
         if let Some(record) = record.filter(|record| is_of_order(record, order)) {
             return self.secured(order, contract, &record, settled).await.map(DepositState::Secured);
         }
-        let admitted_until = admitted_until(transaction, order);
-        match self.fate(transaction, settled).await? {
+        let admitted_until = versions.iter().map(|version| admitted_until(version, order)).max();
+        let admitted_until = admitted_until.unwrap_or(order.escrow.reserve_deadline);
+        match self.fate(versions, settled).await? {
             Fate::Mined { receipt, settled: true, .. } if receipt.success => {
                 Err(self.contradiction("the deposit is settled, and nothing is in escrow"))
             }
             // Until the admission ends a copy of it may still take effect, sent by anyone.
-            Fate::Mined { receipt, time, settled: true } if time <= admitted_until && settled.time > admitted_until => {
-                let context = self.reverted(transaction, contract, receipt).await?;
+            Fate::Mined { receipt, time, settled: true }
+                if time <= admitted_until && (settled.time > admitted_until || mutant!("admission-not-waited-out")) =>
+            {
+                let context = self.reverted(versions, contract, receipt).await?;
                 Ok(DepositState::Reverted(Box::new(context)))
             }
             // Its nonce is gone, but until its admission ends anyone may send a copy of its call.
@@ -137,13 +142,13 @@ impl Node {
         }
     }
 
-    /// Where a prepared transaction stands by itself.
+    /// Where a prepared transaction, of whose `versions` any may have landed, stands by itself.
     ///
     /// # Errors
-    /// [`Transient`].
-    pub async fn transaction_state(&self, transaction: &TransactionPrepared) -> Result<TransactionState, Transient> {
+    /// [`Transient`], also when `versions` are not versions of one transaction.
+    pub async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient> {
         let settled = self.settled().await?;
-        match self.fate(transaction, settled).await? {
+        match self.fate(versions, settled).await? {
             Fate::Mined { receipt, settled: true, .. } if !receipt.success => Ok(TransactionState::Dead {
                 evidence: format!(
                     "{} reverted in settled block {} {}",
@@ -172,29 +177,39 @@ impl Node {
         Ok(EscrowSecured { inclusion: found.inclusion, amount })
     }
 
-    async fn fate(&self, transaction: &TransactionPrepared, settled: BlockRef) -> Result<Fate, Transient> {
-        let hash = hash_of(transaction)?;
-        let sender = address(&transaction.sender).map_err(unusable)?;
-        let used = self.nonce(sender, At::Block(settled)).await?;
-        // The receipt is asked for after the nonce: a node that has the nonce's block has its receipts.
-        if let Some(receipt) = self.receipt(hash).await? {
+    async fn fate(&self, versions: &[TransactionPrepared], settled: BlockRef) -> Result<Fate, Transient> {
+        let (sender, nonce) = sender_and_nonce(versions)?;
+        let at = if mutant!("superseded-by-the-newest-state") { At::Latest } else { At::Block(settled) };
+        let used = self.nonce(sender, at).await?;
+        // The receipts are asked for after the nonce: a node that has the nonce's block has its receipts.
+        for version in versions {
+            let hash = hash_of(version)?;
+            let Some(receipt) = self.receipt(hash).await? else { continue };
             let is_settled = receipt.block_number <= settled.number;
             let block = self.canonical(receipt.block_number, receipt.block_hash).await?;
-            if is_settled && used <= transaction.nonce {
+            if is_settled && used <= nonce {
                 return Err(self.contradiction(format!("{hash} is settled, and its nonce is not used")));
             }
             return Ok(Fate::Mined { receipt, time: block.time, settled: is_settled });
         }
-        if used <= transaction.nonce {
+        if used <= nonce {
             return Ok(Fate::Open);
         }
-        if self.knows(hash).await? {
-            return Err(self.contradiction(format!("{hash} is known and has no receipt, and its nonce is used")));
+        let mut hashes = Vec::with_capacity(versions.len());
+        for version in versions {
+            let hash = hash_of(version)?;
+            if self.knows(hash).await? {
+                return Err(self.contradiction(format!("{hash} is known and has no receipt, and its nonce is used")));
+            }
+            hashes.push(hash.to_string());
         }
         Ok(Fate::Superseded {
             evidence: format!(
-                "nonce {} of {} is used at settled block {} {}, where the next is {used}, and {hash} has no receipt",
-                transaction.nonce, transaction.sender, settled.number, settled.hash
+                "nonce {nonce} of {} is used at settled block {} {}, where the next is {used}, and there is no receipt of {}",
+                text(sender),
+                settled.number,
+                settled.hash,
+                hashes.join(", ")
             ),
         })
     }
@@ -202,13 +217,14 @@ impl Node {
     /// The context of a settled revert, its reason found by making the call again in the block that holds it.
     async fn reverted(
         &self,
-        transaction: &TransactionPrepared,
+        versions: &[TransactionPrepared],
         contract: Address,
         receipt: Receipt,
     ) -> Result<BlockchainContext, Transient> {
-        let sender = address(&transaction.sender).map_err(unusable)?;
+        let (sender, _) = sender_and_nonce(versions)?;
         let mut reason = None;
-        if let Some(call) = call_of(&transaction.raw, sender) {
+        // All versions make the same call.
+        if let Some(call) = versions.first().and_then(|version| call_of(&version.raw, sender)) {
             reason = self.replay(&call, receipt.block_number).await?;
         }
         Ok(BlockchainContext {
@@ -233,6 +249,17 @@ impl Node {
         }
         Ok(None)
     }
+}
+
+/// The account and the nonce that all `versions` share.
+pub(super) fn sender_and_nonce(versions: &[TransactionPrepared]) -> Result<(Address, u64), Transient> {
+    let Some((first, others)) = versions.split_first() else {
+        return Err(Transient("no transaction was prepared".to_owned()));
+    };
+    if others.iter().any(|other| (&other.sender, other.nonce) != (&first.sender, first.nonce)) {
+        return Err(Transient("versions of a transaction differ in sender or nonce".to_owned()));
+    }
+    Ok((address(&first.sender).map_err(unusable)?, first.nonce))
 }
 
 /// The last second in which the escrow takes the deposit that `transaction` makes, from whomever.

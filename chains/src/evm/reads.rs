@@ -8,6 +8,7 @@ use alloy::{
 use events::{
     Amount, Hash32, PaymentId,
     event::{EscrowPlan, EscrowRefunded},
+    mutant,
 };
 use sagas::ports::{DeliveryOrder, DeliveryState, EscrowState, Statement, Transient};
 
@@ -53,6 +54,33 @@ pub struct EscrowRecord {
 }
 
 impl EscrowRecord {
+    /// What `escrowOf` returned; `None` when the contract knows nothing of the payment.
+    ///
+    /// # Errors
+    /// The state's number, when the contract has no such state.
+    pub fn read(escrow: GatewayEscrow::Escrow) -> Result<Option<Self>, u8> {
+        let state = State::from_number(escrow.state).ok_or(escrow.state)?;
+        if state == State::None {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            state,
+            payer: escrow.payer,
+            reserver: escrow.reserver,
+            releaser: escrow.releaser,
+            token: escrow.token,
+            settler: escrow.settler,
+            deposited: Amount::new(escrow.deposited),
+            source_amount: Amount::new(escrow.sourceAmount),
+            terms_hash: Hash32(escrow.termsHash.0),
+            quote_hash: Hash32(escrow.quoteHash.0),
+            reserve_deadline: seconds(escrow.reserveDeadline),
+            fulfillment_deadline: seconds(escrow.fulfillmentDeadline),
+            fulfill_by: seconds(escrow.fulfillBy),
+            refund_after: seconds(escrow.refundAfter),
+        }))
+    }
+
     /// Whether the record carries the accounts and windows of `plan`. A payment id is public before its deposit is mined,
     /// so a stranger may have opened an escrow of his own under it; that one is not the payment's.
     pub fn is_of(&self, plan: &EscrowPlan) -> bool {
@@ -99,27 +127,7 @@ impl Node {
     ) -> Result<Option<EscrowRecord>, Transient> {
         let call = GatewayEscrow::escrowOfCall { paymentId: word(payment_id.on_chain()) };
         let Some(escrow) = self.view(contract, &call, at).await? else { return Ok(None) };
-        let state = State::from_number(escrow.state)
-            .ok_or_else(|| Transient(format!("{contract} is in the unknown state {}", escrow.state)))?;
-        if state == State::None {
-            return Ok(None);
-        }
-        Ok(Some(EscrowRecord {
-            state,
-            payer: escrow.payer,
-            reserver: escrow.reserver,
-            releaser: escrow.releaser,
-            token: escrow.token,
-            settler: escrow.settler,
-            deposited: Amount::new(escrow.deposited),
-            source_amount: Amount::new(escrow.sourceAmount),
-            terms_hash: Hash32(escrow.termsHash.0),
-            quote_hash: Hash32(escrow.quoteHash.0),
-            reserve_deadline: seconds(escrow.reserveDeadline),
-            fulfillment_deadline: seconds(escrow.fulfillmentDeadline),
-            fulfill_by: seconds(escrow.fulfillBy),
-            refund_after: seconds(escrow.refundAfter),
-        }))
+        EscrowRecord::read(escrow).map_err(|number| Transient(format!("{contract} is in the unknown state {number}")))
     }
 
     /// Where the escrow stands at the required depth; an escrow of somebody else under the same payment id is none.
@@ -160,7 +168,8 @@ impl Node {
     /// [`Transient`].
     pub async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {
         let settled = self.settled().await?;
-        if let Some(found) = self.delivery_at(order, settled).await? {
+        let deep = if mutant!("delivery-without-depth") { self.head().await? } else { settled };
+        if let Some(found) = self.delivery_at(order, deep).await? {
             return Ok(DeliveryState::Final(found.inclusion));
         }
         // The proxy refuses after `fulfill_by`, and a settled block is past it without the delivery.
@@ -182,6 +191,12 @@ impl Node {
         let proxy = address(&order.proxy).map_err(unusable)?;
         let call = FulfillmentProxy::fulfilledAtCall { key };
         let Some(number) = self.view(proxy, &call, At::Block(block)).await? else { return Ok(None) };
+        if mutant!("delivery-amount-not-compared") {
+            let wanted = Delivery::of(order).map_err(unusable)?;
+            let id = word(order.payment_id.on_chain());
+            let is = |event: &FulfillmentProxy::Fulfilled| wanted.is_but_for_amount(event);
+            return Ok(self.find_event(proxy, id, block, is).await.ok());
+        }
         if number.is_zero() {
             return Ok(None);
         }
@@ -260,5 +275,10 @@ impl Delivery {
 
     fn is(&self, event: &FulfillmentProxy::Fulfilled) -> bool {
         self.0 == *event
+    }
+
+    /// For a broken variant that forgets the amount.
+    fn is_but_for_amount(&self, event: &FulfillmentProxy::Fulfilled) -> bool {
+        self.is(&FulfillmentProxy::Fulfilled { amount: self.0.amount, ..event.clone() })
     }
 }

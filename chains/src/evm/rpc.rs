@@ -56,6 +56,12 @@ impl Rpc {
         Ok(Self { client: RpcClient::new_http_with_client(http, url), endpoint })
     }
 
+    /// What `client` is connected to, however it is; `endpoint` names it in messages. Its transport limits the time of a
+    /// call.
+    pub fn over(client: RpcClient, endpoint: String) -> Self {
+        Self { client, endpoint }
+    }
+
     /// Calls `method`.
     pub async fn call<P, R>(&self, method: &'static str, params: P) -> Result<R, Fault>
     where

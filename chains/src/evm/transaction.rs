@@ -13,6 +13,10 @@ use super::query::{Call, Fees};
 const GAS_RESERVE: u64 = 40_000;
 /// What a replacement raises fees by at least, in percent; nodes want 10.
 const BUMP_PERCENT: u128 = 30;
+/// Most that a replacement offers altogether, as a multiple of what a new transaction would.
+const MAX_FEE_CEILING: u128 = 2;
+/// Most that a replacement tips, as a multiple of what the node suggests.
+const PRIORITY_CEILING: u128 = 10;
 
 /// A signed transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +67,24 @@ pub(crate) fn bumped(transaction: &TxEip1559, current: Fees) -> TxEip1559 {
     bumped.max_fee_per_gas = raised(transaction.max_fee_per_gas).max(current.max);
     bumped.max_priority_fee_per_gas = raised(transaction.max_priority_fee_per_gas).max(current.priority);
     bumped
+}
+
+/// `transaction` as [`bumped`], or `None` when that would be far above what the chain asks for: fees that grew against
+/// a node that is wrong, or that lies, have an end.
+pub(crate) fn replacement(transaction: &TxEip1559, current: Fees) -> Option<TxEip1559> {
+    let bumped = bumped(transaction, current);
+    let within = bumped.max_fee_per_gas <= current.max.saturating_mul(MAX_FEE_CEILING)
+        && bumped.max_priority_fee_per_gas <= current.priority.saturating_mul(PRIORITY_CEILING)
+        && bumped.max_priority_fee_per_gas <= bumped.max_fee_per_gas;
+    within.then_some(bumped)
+}
+
+/// What was signed, without its signature; `None` when the bytes are no EIP-1559 transaction.
+pub(crate) fn unsigned(raw: &str) -> Option<TxEip1559> {
+    match TxEnvelope::decode_2718(&mut raw_bytes(raw)?.as_ref()).ok()? {
+        TxEnvelope::Eip1559(signed) => Some(signed.strip_signature()),
+        _ => None,
+    }
 }
 
 /// The call that a signed transaction makes, by `from`; `None` when the bytes are no transaction.

@@ -137,7 +137,8 @@ impl EvmVerifier {
     }
 
     async fn check(&self, case: &VerificationCase) -> Result<Checked<'_>, Verdict> {
-        let quote = SignedQuote::parse(&case.quote_document).map_err(|error| Verdict::Refused(error.to_string()))?;
+        let quote =
+            SignedQuote::parse_stored(&case.quote_document).map_err(|error| Verdict::Refused(error.to_string()))?;
         let source = self.node(&case.escrow.chain_id)?;
         let destination = self.node(quote.quote().destination.asset().chain())?;
         require(self.answers(case, quote.quote(), destination))?;

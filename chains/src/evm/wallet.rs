@@ -3,17 +3,14 @@
 //! Nothing is stored. After a restart the node's pending nonce is the start, and whether an effect is on chain already is
 //! for the caller to read there first; the contracts take each effect once only.
 
-use std::{
-    collections::HashMap,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use alloy::{
     consensus::TxEip1559,
     primitives::{Address, B256, Bytes},
     signers::local::PrivateKeySigner,
 };
-use tokio::sync::Mutex;
+use tokio::{sync::Mutex, time::Instant};
 
 use events::failure::BlockchainContext;
 use sagas::ports::Transient;
@@ -72,7 +69,7 @@ struct Flight {
 }
 
 /// The transactions on their way, by purpose.
-type Flights = HashMap<String, Flight>;
+type Flights = BTreeMap<String, Flight>;
 
 /// The account.
 #[derive(Debug)]

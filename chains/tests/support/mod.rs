@@ -3,10 +3,10 @@
 // Each test binary uses a part of this module.
 #![allow(dead_code)]
 
-pub mod ledger;
 pub mod liar;
 
 use std::{
+    slice::from_ref,
     sync::{
         Arc,
         atomic::{AtomicI64, Ordering},
@@ -36,12 +36,11 @@ use devkit::anvil::{Anvil, Mining};
 use events::{
     ChainId, Did, Hash32, OwnedAsset, PaymentId, Terms,
     event::{Authorization, EscrowPlan},
+    ledger::memory::MemoryLedger,
     quote::{Quote, SignedQuote, auction_of},
     time::{Timestamp, from_unix_seconds, unix_seconds},
 };
 use sagas::ports::{Clock, DeliveryOrder, DepositOrder, Reservation, VerificationCase};
-
-use self::ledger::TestLedger;
 
 /// Blocks on top of a settled one.
 pub const DEPTH: u64 = 2;
@@ -50,6 +49,8 @@ pub const PRICE: u64 = 900_000;
 pub const DELIVERED: u64 = 850_000;
 pub const REFUND_DELAY: u64 = 900;
 pub const ADMISSION_SECONDS: u64 = 60;
+pub const REPRICE_SECONDS: u64 = 30;
+pub const DEPOSITS_WARNING: u64 = 100;
 
 /// The system's clock, that a test can put forward.
 #[derive(Default)]
@@ -113,6 +114,8 @@ impl Chain {
             required_depth: depth,
             refund_delay_seconds: REFUND_DELAY,
             admission_seconds: ADMISSION_SECONDS,
+            reprice_seconds: REPRICE_SECONDS,
+            submitter_deposits_warning: DEPOSITS_WARNING,
             poll_ms: 20,
             rpc_timeout_ms: 5_000,
             assets: Vec::new(),
@@ -154,7 +157,7 @@ pub struct World {
     pub recipient: PrivateKeySigner,
     pub settler: PrivateKeySigner,
     pub submitter: PrivateKeySigner,
-    pub ledger: Arc<TestLedger>,
+    pub ledger: Arc<MemoryLedger>,
     pub clock: Arc<TestClock>,
     pub chains: EvmChains,
 }
@@ -174,7 +177,7 @@ impl World {
             chain.dev.mint(&chain.token, &text(&settler), U256::from(10 * CAP)).await?;
             chain.dev.approve(&payer, &chain.token, &chain.contracts.permit2, U256::MAX).await?;
         }
-        let ledger = Arc::new(TestLedger::default());
+        let ledger = Arc::new(MemoryLedger::default());
         let clock = Arc::new(TestClock::default());
         let keys = || Some(Keys { reserver: key(2), submitters: vec![submitter.clone()] });
         let chains = EvmChains::new(
@@ -260,7 +263,7 @@ impl World {
         let prepared = self.chains.prepare_deposit(&payment.deposit(), 1).await?;
         self.chains.broadcast(&prepared).await?;
         self.source.mine(DEPTH).await?;
-        match self.chains.deposit_state(&payment.deposit(), &prepared).await? {
+        match self.chains.deposit_state(&payment.deposit(), from_ref(&prepared)).await? {
             DepositState::Secured(_) => Ok(()),
             other => bail!("not secured: {other:?}"),
         }

@@ -158,6 +158,14 @@ struct InfoAnswer {
 }
 
 #[derive(Deserialize)]
+struct NamesAnswer {
+    #[serde(default)]
+    total: usize,
+    streams: Option<Vec<String>>,
+    error: Option<ApiError>,
+}
+
+#[derive(Deserialize)]
 struct InfoState {
     last_seq: u64,
 }
@@ -270,6 +278,26 @@ pub(crate) async fn leader_get(
         (None, Some(error)) if error.err_code == NO_MESSAGE_FOUND => Ok(None),
         (_, Some(error)) => Err(format!("{} ({})", error.description, error.err_code)),
         (None, None) => Err("answer holds neither a message nor an error".into()),
+    }
+}
+
+/// The names of all streams.
+pub(crate) async fn stream_names(client: &Client, timeout: Duration) -> Result<Vec<String>, String> {
+    let mut names = Vec::new();
+    loop {
+        let page = serde_json::json!({"offset": names.len()});
+        let answer: NamesAnswer = api(client, format!("{API}.STREAM.NAMES"), &page, timeout).await?;
+        if let Some(error) = answer.error {
+            return Err(format!("{} ({})", error.description, error.err_code));
+        }
+        let page = answer.streams.unwrap_or_default();
+        if page.is_empty() {
+            return Ok(names);
+        }
+        names.extend(page);
+        if names.len() >= answer.total {
+            return Ok(names);
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use async_nats::jetstream::{
 /// Why the streams cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The server cannot be reached or did not answer in time; retry.
+    /// The server cannot be reached, did not answer in time, or its cluster has no leader for now; retry.
     #[error("JetStream is unavailable: {0}")]
     Unavailable(String),
     /// The server refuses.
@@ -40,6 +40,22 @@ pub enum ConnectError {
     /// The options contradict themselves.
     #[error("unusable options: {0}")]
     Options(&'static str),
+}
+
+/// Refusals of a cluster that has not come together: they pass without anybody doing anything.
+const PASSING: [ErrorCode; 5] = [
+    ErrorCode::CLUSTER_NOT_AVAILABLE,
+    ErrorCode::CLUSTER_INCOMPLETE,
+    ErrorCode::CLUSTER_NOT_LEADER,
+    ErrorCode::CLUSTER_NO_PEERS,
+    ErrorCode::INSUFFICIENT_RESOURCES,
+];
+
+impl ConnectError {
+    /// Whether it helps to try again later.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Unavailable(_))
+    }
 }
 
 /// A stream that keeps everything for ever, as the journal and the ledger need it (design: the journal).
@@ -120,7 +136,7 @@ impl StreamPlan {
             None if !create => return Err(ConnectError::Missing(self.name.clone())),
             None => {
                 let created = context.create_stream(self.config()).await.map_err(|error| match error.kind() {
-                    CreateStreamErrorKind::JetStream(reason) => {
+                    CreateStreamErrorKind::JetStream(reason) if !PASSING.contains(&reason.error_code()) => {
                         ConnectError::Refused { stream: self.name.clone(), reason: reason.to_string() }
                     }
                     _ => ConnectError::Unavailable(error.to_string()),

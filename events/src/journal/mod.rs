@@ -115,6 +115,8 @@ pub enum ReadError {
         shard: u16,
         /// Its stream sequence.
         sequence: u64,
+        /// Its subject, by which its payment or batch is known; `None` when the message is missing.
+        subject: Option<String>,
         /// What is wrong with it.
         reason: String,
     },

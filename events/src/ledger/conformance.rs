@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 
-use super::{Ledger, Purpose, SignerAccount};
+use super::{Ledger, Purpose, Reservation, SignerAccount};
 use crate::{ChainId, CommitId, Hash32, time::Timestamp};
 
 /// Runs every case. Each call of `make` must give another handle on the same accounts, as another process would have.
@@ -26,6 +26,9 @@ where
     many_at_once_get_distinct_consecutive_nonces([one.clone(), other.clone()]).await;
     one_purpose_asked_for_at_once_gets_one_nonce([one.clone(), other.clone()]).await;
     accounts_are_apart(&*one).await;
+    a_purpose_that_is_asked_for_again_is_renewed(&*one, &*other).await;
+    a_retired_nonce_is_nobodys(&*one, &*other).await;
+    a_retirement_is_of_what_was_read([one.clone(), other.clone()]).await;
 }
 
 /// An account unlike any other.
@@ -114,6 +117,78 @@ async fn one_purpose_asked_for_at_once_gets_one_nonce(ledgers: [Arc<dyn Ledger>;
     let nonces: Vec<u64> = join_all(tasks).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(nonces, vec![0; 20]);
     assert_eq!(open(&*ledgers[1], &account).await, [0]);
+}
+
+async fn a_purpose_that_is_asked_for_again_is_renewed(one: &dyn Ledger, other: &dyn Ledger) {
+    let account = fresh();
+    let later = now() + super::RENEW_AFTER;
+    let ask = async |text, at| one.reserve(&account, &purpose(text), 0, 0, at).await.unwrap();
+    assert_eq!((ask("a", now()).await, ask("b", now()).await), (0, 1));
+    assert_eq!(ask("a", later).await, 0);
+    assert_eq!(other.open(&account).await.unwrap()[0].reserved_at, now(), "no entry for what was just given out");
+    let later = later + chrono::TimeDelta::seconds(1);
+    assert_eq!(ask("a", later).await, 0);
+    let open = other.open(&account).await.unwrap();
+    assert_eq!(open.iter().map(|open| open.reserved_at).collect::<Vec<_>>(), [later, now()]);
+    assert_eq!(ask("c", later).await, 2);
+}
+
+async fn a_retired_nonce_is_nobodys(one: &dyn Ledger, other: &dyn Ledger) {
+    let account = fresh();
+    for (n, text) in ["a", "b"].into_iter().enumerate() {
+        assert_eq!(reserve(one, &account, text, 0, 0).await, n as u64);
+    }
+    for n in [0, 1] {
+        let found = other.open(&account).await.unwrap()[n].clone();
+        assert!(other.retire(&account, &found).await.unwrap());
+        let retired = one.open(&account).await.unwrap()[n].clone();
+        assert_eq!(retired, Reservation { purpose: purpose(format!("filler/{n}")), ..found });
+        assert!(one.retire(&account, &retired).await.unwrap(), "once more changes nothing");
+    }
+    assert_eq!(open(one, &account).await, [0, 1]);
+    // Whoever asks again gets a nonce that is his own.
+    assert_eq!(reserve(one, &account, "a", 0, 0).await, 2);
+    assert_eq!(reserve(other, &account, "b", 0, 0).await, 3);
+    assert_eq!(open(other, &account).await, [0, 1, 2, 3]);
+    assert_eq!(reserve(one, &account, "c", 2, 2).await, 4);
+    assert_eq!(open(other, &account).await, [2, 3, 4]);
+}
+
+async fn a_retirement_is_of_what_was_read(ledgers: [Arc<dyn Ledger>; 2]) {
+    let [one, other] = &ledgers;
+    let account = fresh();
+    assert_eq!(reserve(&**one, &account, "a", 0, 0).await, 0);
+    let found = one.open(&account).await.unwrap().remove(0);
+    let later = now() + super::RENEW_AFTER * 2;
+    assert_eq!(other.reserve(&account, &purpose("a"), 0, 0, later).await.unwrap(), 0);
+    assert!(!one.retire(&account, &found).await.unwrap(), "it was asked for again");
+    let stranger = Reservation { nonce: 7, ..found.clone() };
+    assert!(!one.retire(&account, &stranger).await.unwrap());
+    assert!(!one.retire(&fresh(), &found).await.unwrap());
+    // Asked for and retired at once: either the purpose keeps the nonce, or it has another and the nonce is retired.
+    let tasks = (1..11).map(|n| {
+        let (one, other, account) = (one.clone(), other.clone(), account.clone());
+        tokio::spawn(async move {
+            let (raced, later) = (purpose(format!("raced {n}")), now() + super::RENEW_AFTER * 2);
+            let nonce = one.reserve(&account, &raced, 0, 0, now()).await.unwrap();
+            let found = one.open(&account).await.unwrap().into_iter().find(|open| open.nonce == nonce).unwrap();
+            let (again, retired) =
+                tokio::join!(one.reserve(&account, &raced, 0, 0, later), other.retire(&account, &found),);
+            // A stale answer is one that was true when the other had not been stored yet.
+            let settled = one.reserve(&account, &raced, 0, 0, later).await.unwrap();
+            (nonce, again.unwrap(), settled, retired.unwrap())
+        })
+    });
+    let mut given: Vec<u64> = Vec::new();
+    for raced in join_all(tasks).await {
+        let (nonce, again, settled, retired) = raced.unwrap();
+        assert_eq!(settled != nonce, retired, "retired exactly when the purpose has another nonce");
+        assert!(again == nonce || again == settled);
+        given.push(settled);
+    }
+    given.sort_unstable();
+    given.dedup();
+    assert_eq!(given.len(), 10, "no nonce is two purposes'");
 }
 
 async fn accounts_are_apart(ledger: &dyn Ledger) {

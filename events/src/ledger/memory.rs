@@ -9,7 +9,7 @@ use async_trait::async_trait;
 
 use super::{
     Error, Ledger, Purpose, Reservation, SignerAccount,
-    state::{Decision, Entry, decide},
+    state::{Decision, Entry, decide, retire},
 };
 use crate::time::Timestamp;
 
@@ -31,12 +31,20 @@ impl Ledger for MemoryLedger {
         let mut accounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match decide(accounts.get(account), purpose, chain_nonce, final_nonce, now)? {
             Decision::Known(nonce) => Ok(nonce),
-            Decision::New(entry) => {
-                let nonce = entry.nonce();
+            Decision::New(nonce, entry) => {
                 accounts.insert(account.clone(), *entry);
                 Ok(nonce)
             }
         }
+    }
+
+    async fn retire(&self, account: &SignerAccount, reservation: &Reservation) -> Result<bool, Error> {
+        let mut accounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ok(retired) = retire(accounts.get(account), reservation) else { return Ok(false) };
+        if let Some(entry) = retired {
+            accounts.insert(account.clone(), *entry);
+        }
+        Ok(true)
     }
 
     async fn open(&self, account: &SignerAccount) -> Result<Vec<Reservation>, Error> {

@@ -14,6 +14,7 @@ pub mod nats;
 mod state;
 
 use async_trait::async_trait;
+use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};
 
 use crate::{ChainId, time::Timestamp};
@@ -72,6 +73,12 @@ pub const OPEN_MAX: usize = 1024;
 /// How many settled reservations an account's ledger remembers; bounds the size of a ledger entry.
 pub const SETTLED_MAX: usize = 128;
 
+/// A purpose that is asked for again so long after its nonce was given out holds it from then on.
+pub const RENEW_AFTER: TimeDelta = TimeDelta::seconds(10);
+
+/// What a nonce is for that was taken from its purpose: to be used up.
+pub const FILLER: &str = "filler/";
+
 /// Gives out nonces.
 #[async_trait]
 pub trait Ledger: Send + Sync {
@@ -82,7 +89,8 @@ pub trait Ledger: Send + Sync {
     /// account's nonce at finality: reservations below it are settled and drop out of the open set with the next entry.
     ///
     /// The same purpose gets the same nonce also when it is settled, as long as it is among the last [`SETTLED_MAX`] that
-    /// are. Such a nonce is used up, so whatever is signed with it can never land: a worker that slept through the whole
+    /// are. One that is open and older than [`RENEW_AFTER`] counts as given out now, so that whoever looks for nonces that
+    /// nobody uses sees that somebody is about to. A settled nonce is used up, so whatever is signed with it can never land: a worker that slept through the whole
     /// life of its transaction can neither repeat it nor leave a gap behind. A new attempt is a new purpose.
     ///
     /// # Errors
@@ -95,6 +103,16 @@ pub trait Ledger: Send + Sync {
         final_nonce: u64,
         now: Timestamp,
     ) -> Result<u64, Error>;
+
+    /// Takes the nonce of an open reservation away from its purpose, for a transaction that does nothing but use it up. The
+    /// purpose is given another nonce when it is asked for again.
+    ///
+    /// False when the reservation is not open, or is not as it was when it was read: it was settled, or asked for again in
+    /// the meantime. Retiring what is retired has no further effect, whoever did it.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    async fn retire(&self, account: &SignerAccount, reservation: &Reservation) -> Result<bool, Error>;
 
     /// The reservations of `account` that are not settled.
     ///

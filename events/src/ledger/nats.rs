@@ -17,7 +17,7 @@ use tracing::debug;
 
 use super::{
     Error, Ledger, Purpose, Reservation, SignerAccount,
-    state::{Decision, Entry, decide},
+    state::{Changed, Decision, Entry, decide, retire},
 };
 pub use crate::jetstream::ConnectError;
 use crate::{
@@ -52,10 +52,18 @@ impl Default for Options {
 #[derive(Clone)]
 pub struct NatsLedger(Arc<Inner>);
 
+/// What is to be done about an account after its last entry.
+enum Step<T> {
+    /// Nothing; this is the answer.
+    Done(T),
+    /// This entry is to be stored; then this is the answer.
+    Store(T, Box<Entry>),
+}
+
 struct Inner {
     client: Client,
     options: Options,
-    /// One reservation an account at a time within this process; between processes the expected sequence decides.
+    /// One entry an account at a time within this process; between processes the expected sequence decides.
     accounts: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
 
@@ -107,6 +115,50 @@ impl Inner {
         }
     }
 
+    /// Stores what `decide` makes of the last entry, and decides again whenever another came first.
+    async fn write<T>(
+        &self,
+        account: &SignerAccount,
+        decide: impl Fn(Option<&Entry>) -> Result<Step<T>, Error>,
+    ) -> Result<T, Error> {
+        let subject = subject(account)?;
+        let deadline = Instant::now() + self.options.timeout;
+        let turn = self.turn(&subject);
+        let Ok(_turn) = timeout_at(deadline, turn.lock()).await else { return Err(Error::Contended) };
+        let mut conflicts = 0;
+        loop {
+            // Whatever became of an earlier try: if it is stored, it is found here; if it is still on its way, it and the
+            // next try expect the same sequence, and only one of them can be stored.
+            let (last, sequence) = self.last(&subject, deadline).await?;
+            let (result, entry) = match decide(last.as_ref())? {
+                Step::Done(result) => return Ok(result),
+                Step::Store(result, entry) => (result, entry),
+            };
+            let headers = jetstream::conditional(CommitId::random().as_str(), sequence);
+            let body = entry.encode()?.into();
+            let timeout = self.options.attempt_timeout;
+            let reason = match jetstream::publish(&self.client, &subject, headers, body, timeout).await {
+                Published::Stored { .. } => return Ok(result),
+                Published::TooLarge(reason) => return Err(Error::Damaged(reason)),
+                Published::WrongSequence => {
+                    conflicts += 1;
+                    if conflicts > CONFLICTS_MAX {
+                        return Err(Error::Contended);
+                    }
+                    "another came first".to_owned()
+                }
+                Published::Duplicate { .. } => "the server takes it for a duplicate".to_owned(),
+                Published::NotStored(reason) | Published::Unclear(reason) => reason,
+            };
+            debug!(subject, reason, "an entry is tried again");
+            let pause = rand::thread_rng().gen_range(PAUSE / 10..PAUSE);
+            if Instant::now() + pause >= deadline {
+                return Err(Error::Unavailable(reason));
+            }
+            sleep(pause).await;
+        }
+    }
+
     fn turn(&self, subject: &str) -> Arc<tokio::sync::Mutex<()>> {
         // Entries are only ever added, so a poisoned lock guards nothing half done.
         let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,43 +176,24 @@ impl Ledger for NatsLedger {
         final_nonce: u64,
         now: Timestamp,
     ) -> Result<u64, Error> {
-        let inner = &self.0;
-        let subject = subject(account)?;
-        let deadline = Instant::now() + inner.options.timeout;
-        let turn = inner.turn(&subject);
-        let Ok(_turn) = timeout_at(deadline, turn.lock()).await else { return Err(Error::Contended) };
-        let mut conflicts = 0;
-        loop {
-            // Whatever became of an earlier try: if it is stored, the purpose is found here; if it is still on its way, it
-            // and the next try expect the same sequence, and only one of them can be stored.
-            let (last, sequence) = inner.last(&subject, deadline).await?;
-            let entry = match decide(last.as_ref(), purpose, chain_nonce, final_nonce, now)? {
-                Decision::Known(nonce) => return Ok(nonce),
-                Decision::New(entry) => entry,
-            };
-            let headers = jetstream::conditional(CommitId::random().as_str(), sequence);
-            let body = entry.encode()?.into();
-            let timeout = inner.options.attempt_timeout;
-            let reason = match jetstream::publish(&inner.client, &subject, headers, body, timeout).await {
-                Published::Stored { .. } => return Ok(entry.nonce()),
-                Published::TooLarge(reason) => return Err(Error::Damaged(reason)),
-                Published::WrongSequence => {
-                    conflicts += 1;
-                    if conflicts > CONFLICTS_MAX {
-                        return Err(Error::Contended);
-                    }
-                    "another came first".to_owned()
-                }
-                Published::Duplicate { .. } => "the server takes it for a duplicate".to_owned(),
-                Published::NotStored(reason) | Published::Unclear(reason) => reason,
-            };
-            debug!(subject, reason, "reservation is tried again");
-            let pause = rand::thread_rng().gen_range(PAUSE / 10..PAUSE);
-            if Instant::now() + pause >= deadline {
-                return Err(Error::Unavailable(reason));
-            }
-            sleep(pause).await;
-        }
+        let decide = |last: Option<&Entry>| {
+            Ok(match decide(last, purpose, chain_nonce, final_nonce, now)? {
+                Decision::Known(nonce) => Step::Done(nonce),
+                Decision::New(nonce, entry) => Step::Store(nonce, entry),
+            })
+        };
+        self.0.write(account, decide).await
+    }
+
+    async fn retire(&self, account: &SignerAccount, reservation: &Reservation) -> Result<bool, Error> {
+        let decide = |last: Option<&Entry>| {
+            Ok(match retire(last, reservation) {
+                Ok(Some(entry)) => Step::Store(true, entry),
+                Ok(None) => Step::Done(true),
+                Err(Changed) => Step::Done(false),
+            })
+        };
+        self.0.write(account, decide).await
     }
 
     async fn open(&self, account: &SignerAccount) -> Result<Vec<Reservation>, Error> {

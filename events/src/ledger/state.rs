@@ -4,7 +4,7 @@ use data_encoding::BASE32_NOPAD;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Error, OPEN_MAX, Purpose, Reservation, SETTLED_MAX};
+use super::{Error, FILLER, OPEN_MAX, Purpose, RENEW_AFTER, Reservation, SETTLED_MAX};
 use crate::time::Timestamp;
 
 const SCHEMA: u32 = 1;
@@ -15,7 +15,8 @@ const DIGEST_BYTES: usize = 10;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Entry {
     schema: u32,
-    /// What this entry gave out.
+    /// The last nonce given out, by this entry or before it: an entry that only renews or retires a reservation gives out
+    /// none.
     reserved: Reservation,
     /// The account's nonces on chain as they were told by who reserved.
     chain_nonce: u64,
@@ -32,8 +33,8 @@ pub(super) struct Entry {
 pub(super) enum Decision {
     /// The nonce was given out for this purpose before.
     Known(u64),
-    /// This entry has to be stored first.
-    New(Box<Entry>),
+    /// This entry has to be stored first; then the nonce is given out.
+    New(u64, Box<Entry>),
 }
 
 fn digest(purpose: &Purpose) -> String {
@@ -41,8 +42,22 @@ fn digest(purpose: &Purpose) -> String {
 }
 
 impl Entry {
-    pub(super) fn nonce(&self) -> u64 {
-        self.reserved.nonce
+    /// The same with another reservation at its nonce.
+    fn with(&self, changed: Reservation) -> Self {
+        let mut entry = self.clone();
+        for open in entry.open.iter_mut().filter(|open| open.nonce == changed.nonce) {
+            *open = changed.clone();
+        }
+        if entry.reserved.nonce == changed.nonce {
+            entry.reserved = changed;
+        }
+        entry
+    }
+
+    /// Whether the nonce of `reservation` was taken from its purpose since.
+    pub(super) fn retired(&self, reservation: &Reservation) -> bool {
+        let filler = |open: &Reservation| open.nonce == reservation.nonce && open.purpose.0.starts_with(FILLER);
+        self.open.iter().any(filler)
     }
 
     pub(super) fn open(&self) -> &[Reservation] {
@@ -75,8 +90,12 @@ pub(super) fn decide(
     now: Timestamp,
 ) -> Result<Decision, Error> {
     let open = last.map_or(&[][..], Entry::open);
-    if let Some(known) = open.iter().find(|reservation| reservation.purpose == *purpose) {
-        return Ok(Decision::Known(known.nonce));
+    if let (Some(last), Some(known)) = (last, open.iter().find(|reservation| reservation.purpose == *purpose)) {
+        let renewed = Reservation { reserved_at: now, ..known.clone() };
+        return Ok(match now - known.reserved_at > RENEW_AFTER {
+            true => Decision::New(known.nonce, Box::new(last.with(renewed))),
+            false => Decision::Known(known.nonce),
+        });
     }
     let mut settled = last.map(|last| last.settled.clone()).unwrap_or_default();
     let asked = digest(purpose);
@@ -94,8 +113,29 @@ pub(super) fn decide(
     let reserved = Reservation { nonce, purpose: purpose.clone(), reserved_at: now };
     open.push(reserved.clone());
     let entry = Entry { schema: SCHEMA, reserved, chain_nonce, final_nonce, next_nonce, open, settled };
-    Ok(Decision::New(Box::new(entry)))
+    Ok(Decision::New(nonce, Box::new(entry)))
 }
+
+/// Decides on taking the nonce of `reservation` away from its purpose: the entry that has to be stored for it, `None` when
+/// it is so already.
+///
+/// # Errors
+/// [`Changed`] when the reservation is not open as it was.
+pub(super) fn retire(last: Option<&Entry>, reservation: &Reservation) -> Result<Option<Box<Entry>>, Changed> {
+    let last = last.ok_or(Changed)?;
+    if last.retired(reservation) {
+        return Ok(None);
+    }
+    if !last.open.contains(reservation) {
+        return Err(Changed);
+    }
+    let purpose = Purpose(format!("{FILLER}{}", reservation.nonce));
+    Ok(Some(Box::new(last.with(Reservation { purpose, ..reservation.clone() }))))
+}
+
+/// The reservation is not open as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Changed;
 
 #[cfg(test)]
 mod tests {
@@ -105,9 +145,8 @@ mod tests {
         let now = "2026-01-02T03:04:05Z".parse().unwrap();
         match decide(last.as_ref(), &Purpose(purpose.into()), chain_nonce, final_nonce, now)? {
             Decision::Known(nonce) => Ok(nonce),
-            Decision::New(entry) => {
+            Decision::New(nonce, entry) => {
                 assert_eq!(Entry::decode(&entry.encode()?)?, *entry);
-                let nonce = entry.nonce();
                 *last = Some(*entry);
                 Ok(nonce)
             }

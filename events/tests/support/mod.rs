@@ -1,6 +1,8 @@
 //! What the tests on a real nats-server share.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub mod cluster;
+pub mod load;
 pub mod proxy;
 
 use std::time::Duration;
@@ -13,8 +15,10 @@ pub async fn connect(url: &str) -> Client {
     ConnectOptions::new()
         .retry_on_initial_connect()
         .max_reconnects(None)
+        .ping_interval(Duration::from_secs(1))
+        .connection_timeout(Duration::from_secs(2))
         .reconnect_delay_callback(|_| Duration::from_millis(20))
-        .connect(url)
+        .connect(url.split(',').collect::<Vec<_>>())
         .await
         .unwrap()
 }

@@ -10,7 +10,7 @@ use events::{
     QuoteRequestId, StreamId, Terms,
     event::*,
     failure::BlockchainContext,
-    journal::{AppendError, Commit, Journal, Position, ReadError, Recorded, ShardWorker},
+    journal::{AppendError, Commit, Journal, Position, ReadError, Recorded, ShardWorker, envelope},
     quote_request::{CollectedDocument, QuoteRequestAwarded, QuoteRequestOpened, QuotesCollected},
     time::{Timestamp, from_unix_seconds},
 };
@@ -74,7 +74,9 @@ pub fn submitted(payment_id: &PaymentId) -> PaymentEvent {
         blacklist: Vec::new(),
         required_policies: Vec::new(),
         collected_quote: None,
+        selector: None,
         counterparty: None,
+        identities: Vec::new(),
         submitted_at: at(0),
         request: "{}".to_owned(),
     }))
@@ -87,6 +89,7 @@ pub fn auction_closed(addressed: &[&str], declines: &[(&str, &str)]) -> PaymentE
         quotes: Vec::new(),
         declines: declines.iter().map(decline).collect(),
         dropped: Vec::new(),
+        held_policies: Vec::new(),
         closed_at: at(10),
     })
 }
@@ -114,6 +117,10 @@ fn prepared(attempt: u32, hash: String) -> TransactionPrepared {
 
 pub fn deposit_prepared(attempt: u32, hash: String) -> PaymentEvent {
     PaymentEvent::DepositPrepared(prepared(attempt, hash))
+}
+
+pub fn deposit_repriced(attempt: u32, hash: String) -> PaymentEvent {
+    PaymentEvent::DepositRepriced(prepared(attempt, hash))
 }
 
 pub fn deposit_abandoned(attempt: u32) -> PaymentEvent {
@@ -169,6 +176,10 @@ pub fn refund_prepared(attempt: u32, hash: String) -> PaymentEvent {
     PaymentEvent::RefundPrepared(prepared(attempt, hash))
 }
 
+pub fn refund_repriced(attempt: u32, hash: String) -> PaymentEvent {
+    PaymentEvent::RefundRepriced(prepared(attempt, hash))
+}
+
 pub fn refund_abandoned(attempt: u32) -> PaymentEvent {
     let evidence = "nonce consumed".to_owned();
     PaymentEvent::RefundAbandoned(TransactionAbandoned { attempt, evidence, abandoned_at: at(70) })
@@ -210,6 +221,7 @@ pub fn opened(id: &QuoteRequestId) -> QuoteRequestEvent {
         blacklist: Vec::new(),
         required_policies: Vec::new(),
         counterparty: None,
+        identities: Vec::new(),
         opened_at: at(0),
         request: r#"{"request_id":"batch-1"}"#.to_owned(),
     }))
@@ -277,8 +289,21 @@ pub struct Streams {
 struct Faults {
     unavailable: bool,
     unreadable: Option<(u16, u64)>,
+    /// Whether what is unreadable is so because it is not there.
+    missing: bool,
+    short_heads: u32,
     reads: u64,
     replayed: u64,
+}
+
+impl Faults {
+    fn readable(&self, commits: &[Recorded]) -> Result<(), ReadError> {
+        let Some((shard, sequence)) = self.unreadable else { return Ok(()) };
+        let is_bad = |commit: &&Recorded| (commit.shard, commit.position.sequence) == (shard, sequence);
+        let Some(bad) = commits.iter().find(is_bad) else { return Ok(()) };
+        let subject = (!self.missing).then(|| envelope::subject(shard, &bad.stream_id));
+        Err(ReadError::Unreadable { shard, sequence, subject, reason: "unknown event Mystery".to_owned() })
+    }
 }
 
 impl Streams {
@@ -343,6 +368,27 @@ impl Streams {
         self.faults.lock().unwrap().unreadable = Some((shard, sequence));
     }
 
+    /// Makes the message readable that was not.
+    pub fn set_readable(&self) {
+        self.faults.lock().unwrap().unreadable = None;
+    }
+
+    /// Makes a message vanish.
+    pub fn set_missing(&self, shard: u16, sequence: u64) {
+        let mut faults = self.faults.lock().unwrap();
+        (faults.unreadable, faults.missing) = (Some((shard, sequence)), true);
+    }
+
+    /// Lets so many answers about a head say that the stream is empty.
+    pub fn set_short_heads(&self, count: u32) {
+        self.faults.lock().unwrap().short_heads = count;
+    }
+
+    /// Answers of that kind still to be given.
+    pub fn short_heads(&self) -> u32 {
+        self.faults.lock().unwrap().short_heads
+    }
+
     /// Calls that were answered or refused so far.
     pub fn reads(&self) -> u64 {
         self.faults.lock().unwrap().reads
@@ -372,7 +418,9 @@ impl Journal for Streams {
 
     async fn load(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, ReadError> {
         self.available()?;
-        Ok(self.commits_of(stream_id.clone()))
+        let commits = self.commits_of(stream_id.clone());
+        self.faults.lock().unwrap().readable(&commits)?;
+        Ok(commits)
     }
 
     async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
@@ -382,18 +430,18 @@ impl Journal for Streams {
         let stream = shards[usize::from(shard)].iter().skip(from.saturating_sub(1) as usize);
         let page: Vec<Recorded> = stream.take(limit).cloned().collect();
         let mut faults = self.faults.lock().unwrap();
-        if let Some((bad_shard, sequence)) = faults.unreadable
-            && bad_shard == shard
-            && page.iter().any(|recorded| recorded.position.sequence == sequence)
-        {
-            return Err(ReadError::Unreadable { shard, sequence, reason: "unknown event Mystery".to_owned() });
-        }
+        faults.readable(&page)?;
         faults.replayed += page.len() as u64;
         Ok(page)
     }
 
     async fn head(&self, shard: u16) -> Result<u64, ReadError> {
         self.available()?;
+        let mut faults = self.faults.lock().unwrap();
+        if faults.short_heads > 0 {
+            faults.short_heads -= 1;
+            return Ok(0);
+        }
         Ok(self.head_of(shard))
     }
 

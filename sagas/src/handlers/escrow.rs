@@ -26,12 +26,6 @@ pub(super) fn next_awarded(payment: &Payment, award: &Awarded, now: Timestamp) -
 }
 
 pub(super) fn next_depositing(payment: &Payment, award: &Awarded) -> Step {
-    match &payment.deposit.live {
-        Some(transaction) => Step::Do(Box::new(Action::FollowDeposit {
-            order: deposit_order(payment, award),
-            transaction: transaction.clone(),
-        })),
-        // The stage is derived from the live attempt, so there is one.
-        None => Step::Rest,
-    }
+    let versions = payment.deposit.live.clone();
+    Step::Do(Box::new(Action::FollowDeposit { order: deposit_order(payment, award), versions }))
 }

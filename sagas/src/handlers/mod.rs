@@ -18,7 +18,10 @@ use events::{
 
 use crate::{
     payment::{Awarded, Payment, Stage},
-    ports::{Award, DeliveryOrder, DepositOrder, RefundOrder, RequestForQuotes, Reservation, VerificationCase},
+    ports::{
+        Award, DeliveryOrder, DepositOrder, RefundOrder, RequestForQuotes, Reservation, SelectionRequest,
+        VerificationCase,
+    },
 };
 
 /// What is to be done for a payment now.
@@ -37,6 +40,10 @@ pub enum Step {
 pub enum Action {
     /// Ask the settlers and collect their answers.
     GatherBids(RequestForQuotes),
+    /// Ask the payer's selector which of the quotes is to win.
+    AskSelector(SelectionRequest),
+    /// End a payment whose selector gave no valid choice in time.
+    GiveUpSelector,
     /// Tell the winner, then sign the deposit.
     SecureDeposit {
         /// The notice.
@@ -55,8 +62,8 @@ pub enum Action {
     FollowDeposit {
         /// The deposit.
         order: DepositOrder,
-        /// Its signed transaction.
-        transaction: TransactionPrepared,
+        /// Its signed transaction in all its versions, oldest first.
+        versions: Vec<TransactionPrepared>,
     },
     /// Look for the delivery, and have it attested.
     FollowDelivery {
@@ -91,8 +98,8 @@ pub enum Action {
     FollowRefund {
         /// The refund.
         order: RefundOrder,
-        /// Its signed transaction.
-        transaction: TransactionPrepared,
+        /// Its signed transaction in all its versions, oldest first.
+        versions: Vec<TransactionPrepared>,
     },
 }
 
@@ -100,7 +107,7 @@ impl Action {
     /// The chain whose blocks decide when it makes sense to look again.
     pub fn chain(&self) -> Option<&ChainId> {
         match self {
-            Self::GatherBids(_) => None,
+            Self::GatherBids(_) | Self::AskSelector(_) | Self::GiveUpSelector => None,
             Self::SecureDeposit { order, .. } | Self::RuleOutDeposit { order } | Self::FollowDeposit { order, .. } => {
                 Some(&order.escrow.chain_id)
             }
@@ -114,7 +121,7 @@ impl Action {
 /// What is to be done for `payment` at `now`.
 pub fn next(payment: &Payment, now: Timestamp) -> Step {
     match (payment.stage(), payment.award.as_deref()) {
-        (Stage::Auction, _) => auction::next(payment),
+        (Stage::Auction, _) => auction::next(payment, now),
         (Stage::Awarded, Some(award)) => escrow::next_awarded(payment, award, now),
         (Stage::Depositing, Some(award)) => escrow::next_depositing(payment, award),
         (Stage::Secured | Stage::Finalizing, Some(award)) => settlement::next(payment, award, now),

@@ -18,8 +18,8 @@ pub(super) fn next(payment: &Payment, now: Timestamp) -> Step {
         _ => None,
     };
     let order = RefundOrder { payment_id: payment.submitted.payment_id.clone(), escrow: escrow.clone(), non_delivery };
-    if let Some(transaction) = &payment.refund.live {
-        return Step::Do(Box::new(Action::FollowRefund { order, transaction: transaction.clone() }));
+    if !payment.refund.live.is_empty() {
+        return Step::Do(Box::new(Action::FollowRefund { order, versions: payment.refund.live.clone() }));
     }
     if order.non_delivery.is_none() && !window_open {
         // A time beyond the calendar cannot be waited for; the payer signed it, and the escrow keeps to it.

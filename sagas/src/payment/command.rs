@@ -3,6 +3,7 @@
 use events::{
     event::{EscrowSecured, Inclusion, TransactionPrepared},
     failure::BlockchainContext,
+    selection::SignedChoice,
     time::Timestamp,
 };
 
@@ -21,8 +22,22 @@ pub enum Command {
         /// When it closed.
         at: Timestamp,
     },
+    /// The quote selector chose; its signature was verified.
+    TakeChoice {
+        /// What it signed.
+        choice: SignedChoice,
+        /// When.
+        at: Timestamp,
+    },
+    /// The quote selector gave no valid choice in time.
+    MissChoice {
+        /// When it was given up.
+        at: Timestamp,
+    },
     /// A deposit was signed.
     PrepareDeposit(TransactionPrepared),
+    /// The deposit under way was signed again with higher fees.
+    RepriceDeposit(TransactionPrepared),
     /// The source chain keeps refusing the deposit, and what it was shown can't be sent by anyone any more.
     RefuseDeposit {
         /// The refusal.
@@ -71,6 +86,8 @@ pub enum Command {
     ObserveEscrow(EscrowState),
     /// A refund was signed.
     PrepareRefund(TransactionPrepared),
+    /// The refund under way was signed again with higher fees.
+    RepriceRefund(TransactionPrepared),
     /// The refund under way can never land.
     AbandonRefund {
         /// What proves it.

@@ -4,9 +4,11 @@ use events::{
     Failure, PaymentEvent,
     event::{
         AuctionClosed, EscrowReleased, Failed, FulfillmentConfirmed, FulfillmentSeen, QuoteAwarded, RefundDue,
-        TransactionAbandoned,
+        SelectorAnswered, SelectorAsked, TransactionAbandoned,
     },
     failure::{BlockchainContext, Domain, RetryClassification},
+    quote::SignedQuote,
+    selection::SignedChoice,
     time::Timestamp,
 };
 
@@ -36,14 +38,33 @@ pub fn decide(payment: &Payment, command: Command) -> Result<Vec<PaymentEvent>, 
     let rejected = |command| Err(Rejected { command, stage });
     match command {
         Command::CloseAuction { judgement, at } => match stage {
-            Stage::Auction if payment.submitted.collected_quote.is_none() => Ok(close_auction(*judgement, at)),
+            Stage::Auction if payment.submitted.collected_quote.is_none() && payment.auction.is_none() => {
+                Ok(close_auction(*judgement, at))
+            }
             _ => rejected("CloseAuction"),
+        },
+        Command::TakeChoice { choice, at } => match stage {
+            Stage::Auction => take_choice(payment, choice, at).map_or_else(|| rejected("TakeChoice"), Ok),
+            _ => rejected("TakeChoice"),
+        },
+        Command::MissChoice { at } => match (stage, payment.selection()) {
+            (Stage::Auction, Some(_)) => {
+                let message = "the quote selector gave no valid choice in time; nothing was taken from the payer";
+                Ok(vec![unselected(Failure::SELECTOR_UNAVAILABLE, message, at)])
+            }
+            _ => rejected("MissChoice"),
         },
         Command::PrepareDeposit(transaction) => match stage {
             Stage::Awarded if transaction.attempt == payment.deposit.count + 1 => {
                 Ok(vec![PaymentEvent::DepositPrepared(transaction)])
             }
             _ => rejected("PrepareDeposit"),
+        },
+        Command::RepriceDeposit(transaction) => match stage {
+            Stage::Depositing if payment.deposit.replaced_by(&transaction).is_ok() => {
+                Ok(vec![PaymentEvent::DepositRepriced(transaction)])
+            }
+            _ => rejected("RepriceDeposit"),
         },
         Command::RefuseDeposit { context, at } => match stage {
             Stage::Awarded => {
@@ -65,7 +86,7 @@ pub fn decide(payment: &Payment, command: Command) -> Result<Vec<PaymentEvent>, 
             Stage::Awarded => Ok(vec![PaymentEvent::EscrowSecured(secured)]),
             _ => rejected("AdoptDeposit"),
         },
-        Command::ObserveDeposit { state, at } => match (stage, &payment.deposit.live) {
+        Command::ObserveDeposit { state, at } => match (stage, payment.deposit.newest()) {
             (Stage::Depositing, Some(live)) => Ok(observe_deposit(state, live.attempt, at)),
             _ => rejected("ObserveDeposit"),
         },
@@ -136,12 +157,18 @@ pub fn decide(payment: &Payment, command: Command) -> Result<Vec<PaymentEvent>, 
             _ => rejected("ObserveEscrow"),
         },
         Command::PrepareRefund(transaction) => match stage {
-            Stage::Refunding if payment.refund.live.is_none() && transaction.attempt == payment.refund.count + 1 => {
+            Stage::Refunding if payment.refund.live.is_empty() && transaction.attempt == payment.refund.count + 1 => {
                 Ok(vec![PaymentEvent::RefundPrepared(transaction)])
             }
             _ => rejected("PrepareRefund"),
         },
-        Command::AbandonRefund { evidence, at } => match (stage, &payment.refund.live) {
+        Command::RepriceRefund(transaction) => match stage {
+            Stage::Refunding if payment.refund.replaced_by(&transaction).is_ok() => {
+                Ok(vec![PaymentEvent::RefundRepriced(transaction)])
+            }
+            _ => rejected("RepriceRefund"),
+        },
+        Command::AbandonRefund { evidence, at } => match (stage, payment.refund.newest()) {
             (Stage::Refunding, Some(live)) => Ok(vec![PaymentEvent::RefundAbandoned(TransactionAbandoned {
                 attempt: live.attempt,
                 evidence,
@@ -153,15 +180,15 @@ pub fn decide(payment: &Payment, command: Command) -> Result<Vec<PaymentEvent>, 
 }
 
 fn close_auction(judgement: Judgement, at: Timestamp) -> Vec<PaymentEvent> {
-    let Judgement { addressed, quotes, declines, dropped, winner } = judgement;
-    let closed = PaymentEvent::AuctionClosed(AuctionClosed { addressed, quotes, declines, dropped, closed_at: at });
+    let Judgement { addressed, quotes, declines, dropped, held_policies, winner, offered } = judgement;
+    let closed = AuctionClosed { addressed, quotes, declines, dropped, held_policies, closed_at: at };
+    let closed = PaymentEvent::AuctionClosed(closed);
     let outcome = match winner {
-        Some(signed) => PaymentEvent::QuoteAwarded(Box::new(QuoteAwarded {
-            quote_id: signed.id(),
-            quote_hash: signed.hash(),
-            document: signed.document().to_owned(),
-            awarded_at: at,
-        })),
+        _ if !offered.is_empty() => {
+            let documents = offered.iter().map(|signed| signed.document().to_owned()).collect();
+            PaymentEvent::SelectorAsked(SelectorAsked { documents, asked_at: at })
+        }
+        Some(signed) => awarded(&signed, at),
         None => PaymentEvent::Failed(Box::new(Failed {
             failure: Failure {
                 code: Failure::NO_QUOTES_RECEIVED.to_owned(),
@@ -175,6 +202,49 @@ fn close_auction(judgement: Judgement, at: Timestamp) -> Vec<PaymentEvent> {
         })),
     };
     vec![closed, outcome]
+}
+
+fn awarded(signed: &SignedQuote, at: Timestamp) -> PaymentEvent {
+    PaymentEvent::QuoteAwarded(Box::new(QuoteAwarded {
+        quote_id: signed.id(),
+        quote_hash: signed.hash(),
+        document: signed.document().to_owned(),
+        awarded_at: at,
+    }))
+}
+
+/// The choice and what follows from it; `None` when it is no valid choice of the quotes that were shown.
+fn take_choice(payment: &Payment, choice: SignedChoice, at: Timestamp) -> Option<Vec<PaymentEvent>> {
+    let request = payment.selection()?;
+    let verified = choice.verify(&request.selector, request.shown()).ok()?;
+    let outcome = match verified.quote_hash {
+        Some(chosen) => {
+            let index = request.quotes.iter().position(|quote| *quote == chosen)?;
+            awarded(&SignedQuote::parse_stored(request.documents.get(index)?).ok()?, at)
+        }
+        None => {
+            let reason = verified.reason.unwrap_or_default();
+            let message = format!("the quote selector took none of the quotes: {reason}");
+            unselected(Failure::NO_QUOTE_SELECTED, &message, at)
+        }
+    };
+    let answered = SelectorAnswered { choice: choice.text, signature: choice.signature, answered_at: at };
+    Some(vec![PaymentEvent::SelectorAnswered(answered), outcome])
+}
+
+/// A failure that the payer's selector brought about, before anything was asked of a chain.
+fn unselected(code: &str, message: &str, at: Timestamp) -> PaymentEvent {
+    PaymentEvent::Failed(Box::new(Failed {
+        failure: Failure {
+            code: code.to_owned(),
+            message: message.to_owned(),
+            domain: Some(Domain::ExternalService),
+            retry_classification: Some(RetryClassification::RetryWithNewRequestId),
+            blockchain_context: None,
+        },
+        refund: RefundDue::Nothing,
+        failed_at: at,
+    }))
 }
 
 fn observe_deposit(state: DepositState, attempt: u32, at: Timestamp) -> Vec<PaymentEvent> {

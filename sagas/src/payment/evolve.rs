@@ -4,9 +4,10 @@ use events::{
     PaymentEvent,
     event::{Authorization, CollectedQuote, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared},
     quote::SignedQuote,
+    selection::SignedChoice,
 };
 
-use super::{Attempts, Awarded, Payment, Stage};
+use super::{Attempts, Awarded, Payment, Stage, VERSIONS_MAX};
 use crate::auction::{check_content, permitted, request_for_quotes};
 
 /// An event that cannot follow the events before it.
@@ -32,6 +33,8 @@ pub fn evolve(state: Option<Payment>, event: &PaymentEvent) -> Result<Payment, I
             PaymentEvent::Submitted(submitted) => Ok(Payment {
                 submitted: submitted.clone(),
                 auction: None,
+                offer: None,
+                choice: None,
                 award: None,
                 deposit: Attempts::default(),
                 secured: None,
@@ -54,6 +57,22 @@ pub fn evolve(state: Option<Payment>, event: &PaymentEvent) -> Result<Payment, I
         (PaymentEvent::AuctionClosed(closed), Stage::Auction) if payment.auction.is_none() => {
             payment.auction = Some(closed.clone());
         }
+        (PaymentEvent::SelectorAsked(asked), Stage::Auction)
+            if payment.submitted.selector.is_some() && payment.offer.is_none() && payment.choice.is_none() =>
+        {
+            let eligible = payment.auction.as_ref().map_or(0, |auction| auction.quotes.len());
+            if eligible == 0 || asked.documents.len() != eligible {
+                return refuse("the selector is shown the eligible quotes");
+            }
+            payment.offer = Some(Box::new(asked.clone()));
+        }
+        (PaymentEvent::SelectorAnswered(answered), Stage::Auction) => {
+            let Some(request) = payment.selection() else { return refuse("no selector is asked") };
+            match SignedChoice::from(answered).verify(&request.selector, request.shown()) {
+                Ok(choice) => payment.choice = Some(Box::new(choice)),
+                Err(error) => return refuse(&error.to_string()),
+            }
+        }
         (PaymentEvent::QuoteAwarded(awarded), Stage::Auction)
             if payment.auction.is_some() || payment.submitted.collected_quote.is_some() =>
         {
@@ -67,16 +86,31 @@ pub fn evolve(state: Option<Payment>, event: &PaymentEvent) -> Result<Payment, I
             {
                 return refuse(&rule);
             }
+            if payment.submitted.selector.is_some() {
+                let chosen = payment.choice.as_ref().and_then(|choice| choice.quote_hash);
+                if chosen != Some(awarded.quote_hash) {
+                    return refuse("the payer's selector did not choose this quote");
+                }
+                if payment.offer.as_ref().is_none_or(|offer| !offer.documents.contains(&awarded.document)) {
+                    return refuse("the document is not the one that the selector was shown");
+                }
+                payment.offer = None;
+            }
             let quote = signed.quote().clone();
             payment.award = Some(Box::new(Awarded { event: (**awarded).clone(), quote }));
         }
         (PaymentEvent::DepositPrepared(transaction), Stage::Awarded) => {
-            if let Err(reason) = begin(&mut payment.deposit, transaction) {
+            if let Err(reason) = payment.deposit.begin(transaction) {
+                return refuse(reason);
+            }
+        }
+        (PaymentEvent::DepositRepriced(transaction), Stage::Depositing) => {
+            if let Err(reason) = payment.deposit.replace(transaction) {
                 return refuse(reason);
             }
         }
         (PaymentEvent::DepositAbandoned(abandoned), Stage::Depositing) => {
-            if let Err(reason) = give_up(&mut payment.deposit, abandoned) {
+            if let Err(reason) = payment.deposit.give_up(abandoned) {
                 return refuse(reason);
             }
         }
@@ -96,6 +130,7 @@ pub fn evolve(state: Option<Payment>, event: &PaymentEvent) -> Result<Payment, I
             if failed.refund != RefundDue::Nothing {
                 return refuse("no money was in escrow");
             }
+            payment.offer = None;
             payment.failed = Some(failed.clone());
         }
         (PaymentEvent::Failed(failed), Stage::Secured | Stage::Finalizing) => {
@@ -105,12 +140,17 @@ pub fn evolve(state: Option<Payment>, event: &PaymentEvent) -> Result<Payment, I
             payment.failed = Some(failed.clone());
         }
         (PaymentEvent::RefundPrepared(transaction), Stage::Refunding) => {
-            if let Err(reason) = begin(&mut payment.refund, transaction) {
+            if let Err(reason) = payment.refund.begin(transaction) {
+                return refuse(reason);
+            }
+        }
+        (PaymentEvent::RefundRepriced(transaction), Stage::Refunding) => {
+            if let Err(reason) = payment.refund.replace(transaction) {
                 return refuse(reason);
             }
         }
         (PaymentEvent::RefundAbandoned(abandoned), Stage::Refunding) => {
-            if let Err(reason) = give_up(&mut payment.refund, abandoned) {
+            if let Err(reason) = payment.refund.give_up(abandoned) {
                 return refuse(reason);
             }
         }
@@ -148,25 +188,55 @@ fn check_collected(submitted: &Submitted, collected: &CollectedQuote, signed: &S
     check_content(&request, Some(permitted(&submitted.authorization)), &signed.quote().settler, signed.quote())
 }
 
-fn begin(attempts: &mut Attempts, transaction: &TransactionPrepared) -> Result<(), &'static str> {
-    if attempts.live.is_some() {
-        return Err("an earlier attempt may still land");
-    }
-    if transaction.attempt != attempts.count + 1 {
-        return Err("attempts are numbered without gaps");
-    }
-    attempts.count = transaction.attempt;
-    attempts.live = Some(transaction.clone());
-    attempts.last = Some(transaction.clone());
-    Ok(())
-}
-
-fn give_up(attempts: &mut Attempts, abandoned: &TransactionAbandoned) -> Result<(), &'static str> {
-    match &attempts.live {
-        Some(live) if live.attempt == abandoned.attempt => {
-            attempts.live = None;
-            Ok(())
+impl Attempts {
+    /// Starts another attempt.
+    fn begin(&mut self, transaction: &TransactionPrepared) -> Result<(), &'static str> {
+        if !self.live.is_empty() {
+            return Err("an earlier attempt may still land");
         }
-        _ => Err("no such attempt is under way"),
+        if transaction.attempt != self.count + 1 {
+            return Err("attempts are numbered without gaps");
+        }
+        self.count = transaction.attempt;
+        self.live.push(transaction.clone());
+        Ok(())
+    }
+
+    /// Whether `transaction` may stand beside the versions of the attempt that is alive. That it makes the same call and
+    /// offers more is for the chain's adapter to see to: only it can read the bytes.
+    pub(super) fn replaced_by(&self, transaction: &TransactionPrepared) -> Result<(), &'static str> {
+        let Some(newest) = self.newest() else { return Err("no attempt is under way") };
+        if transaction.attempt != newest.attempt {
+            return Err("a replacement belongs to the attempt under way");
+        }
+        if (&transaction.chain_id, &transaction.sender, transaction.nonce)
+            != (&newest.chain_id, &newest.sender, newest.nonce)
+        {
+            return Err("a replacement has the chain, the sender and the nonce of what it replaces");
+        }
+        let hash = &transaction.transaction_hash;
+        if self.live.iter().any(|version| version.transaction_hash == *hash || version.raw == transaction.raw) {
+            return Err("a replacement differs from what it replaces");
+        }
+        if self.live.len() >= VERSIONS_MAX {
+            return Err("the attempt was replaced as often as is allowed");
+        }
+        Ok(())
+    }
+
+    fn replace(&mut self, transaction: &TransactionPrepared) -> Result<(), &'static str> {
+        self.replaced_by(transaction)?;
+        self.live.push(transaction.clone());
+        Ok(())
+    }
+
+    fn give_up(&mut self, abandoned: &TransactionAbandoned) -> Result<(), &'static str> {
+        match self.newest() {
+            Some(newest) if newest.attempt == abandoned.attempt => {
+                self.live.clear();
+                Ok(())
+            }
+            _ => Err("no such attempt is under way"),
+        }
     }
 }

@@ -11,9 +11,16 @@ pub use evolve::{IllegalTransition, evolve, fold};
 use events::{
     event::{
         AuctionClosed, EscrowRefunded, EscrowSecured, Failed, FulfillmentConfirmed, Inclusion, QuoteAwarded, RefundDue,
-        Submitted, TransactionPrepared,
+        SelectorAsked, Submitted, TransactionPrepared,
     },
+    mutant,
     quote::Quote,
+    selection::Choice,
+};
+
+use crate::{
+    auction::request_for_quotes,
+    ports::{RequestForQuotes, SelectionRequest},
 };
 
 /// Everything known about a payment: the fold of its events.
@@ -23,6 +30,10 @@ pub struct Payment {
     pub submitted: Box<Submitted>,
     /// The auction's outcome, once closed.
     pub auction: Option<AuctionClosed>,
+    /// The quotes that the payer's selector is to choose from; gone once the outcome is known.
+    pub offer: Option<Box<SelectorAsked>>,
+    /// What the payer's selector chose.
+    pub choice: Option<Box<Choice>>,
     /// The quote that won.
     pub award: Option<Box<Awarded>>,
     /// The deposit transactions so far.
@@ -52,15 +63,24 @@ pub struct Awarded {
     pub quote: Quote,
 }
 
+/// Most versions of one attempt: the first and its replacements with higher fees.
+pub const VERSIONS_MAX: usize = 8;
+
 /// The attempts at one transaction: at most one is alive.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Attempts {
     /// Attempts so far.
     pub count: u32,
-    /// The one that may still land.
-    pub live: Option<TransactionPrepared>,
-    /// The newest one, alive or not.
-    pub last: Option<TransactionPrepared>,
+    /// All versions of the attempt that may still land, oldest and cheapest first; empty when there is none. They share
+    /// attempt, chain, sender and nonce, so at most one of them lands, and it may be any.
+    pub live: Vec<TransactionPrepared>,
+}
+
+impl Attempts {
+    /// The version that is broadcast, when an attempt is alive: the newest.
+    pub fn newest(&self) -> Option<&TransactionPrepared> {
+        self.live.last()
+    }
 }
 
 /// Where a payment stands, derived from what is known about it.
@@ -85,6 +105,27 @@ pub enum Stage {
 }
 
 impl Payment {
+    /// What the payer's selector is to be asked; `None` when the quotes are not there yet, or it chose.
+    pub fn selection(&self) -> Option<SelectionRequest> {
+        let (selector, auction, offer) =
+            (self.submitted.selector.as_ref()?, self.auction.as_ref()?, self.offer.as_ref()?);
+        if self.choice.is_some() {
+            return None;
+        }
+        let RequestForQuotes { auction_id, terms, terms_hash, quote_deadline, .. } =
+            request_for_quotes(&self.submitted);
+        Some(SelectionRequest {
+            selector: selector.key,
+            auction_id,
+            terms,
+            terms_hash,
+            quote_deadline,
+            answer_by: selector.answer_by,
+            quotes: auction.quotes.iter().map(|quote| quote.quote_hash).collect(),
+            documents: offer.documents.clone(),
+        })
+    }
+
     /// Where the payment stands.
     pub fn stage(&self) -> Stage {
         if self.released.is_some() || self.refunded.is_some() {
@@ -93,12 +134,12 @@ impl Payment {
         if let Some(failed) = &self.failed {
             return if failed.refund == RefundDue::Nothing { Stage::Rest } else { Stage::Refunding };
         }
-        if self.confirmed.is_some() {
+        if self.confirmed.is_some() && !mutant!("completed-is-not-terminal") {
             Stage::Completed
         } else if self.secured.is_some() {
             if self.seen.is_some() { Stage::Finalizing } else { Stage::Secured }
         } else if self.award.is_some() {
-            if self.deposit.live.is_some() { Stage::Depositing } else { Stage::Awarded }
+            if !self.deposit.live.is_empty() { Stage::Depositing } else { Stage::Awarded }
         } else {
             Stage::Auction
         }

@@ -9,6 +9,7 @@
 use events::{
     CommitId, Event, PaymentEvent, PaymentId, QuoteRequestEvent, QuoteRequestId, StreamId,
     event::{Authorization, CollectedQuote, CounterpartyDecision, EscrowPlan, QuoteAwarded, Submitted},
+    identity::ProvenIdentity,
     journal::{AppendError, Commit, Journal, Position, ReadError, Recorded},
     quote_request::{CollectedDocument, QuoteRequestAwarded},
     time::Timestamp,
@@ -82,6 +83,8 @@ pub struct AwardCall {
     pub escrow: EscrowPlan,
     /// What the counterparty authorization rested on.
     pub counterparty: Option<CounterpartyDecision>,
+    /// Who was proven to award.
+    pub identities: Vec<ProvenIdentity>,
     /// The body of the call as it came.
     pub request: String,
     /// What set the work off, for the envelopes.
@@ -116,7 +119,10 @@ impl AwardCall {
                 quote_request_id: batch.id().clone(),
                 quote_id: self.quote_id.clone(),
             }),
+            // The caller chooses itself, whoever the batch named.
+            selector: None,
             counterparty: self.counterparty.clone(),
+            identities: self.identities.clone(),
             submitted_at: now,
             request: self.request.clone(),
         }

@@ -16,7 +16,6 @@ use events::{
 
 pub use self::{
     award::{AwardCall, AwardError, AwardOutcome, AwardRefusal, award, may_award},
-    collect::DOCUMENTS_BYTES_MAX,
     evolve::{evolve, fold},
 };
 use crate::{auction::request_for_batch, ports::RequestForQuotes};

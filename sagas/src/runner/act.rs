@@ -1,6 +1,10 @@
 //! Carrying out one action through the ports.
 
-use events::event::{EscrowPlan, TransactionPrepared, VerifierRef};
+use events::{
+    event::{EscrowPlan, TransactionPrepared, VerifierRef},
+    mutant,
+    time::unix_seconds,
+};
 
 use super::Ports;
 use crate::{
@@ -9,7 +13,7 @@ use crate::{
     payment::{Command, Payment},
     ports::{
         DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError, RefundOrder, Refusal,
-        Statement, TransactionState, Transient, VerificationCase,
+        SelectionRequest, Statement, TransactionState, Transient, VerificationCase,
     },
 };
 
@@ -40,11 +44,20 @@ pub(super) async fn act(ports: &Ports, payment: &Payment, action: &Action) -> Re
             let judgement = judge(&payment.submitted, gathered);
             Ok(Outcome::command(Command::CloseAuction { judgement: Box::new(judgement), at: ports.clock.now() }))
         }
+        Action::AskSelector(request) => Ok(ask_selector(ports, request).await),
+        Action::GiveUpSelector => Ok(Outcome::command(Command::MissChoice { at: ports.clock.now() })),
         Action::SecureDeposit { award, order, attempt } => {
             // Stored before anything is signed, so a deposit never exists whose settler was not told.
-            ports.auction.award(award).await?;
+            if !mutant!("award-not-stored") {
+                ports.auction.award(award).await?;
+            }
             match ports.chains.prepare_deposit(order, *attempt).await {
-                Ok(transaction) => Ok(Outcome::command(Command::PrepareDeposit(transaction))),
+                Ok(transaction) => {
+                    if mutant!("broadcast-before-journal") {
+                        ports.chains.broadcast(&transaction).await?;
+                    }
+                    Ok(Outcome::command(Command::PrepareDeposit(transaction)))
+                }
                 Err(PrepareError::Transient(fault)) => Err(fault),
                 Err(PrepareError::Refused(refusal)) => Ok(Outcome::DepositRefused(refusal)),
             }
@@ -55,11 +68,16 @@ pub(super) async fn act(ports: &Ports, payment: &Payment, action: &Action) -> Re
             })
             .await
         }
-        Action::FollowDeposit { order, transaction } => match ports.chains.deposit_state(order, transaction).await? {
-            DepositState::Pending => {
-                ports.chains.broadcast(transaction).await?;
-                Ok(Outcome::Nothing)
+        Action::FollowDeposit { order, versions } => match ports.chains.deposit_state(order, versions).await? {
+            DepositState::Pending if mutant!("time-out-is-failure") && waited(ports, versions) => {
+                let state = DepositState::Expired { evidence: "no receipt".to_owned() };
+                Ok(Outcome::command(Command::ObserveDeposit { state, at: ports.clock.now() }))
             }
+            DepositState::Pending if mutant!("new-attempt-without-proof") && waited(ports, versions) => {
+                let state = DepositState::Superseded { evidence: "no receipt".to_owned() };
+                Ok(Outcome::command(Command::ObserveDeposit { state, at: ports.clock.now() }))
+            }
+            DepositState::Pending => keep_alive(ports, versions, Command::RepriceDeposit).await,
             state => Ok(Outcome::command(Command::ObserveDeposit { state, at: ports.clock.now() })),
         },
         Action::FollowDelivery { order, case, verifier, payout_account, window_open } => {
@@ -82,8 +100,33 @@ pub(super) async fn act(ports: &Ports, payment: &Payment, action: &Action) -> Re
             EscrowState::Absent => Err(Transient("the escrow that was secured is not there now".to_owned())),
             state => Ok(Outcome::command(Command::ObserveEscrow(state))),
         },
-        Action::FollowRefund { order, transaction } => follow_refund(ports, order, transaction).await,
+        Action::FollowRefund { order, versions } => follow_refund(ports, order, versions).await,
     }
+}
+
+/// What the payer's selector says, believed only when it signed it about these quotes. Whatever else it says, or that it says
+/// nothing, may be mended in time; until then nobody else chooses, because the payer asked for this one.
+async fn ask_selector(ports: &Ports, request: &SelectionRequest) -> Outcome {
+    let (auction_id, selector) = (&request.auction_id, &request.selector);
+    let choice = match ports.selector.choose(request).await {
+        Ok(choice) => choice,
+        Err(fault) => {
+            tracing::info!(auction_id, %selector, %fault, "the quote selector does not answer");
+            return Outcome::Nothing;
+        }
+    };
+    match choice.verify(selector, request.shown()) {
+        Ok(_) => Outcome::command(Command::TakeChoice { choice, at: ports.clock.now() }),
+        Err(refused) => {
+            tracing::warn!(auction_id, %selector, %refused, "the quote selector is not followed");
+            Outcome::Nothing
+        }
+    }
+}
+
+/// Half a minute without a receipt, for broken variants that take it for something.
+fn waited(ports: &Ports, versions: &[TransactionPrepared]) -> bool {
+    versions.iter().all(|version| (ports.clock.now() - version.prepared_at).num_seconds() > 30)
 }
 
 /// Whether a deposit with no transaction of ours under way was made all the same, or can't be made any more.
@@ -110,20 +153,46 @@ async fn escrow_state(ports: &Ports, payment: &Payment) -> Result<EscrowState, T
     ports.chains.escrow_state(&payment.submitted.payment_id, plan).await
 }
 
+/// Sees to it that a transaction which may still land does: its newest version is sent again, or a better paid one is
+/// signed, which is journaled before it is sent.
+async fn keep_alive(
+    ports: &Ports,
+    versions: &[TransactionPrepared],
+    reprice: impl FnOnce(TransactionPrepared) -> Command,
+) -> Result<Outcome, Transient> {
+    // A price that can't be had now must not keep what is signed already from being sent.
+    match ports.chains.reprice(versions).await {
+        Ok(Some(repriced)) => {
+            if mutant!("reprice-before-journal") {
+                ports.chains.broadcast(&repriced).await?;
+            }
+            return Ok(Outcome::command(reprice(repriced)));
+        }
+        Ok(None) => {}
+        Err(fault) => tracing::debug!(%fault, "not repriced"),
+    }
+    let mut refused = None;
+    for version in versions.iter().rev() {
+        match ports.chains.broadcast(version).await {
+            Ok(()) => return Ok(Outcome::Nothing),
+            // The sender may afford an older one that the node has lost.
+            Err(fault) => refused = refused.or(Some(fault)),
+        }
+    }
+    refused.map_or(Ok(Outcome::Nothing), Err)
+}
+
 async fn follow_refund(
     ports: &Ports,
     order: &RefundOrder,
-    transaction: &TransactionPrepared,
+    versions: &[TransactionPrepared],
 ) -> Result<Outcome, Transient> {
     match ports.chains.escrow_state(&order.payment_id, &order.escrow).await? {
         EscrowState::Held | EscrowState::Lapsed | EscrowState::Absent => {}
         state => return Ok(Outcome::command(Command::ObserveEscrow(state))),
     }
-    match ports.chains.transaction_state(transaction).await? {
-        TransactionState::Pending => {
-            ports.chains.broadcast(transaction).await?;
-            Ok(Outcome::Nothing)
-        }
+    match ports.chains.transaction_state(versions).await? {
+        TransactionState::Pending => keep_alive(ports, versions, Command::RepriceRefund).await,
         TransactionState::Dead { evidence } => {
             Ok(Outcome::command(Command::AbandonRefund { evidence, at: ports.clock.now() }))
         }
@@ -142,6 +211,11 @@ struct Delivery<'a> {
 impl Delivery<'_> {
     async fn follow(&self, ports: &Ports, payment: &Payment) -> Result<Outcome, Transient> {
         match ports.chains.delivery_state(self.order).await? {
+            DeliveryState::NotSeen
+                if mutant!("refund-before-evidence") && unix_seconds(ports.clock.now()) > self.order.fulfill_by =>
+            {
+                Ok(Outcome::command(Command::FailUndelivered { attestation: None, at: ports.clock.now() }))
+            }
             DeliveryState::NotSeen if self.window_open => Err(Transient(
                 "the refund window is open, but the destination chain is not settled past the delivery's deadline"
                     .to_owned(),
@@ -202,7 +276,9 @@ impl Delivery<'_> {
             Statement::NonDelivery { .. } => ports.verifier.attest_non_delivery(self.verifier, self.case).await?,
         };
         let Some(signature) = answer else { return Ok(None) };
-        if ports.chains.attestation_holds(statement, &self.case.escrow, &signature).await? {
+        if mutant!("attestation-not-checked")
+            || ports.chains.attestation_holds(statement, &self.case.escrow, &signature).await?
+        {
             Ok(Some(signature))
         } else {
             Err(Transient("the verifier's signature is not the releaser's".to_owned()))

@@ -1,14 +1,17 @@
 //! Driving one payment or batch: load, decide, act, append, again, until it is at rest.
 
+use std::time::Duration;
+
 use events::{
     Event, PaymentEvent, PaymentId, StreamId,
     journal::{ReadError, Recorded},
+    mutant,
 };
 
 use super::{
     Options, Ports,
     act::{Outcome, act, rule_out},
-    backoff,
+    faults::Faults,
     nudges::{Nudge, Nudges},
     stream::At,
 };
@@ -18,6 +21,9 @@ use crate::{
     ports::Refusal,
     quote_request,
 };
+
+/// The wait before a quote selector is asked again. Its time is short, so this does not grow.
+const SELECTOR_PAUSE: Duration = Duration::from_millis(250);
 
 /// The engine: the saga of one payment or batch at a time, over the ports.
 #[derive(Clone)]
@@ -81,7 +87,7 @@ impl Engine {
     }
 
     async fn drive_payment(&self, stream_id: &StreamId, payment_id: &PaymentId) -> Result<(), Stuck> {
-        let mut faults = 0;
+        let mut faults = Faults::default();
         let mut refusals = 0;
         let Some(mut loaded) = self.load(stream_id).await? else { return Ok(()) };
         let nudge = self.nudges.receive(payment_id);
@@ -98,7 +104,7 @@ impl Engine {
             let command = match act(&self.ports, &loaded.state, &action).await {
                 Ok(Outcome::Command(command)) => *command,
                 Ok(Outcome::Nothing) => {
-                    faults = 0;
+                    self.over(stream_id, &mut faults);
                     self.pause(&action, &nudge).await;
                     continue;
                 }
@@ -113,23 +119,29 @@ impl Engine {
                     self.after_refusal(&action, *refusal, &nudge).await
                 }
                 Err(fault) => {
-                    faults += 1;
-                    tracing::warn!(%payment_id, stage = ?loaded.state.stage(), faults, %fault, "transient fault");
-                    self.ports.clock.sleep(backoff(&self.options, faults)).await;
+                    let stage = loaded.state.stage();
+                    let say = |faults: &Faults| {
+                        let (faults, since) = (faults.count(), faults.since());
+                        tracing::warn!(%payment_id, ?stage, faults, since, %fault, "transient fault");
+                    };
+                    self.sit_out(&mut faults, say).await;
                     continue;
                 }
             };
-            faults = 0;
             let events = match decide(&loaded.state, command) {
                 Ok(events) => events,
                 Err(rejected) => {
                     // The handler and the decision look at the same state, so this is a fault of the engine itself;
                     // what is stored stays right.
-                    tracing::error!(%payment_id, %rejected, "engine decided against its own state");
-                    self.ports.clock.sleep(self.options.backoff_max).await;
+                    let say = |faults: &Faults| {
+                        let (faults, since) = (faults.count(), faults.since());
+                        tracing::error!(%payment_id, faults, since, %rejected, "engine decided against its own state");
+                    };
+                    self.sit_out(&mut faults, say).await;
                     continue;
                 }
             };
+            self.over(stream_id, &mut faults);
             if events.is_empty() {
                 self.pause(&action, &nudge).await;
                 continue;
@@ -147,7 +159,7 @@ impl Engine {
     /// Waits until a refused deposit can't be sent by anyone any more, or is found to have been sent.
     async fn after_refusal(&self, action: &Action, refusal: Refusal, nudge: &Nudge) -> Command {
         let Refusal { context, valid_until } = refusal;
-        let mut faults = 0;
+        let mut faults = Faults::default();
         loop {
             let looked = match action {
                 Action::SecureDeposit { order, .. } => {
@@ -160,27 +172,45 @@ impl Engine {
             match looked {
                 Ok(Outcome::Command(command)) => return *command,
                 Ok(_) => {
-                    faults = 0;
+                    faults.over();
                     self.pause(action, nudge).await;
                 }
                 Err(fault) => {
-                    faults += 1;
-                    tracing::warn!(faults, %fault, "transient fault");
-                    self.ports.clock.sleep(backoff(&self.options, faults)).await;
+                    let say = |faults: &Faults| {
+                        let (faults, since) = (faults.count(), faults.since());
+                        tracing::warn!(faults, since, %fault, "transient fault");
+                    };
+                    self.sit_out(&mut faults, say).await;
                 }
             }
         }
     }
 
+    /// Something worked: trouble that lasted is over.
+    fn over(&self, stream_id: &StreamId, faults: &mut Faults) {
+        if let Some(over) = faults.over() {
+            let (faults, since) = (over.count(), over.since());
+            tracing::info!(%stream_id, faults, since, "transient faults are over");
+        }
+    }
+
     /// Waits until looking again can show something new.
     async fn pause(&self, action: &Action, nudge: &Nudge) {
+        if let Action::AskSelector(_) = action {
+            return self.ports.clock.sleep(SELECTOR_PAUSE).await;
+        }
         if let Action::FollowEscrow { patience: Some(patience), .. } = action {
+            if mutant!("timers-not-armed") {
+                return std::future::pending().await;
+            }
             return self.ports.clock.sleep(*patience).await;
         }
         match action.chain() {
+            // In this order, so that the same happenings always come to the same.
             Some(chain) => tokio::select! {
-                () = self.ports.chains.next_block(chain) => {}
+                biased;
                 () = nudge.received() => {}
+                () = self.ports.chains.next_block(chain) => {}
             },
             None => self.ports.clock.sleep(self.options.backoff_min).await,
         }
@@ -212,7 +242,7 @@ impl Engine {
 
     /// Drives a batch until its quotes are collected; what comes then is the caller's to decide.
     async fn drive_quote_request(&self, stream_id: &StreamId) -> Result<(), Stuck> {
-        let mut faults = 0;
+        let mut faults = Faults::default();
         loop {
             let commits = self.commits(stream_id).await?;
             let state = quote_request::fold(commits.iter().flat_map(Recorded::quote_request_events))?;
@@ -224,9 +254,11 @@ impl Engine {
             let gathered = match self.ports.auction.gather(&request).await {
                 Ok(gathered) => gathered,
                 Err(fault) => {
-                    faults += 1;
-                    tracing::warn!(%stream_id, faults, %fault, "transient fault");
-                    self.ports.clock.sleep(backoff(&self.options, faults)).await;
+                    let say = |faults: &Faults| {
+                        let (faults, since) = (faults.count(), faults.since());
+                        tracing::warn!(%stream_id, faults, since, %fault, "transient fault");
+                    };
+                    self.sit_out(&mut faults, say).await;
                     continue;
                 }
             };

@@ -4,10 +4,15 @@
 //! stream something is appended to. Wake-ups are hints; each stream is loaded, and everything is decided on
 //! what is stored. Two workers that both believe they own a shard do no harm: the expected position fences their
 //! appends, and every effect is repeated from journaled bytes or is idempotent.
+//!
+//! A transient fault is sat out, however long it lasts. What fails in any other way is tried a few times more and then
+//! parked with its cause, so that it takes nothing from the rest; an operator's replay brings it back.
 
 mod act;
 mod drive;
+mod faults;
 mod nudges;
+mod parking;
 mod stream;
 mod worker;
 
@@ -16,9 +21,9 @@ pub use worker::Runner;
 
 use std::{sync::Arc, time::Duration};
 
-use events::journal::Journal;
+use events::{journal::Journal, parking::Parking};
 
-use crate::ports::{Auction, Chains, Clock, OpenStreams, Verifier};
+use crate::ports::{Auction, Chains, Clock, OpenStreams, Selector, Verifier};
 
 /// The world as the engine sees it.
 #[derive(Clone)]
@@ -29,10 +34,14 @@ pub struct Ports {
     pub chains: Arc<dyn Chains>,
     /// The settlers.
     pub auction: Arc<dyn Auction>,
+    /// The quote selectors.
+    pub selector: Arc<dyn Selector>,
     /// The verifiers.
     pub verifier: Arc<dyn Verifier>,
     /// The read model of open payments and batches.
     pub open_streams: Arc<dyn OpenStreams>,
+    /// What keeps failing, out of the way of the rest.
+    pub parking: Arc<dyn Parking>,
     /// Time.
     pub clock: Arc<dyn Clock>,
 }
@@ -46,16 +55,35 @@ pub struct Options {
     pub backoff_max: Duration,
     /// How often in a row, each time at a new block, a chain must refuse a deposit before the payment fails by it.
     pub refusals_max: u32,
+    /// How often in a row driving a payment must fail, in a way that is no transient fault, before it is parked.
+    pub tries_max: u32,
+    /// The wait after the first such failure; doubles with each further one.
+    pub retry_min: Duration,
+    /// Longest wait after such a failure.
+    pub retry_max: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { backoff_min: Duration::from_millis(100), backoff_max: Duration::from_secs(10), refusals_max: 3 }
+        Self {
+            backoff_min: Duration::from_millis(100),
+            backoff_max: Duration::from_secs(10),
+            refusals_max: 3,
+            // A quarter of a minute in all.
+            tries_max: 5,
+            retry_min: Duration::from_secs(1),
+            retry_max: Duration::from_secs(60),
+        }
     }
 }
 
 /// The wait after the `faults`-th fault in a row, counted from 1.
 fn backoff(options: &Options, faults: u32) -> Duration {
-    let factor = 1u32.checked_shl(faults.saturating_sub(1)).unwrap_or(u32::MAX);
-    options.backoff_min.saturating_mul(factor).min(options.backoff_max)
+    doubled(options.backoff_min, options.backoff_max, faults)
+}
+
+/// `first`, doubled with each time after the first, at most `longest`.
+fn doubled(first: Duration, longest: Duration, times: u32) -> Duration {
+    let factor = 1u32.checked_shl(times.saturating_sub(1)).unwrap_or(u32::MAX);
+    first.saturating_mul(factor).min(longest)
 }

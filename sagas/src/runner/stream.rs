@@ -3,9 +3,10 @@
 use events::{
     CommitId, Event, StreamId,
     journal::{AppendError, Commit, Position, ReadError, Recorded},
+    mutant,
 };
 
-use super::{Engine, backoff, drive::Stuck};
+use super::{Engine, drive::Stuck, faults::Faults};
 
 /// Where a stream stands, and what its next commit follows from.
 #[derive(Debug, Clone)]
@@ -27,17 +28,24 @@ impl At {
     }
 }
 
+/// Where the stream would stand with `commit` in it, for broken variants that take it for stored.
+fn unstored(commit: Commit) -> At {
+    At { position: commit.expected, correlation: commit.correlation, causation: commit.causation }
+}
+
 impl Engine {
     /// The commits of a stream, waiting for the journal when it cannot be reached.
     pub(super) async fn commits(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, Stuck> {
-        let mut faults = 0;
+        let mut faults = Faults::default();
         loop {
             match self.ports().journal.load(stream_id).await {
                 Ok(commits) => return Ok(commits),
                 Err(ReadError::Unavailable(reason)) => {
-                    faults += 1;
-                    tracing::warn!(%stream_id, faults, reason, "journal unavailable");
-                    self.ports().clock.sleep(backoff(self.options(), faults)).await;
+                    let say = |faults: &Faults| {
+                        let (faults, since) = (faults.count(), faults.since());
+                        tracing::warn!(%stream_id, faults, since, reason, "journal unavailable");
+                    };
+                    self.sit_out(&mut faults, say).await;
                 }
                 Err(unreadable) => return Err(unreadable.into()),
             }
@@ -54,7 +62,7 @@ impl Engine {
             correlation: at.correlation,
             causation: at.causation,
         };
-        let mut faults = 0;
+        let mut faults = Faults::default();
         loop {
             match self.ports().journal.append(&commit).await {
                 Ok(Recorded { position, .. }) => {
@@ -63,12 +71,16 @@ impl Engine {
                     let (correlation, causation) = (commit.correlation, commit.commit_id.to_string());
                     return Ok(Some(At { position, correlation, causation }));
                 }
+                Err(AppendError::Conflict) if mutant!("conflict-ignored") => return Ok(Some(unstored(commit))),
+                Err(AppendError::Unknown(_)) if mutant!("unknown-is-stored") => return Ok(Some(unstored(commit))),
                 Err(AppendError::Conflict) => return Ok(None),
                 // The same commit again: the journal tells mine from another's by its id.
                 Err(AppendError::Unavailable(reason) | AppendError::Unknown(reason)) => {
-                    faults += 1;
-                    tracing::warn!(%stream_id, faults, reason, "append not acknowledged");
-                    self.ports().clock.sleep(backoff(self.options(), faults)).await;
+                    let say = |faults: &Faults| {
+                        let (faults, since) = (faults.count(), faults.since());
+                        tracing::warn!(%stream_id, faults, since, reason, "append not acknowledged");
+                    };
+                    self.sit_out(&mut faults, say).await;
                 }
                 Err(AppendError::Unacceptable(reason)) => return Err(Stuck::Unacceptable(reason)),
             }

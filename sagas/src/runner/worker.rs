@@ -1,17 +1,35 @@
 //! Working shards: who drives which payment or batch.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
+    future::pending,
+    panic::AssertUnwindSafe,
     sync::Arc,
     time::Duration,
 };
 
-use events::{StreamId, journal::WakeUp};
-use tokio::task::{Id, JoinError, JoinSet};
-use tokio_util::sync::CancellationToken;
+use events::{
+    StreamId,
+    journal::WakeUp,
+    mutant,
+    parking::{Entry, Parked, Record},
+};
+use futures::FutureExt;
+use tokio::{
+    sync::mpsc,
+    task::{Id, JoinError, JoinSet},
+};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use super::{Engine, backoff};
+use super::{
+    Engine, doubled,
+    faults::Faults,
+    parking::{Failing, Failure, Lot, text_of},
+};
 use crate::ports::Transient;
+
+/// Findings of a tenure that may wait to be looked at.
+const FINDINGS_MAX: usize = 16;
 
 /// Competes for all shards of the journal and drives their payments and batches.
 pub struct Runner {
@@ -29,47 +47,95 @@ impl Runner {
     pub async fn run(self, shutdown: CancellationToken) {
         let mut shards = JoinSet::new();
         for shard in 0..self.engine.ports().journal.shards() {
-            let worker = Worker::new(self.engine.clone(), shard, shutdown.clone());
-            shards.spawn(worker.run(self.owner.clone()));
+            let worker = Worker::new(self.engine.clone(), shard, self.owner.clone(), shutdown.clone());
+            shards.spawn(worker.run());
         }
         while shards.join_next().await.is_some() {}
     }
+}
+
+/// What became of a task.
+enum Ended {
+    /// The stream is at rest.
+    AtRest,
+    /// Driving it failed.
+    Failed(Box<Failure>),
+    /// It was parked, or found in another state by somebody else's doing.
+    Parked(Box<Record>),
+}
+
+/// What the tasks of a tenure find out.
+enum Finding {
+    /// Payments and batches that are open.
+    Open(Vec<StreamId>),
+    /// Entries of the parking.
+    Parking(Vec<Record>),
+    /// What is parked can't be read now.
+    ParkingUnknown,
+}
+
+/// The time in which a shard is owned.
+struct Tenure {
+    findings: mpsc::Receiver<Finding>,
+    /// Streams to be driven once it is known what is parked.
+    held_back: Option<BTreeSet<StreamId>>,
+    _tasks: [AbortOnDropHandle<()>; 2],
 }
 
 /// The worker of one shard.
 struct Worker {
     engine: Arc<Engine>,
     shard: u16,
+    owner: String,
     shutdown: CancellationToken,
+    tenure: Option<Tenure>,
     running: HashSet<StreamId>,
     stream_of: HashMap<Id, StreamId>,
-    tasks: JoinSet<()>,
+    tasks: JoinSet<Ended>,
+    failing: HashMap<StreamId, Failing>,
+    lot: Lot,
 }
 
 impl Worker {
-    fn new(engine: Arc<Engine>, shard: u16, shutdown: CancellationToken) -> Self {
-        let (running, stream_of, tasks) = (HashSet::new(), HashMap::new(), JoinSet::new());
-        Self { engine, shard, shutdown, running, stream_of, tasks }
+    fn new(engine: Arc<Engine>, shard: u16, owner: String, shutdown: CancellationToken) -> Self {
+        Self {
+            engine,
+            shard,
+            owner,
+            shutdown,
+            tenure: None,
+            running: HashSet::new(),
+            stream_of: HashMap::new(),
+            tasks: JoinSet::new(),
+            failing: HashMap::new(),
+            lot: Lot::default(),
+        }
     }
 
-    async fn run(mut self, owner: String) {
+    async fn run(mut self) {
         let journal = self.engine.ports().journal.clone();
         let shutdown = self.shutdown.clone();
-        let mut claim = journal.work(self.shard, &owner).await;
-        let mut faults = 0;
+        let mut claim = journal.work(self.shard, &self.owner).await;
+        let mut faults = Faults::default();
         loop {
+            // In this order, so that the same happenings always come to the same. Nobody starves: a task ends once for
+            // each time it is started, and a tenure finds no more than there is.
             tokio::select! {
+                biased;
                 () = shutdown.cancelled() => break,
                 Some(ended) = self.tasks.join_next_with_id() => self.ended(ended),
+                finding = found(&mut self.tenure) => self.found(finding),
                 wake_up = claim.next() => match wake_up {
                     Ok(wake_up) => {
-                        faults = 0;
-                        self.woken(wake_up).await;
+                        faults.over();
+                        self.woken(wake_up);
                     }
                     Err(error) => {
-                        faults += 1;
-                        tracing::warn!(shard = self.shard, faults, %error, "no wake-ups");
-                        self.engine.ports().clock.sleep(backoff(self.engine.options(), faults)).await;
+                        let say = |faults: &Faults| {
+                            let (faults, since) = (faults.count(), faults.since());
+                            tracing::warn!(shard = self.shard, faults, since, %error, "no wake-ups");
+                        };
+                        self.engine.sit_out(&mut faults, say).await;
                     }
                 },
             }
@@ -79,11 +145,11 @@ impl Worker {
         claim.release().await;
     }
 
-    async fn woken(&mut self, wake_up: WakeUp) {
+    fn woken(&mut self, wake_up: WakeUp) {
         match wake_up {
             WakeUp::Acquired => {
                 tracing::info!(shard = self.shard, "shard acquired");
-                self.take_over().await;
+                self.tenure = Some(Tenure::begin(&self.engine, self.shard));
             }
             WakeUp::Event(stream_id) => self.start(stream_id, Duration::ZERO),
             WakeUp::Lost => {
@@ -93,70 +159,219 @@ impl Worker {
         }
     }
 
-    /// Looks at everything open in the shard.
-    async fn take_over(&mut self) {
-        let mut faults = 0;
-        loop {
-            let pause = match self.open_streams().await {
-                Ok(open) => {
-                    tracing::info!(shard = self.shard, open = open.len(), "open payments and batches taken over");
-                    open.into_iter().for_each(|stream_id| self.start(stream_id, Duration::ZERO));
-                    return;
-                }
-                Err(fault) => {
-                    faults += 1;
-                    tracing::warn!(shard = self.shard, faults, %fault, "open payments and batches unknown");
-                    backoff(self.engine.options(), faults)
-                }
-            };
-            tokio::select! {
-                () = self.shutdown.cancelled() => return,
-                () = self.engine.ports().clock.sleep(pause) => {}
+    fn found(&mut self, finding: Finding) {
+        match finding {
+            Finding::Open(open) => {
+                tracing::info!(shard = self.shard, open = open.len(), "open payments and batches taken over");
+                let open = if mutant!("take-over-forgets") { Vec::new() } else { open };
+                open.into_iter().for_each(|stream_id| self.start(stream_id, Duration::ZERO));
             }
+            Finding::Parking(records) => {
+                let replayed = self.take_in(&records);
+                self.let_go();
+                replayed.into_iter().for_each(|stream_id| self.start(stream_id, Duration::ZERO));
+            }
+            // To drive what is parked is in vain and does no harm; to wait would stop the whole shard.
+            Finding::ParkingUnknown => self.let_go(),
         }
     }
 
-    async fn open_streams(&self) -> Result<Vec<StreamId>, Transient> {
-        let ports = self.engine.ports();
-        let head = ports.journal.head(self.shard).await.map_err(|error| Transient(error.to_string()))?;
-        ports.open_streams.open_streams(self.shard, head).await
+    /// Takes entries of the parking in; the streams that an operator wants to be driven again.
+    fn take_in(&mut self, records: &[Record]) -> Vec<StreamId> {
+        let mut replayed = Vec::new();
+        for record in records {
+            if !self.lot.take_in(record) {
+                continue;
+            }
+            if let Entry::Replayed(replay) = &record.entry {
+                tracing::info!(stream_id = %record.stream_id, by = replay.by, "parked stream is replayed");
+                self.failing.remove(&record.stream_id);
+                replayed.push(record.stream_id.clone());
+            }
+        }
+        replayed.retain(|stream_id| !self.lot.is_parked(stream_id));
+        replayed
     }
 
-    /// Drives the stream, unless that is being done, after `pause`.
+    /// Starts what was held back until it is known what is parked.
+    fn let_go(&mut self) {
+        let held_back = self.tenure.as_mut().and_then(|tenure| tenure.held_back.take());
+        held_back.into_iter().flatten().for_each(|stream_id| self.start(stream_id, Duration::ZERO));
+    }
+
+    /// Drives the stream after `pause`, unless that is being done, or it is parked.
     fn start(&mut self, stream_id: StreamId, pause: Duration) {
+        let Some(tenure) = &mut self.tenure else { return };
+        if let Some(held_back) = &mut tenure.held_back {
+            held_back.insert(stream_id);
+            return;
+        }
+        if self.lot.is_parked(&stream_id) {
+            tracing::debug!(%stream_id, "stream is parked");
+            return;
+        }
         if !self.running.insert(stream_id.clone()) {
             return;
         }
-        let engine = self.engine.clone();
-        let id = stream_id.clone();
-        let task = self.tasks.spawn(async move {
-            if !pause.is_zero() {
-                engine.ports().clock.sleep(pause).await;
-            }
-            if let Err(stuck) = engine.drive(&id).await {
-                tracing::error!(stream_id = %id, %stuck, "stream is stuck and needs an operator");
-            }
-        });
+        let task = self.tasks.spawn(drive(self.engine.clone(), stream_id.clone(), pause));
         self.stream_of.insert(task.id(), stream_id);
     }
 
-    fn ended(&mut self, ended: Result<(Id, ()), JoinError>) {
-        let id = match &ended {
-            Ok((id, ())) => *id,
-            Err(error) => error.id(),
+    /// Parks the stream, which counts as running until that is done.
+    fn park(&mut self, stream_id: StreamId, parked: Parked) {
+        let after = self.lot.newest(&stream_id);
+        self.running.insert(stream_id.clone());
+        let (engine, id) = (self.engine.clone(), stream_id.clone());
+        let park = async move { Ended::Parked(Box::new(engine.park(&id, after, &parked).await)) };
+        let task = self.tasks.spawn(park);
+        self.stream_of.insert(task.id(), stream_id);
+    }
+
+    fn ended(&mut self, ended: Result<(Id, Ended), JoinError>) {
+        let (id, ended) = match ended {
+            Ok(ended) => ended,
+            // Also what was found while looking into a failure.
+            Err(error) => (error.id(), Ended::Failed(Box::new(Failure::unknown(&error.to_string())))),
         };
+        // A task that was aborted is not known any more.
         let Some(stream_id) = self.stream_of.remove(&id) else { return };
         self.running.remove(&stream_id);
-        if ended.is_err_and(|error| error.is_panic()) {
+        match ended {
+            Ended::AtRest => drop(self.failing.remove(&stream_id)),
+            Ended::Failed(failure) => self.failed(stream_id, *failure),
+            Ended::Parked(record) => {
+                self.failing.remove(&stream_id);
+                self.lot.take_in(&record);
+                if self.lot.is_parked(&stream_id) {
+                    tracing::error!(
+                        %stream_id,
+                        "PARKED: the stream is left alone until it is replayed; see `gw admin park show`"
+                    );
+                } else {
+                    // It was replayed while it was being tried here.
+                    self.start(stream_id, Duration::ZERO);
+                }
+            }
+        }
+    }
+
+    fn failed(&mut self, stream_id: StreamId, failure: Failure) {
+        let now = self.engine.ports().clock.now();
+        let options = self.engine.options();
+        let failing = self.failing.entry(stream_id.clone()).or_insert_with(|| Failing::begin(now));
+        let attempts = failing.another(&failure, now);
+        let cause = failure.cause;
+        tracing::error!(%stream_id, attempts, kind = %cause.kind, cause = cause.text, "stream cannot be driven");
+        if attempts >= options.tries_max {
+            let parked = failing.parked(cause, &self.owner);
+            self.park(stream_id, parked);
+        } else {
             // Its deadlines have nobody else to act on them; the rest go on meanwhile.
-            tracing::error!(%stream_id, "driving the stream panicked; it is driven again after a pause");
-            self.start(stream_id, self.engine.options().backoff_max);
+            let pause = doubled(options.retry_min, options.retry_max, attempts);
+            self.start(stream_id, pause);
         }
     }
 
     fn stop_all(&mut self) {
+        self.tenure = None;
         self.tasks.abort_all();
         self.running.clear();
         self.stream_of.clear();
+        self.failing.clear();
+        self.lot = Lot::default();
     }
+}
+
+/// The next finding of the tenure; none comes where there is no tenure.
+async fn found(tenure: &mut Option<Tenure>) -> Finding {
+    match tenure {
+        Some(tenure) => match tenure.findings.recv().await {
+            Some(finding) => finding,
+            // The task that follows the parking ends only with the tenure.
+            None => pending().await,
+        },
+        None => pending().await,
+    }
+}
+
+impl Tenure {
+    /// Looks at everything open in the shard, and at what is parked of it.
+    fn begin(engine: &Arc<Engine>, shard: u16) -> Self {
+        let (findings, found) = mpsc::channel(FINDINGS_MAX);
+        let survey = tokio::spawn(survey(engine.clone(), shard, findings.clone()));
+        let follow = tokio::spawn(follow(engine.clone(), shard, findings));
+        let tasks = [AbortOnDropHandle::new(survey), AbortOnDropHandle::new(follow)];
+        Self { findings: found, held_back: Some(BTreeSet::new()), _tasks: tasks }
+    }
+}
+
+/// Asks for what is open until there is an answer.
+async fn survey(engine: Arc<Engine>, shard: u16, findings: mpsc::Sender<Finding>) {
+    let mut faults = Faults::default();
+    loop {
+        match open_streams(&engine, shard).await {
+            Ok(open) => {
+                // Nobody listens when the tenure is over.
+                let _ = findings.send(Finding::Open(open)).await;
+                return;
+            }
+            Err(fault) => {
+                let say = |faults: &Faults| {
+                    let (faults, since) = (faults.count(), faults.since());
+                    tracing::warn!(shard, faults, since, %fault, "open payments and batches unknown");
+                };
+                engine.sit_out(&mut faults, say).await;
+            }
+        }
+    }
+}
+
+async fn open_streams(engine: &Engine, shard: u16) -> Result<Vec<StreamId>, Transient> {
+    let ports = engine.ports();
+    let head = ports.journal.head(shard).await.map_err(|error| Transient(error.to_string()))?;
+    ports.open_streams.open_streams(shard, head).await
+}
+
+/// Follows the parking until nobody listens.
+async fn follow(engine: Arc<Engine>, shard: u16, findings: mpsc::Sender<Finding>) {
+    let mut lane = engine.ports().parking.follow(shard);
+    let mut faults = Faults::default();
+    loop {
+        let finding = match lane.next().await {
+            Ok(records) => {
+                faults.over();
+                Finding::Parking(records)
+            }
+            Err(error) => {
+                let say = |faults: &Faults| {
+                    let (faults, since) = (faults.count(), faults.since());
+                    tracing::warn!(shard, faults, since, %error, "what is parked is unknown");
+                };
+                engine.sit_out(&mut faults, say).await;
+                Finding::ParkingUnknown
+            }
+        };
+        if findings.send(finding).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Drives the stream after `pause`. What fails or panics is looked into here, so that the stream counts as running until
+/// its failure is known.
+async fn drive(engine: Arc<Engine>, stream_id: StreamId, pause: Duration) -> Ended {
+    if !pause.is_zero() {
+        engine.ports().clock.sleep(pause).await;
+    }
+    // The engine's state is its ports, which hold nothing of a stream that a panic could leave half done.
+    let failure = match AssertUnwindSafe(engine.drive(&stream_id)).catch_unwind().await {
+        Ok(Ok(())) => return Ended::AtRest,
+        Ok(Err(stuck)) => engine.diagnose(&stream_id, stuck).await,
+        Err(panic) => {
+            let text = text_of(panic.as_ref());
+            drop(panic);
+            engine.diagnose_panic(&stream_id, &text).await
+        }
+    };
+    Ended::Failed(Box::new(failure))
 }

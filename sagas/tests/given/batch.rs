@@ -40,6 +40,7 @@ pub fn opening() -> QuoteRequestOpened {
         blacklist: Vec::new(),
         required_policies: Vec::new(),
         counterparty: None,
+        identities: Vec::new(),
         opened_at: at(0),
         request: "{}".to_owned(),
     }
@@ -65,7 +66,7 @@ pub fn opened() -> QuoteRequestEvent {
 /// Collected with a quote of settler 1 over 1010 and one of settler 2 over 1005.
 pub fn collected() -> QuoteRequestEvent {
     let bids = vec![offer(1, &batch_quote(1, "1010")), offer(2, &batch_quote(2, "1005"))];
-    batch(&[opened()]).collect(Gathered { addressed: vec![did(1), did(2)], bids }, at(10))
+    batch(&[opened()]).collect(Gathered { addressed: vec![did(1), did(2)], bids, held: Vec::new() }, at(10))
 }
 
 pub fn batch_awarded(quote_id: String, payment_id: PaymentId) -> QuoteRequestEvent {
@@ -86,6 +87,7 @@ pub fn call(request_id: &str, quote: &SignedQuote) -> AwardCall {
         authorization: permit(quote.hash()),
         escrow: submission().escrow,
         counterparty: None,
+        identities: Vec::new(),
         request: "{}".to_owned(),
         correlation: "test".to_owned(),
     }

@@ -82,7 +82,9 @@ pub fn submission() -> Submitted {
         blacklist: Vec::new(),
         required_policies: Vec::new(),
         collected_quote: None,
+        selector: None,
         counterparty: None,
+        identities: Vec::new(),
         submitted_at: at(0),
         request: "{}".to_owned(),
     }
@@ -125,6 +127,18 @@ pub fn transaction(attempt: u32) -> TransactionPrepared {
     }
 }
 
+/// Version `version` of an attempt, 1 for the first.
+pub fn version(attempt: u32, version: u32) -> TransactionPrepared {
+    match version {
+        0 | 1 => transaction(attempt),
+        _ => TransactionPrepared {
+            transaction_hash: format!("0x{:064x}", u64::from(version) << 32 | u64::from(attempt)),
+            raw: format!("0x00{version:02x}"),
+            ..transaction(attempt)
+        },
+    }
+}
+
 pub fn inclusion(block: u64) -> Inclusion {
     Inclusion {
         chain_id: ChainId::evm(10),
@@ -145,6 +159,7 @@ pub fn auction_closed() -> PaymentEvent {
         quotes: Vec::new(),
         declines: Vec::new(),
         dropped: Vec::new(),
+        held_policies: Vec::new(),
         closed_at: at(10),
     })
 }
@@ -161,6 +176,10 @@ pub fn awarded() -> PaymentEvent {
 
 pub fn deposit_prepared(attempt: u32) -> PaymentEvent {
     PaymentEvent::DepositPrepared(transaction(attempt))
+}
+
+pub fn deposit_repriced(attempt: u32, version: u32) -> PaymentEvent {
+    PaymentEvent::DepositRepriced(self::version(attempt, version))
 }
 
 pub fn deposit_abandoned(attempt: u32) -> PaymentEvent {
@@ -193,6 +212,10 @@ pub fn released() -> PaymentEvent {
 
 pub fn refund_prepared(attempt: u32) -> PaymentEvent {
     PaymentEvent::RefundPrepared(transaction(attempt))
+}
+
+pub fn refund_repriced(attempt: u32, version: u32) -> PaymentEvent {
+    PaymentEvent::RefundRepriced(self::version(attempt, version))
 }
 
 pub fn refunded() -> PaymentEvent {

@@ -1,7 +1,9 @@
-//! The documents the service publishes about itself: `GET /openapi.json`, `GET /docs` and `GET /docs/errors`.
+//! The documents the service publishes about itself: `GET /openapi.json`, `GET /asyncapi.json`, `GET /docs`,
+//! `GET /docs/errors` and `GET /docs/quote-hash`.
 
 mod error_page;
 mod html;
+mod quote_hash_page;
 mod reference_page;
 
 use std::sync::Arc;
@@ -15,7 +17,9 @@ use axum::{
 use data_encoding::BASE64;
 use sha2::{Digest, Sha256};
 
+pub(in crate::http) use self::quote_hash_page::EXAMPLE as QUOTE_EXAMPLE;
 use super::{openapi, state::HttpState};
+use crate::protocol;
 
 const STYLE: &str = include_str!("style.css");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
@@ -24,8 +28,10 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// The documents for one address of the service.
 pub(super) struct Documents {
     openapi: Bytes,
+    asyncapi: Bytes,
     reference: Bytes,
     errors: Bytes,
+    quote_hash: Bytes,
     content_security_policy: HeaderValue,
 }
 
@@ -36,7 +42,9 @@ impl Documents {
         Self {
             reference: reference_page::render(&document, base_url).into(),
             errors: error_page::render().into(),
+            quote_hash: quote_hash_page::render().into(),
             openapi: document.to_string().into(),
+            asyncapi: protocol::document().to_string().into(),
             content_security_policy: content_security_policy(),
         }
     }
@@ -67,6 +75,11 @@ pub(super) async fn openapi(State(state): State<Arc<HttpState>>) -> Response {
     ([(header::CONTENT_TYPE, JSON)], state.documents().openapi.clone()).into_response()
 }
 
+/// `GET /asyncapi.json`.
+pub(super) async fn asyncapi(State(state): State<Arc<HttpState>>) -> Response {
+    ([(header::CONTENT_TYPE, JSON)], state.documents().asyncapi.clone()).into_response()
+}
+
 /// `GET /docs`.
 pub(super) async fn reference(State(state): State<Arc<HttpState>>) -> Response {
     let documents = state.documents();
@@ -77,4 +90,10 @@ pub(super) async fn reference(State(state): State<Arc<HttpState>>) -> Response {
 pub(super) async fn errors(State(state): State<Arc<HttpState>>) -> Response {
     let documents = state.documents();
     documents.page(&documents.errors)
+}
+
+/// `GET /docs/quote-hash`.
+pub(super) async fn quote_hash(State(state): State<Arc<HttpState>>) -> Response {
+    let documents = state.documents();
+    documents.page(&documents.quote_hash)
 }

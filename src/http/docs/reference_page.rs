@@ -13,7 +13,9 @@ pub(super) fn render(document: &Value, base_url: &str) -> String {
     let mut nav = String::from("<a class=\"home\" href=\"#top\">API reference</a>");
     let mut main = format!(
         "<header id=\"top\"><h1>{}</h1><p class=\"lead\">{}</p>{}<p>Base address <code>{}</code> · \
-         <a href=\"/openapi.json\">OpenAPI 3.1 document</a> · <a href=\"/docs/errors\">all errors</a></p></header>",
+         <a href=\"/openapi.json\">OpenAPI 3.1 document</a> · <a href=\"/asyncapi.json\">the settlers' protocol</a> · \
+         <a href=\"/docs/errors\">all errors</a> · \
+         <a href=\"/docs/quote-hash\">the hash of a quote</a></p></header>",
         escape(text(info, "title")),
         inline(text(info, "summary")),
         prose(text(info, "description")),

@@ -40,8 +40,8 @@ pub(super) enum Body {
     Json(&'static str, fn() -> Vec<(&'static str, Value)>),
     /// JSON of one of these schemas.
     OneOf(&'static [&'static str], fn() -> Vec<(&'static str, Value)>),
-    /// Any JSON object.
-    Object(&'static str),
+    /// Any JSON object, of this media type.
+    Object(&'static str, &'static str),
     /// A stream of server-sent events, whose form is not one of JSON Schema's.
     Events,
     /// Another media type, as text.
@@ -61,8 +61,8 @@ impl Body {
                 let schemas: Vec<Value> = names.iter().map(|name| schema(name)).collect();
                 json!({"application/json": {"schema": {"anyOf": schemas}, "examples": examples(values)}})
             }
-            Self::Object(description) => json!({
-                "application/json": {"schema": {"type": "object", "description": description}},
+            Self::Object(media_type, description) => json!({
+                *media_type: {"schema": {"type": "object", "description": description}},
             }),
             Self::Events => json!({"text/event-stream": {"example": super::examples::EVENTS}}),
             Self::Text(media_type) => json!({*media_type: {"schema": {"type": "string"}}}),

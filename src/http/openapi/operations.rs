@@ -1,6 +1,9 @@
 //! The table of operations: what the document says about each route.
 
+use std::collections::BTreeSet;
+
 use axum::http::Method;
+use proofs::contexts::BUNDLED;
 use serde_json::{Value, json};
 
 use super::{
@@ -35,11 +38,12 @@ const ORDER: &[&Code] = &[
     Code::UNTRUSTED_ESCROW,
     Code::UNTRUSTED_PROXY,
     Code::UNTRUSTED_SELECTOR,
-    Code::SELECTOR_NOT_SUPPORTED,
     Code::REQUEST_TOO_LARGE,
 ];
 /// What may be wrong with a signature.
 const SIGNED: &[&Code] = &[Code::INVALID_SENDER_AUTH, Code::REQUEST_TOO_LARGE];
+/// What may be wrong with who asks.
+const PROVEN: &[&Code] = &[Code::INVALID_PROOF, Code::INVALID_CREDENTIAL];
 /// What may be wrong with the quote that is to be awarded.
 const QUOTED: &[&Code] = &[
     Code::QUOTE_REQUEST_NOT_FOUND,
@@ -76,7 +80,7 @@ pub const OPERATIONS: &[Operation] = &[
         response: Body::Json("PaymentResponse", examples::payment_response),
         no_content: None,
         headers: &["Deprecation"],
-        errors: &[ORDER, SIGNED, WRITTEN, READ],
+        errors: &[ORDER, PROVEN, SIGNED, WRITTEN, READ],
     },
     Operation {
         method: Method::POST,
@@ -91,7 +95,7 @@ pub const OPERATIONS: &[Operation] = &[
         response: Body::Json("PreparedPayment", examples::prepared_payment),
         no_content: None,
         headers: &["Deprecation"],
-        errors: &[ORDER, QUOTED, READ],
+        errors: &[ORDER, PROVEN, QUOTED, READ],
     },
     Operation {
         method: Method::POST,
@@ -108,6 +112,7 @@ pub const OPERATIONS: &[Operation] = &[
         headers: &["Deprecation"],
         errors: &[
             ORDER,
+            PROVEN,
             SIGNED,
             &[Code::PAYMENT_DECLINED, Code::IDEMPOTENCY_TERMS_MISMATCH, Code::REQUEST_ID_TAKEN],
             READ,
@@ -210,7 +215,7 @@ pub const OPERATIONS: &[Operation] = &[
         response: Body::Json("QuoteRequestResponse", examples::quote_request_response),
         no_content: None,
         headers: &["Deprecation"],
-        errors: &[ORDER, &[Code::PROOF_NOT_SUPPORTED], WRITTEN, READ],
+        errors: &[ORDER, PROVEN, WRITTEN, READ],
     },
     Operation {
         method: Method::GET,
@@ -242,6 +247,7 @@ pub const OPERATIONS: &[Operation] = &[
         headers: &["Deprecation"],
         errors: &[
             &[Code::INVALID_REQUEST, Code::INVALID_REQUEST_ID, Code::INVALID_DEADLINE, Code::UNSUPPORTED_ASSET],
+            PROVEN,
             SIGNED,
             QUOTED,
             WRITTEN,
@@ -303,7 +309,22 @@ pub const OPERATIONS: &[Operation] = &[
         description: "The API as an OpenAPI 3.1 document.",
         parameters: Vec::new,
         request: None,
-        response: Body::Object("An OpenAPI document."),
+        response: Body::Object("application/json", "An OpenAPI document."),
+        no_content: None,
+        headers: &[],
+        errors: &[&[Code::INTERNAL_ERROR]],
+    },
+    Operation {
+        method: Method::GET,
+        path: "/asyncapi.json",
+        id: "readAsyncApi",
+        tag: OPERATION,
+        summary: "The protocol of settlers and selectors",
+        description: "What they and the gateway say to each other over NATS, as an AsyncAPI 3.0 document with the JSON Schema \
+                      of every message.",
+        parameters: Vec::new,
+        request: None,
+        response: Body::Object("application/json", "An AsyncAPI document."),
         no_content: None,
         headers: &[],
         errors: &[&[Code::INTERNAL_ERROR]],
@@ -336,6 +357,35 @@ pub const OPERATIONS: &[Operation] = &[
         headers: &[],
         errors: &[&[Code::INTERNAL_ERROR]],
     },
+    Operation {
+        method: Method::GET,
+        path: "/docs/quote-hash",
+        id: "readQuoteHashDocumentation",
+        tag: OPERATION,
+        summary: "How to recompute a quote's hash",
+        description: "One page: from the bytes of a `fulfillment_quote` to the `quote_hash` on chain, with a worked example.",
+        parameters: Vec::new,
+        request: None,
+        response: Body::Text("text/html"),
+        no_content: None,
+        headers: &[],
+        errors: &[&[Code::INTERNAL_ERROR]],
+    },
+    Operation {
+        method: Method::GET,
+        path: "/contexts/{vocabulary}/{version}",
+        id: "readContext",
+        tag: OPERATION,
+        summary: "A JSON-LD context that signed documents name",
+        description: "The bytes that every gateway has built in. They never change under one name, so they may be kept for \
+                      ever.",
+        parameters: context_parameters,
+        request: None,
+        response: Body::Object("application/ld+json", "A JSON-LD context."),
+        no_content: None,
+        headers: &[],
+        errors: &[&[Code::NOT_FOUND, Code::INTERNAL_ERROR]],
+    },
 ];
 
 fn payment_id() -> Value {
@@ -356,6 +406,19 @@ fn quote_request_id() -> Value {
         "description": "The batch's id.",
         "schema": {"type": "string", "pattern": QUOTE_REQUEST_ID_PATTERN},
     })
+}
+
+fn context_parameters() -> Vec<Value> {
+    let parameter = |name: &str, index: usize, description: &str| {
+        let parts: BTreeSet<&str> = BUNDLED.iter().filter_map(|context| context.path.split('/').nth(index)).collect();
+        let pattern = format!("^({})$", parts.into_iter().collect::<Vec<_>>().join("|"));
+        let schema = json!({"type": "string", "pattern": pattern});
+        json!({"name": name, "in": "path", "required": true, "description": description, "schema": schema})
+    };
+    vec![
+        parameter("vocabulary", 0, "The vocabulary: `gateway` is that of quotes and requests, the others are W3C's."),
+        parameter("version", 1, "Its version."),
+    ]
 }
 
 fn last_event_id() -> Value {

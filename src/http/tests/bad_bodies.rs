@@ -485,7 +485,11 @@ pub fn bad_bodies() -> Vec<(Edit, &'static str, &'static str)> {
         (Set("/quote_selector", json!(null)), "INVALID_REQUEST", "quote_selector"),
         (Set("/quote_selector", json!(1)), "INVALID_REQUEST", "quote_selector"),
         (Set("/quote_selector", json!("someone")), "UNTRUSTED_SELECTOR", "quote_selector"),
-        (Set("/quote_selector", json!("trusted-selector")), "SELECTOR_NOT_SUPPORTED", "quote_selector"),
+        (
+            Set("/quote_selector", json!("0x0000000000000000000000000000000000000001")),
+            "UNTRUSTED_SELECTOR",
+            "quote_selector",
+        ),
         // fulfillment_verifier
         (Set("/fulfillment_verifier", json!(null)), "INVALID_REQUEST", "fulfillment_verifier"),
         (Set("/fulfillment_verifier", json!("")), "INVALID_REQUEST", "fulfillment_verifier"),
@@ -641,8 +645,6 @@ pub fn good_edits() -> Vec<(&'static str, Value)> {
         ("/settler_auth_required", json!({})),
         ("/settler_auth_required", json!({"kyc": true, "any name, really": false})),
         ("/sender_auth/message_scheme", json!("EVM_PERMIT2")),
-        ("/originator_auth", credential_auth()),
-        ("/sender_auth/verifiable_credential", credential_auth()),
         ("/quote_selector", json!("")),
         ("/fulfillment_verifier", json!({})),
         ("/fulfillment_verifier", json!({"account": "", "endpoint": ""})),

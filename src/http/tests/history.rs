@@ -3,7 +3,7 @@
 use axum::{body::BodyDataStream, response::Response};
 use events::{
     StreamId,
-    event::{EscrowRefunded, EscrowReleased, Failed, RefundDue},
+    event::{EscrowRefunded, EscrowReleased, Failed, RefundDue, TransactionPrepared},
     journal::{AppendError, ReadError, Recorded, ShardWorker},
 };
 use futures::StreamExt;
@@ -150,6 +150,37 @@ async fn a_timeline_tells_why_a_payment_failed_and_how_its_refund_goes() {
     let refunded = done["entries"].as_array().unwrap().last().unwrap();
     assert_eq!(refunded["transactions"]["refund"]["transaction_hash"], Hash32([4; 32]).to_string());
     assert_eq!(refunded["data"]["amount"], "5");
+}
+
+#[tokio::test]
+async fn a_timeline_shows_every_version_of_a_replaced_transaction() {
+    let gateway = Gateway::new();
+    let id = gateway.post(&body()).await.expect(200).payment_id();
+    let PaymentEvent::DepositPrepared(first) = prepared() else { unreachable!() };
+    let version = |byte: u8| TransactionPrepared { transaction_hash: Hash32([byte; 32]).to_string(), ..first.clone() };
+    gateway.append(&id, vec![closed(&[]), awarded(DOCUMENT)]).await;
+    gateway.append(&id, vec![prepared()]).await;
+    gateway.append(&id, vec![PaymentEvent::DepositRepriced(version(7))]).await;
+    gateway.append(&id, vec![secured()]).await;
+    let PaymentEvent::Failed(failure) = failed(no_quotes()) else { unreachable!() };
+    gateway
+        .append(&id, vec![PaymentEvent::Failed(Box::new(Failed { refund: RefundDue::AfterWindow, ..*failure }))])
+        .await;
+    gateway.append(&id, vec![PaymentEvent::RefundPrepared(version(8))]).await;
+    gateway.append(&id, vec![PaymentEvent::RefundRepriced(version(9))]).await;
+    let timeline = gateway.get(&format!("/v1/payments/{id}/timeline")).await.expect(200).body;
+    let entries = timeline["entries"].as_array().unwrap();
+    for (event, stage, byte) in [
+        ("DepositPrepared", "deposit", 1),
+        ("DepositRepriced", "deposit", 7),
+        ("RefundPrepared", "refund", 8),
+        ("RefundRepriced", "refund", 9),
+    ] {
+        let entry = entries.iter().find(|entry| entry["event"] == event).unwrap();
+        let shown = json!({stage: {"transaction_hash": Hash32([byte; 32]).to_string(), "chain_id": "eip155:31337"}});
+        assert_eq!((&entry["transactions"], &entry["data"]), (&shown, &json!({"attempt": 1})), "{event}");
+    }
+    assert!(!timeline.to_string().contains("raw"));
 }
 
 #[tokio::test]

@@ -3,15 +3,18 @@
 mod admission;
 mod bad_bodies;
 mod browsers;
+mod current;
 mod document;
 mod history;
 mod idempotency;
 mod idempotency_rules;
+mod identities;
 mod pages;
 mod quote_request_bodies;
 mod quote_requests;
 mod reads;
 mod rehearsals;
+mod selectors;
 mod shapes;
 mod signatures;
 mod validation;
@@ -54,6 +57,7 @@ use super::{
 };
 use crate::{
     config::GatewayConfig,
+    identity::Identities,
     pause::PauseState,
     policy::{Counterparties, Decimals},
 };
@@ -67,6 +71,8 @@ pub const PROXY: &str = "0xe7f1725e7734ce288f8367e1bb143e90bb3f0512";
 pub const VERIFIER: &str = "0x3c44cdddb6a900fa2b585dd299e03d12fa4293bc";
 /// A contract and verifier that only `[trust]` makes acceptable.
 pub const TRUSTED: &str = "0xcf7ed3acca5a467e9e704c703e8d87f634fb0fc9";
+/// A selector that only `[trust]` makes acceptable.
+pub const SELECTOR: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
 /// Signatures that the authorizer of these tests treats apart.
 pub const FORGED: &str = "0xbad0";
 pub const UNJUDGED: &str = "0xdead";
@@ -124,7 +130,7 @@ impl Gateway {
         change(&mut config);
         let payments = Arc::new(JournalPayments { journal: journal.clone(), blind: AtomicBool::new(false) });
         let clock = Arc::new(SetClock(Mutex::new(at("2030-01-01T00:00:00Z"))));
-        let ready = Arc::new(SetReadiness(Mutex::new(Ok(()))));
+        let ready = Arc::new(SetReadiness(Mutex::new(Ok(())), Mutex::default()));
         let stopping = CancellationToken::new();
         let auctions = Arc::new(SetAuctions::default());
         let (pause, decimals) = (watch::Sender::new(false), Decimals::new());
@@ -137,6 +143,7 @@ impl Gateway {
             authorizer,
             clock: clock.clone(),
             admission: Admission::new(PauseState::follow(&pause), counterparties),
+            identities: Identities::load(&config.identity).unwrap(),
             readiness: ready.clone(),
             stopping: stopping.clone(),
         };
@@ -247,7 +254,7 @@ pub fn config() -> GatewayConfig {
         account: TRUSTED.to_owned(),
         endpoint: "https://verifier.example".to_owned(),
     }];
-    config.trust.selectors = vec!["trusted-selector".to_owned()];
+    config.trust.selectors = vec![SELECTOR.parse().unwrap()];
     config
 }
 
@@ -399,11 +406,15 @@ impl Clock for SetClock {
     }
 }
 
-pub struct SetReadiness(pub Mutex<Result<(), String>>);
+pub struct SetReadiness(pub Mutex<Result<(), String>>, pub Mutex<Vec<String>>);
 
 #[async_trait]
 impl Readiness for SetReadiness {
     async fn check(&self) -> Result<(), String> {
         self.0.lock().unwrap().clone()
+    }
+
+    fn alarms(&self) -> Vec<String> {
+        self.1.lock().unwrap().clone()
     }
 }

@@ -4,13 +4,18 @@ use std::collections::BTreeSet;
 
 use axum::{body::Body, http::Request};
 use data_encoding::BASE64;
+use events::{identity::Carrier, quote::SignedQuote};
+use proofs::contexts::BUNDLED;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{Answer, FORGED, Gateway, bad_bodies::credential_auth, body, set, with};
-use crate::http::{
-    error::Code,
-    openapi::{OPERATIONS, document},
+use super::{Answer, FORGED, Gateway, at, bad_bodies::credential_auth, body, set, with};
+use crate::{
+    dev::holder::Holder,
+    http::{
+        error::Code,
+        openapi::{OPERATIONS, document},
+    },
 };
 
 async fn page(gateway: &Gateway, path: &str) -> String {
@@ -40,7 +45,8 @@ async fn pages_need_nothing_from_elsewhere() {
     let gateway = Gateway::new();
     let errors = page(&gateway, "/docs/errors").await;
     let reference = page(&gateway, "/docs").await;
-    for page in [&errors, &reference] {
+    let quote_hash = page(&gateway, "/docs/quote-hash").await;
+    for page in [&errors, &reference, &quote_hash] {
         for foreign in ["<script", "<link", "<img", "<iframe", "@import", "url(", " style=", " onload=", " src="] {
             assert!(!page.contains(foreign), "{foreign}");
         }
@@ -88,6 +94,38 @@ async fn the_reference_shows_every_operation() {
     assert_eq!(shown.body["servers"][0]["url"], "https://pay.example");
 }
 
+/// The page's example is the one that the API's examples show, and it is a quote of their story.
+#[tokio::test]
+async fn the_quote_of_the_examples_is_the_worked_one() {
+    let document = document("https://pay.example");
+    let answers = &document["paths"]["/v1/payments/quote-requests"]["post"]["responses"]["200"]["content"];
+    let ready = &answers["application/json"]["examples"]["ready"]["value"];
+    let shown = &ready["quotes"][0];
+    let signed = SignedQuote::parse(&shown["fulfillment_quote"].to_string()).unwrap();
+    assert_eq!(shown["quote_id"], signed.id());
+    assert_eq!(ready["quote_request_id"], signed.quote().auction_id);
+    assert_eq!(ready["fulfillment_amount"], signed.quote().fulfillment_amount.to_string());
+    let page = page(&Gateway::new(), "/docs/quote-hash").await;
+    assert!(page.contains(&signed.hash().to_string()), "{page}");
+    assert!(page.contains(shown["fulfillment_quote"]["proof"]["proofValue"].as_str().unwrap()), "{page}");
+}
+
+#[tokio::test]
+async fn contexts_are_served_as_they_are_bundled() {
+    let gateway = Gateway::new();
+    for context in BUNDLED {
+        let path = format!("/contexts/{}", context.path);
+        let request = Request::get(&path).header("origin", "https://shop.example");
+        let answer = gateway.send(request.body(Body::empty()).unwrap()).await.expect(200);
+        assert_eq!(answer.text, context.text, "{path}");
+        assert_eq!(answer.headers["content-type"], "application/ld+json");
+        assert_eq!(answer.headers["cache-control"], "public, max-age=31536000, immutable");
+        assert_eq!(answer.headers["access-control-allow-origin"], "*");
+    }
+    gateway.get("/contexts/gateway/v0").await.expect_error(404, "NOT_FOUND");
+    gateway.get("/contexts/gateway").await.expect_error(404, "NOT_FOUND");
+}
+
 fn deprecation(answer: &Answer) -> Option<&str> {
     let link = answer.headers.get("link").map(|link| link.to_str().unwrap());
     let deprecation = answer.headers.get("deprecation").map(|since| since.to_str().unwrap());
@@ -99,9 +137,15 @@ fn deprecation(answer: &Answer) -> Option<&str> {
 async fn using_a_deprecated_member_is_said_in_a_header() {
     let gateway = Gateway::new();
     assert_eq!(deprecation(&gateway.post(&body()).await.expect(200)), None);
-    for pointer in ["/originator_auth", "/sender_auth/verifiable_credential"] {
-        let mut used = with(pointer, credential_auth());
-        set(&mut used, "/request_id", json!(format!("order{}", pointer.replace('/', "-"))));
+    let carriers =
+        [("/originator_auth", Carrier::OriginatorAuth), ("/sender_auth/verifiable_credential", Carrier::SenderAuth)];
+    let holder = Holder::ed25519(1).unwrap();
+    let now = at("2030-01-01T00:00:00Z");
+    let credential = holder.credential(holder.did().as_str(), "KycCredential", &json!({}), now).unwrap();
+    for (pointer, carrier) in carriers {
+        let mut used = with("/request_id", json!(format!("order{}", pointer.replace('/', "-"))));
+        let auth = holder.carrier(carrier, &used, &credential).unwrap();
+        set(&mut used, pointer, auth);
         // When a payment is created, when it is replayed, and when it is refused.
         for _ in 0..2 {
             let answer = gateway.post(&used).await.expect(200);
@@ -147,7 +191,8 @@ async fn every_example_of_a_body_can_be_sent() {
         }
         let concrete = path
             .replace("{payment_id}", &example_id(&document, "payment_id"))
-            .replace("{quote_request_id}", &example_id(&document, "quote_request_id"));
+            .replace("{quote_request_id}", &example_id(&document, "quote_request_id"))
+            .replace("{vocabulary}/{version}", "gateway/v1");
         gateway.get(&concrete).await.expect(200);
     }
     let order = &document["paths"]["/v1/payments"]["post"]["requestBody"]["content"]["application/json"]["examples"];

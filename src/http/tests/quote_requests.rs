@@ -161,7 +161,7 @@ pub async fn collect(gateway: &Gateway, id: &QuoteRequestId, quoting: &[u8]) -> 
     let mut bids: Vec<_> = quoting.iter().zip(documents).map(|(n, answer)| bid(*n, answer)).collect();
     bids.push(bid(9, BidAnswer::Decline("INSUFFICIENT_LIQUIDITY".to_owned())));
     let addressed = quoting.iter().map(|n| did(*n)).chain([did(9)]).collect();
-    let event = state.collect(Gathered { addressed, bids }, at("2030-01-01T00:00:30Z"));
+    let event = state.collect(Gathered { addressed, bids, held: Vec::new() }, at("2030-01-01T00:00:30Z"));
     append(gateway, id, event).await;
     quotes
 }
@@ -173,7 +173,12 @@ pub async fn open(gateway: &Gateway, body: &Value) -> QuoteRequestId {
 
 /// A batch of two quotes.
 pub async fn open_batch(gateway: &Gateway) -> Batch {
-    let id = open(gateway, &quote_request()).await;
+    open_batch_of(gateway, &quote_request()).await
+}
+
+/// The batch of a quote-request, with two quotes.
+pub async fn open_batch_of(gateway: &Gateway, body: &Value) -> Batch {
+    let id = open(gateway, body).await;
     let quotes = collect(gateway, &id, &[1, 2]).await;
     Batch { id, quote_ids: quotes.iter().map(SignedQuote::id).collect(), quotes }
 }
@@ -456,7 +461,7 @@ async fn declines_are_provisional_while_quotes_are_collected() {
         decline(7, "INSUFFICIENT_LIQUIDITY"),
     ];
     let addressed = [1, 2, 3, 4].map(did).to_vec();
-    *gateway.auctions.0.lock().unwrap() = Some(Gathered { addressed, bids });
+    *gateway.auctions.0.lock().unwrap() = Some(Gathered { addressed, bids, held: Vec::new() });
     let replay = gateway.post_to(PATH, &quote_request()).await.expect(200);
     for answer in [gateway.get(&path).await.expect(200), replay] {
         assert_eq!((&answer.body["status"], &answer.body["requested_count"]), (&json!("collecting"), &json!(4)));

@@ -44,6 +44,7 @@ pub(super) fn closed(declines: &[(&str, &str)]) -> PaymentEvent {
             .map(|(settler, reason)| Decline { settler: settler.parse().unwrap(), reason: (*reason).to_owned() })
             .collect(),
         dropped: Vec::new(),
+        held_policies: Vec::new(),
         closed_at: at("2030-01-01T00:00:01Z"),
     })
 }

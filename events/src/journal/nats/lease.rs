@@ -1,8 +1,15 @@
 //! The lease on a shard: one key in a bucket, taken over by compare-and-set when its owner has stopped renewing it.
 //!
 //! No two clocks are ever compared. An owner counts its lease from the moment it *sent* the last renewal that was
-//! acknowledged; an observer counts from the moment it first *saw* that renewal, which is later. So the owner has
-//! given up by the time another may take over, as far as both clocks run at the same rate.
+//! acknowledged; an observer counts from the moment it first *saw* that renewal, which is later. So the owner knows that
+//! its lease has run out by the time another may take over, as far as both clocks run at the same rate.
+//!
+//! All leases lie in one stream, which elects another leader when it loses its own. That takes seconds in which nobody
+//! can renew, and nobody can take over. So an owner whose lease has run out *stays on*: it takes nothing from others (no
+//! acknowledgement of a wake-up), goes on with what it has, and tries to renew under the revision it knows. That
+//! succeeds only when nobody has taken over; when somebody has, the first answer tells. An observer counts anew after it
+//! could not look, so that the owner comes first. One that is cut off while others are not may be active beside its
+//! successor until [`STAY_ON`] is over; what both do is fenced by the expected positions.
 
 use std::time::Duration;
 
@@ -11,7 +18,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
-use tracing::debug;
+use tracing::{debug, info};
 
 use super::{Inner, LEASES};
 use crate::{
@@ -21,11 +28,15 @@ use crate::{
 
 /// A lease that was not renewed for this long is dead.
 pub(super) const LEASE: Duration = Duration::from_millis(2100);
+/// How long an owner that cannot renew its lease stays on after it has run out. A stream elects a leader in 4 to 9 seconds.
+const STAY_ON: Duration = Duration::from_secs(12);
 /// How often it is renewed: three times in its life.
 const RENEW: Duration = Duration::from_millis(700);
 /// How often a stand-by looks at the lease even when nothing is heard of it.
 const LOOK: Duration = Duration::from_millis(500);
 const RETRY: Duration = Duration::from_millis(50);
+/// How often a lease is looked at that was heard to be given up: it is heard when that is sent, before it is stored.
+const SETTLE: Duration = Duration::from_millis(10);
 const DELETED: &str = "KV-Operation";
 
 #[derive(Serialize, Deserialize)]
@@ -33,6 +44,16 @@ struct Value {
     owner: String,
     /// Tells this claim from another of the same owner.
     claim: String,
+}
+
+/// Who holds the lease of a shard, or held it last and died; `None` when it was given up.
+pub(super) async fn holder(inner: &Inner, shard: u16) -> Result<Option<String>, String> {
+    let subject = format!("$KV.{LEASES}.{shard:02}");
+    let last = Pick::Last { subject: &subject };
+    let entry = jetstream::leader_get(&inner.client, &format!("KV_{LEASES}"), &last, RENEW).await?;
+    let held = entry.filter(|entry| entry.headers.get(DELETED).is_none());
+    let value = held.map(|entry| serde_json::from_slice::<Value>(&entry.body)).transpose();
+    value.map(|value| value.map(|value| value.owner)).map_err(|error| error.to_string())
 }
 
 /// One worker's claim on the lease of a shard.
@@ -77,11 +98,10 @@ impl Claim {
         Ok(Seen { revision: entry.sequence, free: deleted, mine })
     }
 
-    async fn set(&self, inner: &Inner, revision: u64, until: Option<Instant>) -> Published {
-        let timeout = until.map_or(RENEW, |until| until.saturating_duration_since(Instant::now()).min(RENEW));
+    async fn set(&self, inner: &Inner, revision: u64) -> Published {
         let mut headers = HeaderMap::new();
         headers.insert(jetstream::EXPECTED_SEQUENCE, revision.to_string().as_str());
-        jetstream::publish(&inner.client, &self.subject, headers, self.body.clone(), timeout).await
+        jetstream::publish(&inner.client, &self.subject, headers, self.body.clone(), RENEW).await
     }
 
     /// Competes until the lease is won.
@@ -89,11 +109,13 @@ impl Claim {
         // Renewals and releases are heard at once where the network is kind; looking makes up for where it is not.
         let mut heard = None;
         let mut seen: Option<(u64, Instant)> = None;
+        let mut given_up_until = Instant::now();
         loop {
             if heard.is_none() {
                 heard = inner.client.subscribe(self.subject.clone()).await.ok();
             }
             if !jetstream::connected(&inner.client) {
+                seen = None;
                 sleep(RETRY).await;
                 continue;
             }
@@ -108,55 +130,70 @@ impl Claim {
                     seen = Some((now_seen.revision, first));
                     if now_seen.free || now_seen.mine || now >= first + LEASE {
                         let sent = Instant::now();
-                        if let Published::Stored { sequence } = self.set(inner, now_seen.revision, None).await {
-                            return Held { revision: sequence, until: sent + LEASE };
+                        match self.set(inner, now_seen.revision).await {
+                            Published::Stored { sequence } => {
+                                return Held { revision: sequence, until: sent + LEASE };
+                            }
+                            // Somebody else was faster.
+                            Published::WrongSequence => {}
+                            // Nobody can renew at the moment. Whether this was stored tells the next look.
+                            _ => seen = None,
                         }
-                        // Somebody else was faster, or the outcome is unclear; the next look tells.
                         sleep(RETRY).await;
                         continue;
                     }
-                    let look_again = (Instant::now() + LOOK).min(first + LEASE);
-                    wait(&mut heard, look_again).await;
+                    let now = Instant::now();
+                    let look_again = now + if now < given_up_until { SETTLE } else { LOOK };
+                    if wait(&mut heard, look_again.min(first + LEASE)).await {
+                        given_up_until = Instant::now() + LOOK;
+                    }
                 }
                 Err(error) => {
                     debug!(subject = self.subject, error, "lease cannot be read");
+                    seen = None;
                     sleep(RETRY).await;
                 }
             }
         }
     }
 
-    /// Renews the lease until it is lost; `until` is told how long it may be relied on.
+    /// Renews the lease until it is lost; `until` is told how long it may be relied on. That may be over when this has not
+    /// returned yet: then nobody is known to have taken over.
     pub(super) async fn keep(&self, inner: &Inner, held: &mut Held, until: &(impl Fn(Instant) + Sync)) {
         let mut next = held.until - LEASE + RENEW;
         loop {
-            sleep_until(next.min(held.until)).await;
+            let end = held.until + STAY_ON;
+            sleep_until(next.min(end)).await;
             let sent = Instant::now();
-            if sent >= held.until {
-                return;
-            }
+            // A process that stood still comes here late. It asks once before it goes.
+            let last = sent >= end;
             next = sent + RETRY;
             // Without a connection the client would send the renewal later, for a lease that is over by then.
-            if !jetstream::connected(&inner.client) {
-                continue;
-            }
-            match self.set(inner, held.revision, Some(held.until)).await {
-                Published::Stored { sequence } => {
-                    held.revision = sequence;
-                    held.until = sent + LEASE;
-                    until(held.until);
-                    next = sent + RENEW;
-                }
-                Published::WrongSequence => {
-                    // Overtaken, or an earlier renewal of this claim arrived after its time-out.
-                    let Ok(looked) = timeout_at(held.until, self.look(inner)).await else { return };
-                    match looked {
-                        Ok(seen) if seen.mine => held.revision = seen.revision,
-                        Ok(_) => return,
-                        Err(_) => {}
+            if jetstream::connected(&inner.client) {
+                match self.set(inner, held.revision).await {
+                    Published::Stored { sequence } => {
+                        if sent >= held.until {
+                            info!(subject = self.subject, "lease had run out and is renewed");
+                        }
+                        held.revision = sequence;
+                        held.until = sent + LEASE;
+                        until(held.until);
+                        next = sent + RENEW;
+                        continue;
                     }
+                    Published::WrongSequence => {
+                        // Overtaken, or an earlier renewal of this claim arrived after its time-out.
+                        match self.look(inner).await {
+                            Ok(seen) if seen.mine => held.revision = seen.revision,
+                            Ok(_) => return,
+                            Err(error) => debug!(subject = self.subject, error, "lease cannot be read"),
+                        }
+                    }
+                    _ => {}
                 }
-                _ => {}
+            }
+            if last {
+                return;
             }
         }
     }
@@ -175,10 +212,18 @@ impl Claim {
     }
 }
 
-async fn wait(heard: &mut Option<Subscriber>, until: Instant) {
-    let Some(subscriber) = heard else { return sleep_until(until).await };
+/// Waits until something is heard of the lease; whether it is that it was given up.
+async fn wait(heard: &mut Option<Subscriber>, until: Instant) -> bool {
+    let Some(subscriber) = heard else {
+        sleep_until(until).await;
+        return false;
+    };
     match timeout_at(until, subscriber.next()).await {
-        Ok(Some(_)) | Err(_) => {}
-        Ok(None) => *heard = None,
+        Ok(Some(message)) => message.headers.is_some_and(|headers| headers.get(DELETED).is_some()),
+        Ok(None) => {
+            *heard = None;
+            false
+        }
+        Err(_) => false,
     }
 }

@@ -131,6 +131,15 @@ impl NatsJournal {
         Ok(Self::open(client, context, options, true))
     }
 
+    /// The owner that works `shard`: who holds its lease, or held it last and has not been followed by another. For
+    /// operators to look at; nothing may be decided on it.
+    ///
+    /// # Errors
+    /// [`ReadError::Unavailable`].
+    pub async fn owner(&self, shard: u16) -> Result<Option<String>, ReadError> {
+        lease::holder(&self.0, shard).await.map_err(ReadError::Unavailable)
+    }
+
     fn open(client: Client, context: client_jetstream::Context, options: Options, read_only: bool) -> Self {
         let shards = options.shards;
         Self(Arc::new(Inner { client, context, options, shards, read_only, heads: Heads::new(shards) }))

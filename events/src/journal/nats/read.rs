@@ -26,14 +26,15 @@ fn unavailable(reason: String) -> ReadError {
     ReadError::Unavailable(reason)
 }
 
-fn unreadable(shard: u16, sequence: u64, reason: &envelope::Error) -> ReadError {
-    ReadError::Unreadable { shard, sequence, reason: reason.to_string() }
+fn unreadable(shard: u16, message: &Stored, reason: &envelope::Error) -> ReadError {
+    let (sequence, subject) = (message.sequence, Some(message.subject.clone()));
+    ReadError::Unreadable { shard, sequence, subject, reason: reason.to_string() }
 }
 
 fn open(shard: u16, stored: &Stored) -> Result<Recorded, ReadError> {
     Envelope::read(&stored.subject, &stored.headers)
         .and_then(|envelope| envelope.open(shard, stored.sequence, &stored.body, stored.stored_at))
-        .map_err(|error| unreadable(shard, stored.sequence, &error))
+        .map_err(|error| unreadable(shard, stored, &error))
 }
 
 impl Inner {
@@ -76,7 +77,7 @@ impl Inner {
         let mut commits = Vec::with_capacity(stored.len());
         for message in &stored {
             let commit = open(shard, message)?;
-            chain.follow(&commit).map_err(|error| unreadable(shard, message.sequence, &error))?;
+            chain.follow(&commit).map_err(|error| unreadable(shard, message, &error))?;
             commits.push(commit);
         }
         Ok(commits)
@@ -180,11 +181,14 @@ impl Inner {
         let stream = envelope::stream(shard);
         if self.read_only {
             let reason = "the message is missing".into();
-            return ReadError::Unreadable { shard, sequence, reason };
+            return ReadError::Unreadable { shard, sequence, subject: None, reason };
         }
         let timeout = self.options.attempt_timeout;
         match jetstream::leader_get(&self.client, &stream, &Pick::At { seq: sequence }, timeout).await {
-            Ok(None) => ReadError::Unreadable { shard, sequence, reason: "the message is missing".into() },
+            Ok(None) => {
+                let reason = "the message is missing".into();
+                ReadError::Unreadable { shard, sequence, subject: None, reason }
+            }
             Ok(Some(_)) => ReadError::Unavailable("a replica is behind".into()),
             Err(reason) => ReadError::Unavailable(reason),
         }

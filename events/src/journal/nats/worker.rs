@@ -2,6 +2,10 @@
 //!
 //! Wake-ups come from a durable pull consumer `saga_{shard}` on the shard's stream. They are acknowledged as they are
 //! handed out, and only while the lease may be relied on, so what a paused former owner takes is delivered again.
+//!
+//! In a cluster the consumer has a leader of its own, which may be lost while the stream goes on taking commits. Until
+//! another is elected, which takes seconds, what is new is read from the copies of the stream. So it is while the lease
+//! has run out and nobody is known to have taken over.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,6 +31,7 @@ use super::{
 };
 use crate::{
     StreamId,
+    jetstream::{self, BatchRequest},
     journal::{ReadError, ShardWorker, WakeUp, envelope},
 };
 
@@ -40,6 +45,10 @@ const FETCH_GRACE: Duration = Duration::from_millis(500);
 const ACK_WAIT: Duration = Duration::from_secs(2);
 const ACK_PENDING_MAX: i64 = 10_000;
 const RETRY: Duration = Duration::from_millis(100);
+/// How long one question about the consumer or the stream may take.
+const ASK_MAX: Duration = Duration::from_secs(1);
+/// Most bytes read at a time in the consumer's stead.
+const READ_BYTES: usize = 1024 * 1024;
 /// How long a release may take.
 const RELEASE_MAX: Duration = Duration::from_secs(2);
 
@@ -143,7 +152,7 @@ impl Task {
         }
     }
 
-    /// Holds the shard until the lease is lost.
+    /// Holds the shard until the lease is lost, or some wake-ups may have been.
     async fn hold(&self, tenure: u64, held: &mut Held) {
         let until = watch::Sender::new(held.until);
         let tell = |next: Instant| {
@@ -156,9 +165,10 @@ impl Task {
                 debug!(shard = self.shard, error, "consumer cannot be created");
                 sleep(RETRY).await;
             }
+            let head = self.head().await;
             info!(shard = self.shard, tenure, "shard is acquired");
             self.tenure.send_replace(Some(tenure));
-            self.deliver(tenure, &until).await;
+            self.deliver(tenure, &until, head).await;
         };
         tokio::select! {
             () = self.claim.keep(&self.inner, held, &tell) => {}
@@ -170,8 +180,25 @@ impl Task {
         format!("saga_{:02}", self.shard)
     }
 
+    /// The last sequence before the shard is acquired.
+    async fn head(&self) -> u64 {
+        loop {
+            match jetstream::last_sequence(&self.inner.client, &envelope::stream(self.shard), ASK_MAX).await {
+                Ok(head) => return head,
+                Err(error) => {
+                    debug!(shard = self.shard, error, "head cannot be read");
+                    sleep(RETRY).await;
+                }
+            }
+        }
+    }
+
     /// Makes sure that the consumer exists; whether it had to be created.
     async fn ensure_consumer(&self) -> Result<bool, String> {
+        timeout(ASK_MAX, self.find_consumer()).await.map_err(|_| "no answer about the consumer in time".to_owned())?
+    }
+
+    async fn find_consumer(&self) -> Result<bool, String> {
         let stream = envelope::stream(self.shard);
         let stream = self.inner.context.get_stream_no_info(&stream).await.map_err(|error| error.to_string())?;
         let config = pull::Config {
@@ -192,26 +219,57 @@ impl Task {
         Ok(true)
     }
 
-    /// Delivers wake-ups until the lease cannot be relied on, or some may have been missed.
-    async fn deliver(&self, tenure: u64, until: &watch::Sender<Instant>) {
+    /// Delivers wake-ups until nobody listens, or some may have been missed. All up to `seen` are.
+    async fn deliver(&self, tenure: u64, until: &watch::Sender<Instant>, mut seen: u64) {
         loop {
-            match self.fetch(tenure, until).await {
-                Fetched::Done => {}
-                Fetched::LeaseOver => return,
-                Fetched::NoConsumer => match self.ensure_consumer().await {
-                    // It starts with what comes from now on, so the owner has to look at everything again.
-                    Ok(true) => return,
-                    Ok(false) | Err(_) => sleep(RETRY).await,
-                },
-                Fetched::Failed(error) => {
-                    debug!(shard = self.shard, error, "fetch failed");
-                    sleep(RETRY).await;
-                }
+            let relied_on_until = *until.borrow();
+            let fetched = if Instant::now() < relied_on_until {
+                self.fetch(tenure, until, &mut seen).await
+            } else {
+                Fetched::LeaseOver
+            };
+            match &fetched {
+                Fetched::Done => continue,
+                Fetched::Unheard => return,
+                Fetched::LeaseOver | Fetched::NoConsumer | Fetched::Silent => {}
+                Fetched::Failed(error) => debug!(shard = self.shard, error, "fetch failed"),
             }
+            if !self.read_on(tenure, &mut seen).await {
+                return;
+            }
+            // A consumer that had to be created starts with what comes from now on, so the owner has to look at everything
+            // again.
+            if matches!(fetched, Fetched::NoConsumer) && self.ensure_consumer().await == Ok(true) {
+                return;
+            }
+            sleep(RETRY).await;
         }
     }
 
-    async fn fetch(&self, tenure: u64, until: &watch::Sender<Instant>) -> Fetched {
+    /// Hands out wake-ups for what is stored beyond `seen`, as far as a copy of the stream has it; whether anybody
+    /// listens. The consumer will deliver the same again.
+    async fn read_on(&self, tenure: u64, seen: &mut u64) -> bool {
+        let request = BatchRequest { seq: *seen + 1, subject: None, batch: FETCH, max_bytes: READ_BYTES };
+        let stream = envelope::stream(self.shard);
+        let stored = match jetstream::direct_batch(&self.inner.client, &stream, &request, ASK_MAX).await {
+            Ok(stored) => stored,
+            Err(error) => {
+                debug!(shard = self.shard, error, "the stream cannot be read in the consumer's stead");
+                return true;
+            }
+        };
+        for message in stored {
+            if let Ok(stream_id) = envelope::stream_of(self.shard, &message.subject)
+                && self.wake_ups.send((tenure, stream_id)).await.is_err()
+            {
+                return false;
+            }
+            *seen = message.sequence;
+        }
+        true
+    }
+
+    async fn fetch(&self, tenure: u64, until: &watch::Sender<Instant>, seen: &mut u64) -> Fetched {
         let client: &Client = &self.inner.client;
         let inbox = client.new_inbox();
         let mut messages = match client.subscribe(inbox.clone()).await {
@@ -228,7 +286,7 @@ impl Task {
             let message = match tokio::time::timeout_at(end, messages.next()).await {
                 Ok(Some(message)) => message,
                 Ok(None) => return Fetched::Failed("connection was closed".into()),
-                Err(_) => return Fetched::Done,
+                Err(_) => return Fetched::Silent,
             };
             match message.status {
                 None | Some(StatusCode::OK) => {}
@@ -242,12 +300,13 @@ impl Task {
             match envelope::stream_of(self.shard, &message.subject) {
                 Ok(stream_id) => {
                     if self.wake_ups.send((tenure, stream_id)).await.is_err() {
-                        return Fetched::LeaseOver;
+                        return Fetched::Unheard;
                     }
                 }
                 Err(error) => warn!(shard = self.shard, %error, "wake-up for no stream"),
             }
             let Some(reply) = message.reply else { continue };
+            *seen = stream_sequence(&reply).unwrap_or(*seen).max(*seen);
             if Instant::now() >= *until.borrow() {
                 return Fetched::LeaseOver;
             }
@@ -259,9 +318,39 @@ impl Task {
     }
 }
 
+/// The stream sequence of a delivered message, as the subject of its acknowledgement says (NATS ADR-15).
+fn stream_sequence(reply: &str) -> Option<u64> {
+    let tokens: Vec<&str> = reply.split('.').collect();
+    // The longer form names domain and account in front of the stream.
+    let at = match tokens.len() {
+        9 => 5,
+        11.. => 7,
+        _ => return None,
+    };
+    tokens[at].parse().ok()
+}
+
 enum Fetched {
+    /// The server ended the fetch.
     Done,
+    /// Nothing said that it ended.
+    Silent,
     NoConsumer,
+    /// The lease has run out: nothing may be taken from the consumer.
     LeaseOver,
+    /// Nobody listens to the wake-ups.
+    Unheard,
     Failed(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_acknowledgement_names_the_stream_sequence() {
+        assert_eq!(stream_sequence("$JS.ACK.EVT_00.saga_00.1.42.7.1700000000000000000.0"), Some(42));
+        assert_eq!(stream_sequence("$JS.ACK._.hash.EVT_00.saga_00.1.42.7.1700000000000000000.0.random"), Some(42));
+        assert_eq!(stream_sequence("_INBOX.abc"), None);
+    }
 }

@@ -34,7 +34,8 @@ pub(super) fn idempotent_replay(what: &str) -> Value {
 pub(super) fn fulfillment_quote() -> Value {
     free_form(
         "The settler-signed quote, an opaque JSON-LD document: the preimage of the `quote_hash` that the escrow \
-         commits to on chain. Hash-equivalent to the emitted quote, not necessarily the same bytes.",
+         commits to on chain. Hash-equivalent to the emitted quote, not necessarily the same bytes. `/docs/quote-hash` \
+         says how to recompute the hash. Absent beside a `quote_id` when the stored quote cannot be read.",
     )
 }
 

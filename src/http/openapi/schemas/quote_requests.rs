@@ -6,10 +6,10 @@ use super::{
     QUOTE_REQUEST_ID_PATTERN, VERSION_PATTERN, matching, object,
     payments::{fulfillment_quote, idempotent_replay},
     request_id_pattern,
-    requests::{ORDER_REQUIRED, order_members, properties},
+    requests::{ORDER_REQUIRED, envelope_members, order_members, originator_auth, properties},
     schema, text, time, whole,
 };
-use crate::http::{award_request::QUOTE_ID_CHARS_MAX, quote_request::ENVELOPE_ITEMS_MAX};
+use crate::http::award_request::QUOTE_ID_CHARS_MAX;
 
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     vec![
@@ -23,27 +23,9 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
 
 fn quote_request() -> Value {
     let mut members = order_members("Idempotency key of the quote-request; independent of the award's.");
-    members.push((
-        "@context",
-        json!({
-            "type": "array",
-            "items": {"type": "string"},
-            "maxItems": ENVELOPE_ITEMS_MAX,
-            "description": "JSON-LD context URLs, when the request is wrapped in a W3C Data Integrity envelope.",
-        }),
-    ));
-    members.push((
-        "verifiableCredential",
-        json!({
-            "type": "array",
-            "items": schema("VerifiableCredential"),
-            "maxItems": ENVELOPE_ITEMS_MAX,
-            "description": "Document-level credentials.",
-        }),
-    ));
+    members.extend(envelope_members());
     object(
-        "What quotes are asked for: a PaymentRequest without `sender_auth`, which the award brings. Proofs over the \
-         request are not verified yet, so a body with a `proof` is refused with `PROOF_NOT_SUPPORTED`.",
+        "What quotes are asked for: a PaymentRequest without `sender_auth`, which the award brings.",
         &ORDER_REQUIRED,
         properties(members),
     )
@@ -118,19 +100,26 @@ fn collected_quote() -> Value {
 }
 
 fn award_request() -> Value {
-    object(
-        "Awards one quote of the batch; corridor and deadlines are the batch's.",
-        &["version", "request_id", "quote_id", "sender_auth"],
-        json!({
-            "version": matching(VERSION_PATTERN, "As in a PaymentRequest."),
-            "request_id": matching(&request_id_pattern(), "Idempotency key of the payment."),
-            "quote_id": {
+    let mut members = vec![
+        ("version", matching(VERSION_PATTERN, "As in a PaymentRequest.")),
+        ("request_id", matching(&request_id_pattern(), "Idempotency key of the payment.")),
+        (
+            "quote_id",
+            json!({
                 "type": "string",
                 "minLength": 1,
                 "maxLength": QUOTE_ID_CHARS_MAX,
                 "description": "The quote, as the batch shows it.",
-            },
-            "sender_auth": schema("SenderAuth"),
-        }),
+            }),
+        ),
+        ("sender_auth", schema("SenderAuth")),
+        ("originator_auth", originator_auth()),
+    ];
+    members.extend(envelope_members());
+    object(
+        "Awards one quote of the batch; corridor and deadlines are the batch's. A batch that was opened in an envelope is \
+         awarded by its holder, in an envelope.",
+        &["version", "request_id", "quote_id", "sender_auth"],
+        properties(members),
     )
 }

@@ -63,7 +63,19 @@ fn timeline_entry() -> Value {
 }
 
 fn health() -> Value {
-    object("How the process is.", &["status"], json!({"status": text("`ok`, or `ready`.")}))
+    object(
+        "How the process is.",
+        &["status"],
+        json!({
+            "status": text("`ok`, or `ready`."),
+            "alarms": {
+                "type": "array",
+                "items": {"type": "string"},
+                "minItems": 1,
+                "description": "What an operator has to look into although the gateway is ready; absent when there is nothing.",
+            },
+        }),
+    )
 }
 
 fn defaults() -> Value {

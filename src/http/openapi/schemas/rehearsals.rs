@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{
-    QUOTE_REQUEST_ID_PATTERN, VERSION_PATTERN, free_form, matching, object,
+    DID_PATTERN, QUOTE_REQUEST_ID_PATTERN, VERSION_PATTERN, free_form, matching, object,
     payments::payment_id,
     request_id_pattern,
-    requests::{ORDER_REQUIRED, order_members, properties},
+    requests::{ORDER_REQUIRED, envelope_members, order_members, originator_auth, properties},
     schema, text,
 };
 use crate::http::authorizer::MessageScheme;
@@ -32,25 +32,39 @@ fn prepare_request() -> Value {
         scheme("Which scheme of the source's chain to sign with; the one that binds most when left out."),
     ));
     members.push(("payload", free_form("Numbers that are the payer's to choose, as in a SignedMessage.")));
+    members.push(("originator", originator()));
+    members.extend(envelope_members());
     object("A PaymentRequest without `sender_auth`.", &ORDER_REQUIRED, properties(members))
 }
 
 fn prepare_award_request() -> Value {
+    let request_id = "Idempotency key of the payment that the award is going to make; it is signed.";
+    let mut members = vec![
+        ("version", matching(VERSION_PATTERN, "As in a PaymentRequest.")),
+        ("request_id", matching(&request_id_pattern(), request_id)),
+        ("quote_request_id", matching(QUOTE_REQUEST_ID_PATTERN, "The batch.")),
+        ("quote_id", text("The quote that is taken.")),
+        ("message_scheme", scheme("As in a PrepareRequest.")),
+        ("payload", free_form("Numbers that are the payer's to choose, as in a SignedMessage.")),
+        ("originator", originator()),
+        ("originator_auth", originator_auth()),
+    ];
+    members.extend(envelope_members());
     object(
         "An award without `sender_auth`: corridor and deadlines are the batch's, and the quote's hash is signed.",
         &["version", "request_id", "quote_request_id", "quote_id"],
-        json!({
-            "version": matching(VERSION_PATTERN, "As in a PaymentRequest."),
-            "request_id": matching(
-                &request_id_pattern(),
-                "Idempotency key of the payment that the award is going to make; it is signed.",
-            ),
-            "quote_request_id": matching(QUOTE_REQUEST_ID_PATTERN, "The batch."),
-            "quote_id": text("The quote that is taken."),
-            "message_scheme": scheme("As in a PrepareRequest."),
-            "payload": free_form("Numbers that are the payer's to choose, as in a SignedMessage."),
-        }),
+        properties(members),
     )
+}
+
+fn originator() -> Value {
+    json!({
+        "type": "string",
+        "pattern": DID_PATTERN,
+        "maxLength": 256,
+        "description": "DID that is going to prove the submission. The payment id is made of it, and so what is signed. \
+                        Without it: the DID of `proof`, else the batch's originator, else the source account.",
+    })
 }
 
 fn prepared_payment() -> Value {

@@ -1,5 +1,6 @@
 //! Bodies that clients send (spec 2.1 to 2.5).
 
+use proofs::contexts::GATEWAY_V1;
 use serde_json::{Value, json};
 
 use super::{
@@ -9,6 +10,7 @@ use super::{
 use crate::http::{
     authorizer::MessageScheme,
     credential::{CREDENTIAL_TYPE, CREDENTIALS_CONTEXT},
+    envelope::{CONTEXTS_MAX, CREDENTIALS_MAX},
     fields::DATE_TIME_CHARS_MAX,
     order::{DESTINATIONS_MAX, SETTLERS_MAX},
     sender_auth::SIGNED_MESSAGES_MAX,
@@ -24,6 +26,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ("SettlerRequirements", settler_requirements()),
         ("VerifiableCredentialAuth", credential_auth()),
         ("VerifiableCredential", credential()),
+        ("DataIntegrityProof", proof()),
     ]
 }
 
@@ -82,15 +85,55 @@ pub(super) fn order_members(request_id: &str) -> Vec<(&'static str, Value)> {
             text("Contract that emits proof of fulfillment on the destination chain. Empty means the default."),
         ),
         ("settler_requirements", schema("SettlerRequirements")),
+        ("originator_auth", originator_auth()),
+    ]
+}
+
+/// The deprecated carrier of the originator's credential.
+pub(super) fn originator_auth() -> Value {
+    json!({
+        "$ref": "#/components/schemas/VerifiableCredentialAuth",
+        "deprecated": true,
+        "description": "Deprecated legacy carrier. Its DID is the originator when there is no `proof`.",
+    })
+}
+
+/// What wraps a request in a W3C Data Integrity envelope.
+pub(super) fn envelope_members() -> Vec<(&'static str, Value)> {
+    vec![
         (
-            "originator_auth",
+            "@context",
             json!({
-                "$ref": "#/components/schemas/VerifiableCredentialAuth",
-                "deprecated": true,
-                "description": "Deprecated legacy carrier of credentials.",
+                "type": "array",
+                "items": {"type": "string"},
+                "maxItems": CONTEXTS_MAX,
+                "description": format!(
+                    "JSON-LD context URLs of the envelope, `{GATEWAY_V1}` first. Only those under `/contexts/` and those \
+                     of the operator are known."
+                ),
             }),
         ),
+        (
+            "verifiableCredential",
+            json!({
+                "type": "array",
+                "items": schema("VerifiableCredential"),
+                "maxItems": CREDENTIALS_MAX,
+                "description": "Credentials about the holder, under his proof. One that does not hold refuses the request.",
+            }),
+        ),
+        ("proof", schema("DataIntegrityProof")),
     ]
+}
+
+fn proof() -> Value {
+    json!({
+        "type": ["object", "array"],
+        "items": {"type": "object"},
+        "description": "Proof of the holder over the whole body but `sender_auth.verifiable_credential`: an object, or a list \
+                        of one. `proofPurpose` is `authentication`, `verificationMethod` a DID URL; the DID is the \
+                        originator. Its value stands in `jws` or `proofValue`, by the suite that `type` names.",
+    })
 }
 
 /// What every request for a payment must have.
@@ -105,6 +148,7 @@ pub(super) fn properties(members: Vec<(&'static str, Value)>) -> Value {
 fn payment_request() -> Value {
     let mut members = order_members("Idempotency key, unique among the caller's own requests.");
     members.push(("sender_auth", described("SenderAuth", "Proof of control of the funding account.")));
+    members.extend(envelope_members());
     let required = [&ORDER_REQUIRED[..], &["sender_auth"]].concat();
     object("A payment, signed by its payer. Members that are not known are ignored.", &required, properties(members))
 }
@@ -205,12 +249,18 @@ fn settler_requirements() -> Value {
 
 fn credential_auth() -> Value {
     let mut schema = object(
-        "Deprecated: credentials travel in the holder-signed envelope. Checked for its form and otherwise ignored.",
+        "Deprecated: credentials travel in the holder-signed envelope. The signature is over the RFC 8785 form of \
+         `{\"carrier\", \"request\", \"verifiable_credential\", \"verification_method_id\"}`: `carrier` is the member's path, \
+         `originator_auth` or `sender_auth.verifiable_credential`, and `request` the body without `originator_auth`, \
+         `sender_auth`, `@context`, `verifiableCredential` and `proof`.",
         &["verifiable_credential", "verification_method_id", "signature"],
         json!({
             "verifiable_credential": schema("VerifiableCredential"),
             "verification_method_id": text("Reference to a verification method of a DID document."),
-            "signature": text("Signature that matches the verification method's type."),
+            "signature": text(
+                "Hex with 0x, or base58btc multibase. Ed25519 over the text, ECDSA over its SHA-256, an account of \
+                 `did:pkh:eip155` as `personal_sign` does.",
+            ),
         }),
     );
     schema["deprecated"] = true.into();

@@ -1,0 +1,42 @@
+//! Deliberately broken variants of the engine, by which the simulation shows that it bites.
+//!
+//! [`mutant!`](crate::mutant) stands where a variant breaks something, and is `false` at compile time unless the feature
+//! `mutants` is on, which only the simulation's own test turns on. Even then nothing is broken before a thread has asked
+//! for it.
+
+/// Whether the broken variant of this name is in force in this thread.
+#[cfg(not(feature = "mutants"))]
+#[inline(always)]
+pub const fn is_active(_: &str) -> bool {
+    false
+}
+
+#[cfg(feature = "mutants")]
+mod chosen {
+    use std::cell::Cell;
+
+    thread_local! {
+        static CHOSEN: Cell<Option<&'static str>> = const { Cell::new(None) };
+    }
+
+    /// Whether the broken variant of this name is in force in this thread.
+    pub fn is_active(name: &str) -> bool {
+        CHOSEN.get() == Some(name)
+    }
+
+    /// Breaks this thread's engine in the way of this name, or mends it.
+    pub fn choose(name: Option<&'static str>) {
+        CHOSEN.set(name);
+    }
+}
+
+#[cfg(feature = "mutants")]
+pub use chosen::{choose, is_active};
+
+/// Whether the named broken variant is in force; see [`mutants`](crate::mutants).
+#[macro_export]
+macro_rules! mutant {
+    ($name:literal) => {
+        $crate::mutants::is_active($name)
+    };
+}

@@ -1,0 +1,501 @@
+//! Quotes as others make them: npm `jsonld`, a JSON-LD library that shares no code with the gateway, other kinds of key,
+//! and forgers.
+
+use std::{
+    fs,
+    io::Write,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use events::{
+    ChainId, Did, Hash32, OwnedAsset, PaymentId,
+    quote::{self, CONTEXTS_MAX, DOCUMENT_BYTES_MAX, Error, Quote, SignedQuote},
+    time::from_unix_seconds,
+};
+use proofs::{
+    canonical::{self, Reason},
+    contexts::{BUNDLED, Contexts, GATEWAY_V1},
+    did::{self, Purpose, Unauthorised},
+    json::{self, Rule},
+    key::address_of,
+    suites::{self, Options, SigningKey, Suite},
+};
+use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
+use serde_json::{Value, json};
+
+const SEED: u8 = 7;
+const SUITES_CONTEXT: &str = "https://w3id.org/security/suites/ed25519-2020/v1";
+
+fn ed25519(seed: u8) -> SigningKey {
+    SigningKey::Ed25519(ed25519_dalek::SigningKey::from_bytes(&[seed; 32]))
+}
+
+fn secp256k1(seed: u8) -> SigningKey {
+    SigningKey::Secp256k1(k256::ecdsa::SigningKey::from_slice(&[seed; 32]).unwrap())
+}
+
+fn p256(seed: u8) -> SigningKey {
+    SigningKey::P256(p256::ecdsa::SigningKey::from_slice(&[seed; 32]).unwrap())
+}
+
+/// Somebody who may offer quotes: a DID, its key, the name of its verification method, and the suite it signs with.
+#[derive(Clone)]
+struct Settler {
+    did: Did,
+    method: String,
+    key: SigningKey,
+    suite: Suite,
+}
+
+impl Settler {
+    fn by_key(key: SigningKey, suite: Suite) -> Self {
+        let did = did::Did::from_key(&key.public()).unwrap();
+        let method = did.key_verification_method().unwrap();
+        Self { did: did.as_str().parse().unwrap(), method, key, suite }
+    }
+
+    fn by_account(account: &str, fragment: &str, key: SigningKey, suite: Suite) -> Self {
+        let did: Did = format!("did:pkh:{account}").parse().unwrap();
+        Self { method: format!("{did}#{fragment}"), did, key, suite }
+    }
+
+    /// Every suite with every kind of DID that signs with it.
+    fn all() -> Vec<Self> {
+        let evm = match secp256k1(SEED) {
+            SigningKey::Secp256k1(key) => hex::encode(address_of(key.verifying_key())),
+            _ => unreachable!(),
+        };
+        let solana = match ed25519(SEED) {
+            SigningKey::Ed25519(key) => bs58::encode(key.verifying_key().as_bytes()).into_string(),
+            _ => unreachable!(),
+        };
+        let (evm, solana) = (format!("eip155:1:0x{evm}"), format!("solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp:{solana}"));
+        vec![
+            Self::by_key(ed25519(SEED), Suite::EddsaRdfc2022),
+            Self::by_key(ed25519(SEED), Suite::EddsaJcs2022),
+            Self::by_key(ed25519(SEED), Suite::Ed25519Signature2018),
+            Self::by_key(ed25519(SEED), Suite::Ed25519Signature2020),
+            Self::by_key(ed25519(SEED), Suite::JsonWebSignature2020),
+            Self::by_key(secp256k1(SEED), Suite::JsonWebSignature2020),
+            Self::by_key(secp256k1(SEED), Suite::EcdsaSecp256k1Signature2019),
+            Self::by_key(secp256k1(SEED), Suite::EcdsaSecp256k1RecoverySignature2020),
+            Self::by_key(p256(SEED), Suite::EcdsaRdfc2019),
+            Self::by_account(&evm, "blockchainAccountId", secp256k1(SEED), Suite::EcdsaSecp256k1RecoverySignature2020),
+            Self::by_account(&solana, "controller", ed25519(SEED), Suite::EddsaRdfc2022),
+        ]
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            verification_method: self.method.clone(),
+            purpose: Purpose::AssertionMethod,
+            created: from_unix_seconds(1_798_804_800).unwrap(),
+            expires: None,
+        }
+    }
+
+    /// The quote signed as it stands, under contexts of the caller's.
+    fn sign(&self, document: Value) -> String {
+        let document = json::Document::parse(&document.to_string()).unwrap();
+        let signed = suites::sign(&document, self.suite, &self.key, &self.options(), Contexts::bundled());
+        signed.unwrap().to_string()
+    }
+
+    fn quote(&self) -> Quote {
+        quote_of(&self.did)
+    }
+}
+
+fn quote_of(settler: &Did) -> Quote {
+    let recipient = "0xdbf03b407c01e7cd3cbea99509d93f8dddc8c6fb";
+    let asset = "eip155:10/erc20:0x0b2c639c533813f4aa9d7837caf62653d097ff85";
+    Quote {
+        kind: Quote::kind(),
+        auction_id: PaymentId::derive("a", "b").to_string(),
+        terms_hash: Hash32([1; 32]),
+        settler: settler.clone(),
+        source_chain: ChainId::evm(1),
+        source_amount: "25250000".parse().unwrap(),
+        payout_account: "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed".to_owned(),
+        escrow_contract: "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359".to_owned(),
+        destination: OwnedAsset::new(asset.parse().unwrap(), recipient).unwrap(),
+        fulfillment_amount: "25000000".parse().unwrap(),
+        delivery_account: "0xd1220a0cf47c7b9be7a2e6ba89f429762e7b9adb".to_owned(),
+        fulfillment_proxy: "0x52908400098527886e0f7030069857d2e4169ee7".to_owned(),
+        fulfill_by: from_unix_seconds(1_798_805_100).unwrap(),
+        valid_until: from_unix_seconds(1_798_804_860).unwrap(),
+    }
+}
+
+fn unsigned(quote: &Quote) -> Value {
+    Value::Object(quote.to_document().unwrap().members().clone())
+}
+
+/// What `jsonld.mjs` says of each document: its hash, and a proof by Node's own Ed25519.
+fn jsonld(documents: &[Value], method: &str) -> Vec<Value> {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let modules = workspace.join(".tools/jsonld/node_modules");
+    assert!(modules.join("jsonld").is_dir(), "npm `jsonld` is missing; run scripts/tools.sh test");
+    let directory = tempfile::tempdir().unwrap();
+    let contexts = directory.path().join("contexts.json");
+    let texts = BUNDLED.iter().map(|bundled| (bundled.url.to_owned(), serde_json::from_str(bundled.text).unwrap()));
+    fs::write(&contexts, Value::Object(texts.collect()).to_string()).unwrap();
+    let mut node = Command::new("node")
+        .arg(workspace.join("proofs/tests/interop/jsonld.mjs"))
+        .env("JSONLD_MODULES", modules)
+        .env("CONTEXTS", contexts)
+        .env("SEED", hex::encode([SEED; 32]))
+        .env("METHOD", method)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = node.stdin.take().unwrap();
+    let lines: String = documents.iter().map(|document| format!("{document}\n")).collect();
+    let writer = std::thread::spawn(move || stdin.write_all(lines.as_bytes()));
+    let output = node.wait_with_output().unwrap();
+    writer.join().unwrap().unwrap();
+    assert!(output.status.success());
+    String::from_utf8(output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The text of a value with its keys in any order, any white space, and characters escaped in any way.
+fn scrambled(value: &Value, random: &mut StdRng) -> String {
+    let mut space = |text: String| {
+        let space = ["", " ", "\n  ", "\t", "\r\n"].choose(random).copied().unwrap_or_default();
+        format!("{space}{text}")
+    };
+    match value {
+        Value::Object(members) => {
+            let mut members: Vec<(String, &Value)> =
+                members.iter().map(|(name, value)| (space(name.clone()), value)).collect();
+            members.shuffle(random);
+            let members: Vec<String> = members
+                .into_iter()
+                .map(|(spaced, value)| {
+                    let name = spaced.trim_start();
+                    let blank = &spaced[..spaced.len() - name.len()];
+                    let name = scrambled(&name.into(), random);
+                    format!("{blank}{name}{blank}:{blank}{}", scrambled(value, random))
+                })
+                .collect();
+            format!("{{{}}}", members.join(","))
+        }
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(|item| scrambled(item, random)).collect();
+            format!("[ {}\t]", items.join(" ,"))
+        }
+        Value::String(text) => {
+            let escaped = |c: char| {
+                let mut units = [0; 2];
+                c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")).collect::<String>()
+            };
+            let characters = text.chars().map(|c| match c {
+                '/' if random.gen_bool(0.5) => "\\/".to_owned(),
+                '\n' if random.gen_bool(0.5) => "\\n".to_owned(),
+                '"' | '\\' if random.gen_bool(0.5) => format!("\\{c}"),
+                '"' | '\\' => escaped(c),
+                c if c.is_control() || random.gen_bool(0.2) => escaped(c),
+                c => c.to_string(),
+            });
+            format!("\"{}\"", characters.collect::<String>())
+        }
+        other => other.to_string(),
+    }
+}
+
+/// A quote with texts that documents trip over.
+fn random_quote(settler: &Did, random: &mut StdRng) -> Quote {
+    let alphabet: Vec<char> =
+        "aZ09 .:/#\"\\'<>{}|^`~\n\r_é\u{80}\u{9f}\u{2028}\u{fffd}\u{feff}漢𝄞\u{1fffe}e\u{301}".chars().collect();
+    let mut word = || (0..24).filter_map(|_| alphabet.choose(random)).collect::<String>();
+    let mut quote = quote_of(settler);
+    quote.auction_id = word();
+    quote.payout_account = word();
+    quote.escrow_contract = word();
+    quote.delivery_account = word();
+    quote.fulfillment_proxy = word();
+    quote.terms_hash = Hash32(random.r#gen());
+    quote.source_amount = random.r#gen::<u128>().max(1).to_string().parse().unwrap();
+    quote.fulfillment_amount = random.r#gen::<u64>().max(1).to_string().parse().unwrap();
+    quote.valid_until = from_unix_seconds(random.gen_range(1_700_000_000..1_900_000_000)).unwrap();
+    quote
+}
+
+#[test]
+fn two_hundred_quotes_made_with_npm_jsonld_verify_and_hash_alike() {
+    let mut random = StdRng::seed_from_u64(2027);
+    let settler = Settler::by_key(ed25519(SEED), Suite::EddsaRdfc2022);
+    let quotes: Vec<Quote> = (0..200).map(|_| random_quote(&settler.did, &mut random)).collect();
+    let mut documents: Vec<Value> = quotes.iter().map(unsigned).collect();
+    for document in documents.iter_mut().step_by(3) {
+        document["id"] = format!("urn:uuid:{:032x}", random.r#gen::<u128>()).into();
+    }
+    let answers = jsonld(&documents, &settler.method);
+    assert_eq!(answers.len(), 200);
+    for ((quote, document), answer) in quotes.iter().zip(documents).zip(answers) {
+        assert_eq!(answer.get("error"), None, "{document}");
+        let mut signed = document.clone();
+        signed["proof"] = answer["proof"].clone();
+        let texts = [signed.to_string(), scrambled(&signed, &mut random), scrambled(&signed, &mut random)];
+        for text in texts {
+            let read = SignedQuote::parse(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+            assert_eq!(format!("0x{}", answer["hash"].as_str().unwrap()), read.hash().to_string(), "{text}");
+            assert_eq!((read.quote(), read.document()), (quote, text.as_str()));
+        }
+        let own = quote::canonical(&scrambled(&document, &mut random)).unwrap();
+        assert_eq!(answer["hash"], hex::encode(own.sha256()));
+    }
+}
+
+/// The other way round: what our settlers sign is what the other library says it should be. Ed25519 has one signature.
+#[test]
+fn our_own_quotes_are_those_of_npm_jsonld() {
+    let SigningKey::Ed25519(key) = ed25519(SEED) else { unreachable!() };
+    let settler = Settler::by_key(ed25519(SEED), Suite::EddsaRdfc2022);
+    let signed = settler.quote().sign(&key, "2027-01-01T12:00:00Z".parse().unwrap()).unwrap();
+    let answer = &jsonld(&[unsigned(&settler.quote())], &settler.method)[0];
+    let document: Value = serde_json::from_str(signed.document()).unwrap();
+    assert_eq!(answer["proof"], document["proof"]);
+    assert_eq!(format!("0x{}", answer["hash"].as_str().unwrap()), signed.hash().to_string());
+}
+
+#[test]
+fn settlers_sign_with_any_suite_and_the_hash_is_the_same() {
+    for settler in Settler::all() {
+        let quote = settler.quote();
+        let signed = SignedQuote::parse(&settler.sign(unsigned(&quote))).unwrap();
+        assert_eq!(signed.quote(), &quote);
+        let hash = Hash32(quote::canonical(&unsigned(&quote).to_string()).unwrap().sha256());
+        assert_eq!(signed.hash(), hash, "{}", settler.suite.name());
+        // Other contexts after the gateway's change nothing that is said.
+        let mut other = unsigned(&quote);
+        other["@context"] = json!([GATEWAY_V1, SUITES_CONTEXT]);
+        assert_eq!(SignedQuote::parse(&settler.sign(other)).unwrap().hash(), hash, "{}", settler.suite.name());
+        // A token for every DID, without characters that mean something in a subject.
+        assert!(settler.did.token().as_str().bytes().all(|c| c.is_ascii_alphanumeric()));
+    }
+}
+
+/// A signed quote and what happens when something in it is changed.
+struct Forge {
+    value: Value,
+    refused: usize,
+}
+
+impl Forge {
+    #[track_caller]
+    fn refuses(&mut self, change: impl FnOnce(&mut Value), expected: impl FnOnce(&Error) -> bool) {
+        let mut forged = self.value.clone();
+        change(&mut forged);
+        assert_ne!(forged, self.value);
+        self.refuses_text(&forged.to_string(), expected);
+    }
+
+    #[track_caller]
+    fn refuses_text(&mut self, text: &str, expected: impl FnOnce(&Error) -> bool) {
+        let error = SignedQuote::parse(text).unwrap_err();
+        assert!(expected(&error), "{error:?}: {text}");
+        // What is stored is held to the same.
+        let stored = SignedQuote::parse_stored(text).unwrap_err();
+        assert!(stored == error || error == Error::Superseded, "{stored:?}");
+        self.refused += 1;
+    }
+}
+
+fn is_signature(error: &Error) -> bool {
+    *error == Error::Proof(suites::Error::Signature)
+}
+
+#[test]
+fn hundreds_of_forged_and_altered_quotes_are_refused_each_for_its_reason() {
+    let mut refused = 0;
+    for settler in Settler::all() {
+        let text = settler.sign(unsigned(&settler.quote()));
+        assert!(SignedQuote::parse(&text).is_ok());
+        let mut forge = Forge { value: serde_json::from_str(&text).unwrap(), refused: 0 };
+        let suite = settler.suite;
+        content_is_changed(&mut forge);
+        another_signs(&mut forge, &settler);
+        proof_is_changed(&mut forge, suite);
+        members_are_smuggled(&mut forge, suite);
+        context_is_changed(&mut forge);
+        text_is_ambiguous(&mut forge, &text);
+        refused += forge.refused;
+    }
+    assert!(refused >= 400, "{refused}");
+}
+
+fn content_is_changed(forge: &mut Forge) {
+    for (member, value) in [
+        ("auctionId", "pay_y"),
+        ("termsHash", "0x0202020202020202020202020202020202020202020202020202020202020202"),
+        ("sourceChain", "eip155:2"),
+        ("sourceAmount", "25250001"),
+        ("payoutAccount", "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359"),
+        ("escrowContract", "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed"),
+        ("fulfillmentAmount", "24999999"),
+        ("deliveryAccount", "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359"),
+        ("fulfillmentProxy", "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359"),
+        ("fulfillBy", "2030-01-01T00:00:00Z"),
+        ("validUntil", "2030-01-01T00:00:00Z"),
+        // The same time in other words is another text.
+        ("validUntil", "2027-01-01T12:01:00.000Z"),
+    ] {
+        forge.refuses(|quote| quote[member] = value.into(), is_signature);
+    }
+    let account = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
+    forge.refuses(|quote| quote["destination"]["account"] = account.into(), is_signature);
+    forge.refuses(|quote| quote["destination"]["asset_identifier"] = "eip155:10/slip44:60".into(), is_signature);
+    forge.refuses(|quote| quote["id"] = "urn:uuid:1".into(), is_signature);
+    forge.refuses(|quote| quote["proof"]["created"] = "2027-01-01T12:00:01Z".into(), is_signature);
+    let malformed = |error: &Error| matches!(error, Error::Malformed(_));
+    forge.refuses(|quote| drop(quote.as_object_mut().unwrap().remove("validUntil")), malformed);
+    forge.refuses(|quote| quote["type"] = json!(["GatewayQuote"]), malformed);
+    forge.refuses(|quote| quote["type"] = "Quote".into(), malformed);
+    forge.refuses(|quote| quote["settler"] = json!({"id": quote["settler"]}), malformed);
+    forge.refuses(|quote| quote["sourceAmount"] = Value::Null, malformed);
+    forge.refuses(|quote| quote["sourceAmount"] = "025250000".into(), malformed);
+}
+
+fn another_signs(forge: &mut Forge, settler: &Settler) {
+    let other = match &settler.key {
+        SigningKey::Ed25519(_) => ed25519(8),
+        SigningKey::Secp256k1(_) => secp256k1(8),
+        SigningKey::P256(_) => p256(8),
+    };
+    let stranger = Settler::by_key(other, settler.suite);
+    let foreign =
+        |error: &Error| matches!(error, Error::Proof(suites::Error::Unauthorised(Unauthorised::Foreign { .. })));
+    // In the settler's name, by one's own right, and the settler's quote as one's own.
+    forge.refuses_text(&stranger.sign(unsigned(&settler.quote())), foreign);
+    let posing = Settler { method: settler.method.clone(), ..stranger.clone() };
+    forge.refuses_text(&posing.sign(unsigned(&settler.quote())), is_signature);
+    forge.refuses(|quote| quote["settler"] = stranger.did.as_str().into(), foreign);
+    forge.refuses(|quote| quote["proof"]["verificationMethod"] = stranger.method.clone().into(), foreign);
+    forge.refuses(
+        |quote| {
+            quote["settler"] = stranger.did.as_str().into();
+            quote["proof"]["verificationMethod"] = stranger.method.clone().into();
+        },
+        is_signature,
+    );
+    let unknown = |error: &Error| matches!(error, Error::Proof(suites::Error::Unauthorised(Unauthorised::Unknown(_))));
+    let key = format!("{}#other", settler.did);
+    forge.refuses(|quote| quote["proof"]["verificationMethod"] = key.into(), unknown);
+    // A settler whose key somebody else would have to say.
+    forge.refuses(
+        |quote| quote["settler"] = "did:web:settler.example".into(),
+        |error| matches!(error, Error::Settler(did::Error::Method(_))),
+    );
+    forge.refuses(
+        |quote| quote["settler"] = "did:key:z6Mk".into(),
+        |error| matches!(error, Error::Settler(did::Error::Malformed { .. })),
+    );
+}
+
+fn proof_is_changed(forge: &mut Forge, suite: Suite) {
+    let carrier = suite.carrier();
+    let other = if carrier == "jws" { "proofValue" } else { "jws" };
+    let wrong = |error: &Error| *error == Error::Proof(suites::Error::WrongCarrier { suite });
+    forge.refuses(
+        |quote| {
+            let proof = quote["proof"].as_object_mut().unwrap();
+            let value = proof.remove(carrier).unwrap();
+            proof.insert(other.to_owned(), value);
+        },
+        wrong,
+    );
+    forge.refuses(|quote| quote["proof"][other] = "z".into(), wrong);
+    forge.refuses(|quote| drop(quote["proof"].as_object_mut().unwrap().remove(carrier)), wrong);
+    forge.refuses(
+        |quote| quote["proof"]["proofPurpose"] = "authentication".into(),
+        |error| matches!(error, Error::Proof(suites::Error::Purpose { .. })),
+    );
+    forge.refuses(|quote| quote["proof"]["expires"] = "2040-01-01T00:00:00Z".into(), |error| *error == Error::Expires);
+    forge.refuses(
+        |quote| quote["proof"]["note"] = "x".into(),
+        |error| matches!(error, Error::Proof(suites::Error::Member { member, .. }) if member == "note"),
+    );
+    let not_one = |error: &Error| *error == Error::Proof(suites::Error::NotOneProof);
+    forge.refuses(|quote| quote["proof"] = json!([quote["proof"], quote["proof"]]), not_one);
+    forge.refuses(|quote| drop(quote.as_object_mut().unwrap().remove("proof")), not_one);
+    forge.refuses(
+        |quote| quote["proof"]["type"] = "RsaSignature2018".into(),
+        |error| matches!(error, Error::Proof(suites::Error::UnknownSuite(_) | suites::Error::Member { .. })),
+    );
+}
+
+fn members_are_smuggled(forge: &mut Forge, suite: Suite) {
+    let unknown = |name: &'static str| move |error: &Error| *error == Error::UnknownMember(name.to_owned());
+    forge.refuses(|quote| quote["discount"] = "1".into(), unknown("discount"));
+    // A term of the context is no member of a quote for that.
+    forge.refuses(|quote| quote["max_source_amount"] = "1".into(), unknown("max_source_amount"));
+    forge.refuses(
+        |quote| quote["https://gateway.example/vocab#sourceAmount"] = "1".into(),
+        |error| matches!(error, Error::UnknownMember(_)),
+    );
+    forge.refuses(|quote| quote["destination"]["memo"] = "1".into(), unknown("destination/memo"));
+    forge.refuses(|quote| quote["destination"]["id"] = "urn:x:y".into(), unknown("destination/id"));
+    if suite != Suite::EddsaJcs2022 {
+        forge.refuses(
+            |quote| quote["id"] = "quote-1".into(),
+            |error| {
+                let refused = canonical::Error::Refused {
+                    pointer: "/id".to_owned(),
+                    reason: Reason::RelativeId("quote-1".to_owned()),
+                };
+                *error == Error::Proof(suites::Error::Canonical(refused))
+            },
+        );
+    }
+}
+
+fn context_is_changed(forge: &mut Forge) {
+    let context = |error: &Error| *error == Error::Context;
+    forge.refuses(|quote| quote["@context"] = GATEWAY_V1.into(), context);
+    forge.refuses(|quote| quote["@context"] = json!([]), context);
+    forge.refuses(|quote| quote["@context"] = json!([SUITES_CONTEXT, GATEWAY_V1]), context);
+    forge.refuses(|quote| quote["@context"] = json!([{"sourceAmount": "urn:x:y"}]), context);
+    forge.refuses(|quote| quote["@context"] = vec![GATEWAY_V1; CONTEXTS_MAX + 1].into(), context);
+    forge.refuses(|quote| drop(quote.as_object_mut().unwrap().remove("@context")), |error| *error == Error::Superseded);
+    // Inline and unknown ones after the gateway's: either no canonical form, or not the context that was signed.
+    for smuggled in [json!({"sourceAmount": "urn:x:y"}), json!("https://evil.example/v1")] {
+        forge.refuses(
+            |quote| quote["@context"][1] = smuggled,
+            |error| {
+                let reason = match error {
+                    Error::Proof(suites::Error::Canonical(canonical::Error::Refused { reason, .. })) => Some(reason),
+                    Error::Proof(suites::Error::Context) => None,
+                    other => panic!("{other:?}"),
+                };
+                reason.is_none_or(|reason| matches!(reason, Reason::InlineContext | Reason::UnknownContext(_)))
+            },
+        );
+    }
+}
+
+fn text_is_ambiguous(forge: &mut Forge, text: &str) {
+    let rule = |rule: Rule| move |error: &Error| matches!(error, Error::Json(error) if error.rule == rule);
+    let amount = "\"sourceAmount\":\"25250000\"";
+    assert!(text.contains(amount));
+    forge.refuses_text(&text.replace(amount, &format!("{amount},{amount}")), rule(Rule::DuplicateKey));
+    forge.refuses_text(&text.replace(amount, "\"sourceAmount\":25250000"), rule(Rule::Number));
+    forge.refuses_text(&text.replace(amount, "\"sourceAmount\":\"\\ud800\""), rule(Rule::LoneSurrogate));
+    forge.refuses_text(&text.replace(amount, "\"sourceAmount\":\"\\u0007\""), rule(Rule::ControlCharacter));
+    forge.refuses_text(&text[1..], rule(Rule::Syntax));
+    forge.refuses_text(&format!("[{text}]"), rule(Rule::NotAnObject));
+    let padded = format!("{text}{}", " ".repeat(DOCUMENT_BYTES_MAX));
+    forge.refuses_text(&padded, |error| *error == Error::TooLarge);
+}
+
+/// With a suite that signs RFC 8785, what is hashed is still the N-Quads, so the document has to have them.
+#[test]
+fn a_quote_signed_over_jcs_needs_a_canonical_form_all_the_same() {
+    let settler = Settler::by_key(ed25519(SEED), Suite::EddsaJcs2022);
+    let mut document = unsigned(&settler.quote());
+    document["id"] = "quote-1".into();
+    let error = SignedQuote::parse(&settler.sign(document)).unwrap_err();
+    assert!(matches!(error, Error::Canonical(canonical::Error::Refused { .. })), "{error:?}");
+}

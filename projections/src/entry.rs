@@ -1,0 +1,119 @@
+//! What stands in a tree: keys, and the form of values.
+
+use events::{StreamId, journal::Recorded};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    quote_request::QuoteRequestView,
+    store::Fault,
+    view::{Applied, PaymentView},
+};
+
+/// Version of the stored form. Whatever bears another is built again.
+pub(crate) const FORMAT: u8 = 3;
+pub(crate) const CHECKPOINT: &[u8] = b"c";
+pub(crate) const OPEN_PREFIX: u8 = b'o';
+pub(crate) const PAYMENT_PREFIX: u8 = b'p';
+pub(crate) const QUOTE_REQUEST_PREFIX: u8 = b'q';
+pub(crate) const UNREADABLE_PREFIX: u8 = b'u';
+/// Everything that the fold of a stream leaves in a tree.
+pub(crate) const ENTRY_PREFIXES: [u8; 4] = [OPEN_PREFIX, PAYMENT_PREFIX, QUOTE_REQUEST_PREFIX, UNREADABLE_PREFIX];
+
+/// The view of either kind.
+pub(crate) enum View {
+    Payment(Box<PaymentView>),
+    QuoteRequest(Box<QuoteRequestView>),
+}
+
+impl View {
+    pub(crate) fn begin(first: &Recorded) -> Option<Self> {
+        match &first.stream_id {
+            StreamId::Payment(_) => PaymentView::begin(first).map(|view| Self::Payment(Box::new(view))),
+            StreamId::QuoteRequest(_) => QuoteRequestView::begin(first).map(|view| Self::QuoteRequest(Box::new(view))),
+        }
+    }
+
+    pub(crate) fn apply(&mut self, recorded: &Recorded) -> Applied {
+        match self {
+            Self::Payment(view) => view.apply(recorded),
+            Self::QuoteRequest(view) => view.apply(recorded),
+        }
+    }
+
+    pub(crate) fn stream_id(&self) -> StreamId {
+        match self {
+            Self::Payment(view) => (&view.payment_id).into(),
+            Self::QuoteRequest(view) => (&view.quote_request_id).into(),
+        }
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        match self {
+            Self::Payment(view) => view.version,
+            Self::QuoteRequest(view) => view.version,
+        }
+    }
+
+    pub(crate) fn at_rest(&self) -> bool {
+        match self {
+            Self::Payment(view) => view.at_rest,
+            Self::QuoteRequest(view) => view.at_rest,
+        }
+    }
+
+    pub(crate) fn encode(&self) -> Result<Vec<u8>, Fault> {
+        match self {
+            Self::Payment(view) => encode(view),
+            Self::QuoteRequest(view) => encode(view),
+        }
+    }
+
+    /// The view under `key`, whose prefix is that of its kind.
+    pub(crate) fn decode(key: &[u8], value: &[u8]) -> Result<Self, Fault> {
+        match key.first() {
+            Some(&QUOTE_REQUEST_PREFIX) => decode(value).map(Self::QuoteRequest),
+            _ => decode(value).map(Self::Payment),
+        }
+    }
+
+    pub(crate) fn read(tree: &sled::Tree, stream_id: &StreamId) -> Result<Option<Self>, Fault> {
+        let key = view_key(stream_id);
+        tree.get(&key)?.map(|value| Self::decode(&key, &value)).transpose()
+    }
+}
+
+pub(crate) fn key(prefix: u8, id: &str) -> Vec<u8> {
+    let mut key = vec![prefix];
+    key.extend_from_slice(id.as_bytes());
+    key
+}
+
+pub(crate) fn view_key(stream_id: &StreamId) -> Vec<u8> {
+    let prefix = match stream_id {
+        StreamId::Payment(_) => PAYMENT_PREFIX,
+        StreamId::QuoteRequest(_) => QUOTE_REQUEST_PREFIX,
+    };
+    key(prefix, stream_id.as_str())
+}
+
+pub(crate) fn stream_of(key: &[u8]) -> Result<StreamId, Fault> {
+    let text = key.get(1..).and_then(|id| std::str::from_utf8(id).ok()).and_then(|id| id.parse().ok());
+    text.ok_or_else(|| Fault::Damaged("a key holds no id of a stream".to_owned()))
+}
+
+pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, Fault> {
+    postcard::to_extend(value, vec![FORMAT])
+        .map_err(|error| Fault::Damaged(format!("value cannot be written: {error}")))
+}
+
+pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
+    match bytes.split_first() {
+        Some((&FORMAT, body)) => {
+            let (value, rest) = postcard::take_from_bytes(body)
+                .map_err(|error| Fault::Damaged(format!("value cannot be read: {error}")))?;
+            if rest.is_empty() { Ok(value) } else { Err(Fault::Damaged("value is followed by more".to_owned())) }
+        }
+        Some((format, _)) => Err(Fault::Damaged(format!("value has format {format}, this build reads {FORMAT}"))),
+        None => Err(Fault::Damaged("value is empty".to_owned())),
+    }
+}

@@ -1,0 +1,174 @@
+//! Which payments have money, or a claim on money, that is past its time.
+
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use events::{
+    Amount, AssetId, PaymentId, StreamId,
+    time::{Timestamp, from_unix_seconds},
+};
+use sagas::ports::Transient;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    service::Projections,
+    store::Fault,
+    view::{PaymentStatus, PaymentView, Transaction},
+};
+
+/// What should have happened to a payment by now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OverdueStage {
+    /// A quote was awarded, the time for the deposit is over, and it is neither in escrow nor proven not to be.
+    Undeposited,
+    /// The money is in escrow, the time for the delivery is over, and it is neither confirmed nor failed.
+    Undelivered,
+    /// Delivered, and the settler has not been paid while the refund window comes near.
+    Unreleased,
+    /// Failed, and the payer does not have the money back.
+    Unrefunded,
+}
+
+impl OverdueStage {
+    /// The stage as operators see it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Undeposited => "undeposited",
+            Self::Undelivered => "undelivered",
+            Self::Unreleased => "unreleased",
+            Self::Unrefunded => "unrefunded",
+        }
+    }
+}
+
+/// A payment that is past its time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overdue {
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// What should have happened.
+    pub stage: OverdueStage,
+    /// The asset that pays.
+    pub asset: AssetId,
+    /// How much is concerned, smallest unit: what is in escrow; for [`OverdueStage::Undeposited`] the most that may be.
+    pub amount: Amount,
+    /// When it should have happened at the latest, without the grace.
+    pub since: Timestamp,
+    /// What the engine waits for.
+    pub waits_for: &'static str,
+    /// The last transaction on the source chain or, while a delivery is awaited, on either.
+    pub transaction: Option<Transaction>,
+}
+
+/// The payments that are past their time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OverdueList {
+    /// The payments, those that are so for longest first.
+    pub payments: Vec<Overdue>,
+    /// Payments that cannot be read, of which nobody can tell whether they are.
+    pub unreadable: Vec<PaymentId>,
+    /// Shards whose read model is not live: their payments may be missing, or shown as they were.
+    pub uncertain: Vec<u16>,
+}
+
+impl Projections {
+    /// The payments that are past their time at `now` (see [`overdue`]). Reads everything that is open.
+    ///
+    /// # Errors
+    /// [`Transient`] when the read model cannot be read for now.
+    pub async fn overdue(&self, now: Timestamp, grace: Duration) -> Result<OverdueList, Transient> {
+        let (mut payments, mut unreadable, mut uncertain) = (Vec::new(), Vec::new(), Vec::new());
+        for shard in 0..self.shards() {
+            let store = self.store();
+            let read = tokio::task::spawn_blocking(move || {
+                let mut found = Vec::new();
+                store.visit_open_payments(shard, |view| found.extend(overdue(&view, now, grace)))?;
+                Ok::<_, Fault>((found, store.marked(shard)?))
+            });
+            let read = read.await.map_err(|error| Transient(format!("what is open in shard {shard}: {error}")))?;
+            let (found, marked) = read.map_err(|fault| {
+                self.doubt(shard, &fault);
+                Transient(format!("what is open in shard {shard}: {fault}"))
+            })?;
+            payments.extend(found);
+            unreadable.extend(marked.iter().filter_map(StreamId::payment).cloned());
+            if self.live(shard).is_err() {
+                uncertain.push(shard);
+            }
+        }
+        payments.sort_by(|a, b| (a.since, &a.payment_id).cmp(&(b.since, &b.payment_id)));
+        Ok(OverdueList { payments, unreadable, uncertain })
+    }
+}
+
+/// Whether the payment is past its time at `now`. `grace` is what a chain may take until a deadline that has passed can
+/// be acted on with proof: its finality, and the next look.
+///
+/// A payment at rest is never overdue, nor is one whose quotes are still being collected: no money can have moved.
+pub fn overdue(view: &PaymentView, now: Timestamp, grace: Duration) -> Option<Overdue> {
+    if view.at_rest {
+        return None;
+    }
+    let windows = &view.windows;
+    let (stage, since, waits_for, transaction) = match (view.status, view.escrowed, &view.refund_owed) {
+        (PaymentStatus::Failed, _, owed) => {
+            let owed = owed.as_ref()?;
+            let since = if owed.after_window { from_unix_seconds(windows.refund_after)? } else { owed.failed_at };
+            let waits_for = match &view.refund {
+                None => "a refund transaction",
+                Some(refund) if refund.block_number.is_none() => "the refund transaction to be mined and settled",
+                Some(_) => "the refund to be settled",
+            };
+            (OverdueStage::Unrefunded, since, waits_for, view.refund.as_ref().or(view.deposit.as_ref()))
+        }
+        (PaymentStatus::Completed, _, _) => {
+            // Half the window is the settler's alone; then there is still time to find out what keeps it.
+            let window = windows.refund_after.saturating_sub(windows.fulfillment_deadline);
+            let since = from_unix_seconds(windows.refund_after - window / 2)?;
+            let waits_for =
+                "the settler, or anyone with the attestation, to release the escrow before its refund window";
+            // Nothing has to be proven here, so there is no grace.
+            return (now > since)
+                .then(|| found(view, OverdueStage::Unreleased, since, waits_for, view.fulfillment.as_ref()));
+        }
+        (PaymentStatus::Finalizing, _, _) => {
+            let since = from_unix_seconds(windows.fulfillment_deadline)?;
+            let waits_for = "the delivery to have its depth and the verifier's attestation, or to be gone for good";
+            (OverdueStage::Undelivered, since, waits_for, view.fulfillment.as_ref().or(view.deposit.as_ref()))
+        }
+        (PaymentStatus::Pending, Some(_), _) => {
+            let since = from_unix_seconds(windows.fulfillment_deadline)?;
+            let waits_for =
+                "proof that nothing was delivered: a settled block past the deadline on the destination chain";
+            (OverdueStage::Undelivered, since, waits_for, view.deposit.as_ref())
+        }
+        (PaymentStatus::Pending, None, _) => {
+            view.quote.as_ref()?;
+            let since = from_unix_seconds(windows.reserve_deadline)?;
+            let waits_for = "the deposit to be settled, or proof that it can never be made";
+            (OverdueStage::Undeposited, since, waits_for, view.deposit.as_ref())
+        }
+    };
+    let grace = TimeDelta::from_std(grace).unwrap_or(TimeDelta::MAX);
+    let late = since.checked_add_signed(grace).is_some_and(|due| now > due);
+    late.then(|| found(view, stage, since, waits_for, transaction))
+}
+
+fn found(
+    view: &PaymentView,
+    stage: OverdueStage,
+    since: Timestamp,
+    waits_for: &'static str,
+    transaction: Option<&Transaction>,
+) -> Overdue {
+    Overdue {
+        payment_id: view.payment_id.clone(),
+        stage,
+        asset: view.source.asset().clone(),
+        amount: view.escrowed.unwrap_or(view.permitted),
+        since,
+        waits_for,
+        transaction: transaction.cloned(),
+    }
+}

@@ -1,0 +1,568 @@
+//! Building all views again beside those in use, and putting the new copy in their place.
+//!
+//! The copy in use serves reads and follows the streams all the while. The new one is filled from the first commit up to
+//! where the other stands, the two are compared entry by entry, and then they change places while no follower applies
+//! anything, so that no reader ever sees a view go back and nobody who waits misses a change. A difference means that the
+//! old copy was wrong: the new one is the fold of the stream by definition.
+//!
+//! Until the two change places the new copy is marked as unfinished on disk. Killed before, the process starts on the
+//! old copy and removes the other; killed after, it starts on the new one. Meanwhile the disk holds both.
+
+use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
+
+use chrono::Utc;
+use events::{
+    CommitId, StreamId,
+    journal::{Journal, ReadError},
+    time::Timestamp,
+};
+use futures::future::try_join_all;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use crate::{
+    follower::{PAGE_COMMITS, blocking},
+    service::{Projections, ShardState},
+    store::{Checkpoint, Fault, Store},
+    unreadable::{self, Next},
+};
+
+/// Streams of a shard that are named when they differ; more are counted.
+const NAMED_MAX: usize = 20;
+/// Pause before a stream that is away, or a shard that is not ready, is looked at again.
+const PAUSE: Duration = Duration::from_millis(200);
+/// How often the last steps are begun anew because a stream was away or a shard was being checked.
+const LAST_STEPS_MAX: u32 = 50;
+/// How long readers of the old copy are waited for before its files are removed.
+const RELEASE_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// Why the views were not, or are not being, built again. The copy in use stays in use.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RebuildError {
+    /// One is under way already.
+    #[error("a rebuild is under way already, since {}", .0.format("%H:%M:%S"))]
+    UnderWay(Timestamp),
+    /// Journal and projections do not fit each other.
+    #[error("the journal has {journal} shards, the projections were opened for {projections}")]
+    Shards {
+        /// Shards of the journal.
+        journal: u16,
+        /// Shards of the projections.
+        projections: u16,
+    },
+    /// The new copy cannot be written.
+    #[error("the new copy cannot be written: {0}")]
+    Storage(String),
+    /// A stream cannot be read.
+    #[error("{0}")]
+    Stream(String),
+    /// The copy in use failed meanwhile, and an empty one took its place.
+    #[error("the copy in use failed meanwhile and is being built again by itself")]
+    Replaced,
+    /// The stream or the shards were not ready for the last step for too long.
+    #[error("the two copies could not change places: {0}")]
+    Unsettled(String),
+    /// The process is to stop.
+    #[error("the gateway was stopped")]
+    Stopped,
+}
+
+impl From<Fault> for RebuildError {
+    fn from(fault: Fault) -> Self {
+        Self::Storage(fault.to_string())
+    }
+}
+
+/// What the comparison of one shard came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Both copies are the same, entry by entry.
+    Equal {
+        /// Stream sequence that both were at.
+        sequence: u64,
+        /// Payments and batches compared.
+        streams: u64,
+    },
+    /// The old copy was wrong.
+    Different {
+        /// Stream sequence that both were at.
+        sequence: u64,
+        /// Payments and batches that the old copy showed wrongly or not at all; a bounded number of them.
+        streams: Vec<StreamId>,
+        /// How many there are; 0 when only the old copy's own accounts were wrong.
+        count: u64,
+    },
+    /// There was nothing to compare with.
+    NotCompared {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// How far a shard of the new copy is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RebuildProgress {
+    /// The shard.
+    pub shard: u16,
+    /// Commits applied.
+    pub done: u64,
+    /// Commits there are, as far as known.
+    pub total: u64,
+}
+
+/// What a rebuild is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RebuildPhase {
+    /// The new copy is filled.
+    Building,
+    /// The copies are compared.
+    Comparing,
+    /// The new copy is in use.
+    Done {
+        /// What the comparison of each shard came to, in their order.
+        verdicts: Vec<Verdict>,
+    },
+    /// The old copy stays in use.
+    Failed {
+        /// Why.
+        error: RebuildError,
+    },
+}
+
+/// A rebuild, under way or over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RebuildStatus {
+    /// Tells it from others.
+    pub id: String,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended; absent while it is under way.
+    pub ended_at: Option<Timestamp>,
+    /// What it does, or how it ended.
+    pub phase: RebuildPhase,
+    /// How far each shard is.
+    pub shards: Vec<RebuildProgress>,
+}
+
+/// A rebuild that may run. While it exists there is no other.
+#[derive(Debug)]
+pub struct Rebuild {
+    projections: Projections,
+    id: String,
+}
+
+/// A shard of the new copy.
+struct Half {
+    shard: u16,
+    built: Checkpoint,
+    /// Streams that differed at a first look, when one copy may have been ahead of the other.
+    suspects: BTreeSet<StreamId>,
+    /// Streams that moved after that look began.
+    touched: BTreeSet<StreamId>,
+    compared: u64,
+    /// Why the old copy could not be read.
+    unreadable: Option<String>,
+    note_touched: bool,
+}
+
+impl Projections {
+    /// Claims the right to build all views again; [`Rebuild::run`] does it.
+    ///
+    /// # Errors
+    /// [`RebuildError::UnderWay`].
+    pub fn begin_rebuild(&self) -> Result<Rebuild, RebuildError> {
+        let mut slot = self.lock_rebuild();
+        if let Some(RebuildStatus { started_at, ended_at: None, .. }) = &*slot {
+            return Err(RebuildError::UnderWay(*started_at));
+        }
+        let id = CommitId::random().to_string();
+        let shards = (0..self.shards()).map(|shard| RebuildProgress { shard, done: 0, total: self.checkpoint(shard) });
+        *slot = Some(RebuildStatus {
+            id: id.clone(),
+            started_at: Utc::now(),
+            ended_at: None,
+            phase: RebuildPhase::Building,
+            shards: shards.collect(),
+        });
+        Ok(Rebuild { projections: self.clone(), id })
+    }
+}
+
+impl Drop for Rebuild {
+    fn drop(&mut self) {
+        self.end(RebuildPhase::Failed { error: RebuildError::Stopped });
+    }
+}
+
+impl Rebuild {
+    /// What [`RebuildStatus::id`] says of it.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Builds, compares, and puts the new copy in the place of the old one. [`Projections::run`] has to run meanwhile,
+    /// on the same journal.
+    ///
+    /// # Errors
+    /// [`RebuildError`]; the old copy is in use then, and nothing is left of the new one.
+    pub async fn run(
+        self,
+        journal: Arc<dyn Journal>,
+        shutdown: CancellationToken,
+    ) -> Result<Vec<Verdict>, RebuildError> {
+        let outcome = match shutdown.run_until_cancelled(self.make(journal)).await {
+            Some(outcome) => outcome,
+            None => Err(RebuildError::Stopped),
+        };
+        self.end(match &outcome {
+            Ok(verdicts) => RebuildPhase::Done { verdicts: verdicts.clone() },
+            Err(error) => RebuildPhase::Failed { error: error.clone() },
+        });
+        outcome
+    }
+
+    async fn make(&self, journal: Arc<dyn Journal>) -> Result<Vec<Verdict>, RebuildError> {
+        let projections = &self.projections;
+        let (theirs, ours) = (journal.shards(), projections.shards());
+        if theirs != ours {
+            return Err(RebuildError::Shards { journal: theirs, projections: ours });
+        }
+        info!(id = self.id, "rebuild of the projections begins; until it ends they take twice the disk");
+        let old = projections.store();
+        let made = blocking_io({
+            let (projections, old) = (projections.clone(), Arc::clone(&old));
+            move || projections.begin_beside(&old)
+        });
+        let new = Arc::new(made.await?);
+        let unfinished = Unfinished { projections, store: Some(Arc::clone(&new)) };
+        let verdicts = self.fill_and_swap(journal.as_ref(), &old, &new).await?;
+        unfinished.in_use();
+        self.report(&verdicts);
+        release(projections.clone(), old).await;
+        Ok(verdicts)
+    }
+
+    async fn fill_and_swap(
+        &self,
+        journal: &dyn Journal,
+        old: &Arc<Store>,
+        new: &Arc<Store>,
+    ) -> Result<Vec<Verdict>, RebuildError> {
+        let half = |shard| async move {
+            let mut half = Half::new(shard);
+            self.fill(journal, new, &mut half).await?;
+            Ok::<_, RebuildError>(half)
+        };
+        let mut halves = try_join_all((0..self.projections.shards()).map(half)).await?;
+        self.note(|status| status.phase = RebuildPhase::Comparing);
+        for half in &mut halves {
+            self.look(old, new, half).await;
+        }
+        blocking(new, Store::flush).await?;
+        for _ in 0..LAST_STEPS_MAX {
+            for half in &mut halves {
+                self.fill(journal, new, half).await?;
+            }
+            if let Some(verdicts) = self.last_steps(journal, old, new, &mut halves).await? {
+                return Ok(verdicts);
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        Err(RebuildError::Unsettled("a stream was away, or a shard was being checked, again and again".to_owned()))
+    }
+
+    /// Fills a shard up to where the copy in use stands, once that follows its stream or has stopped for good.
+    async fn fill(&self, journal: &dyn Journal, new: &Arc<Store>, half: &mut Half) -> Result<(), RebuildError> {
+        let mut status = self.projections.watch(half.shard);
+        loop {
+            let (target, settled) = {
+                let status = status.borrow_and_update();
+                let settled = matches!(status.state, ShardState::Live | ShardState::Stopped { .. });
+                (status.checkpoint, settled)
+            };
+            if half.built.sequence < target {
+                self.note(|status| status.shards[usize::from(half.shard)].total = target);
+                if !self.step(journal, new, half, target).await? {
+                    tokio::time::sleep(PAUSE).await;
+                }
+            } else if settled {
+                return Ok(());
+            } else if status.changed().await.is_err() {
+                return Err(RebuildError::Stopped);
+            }
+        }
+    }
+
+    /// Applies one page towards `target`; `false` when the stream does not have it for now.
+    async fn step(
+        &self,
+        journal: &dyn Journal,
+        new: &Arc<Store>,
+        half: &mut Half,
+        target: u64,
+    ) -> Result<bool, RebuildError> {
+        let shard = half.shard;
+        // Sequences have no gaps, so this many commits reach no further than the target.
+        let limit = usize::try_from(target - half.built.sequence).unwrap_or(PAGE_COMMITS).min(PAGE_COMMITS);
+        let next = match unreadable::next(journal, shard, half.built.sequence + 1, limit).await {
+            Ok(Next::Commits { page, .. }) if page.is_empty() => return Ok(false),
+            Ok(next) => next,
+            Err(ReadError::Unavailable(reason)) => {
+                warn!(shard, reason, "the rebuild waits for its stream");
+                return Ok(false);
+            }
+            Err(error @ ReadError::Unreadable { .. }) => return Err(RebuildError::Stream(error.to_string())),
+        };
+        let applied = blocking(new, move |store| match next {
+            Next::Commits { page, .. } => store.apply_what_follows(shard, &page),
+            Next::Unreadable(unreadable) => store.step_over(shard, &unreadable),
+        });
+        let applied = applied.await?;
+        half.built = applied.checkpoint;
+        if half.note_touched {
+            half.touched.extend(applied.changed);
+        }
+        self.note(|status| status.shards[usize::from(shard)].done = half.built.sequence);
+        Ok(true)
+    }
+
+    /// Compares the copies while both move: what differs has to be looked at again, and so has what moves from here on.
+    async fn look(&self, old: &Arc<Store>, new: &Arc<Store>, half: &mut Half) {
+        half.note_touched = true;
+        let (shard, old) = (half.shard, Arc::clone(old));
+        match blocking(new, move |new| new.differences(&old, shard)).await {
+            Ok((suspects, compared)) => (half.suspects, half.compared) = (suspects, compared),
+            Err(fault) => half.unreadable = Some(fault.to_string()),
+        }
+    }
+
+    /// With all followers halted: fills what is still missing, compares what was in doubt, and swaps. `None` when that
+    /// cannot be done at once.
+    async fn last_steps(
+        &self,
+        journal: &dyn Journal,
+        old: &Arc<Store>,
+        new: &Arc<Store>,
+        halves: &mut [Half],
+    ) -> Result<Option<Vec<Verdict>>, RebuildError> {
+        let projections = &self.projections;
+        let mut turns = Vec::with_capacity(halves.len());
+        for half in halves.iter() {
+            turns.push(projections.turn(half.shard).await);
+        }
+        for half in halves.iter_mut() {
+            let status = projections.status(half.shard);
+            if status.state == ShardState::Starting {
+                return Ok(None);
+            }
+            while half.built.sequence < status.checkpoint {
+                if !self.step(journal, new, half, status.checkpoint).await? {
+                    return Ok(None);
+                }
+            }
+        }
+        let mut verdicts = Vec::with_capacity(halves.len());
+        for half in halves.iter() {
+            verdicts.push(half.judge(old, new).await);
+        }
+        let swapped = tokio::task::spawn_blocking({
+            let (projections, old, new) = (projections.clone(), Arc::clone(old), Arc::clone(new));
+            move || projections.swap(&old, &new)
+        });
+        let swapped = swapped.await.map_err(|error| RebuildError::Storage(error.to_string()))??;
+        drop(turns);
+        if swapped { Ok(Some(verdicts)) } else { Err(RebuildError::Replaced) }
+    }
+
+    fn note(&self, change: impl FnOnce(&mut RebuildStatus)) {
+        if let Some(status) = self.projections.lock_rebuild().as_mut().filter(|status| status.id == self.id) {
+            change(status);
+        }
+    }
+
+    /// Ends it, once.
+    fn end(&self, phase: RebuildPhase) {
+        self.note(|status| {
+            if status.ended_at.is_none() {
+                if let RebuildPhase::Failed { error } = &phase {
+                    error!(id = status.id, %error, "rebuild of the projections failed; the copy in use stays in use");
+                }
+                status.ended_at = Some(Utc::now());
+                status.phase = phase;
+            }
+        });
+    }
+
+    fn report(&self, verdicts: &[Verdict]) {
+        for (shard, verdict) in verdicts.iter().enumerate() {
+            match verdict {
+                Verdict::Equal { sequence, streams } => {
+                    info!(shard, sequence, streams, "rebuilt projection equals the one it replaces");
+                }
+                Verdict::Different { sequence, streams, count } => {
+                    let streams: Vec<_> = streams.iter().map(StreamId::as_str).collect();
+                    error!(shard, sequence, count, ?streams, "PROJECTION WAS WRONG: the rebuilt one took its place");
+                }
+                Verdict::NotCompared { reason } => {
+                    warn!(shard, reason, "rebuilt projection could not be compared with the one it replaces");
+                }
+            }
+        }
+    }
+}
+
+impl Half {
+    fn new(shard: u16) -> Self {
+        Self {
+            shard,
+            built: Checkpoint::default(),
+            suspects: BTreeSet::new(),
+            touched: BTreeSet::new(),
+            compared: 0,
+            unreadable: None,
+            note_touched: false,
+        }
+    }
+
+    /// What the comparison comes to, now that both copies stand still.
+    async fn judge(&self, old: &Arc<Store>, new: &Arc<Store>) -> Verdict {
+        let (shard, sequence) = (self.shard, self.built.sequence);
+        if let Some(reason) = &self.unreadable {
+            return Verdict::NotCompared { reason: format!("the old copy cannot be read: {reason}") };
+        }
+        let in_doubt: Vec<StreamId> = self.suspects.union(&self.touched).cloned().collect();
+        let other = Arc::clone(old);
+        let compared = blocking(new, move |new| {
+            let stored = other.checkpoint(shard)?;
+            let mut differ = Vec::new();
+            for stream_id in in_doubt {
+                if !new.agrees(&other, shard, &stream_id)? {
+                    differ.push(stream_id);
+                }
+            }
+            Ok((stored, differ))
+        });
+        match compared.await {
+            Err(fault) => Verdict::NotCompared { reason: format!("the old copy cannot be read: {fault}") },
+            Ok((stored, _)) if stored.sequence != sequence => {
+                let at = stored.sequence;
+                Verdict::NotCompared {
+                    reason: format!("the old copy was at {at}, being built again, the new one at {sequence}"),
+                }
+            }
+            Ok((stored, differ)) if differ.is_empty() && stored == self.built => {
+                Verdict::Equal { sequence, streams: self.compared }
+            }
+            Ok((_, mut streams)) => {
+                let count = streams.len() as u64;
+                streams.truncate(NAMED_MAX);
+                Verdict::Different { sequence, streams, count }
+            }
+        }
+    }
+}
+
+/// A new copy that is removed unless it comes into use.
+struct Unfinished<'a> {
+    projections: &'a Projections,
+    store: Option<Arc<Store>>,
+}
+
+impl Unfinished<'_> {
+    fn in_use(mut self) {
+        self.store = None;
+    }
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        // It may be in use all the same, when the process was told to stop just then.
+        if let Some(store) = self.store.take().filter(|store| !Arc::ptr_eq(store, &self.projections.store())) {
+            let (projections, generation) = (self.projections.clone(), store.generation());
+            drop(store);
+            projections.discard(generation);
+        }
+    }
+}
+
+/// Removes the files of the old copy once its last reader has let go of it.
+async fn release(projections: Projections, old: Arc<Store>) {
+    let generation = old.generation();
+    let released = async {
+        while Arc::strong_count(&old) > 1 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    if tokio::time::timeout(RELEASE_WAIT_MAX, released).await.is_err() {
+        warn!(generation, "the old projections are still being read");
+    }
+    let removed = tokio::task::spawn_blocking(move || {
+        drop(old);
+        projections.discard(generation);
+    });
+    if let Err(error) = removed.await {
+        warn!(generation, %error, "the old projections' files remain until the next start");
+    }
+}
+
+async fn blocking_io<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, RebuildError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    let done = done.map_err(|error| RebuildError::Storage(error.to_string()))?;
+    done.map_err(|error| RebuildError::Storage(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use events::{
+        PaymentId,
+        journal::{Commit, Position, memory::MemoryJournal},
+    };
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::view::{PaymentStatus, test_support::submission};
+
+    #[tokio::test]
+    async fn a_copy_that_was_wrong_is_named_and_replaced() {
+        let (directory, journal) = (TempDir::new().unwrap(), MemoryJournal::new(1));
+        let payments: Vec<_> = (0..30).map(|number| PaymentId::derive("payer", &number.to_string())).collect();
+        let mut head = 0;
+        for payment_id in &payments {
+            let commit = Commit {
+                stream_id: payment_id.into(),
+                expected: Position::START,
+                commit_id: CommitId::random(),
+                events: vec![submission(payment_id).into()],
+                correlation: "test".to_owned(),
+                causation: "test".to_owned(),
+            };
+            head = journal.append(&commit).await.unwrap().position.sequence;
+        }
+        let projections = Projections::open(directory.path(), 1).unwrap();
+        let shutdown = CancellationToken::new();
+        let task = tokio::spawn({
+            let (projections, journal, shutdown) = (projections.clone(), Arc::new(journal.clone()), shutdown.clone());
+            async move { projections.run(journal, shutdown).await }
+        });
+        assert!(projections.wait_for(0, head, Duration::from_secs(60)).await);
+        let truth = projections.get(&payments[7]).unwrap().unwrap();
+        // Well formed, with the right number of commits, and untrue: no check of one copy alone can find it.
+        let mut untrue = truth.clone();
+        untrue.status = PaymentStatus::Completed;
+        projections.store().falsify(0, &untrue);
+
+        let rebuild = projections.begin_rebuild().unwrap();
+        let verdicts = rebuild.run(Arc::new(journal.clone()), shutdown.clone()).await.unwrap();
+        let streams = vec![StreamId::from(&payments[7])];
+        assert_eq!(verdicts, [Verdict::Different { sequence: head, streams, count: 1 }]);
+        assert_eq!(projections.get(&payments[7]).unwrap(), Some(truth));
+
+        let rebuild = projections.begin_rebuild().unwrap();
+        let verdicts = rebuild.run(Arc::new(journal), shutdown.clone()).await.unwrap();
+        assert_eq!(verdicts, [Verdict::Equal { sequence: head, streams: 30 }]);
+        shutdown.cancel();
+        task.await.unwrap().unwrap();
+    }
+}

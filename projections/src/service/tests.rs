@@ -1,0 +1,101 @@
+use events::{
+    CommitId, PaymentEvent,
+    event::TransactionAbandoned,
+    journal::{Commit, Position, memory::MemoryJournal},
+};
+use tempfile::TempDir;
+
+use super::*;
+use crate::view::{PaymentStatus, test_support::submission};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+async fn append(journal: &MemoryJournal, payment_id: &PaymentId, expected: Position, event: PaymentEvent) -> Position {
+    let commit = Commit {
+        stream_id: payment_id.into(),
+        expected,
+        commit_id: CommitId::random(),
+        events: vec![event.into()],
+        correlation: "test".to_owned(),
+        causation: "test".to_owned(),
+    };
+    journal.append(&commit).await.unwrap().position
+}
+
+/// sled can fail in ways that only an empty database heals; the handle, its readers and its waiters outlive it.
+#[tokio::test]
+async fn a_database_that_fails_is_replaced_while_it_is_in_use() {
+    let directory = TempDir::new().unwrap();
+    let journal = MemoryJournal::new(2);
+    let projections = Projections::open(directory.path(), 2).unwrap();
+    let shutdown = CancellationToken::new();
+    let task = tokio::spawn({
+        let (projections, journal, shutdown) = (projections.clone(), Arc::new(journal.clone()), shutdown.clone());
+        async move { projections.run(journal, shutdown).await }
+    });
+    let payments: Vec<_> = (0..40).map(|number| PaymentId::derive("payer", &number.to_string())).collect();
+    let mut positions = Vec::new();
+    for payment_id in &payments {
+        positions.push(append(&journal, payment_id, Position::START, submission(payment_id)).await);
+    }
+    for (payment_id, position) in payments.iter().zip(&positions) {
+        assert!(projections.wait_for(payment_id.shard(2), position.sequence, PATIENCE).await);
+    }
+
+    let broken = projections.store();
+    let replacing = (projections.clone(), Arc::clone(&broken));
+    let replaced = move || replacing.0.replace(&replacing.1);
+    tokio::task::spawn_blocking(replaced.clone()).await.unwrap().unwrap();
+    // Every shard that found the same fault asks for it; one replacement is enough.
+    tokio::task::spawn_blocking(replaced).await.unwrap().unwrap();
+    assert!(!directory.path().join("generation-1").exists());
+
+    let waiting = tokio::spawn({
+        let (projections, payment_id) = (projections.clone(), payments[0].clone());
+        async move { projections.changed(&payment_id, 1, PATIENCE).await }
+    });
+    let abandoned = TransactionAbandoned { attempt: 1, evidence: String::new(), abandoned_at: chrono::Utc::now() };
+    let next = append(&journal, &payments[0], positions[0], PaymentEvent::DepositAbandoned(abandoned)).await;
+    assert_eq!(waiting.await.unwrap().map(|view| (view.version, view.sequence)), Some((2, next.sequence)));
+    for shard in 0..2 {
+        let head = journal.head(shard).await.unwrap();
+        let mut status = projections.inner.shards[usize::from(shard)].status.subscribe();
+        let live = status.wait_for(|status| status.state == ShardState::Live && status.checkpoint >= head);
+        timeout(PATIENCE, live).await.unwrap().unwrap();
+    }
+    for payment_id in &payments {
+        let view = projections.get(payment_id).unwrap().unwrap();
+        assert_eq!(
+            (view.status, Some(&view)),
+            (PaymentStatus::Pending, PaymentView::fold(&journal.load(&payment_id.into()).await.unwrap()).as_ref())
+        );
+    }
+    shutdown.cancel();
+    task.await.unwrap().unwrap();
+    drop((projections, broken));
+    let reopened = Projections::open(directory.path(), 2).unwrap();
+    assert!(reopened.store().verify(0).unwrap().sequence > 0);
+}
+
+/// What a reader finds unreadable while the shard is live is found and built again.
+#[tokio::test]
+async fn a_view_that_turns_unreadable_is_built_again() {
+    let directory = TempDir::new().unwrap();
+    let journal = MemoryJournal::new(1);
+    let payment_id = PaymentId::derive("payer", "order");
+    append(&journal, &payment_id, Position::START, submission(&payment_id)).await;
+    let projections = Projections::open(directory.path(), 1).unwrap();
+    let shutdown = CancellationToken::new();
+    let task = tokio::spawn({
+        let (projections, journal, shutdown) = (projections.clone(), Arc::new(journal.clone()), shutdown.clone());
+        async move { projections.run(journal, shutdown).await }
+    });
+    let mut status = projections.inner.shards[0].status.subscribe();
+    timeout(PATIENCE, status.wait_for(|status| status.state == ShardState::Live)).await.unwrap().unwrap();
+    projections.store().damage(0, &payment_id);
+    assert_eq!(projections.get(&payment_id), Err(Unavailable::CatchingUp { shard: 0 }));
+    timeout(PATIENCE, status.wait_for(|status| status.state == ShardState::Live)).await.unwrap().unwrap();
+    assert_eq!(projections.get(&payment_id).unwrap().map(|view| view.version), Some(1));
+    shutdown.cancel();
+    task.await.unwrap().unwrap();
+}

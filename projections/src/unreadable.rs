@@ -1,0 +1,66 @@
+//! Messages that are no commits this build can read: whose they are, and how the rest of a stream is read around them.
+//!
+//! A payment with such a message in its stream has no view: what came before the message may be untrue by now. The
+//! others of its shard have nothing to do with it and go on.
+
+use events::{
+    CommitId, StreamId,
+    journal::{Journal, ReadError, Recorded, envelope},
+};
+use serde::{Deserialize, Serialize};
+
+/// What takes the place of a view that cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Mark {
+    /// Stream sequence of the message at fault.
+    pub(crate) sequence: u64,
+    /// What is wrong with it.
+    pub(crate) reason: String,
+}
+
+/// A message of a shard that is no commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unreadable {
+    /// The payment or batch it belongs to; `None` when its subject is that of none.
+    pub(crate) stream_id: Option<StreamId>,
+    /// Id of the commit that it is, when it is one that only does not follow on what was applied.
+    pub(crate) commit_id: Option<CommitId>,
+    /// What is known of it.
+    pub(crate) mark: Mark,
+}
+
+/// What comes next in a shard.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// Commits, in order.
+    Commits {
+        /// The commits.
+        page: Vec<Recorded>,
+        /// Whether nothing lies behind them for now.
+        ended: bool,
+    },
+    /// A message that is none.
+    Unreadable(Unreadable),
+}
+
+/// What lies at `from` and behind it: up to `limit` commits, or the one message there that cannot be read.
+///
+/// # Errors
+/// [`ReadError::Unavailable`], or [`ReadError::Unreadable`] of a message that is missing: nobody knows whose it was.
+pub(crate) async fn next(journal: &dyn Journal, shard: u16, from: u64, limit: usize) -> Result<Next, ReadError> {
+    match journal.replay(shard, from, limit).await {
+        Err(ReadError::Unreadable { sequence, .. }) if sequence > from => {
+            let before = usize::try_from(sequence - from).unwrap_or(limit).min(limit);
+            let page = journal.replay(shard, from, before).await?;
+            Ok(Next::Commits { page, ended: false })
+        }
+        Err(ReadError::Unreadable { sequence, subject: Some(subject), reason, .. }) => {
+            let stream_id = envelope::stream_of(shard, &subject).ok();
+            Ok(Next::Unreadable(Unreadable { stream_id, commit_id: None, mark: Mark { sequence, reason } }))
+        }
+        page => page.map(|page| Next::Commits { ended: page.len() < limit, page }),
+    }
+}
+
+/// What stands in the checkpoint for the commit id of a message that has none.
+pub(crate) const NO_COMMIT: &str = "unreadable";

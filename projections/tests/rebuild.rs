@@ -1,0 +1,412 @@
+//! Building the views again beside those in use, and the alarm that a stream lost commits.
+
+mod support;
+
+use std::{
+    fs,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use events::{PaymentEvent, PaymentId, StreamId, journal::Journal};
+use projections::{
+    PaymentView, Projections, QuoteRequestView, RebuildError, RebuildPhase, RunError, ShardState, Verdict,
+};
+use support::*;
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// Long enough for a busy machine; nothing waits for it unless it fails.
+const PATIENCE: Duration = Duration::from_secs(120);
+const SHARDS: u16 = 4;
+
+struct Running {
+    projections: Projections,
+    journal: Arc<Streams>,
+    shutdown: CancellationToken,
+    task: JoinHandle<Result<(), RunError>>,
+}
+
+impl Running {
+    fn start(directory: &Path, journal: &Arc<Streams>) -> Self {
+        let projections = Projections::open(directory, journal.shards()).unwrap();
+        let shutdown = CancellationToken::new();
+        let task = tokio::spawn({
+            let (projections, shutdown, journal) = (projections.clone(), shutdown.clone(), Arc::clone(journal));
+            async move { projections.run(journal, shutdown).await }
+        });
+        Self { projections, journal: Arc::clone(journal), shutdown, task }
+    }
+
+    async fn caught_up(&self) {
+        for shard in 0..SHARDS {
+            let head = self.journal.head_of(shard);
+            assert!(self.projections.wait_for(shard, head, PATIENCE).await, "{:?}", self.projections.status(shard));
+        }
+        until(|| self.projections.ready().is_ok()).await;
+    }
+
+    async fn rebuild(&self) -> Result<Vec<Verdict>, RebuildError> {
+        self.projections.begin_rebuild()?.run(self.journal.clone(), self.shutdown.clone()).await
+    }
+
+    /// Checks every view against the fold of its commits.
+    fn same_as_fold(&self) {
+        for id in self.journal.streams() {
+            let commits = self.journal.commits_of(id.clone());
+            match &id {
+                StreamId::Payment(id) => {
+                    assert_eq!(self.projections.get(id).unwrap(), PaymentView::fold(&commits));
+                }
+                StreamId::QuoteRequest(id) => {
+                    assert_eq!(self.projections.get_quote_request(id).unwrap(), QuoteRequestView::fold(&commits));
+                }
+            }
+        }
+    }
+
+    async fn stop(self) {
+        self.shutdown.cancel();
+        self.task.await.unwrap().unwrap();
+    }
+}
+
+async fn until(mut condition: impl FnMut() -> bool) {
+    let polled = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, polled).await.expect("the condition never came true");
+}
+
+fn payment(number: usize) -> PaymentId {
+    PaymentId::derive("payer", &format!("order-{number}"))
+}
+
+/// Every commit of `count` payments but the last.
+fn fill(journal: &Streams, count: usize) {
+    for number in 0..count {
+        let id = payment(number);
+        for events in whole_life(&id).into_iter().take(6) {
+            journal.push(&id, events);
+        }
+    }
+}
+
+/// The directories and markers of generations.
+fn generations(directory: &Path) -> Vec<String> {
+    let names = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.filter(|name| name.starts_with("generation-")).collect();
+    names.sort();
+    names
+}
+
+fn all_equal(verdicts: &[Verdict], journal: &Streams) -> bool {
+    let equal = |(shard, verdict): (u16, &Verdict)| match verdict {
+        Verdict::Equal { sequence, .. } => *sequence == journal.head_of(shard),
+        Verdict::Different { .. } | Verdict::NotCompared { .. } => false,
+    };
+    verdicts.len() == usize::from(journal.shards()) && (0..).zip(verdicts).all(equal)
+}
+
+#[tokio::test]
+async fn a_rebuilt_copy_takes_the_place_of_the_one_in_use() {
+    let (directory, journal) = (TempDir::new().unwrap(), Arc::new(Streams::new(SHARDS)));
+    fill(&journal, 400);
+    let running = Running::start(directory.path(), &journal);
+    running.caught_up().await;
+    assert_eq!(running.projections.rebuild_status(), None);
+    for generation in 2..4 {
+        let verdicts = running.rebuild().await.unwrap();
+        assert!(all_equal(&verdicts, &journal), "{verdicts:?}");
+        assert_eq!(generations(directory.path()), [format!("generation-{generation}")]);
+        running.projections.ready().unwrap();
+        running.same_as_fold();
+        let status = running.projections.rebuild_status().unwrap();
+        assert!(status.ended_at.is_some());
+        assert_eq!(status.phase, RebuildPhase::Done { verdicts });
+        assert!(status.shards.iter().all(|shard| shard.done == journal.head_of(shard.shard)), "{status:?}");
+    }
+    // It is followed with, and the next start opens it without building anything.
+    let id = payment(0);
+    let (shard, sequence) = journal.push(&id, vec![released()]);
+    assert!(running.projections.wait_for(shard, sequence, PATIENCE).await);
+    assert!(running.projections.get(&id).unwrap().unwrap().at_rest);
+    running.stop().await;
+    let before = journal.replayed();
+    let running = Running::start(directory.path(), &journal);
+    running.caught_up().await;
+    running.same_as_fold();
+    assert_eq!(journal.replayed() - before, u64::from(SHARDS));
+    running.stop().await;
+}
+
+/// Readers, waiters and writers are busy all the while: no read goes back or without an answer, no wait is in vain.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_notices_a_rebuild() {
+    const PAYMENTS: usize = 300;
+    let (directory, journal) = (TempDir::new().unwrap(), Arc::new(Streams::new(SHARDS)));
+    for number in 0..PAYMENTS {
+        journal.push(payment(number), vec![submitted(&payment(number))]);
+    }
+    let running = Running::start(directory.path(), &journal);
+    running.caught_up().await;
+    let waiters: Vec<_> = (0..PAYMENTS)
+        .map(|number| {
+            let projections = running.projections.clone();
+            tokio::spawn(async move {
+                let (id, mut seen) = (payment(number), 1);
+                while seen < 7 {
+                    let view = projections.changed(&id, seen, PATIENCE).await.expect("a wait in vain");
+                    assert!(view.version > seen);
+                    seen = view.version;
+                }
+            })
+        })
+        .collect();
+    let over = Arc::new(AtomicBool::new(false));
+    let reader = tokio::spawn({
+        let (projections, over) = (running.projections.clone(), Arc::clone(&over));
+        async move {
+            let mut seen = vec![0; PAYMENTS];
+            while !over.load(Ordering::SeqCst) {
+                for (number, seen) in seen.iter_mut().enumerate() {
+                    let view = projections.get(&payment(number)).unwrap().unwrap();
+                    assert!(view.version >= *seen, "a view went back");
+                    *seen = view.version;
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+    });
+    let writer = tokio::spawn({
+        let journal = Arc::clone(&journal);
+        async move {
+            for step in 1..7 {
+                for number in 0..PAYMENTS {
+                    journal.push(payment(number), whole_life(&payment(number))[step].clone());
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+    });
+    let mut rebuilds = 0;
+    while rebuilds == 0 || !writer.is_finished() {
+        for verdict in running.rebuild().await.unwrap() {
+            assert!(matches!(verdict, Verdict::Equal { .. }), "{verdict:?}");
+        }
+        rebuilds += 1;
+    }
+    writer.await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap();
+    }
+    over.store(true, Ordering::SeqCst);
+    reader.await.unwrap();
+    running.caught_up().await;
+    running.same_as_fold();
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_second_rebuild_is_refused_while_one_is_under_way() {
+    let (directory, journal) = (TempDir::new().unwrap(), Arc::new(Streams::new(SHARDS)));
+    fill(&journal, 50);
+    let running = Running::start(directory.path(), &journal);
+    running.caught_up().await;
+    let first = running.projections.begin_rebuild().unwrap();
+    assert!(matches!(running.projections.begin_rebuild(), Err(RebuildError::UnderWay(_))));
+    // Given up before it ran, it is over.
+    drop(first);
+    let status = running.projections.rebuild_status().unwrap();
+    assert_eq!(status.phase, RebuildPhase::Failed { error: RebuildError::Stopped });
+    running.rebuild().await.unwrap();
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_rebuild_that_is_stopped_leaves_the_copy_in_use_and_nothing_else() {
+    let (directory, journal) = (TempDir::new().unwrap(), Arc::new(Streams::new(SHARDS)));
+    fill(&journal, 50);
+    let running = Running::start(directory.path(), &journal);
+    running.caught_up().await;
+    // While the stream is away the rebuild cannot end.
+    journal.set_unavailable(true);
+    let stop = CancellationToken::new();
+    let rebuild = running.projections.begin_rebuild().unwrap();
+    let task = tokio::spawn({
+        let (journal, stop) = (running.journal.clone(), stop.clone());
+        async move { rebuild.run(journal, stop).await }
+    });
+    until(|| generations(directory.path()).len() == 3).await;
+    assert_eq!(generations(directory.path()), ["generation-1", "generation-2", "generation-2.building"]);
+    running.same_as_fold();
+    stop.cancel();
+    assert_eq!(task.await.unwrap(), Err(RebuildError::Stopped));
+    until(|| generations(directory.path()) == ["generation-1"]).await;
+    running.projections.ready().unwrap();
+    // And it can be done again.
+    journal.set_unavailable(false);
+    running.rebuild().await.unwrap();
+    running.same_as_fold();
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_half_built_copy_is_removed_by_the_next_start() {
+    let (directory, journal) = (TempDir::new().unwrap(), Arc::new(Streams::new(SHARDS)));
+    fill(&journal, 50);
+    let running = Running::start(directory.path(), &journal);
+    running.caught_up().await;
+    running.stop().await;
+    // What kill -9 leaves behind: at the very beginning, and on the way.
+    for built in [false, true] {
+        fs::write(directory.path().join("generation-7.building"), "").unwrap();
+        if built {
+            fs::create_dir(directory.path().join("generation-7")).unwrap();
+            fs::write(directory.path().join("generation-7/db"), "half").unwrap();
+        }
+        let before = journal.replayed();
+        let running = Running::start(directory.path(), &journal);
+        assert_eq!(generations(directory.path()), ["generation-1"]);
+        running.caught_up().await;
+        running.same_as_fold();
+        assert_eq!(journal.replayed() - before, u64::from(SHARDS), "the old copy is served as it was");
+        running.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_shard_that_stopped_is_rebuilt_as_far_as_it_goes() {
+    let (directory, journal) = (TempDir::new().unwrap(), Arc::new(Streams::new(SHARDS)));
+    fill(&journal, 100);
+    let (stopped, last_good) = (1, journal.head_of(1) / 2);
+    journal.set_missing(stopped, last_good + 1);
+    let running = Running::start(directory.path(), &journal);
+    until(|| matches!(running.projections.status(stopped).state, ShardState::Stopped { .. })).await;
+    let verdicts = running.rebuild().await.unwrap();
+    let sequence = |verdict: &Verdict| match verdict {
+        Verdict::Equal { sequence, .. } => *sequence,
+        verdict => panic!("{verdict:?}"),
+    };
+    assert_eq!(sequence(&verdicts[usize::from(stopped)]), last_good);
+    assert_eq!(sequence(&verdicts[0]), journal.head_of(0));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_journal_of_another_shape_is_refused() {
+    let (directory, journal) = (TempDir::new().unwrap(), Arc::new(Streams::new(SHARDS)));
+    let running = Running::start(directory.path(), &journal);
+    running.caught_up().await;
+    let rebuild = running.projections.begin_rebuild().unwrap();
+    let refused = rebuild.run(Arc::new(Streams::new(2)), running.shutdown.clone()).await;
+    assert_eq!(refused, Err(RebuildError::Shards { journal: 2, projections: SHARDS }));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_stream_that_lost_commits_raises_an_alarm_that_stays() {
+    let directory = TempDir::new().unwrap();
+    let long = Arc::new(Streams::new(SHARDS));
+    fill(&long, 60);
+    let running = Running::start(directory.path(), &long);
+    running.caught_up().await;
+    assert!(running.projections.alarms().is_empty());
+    running.stop().await;
+
+    // Shorter in every shard.
+    let short = Arc::new(Streams::new(SHARDS));
+    fill(&short, 20);
+    let running = Running::start(directory.path(), &short);
+    until(|| running.projections.alarms().len() == usize::from(SHARDS)).await;
+    running.caught_up().await;
+    // The stream is what is shown.
+    running.same_as_fold();
+    assert_eq!(running.projections.get(&payment(59)).unwrap(), None);
+    for alarm in running.projections.alarms() {
+        assert_eq!((alarm.checkpoint, alarm.head), (long.head_of(alarm.shard), short.head_of(alarm.shard)));
+        let text = alarm.to_string();
+        assert!(text.contains(&alarm.checkpoint.to_string()) && text.contains(&alarm.head.to_string()), "{text}");
+    }
+    running.stop().await;
+
+    // A restart forgets nothing and finds nothing new; an operator's word ends it, for good.
+    let running = Running::start(directory.path(), &short);
+    running.caught_up().await;
+    assert_eq!(running.projections.alarms().len(), usize::from(SHARDS));
+    assert_eq!(running.projections.acknowledge_alarms().unwrap().len(), usize::from(SHARDS));
+    assert!(running.projections.alarms().is_empty());
+    running.stop().await;
+    let running = Running::start(directory.path(), &short);
+    running.caught_up().await;
+    assert!(running.projections.alarms().is_empty());
+    running.stop().await;
+
+    // Longer again, but with other commits where those were.
+    let other = Arc::new(Streams::new(SHARDS));
+    fill(&other, 90);
+    let running = Running::start(directory.path(), &other);
+    until(|| running.projections.alarms().len() == usize::from(SHARDS)).await;
+    running.caught_up().await;
+    running.same_as_fold();
+    assert!(running.projections.alarms().iter().all(|alarm| alarm.head >= alarm.checkpoint));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_head_that_is_behind_for_a_moment_is_no_alarm() {
+    let (directory, journal) = (TempDir::new().unwrap(), Arc::new(Streams::new(1)));
+    fill(&journal, 5);
+    let running = Running::start(directory.path(), &journal);
+    assert!(running.projections.wait_for(0, journal.head_of(0), PATIENCE).await);
+    // A new leader that does not know its newest commits yet, for three looks.
+    journal.set_short_heads(3);
+    until(|| journal.short_heads() == 0).await;
+    let (shard, sequence) = journal.push(payment(0), vec![released()]);
+    assert!(running.projections.wait_for(shard, sequence, PATIENCE).await);
+    running.projections.ready().unwrap();
+    assert!(running.projections.alarms().is_empty());
+    running.stop().await;
+}
+
+/// The events of a payment do not matter to the list; that all shards are looked through and sorted does.
+#[tokio::test]
+async fn all_that_is_overdue_is_listed() {
+    let (directory, journal) = (TempDir::new().unwrap(), Arc::new(Streams::new(SHARDS)));
+    let mut expected = Vec::new();
+    for number in 0..60 {
+        let id = payment(number);
+        let commits = number % 8;
+        let life: Vec<Vec<PaymentEvent>> = whole_life(&id);
+        for events in life.into_iter().take(commits) {
+            journal.push(&id, events);
+        }
+        // Submitted alone has no money in it, and released all is well.
+        if (2..7).contains(&commits) {
+            expected.push(id);
+        }
+    }
+    // Of a payment that cannot be read nobody can tell, and that is said.
+    let unreadable = expected.pop().unwrap();
+    let last = journal.commits_of(&unreadable).last().unwrap().position.sequence;
+    journal.set_unreadable(unreadable.shard(SHARDS), last);
+    let running = Running::start(directory.path(), &journal);
+    running.caught_up().await;
+    let grace = Duration::from_secs(30);
+    let listed = running.projections.overdue(at(1_000), grace).await.unwrap();
+    assert_eq!((listed.unreadable, listed.uncertain), (vec![unreadable], Vec::new()));
+    assert!(listed.payments.is_sorted_by_key(|found| found.since));
+    let mut ids: Vec<_> = listed.payments.into_iter().map(|found| found.payment_id).collect();
+    ids.sort();
+    expected.sort();
+    assert_eq!(ids, expected);
+    assert!(running.projections.overdue(at(0), grace).await.unwrap().payments.is_empty());
+    running.stop().await;
+}

@@ -1,0 +1,441 @@
+//! What keeps failing is parked with its cause, stays so until it is replayed, and takes nothing from the rest.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use events::{
+    event::Submitted,
+    parking::{Cause, CauseKind, Entry, Error, Lane, Parked, Parking, Record, Replayed},
+};
+use tokio::task::JoinHandle;
+
+use super::*;
+
+const SHARDS: u16 = 4;
+const TRIES: u32 = 5;
+/// Far longer than anything here takes; a test that gets here has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A payment that nobody bids for.
+const ENDED: [&str; 3] = ["Submitted", "AuctionClosed", "Failed"];
+
+/// What is wrong with a payment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Harm {
+    Unreadable,
+    Unacceptable,
+    Panics,
+    /// Each of so many calls to come has a transient fault.
+    Transient(u32),
+}
+
+/// A world in which nobody bids, some payments are harmed, and reads of each are counted.
+struct Yard {
+    world: World,
+    parking: MemoryParking,
+    open: Mutex<BTreeSet<StreamId>>,
+    harmed: Mutex<BTreeMap<StreamId, Harm>>,
+    loads: Mutex<BTreeMap<StreamId, u32>>,
+    /// So many reads of the parking to come fail.
+    parking_away: Arc<AtomicU32>,
+}
+
+impl Yard {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            world: World::new(Plot::NoQuotes),
+            parking: MemoryParking::new(SHARDS),
+            open: Mutex::default(),
+            harmed: Mutex::default(),
+            loads: Mutex::default(),
+            parking_away: Arc::default(),
+        })
+    }
+
+    fn harm(&self, stream_id: &StreamId, harm: Harm) {
+        self.harmed.lock().unwrap().insert(stream_id.clone(), harm);
+    }
+
+    fn heal(&self, stream_id: &StreamId) {
+        self.harmed.lock().unwrap().remove(stream_id);
+    }
+
+    fn harm_of(&self, stream_id: &StreamId) -> Option<Harm> {
+        self.harmed.lock().unwrap().get(stream_id).copied()
+    }
+
+    fn loads_of(&self, stream_id: &StreamId) -> u32 {
+        self.loads.lock().unwrap().get(stream_id).copied().unwrap_or_default()
+    }
+
+    async fn append(&self, stream_id: &StreamId, events: Vec<PaymentEvent>) -> u64 {
+        let commits = self.world.journal.load(stream_id).await.unwrap();
+        let commit = Commit {
+            stream_id: stream_id.clone(),
+            expected: commits.last().map_or(Position::START, |last| last.position),
+            commit_id: CommitId::random(),
+            events: events.into_iter().map(Into::into).collect(),
+            correlation: "test".to_owned(),
+            causation: "test".to_owned(),
+        };
+        self.world.journal.append(&commit).await.unwrap().position.sequence
+    }
+
+    async fn submit(&self, stream_id: &StreamId) {
+        let payment_id = stream_id.payment().unwrap().clone();
+        self.open.lock().unwrap().insert(stream_id.clone());
+        self.append(stream_id, vec![PaymentEvent::Submitted(Box::new(Submitted { payment_id, ..submission() }))]).await;
+    }
+
+    async fn types(&self, stream_id: &StreamId) -> Vec<&'static str> {
+        types(&history(&self.world, stream_id).await)
+    }
+
+    async fn ends(&self, stream_id: &StreamId) {
+        until("the payment ends", async || self.types(stream_id).await == ENDED).await;
+    }
+
+    async fn history(&self, stream_id: &StreamId) -> Vec<Entry> {
+        self.parking.history(stream_id).await.unwrap().into_iter().map(|record| record.entry).collect()
+    }
+
+    async fn parks(&self, stream_id: &StreamId, times: usize) -> Parked {
+        until("it is parked", async || {
+            let entries = self.history(stream_id).await;
+            entries.iter().filter(|entry| matches!(entry, Entry::Parked(_))).count() == times
+        })
+        .await;
+        match self.history(stream_id).await.pop() {
+            Some(Entry::Parked(parked)) => parked,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn replay(&self, stream_id: &StreamId) {
+        self.parking.replay(stream_id, &Replayed::new("operator", at(500))).await.unwrap();
+    }
+}
+
+/// Waits until `holds` does.
+async fn until(what: &str, holds: impl AsyncFn() -> bool) {
+    let polled = async {
+        while !holds().await {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, polled).await.unwrap_or_else(|_| panic!("waited in vain until {what}"));
+}
+
+/// A payment of the first shard that no other test has.
+fn payment(number: u32) -> StreamId {
+    let ids = (0..).map(|salt: u32| StreamId::from(PaymentId::derive("parking", &format!("{number}-{salt}"))));
+    let mut of_the_shard = ids.filter(|id| id.shard(SHARDS) == 0);
+    of_the_shard.next().unwrap()
+}
+
+#[async_trait]
+impl Journal for Yard {
+    fn shards(&self) -> u16 {
+        SHARDS
+    }
+
+    async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
+        if self.harm_of(&commit.stream_id) == Some(Harm::Unacceptable) {
+            return Err(AppendError::Unacceptable("too large".to_owned()));
+        }
+        self.world.journal.append(commit).await
+    }
+
+    async fn load(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, ReadError> {
+        *self.loads.lock().unwrap().entry(stream_id.clone()).or_default() += 1;
+        if self.harm_of(stream_id) == Some(Harm::Unreadable) {
+            let (subject, reason) = (Some("subject".to_owned()), "unknown event Pardoned".to_owned());
+            return Err(ReadError::Unreadable { shard: 0, sequence: 77, subject, reason });
+        }
+        self.world.journal.load(stream_id).await
+    }
+
+    async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
+        self.world.journal.replay(shard, from, limit).await
+    }
+
+    async fn head(&self, shard: u16) -> Result<u64, ReadError> {
+        self.world.journal.head(shard).await
+    }
+
+    async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
+        self.world.journal.wait_beyond(shard, sequence).await
+    }
+
+    async fn work(&self, shard: u16, owner: &str) -> Box<dyn ShardWorker> {
+        self.world.journal.work(shard, owner).await
+    }
+}
+
+#[async_trait]
+impl Auction for Yard {
+    async fn gather(&self, request: &RequestForQuotes) -> Result<Gathered, Transient> {
+        let stream_id = StreamId::from(request.payment_id.clone().unwrap());
+        match self.harm_of(&stream_id) {
+            Some(Harm::Panics) => panic!("no such settler"),
+            Some(Harm::Transient(0)) | None => self.world.gather(request).await,
+            Some(Harm::Transient(left)) => {
+                self.harm(&stream_id, Harm::Transient(left - 1));
+                Err(Transient("bus is away".to_owned()))
+            }
+            Some(Harm::Unreadable | Harm::Unacceptable) => self.world.gather(request).await,
+        }
+    }
+
+    async fn award(&self, award: &Award) -> Result<(), Transient> {
+        self.world.award(award).await
+    }
+}
+
+#[async_trait]
+impl Clock for Yard {
+    fn now(&self) -> Timestamp {
+        self.world.now()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        self.world.sleep(duration).await;
+    }
+}
+
+#[async_trait]
+impl OpenStreams for Yard {
+    async fn open_streams(&self, shard: u16, _: u64) -> Result<Vec<StreamId>, Transient> {
+        let open = self.open.lock().unwrap().clone();
+        Ok(open.into_iter().filter(|stream_id| stream_id.shard(SHARDS) == shard).collect())
+    }
+}
+
+/// The parking, which may be away.
+struct Distant {
+    parking: MemoryParking,
+    away: Arc<AtomicU32>,
+}
+
+impl Distant {
+    fn reach(&self) -> Result<(), Error> {
+        let away = self.away.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        away.map_or(Ok(()), |_| Err(Error::Unavailable("away".to_owned())))
+    }
+}
+
+#[async_trait]
+impl Parking for Distant {
+    async fn park(&self, stream_id: &StreamId, after: u64, parked: &Parked) -> Result<Record, Error> {
+        self.reach()?;
+        self.parking.park(stream_id, after, parked).await
+    }
+
+    async fn replay(&self, stream_id: &StreamId, replayed: &Replayed) -> Result<Record, Error> {
+        self.parking.replay(stream_id, replayed).await
+    }
+
+    async fn history(&self, stream_id: &StreamId) -> Result<Vec<Record>, Error> {
+        self.parking.history(stream_id).await
+    }
+
+    async fn parked(&self) -> Result<Vec<Record>, Error> {
+        self.parking.parked().await
+    }
+
+    fn follow(&self, shard: u16) -> Box<dyn Lane> {
+        let distant = Self { parking: self.parking.clone(), away: self.away.clone() };
+        Box::new(DistantLane { lane: self.parking.follow(shard), distant })
+    }
+}
+
+struct DistantLane {
+    lane: Box<dyn Lane>,
+    distant: Distant,
+}
+
+#[async_trait]
+impl Lane for DistantLane {
+    async fn next(&mut self) -> Result<Vec<Record>, Error> {
+        self.distant.reach()?;
+        self.lane.next().await
+    }
+}
+
+/// A process that works the yard.
+struct Process {
+    shutdown: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Process {
+    fn start(yard: &Arc<Yard>, owner: &str) -> Self {
+        let distant = Distant { parking: yard.parking.clone(), away: yard.parking_away.clone() };
+        let ports = Ports {
+            journal: yard.clone(),
+            chains: Arc::new(World::new(Plot::NoQuotes)),
+            auction: yard.clone(),
+            selector: Arc::new(World::new(Plot::NoQuotes)),
+            verifier: Arc::new(World::new(Plot::NoQuotes)),
+            open_streams: yard.clone(),
+            parking: Arc::new(distant),
+            clock: yard.clone(),
+        };
+        let engine = Engine::new(ports, Options { tries_max: TRIES, ..Options::default() });
+        let shutdown = CancellationToken::new();
+        let task = tokio::spawn(Runner::new(engine, owner.to_owned()).run(shutdown.clone()));
+        Self { shutdown, task }
+    }
+
+    async fn stop(self) {
+        self.shutdown.cancel();
+        self.task.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_driven_is_parked_with_its_cause_and_the_rest_go_on() {
+    let causes = [
+        (Harm::Unreadable, CauseKind::Unreadable, "Pardoned", Some(77)),
+        (Harm::Unacceptable, CauseKind::Unacceptable, "too large", None),
+        (Harm::Panics, CauseKind::Panicked, "no such settler", None),
+    ];
+    for (harm, kind, text, sequence) in causes {
+        let yard = Yard::new();
+        let (bad, good) = (payment(1), payment(2));
+        yard.harm(&bad, harm);
+        let process = Process::start(&yard, "one");
+        yard.submit(&bad).await;
+        yard.submit(&good).await;
+        let parked = yard.parks(&bad, 1).await;
+        let Cause { kind: kind_found, text: text_found, sequence: sequence_found } = &parked.cause;
+        assert_eq!((*kind_found, *sequence_found), (kind, sequence));
+        assert!(text_found.contains(text), "{text_found}");
+        assert_eq!((parked.attempts, parked.gateway.as_str()), (TRIES, "one"));
+        assert!(parked.first_at < parked.last_at);
+        yard.ends(&good).await;
+
+        // Nobody touches it any more, whatever else happens in its stream or its shard.
+        let loads = yard.loads_of(&bad);
+        yard.append(&bad, vec![auction_closed()]).await;
+        let another = payment(3);
+        yard.submit(&another).await;
+        yard.ends(&another).await;
+        assert_eq!(yard.loads_of(&bad), loads);
+        assert_eq!(yard.history(&bad).await.len(), 1);
+        process.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn events_that_cannot_follow_each_other_are_parked_with_the_message_at_fault() {
+    let yard = Yard::new();
+    let bad = payment(1);
+    yard.submit(&bad).await;
+    let at_fault = yard.append(&bad, vec![released()]).await;
+    yard.append(&bad, vec![auction_closed()]).await;
+    let process = Process::start(&yard, "one");
+    let parked = yard.parks(&bad, 1).await;
+    assert_eq!((parked.cause.kind, parked.cause.sequence), (CauseKind::Illegal, Some(at_fault)), "{parked:?}");
+    process.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_parked_stays_so_when_another_takes_over() {
+    let yard = Yard::new();
+    let (bad, good) = (payment(1), payment(2));
+    yard.harm(&bad, Harm::Unreadable);
+    yard.submit(&bad).await;
+    let one = Process::start(&yard, "one");
+    yard.parks(&bad, 1).await;
+    one.stop().await;
+    let loads = yard.loads_of(&bad);
+
+    // Both are open for the next owner, the parked one first.
+    yard.submit(&good).await;
+    let two = Process::start(&yard, "two");
+    yard.ends(&good).await;
+    assert_eq!(yard.loads_of(&bad), loads);
+
+    // The same while it stands by and takes over alive.
+    let three = Process::start(&yard, "three");
+    two.stop().await;
+    let another = payment(3);
+    yard.submit(&another).await;
+    yard.ends(&another).await;
+    assert_eq!(yard.loads_of(&bad), loads);
+    assert_eq!(yard.history(&bad).await.len(), 1);
+    three.stop().await;
+}
+
+#[tokio::test]
+async fn a_replay_drives_it_again_and_parks_it_again_while_the_cause_lasts() {
+    for harm in [Harm::Unreadable, Harm::Unacceptable, Harm::Panics] {
+        let yard = Yard::new();
+        let bad = payment(1);
+        yard.harm(&bad, harm);
+        let process = Process::start(&yard, "one");
+        yard.submit(&bad).await;
+        yard.parks(&bad, 1).await;
+        yard.replay(&bad).await;
+        let again = yard.parks(&bad, 2).await;
+        // The tries before the replay count no more.
+        assert_eq!(again.attempts, TRIES);
+
+        yard.heal(&bad);
+        yard.replay(&bad).await;
+        yard.ends(&bad).await;
+        let entries = yard.history(&bad).await;
+        let parked: Vec<bool> = entries.iter().map(|entry| matches!(entry, Entry::Parked(_))).collect();
+        assert_eq!(parked, [true, false, true, false]);
+        assert_eq!(yard.parking.parked().await.unwrap(), []);
+        process.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_replay_that_nobody_was_there_to_hear_is_carried_out_by_the_next_owner() {
+    let yard = Yard::new();
+    let bad = payment(1);
+    yard.harm(&bad, Harm::Panics);
+    yard.submit(&bad).await;
+    let one = Process::start(&yard, "one");
+    yard.parks(&bad, 1).await;
+    one.stop().await;
+    yard.heal(&bad);
+    yard.replay(&bad).await;
+    let two = Process::start(&yard, "two");
+    yard.ends(&bad).await;
+    two.stop().await;
+}
+
+#[tokio::test]
+async fn a_transient_fault_never_parks_however_long_it_lasts() {
+    let yard = Yard::new();
+    let (long, good) = (payment(1), payment(2));
+    yard.harm(&long, Harm::Transient(TRIES * 100));
+    let process = Process::start(&yard, "one");
+    yard.submit(&long).await;
+    yard.submit(&good).await;
+    yard.ends(&good).await;
+    yard.ends(&long).await;
+    assert_eq!(yard.history(&long).await, []);
+    process.stop().await;
+}
+
+#[tokio::test]
+async fn a_parking_that_is_away_stops_nothing_and_takes_what_fails_once_it_is_back() {
+    let yard = Yard::new();
+    let (bad, good) = (payment(1), payment(2));
+    yard.harm(&bad, Harm::Panics);
+    yard.parking_away.store(u32::MAX, Ordering::SeqCst);
+    let process = Process::start(&yard, "one");
+    yard.submit(&bad).await;
+    yard.submit(&good).await;
+    yard.ends(&good).await;
+    assert_eq!(yard.history(&bad).await, []);
+    yard.parking_away.store(3, Ordering::SeqCst);
+    yard.parks(&bad, 1).await;
+    process.stop().await;
+}

@@ -1,0 +1,120 @@
+//! The auction: bids that come in the order in which settlers answer, and awards that are kept for the winner.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use tokio::time::sleep;
+
+use events::{Did, PaymentId};
+use sagas::ports::{Auction, Award, Bid, Clock, Gathered, RequestForQuotes, Transient};
+
+use crate::{ports::Process, settlers, world::World};
+
+/// How often a gathering looks for new answers.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// What settlers were asked and answered, and what they won.
+#[derive(Default)]
+pub struct House(Mutex<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    auctions: BTreeMap<String, Vec<Bid>>,
+    awards: BTreeMap<PaymentId, Award>,
+}
+
+impl House {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the auction is opened by this call.
+    fn open(&self, auction_id: &str) -> bool {
+        let mut inner = self.lock();
+        let new = !inner.auctions.contains_key(auction_id);
+        inner.auctions.entry(auction_id.to_owned()).or_default();
+        new
+    }
+
+    /// Keeps a bid.
+    pub fn bid(&self, auction_id: &str, bid: Bid) {
+        self.lock().auctions.entry(auction_id.to_owned()).or_default().push(bid);
+    }
+
+    /// The bids so far.
+    pub fn bids(&self, auction_id: &str) -> Vec<Bid> {
+        self.lock().auctions.get(auction_id).cloned().unwrap_or_default()
+    }
+
+    /// Keeps an award; whether it is new.
+    fn award(&self, award: &Award) -> bool {
+        self.lock().awards.insert(award.case.payment_id.clone(), award.clone()).is_none()
+    }
+
+    /// Whether the winner was told.
+    pub fn is_awarded(&self, payment_id: &PaymentId) -> bool {
+        self.lock().awards.contains_key(payment_id)
+    }
+}
+
+/// The auction as one process sees it.
+pub struct SimAuction(pub Process);
+
+impl SimAuction {
+    fn world(&self) -> &Arc<World> {
+        &self.0.world
+    }
+
+    fn fault(&self) -> Result<(), Transient> {
+        let strikes =
+            self.world().strikes(&self.0.dice, "a call to the auction fails", self.world().plan.faults.auction);
+        if strikes { Err(Transient("the bus is away".to_owned())) } else { Ok(()) }
+    }
+}
+
+#[async_trait]
+impl Auction for SimAuction {
+    async fn gather(&self, request: &RequestForQuotes) -> Result<Gathered, Transient> {
+        self.0.life.point().await;
+        self.fault()?;
+        let world = self.world();
+        let settlers = world.settlers();
+        let addressed: Vec<Did> = settlers
+            .iter()
+            .map(|settler| settler.did.clone())
+            .filter(|did| !request.blacklist.contains(did))
+            .filter(|did| request.whitelist.is_empty() || request.whitelist.contains(did))
+            .collect();
+        if world.house.open(&request.auction_id) {
+            for settler in settlers.iter().filter(|settler| addressed.contains(&settler.did)) {
+                tokio::spawn(settlers::bid(world.clone(), settler.clone(), request.clone()));
+            }
+        }
+        self.0.life.point().await;
+        self.fault()?;
+        loop {
+            let bids = world.house.bids(&request.auction_id);
+            let all = sagas::auction::answered(&addressed, &bids) == addressed.len();
+            if all || self.0.now() >= request.quote_deadline {
+                self.0.life.point().await;
+                return Ok(Gathered { addressed, bids, held: Vec::new() });
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    async fn award(&self, award: &Award) -> Result<(), Transient> {
+        self.0.life.point().await;
+        self.fault()?;
+        if self.world().house.award(award) {
+            self.world().note(format!("award {} to {}", award.case.payment_id, award.settler));
+            settlers::won(self.world(), award);
+        }
+        self.0.life.point().await;
+        self.fault()
+    }
+}

@@ -1,0 +1,383 @@
+//! What must hold, looked at after every commit and every block, and at the end.
+//!
+//! The books keep their own account of what was promised, apart from the engine's state: a fault in the state machine
+//! must not hide itself.
+
+mod entry;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use alloy::primitives::{Address, U256};
+use serde_json::{Value, json};
+
+use chains::evm::contracts::{State, units};
+use events::{
+    ChainId, Event, PaymentEvent, PaymentId, QuoteRequestEvent, QuoteRequestId, StreamId,
+    event::{Submitted, TransactionPrepared},
+    journal::Recorded,
+};
+use projections::PaymentStatus;
+use sagas::{
+    payment::{self, Payment, Stage},
+    quote_request::{self, QuoteRequest, Stage as BatchStage},
+};
+
+use self::entry::{End, Entry};
+use crate::{
+    census,
+    chain::{SimChain, View as NodeView},
+    projection::View,
+    world::{Place, TOKENS, World},
+};
+
+/// After its deadline, and after faults ended, a payment is final within so many seconds.
+const FINAL_WITHIN: u64 = 300;
+/// After its refund window opened, and after faults ended, a payment is at rest within so many seconds.
+pub const REST_WITHIN: u64 = 500;
+
+/// Something that must hold and does not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{invariant}: {detail}")]
+pub struct Violation {
+    /// What must hold.
+    pub invariant: &'static str,
+    /// What is so instead.
+    pub detail: String,
+}
+
+impl Violation {
+    /// A violation.
+    pub fn new(invariant: &'static str, detail: impl Into<String>) -> Self {
+        Self { invariant, detail: detail.into() }
+    }
+}
+
+/// Fails with a violation unless `holds`.
+pub fn require(holds: bool, invariant: &'static str, detail: impl FnOnce() -> String) -> Result<(), Violation> {
+    census::looked_at(invariant);
+    if holds { Ok(()) } else { Err(Violation::new(invariant, detail())) }
+}
+
+/// The books.
+#[derive(Default)]
+pub struct Books {
+    payments: BTreeMap<PaymentId, Entry>,
+    batches: BTreeMap<QuoteRequestId, QuoteRequest>,
+    accepted: BTreeSet<PaymentId>,
+    clients_done: usize,
+    /// What each nonce of the gateway's accounts was signed for.
+    nonces: BTreeMap<(ChainId, String, u64), String>,
+    /// When each payment that was left behind was swept last.
+    swept: BTreeMap<PaymentId, u64>,
+    /// Hashes of all transactions that were stored.
+    journaled: BTreeSet<String>,
+    submitters: BTreeSet<Address>,
+}
+
+/// What a chain says about a transaction, asked without any fault.
+fn ask(place: &Place, method: &str, params: Value) -> Value {
+    place.lock().rpc(&NodeView::Honest, method, &params).unwrap_or(Value::Null)
+}
+
+fn number(value: &Value, member: &str) -> Option<u64> {
+    u64::from_str_radix(value.get(member)?.as_str()?.trim_start_matches("0x"), 16).ok()
+}
+
+/// The settled block's number and time.
+fn settled(chain: &SimChain) -> (u64, u64) {
+    let finalized = chain.finalized();
+    (finalized.number, finalized.time)
+}
+
+impl Books {
+    /// Empty books of a gateway that sends from `submitters`.
+    pub fn new(submitters: BTreeSet<Address>) -> Self {
+        Self { submitters, ..Self::default() }
+    }
+
+    /// A client was told that its payment is accepted.
+    pub fn accepted(&mut self, payment_id: &PaymentId) {
+        self.accepted.insert(payment_id.clone());
+    }
+
+    /// A client has no more to ask.
+    pub fn client_done(&mut self) {
+        self.clients_done += 1;
+    }
+
+    /// Whether all clients are done and all payments at rest.
+    pub fn is_done(&self, world: &World) -> bool {
+        self.clients_done == world.plan.payments.len()
+            && self.payments.values().all(Entry::rests)
+            && self.batches.values().all(|batch| batch.stage() != BatchStage::Collecting)
+    }
+
+    /// The last second by which everything must be at rest, when faults end at `calm`.
+    pub fn rest_by(&self, calm: u64) -> u64 {
+        let last = self.payments.values().map(|entry| entry.submitted.escrow.refund_after).max();
+        last.unwrap_or_default().max(calm) + REST_WITHIN
+    }
+
+    /// How many payments ended in which way, for statistics.
+    pub fn ends(&self) -> (usize, usize) {
+        let count = |end| self.payments.values().filter(|entry| entry.end == Some(end)).count();
+        (count(End::Completed), count(End::Failed))
+    }
+
+    /// Payments on this source that were completed and whose money nobody fetched in time.
+    pub fn left_behind(&mut self, world: &World, place: &Place) -> Vec<PaymentId> {
+        let mut left = Vec::new();
+        for (payment_id, entry) in &self.payments {
+            let plan = &entry.submitted.escrow;
+            let due = plan.chain_id == place.chain_id
+                && entry.end == Some(End::Completed)
+                && !entry.rests()
+                && world.seconds() > plan.refund_after + 60;
+            // Again after a while: the transaction may be forgotten.
+            let now = world.seconds();
+            if due && self.swept.get(payment_id).is_none_or(|before| now > before + 60) {
+                self.swept.insert(payment_id.clone(), now);
+                left.push(payment_id.clone());
+            }
+        }
+        left
+    }
+
+    /// Looks at a commit that was just stored.
+    pub fn committed(&mut self, world: &World, recorded: &Recorded) -> Result<(), Violation> {
+        let payment_id = match &recorded.stream_id {
+            StreamId::Payment(payment_id) => payment_id,
+            StreamId::QuoteRequest(id) => return self.batch(id, recorded),
+        };
+        for event in recorded.events.iter().filter_map(Event::payment) {
+            if let PaymentEvent::Submitted(submitted) = event {
+                require(!self.payments.contains_key(payment_id), "one payment per id", || payment_id.to_string())?;
+                self.begun(submitted)?;
+                let entry = Entry {
+                    submitted: submitted.as_ref().clone(),
+                    quote: None,
+                    end: None,
+                    free: false,
+                    state: None,
+                    version: 0,
+                    deposits: BTreeMap::new(),
+                    refunds: BTreeMap::new(),
+                };
+                self.payments.insert(payment_id.clone(), entry);
+            }
+            let Some(entry) = self.payments.get_mut(payment_id) else {
+                return Err(Violation::new("streams fold legally", format!("{payment_id} begins with {event:?}")));
+            };
+            let folded = payment::evolve(entry.state.take(), event);
+            require(folded.is_ok(), "streams fold legally", || format!("{payment_id}: {folded:?}"))?;
+            entry.state = folded.ok();
+            entry.version = recorded.position.version;
+            entry.look(world, payment_id, event)?;
+            if let PaymentEvent::DepositPrepared(prepared)
+            | PaymentEvent::DepositRepriced(prepared)
+            | PaymentEvent::RefundPrepared(prepared)
+            | PaymentEvent::RefundRepriced(prepared) = event
+            {
+                let leg = if event.type_name().starts_with("Deposit") { "deposit" } else { "refund" };
+                let purpose = format!("{payment_id}/{leg}/{}", prepared.attempt);
+                self.prepared(world, prepared, purpose)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A view says what the engine's state says, which is another fold of the same commits. A view that is behind is looked
+    /// at when it has caught up.
+    pub fn shows(&self, view: &View) -> Result<(), Violation> {
+        let View::Payment(view) = view else { return Ok(()) };
+        let entry = self.payments.get(&view.payment_id).filter(|entry| entry.version == view.version);
+        let Some(state) = entry.and_then(|entry| entry.state.as_ref()) else { return Ok(()) };
+        let status = match state {
+            Payment { confirmed: Some(_), .. } => PaymentStatus::Completed,
+            Payment { failed: Some(_), .. } => PaymentStatus::Failed,
+            Payment { seen: Some(_), .. } => PaymentStatus::Finalizing,
+            _ => PaymentStatus::Pending,
+        };
+        let holds = view.status == status
+            && view.at_rest == (state.stage() == Stage::Rest)
+            && view.escrowed == state.secured.as_ref().map(|secured| secured.amount)
+            && view.quote.as_ref().map(|quote| quote.quote_hash)
+                == state.award.as_ref().map(|award| award.event.quote_hash)
+            && view.failure.as_ref() == state.failed.as_ref().map(|failed| &failed.failure);
+        require(holds, "projection equals fold", || format!("{view:?} is shown of {state:?}"))
+    }
+
+    /// Looks at a commit of a batch.
+    fn batch(&mut self, id: &QuoteRequestId, recorded: &Recorded) -> Result<(), Violation> {
+        for event in recorded.quote_request_events() {
+            let before = self.batches.remove(id);
+            if let QuoteRequestEvent::Opened(_) = event {
+                require(before.is_none(), "one batch per id", || id.to_string())?;
+            }
+            let awarded = before.as_ref().and_then(|batch| batch.awarded.clone());
+            require(awarded.is_none(), "a batch is awarded once", || format!("{id}: {awarded:?}, then {event:?}"))?;
+            match quote_request::evolve(before, event) {
+                Ok(batch) => {
+                    census::looked_at("streams fold legally");
+                    self.batches.insert(id.clone(), batch);
+                }
+                Err(error) => return Err(Violation::new("streams fold legally", format!("{id}: {error}"))),
+            }
+        }
+        Ok(())
+    }
+
+    /// A payment out of a batch is the one that the batch was awarded to.
+    fn begun(&self, submitted: &Submitted) -> Result<(), Violation> {
+        let Some(collected) = &submitted.collected_quote else { return Ok(()) };
+        let awarded = self.batches.get(&collected.quote_request_id).and_then(|batch| batch.awarded.as_ref());
+        let right = awarded.is_some_and(|awarded| {
+            awarded.payment_id == submitted.payment_id && awarded.quote_id == collected.quote_id
+        });
+        require(right, "a batch is awarded once", || {
+            format!("{} begins, and its batch is awarded to {awarded:?}", submitted.payment_id)
+        })
+    }
+
+    /// Intent before effect, and a nonce for one purpose only.
+    fn prepared(&mut self, world: &World, prepared: &TransactionPrepared, purpose: String) -> Result<(), Violation> {
+        let key = (prepared.chain_id.clone(), prepared.sender.clone(), prepared.nonce);
+        let before = self.nonces.entry(key).or_insert_with(|| purpose.clone());
+        require(*before == purpose, "a nonce serves one purpose", || {
+            format!("nonce {} of {} is of {before} and of {purpose}", prepared.nonce, prepared.sender)
+        })?;
+        let Some(place) = world.place(&prepared.chain_id) else { return Ok(()) };
+        self.journaled.insert(prepared.transaction_hash.clone());
+        let known = ask(place, "eth_getTransactionByHash", json!([prepared.transaction_hash]));
+        require(known.is_null(), "intent before effect", || {
+            format!("{purpose} was sent before it was stored: {}", prepared.transaction_hash)
+        })
+    }
+
+    /// Looks at what waits to be mined: of the gateway's accounts nothing goes to the escrow that was not stored before.
+    pub fn pending(&self, place: &Place) -> Result<(), Violation> {
+        let pending = place.lock().pending();
+        for hash in pending {
+            let found = ask(place, "eth_getTransactionByHash", json!([hash]));
+            let party =
+                |name: &str| found.get(name).and_then(Value::as_str).and_then(|text| text.parse::<Address>().ok());
+            let ours = party("from").is_some_and(|from| self.submitters.contains(&from));
+            let to_escrow = party("to") == Some(place.contracts.escrow);
+            require(
+                !(ours && to_escrow) || self.journaled.contains(&hash.to_string()),
+                "intent before effect",
+                || format!("{hash} is on its way and nowhere stored"),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Looks at a chain after a block.
+    pub fn block(&self, world: &World, place: &Place) -> Result<(), Violation> {
+        let chain = place.lock();
+        let token = place.contracts.tokens[0];
+        let balance = |account: Address| chain.token_balance(token, account);
+        let (mut held, mut released, mut spent) = (U256::ZERO, U256::ZERO, BTreeMap::<Address, U256>::new());
+        for (payment_id, entry) in &self.payments {
+            if entry.submitted.escrow.chain_id != place.chain_id {
+                continue;
+            }
+            let counts = chain.payment_events(payment_id);
+            require(counts.deposited <= 1 && counts.reserved <= 1, "at most one effective deposit", || {
+                format!("{payment_id}: {counts:?}")
+            })?;
+            require(counts.released + counts.refunded <= 1, "an escrow pays out once", || {
+                format!("{payment_id}: {counts:?}")
+            })?;
+            let record = chain.escrow_record(payment_id).unwrap_or_default();
+            let Some(record) = record else { continue };
+            require(!entry.free, "a payment that failed free of charge stays so", || {
+                format!("{payment_id} is in escrow: {record:?}")
+            })?;
+            let deposited = record.deposited.map(units).unwrap_or_default();
+            let quoted = entry.quote.as_ref().map(|quote| units(quote.quote().source_amount));
+            require(quoted.is_some_and(|quoted| deposited <= quoted), "no more is taken than was quoted", || {
+                format!("{payment_id}: {deposited} of {quoted:?}")
+            })?;
+            match record.state {
+                State::None | State::Refunded => {}
+                State::Deposited | State::Reserved => {
+                    held += deposited;
+                    *spent.entry(record.payer).or_default() += deposited;
+                }
+                State::Released => {
+                    released += deposited;
+                    *spent.entry(record.payer).or_default() += deposited;
+                    require(entry.end != Some(End::Failed), "who failed keeps the money", || {
+                        format!("{payment_id} failed, and its escrow was released")
+                    })?;
+                }
+            }
+        }
+        for payer in &world.parties.payers {
+            let (has, left) = (balance(*payer), U256::from(TOKENS) - spent.remove(payer).unwrap_or_default());
+            require(has == left, "money in is money out", || format!("payer {payer} has {has}, not {left}"))?;
+        }
+        let escrow = balance(place.contracts.escrow);
+        require(escrow == held, "money in is money out", || format!("the escrow holds {escrow}, not {held}"))?;
+        let began = U256::from(TOKENS) * U256::from(world.parties.deliverers.len() as u64);
+        let others = world.parties.deliverers.iter().chain(&world.parties.recipients);
+        let have = others.fold(U256::ZERO, |sum, account| sum + balance(*account));
+        require(have == began + released, "money in is money out", || {
+            format!("settlers and recipients have {have}, not {began} and {released}")
+        })?;
+        drop(chain);
+        self.deadlines(world)
+    }
+
+    /// Every deadline is acted on, once nothing stands in the way.
+    fn deadlines(&self, world: &World) -> Result<(), Violation> {
+        if !world.is_calm() {
+            return Ok(());
+        }
+        let calm = crate::world::BEGIN + world.plan.calm_after.as_secs();
+        for (payment_id, entry) in &self.payments {
+            let deadline = entry.submitted.escrow.fulfillment_deadline.max(calm) + FINAL_WITHIN;
+            require(entry.end.is_some() || world.seconds() <= deadline, "every deadline is acted on", || {
+                format!("{payment_id} is {:?} past its deadline", entry.state.as_ref().map(Payment::stage))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Looks at everything once the run is over.
+    pub fn closed(&self, world: &World, views: &[Vec<View>]) -> Result<(), Violation> {
+        for (id, batch) in &self.batches {
+            let stage = batch.stage();
+            require(stage != BatchStage::Collecting, "every batch comes to rest", || format!("{id} is {stage:?}"))?;
+            shown(views, &id.into())?;
+        }
+        for payment_id in &self.accepted {
+            require(self.payments.contains_key(payment_id), "nothing accepted is lost", || payment_id.to_string())?;
+        }
+        for (payment_id, entry) in &self.payments {
+            let stage = entry.state.as_ref().map(Payment::stage);
+            require(stage == Some(Stage::Rest), "every payment comes to rest", || {
+                format!("{payment_id} is {stage:?}")
+            })?;
+            require(entry.end.is_some(), "every payment comes to an end", || payment_id.to_string())?;
+            let Some(place) = world.place(&entry.submitted.escrow.chain_id) else { continue };
+            let record = place.lock().escrow_record(payment_id).unwrap_or_default();
+            let empty = record.is_none_or(|record| matches!(record.state, State::Released | State::Refunded));
+            require(empty, "every escrow is empty in the end", || payment_id.to_string())?;
+            shown(views, &payment_id.into())?;
+        }
+        Ok(())
+    }
+}
+
+/// Every process shows the stream, at rest.
+fn shown(views: &[Vec<View>], stream_id: &StreamId) -> Result<(), Violation> {
+    for views in views {
+        let view = views.iter().find(|view| view.stream_id() == *stream_id);
+        require(view.is_some_and(View::at_rest), "projection equals fold", || {
+            format!("{stream_id} is not shown at rest: {view:?}")
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,281 @@
+//! What is kept of one payment, and what each of its events must have for itself.
+
+use std::collections::BTreeMap;
+
+use alloy::{
+    consensus::{Transaction, TxEnvelope},
+    eips::eip2718::Decodable2718,
+    sol_types::{SolCall, SolEvent},
+};
+use serde_json::{Value, json};
+
+use chains::evm::{
+    attest,
+    contracts::{self, FulfillmentProxy, GatewayEscrow, address, units, word},
+};
+use events::{
+    PaymentEvent, PaymentId,
+    event::{Failed, FulfillmentConfirmed, Inclusion, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared},
+    quote::{Quote, SignedQuote},
+};
+use sagas::{
+    payment::{Payment, Stage},
+    ports::Statement,
+};
+
+use super::{Violation, ask, number, require, settled};
+use crate::{census, world::World};
+
+/// What ended a payment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Completed,
+    Failed,
+}
+
+/// What is kept of one payment.
+pub(super) struct Entry {
+    pub(super) submitted: Submitted,
+    pub(super) quote: Option<SignedQuote>,
+    pub(super) end: Option<End>,
+    /// Failed with nothing to refund, so nothing may ever be in escrow.
+    pub(super) free: bool,
+    pub(super) state: Option<Payment>,
+    /// Commits in the state.
+    pub(super) version: u64,
+    pub(super) deposits: BTreeMap<u32, Vec<TransactionPrepared>>,
+    pub(super) refunds: BTreeMap<u32, Vec<TransactionPrepared>>,
+}
+
+impl Entry {
+    pub(super) fn rests(&self) -> bool {
+        self.state.as_ref().is_some_and(|state| state.stage() == Stage::Rest)
+    }
+
+    fn quote(&self) -> Option<&Quote> {
+        self.quote.as_ref().map(SignedQuote::quote)
+    }
+
+    pub(super) fn look(
+        &mut self,
+        world: &World,
+        payment_id: &PaymentId,
+        event: &PaymentEvent,
+    ) -> Result<(), Violation> {
+        match event {
+            PaymentEvent::QuoteAwarded(awarded) => {
+                census::looked_at("quotes are signed");
+                let quote = SignedQuote::parse(&awarded.document);
+                let quote = quote.map_err(|error| Violation::new("quotes are signed", error.to_string()))?;
+                let chosen = world.choices.holds(payment_id.as_str(), quote.hash());
+                require(chosen || self.submitted.selector.is_none(), "the payer's selector chooses", || {
+                    format!("{payment_id}: nobody chose {}", quote.hash())
+                })?;
+                let permitted = sagas::auction::permitted(&self.submitted.authorization);
+                require(quote.quote().source_amount <= permitted, "no more is taken than was permitted", || {
+                    format!("{payment_id}: {:?}", quote.quote())
+                })?;
+                self.quote = Some(quote);
+            }
+            PaymentEvent::DepositPrepared(prepared) => {
+                require(world.house.is_awarded(payment_id), "the winner is told before money moves", || {
+                    payment_id.to_string()
+                })?;
+                self.deposits.entry(prepared.attempt).or_default().push(prepared.clone());
+            }
+            PaymentEvent::DepositRepriced(prepared) => {
+                self.deposits.entry(prepared.attempt).or_default().push(prepared.clone());
+            }
+            PaymentEvent::RefundPrepared(prepared) | PaymentEvent::RefundRepriced(prepared) => {
+                self.refunds.entry(prepared.attempt).or_default().push(prepared.clone());
+            }
+            PaymentEvent::DepositAbandoned(abandoned) => self.abandoned(world, abandoned, &self.deposits)?,
+            PaymentEvent::RefundAbandoned(abandoned) => self.abandoned(world, abandoned, &self.refunds)?,
+            PaymentEvent::EscrowSecured(secured) => {
+                included(world, &secured.inclusion, "a secured escrow is settled")?;
+                let record = self.record(world, payment_id);
+                let right = record
+                    .is_some_and(|record| self.quote.as_ref().is_some_and(|quote| record.quote_hash == quote.hash()));
+                require(right, "a secured escrow is settled", || format!("{payment_id} is not in escrow"))?;
+            }
+            PaymentEvent::FulfillmentConfirmed(confirmed) => {
+                self.ended(payment_id, End::Completed)?;
+                self.confirmed(world, payment_id, confirmed)?;
+            }
+            PaymentEvent::Failed(failed) => {
+                self.ended(payment_id, End::Failed)?;
+                self.failed(world, payment_id, failed)?;
+            }
+            PaymentEvent::EscrowReleased(released) => {
+                included(world, &released.inclusion, "a payout is settled")?;
+                require(self.end == Some(End::Completed), "who failed keeps the money", || payment_id.to_string())?;
+            }
+            PaymentEvent::EscrowRefunded(refunded) => {
+                included(world, &refunded.inclusion, "a payout is settled")?;
+                let early = refunded.inclusion.block_time < self.submitted.escrow.refund_after;
+                require(!(early && self.delivered(world)), "who delivered in time is paid", || {
+                    format!("{payment_id} was delivered, and cancelled")
+                })?;
+            }
+            PaymentEvent::Submitted(_)
+            | PaymentEvent::SelectorAsked(_)
+            | PaymentEvent::SelectorAnswered(_)
+            | PaymentEvent::AuctionClosed(_)
+            | PaymentEvent::FulfillmentSeen(_) => {}
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, payment_id: &PaymentId, end: End) -> Result<(), Violation> {
+        let before = self.end.replace(end);
+        require(before.is_none(), "terminal states never change", || format!("{payment_id}: {before:?}, then {end:?}"))
+    }
+
+    fn record(&self, world: &World, payment_id: &PaymentId) -> Option<chains::evm::reads::EscrowRecord> {
+        world.place(&self.submitted.escrow.chain_id)?.lock().escrow_record(payment_id).ok()?
+    }
+
+    /// Whether the very delivery that was quoted is on its chain.
+    fn delivered(&self, world: &World) -> bool {
+        self.delivery(world).is_some()
+    }
+
+    /// The block of the very delivery that was quoted.
+    fn delivery(&self, world: &World) -> Option<u64> {
+        let (quote, signed) = (self.quote()?, self.quote.as_ref()?);
+        let place = world.place(quote.destination.asset().chain())?;
+        let filter = json!([{
+            "address": place.contracts.proxy,
+            "topics": [FulfillmentProxy::Fulfilled::SIGNATURE_HASH, word(self.submitted.payment_id.on_chain())],
+            "fromBlock": "0x0",
+            "toBlock": "latest",
+        }]);
+        let logs = ask(place, "eth_getLogs", filter);
+        logs.as_array()?.iter().find_map(|log| {
+            let event = decode(log)?;
+            let right = event.quoteHash == word(signed.hash())
+                && Ok(event.settler) == address(&quote.delivery_account)
+                && Ok(event.token) == contracts::token_or_coin(quote.destination.asset())
+                && Ok(event.recipient) == address(quote.destination.account().as_str())
+                && event.amount == units(self.submitted.terms.fulfillment_amount)
+                && contracts::seconds(event.fulfillBy) <= self.submitted.escrow.fulfillment_deadline;
+            right.then(|| number(log, "blockNumber")).flatten()
+        })
+    }
+
+    fn confirmed(
+        &self,
+        world: &World,
+        payment_id: &PaymentId,
+        confirmed: &FulfillmentConfirmed,
+    ) -> Result<(), Violation> {
+        included(world, &confirmed.inclusion, "a completed payment is delivered for good")?;
+        let block = self.delivery(world);
+        require(block == Some(confirmed.inclusion.block_number), "a completed payment is delivered for good", || {
+            format!("{payment_id} was delivered in {block:?}, not in {}", confirmed.inclusion.block_number)
+        })?;
+        let statement = self.quote.as_ref().map(|quote| Statement::Delivery {
+            payment_id: payment_id.clone(),
+            quote_hash: quote.hash(),
+            payout_account: quote.quote().payout_account.clone(),
+        });
+        let place = world.place(&self.submitted.escrow.chain_id);
+        let signed = statement.zip(place).is_some_and(|(statement, place)| {
+            let releaser = world.parties.releaser;
+            let escrow = place.contracts.escrow;
+            attest::verify_statement(releaser, &statement, place.evm_id, escrow, &confirmed.attestation)
+        });
+        require(signed, "a completed payment is attested", || format!("{payment_id}: {}", confirmed.attestation))
+    }
+
+    fn failed(&mut self, world: &World, payment_id: &PaymentId, failed: &Failed) -> Result<(), Violation> {
+        let invariant = "a payment fails on evidence only";
+        let Some(place) = world.place(&self.submitted.escrow.chain_id) else { return Ok(()) };
+        if failed.refund == RefundDue::Nothing {
+            self.free = true;
+            let record = self.record(world, payment_id);
+            require(record.is_none(), invariant, || format!("{payment_id} is in escrow: {record:?}"))?;
+            let (_, time) = settled(&place.lock());
+            let open = self.deposits.values().flatten().filter_map(admitted_until).max();
+            return require(open.is_none_or(|until| time > until), invariant, || {
+                format!("{payment_id} could be deposited until {open:?}, and {time} is settled")
+            });
+        }
+        let Some(quote) = self.quote() else {
+            return Err(Violation::new(invariant, format!("{payment_id} has no quote and owes a refund")));
+        };
+        let (_, source_time) = settled(&place.lock());
+        if self.delivered(world) {
+            return require(
+                source_time >= self.submitted.escrow.refund_after && failed.refund == RefundDue::AfterWindow,
+                invariant,
+                || format!("{payment_id} was delivered, and its window is not over"),
+            );
+        }
+        let Some(destination) = world.place(quote.destination.asset().chain()) else { return Ok(()) };
+        let (_, time) = settled(&destination.lock());
+        let fulfill_by = events::time::unix_seconds(quote.fulfill_by);
+        require(time > fulfill_by, invariant, || {
+            format!("{payment_id} could be delivered until {fulfill_by}, and {time} is settled")
+        })
+    }
+
+    /// An attempt is given up only when none of its versions can ever land.
+    fn abandoned(
+        &self,
+        world: &World,
+        abandoned: &TransactionAbandoned,
+        attempts: &BTreeMap<u32, Vec<TransactionPrepared>>,
+    ) -> Result<(), Violation> {
+        let invariant = "a transaction is given up only when it can never land";
+        for prepared in attempts.get(&abandoned.attempt).into_iter().flatten() {
+            let Some(place) = world.place(&prepared.chain_id) else { continue };
+            let (settled, _) = settled(&place.lock());
+            let receipt = ask(place, "eth_getTransactionReceipt", json!([prepared.transaction_hash]));
+            let reverted = number(&receipt, "status") == Some(0)
+                && number(&receipt, "blockNumber").is_some_and(|block| block <= settled);
+            let used = ask(place, "eth_getTransactionCount", json!([prepared.sender, format!("{settled:#x}")]));
+            let used = used.as_str().and_then(|text| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok());
+            let superseded = receipt.is_null() && used.is_some_and(|used| used > prepared.nonce);
+            require(reverted || superseded, invariant, || {
+                let found = receipt.get("blockNumber");
+                format!("{} at nonce {} of {used:?} settled: {found:?}", prepared.transaction_hash, prepared.nonce)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// The last second in which the escrow takes a deposit that was signed, from anyone.
+fn admitted_until(prepared: &TransactionPrepared) -> Option<u64> {
+    let raw = hex::decode(prepared.raw.trim_start_matches("0x")).ok()?;
+    let envelope = TxEnvelope::decode_2718(&mut raw.as_slice()).ok()?;
+    let input = envelope.input();
+    let with_witness = GatewayEscrow::depositWithWitnessCall::abi_decode(input).map(|call| call.admittedUntil);
+    let until = with_witness
+        .or_else(|_| GatewayEscrow::depositWithPermitCall::abi_decode(input).map(|call| call.admittedUntil));
+    until.ok().map(contracts::seconds)
+}
+
+fn decode(log: &Value) -> Option<FulfillmentProxy::Fulfilled> {
+    let topics = log.get("topics")?.as_array()?.iter().filter_map(|topic| topic.as_str()?.parse().ok());
+    let data: alloy::primitives::Bytes = log.get("data")?.as_str()?.parse().ok()?;
+    FulfillmentProxy::Fulfilled::decode_raw_log(topics.collect::<Vec<alloy::primitives::B256>>(), &data).ok()
+}
+
+/// The transaction is in a settled block, the one that it is said to be in.
+fn included(world: &World, inclusion: &Inclusion, invariant: &'static str) -> Result<(), Violation> {
+    let Some(place) = world.place(&inclusion.chain_id) else {
+        return Err(Violation::new(invariant, format!("{} is no chain", inclusion.chain_id)));
+    };
+    let (settled, _) = settled(&place.lock());
+    let receipt = ask(place, "eth_getTransactionReceipt", json!([inclusion.transaction_hash]));
+    let holds = receipt.get("blockHash").and_then(Value::as_str) == Some(inclusion.block_hash.as_str())
+        && number(&receipt, "blockNumber") == Some(inclusion.block_number)
+        && number(&receipt, "status") == Some(1)
+        && inclusion.block_number <= settled;
+    require(holds, invariant, || {
+        let found = receipt.get("blockNumber").zip(receipt.get("blockHash"));
+        format!("{inclusion:?} with block {settled} settled: {found:?}")
+    })
+}

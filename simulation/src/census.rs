@@ -1,0 +1,214 @@
+//! How often what happened in a run: faults that struck, parties that took part, invariants that were looked at.
+//!
+//! A fault that is drawn nowhere and an invariant that nothing asks for prove nothing. So both are counted where they
+//! happen, and what has to happen at all stands in [`EXPECTED`].
+
+use std::{cell::RefCell, collections::BTreeMap, fmt};
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Something that went wrong.
+    Fault,
+    /// Somebody who took part, as he is.
+    Party,
+    /// Something that must hold, looked at.
+    Invariant,
+}
+
+/// Counts by kind and name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Census(BTreeMap<(Kind, &'static str), u64>);
+
+thread_local! {
+    // A run has its thread to itself.
+    static CENSUS: RefCell<Census> = RefCell::default();
+}
+
+/// Something went wrong.
+pub fn fault(name: &'static str) {
+    count(Kind::Fault, name);
+}
+
+/// Somebody took part.
+pub fn party(name: &'static str) {
+    count(Kind::Party, name);
+}
+
+/// Something that must hold is looked at.
+pub fn looked_at(name: &'static str) {
+    count(Kind::Invariant, name);
+}
+
+fn count(kind: Kind, name: &'static str) {
+    CENSUS.with_borrow_mut(|census| *census.0.entry((kind, name)).or_default() += 1);
+}
+
+/// What this thread counted since the last call.
+pub fn take() -> Census {
+    CENSUS.take()
+}
+
+impl Census {
+    /// Adds the counts of another run.
+    pub fn add(&mut self, other: &Self) {
+        for (name, count) in &other.0 {
+            *self.0.entry(*name).or_default() += count;
+        }
+    }
+
+    /// What is expected and did not happen once, and what happened and is not expected.
+    pub fn at_odds(&self) -> Vec<(Kind, &'static str)> {
+        let expected = || EXPECTED.iter().flat_map(|(kind, names)| names.iter().map(|name| (*kind, *name)));
+        let missing = expected().filter(|name| !self.0.contains_key(name));
+        let unknown = self.0.keys().copied().filter(|name| expected().all(|expected| expected != *name));
+        missing.chain(unknown).collect()
+    }
+}
+
+impl fmt::Display for Census {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (kind, title) in
+            [(Kind::Fault, "faults"), (Kind::Party, "parties"), (Kind::Invariant, "invariants looked at")]
+        {
+            writeln!(f, "{title}")?;
+            for ((_, name), count) in self.0.iter().filter(|((counted, _), _)| *counted == kind) {
+                writeln!(f, "{count:>12}  {name}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What happens in a few hundred runs, each at least once.
+pub const EXPECTED: [(Kind, &[&str]); 3] = [
+    (
+        Kind::Fault,
+        &[
+            "a call to the auction fails",
+            "a call to the ledger fails",
+            "a call to the parking fails",
+            "a call to the selector fails",
+            "answer of a node is lost",
+            "append conflicts",
+            "append is not acknowledged",
+            "append is refused",
+            "append is stored late",
+            "append is stored never",
+            "base fee rises",
+            "death at a call to a node",
+            "death of a process",
+            "journal cannot be read",
+            "journal is unreadable for a time",
+            "ledger stores and does not say so",
+            "node answers late",
+            "node is behind",
+            "node is on a dropped branch",
+            "node lies about its head",
+            "node refuses",
+            "read model is lost",
+            "reorganisation, transactions forgotten",
+            "reorganisation, transactions pooled",
+            "reorganisation, transactions reordered",
+            "replay ends before the head",
+            "replay repeats",
+            "replayed commits change places",
+            "report comes twice",
+            "report is lost",
+            "request to a node is lost",
+            "shard changes hands",
+            "stranger meddles",
+            "stream is parked",
+            "timer ends at once",
+            "timer ends early",
+            "timer ends late",
+            "transaction is forgotten",
+            "transaction is stuck",
+            "two own one shard",
+            "verifier answers late",
+            "verifier is silent",
+            "verifier signs with a wrong key",
+            "verifier talks nonsense",
+            "wait for a block ends early",
+            "wake-up comes late",
+            "wake-up comes more than once",
+        ],
+    ),
+    (
+        Kind::Party,
+        &[
+            "award begun again after an unknown outcome",
+            "award refused, another was first",
+            "batch opened",
+            "client asks again",
+            "client gives up",
+            "payer never allowed",
+            "payer takes its allowance away",
+            "payer gives its allowance again",
+            "payer signs without a witness",
+            "payment accepted",
+            "payment accepted from a batch",
+            "payment by a selector",
+            "selector chooses another each time",
+            "selector chooses the cheapest",
+            "selector chooses what was not shown",
+            "selector is silent",
+            "selector signs with a wrong key",
+            "selector takes none",
+            "settler asks too much",
+            "settler bids late",
+            "settler bids as another",
+            "settler claims without a delivery",
+            "settler declines",
+            "settler delivers another amount",
+            "settler delivers another token",
+            "settler delivers late",
+            "settler delivers to another",
+            "settler delivers twice",
+            "settler fetches its money late",
+            "settler is honest",
+            "settler sends no quote",
+            "settler vanishes",
+        ],
+    ),
+    (
+        Kind::Invariant,
+        &[
+            "a batch is awarded once",
+            "a completed payment is attested",
+            "a completed payment is delivered for good",
+            "a nonce serves one purpose",
+            "a payment fails on evidence only",
+            "a payment that failed free of charge stays so",
+            "a payout is settled",
+            "a secured escrow is settled",
+            "a transaction is given up only when it can never land",
+            "an award of a collected quote is fit",
+            "an escrow pays out once",
+            "at most one effective deposit",
+            "every batch comes to rest",
+            "every deadline is acted on",
+            "every escrow is empty in the end",
+            "every payment comes to an end",
+            "every payment comes to rest",
+            "intent before effect",
+            "money in is money out",
+            "no more is taken than was permitted",
+            "no more is taken than was quoted",
+            "nothing accepted is lost",
+            "nothing needs an operator",
+            "nothing panics",
+            "one batch per id",
+            "one payment per id",
+            "only what is poisoned is parked",
+            "projection equals fold",
+            "quotes are signed",
+            "streams fold legally",
+            "terminal states never change",
+            "the payer's selector chooses",
+            "the winner is told before money moves",
+            "who delivered in time is paid",
+            "who failed keeps the money",
+        ],
+    ),
+];

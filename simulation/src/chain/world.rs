@@ -1,0 +1,256 @@
+//! What the world does to a chain besides making blocks, and what it sees there without asking a node.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use alloy::{
+    consensus::{SignableTransaction, TxEip1559, TxEnvelope},
+    eips::eip2718::Encodable2718,
+    primitives::{Address, B256, Bytes, TxKind, U256},
+    signers::{SignerSync, local::PrivateKeySigner},
+    sol_types::{SolCall, SolEvent},
+};
+
+use serde_json::Value;
+
+use chains::{
+    config::{AssetConfig, ChainConfig, Depth},
+    evm::{
+        contracts::{DevToken, FulfillmentProxy, GatewayEscrow, text, word},
+        reads::EscrowRecord,
+    },
+};
+use events::{ChainId, PaymentId};
+
+use super::{
+    SimChain, SimError, View,
+    block::Block,
+    genesis::{alter, balance_slot},
+    question::Question,
+};
+
+/// Gas limit of the world's own transactions.
+const GAS: u64 = 500_000;
+/// Tip of the world's own transactions, wei per unit of gas.
+const TIP: u128 = 1_000_000_000;
+
+/// How often the events of one payment are in the canonical blocks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PaymentEvents {
+    /// `Deposited` of the escrow.
+    pub deposited: u32,
+    /// `Reserved` of the escrow.
+    pub reserved: u32,
+    /// `Released` of the escrow.
+    pub released: u32,
+    /// `Refunded` of the escrow.
+    pub refunded: u32,
+    /// `Fulfilled` of the proxy.
+    pub fulfilled: u32,
+}
+
+impl SimChain {
+    /// A configuration for the adapters. `rpc_url` is only a name.
+    pub fn config(&self, required_depth: Depth, refund_delay_seconds: u64) -> ChainConfig {
+        let (genesis, contracts) = (&self.deployed.genesis, self.contracts());
+        let chain_id = ChainId::evm(self.evm_id());
+        let assets = contracts.tokens.iter().zip(&genesis.tokens).filter_map(|(token, (_, symbol, decimals))| {
+            let asset_identifier = format!("{chain_id}/erc20:{}", text(*token)).parse().ok()?;
+            Some(AssetConfig { asset_identifier, symbol: symbol.clone(), decimals: *decimals })
+        });
+        ChainConfig {
+            rpc_url: format!("simulation:{}", self.evm_id()),
+            escrow_contract: text(contracts.escrow),
+            fulfillment_proxy: text(contracts.proxy),
+            trusted_escrow_contracts: Vec::new(),
+            trusted_fulfillment_proxies: Vec::new(),
+            permit2: text(contracts.permit2),
+            reserver: text(genesis.reserver),
+            releaser: text(genesis.releaser),
+            required_depth,
+            refund_delay_seconds,
+            admission_seconds: 120,
+            reprice_seconds: 30,
+            submitter_deposits_warning: 100,
+            poll_ms: 500,
+            rpc_timeout_ms: 1_000,
+            assets: assets.collect(),
+            chain_id: chain_id.clone(),
+        }
+    }
+
+    /// Block 0, while it is the only one.
+    fn genesis(&mut self) -> Result<&mut Block, SimError> {
+        match self.branch.as_mut_slice() {
+            [genesis] => Ok(Arc::make_mut(genesis)),
+            _ => Err(SimError::Started),
+        }
+    }
+
+    fn alter(&mut self, from: Address, to: Address, call: &impl SolCall) -> Result<&mut Block, SimError> {
+        let evm_id = self.evm_id();
+        let genesis = self.genesis()?;
+        let nonce = genesis.state.account(from).nonce;
+        alter(&mut genesis.state, evm_id, from, TxKind::Call(to), call.abi_encode().into())?;
+        // It is part of the beginning, and no transaction.
+        genesis.state.account_mut(from).nonce = nonce;
+        Ok(genesis)
+    }
+
+    /// Gives `account` `wei` coins besides those it has.
+    ///
+    /// # Errors
+    /// [`SimError::Started`] after the first block.
+    pub fn fund(&mut self, account: Address, wei: U256) -> Result<(), SimError> {
+        let account = self.genesis()?.state.account_mut(account);
+        account.balance = account.balance.saturating_add(wei);
+        Ok(())
+    }
+
+    /// Gives `to` `amount` of a token, smallest unit.
+    ///
+    /// # Errors
+    /// [`SimError::Started`] after the first block; then [`SimChain::submit`] a mint.
+    pub fn mint(&mut self, token: Address, to: Address, amount: U256) -> Result<(), SimError> {
+        let genesis = self.alter(to, token, &DevToken::mintCall { to, amount })?;
+        Arc::make_mut(&mut genesis.holders).insert(to);
+        Ok(())
+    }
+
+    /// Lets `spender`, mostly Permit2, take `amount` of `owner`'s token.
+    ///
+    /// # Errors
+    /// [`SimError::Started`] after the first block; then [`SimChain::submit`] an approval.
+    pub fn approve(&mut self, owner: Address, token: Address, spender: Address, amount: U256) -> Result<(), SimError> {
+        self.alter(owner, token, &DevToken::approveCall { spender, value: amount }).map(|_| ())
+    }
+
+    /// Sends a transaction of the world's own with `value` wei, priced for the next blocks; its hash.
+    ///
+    /// # Errors
+    /// [`SimError::Refused`] when the node refuses it.
+    pub fn submit(
+        &mut self,
+        signer: &PrivateKeySigner,
+        to: Address,
+        value: U256,
+        data: Bytes,
+    ) -> Result<B256, SimError> {
+        let head = self.head_block();
+        let nonce = self.pool.next_nonce(signer.address(), head.state.account(signer.address()).nonce);
+        let base_fee = self.next_surroundings(head.header.timestamp).base_fee;
+        let transaction = TxEip1559 {
+            chain_id: self.evm_id(),
+            nonce,
+            gas_limit: GAS,
+            max_fee_per_gas: u128::from(base_fee) * 2 + TIP,
+            max_priority_fee_per_gas: TIP,
+            to: to.into(),
+            value,
+            input: data,
+            ..TxEip1559::default()
+        };
+        let signature = signer.sign_hash_sync(&transaction.signature_hash());
+        let signature = signature.map_err(|error| SimError::Refused(error.to_string()))?;
+        let raw = TxEnvelope::from(transaction.into_signed(signature)).encoded_2718();
+        self.send(&View::Honest, &raw.into()).map_err(|fault| SimError::Refused(fault.to_string()))
+    }
+
+    /// The transactions that wait for a block, in the order in which they came.
+    pub fn pending(&self) -> Vec<B256> {
+        self.pool.all().iter().map(|waiting| waiting.transaction.hash()).collect()
+    }
+
+    /// The bytes of a transaction that waits.
+    pub fn raw(&self, hash: B256) -> Option<Bytes> {
+        Some(self.pool.get(hash)?.transaction.envelope.encoded_2718().into())
+    }
+
+    /// Lets all nodes forget a transaction that waits; whether it did.
+    pub fn drop_transaction(&mut self, hash: B256) -> bool {
+        self.pool.remove(hash)
+    }
+
+    /// Keeps a transaction that waits out of every block before `block`, and with it what follows it of its sender;
+    /// whether it waits. One that replaces it is not kept.
+    pub fn hold(&mut self, hash: B256, block: u64) -> bool {
+        self.pool.get_mut(hash).is_some_and(|waiting| {
+            waiting.not_before = block;
+            true
+        })
+    }
+
+    /// Coins that `account` has in the newest block, wei.
+    pub fn coins(&self, account: Address) -> U256 {
+        self.head_block().state.account(account).balance
+    }
+
+    /// The next nonce of `account` after the newest block.
+    pub fn nonce(&self, account: Address) -> u64 {
+        self.head_block().state.account(account).nonce
+    }
+
+    /// What `account` has of a token in the newest block, smallest unit.
+    pub fn token_balance(&self, token: Address, account: Address) -> U256 {
+        let slot = balance_slot(account, self.deployed.balances);
+        self.head_block().state.stored(token, slot)
+    }
+
+    /// Everyone who has some of a token in the newest block, and how much. Together it is the supply, or a token was made to
+    /// lie.
+    pub fn token_balances(&self, token: Address) -> BTreeMap<Address, U256> {
+        let holders = self.head_block().holders.iter();
+        let balances = holders.map(|holder| (*holder, self.token_balance(token, *holder)));
+        balances.filter(|(_, balance)| !balance.is_zero()).collect()
+    }
+
+    /// All there is of a token in the newest block, by its own word.
+    ///
+    /// # Errors
+    /// [`SimError::Refused`] when there is no such token.
+    pub fn token_supply(&self, token: Address) -> Result<U256, SimError> {
+        self.view(token, &DevToken::totalSupplyCall {})
+    }
+
+    /// What the escrow knows of a payment in the newest block; `None` when it knows nothing.
+    ///
+    /// # Errors
+    /// [`SimError::Refused`] when the escrow does not answer as one.
+    pub fn escrow_record(&self, payment_id: &PaymentId) -> Result<Option<EscrowRecord>, SimError> {
+        let call = GatewayEscrow::escrowOfCall { paymentId: word(payment_id.on_chain()) };
+        EscrowRecord::read(self.view(self.contracts().escrow, &call)?)
+            .map_err(|number| SimError::Refused(format!("the escrow is in the unknown state {number}")))
+    }
+
+    /// How often each event of a payment is in the canonical blocks.
+    pub fn payment_events(&self, payment_id: &PaymentId) -> PaymentEvents {
+        let id = word(payment_id.on_chain());
+        let (escrow, proxy) = (self.contracts().escrow, self.contracts().proxy);
+        let mut events = PaymentEvents::default();
+        let mined = self.branch.iter().flat_map(|block| &block.transactions);
+        for log in mined.flat_map(|mined| &mined.logs) {
+            let [signature, first, ..] = log.data.topics() else { continue };
+            if *first != id {
+                continue;
+            }
+            let count = match *signature {
+                GatewayEscrow::Deposited::SIGNATURE_HASH if log.address == escrow => &mut events.deposited,
+                GatewayEscrow::Reserved::SIGNATURE_HASH if log.address == escrow => &mut events.reserved,
+                GatewayEscrow::Released::SIGNATURE_HASH if log.address == escrow => &mut events.released,
+                GatewayEscrow::Refunded::SIGNATURE_HASH if log.address == escrow => &mut events.refunded,
+                FulfillmentProxy::Fulfilled::SIGNATURE_HASH if log.address == proxy => &mut events.fulfilled,
+                _ => continue,
+            };
+            *count += 1;
+        }
+        events
+    }
+
+    fn view<C: SolCall>(&self, contract: Address, call: &C) -> Result<C::Return, SimError> {
+        let refused = |text: String| SimError::Refused(text);
+        let returned = self
+            .place(&View::Honest, &Value::Null)
+            .and_then(|place| place.call(&Question::of(contract, call.abi_encode().into())))
+            .map_err(|fault| refused(fault.to_string()))?;
+        C::abi_decode_returns(&returned).map_err(|error| refused(error.to_string()))
+    }
+}

@@ -1,0 +1,353 @@
+//! Clients: they sign, submit, and ask again under the same id when they are left without an answer.
+
+use std::{sync::Arc, time::Duration};
+
+use alloy::{
+    primitives::U256,
+    signers::{SignerSync, local::PrivateKeySigner},
+    sol_types::SolCall,
+};
+use chrono::TimeDelta;
+use tokio::time::{sleep, timeout};
+
+use chains::evm::{
+    contracts::{DevToken, text},
+    permit2::{self, Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest},
+};
+use events::{
+    Amount, CommitId, Hash32, OwnedAsset, PaymentEvent, PaymentId, QuoteRequestId, StreamId, Terms,
+    event::{Authorization, EscrowPlan, SelectorRef, Submitted, VerifierRef},
+    journal::{AppendError, Commit, Journal, Position},
+    quote_request::QuoteRequestOpened,
+    time::{Timestamp, from_unix_seconds, unix_seconds},
+};
+
+use crate::{
+    batch,
+    books::Violation,
+    census,
+    dice::Dice,
+    gateway::Gateway,
+    operator,
+    plan::{Means, PaymentPlan, Route},
+    selector,
+    world::{Place, REFUND_DELAY, World, signer},
+};
+
+/// How long a client waits for an answer.
+pub const ANSWERED_WITHIN: Duration = Duration::from_secs(15);
+
+/// Who pays for payment `number`.
+pub fn payer(payments: &[PaymentPlan], number: usize) -> PrivateKeySigner {
+    let first = (0..number).rev().take_while(|before| payments[*before].shares_payer).last().unwrap_or(number);
+    signer(&format!("payer {first}"))
+}
+
+/// What came of a submission.
+enum Answer {
+    /// The payment exists.
+    Accepted,
+    /// Nothing is known.
+    Unknown,
+    /// It is too late for a new one, and there is none.
+    TooLate,
+}
+
+/// Makes payment `number` of the plan, and sees it accepted, or not.
+pub async fn pay(world: Arc<World>, gateways: Arc<Vec<Gateway>>, number: usize) {
+    let plan = world.plan.payments[number];
+    let dice = world.dice(&format!("client {number}"));
+    sleep(plan.at).await;
+    match Order::of(&world, number) {
+        Some(order) => {
+            world.note(format!("payment {number} is {}, {:?}", order.payment_id, plan.route));
+            tokio::spawn(waver(world.clone(), order.source.clone(), order.payer.clone(), plan));
+            if let Some(poison) = plan.poison {
+                tokio::spawn(operator::poison(world.clone(), order.poisoned(), poison));
+            }
+            match plan.route {
+                Route::Auction | Route::Selector(_) => submit(&world, &gateways, &dice, &order).await,
+                Route::Batch { twice, abandons } => {
+                    batch::pay(&world, &gateways, &dice, &order, twice, abandons).await;
+                }
+            }
+        }
+        None => world.judge(Err(Violation::new("every payment can be signed", format!("payment {number}")))),
+    }
+    world.books().client_done();
+    world.changed.notify_one();
+}
+
+/// Submits, and asks again.
+async fn submit(world: &World, gateways: &[Gateway], dice: &Dice, order: &Order) {
+    let Some(submission) = order.submission(world) else {
+        world.judge(Err(Violation::new("every payment can be signed", order.payment_id.to_string())));
+        return;
+    };
+    let mut accepted = 0;
+    while accepted <= order.plan.replays {
+        let answer = match Gateway::any(gateways, dice).journal() {
+            Some(journal) => {
+                let asked = append(world, journal.as_ref(), &submission);
+                timeout(ANSWERED_WITHIN, asked).await.unwrap_or(Answer::Unknown)
+            }
+            None => Answer::Unknown,
+        };
+        match answer {
+            Answer::Accepted => {
+                match accepted {
+                    0 => world.accepted(&submission.payment_id),
+                    _ => census::party("client asks again"),
+                }
+                accepted += 1;
+                sleep(Duration::from_millis(dice.number(100..=30_000))).await;
+            }
+            Answer::TooLate => {
+                census::party("client gives up");
+                world.note(format!("given up {}", submission.payment_id));
+                break;
+            }
+            Answer::Unknown => sleep(Duration::from_millis(dice.number(100..=3_000))).await,
+        }
+    }
+}
+
+/// Appends the first commit of the payment, or finds the one that is there.
+async fn append(world: &World, journal: &dyn Journal, submission: &Submitted) -> Answer {
+    let stream_id = submission.payment_id.clone().into();
+    let Ok(before) = journal.load(&stream_id).await else { return Answer::Unknown };
+    if !before.is_empty() {
+        return Answer::Accepted;
+    }
+    if world.now() >= submission.quote_deadline {
+        return Answer::TooLate;
+    }
+    let commit = Commit {
+        stream_id: stream_id.clone(),
+        expected: Position::START,
+        commit_id: CommitId::random(),
+        events: vec![PaymentEvent::Submitted(Box::new(submission.clone())).into()],
+        correlation: "client".to_owned(),
+        causation: "client".to_owned(),
+    };
+    match journal.append(&commit).await {
+        Ok(_) => Answer::Accepted,
+        Err(AppendError::Conflict) => match journal.load(&stream_id).await {
+            Ok(commits) if !commits.is_empty() => Answer::Accepted,
+            _ => Answer::Unknown,
+        },
+        Err(_) => Answer::Unknown,
+    }
+}
+
+/// What a client wants, and how the gateway takes it: built and checked by the code that the gateway itself uses.
+pub struct Order {
+    /// As planned.
+    pub plan: PaymentPlan,
+    /// Who asks.
+    pub originator: String,
+    /// Under which id.
+    pub request_id: String,
+    /// The payment of that id.
+    pub payment_id: PaymentId,
+    /// What for.
+    pub terms: Terms,
+    /// End of quotes.
+    pub quote_deadline: Timestamp,
+    /// End of the delivery.
+    pub fulfillment_deadline: Timestamp,
+    number: usize,
+    payer: PrivateKeySigner,
+    source: Place,
+    destination: Place,
+}
+
+impl Order {
+    /// The order of payment `number`, given now.
+    fn of(world: &World, number: usize) -> Option<Self> {
+        let plan = world.plan.payments[number];
+        let payer = payer(&world.plan.payments, number);
+        let (source, destination) = (&world.places[plan.corridor.0], &world.places[plan.corridor.1]);
+        let recipient = text(signer(&format!("recipient {number}")).address());
+        let asset = if plan.coin { &destination.coin } else { &destination.token };
+        let amount = Amount::new(U256::from(plan.amount))?;
+        let cap = Amount::new(U256::from(plan.amount + plan.amount * plan.headroom / 1000 + 2))?;
+        let terms = Terms::new(
+            OwnedAsset::new(source.token.clone(), &text(payer.address())).ok()?,
+            vec![OwnedAsset::new(asset.clone(), &recipient).ok()?],
+            amount,
+            Some(cap),
+        );
+        let originator = terms.source.account().originator();
+        let request_id = format!("order-{number}");
+        let quote_deadline = from_unix_seconds(unix_seconds(world.now()))? + seconds(plan.quote);
+        Some(Self {
+            plan,
+            payment_id: PaymentId::derive(&originator, &request_id),
+            originator,
+            request_id,
+            terms,
+            quote_deadline,
+            fulfillment_deadline: quote_deadline + seconds(plan.reserve + plan.fulfill),
+            number,
+            payer,
+            source: source.clone(),
+            destination: destination.clone(),
+        })
+    }
+
+    /// The batch, when quotes are collected first.
+    pub fn batch_id(&self) -> QuoteRequestId {
+        QuoteRequestId::derive(&self.originator, &self.request_id)
+    }
+
+    /// The stream that is unreadable for a time, when one is.
+    fn poisoned(&self) -> StreamId {
+        match self.plan.route {
+            Route::Batch { .. } if self.plan.replays == 0 => self.batch_id().into(),
+            _ => (&self.payment_id).into(),
+        }
+    }
+
+    fn spend(&self, payment_id: &PaymentId, quote_hash: Hash32) -> (SpendRequest, Choice) {
+        let (plan, source) = (&self.plan, &self.source);
+        let scheme = if plan.bare_permit { Scheme::EvmPermit2 } else { Scheme::EvmPermit2Escrow };
+        let spend = SpendRequest {
+            scheme,
+            payment_id: payment_id.clone(),
+            terms: self.terms.clone(),
+            quote_deadline: self.quote_deadline,
+            fulfillment_deadline: self.fulfillment_deadline,
+            escrow: EscrowSettings {
+                contract: text(source.contracts.escrow),
+                reserver: source.config.reserver.clone(),
+                releaser: source.config.releaser.clone(),
+                permit2: source.config.permit2.clone(),
+                refund_delay_seconds: REFUND_DELAY,
+            },
+            quote_hash,
+        };
+        let choice = match scheme {
+            Scheme::EvmPermit2 => Choice::default(),
+            Scheme::EvmPermit2Escrow => Choice {
+                reserve_deadline: Some(unix_seconds(self.quote_deadline) + plan.reserve),
+                refund_after: Some(unix_seconds(self.fulfillment_deadline) + REFUND_DELAY + plan.refund),
+                ..Choice::default()
+            },
+        };
+        (spend, choice)
+    }
+
+    /// Signs for the payment and the quote, which is zero before the auction.
+    pub fn sign(&self, payment_id: &PaymentId, quote_hash: Hash32) -> Option<(Authorization, EscrowPlan)> {
+        let (spend, choice) = self.spend(payment_id, quote_hash);
+        let prepared = permit2::prepare(&spend, &choice).ok()?;
+        let signature = self.payer.sign_hash_sync(&prepared.digest.0.into()).ok()?;
+        if self.plan.bare_permit {
+            census::party("payer signs without a witness");
+        }
+        let signed = SignedMessage {
+            message: prepared.digest.to_string(),
+            message_prehash: Some(prepared.typed_data.to_string()),
+            signature: format!("0x{}", hex::encode(signature.as_bytes())),
+            payload: Some(prepared.payload),
+        };
+        permit2::authorize(&spend, &signed).ok()
+    }
+
+    /// The batch as the gateway opens it.
+    pub fn opened(&self, world: &World) -> Option<QuoteRequestOpened> {
+        let (spend, choice) = self.spend(&self.payment_id, Hash32::ZERO);
+        let told = permit2::prepare(&spend, &choice).ok()?.plan;
+        Some(QuoteRequestOpened {
+            quote_request_id: self.batch_id(),
+            request_id: self.request_id.clone(),
+            originator: self.originator.clone(),
+            terms_hash: self.terms.hash(),
+            terms: self.terms.clone(),
+            quote_deadline: self.quote_deadline,
+            quote_deadline_text: self.quote_deadline.to_rfc3339(),
+            fulfillment_deadline: self.fulfillment_deadline,
+            fulfillment_deadline_text: self.fulfillment_deadline.to_rfc3339(),
+            escrow: told.of_batch(unix_seconds(self.fulfillment_deadline), REFUND_DELAY),
+            fulfillment_proxies: vec![text(self.destination.contracts.proxy)],
+            verifier: self.verifier(),
+            whitelist: Vec::new(),
+            blacklist: Vec::new(),
+            required_policies: Vec::new(),
+            counterparty: None,
+            identities: Vec::new(),
+            opened_at: world.now(),
+            request: "{}".to_owned(),
+        })
+    }
+
+    fn verifier(&self) -> VerifierRef {
+        VerifierRef { account: self.source.config.releaser.clone(), endpoint: "http://verifier".to_owned() }
+    }
+
+    fn submission(&self, world: &World) -> Option<Submitted> {
+        let (authorization, escrow) = self.sign(&self.payment_id, Hash32::ZERO)?;
+        let selector = match self.plan.route {
+            Route::Selector(_) => {
+                census::party("payment by a selector");
+                let key = selector::signer(self.number).key();
+                // Half of what is left for the deposit is the selector's.
+                let answer_by = self.quote_deadline + seconds(self.plan.reserve / 2);
+                Some(SelectorRef { key, answer_by })
+            }
+            Route::Auction | Route::Batch { .. } => None,
+        };
+        Some(Submitted {
+            payment_id: self.payment_id.clone(),
+            request_id: self.request_id.clone(),
+            originator: self.originator.clone(),
+            terms_hash: self.terms.hash(),
+            terms: self.terms.clone(),
+            quote_deadline: self.quote_deadline,
+            fulfillment_deadline: self.fulfillment_deadline,
+            authorization,
+            escrow,
+            fulfillment_proxies: vec![text(self.destination.contracts.proxy)],
+            verifier: self.verifier(),
+            whitelist: Vec::new(),
+            blacklist: Vec::new(),
+            required_policies: Vec::new(),
+            collected_quote: None,
+            selector,
+            counterparty: None,
+            identities: Vec::new(),
+            submitted_at: world.now(),
+            request: "{}".to_owned(),
+        })
+    }
+}
+
+fn seconds(seconds: u64) -> TimeDelta {
+    TimeDelta::seconds(i64::try_from(seconds).unwrap_or_default())
+}
+
+/// A payer that takes its allowance away, and one that gives it again.
+async fn waver(world: Arc<World>, source: Place, payer: PrivateKeySigner, plan: PaymentPlan) {
+    let approve = |value: U256| {
+        let call = DevToken::approveCall { spender: source.contracts.permit2, value };
+        world.note(format!("a payer allows {value}"));
+        let token = source.contracts.tokens[0];
+        if let Err(error) = source.send(&payer, token, U256::ZERO, call.abi_encode().into()) {
+            world.note(format!("a payer's transaction is refused: {error}"));
+        }
+    };
+    if plan.means == Means::NoAllowance {
+        census::party("payer never allowed");
+    }
+    if matches!(plan.means, Means::Withdraws | Means::Wavers) {
+        census::party("payer takes its allowance away");
+        sleep(Duration::from_secs(plan.quote + plan.fulfill % 20)).await;
+        approve(U256::ZERO);
+    }
+    if plan.means == Means::Wavers {
+        census::party("payer gives its allowance again");
+        sleep(Duration::from_secs(plan.reserve)).await;
+        approve(U256::MAX);
+    }
+}

@@ -1,0 +1,369 @@
+//! The journal as one process of the gateway sees it: what is stored is stored as the real one stores it, and on the way
+//! there and back everything goes wrong that the contract of [`Journal`] allows.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use tokio::{sync::Notify, time::sleep};
+
+use events::{
+    StreamId,
+    journal::{AppendError, Commit, Journal, ReadError, Recorded, ShardWorker, WakeUp, memory::MemoryJournal},
+};
+
+use crate::{census, dice::Dice, life::Life, world::World};
+
+/// Shards of a run.
+pub const SHARDS: u16 = 2;
+/// How long an append waits for its acknowledgement.
+const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(2);
+
+/// Who works which shard.
+#[derive(Default)]
+pub struct Shards(Mutex<Vec<Shard>>);
+
+#[derive(Default, Clone)]
+struct Shard {
+    /// In the order in which they came.
+    contenders: Vec<Arc<Contender>>,
+    owner: Option<u64>,
+    next_id: u64,
+}
+
+struct Contender {
+    id: u64,
+    life: Arc<Life>,
+    queue: Mutex<VecDeque<WakeUp>>,
+    filled: Notify,
+    /// Counts its tenures: odd while it believes that it owns the shard.
+    tenure: AtomicU64,
+}
+
+impl Contender {
+    fn push(&self, wake_up: WakeUp) {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(wake_up);
+        self.filled.notify_one();
+    }
+
+    /// Told that the shard is its own; of a former tenure it learns at the latest now.
+    fn acquire(&self) {
+        self.lose(self.tenure());
+        self.tenure.fetch_add(1, Ordering::SeqCst);
+        self.push(WakeUp::Acquired);
+    }
+
+    /// Told that `tenure` is over, unless it knows.
+    fn lose(&self, tenure: u64) {
+        if tenure % 2 == 1
+            && self.tenure.compare_exchange(tenure, tenure + 1, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        {
+            self.push(WakeUp::Lost);
+        }
+    }
+
+    fn tenure(&self) -> u64 {
+        self.tenure.load(Ordering::SeqCst)
+    }
+
+    fn pop(&self) -> Option<WakeUp> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+}
+
+impl Shards {
+    fn shard(&self, shard: u16) -> MutexGuard<'_, Vec<Shard>> {
+        let mut shards = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if shards.len() <= usize::from(shard) {
+            shards.resize(usize::from(SHARDS), Shard::default());
+        }
+        shards
+    }
+
+    fn join(&self, shard: u16, life: Arc<Life>) -> Arc<Contender> {
+        let mut shards = self.shard(shard);
+        let shard = &mut shards[usize::from(shard)];
+        shard.next_id += 1;
+        let contender = Arc::new(Contender {
+            id: shard.next_id,
+            life,
+            queue: Mutex::default(),
+            filled: Notify::new(),
+            tenure: AtomicU64::new(0),
+        });
+        shard.contenders.push(contender.clone());
+        contender
+    }
+
+    fn leave(&self, shard: u16, id: u64) {
+        let mut shards = self.shard(shard);
+        let shard = &mut shards[usize::from(shard)];
+        shard.contenders.retain(|contender| contender.id != id);
+        if shard.owner == Some(id) {
+            shard.owner = None;
+        }
+    }
+
+    /// Wakes whoever works the shard now.
+    fn wake(&self, shard: u16, stream_id: &StreamId) {
+        let shards = self.shard(shard);
+        let shard = &shards[usize::from(shard)];
+        let owner = shard.contenders.iter().find(|contender| shard.owner == Some(contender.id));
+        if let Some(owner) = owner {
+            owner.push(WakeUp::Event(stream_id.clone()));
+        }
+    }
+
+    /// Gives shards without a living owner to who waits for them; `usurp` also gives one away that has an owner, which
+    /// is returned with its shard: it does not know yet.
+    fn keep(&self, shard: u16, usurp: bool) -> Option<Arc<Contender>> {
+        let mut shards = self.shard(shard);
+        let shard = &mut shards[usize::from(shard)];
+        let owner = shard.contenders.iter().find(|contender| shard.owner == Some(contender.id)).cloned();
+        let lives = owner.as_ref().is_some_and(|owner| !owner.life.is_dead());
+        if lives && !usurp {
+            return None;
+        }
+        let next = shard
+            .contenders
+            .iter()
+            .find(|contender| !contender.life.is_dead() && shard.owner != Some(contender.id))
+            .cloned()
+            .or_else(|| owner.clone().filter(|_| lives));
+        let Some(next) = next else {
+            shard.owner = None;
+            return None;
+        };
+        // Whoever loses it waits behind the others from now on.
+        if let Some(owner) = &owner {
+            shard.contenders.retain(|contender| contender.id != owner.id);
+            shard.contenders.push(owner.clone());
+        }
+        shard.owner = Some(next.id);
+        next.acquire();
+        owner.filter(|owner| lives && owner.id != next.id)
+    }
+}
+
+impl Shards {
+    /// Gives a shard to somebody else where there is one, and anew to its owner where not; both know at once.
+    pub fn usurp(&self, shard: u16) {
+        if let Some(former) = self.keep(shard, true) {
+            former.lose(former.tenure());
+        }
+    }
+}
+
+/// Keeps the leases: a shard whose owner died goes to another, and at times one that still has an owner does.
+pub async fn keep_shards(world: Arc<World>) {
+    let dice = world.dice("leases");
+    loop {
+        sleep(Duration::from_millis(1000)).await;
+        for shard in 0..SHARDS {
+            let usurp = world.strikes(&dice, "shard changes hands", world.plan.faults.takeover);
+            if usurp {
+                world.note(format!("fault: shard {shard} is taken over"));
+            }
+            if let Some(former) = world.shards.keep(shard, usurp) {
+                // For a while two believe that they own it.
+                census::fault("two own one shard");
+                let (told_after, tenure) = (Duration::from_millis(dice.number(0..=20_000)), former.tenure());
+                tokio::spawn(async move {
+                    sleep(told_after).await;
+                    former.lose(tenure);
+                });
+            }
+        }
+    }
+}
+
+/// The journal of one life of one process.
+pub struct SimJournal {
+    world: Arc<World>,
+    life: Arc<Life>,
+    memory: MemoryJournal,
+    dice: Dice,
+}
+
+impl SimJournal {
+    /// A connection to what is stored in `world`.
+    pub fn new(world: Arc<World>, life: Arc<Life>, dice: Dice) -> Self {
+        let memory = world.memory.clone();
+        Self { world, life, memory, dice }
+    }
+
+    async fn read(&self) -> Result<(), ReadError> {
+        self.life.point().await;
+        if self.world.strikes(&self.dice, "journal cannot be read", self.world.plan.faults.unread) {
+            sleep(Duration::from_millis(self.dice.number(0..=500))).await;
+            return Err(ReadError::Unavailable("fault".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// Stores a commit, and tells the books and the worker of the shard of it, unless it was stored before.
+async fn store(world: &Arc<World>, dice: &Dice, commit: &Commit) -> Result<Recorded, AppendError> {
+    let shard = commit.stream_id.shard(SHARDS);
+    let before = world.memory.head(shard).await.unwrap_or_default();
+    let recorded = world.memory.append(commit).await?;
+    if world.memory.head(shard).await.unwrap_or_default() > before {
+        world.committed(&recorded);
+        wake(world, dice, &recorded);
+    }
+    Ok(recorded)
+}
+
+fn wake(world: &Arc<World>, dice: &Dice, recorded: &Recorded) {
+    let copies =
+        if world.strikes(dice, "wake-up comes late", world.plan.faults.wake_ups) { dice.number(1..=3) } else { 0 };
+    if copies > 1 {
+        census::fault("wake-up comes more than once");
+    }
+    if copies == 0 {
+        world.shards.wake(recorded.shard, &recorded.stream_id);
+    }
+    for _ in 0..copies {
+        let after = Duration::from_millis(dice.number(0..=6_000));
+        let (world, shard, stream_id) = (world.clone(), recorded.shard, recorded.stream_id.clone());
+        tokio::spawn(async move {
+            sleep(after).await;
+            world.shards.wake(shard, &stream_id);
+        });
+    }
+}
+
+#[async_trait]
+impl Journal for SimJournal {
+    fn shards(&self) -> u16 {
+        SHARDS
+    }
+
+    async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
+        self.life.point().await;
+        let (world, faults) = (&self.world, self.world.plan.faults);
+        let what =
+            || format!("{} {}", commit.stream_id.as_str().get(..12).unwrap_or_default(), commit.expected.version);
+        if world.strikes(&self.dice, "append is refused", faults.refused) {
+            world.note(format!("fault: append refused {}", what()));
+            return Err(AppendError::Unavailable("fault".to_owned()));
+        }
+        if world.draws(&self.dice, faults.conflict) {
+            let stored = self.memory.load(&commit.stream_id).await.unwrap_or_default();
+            // To be told of a conflict about what is stored would be a lie.
+            if stored.iter().all(|stored| stored.commit_id != commit.commit_id) {
+                census::fault("append conflicts");
+                world.note(format!("fault: append conflicts {}", what()));
+                return Err(AppendError::Conflict);
+            }
+        }
+        if world.draws(&self.dice, faults.stored_late) {
+            let never = self.dice.chance(300);
+            census::fault(if never { "append is stored never" } else { "append is stored late" });
+            world.note(format!("fault: append stored late {} never: {never}", what()));
+            if never {
+                sleep(ACKNOWLEDGED_WITHIN).await;
+                return Err(AppendError::Unknown("fault".to_owned()));
+            }
+            let after = Duration::from_millis(self.dice.number(1..=8_000));
+            let (world, dice, commit) = (world.clone(), self.dice.clone(), commit.clone());
+            tokio::spawn(async move {
+                sleep(after).await;
+                // Whether it finds its place still free nobody learns.
+                drop(store(&world, &dice, &commit).await);
+            });
+            sleep(ACKNOWLEDGED_WITHIN).await;
+            return Err(AppendError::Unknown("fault".to_owned()));
+        }
+        let stored = store(world, &self.dice, commit).await;
+        self.life.point().await;
+        if stored.is_ok() && world.strikes(&self.dice, "append is not acknowledged", faults.unacknowledged) {
+            world.note(format!("fault: append not acknowledged {}", what()));
+            sleep(ACKNOWLEDGED_WITHIN).await;
+            return Err(AppendError::Unknown("fault".to_owned()));
+        }
+        stored
+    }
+
+    async fn load(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, ReadError> {
+        self.read().await?;
+        if self.world.is_poisoned(stream_id) {
+            census::fault("journal is unreadable for a time");
+            return Err(ReadError::Unreadable {
+                shard: stream_id.shard(SHARDS),
+                sequence: 1,
+                subject: None,
+                reason: "fault".to_owned(),
+            });
+        }
+        self.memory.load(stream_id).await
+    }
+
+    async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
+        self.read().await?;
+        let mut commits = self.memory.replay(shard, from, limit).await?;
+        if self.world.strikes(&self.dice, "replay ends before the head", self.world.plan.faults.stale) {
+            let kept = self.dice.number(0..=commits.len() as u64);
+            commits.truncate(usize::try_from(kept).unwrap_or_default());
+        }
+        Ok(commits)
+    }
+
+    async fn head(&self, shard: u16) -> Result<u64, ReadError> {
+        self.read().await?;
+        self.memory.head(shard).await
+    }
+
+    async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
+        self.read().await?;
+        if self.memory.head(shard).await? <= sequence {
+            sleep(Duration::from_millis(200)).await;
+        }
+        Ok(())
+    }
+
+    async fn work(&self, shard: u16, _owner: &str) -> Box<dyn ShardWorker> {
+        self.life.point().await;
+        let contender = self.world.shards.join(shard, self.life.clone());
+        Box::new(Worker { world: self.world.clone(), shard, contender, dice: self.dice.clone() })
+    }
+}
+
+struct Worker {
+    world: Arc<World>,
+    shard: u16,
+    contender: Arc<Contender>,
+    dice: Dice,
+}
+
+#[async_trait]
+impl ShardWorker for Worker {
+    async fn next(&mut self) -> Result<WakeUp, ReadError> {
+        self.contender.life.point().await;
+        if self.world.strikes(&self.dice, "journal cannot be read", self.world.plan.faults.unread / 4) {
+            return Err(ReadError::Unavailable("fault".to_owned()));
+        }
+        loop {
+            if let Some(wake_up) = self.contender.pop() {
+                return Ok(wake_up);
+            }
+            self.contender.filled.notified().await;
+        }
+    }
+
+    async fn release(self: Box<Self>) {
+        // Dropping gives the shard up.
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.world.shards.leave(self.shard, self.contender.id);
+    }
+}

@@ -1,0 +1,143 @@
+//! `sim`: runs the engine under seeds, and shows what did not hold.
+
+use std::{
+    collections::BTreeMap,
+    process::ExitCode,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    thread,
+    time::Instant,
+};
+
+use anyhow::Result;
+use clap::Parser;
+
+use events::Hash32;
+use simulation::{
+    census::Census,
+    plan::Plan,
+    run::{Report, run},
+};
+
+/// Runs the engine under simulation.
+#[derive(Debug, Parser)]
+#[command(name = "sim", version)]
+struct Arguments {
+    /// How many seeds.
+    #[arg(long, default_value_t = 100)]
+    seeds: u64,
+    /// The first of them.
+    #[arg(long, default_value_t = 1)]
+    from: u64,
+    /// This one only.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Prints everything that happens; with --seed.
+    #[arg(long, requires = "seed")]
+    trace: bool,
+    /// Chains and nodes at their worst.
+    #[arg(long, conflicts_with = "fair")]
+    storm: bool,
+    /// One payment, one honest settler, and nothing that goes wrong.
+    #[arg(long)]
+    fair: bool,
+    /// The first process of the gateway dies at this call of its ports.
+    #[arg(long)]
+    dies_after: Option<u64>,
+    /// Prints how often each fault struck, who took part, and how often each invariant was looked at.
+    #[arg(long)]
+    census: bool,
+    /// Threads, each with seeds of its own.
+    #[arg(long, default_value_t = thread::available_parallelism().map_or(1, usize::from))]
+    threads: usize,
+}
+
+impl Arguments {
+    fn plan(&self, seed: u64) -> Plan {
+        let mut plan = match (self.fair, self.storm) {
+            (true, _) => Plan::fair(seed),
+            (false, true) => Plan::storm(seed),
+            (false, false) => Plan::draw(seed),
+        };
+        if self.dies_after.is_some() {
+            plan.gateways[0].dies_after = self.dies_after;
+        }
+        plan
+    }
+}
+
+fn main() -> Result<ExitCode> {
+    let arguments = Arguments::parse();
+    let (first, count) = arguments.seed.map_or((arguments.from, arguments.seeds), |seed| (seed, 1));
+    let started = Instant::now();
+    let (next, broken, completed, failed) =
+        (AtomicU64::new(0), AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let census = Mutex::new(Census::default());
+    let digests = Mutex::new(BTreeMap::new());
+    let work = || -> Result<()> {
+        loop {
+            let number = next.fetch_add(1, Ordering::SeqCst);
+            if number >= count {
+                return Ok(());
+            }
+            let seed = first + number;
+            let report = run(seed, arguments.plan(seed), arguments.trace)?;
+            completed.fetch_add(report.completed, Ordering::SeqCst);
+            failed.fetch_add(report.failed, Ordering::SeqCst);
+            locked(&census).add(&report.census);
+            locked(&digests).insert(seed, report.digest);
+            if report.violation.is_some() {
+                broken.fetch_add(1, Ordering::SeqCst);
+                show(&report, arguments.trace);
+            } else if count == 1 {
+                println!(
+                    "seed {seed}: {} completed, {} failed, {} simulated seconds, trace of {} lines {}",
+                    report.completed, report.failed, report.seconds, report.lines, report.digest
+                );
+            } else if (number + 1) % 500 == 0 {
+                println!("{} of {count} seeds", number + 1);
+            }
+        }
+    };
+    let outcome: Result<()> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..arguments.threads.max(1)).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().try_for_each(|thread| match thread.join() {
+            Ok(outcome) => outcome,
+            Err(_) => anyhow::bail!("a thread panicked"),
+        })
+    });
+    outcome?;
+    let broken = broken.load(Ordering::SeqCst);
+    if arguments.census {
+        print!("{}", locked(&census));
+    }
+    // The same for the same seeds, however many threads they ran in.
+    let digests: Vec<u8> = locked(&digests).values().flat_map(|digest| digest.0).collect();
+    println!(
+        "{count} seeds from {first}: {broken} broken; {} payments completed, {} failed; {:.1} s; digest {}",
+        completed.load(Ordering::SeqCst),
+        failed.load(Ordering::SeqCst),
+        started.elapsed().as_secs_f64(),
+        Hash32::sha256(digests)
+    );
+    Ok(if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Counts are added whole, so a poisoned lock guards nothing half done.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn show(report: &Report, traced: bool) {
+    let Some(violation) = &report.violation else { return };
+    let mut text = format!("seed {}: BROKEN: {violation}\n", report.seed);
+    if !traced {
+        for line in report.tail.iter().rev().take(40).rev() {
+            text.push_str(&format!("    {line}\n"));
+        }
+        text.push_str(&format!("  again with: sim --seed {} --trace\n", report.seed));
+    }
+    print!("{text}");
+}

@@ -1,0 +1,41 @@
+//! Streams that cannot be read for a time, and the operator who has them driven again once they were parked.
+
+use std::{sync::Arc, time::Duration};
+
+use events::{
+    StreamId,
+    parking::{Parking, Replayed},
+};
+use tokio::time::sleep;
+
+use crate::{books::require, census, journal::SHARDS, plan::Poison, world::World};
+
+/// Makes the stream unreadable as planned. Its shard changes hands then, so that somebody has to read it.
+pub async fn poison(world: Arc<World>, stream_id: StreamId, plan: Poison) {
+    sleep(plan.after).await;
+    if world.is_calm() {
+        return;
+    }
+    world.note(format!("fault: {stream_id} is unreadable for {} s", plan.lasts.as_secs()));
+    world.poison(&stream_id, plan.lasts);
+    world.shards.usurp(stream_id.shard(SHARDS));
+}
+
+/// Looks after what is parked, for as long as it runs.
+pub async fn look(world: Arc<World>) {
+    let dice = world.dice("operator");
+    loop {
+        sleep(Duration::from_millis(dice.number(5_000..=40_000))).await;
+        for record in world.parking.parked().await.unwrap_or_default() {
+            census::fault("stream is parked");
+            let stream_id = record.stream_id;
+            let held = require(world.was_poisoned(&stream_id), "only what is poisoned is parked", || {
+                format!("{stream_id}: {:?}", record.entry)
+            });
+            world.judge(held);
+            world.note(format!("{stream_id} is parked, and replayed"));
+            // Whoever else replayed it first did the same.
+            drop(world.parking.replay(&stream_id, &Replayed::new("operator", world.now())).await);
+        }
+    }
+}

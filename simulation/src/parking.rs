@@ -1,0 +1,78 @@
+//! The parking as one process of the gateway sees it.
+
+use std::{future::ready, time::Duration};
+
+use async_trait::async_trait;
+use events::{
+    StreamId,
+    parking::{Error, Lane, Parked, Parking, Record, Replayed},
+};
+use tokio::time::sleep;
+
+use crate::ports::Process;
+
+/// How often a follower looks for new entries.
+const LOOK_EVERY: Duration = Duration::from_millis(300);
+
+/// The parking, whose answers get lost.
+pub struct SimParking(pub Process);
+
+impl SimParking {
+    async fn fault(&self) -> Result<(), Error> {
+        self.0.life.point().await;
+        match self.0.world.strikes(&self.0.dice, "a call to the parking fails", self.0.world.plan.faults.parking) {
+            true => Err(Error::Unavailable("fault".to_owned())),
+            false => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl Parking for SimParking {
+    async fn park(&self, stream_id: &StreamId, after: u64, parked: &Parked) -> Result<Record, Error> {
+        self.fault().await?;
+        let record = self.0.world.parking.park(stream_id, after, parked).await;
+        self.fault().await?;
+        record
+    }
+
+    async fn replay(&self, stream_id: &StreamId, replayed: &Replayed) -> Result<Record, Error> {
+        self.fault().await?;
+        self.0.world.parking.replay(stream_id, replayed).await
+    }
+
+    async fn history(&self, stream_id: &StreamId) -> Result<Vec<Record>, Error> {
+        self.fault().await?;
+        self.0.world.parking.history(stream_id).await
+    }
+
+    async fn parked(&self) -> Result<Vec<Record>, Error> {
+        self.fault().await?;
+        self.0.world.parking.parked().await
+    }
+
+    fn follow(&self, shard: u16) -> Box<dyn Lane> {
+        Box::new(SimLane { parking: Self(self.0.clone()), entries: self.0.world.parking.follow(shard) })
+    }
+}
+
+struct SimLane {
+    parking: SimParking,
+    entries: Box<dyn Lane>,
+}
+
+#[async_trait]
+impl Lane for SimLane {
+    async fn next(&mut self) -> Result<Vec<Record>, Error> {
+        self.parking.fault().await?;
+        loop {
+            // Looked at, and not waited for: tokio wakes the waiting in an order that no seed decides.
+            tokio::select! {
+                biased;
+                entries = self.entries.next() => return entries,
+                () = ready(()) => {}
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The read model of one process: the real views, folded from what a follower of the shards is delivered.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use tokio::time::sleep;
+
+use events::{
+    StreamId,
+    journal::{Journal, Recorded},
+};
+use projections::{Applied, PaymentView, QuoteRequestView};
+use sagas::ports::{OpenStreams, Transient};
+
+use crate::{
+    books::{Violation, require},
+    census,
+    dice::Dice,
+    journal::{SHARDS, SimJournal},
+    world::World,
+};
+
+/// Commits asked for at a time.
+const PAGE: usize = 16;
+/// How long a look that shows nothing new is not repeated.
+const LOOK_EVERY: Duration = Duration::from_millis(400);
+
+/// The view of either kind of stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum View {
+    /// Of a payment.
+    Payment(Box<PaymentView>),
+    /// Of a batch.
+    Batch(Box<QuoteRequestView>),
+}
+
+impl View {
+    fn begin(first: &Recorded) -> Option<Self> {
+        match first.stream_id {
+            StreamId::Payment(_) => PaymentView::begin(first).map(Box::new).map(Self::Payment),
+            StreamId::QuoteRequest(_) => QuoteRequestView::begin(first).map(Box::new).map(Self::Batch),
+        }
+    }
+
+    fn fold(commits: &[Recorded]) -> Option<Self> {
+        match commits.first()?.stream_id {
+            StreamId::Payment(_) => PaymentView::fold(commits).map(Box::new).map(Self::Payment),
+            StreamId::QuoteRequest(_) => QuoteRequestView::fold(commits).map(Box::new).map(Self::Batch),
+        }
+    }
+
+    fn apply(&mut self, recorded: &Recorded) -> Applied {
+        match self {
+            Self::Payment(view) => view.apply(recorded),
+            Self::Batch(view) => view.apply(recorded),
+        }
+    }
+
+    fn version(&self) -> u64 {
+        match self {
+            Self::Payment(view) => view.version,
+            Self::Batch(view) => view.version,
+        }
+    }
+
+    /// The stream.
+    pub fn stream_id(&self) -> StreamId {
+        match self {
+            Self::Payment(view) => (&view.payment_id).into(),
+            Self::Batch(view) => (&view.quote_request_id).into(),
+        }
+    }
+
+    /// Whether the engine has nothing left to do for it.
+    pub fn at_rest(&self) -> bool {
+        match self {
+            Self::Payment(view) => view.at_rest,
+            Self::Batch(view) => view.at_rest,
+        }
+    }
+}
+
+/// The views, which outlive the process as files do.
+#[derive(Default)]
+pub struct Shelf(Mutex<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    views: BTreeMap<StreamId, View>,
+    /// The sequence up to which each shard is in them.
+    read: BTreeMap<u16, u64>,
+}
+
+impl Shelf {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets everything, as when the files are lost.
+    pub fn lose(&self) {
+        *self.lock() = Inner::default();
+    }
+
+    /// The views.
+    pub fn views(&self) -> Vec<View> {
+        self.lock().views.values().cloned().collect()
+    }
+
+    fn reached(&self, shard: u16, sequence: u64) {
+        let mut inner = self.lock();
+        let read = inner.read.entry(shard).or_default();
+        *read = sequence.max(*read);
+    }
+
+    /// Takes in a commit; whether one before it is missing.
+    fn take(&self, recorded: &Recorded) -> bool {
+        let mut inner = self.lock();
+        match inner.views.get_mut(&recorded.stream_id) {
+            Some(view) => view.apply(recorded) == Applied::Gap,
+            None => match View::begin(recorded) {
+                Some(view) => {
+                    inner.views.insert(recorded.stream_id.clone(), view);
+                    false
+                }
+                None => true,
+            },
+        }
+    }
+}
+
+/// Follows the shards for as long as it runs.
+pub async fn follow(world: Arc<World>, journal: Arc<SimJournal>, shelf: Arc<Shelf>, dice: Dice) {
+    loop {
+        for shard in 0..SHARDS {
+            page(&world, &journal, &shelf, &dice, shard).await;
+        }
+        sleep(LOOK_EVERY).await;
+    }
+}
+
+async fn page(world: &World, journal: &SimJournal, shelf: &Shelf, dice: &Dice, shard: u16) {
+    let read = shelf.lock().read.get(&shard).copied().unwrap_or_default();
+    // Deliveries are repeated, and begin before what was read already.
+    let again = if world.strikes(dice, "replay repeats", world.plan.faults.stale) { dice.number(0..=5) } else { 0 };
+    let Ok(mut commits) = journal.replay(shard, (read + 1).saturating_sub(again).max(1), PAGE).await else { return };
+    let Some(last) = commits.last().map(|last| last.position.sequence) else { return };
+    if world.draws(dice, world.plan.faults.stale) && commits.len() > 1 {
+        census::fault("replayed commits change places");
+        // Behind each other on the way: the later one comes first, and finds a gap.
+        let index = usize::try_from(dice.number(1..=commits.len() as u64 - 1)).unwrap_or(1);
+        commits.swap(index - 1, index);
+    }
+    for recorded in &commits {
+        if !shelf.take(recorded) {
+            continue;
+        }
+        // What is missing is read from the stream itself.
+        let Ok(stream) = journal.load(&recorded.stream_id).await else { return };
+        for recorded in &stream {
+            shelf.take(recorded);
+        }
+    }
+    shelf.reached(shard, last);
+    for recorded in &commits {
+        let held = equal(world, shelf, &recorded.stream_id).await;
+        world.judge(held);
+    }
+}
+
+/// The view equals the fold of what is stored, as far as the view goes.
+async fn equal(world: &World, shelf: &Shelf, stream_id: &StreamId) -> Result<(), Violation> {
+    let stored = world.memory.load(stream_id).await.unwrap_or_default();
+    let Some(view) = shelf.lock().views.get(stream_id).cloned() else {
+        return Err(Violation::new("projection equals fold", format!("{stream_id} was read and has no view")));
+    };
+    let until = usize::try_from(view.version()).unwrap_or(usize::MAX);
+    let folded = View::fold(stored.get(..until).unwrap_or(&stored));
+    require(folded.as_ref() == Some(&view), "projection equals fold", || {
+        format!("{stream_id}: {view:?} is not {folded:?}")
+    })?;
+    world.books().shows(&view)
+}
+
+/// The open streams of a process's read model.
+pub struct SimOpenStreams(pub Arc<Shelf>);
+
+#[async_trait]
+impl OpenStreams for SimOpenStreams {
+    async fn open_streams(&self, shard: u16, as_of: u64) -> Result<Vec<StreamId>, Transient> {
+        let inner = self.0.lock();
+        let read = inner.read.get(&shard).copied().unwrap_or_default();
+        if read < as_of {
+            return Err(Transient(format!("the read model is at {read} of {as_of}")));
+        }
+        let open = inner.views.iter().filter(|(id, view)| id.shard(SHARDS) == shard && !view.at_rest());
+        Ok(open.map(|(id, _)| id.clone()).collect())
+    }
+}

@@ -1,0 +1,328 @@
+//! Settlers of every character. They act on the chains themselves, with transactions of their own.
+
+use std::{sync::Arc, time::Duration};
+
+use alloy::{
+    primitives::{Address, B256, Bytes, U256},
+    signers::local::PrivateKeySigner,
+    sol_types::SolCall,
+};
+use ed25519_dalek::SigningKey;
+use tokio::time::sleep;
+
+use chains::evm::{
+    attest,
+    contracts::{self, FulfillmentProxy, GatewayEscrow, State, address, text, units, word},
+    node::{At, Node},
+    verifier::Outcome,
+};
+use events::{
+    Amount, Did,
+    quote::{Quote, SignedQuote},
+    time::{from_unix_seconds, unix_seconds},
+};
+use sagas::ports::{Answer, Award, Bid, DeliveryOrder, DeliveryState, RequestForQuotes, Statement};
+
+use crate::{
+    census,
+    plan::{Character, SettlerPlan},
+    world::{Place, World},
+};
+
+/// How often a settler looks at the chains.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// A settler.
+#[derive(Clone)]
+pub struct Settler {
+    /// Its identity.
+    pub did: Did,
+    key: SigningKey,
+    /// Its account on every chain: it delivers from it and is paid to it.
+    pub signer: PrivateKeySigner,
+    /// How it is.
+    pub plan: SettlerPlan,
+}
+
+impl Settler {
+    /// Settler `index`.
+    pub fn new(index: usize, signer: PrivateKeySigner, plan: SettlerPlan) -> Self {
+        let mut seed = [7; 32];
+        seed[0] = u8::try_from(index).unwrap_or(u8::MAX);
+        let key = SigningKey::from_bytes(&seed);
+        Self { did: Did::from_ed25519(&key.verifying_key()), key, signer, plan }
+    }
+
+    fn account(&self) -> String {
+        text(self.signer.address())
+    }
+}
+
+/// Answers a request for quotes.
+pub async fn bid(world: Arc<World>, settler: Settler, request: RequestForQuotes) {
+    let character = settler.plan.character;
+    let now = world.now();
+    let wait = match character {
+        Character::LateBidder => (request.quote_deadline - now).to_std().unwrap_or_default() + Duration::from_secs(1),
+        _ => settler.plan.answers_after,
+    };
+    sleep(wait).await;
+    census::party(named(character));
+    let answers = match character {
+        Character::Malformed => {
+            vec![Answer::Quote("{\"type\": \"GatewayQuote\"".to_owned()), Answer::Malformed("no JSON".to_owned())]
+        }
+        Character::Declining => vec![Answer::Decline("NO_INVENTORY".to_owned())],
+        Character::Impostor => impostures(&world, &settler, &request),
+        _ => quote(&world, &settler, &request).into_iter().map(answer).collect(),
+    };
+    for answer in answers {
+        let bid = Bid { settler: settler.did.token(), received_at: world.now(), answer };
+        world.house.bid(&request.auction_id, bid.clone());
+        // A message bus delivers at least once.
+        world.house.bid(&request.auction_id, bid);
+    }
+}
+
+fn named(character: Character) -> &'static str {
+    match character {
+        Character::Honest => "settler is honest",
+        Character::Idle => "settler fetches its money late",
+        Character::Vanishing => "settler vanishes",
+        Character::Tardy => "settler delivers late",
+        Character::Twice => "settler delivers twice",
+        Character::Liar => "settler claims without a delivery",
+        Character::WrongAmount => "settler delivers another amount",
+        Character::WrongRecipient => "settler delivers to another",
+        Character::WrongToken => "settler delivers another token",
+        Character::Malformed => "settler sends no quote",
+        Character::LateBidder => "settler bids late",
+        Character::Impostor => "settler bids as another",
+        Character::Greedy => "settler asks too much",
+        Character::Declining => "settler declines",
+    }
+}
+
+fn answer(quote: SignedQuote) -> Answer {
+    Answer::Quote(quote.document().to_owned())
+}
+
+/// A quote of another settler under one's own name, and one's own for another auction.
+fn impostures(world: &World, settler: &Settler, request: &RequestForQuotes) -> Vec<Answer> {
+    let others = world.settlers().iter().filter(|other| other.did != settler.did);
+    let stolen = others.filter_map(|other| quote(world, other, request)).map(answer).next();
+    let elsewhere = RequestForQuotes { auction_id: "pay_another".to_owned(), ..request.clone() };
+    stolen.into_iter().chain(quote(world, settler, &elsewhere).map(answer)).collect()
+}
+
+fn quote(world: &World, settler: &Settler, request: &RequestForQuotes) -> Option<SignedQuote> {
+    let destination = request.terms.destination().first()?.clone();
+    let amount = units(request.terms.fulfillment_amount);
+    let price = amount + amount * U256::from(settler.plan.margin) / U256::from(1000) + U256::from(1);
+    let price = match settler.plan.character {
+        Character::Greedy => amount * U256::from(10),
+        _ => price,
+    };
+    let quote = Quote {
+        kind: Quote::kind(),
+        auction_id: request.auction_id.clone(),
+        terms_hash: request.terms_hash,
+        settler: settler.did.clone(),
+        source_chain: request.terms.source.asset().chain().clone(),
+        source_amount: Amount::new(price)?,
+        payout_account: settler.account(),
+        escrow_contract: request.escrow.contract.clone(),
+        destination,
+        fulfillment_amount: request.terms.fulfillment_amount,
+        delivery_account: settler.account(),
+        fulfillment_proxy: request.fulfillment_proxies.first()?.clone(),
+        fulfill_by: from_unix_seconds(request.escrow.fulfillment_deadline)?,
+        valid_until: from_unix_seconds(request.escrow.fulfillment_deadline)?,
+    };
+    quote.sign(&settler.key, from_unix_seconds(unix_seconds(world.now()))?).ok()
+}
+
+/// Sends the winner to work.
+pub fn won(world: &Arc<World>, award: &Award) {
+    let Some(settler) = world.settlers().iter().find(|settler| settler.did == award.settler) else { return };
+    if settler.plan.character == Character::Vanishing {
+        return;
+    }
+    tokio::spawn(work(world.clone(), settler.clone(), award.clone()));
+}
+
+/// A job of one settler.
+struct Job {
+    world: Arc<World>,
+    settler: Settler,
+    award: Award,
+    quote: Quote,
+    source: Place,
+    destination: Place,
+    order: DeliveryOrder,
+}
+
+async fn work(world: Arc<World>, settler: Settler, award: Award) {
+    let Ok(signed) = SignedQuote::parse(&award.case.quote_document) else { return };
+    let quote = signed.quote().clone();
+    let source = world.place(&award.case.escrow.chain_id).cloned();
+    let destination = world.place(quote.destination.asset().chain()).cloned();
+    let (Some(source), Some(destination)) = (source, destination) else { return };
+    let order = DeliveryOrder {
+        payment_id: award.case.payment_id.clone(),
+        quote_hash: award.quote_hash,
+        destination: quote.destination.clone(),
+        amount: quote.fulfillment_amount,
+        delivery_account: quote.delivery_account.clone(),
+        proxy: quote.fulfillment_proxy.clone(),
+        fulfill_by: unix_seconds(quote.fulfill_by),
+    };
+    Job { world, settler, award, quote, source, destination, order }.run().await;
+}
+
+impl Job {
+    async fn run(self) {
+        let fulfill_by = self.order.fulfill_by;
+        let refund_after = self.award.case.escrow.refund_after;
+        // Somebody who saw the award burns what he takes for the delivery's key.
+        let mut extra = true;
+        let mut reported = false;
+        let mut forged = self.settler.plan.character == Character::Liar;
+        while self.world.seconds() <= refund_after + 600 {
+            sleep(LOOK_EVERY).await;
+            let Some(escrow) = self.escrow().await else { continue };
+            if matches!(escrow, State::Released | State::Refunded) {
+                return;
+            }
+            if forged {
+                self.forge();
+                forged = false;
+            }
+            if self.settler.plan.character == Character::Liar {
+                self.world.reports.claim(&self.order.payment_id);
+                continue;
+            }
+            if self.settler.plan.character == Character::Tardy && self.world.seconds() + 8 < fulfill_by {
+                continue;
+            }
+            let state = self.destination.node.delivery_state(&self.order).await;
+            if matches!(state, Ok(DeliveryState::Seen(_) | DeliveryState::Final(_))) && !reported {
+                self.world.reports.claim(&self.order.payment_id);
+                reported = true;
+            }
+            match state {
+                Ok(DeliveryState::NotSeen) => {
+                    self.deliver(extra);
+                    extra = false;
+                    // A transaction has a few blocks to be mined before it is sent again.
+                    sleep(Duration::from_secs(25)).await;
+                }
+                Ok(DeliveryState::Final(_)) => self.fetch(refund_after).await,
+                Ok(DeliveryState::Impossible) => return,
+                Ok(DeliveryState::Seen(_)) | Err(_) => {}
+            }
+        }
+    }
+
+    /// What the escrow says at the depth that a settler trusts, when it is what the quote is for.
+    async fn escrow(&self) -> Option<State> {
+        let node: &Node = &self.source.node;
+        let settled = node.settled().await.ok()?;
+        let contract = address(&self.award.case.escrow.contract).ok()?;
+        let record = node.escrow_record(&self.order.payment_id, contract, At::Block(settled)).await.ok()??;
+        let right = record.quote_hash == self.award.quote_hash
+            && record.settler == self.settler.signer.address()
+            && record.source_amount == Some(self.quote.source_amount)
+            && record.is_of(&self.award.case.escrow);
+        right.then_some(record.state)
+    }
+
+    fn deliver(&self, first: bool) {
+        let amount = units(self.order.amount);
+        let token = contracts::token_or_coin(self.order.destination.asset()).unwrap_or_default();
+        let recipient = address(self.order.destination.account().as_str()).unwrap_or_default();
+        match self.settler.plan.character {
+            Character::WrongAmount if amount > U256::from(1) => self.fulfill(token, recipient, amount - U256::from(1)),
+            Character::WrongRecipient => self.fulfill(token, self.settler.signer.address(), amount),
+            Character::WrongToken if token.is_zero() => {
+                self.fulfill(self.destination.contracts.tokens[0], recipient, amount);
+            }
+            Character::WrongToken => self.fulfill(Address::ZERO, recipient, amount),
+            Character::Twice => {
+                self.fulfill(token, recipient, amount);
+                self.fulfill(token, recipient, amount);
+                if first {
+                    self.fulfill(token, recipient, amount + U256::from(1));
+                }
+            }
+            _ => self.fulfill(token, recipient, amount),
+        }
+    }
+
+    fn fulfill(&self, token: Address, recipient: Address, amount: U256) {
+        let call = FulfillmentProxy::fulfillCall {
+            paymentId: word(self.order.payment_id.on_chain()),
+            quoteHash: word(self.order.quote_hash),
+            token,
+            recipient,
+            amount,
+            fulfillBy: contracts::time(self.order.fulfill_by).unwrap_or_default(),
+        };
+        let value = if token.is_zero() { amount } else { U256::ZERO };
+        self.world.note(format!("{:?} delivers {amount} for {}", self.settler.plan.character, self.order.payment_id));
+        self.send(&self.destination, self.destination.contracts.proxy, value, call.abi_encode().into());
+    }
+
+    fn send(&self, place: &Place, to: Address, value: U256, data: Bytes) {
+        if let Err(error) = place.send(&self.settler.signer, to, value, data) {
+            self.world.note(format!("a settler's transaction is refused: {error}"));
+        }
+    }
+
+    /// Has the delivery attested and brings the attestation to the escrow.
+    async fn fetch(&self, refund_after: u64) {
+        if self.settler.plan.character == Character::Idle && self.world.seconds() + 60 < refund_after {
+            return;
+        }
+        let Ok(Outcome::Attested(attestation)) = self.world.verifier().attest_delivery(&self.award.case).await else {
+            return;
+        };
+        self.release(&attestation);
+        sleep(Duration::from_secs(20)).await;
+    }
+
+    fn release(&self, attestation: &str) {
+        let Ok(bytes) = hex::decode(attestation.trim_start_matches("0x")) else { return };
+        let call =
+            GatewayEscrow::releaseCall { paymentId: word(self.order.payment_id.on_chain()), attestation: bytes.into() };
+        let escrow = address(&self.award.case.escrow.contract).unwrap_or_default();
+        self.send(&self.source, escrow, U256::ZERO, call.abi_encode().into());
+    }
+
+    /// Claims a delivery that was not made, signed by nobody who may.
+    fn forge(&self) {
+        let statement = Statement::Delivery {
+            payment_id: self.order.payment_id.clone(),
+            quote_hash: self.order.quote_hash,
+            payout_account: self.quote.payout_account.clone(),
+        };
+        let escrow = address(&self.award.case.escrow.contract).unwrap_or_default();
+        let forged = attest::sign_statement(&self.settler.signer, &statement, self.source.evm_id, escrow);
+        if let Ok(forged) = forged {
+            self.release(&forged);
+        }
+    }
+}
+
+/// A stranger sends what he saw somebody else send; of a delivery, he burns what he takes for its key, with one unit.
+pub fn meddle(world: &World, place: &Place, transaction: B256, input: &Bytes, to: Address) {
+    let stranger = world.stranger();
+    world.note(format!("a stranger copies {transaction}"));
+    let burnt = FulfillmentProxy::fulfillCall::abi_decode(input).ok().map(|call| {
+        let value = if call.token.is_zero() { U256::from(1) } else { U256::ZERO };
+        (value, FulfillmentProxy::fulfillCall { amount: U256::from(1), ..call }.abi_encode().into())
+    });
+    let (value, data) = burnt.unwrap_or_else(|| (U256::ZERO, input.clone()));
+    // What is refused is the stranger's own concern.
+    drop(place.send(stranger, to, value, data));
+}

@@ -1,0 +1,567 @@
+//! The world of one run: chains, stored commits, settlers, and the time, all in one thread.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use alloy::{
+    consensus::{SignableTransaction, TxEip1559, TxEnvelope},
+    eips::eip2718::Encodable2718,
+    primitives::{Address, Bytes, U256, keccak256},
+    signers::{SignerSync, local::PrivateKeySigner},
+};
+use chrono::TimeDelta;
+use serde_json::{Value, json};
+use tokio::{sync::Notify, time::Instant};
+
+use chains::{
+    config::{ChainConfig, Depth},
+    evm::{contracts::text, node::Node, verifier::EvmVerifier},
+};
+use events::{
+    AssetId, ChainId, Hash32, PaymentId, StreamId,
+    journal::{Recorded, memory::MemoryJournal},
+    ledger::memory::MemoryLedger,
+    parking::memory::MemoryParking,
+    time::{Timestamp, from_unix_seconds, unix_seconds},
+};
+
+use crate::{
+    auction::House,
+    books::{Books, Violation},
+    census,
+    chain::{CallFate, Contracts, Genesis, SharedChain, SimChain, SimTransport, Template, View},
+    dice::Dice,
+    journal::{SHARDS, Shards},
+    life::Life,
+    plan::Plan,
+    reports::Reports,
+    selector::Choices,
+    settlers::Settler,
+    trace::Trace,
+};
+
+/// The UNIX second at which every run begins.
+pub const BEGIN: u64 = 1_800_000_000;
+/// How long a call to a node may take.
+pub const RPC_TIMEOUT: Duration = Duration::from_secs(2);
+/// Least seconds between the end of the delivery and the refund.
+pub const REFUND_DELAY: u64 = 120;
+/// What everybody who sends transactions has, in wei.
+const COINS: u128 = 1_000_000_000_000_000_000_000;
+/// Gas limit of every transaction that is not the gateway's.
+const GAS: u64 = 500_000;
+/// Tip of every transaction that is not the gateway's, wei per unit of gas.
+const TIP: u128 = 2_000_000_000;
+/// What payers and settlers have of each token.
+pub const TOKENS: u64 = 1_000_000_000;
+
+/// Why a world cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// The artefact of Permit2 is missing.
+    #[error("{path} cannot be read ({error}): run `scripts/tools.sh run`")]
+    Permit2 {
+        /// Where it should be.
+        path: PathBuf,
+        /// Why not.
+        error: std::io::Error,
+    },
+    /// A chain refuses to begin as planned.
+    #[error(transparent)]
+    Chain(#[from] crate::chain::SimError),
+    /// A chain cannot be connected to.
+    #[error("{0}")]
+    Connect(String),
+}
+
+/// The key of the party with this name.
+pub fn signer(name: &str) -> PrivateKeySigner {
+    let mut key = keccak256(format!("simulation: {name}"));
+    // A hash that is no key is as likely as a collision; the next one is one.
+    loop {
+        match PrivateKeySigner::from_bytes(&key) {
+            Ok(signer) => return signer,
+            Err(_) => key = keccak256(key),
+        }
+    }
+}
+
+fn templates() -> Result<&'static [Template; 2], SetupError> {
+    static TEMPLATES: OnceLock<[Template; 2]> = OnceLock::new();
+    if let Some(templates) = TEMPLATES.get() {
+        return Ok(templates);
+    }
+    let home = std::env::var_os("GW_HOME").map(PathBuf::from);
+    let home = home.unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/..")));
+    let path = home.join(".tools/permit2/Permit2.json");
+    let permit2 = std::fs::read(&path).map_err(|error| SetupError::Permit2 { path, error })?;
+    let make = |evm_id| {
+        let tokens = vec![("Simulated Dollar".to_owned(), "SUSD".to_owned(), 6)];
+        let (reserver, releaser) = (signer("reserver").address(), signer("releaser").address());
+        Template::new(&Genesis { evm_id, reserver, releaser, tokens }, &permit2)
+    };
+    let made = [make(1)?, make(10)?];
+    Ok(TEMPLATES.get_or_init(|| made))
+}
+
+/// A chain and all that is to know to act on it.
+#[derive(Clone)]
+pub struct Place {
+    /// Its CAIP-2 id.
+    pub chain_id: ChainId,
+    /// Its EIP-155 id.
+    pub evm_id: u64,
+    /// The contracts on it.
+    pub contracts: Contracts,
+    /// How the gateway, the verifier and the settlers are configured for it.
+    pub config: ChainConfig,
+    /// The token that is paid with.
+    pub token: AssetId,
+    /// Its own coin.
+    pub coin: AssetId,
+    /// Told at each new block.
+    pub blocks: Arc<Notify>,
+    /// A connection that always tells the truth, for the world's own use.
+    pub node: Node,
+    chain: SharedChain,
+}
+
+impl Place {
+    /// The chain.
+    pub fn lock(&self) -> MutexGuard<'_, SimChain> {
+        self.chain.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a transaction of `signer`, priced for the next blocks.
+    ///
+    /// # Errors
+    /// What the node says when it refuses it.
+    pub fn send(&self, signer: &PrivateKeySigner, to: Address, value: U256, data: Bytes) -> Result<(), String> {
+        let mut chain = self.lock();
+        let mut ask =
+            |method: &str, params: Value| chain.rpc(&View::Honest, method, &params).map_err(|fault| fault.to_string());
+        let number = |value: Value| {
+            let digits = value.as_str().unwrap_or_default().trim_start_matches("0x").to_owned();
+            u64::from_str_radix(&digits, 16).map_err(|error| error.to_string())
+        };
+        let nonce = number(ask("eth_getTransactionCount", json!([signer.address(), "pending"]))?)?;
+        let head = ask("eth_getBlockByNumber", json!(["latest", false]))?;
+        let base = number(head.get("baseFeePerGas").cloned().unwrap_or_default())?;
+        let transaction = TxEip1559 {
+            chain_id: self.evm_id,
+            nonce,
+            gas_limit: GAS,
+            max_fee_per_gas: u128::from(base) * 2 + TIP,
+            max_priority_fee_per_gas: TIP,
+            to: to.into(),
+            value,
+            input: data,
+            ..TxEip1559::default()
+        };
+        let signature = signer.sign_hash_sync(&transaction.signature_hash()).map_err(|error| error.to_string())?;
+        let raw: Bytes = TxEnvelope::from(transaction.into_signed(signature)).encoded_2718().into();
+        ask("eth_sendRawTransaction", json!([raw])).map(|_| ())
+    }
+
+    /// A connection whose calls fare as `fate` says.
+    pub fn connect(&self, fate: impl FnMut(&str) -> CallFate + Send + 'static) -> Result<Node, SetupError> {
+        let transport = SimTransport::new(self.chain.clone(), RPC_TIMEOUT, fate);
+        transport.connect(&self.config).map_err(|error| SetupError::Connect(error.to_string()))
+    }
+}
+
+/// Everybody's accounts, the same on every chain.
+pub struct Parties {
+    /// Who pays.
+    pub payers: BTreeSet<Address>,
+    /// Who may deliver: settlers and the stranger.
+    pub deliverers: BTreeSet<Address>,
+    /// Who is paid.
+    pub recipients: BTreeSet<Address>,
+    /// What the gateway sends from.
+    pub submitters: BTreeSet<Address>,
+    /// Who attests.
+    pub releaser: Address,
+}
+
+impl Parties {
+    fn of(plan: &Plan, settlers: &[Settler]) -> Self {
+        let payments = 0..plan.payments.len();
+        let mut deliverers: BTreeSet<_> = settlers.iter().map(|settler| settler.signer.address()).collect();
+        deliverers.insert(signer("stranger").address());
+        Self {
+            payers: payments.clone().map(|number| crate::client::payer(&plan.payments, number).address()).collect(),
+            deliverers,
+            recipients: payments.map(|number| signer(&format!("recipient {number}")).address()).collect(),
+            submitters: (0..plan.submitters).map(|number| signer(&format!("submitter {number}")).address()).collect(),
+            releaser: signer("releaser").address(),
+        }
+    }
+}
+
+/// The world.
+pub struct World {
+    /// The seed.
+    pub seed: u64,
+    /// What is to happen.
+    pub plan: Plan,
+    /// The chains.
+    pub places: Vec<Place>,
+    /// What is stored.
+    pub memory: MemoryJournal,
+    /// Who works which shard.
+    pub shards: Shards,
+    /// Nonces that were given out.
+    pub ledger: MemoryLedger,
+    /// What the engine gave up on, which is nothing.
+    pub parking: MemoryParking,
+    /// Auctions and awards.
+    pub house: House,
+    /// Everybody's accounts.
+    pub parties: Parties,
+    /// What must hold.
+    pub books: Mutex<Books>,
+    /// Told when a payment changed or something broke.
+    pub changed: Notify,
+    /// What selectors said.
+    pub choices: Choices,
+    /// What settlers report.
+    pub reports: Reports,
+    settlers: Vec<Settler>,
+    poisons: Mutex<BTreeMap<StreamId, Duration>>,
+    stranger: PrivateKeySigner,
+    verifier: OnceLock<Arc<EvmVerifier>>,
+    started: Instant,
+    calm: AtomicBool,
+    trace: Mutex<Trace>,
+    violation: Mutex<Option<Violation>>,
+}
+
+impl World {
+    /// The world of `plan`. Must be called inside the run's runtime, whose time it reads.
+    ///
+    /// # Errors
+    /// [`SetupError`].
+    pub fn new(seed: u64, plan: Plan, print: bool) -> Result<Arc<Self>, SetupError> {
+        let started = Instant::now();
+        let clock = move || at(started.elapsed());
+        let settlers: Vec<_> = plan
+            .settlers
+            .iter()
+            .enumerate()
+            .map(|(index, plan)| Settler::new(index, signer(&format!("settler {index}")), *plan))
+            .collect();
+        let mut places = Vec::new();
+        for (index, template) in templates()?.iter().enumerate() {
+            places.push(place(template, &plan, index, &settlers)?);
+        }
+        let parties = Parties::of(&plan, &settlers);
+        let submitters = parties.submitters.clone();
+        let world = Arc::new(Self {
+            seed,
+            places,
+            memory: MemoryJournal::with_clock(SHARDS, clock),
+            shards: Shards::default(),
+            ledger: MemoryLedger::default(),
+            parking: MemoryParking::with_clock(SHARDS, clock),
+            house: House::default(),
+            parties,
+            books: Mutex::new(Books::new(submitters)),
+            changed: Notify::new(),
+            choices: Choices::default(),
+            reports: Reports::default(),
+            settlers,
+            poisons: Mutex::default(),
+            stranger: signer("stranger"),
+            verifier: OnceLock::new(),
+            started,
+            calm: AtomicBool::new(false),
+            trace: Mutex::new(Trace::new(print)),
+            violation: Mutex::new(None),
+            plan,
+        });
+        let dice = world.dice("verifier");
+        // Weak, for the world holds the verifier.
+        let weak = Arc::downgrade(&world);
+        let mut nodes = Vec::new();
+        for place in &world.places {
+            nodes.push(place.connect(fate(weak.clone(), None, dice.clone()))?);
+        }
+        let verifier = EvmVerifier::new(nodes, signer("releaser"));
+        world.verifier.get_or_init(|| Arc::new(verifier));
+        Ok(world)
+    }
+
+    /// The stream of chance under `label`.
+    pub fn dice(&self, label: &str) -> Dice {
+        Dice::new(self.seed, label)
+    }
+
+    /// The world's time.
+    pub fn now(&self) -> Timestamp {
+        at(self.started.elapsed())
+    }
+
+    /// The world's time in UNIX seconds.
+    pub fn seconds(&self) -> u64 {
+        unix_seconds(self.now())
+    }
+
+    /// How long the run has lasted.
+    pub fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Whether a fault of this rate strikes now. It is counted under `name`.
+    pub fn strikes(&self, dice: &Dice, name: &'static str, per_mille: u32) -> bool {
+        let strikes = self.draws(dice, per_mille);
+        if strikes {
+            census::fault(name);
+        }
+        strikes
+    }
+
+    /// Whether a fault of this rate strikes now, which the caller counts.
+    pub fn draws(&self, dice: &Dice, per_mille: u32) -> bool {
+        !self.is_calm() && dice.chance(per_mille)
+    }
+
+    /// From now on the journal has this stream for unreadable, for a time.
+    pub fn poison(&self, stream_id: &StreamId, lasts: Duration) {
+        let until = self.elapsed() + lasts;
+        self.poisons.lock().unwrap_or_else(PoisonError::into_inner).insert(stream_id.clone(), until);
+    }
+
+    /// Whether the journal has this stream for unreadable now.
+    pub fn is_poisoned(&self, stream_id: &StreamId) -> bool {
+        let poisons = self.poisons.lock().unwrap_or_else(PoisonError::into_inner);
+        !self.is_calm() && poisons.get(stream_id).is_some_and(|until| self.elapsed() < *until)
+    }
+
+    /// Whether it ever had.
+    pub fn was_poisoned(&self, stream_id: &StreamId) -> bool {
+        self.poisons.lock().unwrap_or_else(PoisonError::into_inner).contains_key(stream_id)
+    }
+
+    /// Whether all faults are over.
+    pub fn is_calm(&self) -> bool {
+        self.calm.load(Ordering::SeqCst)
+    }
+
+    /// A client was told that its payment is accepted.
+    pub fn accepted(&self, payment_id: &PaymentId) {
+        census::party("payment accepted");
+        self.note(format!("accepted {payment_id}"));
+        self.books().accepted(payment_id);
+    }
+
+    /// Ends all faults.
+    pub fn calm(&self) {
+        self.note("calm".to_owned());
+        self.calm.store(true, Ordering::SeqCst);
+    }
+
+    /// The chain with this id.
+    pub fn place(&self, chain_id: &ChainId) -> Option<&Place> {
+        self.places.iter().find(|place| place.chain_id == *chain_id)
+    }
+
+    /// The settlers.
+    pub fn settlers(&self) -> &[Settler] {
+        &self.settlers
+    }
+
+    /// Somebody who takes part in nothing.
+    pub fn stranger(&self) -> &PrivateKeySigner {
+        &self.stranger
+    }
+
+    /// The fulfillment verifier.
+    pub fn verifier(&self) -> Arc<EvmVerifier> {
+        // Made with the world; a world without one would have no chains either.
+        let alone = || Arc::new(EvmVerifier::new(Vec::new(), signer("releaser")));
+        self.verifier.get_or_init(alone).clone()
+    }
+
+    /// Adds a line to the trace.
+    pub fn note(&self, line: String) {
+        let at = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.trace().note(at, &line);
+    }
+
+    fn trace(&self) -> MutexGuard<'_, Trace> {
+        self.trace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Digest, length and last lines of the trace.
+    pub fn traced(&self) -> (Hash32, u64, Vec<String>) {
+        let trace = self.trace();
+        (trace.digest(), trace.count(), trace.tail())
+    }
+
+    /// The books.
+    pub fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A commit is stored: everything that must hold is looked at.
+    pub fn committed(&self, recorded: &Recorded) {
+        let types: Vec<_> = recorded.events.iter().map(events::Event::type_name).collect();
+        // The ids of commits are random; nothing but the hash chain rests on them, so they stay out of the trace.
+        let content = serde_json::to_vec(&recorded.events).unwrap_or_default();
+        self.note(format!(
+            "commit {} {} {} {}",
+            recorded.stream_id,
+            recorded.position.version,
+            types.join(","),
+            Hash32::sha256(content)
+        ));
+        let held = self.books().committed(self, recorded);
+        self.judge(held);
+        self.changed.notify_one();
+    }
+
+    /// Keeps the first violation.
+    pub fn judge(&self, held: Result<(), Violation>) {
+        if let Err(violation) = held {
+            self.note(format!("VIOLATION {violation}"));
+            self.violation.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(violation);
+            self.changed.notify_one();
+        }
+    }
+
+    /// The first violation.
+    pub fn violation(&self) -> Option<Violation> {
+        self.violation.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn at(elapsed: Duration) -> Timestamp {
+    let begin = from_unix_seconds(BEGIN).unwrap_or_default();
+    begin + TimeDelta::from_std(elapsed).unwrap_or_default()
+}
+
+fn place(template: &Template, plan: &Plan, index: usize, settlers: &[Settler]) -> Result<Place, SetupError> {
+    let mut chain = template.start(BEGIN - 1);
+    let chain_plan = plan.chains[index];
+    chain.set_lags(chain_plan.depth.min(2), chain_plan.depth);
+    let contracts = chain.contracts().clone();
+    let token = contracts.tokens[0];
+    let coins = U256::from(COINS);
+    for submitter in 0..plan.submitters {
+        chain.fund(signer(&format!("submitter {submitter}")).address(), coins)?;
+    }
+    for settler in settlers {
+        let account = settler.signer.address();
+        chain.fund(account, coins)?;
+        chain.mint(token, account, U256::from(TOKENS))?;
+        chain.approve(account, token, contracts.proxy, U256::MAX)?;
+    }
+    let stranger = signer("stranger").address();
+    chain.fund(stranger, coins)?;
+    chain.mint(token, stranger, U256::from(TOKENS))?;
+    chain.approve(stranger, token, contracts.proxy, U256::MAX)?;
+    for (number, payment) in plan.payments.iter().enumerate() {
+        let payer = crate::client::payer(&plan.payments, number).address();
+        if chain.coins(payer).is_zero() {
+            chain.fund(payer, coins)?;
+            chain.mint(token, payer, U256::from(TOKENS))?;
+        }
+        if payment.means != crate::plan::Means::NoAllowance {
+            chain.approve(payer, token, contracts.permit2, U256::MAX)?;
+        }
+    }
+    let depth = match chain_plan.by_tag {
+        true => Depth::Finalized,
+        false => Depth::Confirmations(chain_plan.depth),
+    };
+    let mut config = chain.config(depth, REFUND_DELAY);
+    config.admission_seconds = 60;
+    config.reprice_seconds = 10;
+    let (evm_id, chain_id) = (chain.evm_id(), config.chain_id.clone());
+    let asset = |text: String| text.parse::<AssetId>().map_err(|error| SetupError::Connect(error.to_string()));
+    let token = asset(format!("{chain_id}/erc20:{}", text(token)))?;
+    let coin = asset(format!("{chain_id}/slip44:60"))?;
+    let shared = chain.shared();
+    let honest = SimTransport::new(shared.clone(), RPC_TIMEOUT, |_: &str| CallFate::Deliver(View::Honest));
+    let node = honest.connect(&config).map_err(|error| SetupError::Connect(error.to_string()))?;
+    let blocks = Arc::new(Notify::new());
+    Ok(Place { chain_id, evm_id, contracts, config, token, coin, blocks, node, chain: shared })
+}
+
+/// How the calls of one party fare. One that is dead sends nothing, and what it sent last may have arrived.
+pub fn fate(world: Weak<World>, life: Option<Arc<Life>>, dice: Dice) -> impl FnMut(&str) -> CallFate + Send + 'static {
+    // A node that lies twice in a row about what is final can make anybody believe anything.
+    let mut lied = false;
+    // Whoever once got to a node behind, or on a fork, often stays with it for some calls.
+    let mut stays: Option<(View, u64)> = None;
+    move |method| {
+        let Some(world) = world.upgrade() else { return CallFate::LoseRequest };
+        if let Some(life) = &life {
+            if life.is_dead() {
+                return CallFate::LoseRequest;
+            }
+            if !life.step() {
+                let arrives = dice.chance(500);
+                census::fault("death at a call to a node");
+                world.note(format!("fault: death at {method}, which arrives: {arrives}"));
+                return if arrives { CallFate::LoseAnswer(View::Honest) } else { CallFate::LoseRequest };
+            }
+        }
+        let before = std::mem::take(&mut lied);
+        if world.is_calm() {
+            return CallFate::Deliver(View::Honest);
+        }
+        if let Some((view, calls)) = stays.take() {
+            stays = (calls > 1).then_some((view, calls - 1));
+            return CallFate::Deliver(view);
+        }
+        let faults = world.plan.faults;
+        let fate = if dice.chance(faults.request_lost) {
+            CallFate::LoseRequest
+        } else if dice.chance(faults.answer_lost) {
+            CallFate::LoseAnswer(View::Honest)
+        } else if dice.chance(faults.refuses) {
+            CallFate::Error(-32005, "limit exceeded".to_owned())
+        } else if dice.chance(faults.slow) {
+            CallFate::Late(Duration::from_millis(dice.number(1..=1500)), View::Honest)
+        } else if dice.chance(faults.lagging) {
+            CallFate::Deliver(View::Lagging { blocks: dice.number(1..=6) })
+        } else if dice.chance(faults.on_fork) {
+            CallFate::Deliver(View::OnFork)
+        } else if dice.chance(faults.lying) && !before {
+            lied = true;
+            CallFate::Deliver(View::LyingHead { ahead: dice.number(1..=3) })
+        } else {
+            CallFate::Deliver(View::Honest)
+        };
+        if let CallFate::Deliver(view @ (View::Lagging { .. } | View::OnFork)) = fate {
+            stays = dice.chance(300).then(|| (view, dice.number(1..=6)));
+        }
+        if fate != CallFate::Deliver(View::Honest) {
+            census::fault(named(&fate));
+            world.note(format!("fault: {method} {fate:?}"));
+        }
+        fate
+    }
+}
+
+fn named(fate: &CallFate) -> &'static str {
+    match fate {
+        CallFate::Deliver(View::Honest) => "node is honest",
+        CallFate::Deliver(View::Lagging { .. }) => "node is behind",
+        CallFate::Deliver(View::OnFork) => "node is on a dropped branch",
+        CallFate::Deliver(View::LyingHead { .. }) => "node lies about its head",
+        CallFate::Late(..) => "node answers late",
+        CallFate::LoseRequest => "request to a node is lost",
+        CallFate::LoseAnswer(_) => "answer of a node is lost",
+        CallFate::Error(..) => "node refuses",
+    }
+}

@@ -1,0 +1,278 @@
+//! Nodes that lag, fork and lie, calls that are lost, transactions that are stuck: as the adapters meet them.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use alloy::primitives::{Address, B256, U256};
+use anyhow::{Result, bail};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use chains::{
+    config::Depth,
+    evm::{
+        node::{At, Node},
+        query::Call,
+        wallet::{Patience, Wallet},
+    },
+};
+use sagas::ports::{Chains, DeliveryState, DepositState, EscrowState};
+use simulation::chain::{BaseFee, CallFate, Dropped, SharedChain, SimTransport, View};
+
+use crate::support::*;
+
+/// A connection whose next calls all fare as the test says.
+fn steered(chain: &SharedChain, depth: Depth) -> Result<(Node, Arc<Mutex<CallFate>>)> {
+    let fate = Arc::new(Mutex::new(CallFate::Deliver(View::Honest)));
+    let config = lock(chain).config(depth, REFUND_DELAY);
+    let steer = fate.clone();
+    let transport = SimTransport::new(chain.clone(), RPC_TIMEOUT, move |_| steer.lock().unwrap().clone());
+    Ok((transport.connect(&config)?, fate))
+}
+
+fn steer(fate: &Mutex<CallFate>, to: CallFate) {
+    *fate.lock().unwrap() = to;
+}
+
+fn mine(chain: &SharedChain, blocks: u64) -> Result<()> {
+    for _ in 0..blocks {
+        let time = lock(chain).head().time + BLOCK_SECONDS;
+        lock(chain).mine(time)?;
+    }
+    Ok(())
+}
+
+/// What waits, and how many transactions of the payer are mined.
+fn progress(chain: &SharedChain) -> (Vec<B256>, u64) {
+    let chain = lock(chain);
+    (chain.pending(), chain.nonce(key(10).address()))
+}
+
+fn coins(from: Address, to: Address) -> Call {
+    Call { from, to: Some(to), value: U256::from(1), data: Vec::new().into() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_show_what_they_see() -> Result<()> {
+    let chain = chain(31_337)?.shared();
+    lock(&chain).set_lags(1, 2);
+    let payer = key(10);
+    let hash = lock(&chain).submit(&payer, key(11).address(), U256::from(1), Vec::new().into())?;
+    mine(&chain, 1)?;
+    let (node, fate) = steered(&chain, Depth::Finalized)?;
+    assert_eq!(node.head().await?, lock(&chain).head());
+    assert_eq!(node.receipt(hash).await?.map(|receipt| receipt.block_number), Some(1));
+
+    // A node that is behind knows the transaction, but no block that holds it.
+    steer(&fate, CallFate::Deliver(View::Lagging { blocks: 1 }));
+    assert_eq!((node.head().await?.number, node.receipt(hash).await?), (0, None));
+    assert!(node.knows(hash).await?);
+    assert_eq!(node.nonce(payer.address(), At::Latest).await?, 0);
+    assert_eq!(node.nonce(payer.address(), At::Pending).await?, 1);
+
+    // What was settled before is below what a node that is further behind has.
+    steer(&fate, CallFate::Deliver(View::Honest));
+    mine(&chain, 4)?;
+    assert_eq!(node.settled().await?, lock(&chain).finalized());
+    steer(&fate, CallFate::Deliver(View::Lagging { blocks: 2 }));
+    assert!(node.settled().await.is_err());
+
+    // A node on the dropped branch has other blocks, and none of them for the honest ones.
+    steer(&fate, CallFate::Deliver(View::Honest));
+    let old = lock(&chain).head();
+    lock(&chain).reorganise(2, Dropped::Pooled)?;
+    let new = lock(&chain).head();
+    steer(&fate, CallFate::Deliver(View::OnFork));
+    assert_eq!(node.head().await?, old);
+    assert!(node.nonce(payer.address(), At::Block(new)).await.is_err());
+    steer(&fate, CallFate::Deliver(View::Honest));
+    assert_eq!(node.nonce(payer.address(), At::Block(new)).await?, 1);
+    assert!(node.nonce(payer.address(), At::Block(old)).await.is_err());
+
+    // A liar has blocks that nothing can be read at, and nothing that is not final.
+    steer(&fate, CallFate::Deliver(View::LyingHead { ahead: 3 }));
+    let claimed = node.head().await?;
+    assert_eq!((claimed.number, node.settled().await?), (new.number + 3, new));
+    assert_eq!(node.block(claimed.number).await?, Some(claimed));
+    assert_eq!(node.block(claimed.number + 1).await?, None);
+    assert!(node.nonce(payer.address(), At::Block(claimed)).await.is_err());
+    steer(&fate, CallFate::Deliver(View::Honest));
+    assert!(node.settled().await.is_err(), "the truth is below the lie that was believed");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_are_lost_before_or_after_their_effect() -> Result<()> {
+    let chain = chain(31_337)?.shared();
+    let (node, fate) = steered(&chain, Depth::Finalized)?;
+    let raw = {
+        let mut other = self::chain(31_337)?;
+        let hash = other.submit(&key(10), key(11).address(), U256::from(1), Vec::new().into())?;
+        other.raw(hash).expect("it waits there")
+    };
+    node.head().await?;
+
+    steer(&fate, CallFate::LoseRequest);
+    let started = Instant::now();
+    assert!(node.send(&raw).await.is_err());
+    assert_eq!((started.elapsed(), lock(&chain).pending().len()), (RPC_TIMEOUT, 0));
+
+    steer(&fate, CallFate::LoseAnswer(View::Honest));
+    let started = Instant::now();
+    assert!(node.send(&raw).await.is_err());
+    assert_eq!((started.elapsed(), lock(&chain).pending().len()), (RPC_TIMEOUT, 1));
+
+    // Sent again it is known, which is no fault.
+    let late = Duration::from_millis(400);
+    steer(&fate, CallFate::Late(late, View::Honest));
+    let started = Instant::now();
+    node.send(&raw).await?;
+    assert_eq!((started.elapsed(), lock(&chain).pending().len()), (late, 1));
+    steer(&fate, CallFate::Late(2 * RPC_TIMEOUT, View::Honest));
+    let started = Instant::now();
+    assert!(node.head().await.is_err());
+    assert_eq!(started.elapsed(), RPC_TIMEOUT);
+
+    steer(&fate, CallFate::Error(-32_005, "limit exceeded".to_owned()));
+    let fault = node.head().await.unwrap_err();
+    assert!(fault.0.contains("limit exceeded") && fault.0.contains("-32005"), "{fault}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transaction_that_is_too_cheap_waits_until_it_is_replaced() -> Result<()> {
+    let world = World::new()?;
+    let patience = Patience { reprice_after: Duration::from_secs(10), ..Patience::default() };
+    let wallet = Wallet::new(world.source_node.clone(), key(12)).with_patience(patience);
+    let call = coins(key(12).address(), key(11).address());
+    let execution = wallet.execute("coins", &call);
+    let dearer = async {
+        let first = eventually("the transaction", || async { Ok(lock(&world.source).pending().first().copied()) });
+        let first: B256 = first.await?;
+        lock(&world.source).set_base_fee(BaseFee::Pinned(100_000_000_000));
+        eventually("the replacement", || async {
+            Ok(lock(&world.source).pending().first().is_some_and(|hash| *hash != first).then_some(()))
+        })
+        .await?;
+        anyhow::Ok(first)
+    };
+    let (receipt, first) = tokio::join!(execution, dearer);
+    assert_ne!(receipt?.transaction_hash, first?);
+    assert_eq!(lock(&world.source).coins(key(11).address()), U256::from(1), "once only");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transaction_is_held_back_or_forgotten() -> Result<()> {
+    let chain = chain(31_337)?.shared();
+    let send = || lock(&chain).submit(&key(10), key(11).address(), U256::from(1), Vec::new().into());
+    let (held, behind) = (send()?, send()?);
+    assert!(lock(&chain).hold(held, 3));
+    mine(&chain, 2)?;
+    assert_eq!(lock(&chain).pending(), [held, behind]);
+    mine(&chain, 1)?;
+    assert_eq!(progress(&chain), (vec![], 2));
+    let held_again = lock(&chain).hold(held, 9);
+    let dropped = lock(&chain).drop_transaction(held);
+    assert_eq!((held_again, dropped), (false, false), "it is mined");
+    let (lost, stuck) = (send()?, send()?);
+    assert!(lock(&chain).drop_transaction(lost));
+    mine(&chain, 3)?;
+    assert_eq!(progress(&chain), (vec![stuck], 2));
+    // The next transaction takes the nonce that nothing uses, and what waited behind it comes along.
+    assert_ne!(send()?, stuck);
+    mine(&chain, 1)?;
+    assert_eq!(progress(&chain), (vec![], 4));
+    Ok(())
+}
+
+/// One call in six suffers something.
+fn weather() -> impl FnMut(&str) -> CallFate + Clone + Send + 'static {
+    let mut state = 7u64;
+    move |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        match (state >> 33) % 36 {
+            0 => CallFate::LoseRequest,
+            1 => CallFate::LoseAnswer(View::Honest),
+            blocks @ 2..4 => CallFate::Deliver(View::Lagging { blocks: blocks - 1 }),
+            4 => CallFate::Error(-32_000, "try again later".to_owned()),
+            5 => CallFate::Deliver(View::OnFork),
+            6 => CallFate::Late(Duration::from_millis(900), View::Honest),
+            _ => CallFate::Deliver(View::Honest),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_payment_gets_through_bad_weather() -> Result<()> {
+    let world = World::with_faults(weather())?;
+    let reorganise = async {
+        for depth in [1, 2, 3, 1, 2] {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            for chain in [&world.source, &world.destination] {
+                let mut chain = lock(chain);
+                let depth = depth.min(chain.head().number - chain.finalized().number);
+                chain.reorganise(depth, Dropped::Pooled)?;
+            }
+        }
+        anyhow::Ok(())
+    };
+    let payment = world.payment("order")?;
+    let pay = async {
+        let prepared = eventually("the deposit's transaction", || async {
+            Ok(world.chains.prepare_deposit(&payment.deposit(), 1).await.ok())
+        })
+        .await?;
+        let versions = [prepared];
+        eventually("the deposit", || async {
+            let _ = world.chains.broadcast(&versions[0]).await;
+            match world.chains.deposit_state(&payment.deposit(), &versions).await {
+                Ok(DepositState::Secured(_)) => Ok(Some(())),
+                Ok(DepositState::Pending) | Err(_) => Ok(None),
+                Ok(other) => bail!("{other:?}"),
+            }
+        })
+        .await?;
+        eventually("the delivery", || async {
+            let _ = world.destination_settler.deliver(&payment.delivery()).await;
+            match world.chains.delivery_state(&payment.delivery()).await {
+                Ok(DeliveryState::Final(_)) => Ok(Some(())),
+                Ok(DeliveryState::Seen(_) | DeliveryState::NotSeen) | Err(_) => Ok(None),
+                Ok(other) => bail!("{other:?}"),
+            }
+        })
+        .await?;
+        anyhow::Ok(())
+    };
+    tokio::try_join!(reorganise, pay)?;
+    let state =
+        eventually("an answer", || async { Ok(world.chains.escrow_state(payment.id(), &payment.escrow).await.ok()) });
+    assert_eq!(state.await?, EscrowState::Held);
+    assert_eq!(balance(&world.destination, key(11).address()), DELIVERED);
+    let (source, destination) = (lock(&world.source), lock(&world.destination));
+    assert_eq!(source.payment_events(payment.id()).deposited, 1);
+    assert_eq!(destination.payment_events(payment.id()).fulfilled, 1);
+    assert_conserved(&source);
+    assert_conserved(&destination);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_not_asked_for_rightly_is_refused() -> Result<()> {
+    let mut chain = chain(31_337)?;
+    for (method, params, code) in [
+        ("eth_nothing", json!([]), -32_601),
+        ("eth_getBalance", json!(["0x12", "latest"]), -32_602),
+        ("eth_getBalance", json!([key(10).address(), "newest"]), -32_602),
+        ("eth_getBalance", json!([key(10).address(), "0x1"]), -32_000),
+        ("eth_call", json!([{"to": 1}, "latest"]), -32_602),
+        ("eth_getLogs", json!([{"topics": "0x1"}]), -32_602),
+        ("eth_sendRawTransaction", json!(["0x02c0"]), -32_000),
+    ] {
+        assert_eq!(chain.rpc(&View::Honest, method, &params).unwrap_err().code, code, "{method} {params}");
+    }
+    assert_eq!(chain.rpc(&View::Honest, "eth_getBlockByNumber", &json!(["0x1", false]))?, Value::Null);
+    Ok(())
+}

@@ -1,0 +1,313 @@
+//! Two simulated chains, their parties, and payments to make there.
+
+use std::{
+    sync::{Arc, MutexGuard, OnceLock},
+    time::Duration,
+};
+
+use alloy::{
+    primitives::{Address, B256, U256},
+    signers::{SignerSync, local::PrivateKeySigner},
+};
+use anyhow::{Context, Result, bail};
+use async_trait::async_trait;
+use ed25519_dalek::SigningKey;
+use tokio::time::Instant;
+
+use chains::{
+    config::{ChainConfig, Depth},
+    evm::{
+        adapter::{EvmChain, EvmChains, Keys},
+        node::Node,
+        permit2::{Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest, authorize, prepare},
+        settler::SettlerChain,
+        verifier::EvmVerifier,
+    },
+};
+use events::{
+    Did, Hash32, OwnedAsset, PaymentId, Terms,
+    event::{Authorization, EscrowPlan},
+    ledger::memory::MemoryLedger,
+    quote::{Quote, SignedQuote, auction_of},
+    time::{Timestamp, from_unix_seconds},
+};
+use sagas::ports::{Clock, DeliveryOrder, DepositOrder, Reservation, VerificationCase};
+use simulation::chain::{CallFate, Genesis, SharedChain, SimChain, SimTransport, Template, View};
+
+pub const BEGIN: u64 = 1_800_000_000;
+pub const BLOCK_SECONDS: u64 = 2;
+pub const CAP: u64 = 1_000_000;
+pub const PRICE: u64 = 900_000;
+pub const DELIVERED: u64 = 850_000;
+pub const REFUND_DELAY: u64 = 900;
+pub const RPC_TIMEOUT: Duration = Duration::from_secs(1);
+
+pub fn key(seed: u8) -> PrivateKeySigner {
+    PrivateKeySigner::from_bytes(&B256::repeat_byte(seed)).unwrap()
+}
+
+pub fn text(signer: &PrivateKeySigner) -> String {
+    format!("{:#x}", signer.address())
+}
+
+pub fn permit2() -> Result<Vec<u8>> {
+    std::fs::read(devkit::tools::root().join(".tools/permit2/Permit2.json")).context("run `scripts/tools.sh`")
+}
+
+pub fn template(evm_id: u64) -> Result<Template> {
+    let tokens = vec![("Simulated USD".to_owned(), "sUSD".to_owned(), 6)];
+    let genesis = Genesis { evm_id, reserver: key(2).address(), releaser: key(3).address(), tokens };
+    Ok(Template::new(&genesis, &permit2()?)?)
+}
+
+/// A chain of its own with a payer, a settler and a submitter who have all they need.
+pub fn chain(evm_id: u64) -> Result<SimChain> {
+    static TEMPLATES: OnceLock<[Template; 2]> = OnceLock::new();
+    if TEMPLATES.get().is_none() {
+        // Two at once make the same, and the second is dropped.
+        let _ = TEMPLATES.set([template(31_337)?, template(31_338)?]);
+    }
+    let template = match (TEMPLATES.get(), evm_id) {
+        (Some([source, _]), 31_337) => source,
+        (Some([_, destination]), 31_338) => destination,
+        _ => bail!("no template for {evm_id}"),
+    };
+    let mut chain = template.start(BEGIN);
+    let (token, permit2) = (chain.contracts().tokens[0], chain.contracts().permit2);
+    for account in [key(10), key(12), key(13)] {
+        chain.fund(account.address(), U256::from(10).pow(U256::from(20)))?;
+    }
+    for account in [key(10), key(12)] {
+        chain.mint(token, account.address(), U256::from(10 * CAP))?;
+    }
+    chain.approve(key(10).address(), token, permit2, U256::MAX)?;
+    Ok(chain)
+}
+
+pub fn lock(chain: &SharedChain) -> MutexGuard<'_, SimChain> {
+    chain.lock().unwrap()
+}
+
+/// The runtime's own time, from [`BEGIN`] on.
+#[derive(Debug, Clone, Copy)]
+pub struct TestClock(pub Instant);
+
+#[async_trait]
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        from_unix_seconds(BEGIN).unwrap() + chrono::TimeDelta::from_std(self.0.elapsed()).unwrap()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+}
+
+/// A source and a destination that make blocks by themselves, and who acts on them.
+pub struct World {
+    pub source: SharedChain,
+    pub destination: SharedChain,
+    pub source_node: Node,
+    pub destination_node: Node,
+    pub chains: EvmChains,
+    pub verifier: EvmVerifier,
+    pub source_settler: SettlerChain,
+    pub destination_settler: SettlerChain,
+    pub clock: TestClock,
+}
+
+impl World {
+    /// Everything as it should be.
+    pub fn new() -> Result<Self> {
+        Self::with_faults(|_| CallFate::Deliver(View::Honest))
+    }
+
+    /// The engine's calls fare as `faults` says; the verifier and the settler have honest nodes.
+    pub fn with_faults(faults: impl FnMut(&str) -> CallFate + Clone + Send + 'static) -> Result<Self> {
+        let (source, destination) = (chain(31_337)?.shared(), chain(31_338)?.shared());
+        let connect = |chain: &SharedChain| {
+            let config = lock(chain).config(Depth::Finalized, REFUND_DELAY);
+            SimTransport::honest(chain.clone()).connect(&config)
+        };
+        let faulty = |chain: &SharedChain| {
+            let config = lock(chain).config(Depth::Finalized, REFUND_DELAY);
+            SimTransport::new(chain.clone(), RPC_TIMEOUT, faults.clone()).connect(&config)
+        };
+        let clock = TestClock(Instant::now());
+        let keys = Keys { reserver: key(2), submitters: vec![key(13)] };
+        let chains = EvmChains::new(
+            [
+                EvmChain { node: faulty(&source)?, keys: Some(keys) },
+                EvmChain { node: faulty(&destination)?, keys: None },
+            ],
+            Arc::new(MemoryLedger::default()),
+            Arc::new(clock),
+        )?;
+        let (source_node, destination_node) = (connect(&source)?, connect(&destination)?);
+        for chain in [&source, &destination] {
+            tokio::spawn(make_blocks(chain.clone(), clock));
+        }
+        Ok(Self {
+            chains,
+            verifier: EvmVerifier::new([source_node.clone(), destination_node.clone()], key(3)),
+            source_settler: SettlerChain::new(source_node.clone(), key(12)),
+            destination_settler: SettlerChain::new(destination_node.clone(), key(12)),
+            source,
+            destination,
+            source_node,
+            destination_node,
+            clock,
+        })
+    }
+
+    /// A payment under `request_id` that the payer signed, with the quote that won it.
+    pub fn payment(&self, request_id: &str) -> Result<Payment> {
+        let now = self.clock.now().timestamp().unsigned_abs();
+        payment_on(self.source_node.config(), self.destination_node.config(), now, request_id)
+    }
+}
+
+/// A payment under `request_id` from one chain to another that the payer signs at `now`, with the quote that won it.
+pub fn payment_on(source: &ChainConfig, destination: &ChainConfig, now: u64, request_id: &str) -> Result<Payment> {
+    let after = |seconds: u64| from_unix_seconds(now + seconds).unwrap();
+    let spend = SpendRequest {
+        scheme: Scheme::EvmPermit2Escrow,
+        payment_id: PaymentId::derive(&format!("eip155:{}", text(&key(10))), request_id),
+        terms: Terms::new(
+            OwnedAsset::new(source.assets[0].asset_identifier.clone(), &text(&key(10)))?,
+            vec![OwnedAsset::new(destination.assets[0].asset_identifier.clone(), &text(&key(11)))?],
+            DELIVERED.to_string().parse()?,
+            Some(CAP.to_string().parse()?),
+        ),
+        quote_deadline: after(5),
+        fulfillment_deadline: after(600),
+        escrow: EscrowSettings {
+            contract: source.escrow_contract.clone(),
+            reserver: source.reserver.clone(),
+            releaser: source.releaser.clone(),
+            permit2: source.permit2.clone(),
+            refund_delay_seconds: source.refund_delay_seconds,
+        },
+        quote_hash: Hash32::ZERO,
+    };
+    let prepared = prepare(&spend, &Choice::default())?;
+    let signature = key(10).sign_hash_sync(&B256::from(prepared.digest.0))?;
+    let signed = SignedMessage {
+        message: prepared.digest.to_string(),
+        message_prehash: Some(prepared.typed_data.to_string()),
+        signature: format!("0x{}", hex::encode(signature.as_bytes())),
+        payload: None,
+    };
+    let (authorization, escrow) = authorize(&spend, &signed)?;
+    let signing = SigningKey::from_bytes(&[7; 32]);
+    let quote = Quote {
+        kind: Quote::kind(),
+        auction_id: auction_of(&spend.payment_id),
+        terms_hash: spend.terms.hash(),
+        settler: Did::from_ed25519(&signing.verifying_key()),
+        source_chain: escrow.chain_id.clone(),
+        source_amount: PRICE.to_string().parse()?,
+        payout_account: text(&key(12)),
+        escrow_contract: escrow.contract.clone(),
+        destination: spend.terms.destination()[0].clone(),
+        fulfillment_amount: spend.terms.fulfillment_amount,
+        delivery_account: text(&key(12)),
+        fulfillment_proxy: destination.fulfillment_proxy.clone(),
+        fulfill_by: from_unix_seconds(escrow.fulfillment_deadline - 60).unwrap(),
+        valid_until: spend.fulfillment_deadline,
+    };
+    let quote = quote.sign(&signing, from_unix_seconds(now).unwrap())?;
+    Ok(Payment { spend, authorization, escrow, quote })
+}
+
+/// A block every [`BLOCK_SECONDS`].
+async fn make_blocks(chain: SharedChain, clock: TestClock) {
+    loop {
+        tokio::time::sleep(Duration::from_secs(BLOCK_SECONDS)).await;
+        lock(&chain).advance_to(clock.now().timestamp().unsigned_abs());
+    }
+}
+
+pub struct Payment {
+    pub spend: SpendRequest,
+    pub authorization: Authorization,
+    pub escrow: EscrowPlan,
+    pub quote: SignedQuote,
+}
+
+impl Payment {
+    pub fn id(&self) -> &PaymentId {
+        &self.spend.payment_id
+    }
+
+    fn fulfill_by(&self) -> u64 {
+        self.quote.quote().fulfill_by.timestamp().unsigned_abs()
+    }
+
+    pub fn deposit(&self) -> DepositOrder {
+        let quote = self.quote.quote();
+        DepositOrder {
+            payment_id: self.id().clone(),
+            terms: self.spend.terms.clone(),
+            terms_hash: self.spend.terms.hash(),
+            escrow: self.escrow.clone(),
+            authorization: self.authorization.clone(),
+            reservation: Reservation {
+                quote_hash: self.quote.hash(),
+                payout_account: quote.payout_account.clone(),
+                source_amount: quote.source_amount,
+                fulfill_by: self.fulfill_by(),
+            },
+        }
+    }
+
+    pub fn delivery(&self) -> DeliveryOrder {
+        let quote = self.quote.quote();
+        DeliveryOrder {
+            payment_id: self.id().clone(),
+            quote_hash: self.quote.hash(),
+            destination: quote.destination.clone(),
+            amount: quote.fulfillment_amount,
+            delivery_account: quote.delivery_account.clone(),
+            proxy: quote.fulfillment_proxy.clone(),
+            fulfill_by: self.fulfill_by(),
+        }
+    }
+
+    pub fn case(&self) -> VerificationCase {
+        VerificationCase {
+            payment_id: self.id().clone(),
+            terms: self.spend.terms.clone(),
+            escrow: self.escrow.clone(),
+            quote_document: self.quote.document().to_owned(),
+        }
+    }
+}
+
+/// Waits in the runtime's time until `look` has found something.
+pub async fn eventually<T, F: Future<Output = Result<Option<T>>>>(
+    what: &str,
+    mut look: impl FnMut() -> F,
+) -> Result<T> {
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_secs(3_600) {
+        if let Some(found) = look().await? {
+            return Ok(found);
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    bail!("{what} did not come about")
+}
+
+/// All tokens of `chain`, summed over their holders, are what there is.
+pub fn assert_conserved(chain: &SimChain) {
+    for token in chain.contracts().tokens.clone() {
+        let sum: U256 = chain.token_balances(token).values().copied().sum();
+        assert_eq!(sum, chain.token_supply(token).unwrap());
+    }
+}
+
+pub fn balance(chain: &SharedChain, account: Address) -> u64 {
+    let chain = lock(chain);
+    chain.token_balance(chain.contracts().tokens[0], account).to()
+}

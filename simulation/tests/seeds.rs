@@ -1,0 +1,94 @@
+//! A bounded number of seeds, as part of the ordinary tests; `make sim` runs as many as one likes.
+
+use std::{process::Command, thread, time::Duration};
+
+use simulation::{
+    census::Census,
+    plan::{PaymentPlan, Plan},
+    run::{Report, run},
+};
+
+fn play(seed: u64) -> Report {
+    run(seed, Plan::draw(seed), false).unwrap()
+}
+
+/// Seeds that break something, of `count` from `first` on, and what happened in all of them.
+fn broken(first: u64, count: u64) -> (Vec<(u64, String)>, Census) {
+    let threads = thread::available_parallelism().map_or(1, usize::from) as u64;
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|worker| {
+                scope.spawn(move || {
+                    let (mut broken, mut census) = (Vec::new(), Census::default());
+                    for seed in (first + worker..first + count).step_by(usize::try_from(threads).unwrap()) {
+                        let report = play(seed);
+                        census.add(&report.census);
+                        broken.extend(report.violation.map(|violation| (seed, violation.to_string())));
+                    }
+                    (broken, census)
+                })
+            })
+            .collect();
+        let (mut broken, mut census) = (Vec::new(), Census::default());
+        for (more, counts) in workers.into_iter().map(|worker| worker.join().unwrap()) {
+            broken.extend(more);
+            census.add(&counts);
+        }
+        (broken, census)
+    })
+}
+
+#[test]
+fn nothing_breaks_in_three_hundred_worlds_where_everything_happens() {
+    let (broken, census) = broken(100_000, 300);
+    assert!(broken.is_empty(), "again with `make sim SEED=…`: {broken:#?}");
+    let odd = census.at_odds();
+    assert!(odd.is_empty(), "never happened, or is not expected: {odd:?}\n{census}");
+}
+
+#[test]
+fn a_fair_world_completes_its_payment() {
+    for seed in 0..5 {
+        let report = run(seed, Plan::fair(seed), false).unwrap();
+        assert_eq!((report.completed, report.failed, report.violation), (1, 0, None), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_seed_is_the_same_run_again() {
+    for seed in 0..15 {
+        let (one, other) = (play(seed), play(seed));
+        assert_eq!(one, other);
+        assert!(one.lines > 20, "{one:?}");
+    }
+    assert_ne!(play(1).digest, play(2).digest);
+}
+
+#[test]
+fn a_seed_is_the_same_run_in_another_process() {
+    for seed in 20..26 {
+        let output = Command::new(env!("CARGO_BIN_EXE_sim")).args(["--seed", &seed.to_string()]).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        let report = play(seed);
+        assert!(output.status.success(), "{said}");
+        assert!(said.contains(&report.digest.to_string()), "{said} is not {report:?}");
+    }
+}
+
+/// The first process dies at each call that it makes to the world, one after the other; another takes over.
+#[test]
+fn a_death_at_any_call_does_no_harm() {
+    let mut plan = Plan::fair(3);
+    // Time enough for another process to be there.
+    plan.payments[0] = PaymentPlan { at: Duration::from_millis(500), quote: 40, reserve: 120, ..plan.payments[0] };
+    let whole = run(3, plan.clone(), false).unwrap();
+    let calls = whole.steps[0];
+    assert!(calls > 300, "{whole:?}");
+    // Every call of the beginning, where money moves, and every ninth of the waiting behind it.
+    for dies_after in (1..=calls).filter(|call| *call < 60 || call % 9 == 0) {
+        plan.gateways[0].dies_after = Some(dies_after);
+        let report = run(3, plan.clone(), false).unwrap();
+        assert_eq!(report.violation, None, "dies after {dies_after}");
+        assert_eq!((report.completed, report.failed), (1, 0), "dies after {dies_after}: {report:?}");
+    }
+}

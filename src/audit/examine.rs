@@ -1,0 +1,262 @@
+//! Checking one stream by itself: are these the messages that a gateway wrote, in the order in which it wrote them?
+
+use events::{
+    Event, Hash32, StreamId,
+    journal::{Recorded, envelope},
+    raw::RawMessage,
+};
+use sagas::{
+    payment::{self, Payment},
+    quote_request::{self, QuoteRequest},
+};
+
+use super::{Finding, Place, Severity};
+
+/// The state that a stream's events lead to.
+#[derive(Debug, Clone)]
+pub enum State {
+    /// A payment.
+    Payment(Box<Payment>),
+    /// A quote-request batch.
+    Batch(Box<QuoteRequest>),
+}
+
+/// What was found in one stream.
+#[derive(Debug, Clone)]
+pub struct Examined {
+    /// Its subject.
+    pub subject: String,
+    /// The stream of JetStream that holds it.
+    pub stream: String,
+    /// Messages it has.
+    pub messages: usize,
+    /// The commits that could be read.
+    pub commits: Vec<Recorded>,
+    /// The state they lead to; `None` when a message could not be read or is not legal where it stands.
+    pub state: Option<State>,
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+}
+
+impl Examined {
+    /// The place of the whole stream.
+    pub fn place(&self) -> Place {
+        Place::stream(&self.stream, Some(&self.subject))
+    }
+
+    /// The place of the commit that holds an event of this type; the whole stream's without one.
+    pub fn place_of(&self, event: &str) -> Place {
+        let holds = |commit: &&Recorded| commit.events.iter().any(|held| held.type_name() == event);
+        let commit = self.commits.iter().rev().find(holds);
+        commit.map_or_else(
+            || self.place(),
+            |commit| Place::at(&self.stream, commit.position.sequence, Some(&self.subject)),
+        )
+    }
+}
+
+/// Checks the messages of `subject`, which is in a shard of `shards`: envelopes, hash chain, versions, events, and that
+/// each event may follow those before it.
+pub fn examine(stream: &str, shard: u16, shards: u16, subject: &str, messages: &[RawMessage]) -> Examined {
+    let mut examined = Examined {
+        subject: subject.to_owned(),
+        stream: stream.to_owned(),
+        messages: messages.len(),
+        commits: Vec::with_capacity(messages.len()),
+        state: None,
+        findings: Vec::new(),
+    };
+    let whole = Place::stream(stream, Some(subject));
+    let Ok(stream_id) = envelope::stream_of(shard, subject) else {
+        let what = "the subject is not that of a payment or batch of this shard";
+        examined.findings.push(Finding::new(Severity::Tampered, "subject", whole, what));
+        return examined;
+    };
+    if stream_id.shard(shards) != shard {
+        let what = format!("{stream_id} belongs into shard {}, not {shard}", stream_id.shard(shards));
+        examined.findings.push(Finding::new(Severity::Tampered, "shard", whole.clone(), what));
+    }
+    if messages.is_empty() {
+        examined.findings.push(Finding::new(Severity::Missing, "stream", whole, "there are no messages"));
+        return examined;
+    }
+    let mut before: Option<&RawMessage> = None;
+    for message in messages {
+        link(&mut examined, before, message);
+        before = Some(message);
+        match open(shard, message) {
+            Ok(commit) => examined.commits.push(commit),
+            Err(error) => {
+                let place = Place::message(message);
+                examined.findings.push(Finding::new(Severity::Tampered, "envelope", place, error.to_string()));
+            }
+        }
+    }
+    if examined.commits.len() == messages.len() {
+        fold(&mut examined, &stream_id);
+    }
+    examined
+}
+
+fn open(shard: u16, message: &RawMessage) -> Result<Recorded, envelope::Error> {
+    message.envelope()?.open(shard, message.sequence, &message.body, message.stored_at)
+}
+
+/// Checks that `message` is the successor of `before`.
+fn link(examined: &mut Examined, before: Option<&RawMessage>, message: &RawMessage) {
+    let Ok(envelope) = message.envelope() else { return };
+    let (hash, sequence) = before.map_or((Hash32::ZERO, 0), |before| (before.hash(), before.sequence));
+    let version = before.map_or(Some(0), |before| before.envelope().ok().map(|envelope| envelope.version));
+    let mut found =
+        |severity, check, place, what: String| examined.findings.push(Finding::new(severity, check, place, what));
+    if let Some(version) = version
+        && envelope.version != version + 1
+    {
+        let what = format!("version {} where {} belongs", envelope.version, version + 1);
+        found(Severity::Missing, "version", Place::message(message), what);
+    }
+    if envelope.prev != hash {
+        // The message before is what its successor no longer knows; without one, it is the first that claims another.
+        let (place, what) = match before {
+            Some(before) => (
+                Place::message(before),
+                format!("the message hashes to {hash}, its successor #{} has {}", message.sequence, envelope.prev),
+            ),
+            None => (Place::message(message), format!("the first message names a predecessor, {}", envelope.prev)),
+        };
+        found(Severity::Tampered, "hash-chain", place, what);
+    }
+    let expected = message.header("Nats-Expected-Last-Subject-Sequence");
+    if expected.is_some_and(|expected| expected != sequence.to_string()) {
+        let what =
+            format!("it was written behind sequence {}, and stands behind {sequence}", expected.unwrap_or_default());
+        found(Severity::Tampered, "position", Place::message(message), what);
+    }
+}
+
+fn fold(examined: &mut Examined, stream_id: &StreamId) {
+    let illegal = |commit: &Recorded, error: payment::IllegalTransition| {
+        let place = Place::at(&examined.stream, commit.position.sequence, Some(&examined.subject));
+        Finding::new(Severity::Contradiction, "transition", place, error.to_string())
+    };
+    let (mut a_payment, mut a_batch) = (None, None);
+    for commit in &examined.commits {
+        for event in &commit.events {
+            let folded = match event {
+                Event::Payment(event) => payment::evolve(a_payment.take(), event).map(|state| a_payment = Some(state)),
+                Event::QuoteRequest(event) => {
+                    quote_request::evolve(a_batch.take(), event).map(|state| a_batch = Some(state))
+                }
+            };
+            if let Err(error) = folded {
+                let finding = illegal(commit, error);
+                examined.findings.push(finding);
+                return;
+            }
+        }
+    }
+    examined.state = match stream_id {
+        StreamId::Payment(_) => a_payment.map(|payment| State::Payment(Box::new(payment))),
+        StreamId::QuoteRequest(_) => a_batch.map(|batch| State::Batch(Box::new(batch))),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use events::{
+        CommitId, PaymentEvent, PaymentId,
+        event::TransactionAbandoned,
+        journal::{Commit, Position, envelope::Sealed},
+    };
+
+    use super::*;
+
+    /// Three commits of one payment as they would be stored. The events are no legal history, which is what comes last.
+    fn messages() -> (StreamId, Vec<RawMessage>) {
+        let stream_id = StreamId::from(PaymentId::derive("eip155:0xabc", "order-1"));
+        let shard = stream_id.shard(8);
+        let mut expected = Position::START;
+        let mut messages = Vec::new();
+        for n in 1..=3u32 {
+            let abandoned = TransactionAbandoned {
+                attempt: n,
+                evidence: "nonce consumed".into(),
+                abandoned_at: "2026-01-02T03:04:05Z".parse().unwrap(),
+            };
+            let commit = Commit {
+                stream_id: stream_id.clone(),
+                expected,
+                commit_id: CommitId::from_stored(format!("cmt{n}")),
+                events: vec![PaymentEvent::DepositAbandoned(abandoned).into()],
+                correlation: "req".into(),
+                causation: "req".into(),
+            };
+            let sealed = Sealed::new(&commit, shard).unwrap();
+            let headers = sealed.headers(expected.sequence);
+            let headers = headers.iter().map(|(name, values)| {
+                (name.to_string(), values.iter().map(|value| value.as_str().to_owned()).collect())
+            });
+            messages.push(RawMessage {
+                stream: envelope::stream(shard),
+                sequence: u64::from(n) * 10,
+                subject: sealed.envelope.subject.clone(),
+                headers: headers.collect::<BTreeMap<_, _>>(),
+                body: sealed.body.clone(),
+                stored_at: "2026-01-02T03:04:05Z".parse().unwrap(),
+            });
+            expected = Position { version: u64::from(n), sequence: u64::from(n) * 10, hash: sealed.hash };
+        }
+        (stream_id, messages)
+    }
+
+    fn found(messages: &[RawMessage]) -> Vec<(String, Option<u64>)> {
+        let (id, _) = self::messages();
+        let shard = id.shard(8);
+        let subject = envelope::subject(shard, &id);
+        let examined = examine(&envelope::stream(shard), shard, 8, &subject, messages);
+        examined.findings.into_iter().map(|finding| (finding.check, finding.place.sequence)).collect()
+    }
+
+    #[test]
+    fn only_the_illegal_history_is_found_in_untouched_messages() {
+        assert_eq!(found(&messages().1), [("transition".to_owned(), Some(10))]);
+        assert_eq!(found(&[]), [("stream".to_owned(), None)]);
+    }
+
+    #[test]
+    fn every_byte_that_is_altered_is_found_in_its_own_message() {
+        let (_, whole) = messages();
+        for byte in 0..whole[1].body.len() {
+            let mut altered = whole.clone();
+            let mut body = altered[1].body.to_vec();
+            body[byte] ^= 1;
+            altered[1].body = body.into();
+            let found = found(&altered);
+            assert!(found.contains(&("hash-chain".to_owned(), Some(20))), "byte {byte}: {found:?}");
+        }
+        for name in ["Gw-Type", "Gw-Schema", "Gw-Correlation", "Gw-Causation", "Nats-Msg-Id"] {
+            let mut altered = whole.clone();
+            altered[1].headers.get_mut(name).unwrap()[0].push('1');
+            assert!(found(&altered).contains(&("hash-chain".to_owned(), Some(20))), "{name}");
+        }
+    }
+
+    #[test]
+    fn messages_that_are_left_out_swapped_or_doubled_are_found() {
+        let (_, whole) = messages();
+        let checks = |messages: &[RawMessage]| found(messages).into_iter().map(|(check, _)| check).collect::<Vec<_>>();
+        assert!(checks(&[whole[0].clone(), whole[2].clone()]).contains(&"version".to_owned()));
+        assert!(checks(&whole[1..]).contains(&"hash-chain".to_owned()));
+        let mut doubled = whole.clone();
+        doubled.insert(1, RawMessage { sequence: 15, ..whole[0].clone() });
+        assert!(checks(&doubled).contains(&"version".to_owned()));
+        let mut foreign = whole.clone();
+        foreign[1].headers.insert("Nats-Expected-Last-Subject-Sequence".into(), vec!["9".into()]);
+        assert_eq!(found(&foreign)[0], ("position".to_owned(), Some(20)));
+        let mut bare = whole;
+        bare[1].headers.remove("Gw-Prev");
+        assert!(found(&bare).contains(&("envelope".to_owned(), Some(20))));
+    }
+}

@@ -1,0 +1,270 @@
+//! `gw audit export`: whole streams as files, in the format of [`line`], resumable.
+//!
+//! Into a directory goes one file a stream, `EVT_00.jsonl` and so on; into a file they go one after another. A file that is
+//! there is gone on with: each stream behind its last whole line. A line without its end, which a killed run leaves, is
+//! cut off first.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{BufRead, BufReader, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::time::sleep;
+
+use events::{
+    checkpoint,
+    journal::envelope,
+    raw::{BATCH_MESSAGES, RawReader, Unavailable},
+};
+
+use super::{line, progress::Progress};
+
+/// How often a message that a replica does not give is asked for again before it counts as missing.
+const ASKED_AGAIN: u32 = 100;
+const ASK_PAUSE: Duration = Duration::from_millis(100);
+
+/// What to export.
+#[derive(Debug, Clone, Default)]
+pub struct Order {
+    /// One shard, without the checkpoints; all with them when `None`.
+    pub shard: Option<u16>,
+    /// First sequence of each stream; of a file that is gone on with, the beginning of the file decides.
+    pub from_sequence: u64,
+}
+
+/// What was exported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exported {
+    /// By stream: the last sequence in the file, and how many messages this run added.
+    pub streams: BTreeMap<String, (u64, u64)>,
+}
+
+/// Why an export stopped. What was written until then is whole and can be gone on with.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The server gives no answer.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// The journal is not there.
+    #[error("there is no stream {0}")]
+    NoStream(String),
+    /// A message is missing in the stream.
+    #[error("message {sequence} of {stream} is missing: the stream holds it no longer")]
+    Gap {
+        /// The stream.
+        stream: String,
+        /// The sequence.
+        sequence: u64,
+    },
+    /// The stream ends before what the file holds already.
+    #[error("{stream} ends at {head}, and the file holds its messages up to {held}: the stream was cut off")]
+    Shorter {
+        /// The stream.
+        stream: String,
+        /// Its last sequence.
+        head: u64,
+        /// The last sequence in the file.
+        held: u64,
+    },
+    /// The file holds something else than an export.
+    #[error("{}, line {line}: {reason}", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Another export is writing the file.
+    #[error("{} is being written by another export", .0.display())]
+    Busy(PathBuf),
+    /// The file cannot be read or written.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        error: std::io::Error,
+    },
+}
+
+/// A file that is being written.
+struct Output {
+    path: PathBuf,
+    file: File,
+    /// Last sequence of each stream in it.
+    held: BTreeMap<String, u64>,
+    /// It held nothing.
+    is_new: bool,
+}
+
+/// Exports to `output`: a directory, or a file when its name ends in `.jsonl`.
+///
+/// # Errors
+/// [`Error`].
+pub async fn export(
+    reader: &RawReader,
+    order: &Order,
+    output: &Path,
+    progress: &Arc<Progress>,
+) -> Result<Exported, Error> {
+    let mut streams = reader.streams().await?;
+    let wanted = order.shard.map(envelope::stream);
+    streams.retain(|name| match &wanted {
+        Some(wanted) => name == wanted,
+        None => name.starts_with("EVT_") || name == checkpoint::STREAM,
+    });
+    if streams.is_empty() {
+        return Err(Error::NoStream(wanted.unwrap_or_else(|| envelope::stream(0))));
+    }
+    let one_file = output.extension().is_some_and(|extension| extension == "jsonl") && !output.is_dir();
+    if !one_file {
+        std::fs::create_dir_all(output).map_err(|error| Error::File { path: output.to_owned(), error })?;
+    }
+    let mut shared = if one_file { Some(Output::open(output)?) } else { None };
+    if let Some(output) = shared.as_mut().filter(|output| output.is_new && streams.len() > 1) {
+        output.append(&line::write_contents(&streams))?;
+    }
+    let mut exported = Exported { streams: BTreeMap::new() };
+    let mut heads = Vec::new();
+    for stream in &streams {
+        heads.push(reader.head(stream).await?);
+    }
+    progress.expect(heads.iter().sum());
+    for (stream, head) in streams.into_iter().zip(heads) {
+        let done = match &mut shared {
+            Some(output) => copy(reader, order, &stream, head, output, progress).await?,
+            None => {
+                let mut own = Output::open(&output.join(format!("{stream}.jsonl")))?;
+                copy(reader, order, &stream, head, &mut own, progress).await?
+            }
+        };
+        exported.streams.insert(stream, done);
+    }
+    Ok(exported)
+}
+
+async fn copy(
+    reader: &RawReader,
+    order: &Order,
+    stream: &str,
+    head: u64,
+    output: &mut Output,
+    progress: &Progress,
+) -> Result<(u64, u64), Error> {
+    let held = output.held.get(stream).copied();
+    let mut last = held.unwrap_or_else(|| order.from_sequence.saturating_sub(1));
+    if let Some(held) = held.filter(|held| *held > head) {
+        return Err(Error::Shorter { stream: stream.to_owned(), head, held });
+    }
+    progress.add(last.min(head));
+    let mut added = 0;
+    let mut asked = 0;
+    while last < head {
+        let batch = reader.batch(stream, last + 1, None, BATCH_MESSAGES).await?;
+        let whole = (last + 1..=head).zip(&batch).take_while(|(sequence, message)| message.sequence == *sequence);
+        let whole: Vec<_> = whole.map(|(_, message)| message).collect();
+        if whole.is_empty() {
+            // A replica may be behind.
+            asked += 1;
+            if asked == ASKED_AGAIN {
+                return Err(Error::Gap { stream: stream.to_owned(), sequence: last + 1 });
+            }
+            sleep(ASK_PAUSE).await;
+            continue;
+        }
+        asked = 0;
+        let lines: Vec<u8> = whole.iter().flat_map(|message| line::write(message)).collect();
+        output.append(&lines)?;
+        last += whole.len() as u64;
+        added += whole.len() as u64;
+        progress.add(whole.len() as u64);
+    }
+    output.sync()?;
+    output.held.insert(stream.to_owned(), last);
+    Ok((last, added))
+}
+
+impl Output {
+    /// Opens `path` to go on with, creating it when it is missing.
+    fn open(path: &Path) -> Result<Self, Error> {
+        let fault = |error| Error::File { path: path.to_owned(), error };
+        let file = File::options().read(true).write(true).create(true).truncate(false).open(path).map_err(fault)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(std::fs::TryLockError::WouldBlock) => return Err(Error::Busy(path.to_owned())),
+            Err(std::fs::TryLockError::Error(error)) => return Err(fault(error)),
+        }
+        let mut output = Self { path: path.to_owned(), file, held: BTreeMap::new(), is_new: false };
+        let whole = output.read_held()?;
+        output.is_new = whole == 0;
+        output.file.set_len(whole).map_err(fault)?;
+        output.file.seek(SeekFrom::End(0)).map_err(fault)?;
+        Ok(output)
+    }
+
+    /// Reads what the file holds, checking that each stream's messages are without a gap; the length of its whole lines.
+    fn read_held(&mut self) -> Result<u64, Error> {
+        let fault = |error| Error::File { path: self.path.clone(), error };
+        let mut reader = BufReader::new(&self.file);
+        let (mut whole, mut number, mut bytes) = (0, 0, Vec::new());
+        loop {
+            bytes.clear();
+            let read = reader.read_until(b'\n', &mut bytes).map_err(fault)?;
+            if !bytes.ends_with(b"\n") {
+                return Ok(whole);
+            }
+            number += 1;
+            let foreign = |reason: String| Error::Foreign { path: self.path.clone(), line: number, reason };
+            if number == 1 && line::contents(&bytes).is_some() {
+                whole += read as u64;
+                continue;
+            }
+            let head = line::head(&bytes).map_err(|error| foreign(error.to_string()))?;
+            if let Some(last) = self.held.get(&head.stream)
+                && head.sequence != last + 1
+            {
+                return Err(foreign(format!("{} of {} stands behind {last}", head.sequence, head.stream)));
+            }
+            self.held.insert(head.stream, head.sequence);
+            whole += read as u64;
+        }
+    }
+
+    fn append(&mut self, lines: &[u8]) -> Result<(), Error> {
+        self.file.write_all(lines).map_err(|error| Error::File { path: self.path.clone(), error })
+    }
+
+    fn sync(&mut self) -> Result<(), Error> {
+        self.file.sync_data().map_err(|error| Error::File { path: self.path.clone(), error })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_torn_line_is_cut_off_and_a_foreign_file_is_not_touched() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.jsonl");
+        let line = |sequence: u64| format!("{{\"stream\":\"EVT_00\",\"sequence\":{sequence},\"subject\":\"s\"}}\n");
+        let whole = format!("{}{}", line(5), line(6));
+        std::fs::write(&path, format!("{whole}{}", &line(7)[..20])).unwrap();
+        let output = Output::open(&path).unwrap();
+        assert_eq!(output.held["EVT_00"], 6);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), whole);
+        assert!(matches!(Output::open(&path), Err(Error::Busy(_))));
+        drop(output);
+        for (text, at) in [(format!("{}{}", line(5), line(7)), 2), ("{}\n".to_owned(), 1)] {
+            std::fs::write(&path, &text).unwrap();
+            assert!(matches!(Output::open(&path), Err(Error::Foreign { line, .. }) if line == at));
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        }
+    }
+}

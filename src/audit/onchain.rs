@@ -1,0 +1,276 @@
+//! Checking a payment against its chains: every transaction the stream names, what it did, and where the money is.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, SecondsFormat};
+
+use chains::evm::{
+    auditor::{self, Case, Doubt, Kind, Standing},
+    contracts::State,
+    node::Node,
+};
+use events::{
+    ChainId, PaymentEvent,
+    event::{Inclusion, RefundDue, TransactionPrepared},
+};
+use sagas::{
+    payment::{Payment, Stage},
+    ports::{EscrowState, Statement, Transient},
+};
+
+use super::{Finding, Severity, examine::Examined};
+
+/// The chains to ask, and how far the journal may be behind them.
+#[derive(Debug, Clone)]
+pub struct Chains {
+    /// By chain id.
+    pub nodes: HashMap<ChainId, Node>,
+    /// In seconds.
+    pub lag_seconds: u64,
+}
+
+impl Chains {
+    /// The findings about a payment whose stream is in order. A payment that is still under way is a finding of
+    /// [`Severity::Open`].
+    pub async fn check(&self, examined: &Examined, payment: &Payment) -> Vec<Finding> {
+        let mut check = Check { chains: self, examined, payment, findings: Vec::new() };
+        check.prepared();
+        check.source().await;
+        check.destination().await;
+        check.findings
+    }
+}
+
+struct Check<'a> {
+    chains: &'a Chains,
+    examined: &'a Examined,
+    payment: &'a Payment,
+    findings: Vec<Finding>,
+}
+
+impl<'a> Check<'a> {
+    fn find(&mut self, severity: Severity, check: &str, event: &str, what: impl Into<String>) {
+        self.findings.push(Finding::new(severity, check, self.examined.place_of(event), what));
+    }
+
+    /// Takes over what a chain said about an event.
+    fn take(&mut self, check: &str, event: &str, asked: Result<Vec<Doubt>, Transient>) {
+        match asked {
+            Ok(doubts) => {
+                for Doubt { kind, what } in doubts {
+                    let severity = match kind {
+                        Kind::Missing => Severity::Missing,
+                        Kind::Contradiction => Severity::Contradiction,
+                        Kind::Unverifiable => Severity::Unverifiable,
+                    };
+                    self.find(severity, check, event, what);
+                }
+            }
+            Err(fault) => self.find(Severity::Unverifiable, check, event, fault.to_string()),
+        }
+    }
+
+    fn node(&mut self, chain_id: &ChainId, event: &str) -> Option<&'a Node> {
+        let node = self.chains.nodes.get(chain_id);
+        if node.is_none() {
+            self.find(Severity::Unverifiable, "chain", event, format!("{chain_id} is not in the configuration"));
+        }
+        node
+    }
+
+    fn case(&self) -> Option<Case<'a>> {
+        let payment = self.payment;
+        let award = payment.award.as_ref()?;
+        Some(Case {
+            payment_id: &payment.submitted.payment_id,
+            terms: &payment.submitted.terms,
+            plan: &payment.submitted.escrow,
+            quote: &award.quote,
+            quote_hash: award.event.quote_hash,
+        })
+    }
+
+    /// Every transaction that was journaled before it was sent must be the one it says it is.
+    fn prepared(&mut self) {
+        let events = self.examined.commits.iter().flat_map(|commit| commit.payment_events());
+        let wrong: Vec<(&'static str, String)> = events
+            .filter_map(|event| Some((event.type_name(), transaction_of(event)?)))
+            .filter_map(|(name, transaction)| Some((name, auditor::check_prepared(transaction).err()?)))
+            .collect();
+        for (name, what) in wrong {
+            self.find(Severity::Contradiction, "prepared", name, what);
+        }
+    }
+
+    async fn source(&mut self) {
+        let submitted = &self.payment.submitted;
+        let Some(node) = self.node(&submitted.escrow.chain_id, "Submitted") else { return };
+        let plan = &submitted.escrow;
+        if !node.config().trusts_escrow(&plan.contract) {
+            let what =
+                format!("escrow {} of {} is not one that the configuration trusts", plan.contract, plan.chain_id);
+            return self.find(Severity::Unverifiable, "contract", "Submitted", what);
+        }
+        let signed =
+            node.audit_authorization(&submitted.payment_id, &submitted.terms, plan, &submitted.authorization).await;
+        self.take("authorization", "Submitted", signed);
+        let case = self.case();
+        if let (Some(case), Some(secured)) = (&case, &self.payment.secured) {
+            let asked = node.audit_deposit(case, secured).await;
+            self.take("deposit", "EscrowSecured", asked);
+            if let Some(released) = &self.payment.released {
+                let asked = node.audit_release(case, released, secured.amount).await;
+                self.take("release", "EscrowReleased", asked);
+            }
+            if let Some(refunded) = &self.payment.refunded {
+                let asked = node.audit_refund(case, refunded, secured.amount).await;
+                self.take("refund", "EscrowRefunded", asked);
+            }
+        }
+        self.attestations(node).await;
+        match node.audit_standing(&submitted.payment_id, plan, case.as_ref()).await {
+            Ok((standing, doubts)) => {
+                self.take("escrow", "EscrowSecured", Ok(doubts));
+                self.standing(node, &standing).await;
+            }
+            Err(fault) => self.find(Severity::Unverifiable, "escrow", "EscrowSecured", fault.to_string()),
+        }
+    }
+
+    /// The releaser's word, as the stream keeps it.
+    async fn attestations(&mut self, node: &Node) {
+        let submitted = &self.payment.submitted;
+        let Some(award) = &self.payment.award else { return };
+        let (payment_id, quote_hash) = (submitted.payment_id.clone(), award.event.quote_hash);
+        let mut statements = Vec::new();
+        if let Some(confirmed) = &self.payment.confirmed {
+            let payout_account = award.quote.payout_account.clone();
+            let statement = Statement::Delivery { payment_id: payment_id.clone(), quote_hash, payout_account };
+            statements.push(("FulfillmentConfirmed", statement, &confirmed.attestation));
+        }
+        if let Some(failed) = &self.payment.failed
+            && let RefundDue::ByNonDelivery { attestation } = &failed.refund
+        {
+            statements.push(("Failed", Statement::NonDelivery { payment_id, quote_hash }, attestation));
+        }
+        for (event, statement, attestation) in statements {
+            match node.attestation_holds(&statement, &submitted.escrow, attestation).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    let what = format!("the attestation is not signed by the releaser {}", submitted.escrow.releaser);
+                    self.find(Severity::Contradiction, "attestation", event, what);
+                }
+                Err(fault) => self.find(Severity::Unverifiable, "attestation", event, fault.to_string()),
+            }
+        }
+    }
+
+    /// Compares where the stream ends with where the chain is.
+    async fn standing(&mut self, node: &Node, standing: &Standing) {
+        let payment = self.payment;
+        let last = payment.refunded.as_ref().map(|refunded| &refunded.inclusion).or(payment.released.as_ref());
+        let last = last.or(payment.secured.as_ref().map(|secured| &secured.inclusion));
+        let (severity, check, what) = match last {
+            Some(last) if last.block_number > standing.settled_number => {
+                let Inclusion { transaction_hash, block_number, .. } = last;
+                let settled = standing.settled_number;
+                let what = format!(
+                    "{transaction_hash} is in block {block_number}, and {settled} is the newest at the depth that the \
+                     configuration requires"
+                );
+                (Severity::Open, "open", what)
+            }
+            _ => match self.compare(node, standing).await {
+                Some(found) => found,
+                None => return,
+            },
+        };
+        let last = self.examined.commits.last().and_then(|commit| commit.events.last());
+        self.find(severity, check, last.map_or("Submitted", |event| event.type_name()), what);
+    }
+
+    async fn compare(&self, node: &Node, standing: &Standing) -> Option<(Severity, &'static str, String)> {
+        let (payment, stage) = (self.payment, self.payment.stage());
+        let late = |since: u64| standing.settled_time > since.saturating_add(self.chains.lag_seconds);
+        let plan = &payment.submitted.escrow;
+        let at_rest = stage == Stage::Rest;
+        match (standing.state, stage) {
+            // The money is where the stream says.
+            (State::Released, Stage::Rest) if payment.released.is_some() => None,
+            (State::Refunded, Stage::Rest) if payment.refunded.is_some() => None,
+            (State::None, Stage::Rest) if payment.secured.is_none() => None,
+            (State::None, Stage::Auction | Stage::Awarded | Stage::Depositing) => {
+                let end = plan.reserve_deadline;
+                Some(match late(end) {
+                    true => {
+                        let what = format!("no deposit was made until {}, and the payment has not ended", time(end));
+                        (Severity::Contradiction, "overdue", what)
+                    }
+                    false => (Severity::Open, "open", format!("under way, in stage {stage:?}; nothing is in escrow")),
+                })
+            }
+            (State::Deposited | State::Reserved, _) if !at_rest => {
+                let since = time(plan.refund_after);
+                Some(match late(plan.refund_after) {
+                    true => {
+                        let what =
+                            format!("money is in escrow, in stage {stage:?}, that may be refunded since {since}");
+                        (Severity::Contradiction, "overdue", what)
+                    }
+                    false => {
+                        let what =
+                            format!("under way, in stage {stage:?}; the money is in escrow, refundable from {since}");
+                        (Severity::Open, "open", what)
+                    }
+                })
+            }
+            // The chain is further than the stream. When it came so far is searched for only here: old events are far away.
+            (State::Released | State::Refunded, _) if !at_rest => {
+                let (end, since) = match node.escrow_state(&payment.submitted.payment_id, plan).await {
+                    Ok(EscrowState::Released(inclusion)) => ("released", inclusion),
+                    Ok(EscrowState::Refunded(refunded)) => ("refunded", refunded.inclusion),
+                    Ok(_) => return Some((Severity::Unverifiable, "tail", "the node contradicts itself".to_owned())),
+                    Err(fault) => return Some((Severity::Unverifiable, "tail", fault.to_string())),
+                };
+                let severity = if late(since.block_time) { Severity::Missing } else { Severity::Open };
+                let place = since.transaction_hash;
+                Some((severity, "tail", format!("the escrow was {end} by {place}, the stream ends in stage {stage:?}")))
+            }
+            // The stream has ended otherwise than the chain.
+            (state, _) => {
+                let what = format!("the stream ends in stage {stage:?}, and the escrow's state is {state:?}");
+                Some((Severity::Contradiction, "tail", what))
+            }
+        }
+    }
+
+    async fn destination(&mut self) {
+        let Some(case) = self.case() else { return };
+        let Some(confirmed) = &self.payment.confirmed else { return };
+        let event = "FulfillmentConfirmed";
+        let Some(node) = self.node(case.quote.destination.asset().chain(), event) else { return };
+        let proxy = &case.quote.fulfillment_proxy;
+        if !node.config().trusts_proxy(proxy) {
+            let what = format!("proxy {proxy} of {} is not one that the configuration trusts", node.chain_id());
+            return self.find(Severity::Unverifiable, "contract", event, what);
+        }
+        let asked = node.audit_delivery(&case, &confirmed.inclusion).await;
+        self.take("delivery", event, asked);
+    }
+}
+
+/// The transaction that an event journals before it is sent.
+fn transaction_of(event: &PaymentEvent) -> Option<&TransactionPrepared> {
+    match event {
+        PaymentEvent::DepositPrepared(transaction)
+        | PaymentEvent::DepositRepriced(transaction)
+        | PaymentEvent::RefundPrepared(transaction)
+        | PaymentEvent::RefundRepriced(transaction) => Some(transaction),
+        _ => None,
+    }
+}
+
+fn time(seconds: u64) -> String {
+    let at = i64::try_from(seconds).ok().and_then(|seconds| DateTime::from_timestamp(seconds, 0));
+    at.map_or_else(|| seconds.to_string(), |at| at.to_rfc3339_opts(SecondsFormat::Secs, true))
+}

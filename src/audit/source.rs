@@ -1,0 +1,272 @@
+//! Where an auditor's messages come from: a NATS server, or exported files.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs::File,
+    io::{BufRead, BufReader},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+use events::{
+    checkpoint,
+    journal::envelope,
+    raw::{RawMessage, RawReader, Unavailable},
+};
+
+use super::{Finding, Place, Severity, line};
+
+/// Longest line of an exported file; a commit has at most 900 KiB, and escaping may double it.
+const LINE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Why there are no messages to read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The server gives no answer.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// There is no journal, or part of it is not there.
+    #[error("there is no journal: {0}")]
+    NoJournal(String),
+    /// A file cannot be read.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        error: std::io::Error,
+    },
+}
+
+/// Messages to audit.
+pub enum Source {
+    /// A server, read with an auditor's credentials.
+    Nats(RawReader),
+    /// Exported files.
+    Export(Exported),
+}
+
+/// Exported files, indexed. Only the index is held in memory.
+pub struct Exported {
+    files: Vec<(PathBuf, File)>,
+    streams: BTreeMap<String, Indexed>,
+    /// Lines that are no messages, messages out of order.
+    faults: Vec<Finding>,
+}
+
+#[derive(Default)]
+struct Indexed {
+    /// By sequence, ascending.
+    messages: Vec<(u64, Spot)>,
+    /// Indexes into `messages`, by subject.
+    subjects: HashMap<String, Vec<usize>>,
+}
+
+#[derive(Clone, Copy)]
+struct Spot {
+    file: usize,
+    offset: u64,
+    bytes: usize,
+}
+
+impl Source {
+    /// Number of shards of the journal.
+    ///
+    /// # Errors
+    /// [`Error::NoJournal`] when there is none, or its streams are not `EVT_00` and so on without a gap.
+    pub async fn shards(&self) -> Result<u16, Error> {
+        let streams = self.streams().await?;
+        let shards = streams.iter().filter(|name| name.starts_with("EVT_")).count();
+        let shards = u16::try_from(shards).unwrap_or(u16::MAX);
+        if shards == 0 {
+            return Err(Error::NoJournal("no stream is called EVT_00".to_owned()));
+        }
+        match (0..shards).map(envelope::stream).find(|name| !streams.contains(name)) {
+            Some(missing) => Err(Error::NoJournal(format!("{shards} streams of events, and {missing} is not there"))),
+            None => Ok(shards),
+        }
+    }
+
+    /// Whether there is a stream of checkpoints.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn has_checkpoints(&self) -> Result<bool, Error> {
+        Ok(self.streams().await?.iter().any(|name| name == checkpoint::STREAM))
+    }
+
+    async fn streams(&self) -> Result<Vec<String>, Error> {
+        match self {
+            Self::Nats(reader) => Ok(reader.streams().await?),
+            Self::Export(exported) => Ok(exported.streams.keys().cloned().collect()),
+        }
+    }
+
+    /// What is wrong with the files themselves.
+    pub fn faults(&self) -> &[Finding] {
+        match self {
+            Self::Nats(_) => &[],
+            Self::Export(exported) => &exported.faults,
+        }
+    }
+
+    /// Last sequence of a stream; 0 for an empty one.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn head(&self, stream: &str) -> Result<u64, Error> {
+        match self {
+            Self::Nats(reader) => Ok(reader.head(stream).await?),
+            Self::Export(exported) => {
+                let indexed = exported.streams.get(stream);
+                Ok(indexed.and_then(|indexed| indexed.messages.last()).map_or(0, |(sequence, _)| *sequence))
+            }
+        }
+    }
+
+    /// Up to `limit` messages of a stream with sequence at or above `from`, in order; with `subject`, of that alone. A
+    /// server may give fewer than there are.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn batch(
+        &self,
+        stream: &str,
+        from: u64,
+        subject: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<RawMessage>, Error> {
+        match self {
+            Self::Nats(reader) => Ok(reader.batch(stream, from, subject, limit).await?),
+            Self::Export(exported) => exported.batch(stream, from, subject, limit),
+        }
+    }
+
+    /// All messages of a subject up to a sequence, in order.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn subject(&self, stream: &str, subject: &str, up_to: u64) -> Result<Vec<RawMessage>, Error> {
+        match self {
+            Self::Nats(reader) => Ok(reader.subject(stream, subject, 1, up_to).await?),
+            Self::Export(exported) => {
+                let mut messages = exported.batch(stream, 1, Some(subject), usize::MAX)?;
+                messages.retain(|message| message.sequence <= up_to);
+                Ok(messages)
+            }
+        }
+    }
+
+    /// The last message of a subject.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn last(&self, stream: &str, subject: &str) -> Result<Option<RawMessage>, Error> {
+        match self {
+            Self::Nats(reader) => Ok(reader.last(stream, subject).await?),
+            Self::Export(exported) => Ok(exported.batch(stream, 1, Some(subject), usize::MAX)?.pop()),
+        }
+    }
+}
+
+/// Whether a stream of this name belongs to the journal or its checkpoints.
+fn is_stream(name: &str) -> bool {
+    name.starts_with("EVT_") || name == checkpoint::STREAM
+}
+
+impl Exported {
+    /// Indexes the file at `path`, or all files `*.jsonl` in the directory at `path`.
+    ///
+    /// # Errors
+    /// [`Error::File`], and [`Error::NoJournal`] when there is nothing to index.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let fault = |path: &Path, error| Error::File { path: path.to_owned(), error };
+        let mut paths = vec![path.to_owned()];
+        if path.is_dir() {
+            let entries = std::fs::read_dir(path).map_err(|error| fault(path, error))?;
+            paths = entries.flatten().map(|entry| entry.path()).collect();
+            paths.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
+            paths.sort();
+        }
+        if paths.is_empty() {
+            return Err(Error::NoJournal(format!("{} holds no *.jsonl", path.display())));
+        }
+        let mut exported = Self { files: Vec::new(), streams: BTreeMap::new(), faults: Vec::new() };
+        for path in paths {
+            let file = File::open(&path).map_err(|error| fault(&path, error))?;
+            exported.index(path.clone(), file).map_err(|error| fault(&path, error))?;
+        }
+        Ok(exported)
+    }
+
+    fn index(&mut self, path: PathBuf, file: File) -> std::io::Result<()> {
+        let mut reader = BufReader::new(file.try_clone()?);
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        // A file with one stream bears its name, so that an empty one is told from one that is not there.
+        if let Some(stream) = name.strip_suffix(".jsonl").filter(|stream| is_stream(stream)) {
+            self.streams.entry(stream.to_owned()).or_default();
+        }
+        let (mut offset, mut number, mut bytes) = (0, 0, Vec::new());
+        loop {
+            bytes.clear();
+            let read = std::io::Read::take(&mut reader, LINE_BYTES_MAX).read_until(b'\n', &mut bytes)?;
+            if read == 0 {
+                break;
+            }
+            number += 1;
+            let spot = Spot { file: self.files.len(), offset, bytes: read };
+            offset += read as u64;
+            if number == 1
+                && let Some(streams) = line::contents(&bytes)
+            {
+                for stream in streams {
+                    self.streams.entry(stream).or_default();
+                }
+                continue;
+            }
+            match line::read(&bytes) {
+                Ok(message) => self.note(&message, spot),
+                Err(error) => {
+                    let what = format!("line {number} of {name}: {error}");
+                    self.faults.push(Finding::new(Severity::Tampered, "export", Place::default(), what));
+                }
+            }
+        }
+        self.files.push((path, file));
+        Ok(())
+    }
+
+    fn note(&mut self, head: &RawMessage, spot: Spot) {
+        let indexed = self.streams.entry(head.stream.clone()).or_default();
+        if indexed.messages.last().is_some_and(|(last, _)| *last >= head.sequence) {
+            let place = Place::at(&head.stream, head.sequence, Some(&head.subject));
+            let what = "the file holds the message after one of the same or a higher sequence";
+            self.faults.push(Finding::new(Severity::Tampered, "export", place, what));
+            return;
+        }
+        indexed.subjects.entry(head.subject.clone()).or_default().push(indexed.messages.len());
+        indexed.messages.push((head.sequence, spot));
+    }
+
+    fn batch(&self, stream: &str, from: u64, subject: Option<&str>, limit: usize) -> Result<Vec<RawMessage>, Error> {
+        let Some(indexed) = self.streams.get(stream) else { return Ok(Vec::new()) };
+        let all = &indexed.messages;
+        let start = all.partition_point(|(sequence, _)| *sequence < from);
+        match subject {
+            None => all[start..].iter().take(limit).map(|(_, spot)| self.read(spot)).collect(),
+            Some(subject) => {
+                let own = indexed.subjects.get(subject).map(Vec::as_slice).unwrap_or_default();
+                let own = own.iter().filter(|index| **index >= start).take(limit);
+                own.map(|index| self.read(&all[*index].1)).collect()
+            }
+        }
+    }
+
+    fn read(&self, spot: &Spot) -> Result<RawMessage, Error> {
+        let (path, file) = &self.files[spot.file];
+        let fault = |error| Error::File { path: path.clone(), error };
+        let mut bytes = vec![0; spot.bytes];
+        file.read_exact_at(&mut bytes, spot.offset).map_err(fault)?;
+        line::read(&bytes).map_err(|error| fault(std::io::Error::other(error)))
+    }
+}

@@ -1,0 +1,481 @@
+//! `gw audit verify`: one stream, or all of them.
+
+use std::{
+    collections::HashSet,
+    hash::{BuildHasher, RandomState},
+    sync::Arc,
+    time::Duration,
+};
+
+use serde::Serialize;
+use tokio::{task::JoinSet, time::sleep};
+
+use events::{
+    Did, StreamId,
+    checkpoint::{self, Rolling},
+    journal::envelope,
+    raw::{BATCH_MESSAGES, RawMessage},
+};
+
+use super::{
+    Finding, Place, Severity,
+    checkpoints::Walk,
+    claims::{self, about},
+    examine::{Examined, State, examine},
+    memory::{Memory, Seen},
+    onchain::Chains,
+    progress::Progress,
+    source::{Error, Source},
+};
+
+/// Streams of one shard that are checked at the same time.
+const CHECKS_AT_ONCE: usize = 8;
+/// Most findings that are kept; the rest are counted.
+const FINDINGS_MAX: usize = 10_000;
+/// How often a message that a replica does not give is asked for again before it counts as missing.
+const ASKED_AGAIN: u32 = 100;
+const ASK_PAUSE: Duration = Duration::from_millis(100);
+
+/// What is audited, and against what.
+pub struct Auditor {
+    /// Where messages come from.
+    pub source: Source,
+    /// The chains; `None` to check streams only.
+    pub chains: Option<Chains>,
+    /// Whose checkpoints are believed; everyone's when empty.
+    pub signers: Vec<Did>,
+}
+
+/// The outcome of an audit.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Report {
+    /// Messages read.
+    pub messages: u64,
+    /// Payments checked.
+    pub payments: u64,
+    /// Quote-request batches checked.
+    pub batches: u64,
+    /// Checkpoints compared with the messages.
+    pub checkpoints: u64,
+    /// Messages that are newer than the last checkpoint of their shard, or not covered by any.
+    pub unsigned: u64,
+    /// Findings by severity, those that are not listed too.
+    pub counts: Counts,
+    /// What was found, worst first; at most ten thousand.
+    pub findings: Vec<Finding>,
+    /// What was not checked, and why.
+    pub not_checked: Vec<String>,
+}
+
+/// How many findings there are of each severity.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// [`Severity::Tampered`].
+    pub tampered: u64,
+    /// [`Severity::Missing`].
+    pub missing: u64,
+    /// [`Severity::Contradiction`].
+    pub contradiction: u64,
+    /// [`Severity::Unverifiable`].
+    pub unverifiable: u64,
+    /// [`Severity::Open`].
+    pub open: u64,
+}
+
+/// What an audit comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Everything that was checked holds.
+    Proven,
+    /// Something is wrong.
+    Faults,
+    /// Nothing is wrong so far, but not everything could be checked.
+    Incomplete,
+}
+
+impl Report {
+    /// What it comes to. Open payments are no fault.
+    pub fn verdict(&self) -> Verdict {
+        let Counts { tampered, missing, contradiction, unverifiable, open: _ } = self.counts;
+        if tampered + missing + contradiction > 0 {
+            Verdict::Faults
+        } else if unverifiable > 0 {
+            Verdict::Incomplete
+        } else {
+            Verdict::Proven
+        }
+    }
+
+    fn add(&mut self, finding: Finding) {
+        let counts = &mut self.counts;
+        let count = match finding.severity {
+            Severity::Tampered => &mut counts.tampered,
+            Severity::Missing => &mut counts.missing,
+            Severity::Contradiction => &mut counts.contradiction,
+            Severity::Unverifiable => &mut counts.unverifiable,
+            Severity::Open => &mut counts.open,
+        };
+        *count += 1;
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(finding);
+        }
+    }
+
+    fn absorb(&mut self, other: Self) {
+        self.messages += other.messages;
+        self.payments += other.payments;
+        self.batches += other.batches;
+        self.checkpoints += other.checkpoints;
+        self.unsigned += other.unsigned;
+        let (own, counts) = (&mut self.counts, other.counts);
+        own.tampered += counts.tampered;
+        own.missing += counts.missing;
+        own.contradiction += counts.contradiction;
+        own.unverifiable += counts.unverifiable;
+        own.open += counts.open;
+        let room = FINDINGS_MAX.saturating_sub(self.findings.len());
+        self.findings.extend(other.findings.into_iter().take(room));
+    }
+
+    fn close(&mut self) {
+        self.findings.sort_by_key(|finding| finding.severity);
+    }
+}
+
+/// What a shard's audit gives.
+struct ShardOutcome {
+    shard: u16,
+    report: Report,
+    seen: Option<Seen>,
+}
+
+impl Auditor {
+    /// Checks one payment or batch.
+    ///
+    /// # Errors
+    /// [`Error`] when the messages cannot be read.
+    pub async fn verify(&self, id: &StreamId) -> Result<Report, Error> {
+        let shards = self.source.shards().await?;
+        let shard = id.shard(shards);
+        let (stream, subject) = (envelope::stream(shard), envelope::subject(shard, id));
+        let mut report = Report::default();
+        self.say_what_is_not_checked(&mut report);
+        report
+            .not_checked
+            .push("signed checkpoints, which cover all messages of a shard: `--all` checks them".to_owned());
+        let head = self.source.head(&stream).await?;
+        let messages = self.source.subject(&stream, &subject, head).await?;
+        let last = self.source.last(&stream, &subject).await?;
+        if let (Some(read), Some(last)) = (messages.last(), &last)
+            && last.sequence < read.sequence
+        {
+            let what = format!(
+                "a direct get says that #{} is the last, the replay goes on to #{}",
+                last.sequence, read.sequence
+            );
+            report.add(Finding::new(Severity::Contradiction, "tail", Place::message(last), what));
+        }
+        report.absorb(self.check(stream, shard, shards, subject, messages).await?);
+        report.close();
+        Ok(report)
+    }
+
+    /// Checks everything: every message of every shard, every stream, every checkpoint. Memory holds what is being worked
+    /// on and 8 bytes a stream. `memory` is told what was seen.
+    ///
+    /// # Errors
+    /// [`Error`] when the messages cannot be read.
+    pub async fn verify_all(self: &Arc<Self>, memory: &mut Memory, progress: &Arc<Progress>) -> Result<Report, Error> {
+        let shards = self.source.shards().await?;
+        let mut report = Report::default();
+        self.say_what_is_not_checked(&mut report);
+        for fault in self.source.faults() {
+            report.add(fault.clone());
+        }
+        let mut heads = Vec::new();
+        for shard in 0..shards {
+            heads.push(self.source.head(&envelope::stream(shard)).await?);
+        }
+        progress.expect(heads.iter().sum());
+        self.check_checkpoints_exist(memory, &heads, &mut report).await?;
+        let mut running = JoinSet::new();
+        for (shard, head) in (0..shards).zip(heads) {
+            let (auditor, progress) = (self.clone(), progress.clone());
+            let remembered = memory.shards.get(&shard).cloned();
+            running.spawn(async move { auditor.verify_shard(shard, shards, head, remembered, &progress).await });
+        }
+        while let Some(ended) = running.join_next().await {
+            // A panic of the check is a bug, and goes on up as it would without the task.
+            let outcome = ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
+            if let Some(seen) = outcome.seen {
+                memory.note(outcome.shard, seen);
+            }
+            report.absorb(outcome.report);
+        }
+        report.close();
+        Ok(report)
+    }
+
+    fn say_what_is_not_checked(&self, report: &mut Report) {
+        if self.chains.is_none() {
+            report
+                .not_checked
+                .push("everything that needs a chain: transactions, balances, signatures of payers".to_owned());
+        }
+        if self.signers.is_empty() {
+            report.not_checked.push("who signed the checkpoints: no checkpoint_signers are configured".to_owned());
+        }
+    }
+
+    async fn check_checkpoints_exist(&self, memory: &Memory, heads: &[u64], report: &mut Report) -> Result<(), Error> {
+        if self.source.has_checkpoints().await? {
+            return Ok(());
+        }
+        let expected = !memory.shards.is_empty() || !self.signers.is_empty();
+        if expected && heads.iter().any(|head| *head > 0) {
+            let place = Place::stream(checkpoint::STREAM, None);
+            report.add(Finding::new(Severity::Missing, "checkpoint", place, "there are no checkpoints at all"));
+        } else {
+            report.not_checked.push("whether a shard was cut off or written anew: there are no checkpoints".to_owned());
+        }
+        Ok(())
+    }
+
+    async fn verify_shard(
+        self: Arc<Self>,
+        shard: u16,
+        shards: u16,
+        head: u64,
+        remembered: Option<Seen>,
+        progress: &Progress,
+    ) -> Result<ShardOutcome, Error> {
+        let stream = envelope::stream(shard);
+        let mut report = Report::default();
+        let mut walk = Walk::start(&self.source, shard, &self.signers, remembered).await?;
+        // `None` after a gap: nothing can be said about what comes behind it.
+        let mut rolling = Some(Rolling::START);
+        let mut streams = Streams::default();
+        let mut checks: JoinSet<Result<Report, Error>> = JoinSet::new();
+        let mut next = 1;
+        while next <= head {
+            let batch = self.contiguous(&stream, next, head).await?;
+            if batch.first().is_none_or(|first| first.sequence != next) {
+                rolling = None;
+                let until = batch.first().map_or(head, |first| first.sequence - 1);
+                let what = match until == next {
+                    true => "the message is missing".to_owned(),
+                    false => format!("the messages {next} to {until} are missing"),
+                };
+                report.add(Finding::new(Severity::Missing, "gap", Place::at(&stream, next, None), what));
+                next = until + 1;
+            }
+            for message in batch {
+                next = message.sequence + 1;
+                report.messages += 1;
+                progress.add(1);
+                if let Some(rolling) = &mut rolling {
+                    rolling.follow(message.hash());
+                    walk.pass(rolling, &message).await?;
+                }
+                match streams.meet(&message) {
+                    Met::Begins => {
+                        while checks.len() >= CHECKS_AT_ONCE {
+                            collect(&mut report, &mut streams, checks.join_next().await)?;
+                        }
+                        let (auditor, stream) = (self.clone(), stream.clone());
+                        checks.spawn(async move {
+                            let messages = auditor.source.subject(&stream, &message.subject, head).await?;
+                            auditor.check(stream, shard, shards, message.subject, messages).await
+                        });
+                    }
+                    Met::Orphan => {
+                        let what = "there is no first message of this subject before it";
+                        report.add(Finding::new(Severity::Missing, "orphan", Place::message(&message), what));
+                    }
+                    Met::Goes => {}
+                }
+            }
+        }
+        while let Some(ended) = checks.join_next().await {
+            collect(&mut report, &mut streams, Some(ended))?;
+        }
+        if streams.replayed != streams.direct {
+            let what = format!(
+                "the replay holds {} messages of payments and batches, reading each by its subject gives {}",
+                streams.replayed, streams.direct
+            );
+            report.add(Finding::new(Severity::Contradiction, "tail", Place::stream(&stream, None), what));
+        }
+        walk.finish(head).await?;
+        report.checkpoints = walk.compared;
+        report.unsigned = head.saturating_sub(walk.covered());
+        let seen = walk.to_remember().filter(|_| rolling.is_some());
+        for finding in walk.findings {
+            report.add(finding);
+        }
+        Ok(ShardOutcome { shard, report, seen })
+    }
+
+    /// The messages from `next` on up to a gap, or those behind the gap when there is one right here. Replicas may be
+    /// behind, so what is not given is asked for again before it counts as missing.
+    async fn contiguous(&self, stream: &str, next: u64, head: u64) -> Result<Vec<RawMessage>, Error> {
+        let mut batch = Vec::new();
+        for attempt in 0..ASKED_AGAIN {
+            batch = self.source.batch(stream, next, None, BATCH_MESSAGES).await?;
+            batch.retain(|message| message.sequence <= head);
+            let whole = (next..).zip(&batch).take_while(|(sequence, message)| message.sequence == *sequence).count();
+            if whole > 0 {
+                batch.truncate(whole);
+                return Ok(batch);
+            }
+            if matches!(self.source, Source::Export(_)) {
+                break;
+            }
+            if attempt + 1 < ASKED_AGAIN {
+                sleep(ASK_PAUSE).await;
+            }
+        }
+        let first = batch.first().map_or(0, |first| first.sequence);
+        let whole = (first..).zip(&batch).take_while(|(sequence, message)| message.sequence == *sequence).count();
+        batch.truncate(whole);
+        Ok(batch)
+    }
+
+    /// Checks one stream with all its messages.
+    async fn check(
+        &self,
+        stream: String,
+        shard: u16,
+        shards: u16,
+        subject: String,
+        messages: Vec<RawMessage>,
+    ) -> Result<Report, Error> {
+        let examined = examine(&stream, shard, shards, &subject, &messages);
+        let mut report = Report { messages: messages.len() as u64, ..Report::default() };
+        let sound = examined.findings.is_empty();
+        for finding in examined.findings.iter().cloned().chain(claims::check(&examined)) {
+            report.add(finding);
+        }
+        match &examined.state {
+            Some(State::Payment(payment)) => {
+                report.payments = 1;
+                self.check_batch_of(&examined, shards, &mut report).await?;
+                // What a broken stream claims need not be asked of a chain: it is known not to be what was written.
+                if let (true, Some(chains)) = (sound, &self.chains) {
+                    for finding in chains.check(&examined, payment).await {
+                        report.add(finding);
+                    }
+                }
+            }
+            Some(State::Batch(_)) => {
+                report.batches = 1;
+                self.check_award_of(&examined, shards, &mut report).await?;
+            }
+            None => match examined.commits.first().map(|commit| &commit.stream_id) {
+                Some(StreamId::QuoteRequest(_)) => report.batches = 1,
+                Some(StreamId::Payment(_)) | None => report.payments = 1,
+            },
+        }
+        Ok(report)
+    }
+
+    /// A payment that came out of a batch must be the one that the batch was awarded to.
+    async fn check_batch_of(&self, examined: &Examined, shards: u16, report: &mut Report) -> Result<(), Error> {
+        let Some(State::Payment(payment)) = &examined.state else { return Ok(()) };
+        let Some(collected) = &payment.submitted.collected_quote else { return Ok(()) };
+        let batch_id = StreamId::from(&collected.quote_request_id);
+        let batch = self.state_of(&batch_id, shards).await?;
+        let awarded = match &batch {
+            Some(State::Batch(batch)) => batch.awarded.as_ref(),
+            _ => None,
+        };
+        match awarded {
+            Some(awarded)
+                if awarded.payment_id == payment.submitted.payment_id && awarded.quote_id == collected.quote_id => {}
+            Some(awarded) => {
+                let what = format!("batch {batch_id} was awarded to {} with {}", awarded.payment_id, awarded.quote_id);
+                report.add(about(examined, Severity::Contradiction, "batch", what));
+            }
+            None => {
+                let what = format!("batch {batch_id}, out of which the payment came, is not there or was not awarded");
+                report.add(about(examined, Severity::Missing, "batch", what));
+            }
+        }
+        Ok(())
+    }
+
+    /// A batch that was awarded leads to a payment; a gateway may have died in between, before anything was taken.
+    async fn check_award_of(&self, examined: &Examined, shards: u16, report: &mut Report) -> Result<(), Error> {
+        let Some(State::Batch(batch)) = &examined.state else { return Ok(()) };
+        let Some(awarded) = &batch.awarded else { return Ok(()) };
+        let payment_id = StreamId::from(&awarded.payment_id);
+        let shard = payment_id.shard(shards);
+        let first = self.source.last(&envelope::stream(shard), &envelope::subject(shard, &payment_id)).await?;
+        if first.is_none() {
+            let what = format!("it was awarded to {payment_id}, which was never begun");
+            report.add(about(examined, Severity::Open, "award", what));
+        }
+        Ok(())
+    }
+
+    async fn state_of(&self, id: &StreamId, shards: u16) -> Result<Option<State>, Error> {
+        let shard = id.shard(shards);
+        let (stream, subject) = (envelope::stream(shard), envelope::subject(shard, id));
+        let messages = self.source.subject(&stream, &subject, u64::MAX).await?;
+        Ok(examine(&stream, shard, shards, &subject, &messages).state)
+    }
+}
+
+/// The streams met in a shard's replay.
+#[derive(Default)]
+struct Streams {
+    /// Hashes of their subjects.
+    known: HashSet<u64>,
+    hasher: RandomState,
+    /// Messages met.
+    replayed: u64,
+    /// Messages read by subject.
+    direct: u64,
+}
+
+enum Met {
+    /// The first message of a stream.
+    Begins,
+    /// A later one.
+    Goes,
+    /// The first one met, but not the first by its own word.
+    Orphan,
+}
+
+impl Streams {
+    fn meet(&mut self, message: &RawMessage) -> Met {
+        let first = self.known.insert(self.hasher.hash_one(&message.subject));
+        // A message without an envelope begins its stream as well as any: examining it says what is wrong.
+        let begins = message.envelope().map_or(first, |envelope| envelope.version == 1 && first);
+        if first && !begins {
+            self.direct += 1;
+        }
+        self.replayed += 1;
+        match (begins, first) {
+            (true, _) => Met::Begins,
+            (false, true) => Met::Orphan,
+            (false, false) => Met::Goes,
+        }
+    }
+}
+
+fn collect(
+    report: &mut Report,
+    streams: &mut Streams,
+    ended: Option<Result<Result<Report, Error>, tokio::task::JoinError>>,
+) -> Result<(), Error> {
+    let Some(ended) = ended else { return Ok(()) };
+    // A panic of the check is a bug, and goes on up as it would without the task.
+    let mut checked = ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
+    streams.direct += checked.messages;
+    // They were counted when the shard was replayed.
+    checked.messages = 0;
+    report.absorb(checked);
+    Ok(())
+}

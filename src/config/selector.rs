@@ -1,0 +1,158 @@
+//! Configuration of `gw selector`.
+
+use std::path::Path;
+
+use k256::ecdsa::SigningKey as EcdsaKey;
+use serde::Deserialize;
+use url::Url;
+
+use events::selection::SelectorSigner;
+
+use super::{Error, Secret, source::Source, validation};
+use crate::selector::Rule;
+
+/// Configuration of `gw selector`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SelectorConfig {
+    /// Private key that signs the choices, 0x and 64 hex digits.
+    pub key: Secret,
+    /// What kind of key it is.
+    #[serde(default)]
+    pub scheme: Scheme,
+    /// Longest time after the quote deadline within which delivery must be promised, in seconds; without it any promise
+    /// will do. Where all take longer, no quote is chosen.
+    #[serde(default)]
+    pub delivery_seconds_max: Option<u32>,
+    /// The NATS server.
+    pub nats: SelectorNatsConfig,
+    /// How quotes are compared.
+    pub rule: Rule,
+}
+
+/// The kind of a selector's key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scheme {
+    /// Ed25519; requests name the selector by its did:key.
+    #[default]
+    Ed25519,
+    /// secp256k1; requests name the selector by its EVM address.
+    Evm,
+}
+
+/// `[nats]` of a selector.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SelectorNatsConfig {
+    /// Address, `nats://host:port` or `tls://host:port`; several servers of a cluster are separated by commas.
+    #[serde(default = "super::nats_url")]
+    pub url: String,
+    /// The selector's user.
+    pub user: String,
+    /// Its password.
+    pub password: Secret,
+}
+
+impl SelectorConfig {
+    /// Reads the file at `path` with the environment's overrides and checks every value.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        Self::read(path, Source::environment())
+    }
+
+    fn read(path: &Path, variables: Vec<(String, String)>) -> Result<Self, Error> {
+        let is_ours = |key: &str| key != "config";
+        let config: Self = Source { prefix: "GW_SELECTOR_", is_ours }.extract(path, variables)?;
+        config.signer()?;
+        for server in config.nats.url.split(',') {
+            let scheme = Url::parse(server.trim()).map(|url| url.scheme().to_owned()).unwrap_or_default();
+            if !matches!(scheme.as_str(), "nats" | "tls") {
+                return Err(invalid("nats.url", "must be nats:// or tls:// addresses"));
+            }
+        }
+        if config.nats.user.is_empty() {
+            return Err(invalid("nats.user", "must not be empty"));
+        }
+        Ok(config)
+    }
+
+    /// The key, ready to sign.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when it is none; the text says nothing of it.
+    pub fn signer(&self) -> Result<SelectorSigner, Error> {
+        let rule = "must be a private key, 0x and 64 hex digits";
+        let ed25519 = validation::signing_key(&self.key).ok_or_else(|| invalid("key", rule))?;
+        match self.scheme {
+            Scheme::Ed25519 => Ok(SelectorSigner::Ed25519(ed25519)),
+            Scheme::Evm => {
+                let key = EcdsaKey::from_slice(ed25519.as_bytes()).map_err(|_| invalid("key", rule))?;
+                Ok(SelectorSigner::Evm(key))
+            }
+        }
+    }
+}
+
+fn invalid(key: &str, rule: &str) -> Error {
+    Error::Invalid { key: key.to_owned(), rule: rule.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXAMPLE: &str = include_str!("../../config/selector.example.toml");
+
+    fn read(text: &str, variables: &[(&str, &str)]) -> Result<SelectorConfig, String> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("selector.toml");
+        std::fs::write(&path, text).unwrap();
+        let variables = variables.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        SelectorConfig::read(&path, variables).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_example_names_every_key_and_shows_the_defaults() {
+        let plain = read(EXAMPLE, &[]).unwrap();
+        assert_eq!((plain.scheme, plain.rule), (Scheme::Ed25519, Rule::Fastest));
+        assert_eq!(
+            plain.signer().unwrap().key().to_string(),
+            "did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp"
+        );
+        let switched = EXAMPLE.replace("# scheme = ", "scheme = ").replace("# url = ", "url = ");
+        assert_ne!(switched, EXAMPLE);
+        assert_eq!(format!("{:?}", read(&switched, &[]).unwrap()), format!("{plain:?}"));
+        let bounded = EXAMPLE.replace("# delivery_seconds_max = ", "delivery_seconds_max = ");
+        assert_eq!(read(&bounded, &[]).unwrap().delivery_seconds_max, Some(60));
+        let weighed =
+            EXAMPLE.replace("kind = \"fastest\"", "kind = \"weighed\"").replace("# second_costs", "second_costs");
+        assert_eq!(read(&weighed, &[]).unwrap().rule, Rule::Weighed { second_costs_bps: 1 });
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_and_the_key_is_never_shown() {
+        for (from, to, name) in [
+            ("key = \"0x", "key = \"", "key"),
+            ("kind = \"fastest\"", "kind = \"dearest\"", "dearest"),
+            ("[rule]", "[rule]\nsped = 1", "sped"),
+            ("[rule]", "[rule]\nsecond_costs_bps = 1", "weighed"),
+            ("[nats]", "[nats]\npasword = 1", "pasword"),
+            ("user = \"selector_1\"", "user = \"\"", "nats.user"),
+        ] {
+            let changed = EXAMPLE.replace(from, to);
+            assert_ne!(changed, EXAMPLE, "{from} is not in the example");
+            let error = read(&changed, &[]).unwrap_err();
+            assert!(error.contains(name), "{error} does not name {name}");
+            assert!(!error.contains("00000000"), "{error}");
+        }
+        let error = read(EXAMPLE, &[("GW_SELECTOR_NATS__URL", "http://nats.example")]).unwrap_err();
+        assert!(error.contains("nats.url"), "{error}");
+        assert!(!format!("{:?}", read(EXAMPLE, &[]).unwrap()).contains("00000000"));
+        // Zero is an Ed25519 seed, and no secp256k1 key.
+        let error = read(EXAMPLE, &[("GW_SELECTOR_SCHEME", "evm")]).unwrap_err();
+        assert!(error.contains("key"), "{error}");
+    }
+}

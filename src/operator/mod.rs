@@ -1,0 +1,14 @@
+//! What operators ask running gateways, over NATS: how they stand, to rebuild their read models, what is overdue.
+//!
+//! A gateway answers under its own name and under `all`. Requests and answers are JSON on subjects below `gw.operator.`,
+//! which nats.conf lets the gateway's role alone publish to; `gw admin` uses that role. Answers go to `gw.operator.reply.`
+//! and nowhere else, so that no request can have one written into a stream.
+
+mod client;
+mod service;
+mod watchdog;
+pub mod wire;
+
+pub use client::{Error, Operator, Target};
+pub use service::{Service, Subject};
+pub use watchdog::{Watchdog, WatchdogOptions};

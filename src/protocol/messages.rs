@@ -1,0 +1,244 @@
+//! Every message, with its schema and an example.
+
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde_json::{Map, Value, json};
+
+use events::quote::{CONTEXTS_MAX, Quote};
+use proofs::contexts::GATEWAY_V1;
+use settler::protocol::{
+    AttestationRequest, AttestationResponse, AwardNotice, Bid, Registration, Report, Rfq, Version,
+    selection::{SelectionAnswer, SelectionRequest},
+};
+
+use super::examples;
+
+/// Where the schemas say they are from. The name is of a domain that nobody can own (RFC 2606): it identifies a schema and is
+/// not to be fetched.
+const ID_BASE: &str = "https://gateway.example/protocol";
+
+/// JSON Schema 2020-12.
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+const QUOTE_DESCRIPTION: &str = "\
+A quote: a JSON-LD document with one Data Integrity proof by a key of the settler's. Its hash is SHA-256 over the canonical \
+N-Quads (URDNA2015) of the document without `proof`.";
+
+/// One message of the protocol.
+pub struct MessageDocument {
+    /// Its name in the documents.
+    pub name: &'static str,
+    /// Name of its schema's file, without the extension.
+    pub file: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// Whether it travels over NATS; the others are bodies of a verifier's HTTP calls, or documents inside a message.
+    pub nats: bool,
+    /// Generates the schema.
+    schema: fn() -> Value,
+    /// A message as it may be sent.
+    pub example: fn() -> Value,
+}
+
+/// Every message there is.
+pub const MESSAGES: &[MessageDocument] = &[
+    MessageDocument {
+        name: "Registration",
+        file: "registration",
+        summary: "A settler says that it is there, and what it trades",
+        nats: true,
+        schema: generated::<Registration>,
+        example: examples::registration,
+    },
+    MessageDocument {
+        name: "RequestForQuotes",
+        file: "request-for-quotes",
+        summary: "The gateway asks for a quote",
+        nats: true,
+        schema: generated::<Rfq>,
+        example: examples::request_for_quotes,
+    },
+    MessageDocument {
+        name: "Bid",
+        file: "bid",
+        summary: "A settler quotes or declines",
+        nats: true,
+        schema: generated::<Bid>,
+        example: examples::bid,
+    },
+    MessageDocument {
+        name: "Award",
+        file: "award",
+        summary: "The gateway tells the winner",
+        nats: true,
+        schema: generated::<AwardNotice>,
+        example: examples::award,
+    },
+    MessageDocument {
+        name: "Report",
+        file: "report",
+        summary: "A settler says where it delivered",
+        nats: true,
+        schema: generated::<Report>,
+        example: examples::report,
+    },
+    MessageDocument {
+        name: "SelectionRequest",
+        file: "selection-request",
+        summary: "The gateway shows a selector the quotes that count",
+        nats: true,
+        schema: generated::<SelectionRequest>,
+        example: examples::selection_request,
+    },
+    MessageDocument {
+        name: "SelectionAnswer",
+        file: "selection-answer",
+        summary: "A selector's signed choice",
+        nats: true,
+        schema: generated::<SelectionAnswer>,
+        example: examples::selection_answer,
+    },
+    MessageDocument {
+        name: "Quote",
+        file: "quote",
+        summary: "The document a settler signs, which a bid and an award carry as JSON text",
+        nats: false,
+        schema: quote,
+        example: examples::quote,
+    },
+    MessageDocument {
+        name: "AttestationRequest",
+        file: "attestation-request",
+        summary: "A settler asks a verifier to attest its delivery, over HTTP",
+        nats: false,
+        schema: generated::<AttestationRequest>,
+        example: examples::attestation_request,
+    },
+    MessageDocument {
+        name: "AttestationResponse",
+        file: "attestation-response",
+        summary: "A verifier's answer",
+        nats: false,
+        schema: generated::<AttestationResponse>,
+        example: examples::attestation_response,
+    },
+];
+
+impl MessageDocument {
+    /// The message's JSON Schema, a document of its own.
+    pub fn schema(&self) -> Value {
+        let Value::Object(generated) = (self.schema)() else { return Value::Null };
+        let version = serde_json::to_value(Version).unwrap_or_default();
+        let id = format!("{ID_BASE}/{}/{}.json", version.as_str().unwrap_or_default(), self.file);
+        // The dialect and the name first, for whoever reads the file.
+        let mut schema = Map::from_iter([
+            ("$schema".to_owned(), DIALECT.into()),
+            ("$id".to_owned(), id.into()),
+            ("title".to_owned(), self.name.into()),
+        ]);
+        for (key, value) in generated {
+            schema.entry(key).or_insert(value);
+        }
+        Value::Object(schema)
+    }
+}
+
+/// The schema of what a reader of `T` accepts, in one piece.
+fn generated<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+    polish(&mut schema);
+    schema
+}
+
+/// The quote's members, and what makes a signed JSON-LD document of them.
+fn quote() -> Value {
+    let mut schema = generated::<Quote>();
+    schema["description"] = QUOTE_DESCRIPTION.into();
+    if let Some(properties) = schema["properties"].as_object_mut() {
+        properties.insert("type".to_owned(), json!({"const": Quote::kind(), "description": "What the document is."}));
+        properties.insert("id".to_owned(), json!({"type": "string", "description": "A name of the settler's own."}));
+        let contexts = json!({
+            "description": "The gateway's context first; served by it under `/contexts/`.",
+            "type": "array",
+            "prefixItems": [{"const": GATEWAY_V1}],
+            "items": {"type": "string"},
+            "minItems": 1,
+            "maxItems": CONTEXTS_MAX,
+        });
+        properties.insert("@context".to_owned(), contexts);
+        let text = json!({"type": "string"});
+        let proof = json!({
+            "description": "A Data Integrity proof whose verification method belongs to `settler`.",
+            "type": "object",
+            "required": ["type", "created", "verificationMethod", "proofPurpose"],
+            "properties": {
+                "type": text,
+                "cryptosuite": text,
+                "created": {"type": "string", "format": "date-time"},
+                "verificationMethod": text,
+                "proofPurpose": {"const": "assertionMethod"},
+                "proofValue": text,
+                "jws": text,
+            },
+            "not": {"required": ["expires"]},
+        });
+        properties.insert("proof".to_owned(), proof);
+    }
+    if let Some(required) = schema["required"].as_array_mut() {
+        required.extend(["@context", "proof"].map(Value::from));
+    }
+    schema["additionalProperties"] = false.into();
+    schema
+}
+
+/// Takes out what is of no use outside this code: links of rustdoc, formats that JSON Schema does not know, and `null`,
+/// which a member that is absent is not to be written as.
+fn polish(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            if let Some(Value::String(text)) = members.get_mut("description") {
+                *text = plain(text);
+            }
+            if let Some(Value::Array(types)) = members.get_mut("type") {
+                types.retain(|kind| kind != "null");
+                if let [only] = &types[..] {
+                    let only = only.clone();
+                    members.insert("type".to_owned(), only);
+                }
+            }
+            if let Some(Value::Array(options)) = members.get_mut("anyOf") {
+                options.retain(|option| option["type"] != "null");
+                if let [Value::Object(only)] = &mut options[..] {
+                    let only = std::mem::take(only);
+                    members.remove("anyOf");
+                    for (key, value) in only {
+                        members.entry(key).or_insert(value);
+                    }
+                }
+            }
+            members.values_mut().for_each(polish);
+        }
+        Value::Array(items) => items.iter_mut().for_each(polish),
+        _ => {}
+    }
+}
+
+/// ``[`Rfq`]`` and ``[`Rfq`](path)`` become `` `Rfq` ``.
+fn plain(text: &str) -> String {
+    let mut written = String::with_capacity(text.len());
+    let mut rest = text.replace('\n', " ");
+    while let Some(start) = rest.find("[`") {
+        let Some(end) = rest[start..].find("`]") else { break };
+        written.push_str(&rest[..start]);
+        written.push_str(&rest[start + 1..start + end + 1]);
+        let mut behind = &rest[start + end + 2..];
+        if behind.starts_with('(')
+            && let Some(close) = behind.find(')')
+        {
+            behind = &behind[close + 1..];
+        }
+        rest = behind.to_owned();
+    }
+    written.push_str(&rest);
+    written
+}

@@ -1,0 +1,194 @@
+use std::path::PathBuf;
+
+use jsonschema::Validator;
+use serde_json::Value;
+
+use devkit::tools;
+use events::quote::{self, SignedQuote};
+use settler::protocol::{
+    AttestationRequest, AttestationResponse, AwardNotice, Bid, Message, Registration, Report, Rfq, read,
+    selection::{SelectionAnswer, SelectionRequest},
+};
+
+use super::*;
+
+fn accepts<T: Message>(message: &Value) -> bool {
+    read::<T>(message.to_string().as_bytes()).is_ok()
+}
+
+/// The reader of each message.
+fn reader(name: &str) -> fn(&Value) -> bool {
+    match name {
+        "Registration" => accepts::<Registration>,
+        "RequestForQuotes" => accepts::<Rfq>,
+        "Bid" => accepts::<Bid>,
+        "Award" => accepts::<AwardNotice>,
+        "Report" => accepts::<Report>,
+        "AttestationRequest" => accepts::<AttestationRequest>,
+        "AttestationResponse" => accepts::<AttestationResponse>,
+        "SelectionRequest" => accepts::<SelectionRequest>,
+        "SelectionAnswer" => accepts::<SelectionAnswer>,
+        other => panic!("no reader is known for {other}"),
+    }
+}
+
+fn validator(message: &MessageDocument) -> Validator {
+    jsonschema::draft202012::new(&message.schema()).unwrap()
+}
+
+/// Every place of an object in `value`, as a pointer.
+fn objects(value: &Value, at: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            found.push(at.to_owned());
+            members.iter().for_each(|(name, member)| objects(member, &format!("{at}/{name}"), found));
+        }
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(index, item)| objects(item, &format!("{at}/{index}"), found));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn the_committed_documents_are_what_the_code_gives() {
+    check(&tools::root().join("protocol")).unwrap();
+}
+
+#[test]
+fn a_folder_that_differs_is_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(matches!(check(folder.path()), Err(Error::Io { .. })));
+    write(folder.path()).unwrap();
+    check(folder.path()).unwrap();
+    let (stale, surplus) = (folder.path().join("schemas/bid.json"), folder.path().join("schemas/other.json"));
+    std::fs::write(&surplus, "{}").unwrap();
+    assert!(matches!(check(folder.path()), Err(Error::Surplus(path)) if path == surplus));
+    std::fs::remove_file(surplus).unwrap();
+    std::fs::write(&stale, "{}\n").unwrap();
+    assert!(matches!(check(folder.path()), Err(Error::Differs(path)) if path == stale));
+}
+
+#[test]
+fn the_asyncapi_document_is_valid() {
+    let path: PathBuf = tools::root().join(".tools/asyncapi/node_modules/@asyncapi/specs/schemas/3.0.0.json");
+    let text = std::fs::read_to_string(&path).expect("run `scripts/tools.sh test`");
+    let specification: Value = serde_json::from_str(&text).unwrap();
+    let validator = jsonschema::draft7::new(&specification).unwrap();
+    let document = document();
+    let errors: Vec<String> =
+        validator.iter_errors(&document).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    // What the specification's schema can tell, it tells.
+    for pointer in ["/asyncapi", "/operations/bid/action", "/channels/bids/address"] {
+        let mut broken = document.clone();
+        *broken.pointer_mut(pointer).unwrap() = Value::Bool(false);
+        assert!(!validator.is_valid(&broken), "{pointer}");
+    }
+}
+
+#[test]
+fn every_reference_of_the_asyncapi_document_leads_somewhere() {
+    fn references(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(members) => {
+                found.extend(members.get("$ref").and_then(Value::as_str).map(str::to_owned));
+                members.values().for_each(|member| references(member, found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+            _ => {}
+        }
+    }
+    let document = document();
+    let mut found = Vec::new();
+    references(&document, &mut found);
+    assert!(found.len() > 20, "{found:?}");
+    for reference in found {
+        let pointer = reference.strip_prefix('#').unwrap();
+        assert!(document.pointer(pointer).is_some(), "{reference}");
+    }
+}
+
+#[test]
+fn schema_and_reader_ask_for_the_same_members() {
+    for message in MESSAGES.iter().filter(|message| message.name != "Quote") {
+        let (validator, reads) = (validator(message), reader(message.name));
+        let example = (message.example)();
+        assert!(validator.is_valid(&example) && reads(&example), "{}: {example:#}", message.name);
+        let mut places = Vec::new();
+        objects(&example, "", &mut places);
+        for place in places {
+            let members: Vec<String> =
+                example.pointer(&place).and_then(Value::as_object).unwrap().keys().cloned().collect();
+            for member in members {
+                let mut altered = example.clone();
+                altered.pointer_mut(&place).and_then(Value::as_object_mut).unwrap().remove(&member);
+                // Without its cap the terms are others, so their hash in the request is wrong: no schema sees that.
+                if member == "max_source_amount" {
+                    assert!(validator.is_valid(&altered));
+                    continue;
+                }
+                let what = format!("{} without {place}/{member}", message.name);
+                assert_eq!(validator.is_valid(&altered), reads(&altered), "{what}");
+                *altered.pointer_mut(&place).unwrap() = example.pointer(&place).unwrap().clone();
+                altered.pointer_mut(&place).unwrap()[&member] = Value::Bool(true);
+                assert!(!validator.is_valid(&altered) && !reads(&altered), "{place}/{member} of another type");
+            }
+            let mut extended = example.clone();
+            extended.pointer_mut(&place).unwrap()["a_member_of_tomorrow"] = 1.into();
+            assert!(validator.is_valid(&extended) && reads(&extended), "{} with more at {place}", message.name);
+        }
+    }
+}
+
+/// Of a quote every byte is signed, so what is altered is sound to the schema or not, and never to the reader.
+#[test]
+fn the_schema_of_a_quote_asks_for_its_members_and_knows_no_others() {
+    let message = MESSAGES.iter().find(|message| message.name == "Quote").unwrap();
+    let (validator, example) = (validator(message), (message.example)());
+    assert!(validator.is_valid(&example) && SignedQuote::parse(&example.to_string()).is_ok(), "{example:#}");
+    for member in example.as_object().unwrap().keys() {
+        let mut altered = example.clone();
+        altered.as_object_mut().unwrap().remove(member);
+        assert!(!validator.is_valid(&altered), "a quote without {member}");
+        assert!(SignedQuote::parse(&altered.to_string()).is_err(), "a quote without {member}");
+    }
+    let mut extended = example.clone();
+    extended["surcharge"] = "1".into();
+    assert!(!validator.is_valid(&extended));
+    assert!(matches!(SignedQuote::parse(&extended.to_string()), Err(quote::Error::UnknownMember(_))));
+}
+
+#[test]
+fn schema_and_reader_refuse_the_same_texts() {
+    let altered = [
+        ("Registration", "/version", "2.0"),
+        ("Registration", "/settler", "z6Mk"),
+        ("Registration", "/corridors/0/source_asset", "USDC"),
+        ("RequestForQuotes", "/auction_id", "two.tokens"),
+        ("RequestForQuotes", "/terms/fulfillment_amount", "0"),
+        ("RequestForQuotes", "/terms/source/asset_identifier", "eip155:1"),
+        ("RequestForQuotes", "/terms_hash", "0x00"),
+        ("RequestForQuotes", "/escrow/refund_after", "1e9"),
+        ("Award", "/payment_id", "pay_1"),
+        ("Award", "/escrow/chain_id", "mainnet"),
+        ("SelectionRequest", "/auction_id", "two.tokens"),
+        ("AttestationResponse", "/status", "perhaps"),
+        ("AttestationResponse", "/status", "pending"),
+    ];
+    for (name, pointer, text) in altered {
+        let message = MESSAGES.iter().find(|message| message.name == name).unwrap();
+        let mut example = (message.example)();
+        *example.pointer_mut(pointer).unwrap() = text.into();
+        assert!(!validator(message).is_valid(&example), "the schema of {name} takes {pointer} = {text}");
+        assert!(!reader(name)(&example), "the reader of {name} takes {pointer} = {text}");
+    }
+    let bid = MESSAGES.iter().find(|message| message.name == "Bid").unwrap();
+    let mut both = (bid.example)();
+    both["decline"] = "NO_LIQUIDITY".into();
+    assert!(!validator(bid).is_valid(&both) && !reader("Bid")(&both));
+    both.as_object_mut().unwrap().remove("quote");
+    assert!(validator(bid).is_valid(&both) && reader("Bid")(&both));
+    both["decline"] = "no liquidity".into();
+    assert!(!validator(bid).is_valid(&both) && !reader("Bid")(&both));
+}

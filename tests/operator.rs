@@ -1,0 +1,251 @@
+//! What operators ask running gateways, and what gateways tell them unasked.
+
+mod support;
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    process::Output,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use support::*;
+use tokio::process::Command;
+
+/// Runs `gw admin` with the configuration of the first gateway.
+async fn run(world: &World, arguments: &[&str]) -> Result<Output> {
+    let options = world.network.options();
+    let mut command = Command::new(&options.gw);
+    command.arg("admin").arg("--config").arg(options.directory.join("gateway-1.toml")).args(arguments);
+    Ok(command.kill_on_drop(true).output().await?)
+}
+
+/// What a `gw admin` that succeeds prints.
+async fn admin(world: &World, arguments: &[&str]) -> Result<String> {
+    let output = run(world, arguments).await?;
+    let told = String::from_utf8(output.stdout)?;
+    ensure!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
+    Ok(told)
+}
+
+/// What a `gw admin` that fails says.
+async fn refused(world: &World, arguments: &[&str]) -> Result<String> {
+    let output = run(world, arguments).await?;
+    ensure!(output.status.code() == Some(1), "{output:?}");
+    Ok(String::from_utf8(output.stderr)?)
+}
+
+async fn admin_json(world: &World, arguments: &[&str]) -> Result<Value> {
+    Ok(serde_json::from_str(&admin(world, arguments).await?)?)
+}
+
+/// The answers of the gateways, once there are so many.
+async fn gateways(world: &World, count: usize) -> Result<Vec<Value>> {
+    let polled = async {
+        loop {
+            let status = admin_json(world, &["status", "--json"]).await?;
+            let answers = status["gateways"].as_array().cloned().unwrap_or_default();
+            if answers.len() == count {
+                return Ok(answers);
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, polled).await.context("the gateways do not all answer")?
+}
+
+/// The shards of an answer that its gateway drives.
+fn driven(answer: &Value) -> BTreeSet<u64> {
+    let shards = answer["result"]["shards"].as_array().into_iter().flatten();
+    shards.filter(|shard| shard["owned"] == true).filter_map(|shard| shard["shard"].as_u64()).collect()
+}
+
+fn name(answer: &Value) -> String {
+    answer["gateway"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Generations, and markers of unfinished ones, in the read models' directory of a gateway.
+fn generations(world: &World, gateway: usize) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(&world.network.gateways[gateway].projections)? {
+        let path = entry?.path();
+        if path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("generation-")) {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+fn is_marker(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "building")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn gateways_tell_how_they_stand_and_rebuild_their_read_models_under_way() -> Result<()> {
+    let mut world = World::start(2).await?;
+    let mut answers = gateways(&world, 2).await?;
+    let complete = async {
+        while driven(&answers[0]).len() + driven(&answers[1]).len() < 8 {
+            answers = gateways(&world, 2).await?;
+        }
+        Ok::<_, anyhow::Error>(())
+    };
+    tokio::time::timeout(PATIENCE, complete).await.context("some shards are driven by nobody")??;
+    assert!(driven(&answers[0]).is_disjoint(&driven(&answers[1])));
+    for answer in &answers {
+        let port = answer["result"]["listen"].as_str().and_then(|listen| listen.rsplit(':').next()).context("port")?;
+        assert!(name(answer).ends_with(&format!("-{port}")), "{answer}");
+        assert_eq!(answer["result"]["version"], env!("CARGO_PKG_VERSION"));
+        assert_eq!(answer["result"]["journal_alarms"], serde_json::json!([]));
+    }
+    let text = admin(&world, &["status"]).await?;
+    assert!(text.starts_with("accepting; never paused"), "{text}");
+    for answer in &answers {
+        assert!(text.contains(&name(answer)), "{text}");
+    }
+
+    // One gateway, then all, with payments on their way.
+    let mut payments = Vec::new();
+    for n in 0..3 {
+        payments.push(world.submit(&world.wish(&format!("meanwhile-{n}"))?).await?);
+    }
+    let one = name(&answers[1]);
+    let told = admin(&world, &["rebuild", "--gateway", &one]).await?;
+    assert_eq!(told.matches(": equal at sequence").count(), 8, "{told}");
+    assert!(told.contains(&format!("{one}: rebuild done")), "{told}");
+    let told = admin(&world, &["rebuild"]).await?;
+    assert_eq!(told.matches(": equal at sequence").count(), 16, "{told}");
+    for gateway in 0..2 {
+        assert_eq!(generations(&world, gateway)?.len(), 1);
+        world.network.ready(gateway).await?;
+    }
+    for payment_id in &payments {
+        assert_eq!(world.outcome(payment_id).await?.text("status"), "completed");
+        world.until(payment_id, "EscrowReleased").await?;
+    }
+    world.settled_once(&payments).await?;
+
+    let error = refused(&world, &["rebuild", "--gateway", "nobody"]).await?;
+    assert!(error.contains("no gateway answers to the name `nobody`"), "{error}");
+    let error = refused(&world, &["rebuild", "--gateway", "*"]).await?;
+    assert!(error.contains("characters of a-z"), "{error}");
+
+    killed_while_it_rebuilds(&mut world).await?;
+    let outcome = world.payer.status(&world.base(0), payments[0].as_str()).await?;
+    assert_eq!(outcome.text("status"), "completed");
+
+    for gateway in 0..2 {
+        world.network.kill_gateway(gateway).await?;
+    }
+    assert!(admin(&world, &["status"]).await?.contains("no gateway answers"));
+    assert!(refused(&world, &["overdue"]).await?.contains("no gateway answers"));
+    Ok(())
+}
+
+/// kill -9 in the midst of a rebuild: the next start serves the old copy, and nothing is left of the other.
+async fn killed_while_it_rebuilds(world: &mut World) -> Result<()> {
+    for _ in 0..20 {
+        let options = world.network.options();
+        let mut rebuild = Command::new(&options.gw);
+        rebuild.arg("admin").arg("--config").arg(options.directory.join("gateway-1.toml")).arg("rebuild");
+        let mut rebuild = rebuild.kill_on_drop(true).stdout(std::process::Stdio::null()).spawn()?;
+        let marked = async || generations(world, 0).is_ok_and(|found| found.iter().any(|path| is_marker(path)));
+        eventually(marked).await?;
+        world.network.kill_gateway(0).await?;
+        let caught = generations(world, 0)?.iter().any(|path| is_marker(path));
+        rebuild.kill().await?;
+        world.network.start_gateway(0).await?;
+        world.network.ready(0).await?;
+        assert_eq!(generations(world, 0)?.len(), 1);
+        if caught {
+            return Ok(());
+        }
+    }
+    anyhow::bail!("the rebuild was always over before the gateway was killed")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payment_whose_money_is_past_its_time_is_warned_of_and_listed() -> Result<()> {
+    let mut world = World::start(2).await?;
+    assert!(admin(&world, &["overdue"]).await?.contains("nothing is overdue"));
+    let payment_id = world.submit(&world.undeliverable_wish("overdue")?).await?;
+    world.until(&payment_id, "EscrowSecured").await?;
+    // Without the destination chain nobody can prove that nothing was delivered there.
+    world.network.destination.anvil.kill().await?;
+    let listed = async {
+        loop {
+            let report = admin_json(&world, &["overdue", "--json"]).await?;
+            if report["total"] != 0 {
+                return Ok::<_, anyhow::Error>(report);
+            }
+        }
+    };
+    let report = tokio::time::timeout(PATIENCE, listed).await.context("the payment is never overdue")??;
+    assert_eq!(report["total"], 1, "{report}");
+    let overdue = &report["payments"][0];
+    assert_eq!(overdue["payment_id"], payment_id.as_str());
+    assert_eq!(overdue["stage"], "undelivered");
+    assert_eq!(overdue["asset"], world.network.source.token()?.to_string());
+    let secured = world.events(&payment_id, "EscrowSecured").await?;
+    let Some(events::PaymentEvent::EscrowSecured(secured)) = secured.first() else { anyhow::bail!("not secured") };
+    assert_eq!(overdue["amount"], secured.amount.to_string());
+    assert_eq!(overdue["transaction_hash"], secured.inclusion.transaction_hash);
+    let text = admin(&world, &["overdue"]).await?;
+    assert!(text.contains(payment_id.as_str()) && text.contains("undelivered"), "{text}");
+
+    // The gateway that drives it warns, once.
+    let warnings = || {
+        let logs = (1..=2).map(|n| world.network.options().directory.join(format!("gateway-{n}.log")));
+        let text: String = logs.map(|log| std::fs::read_to_string(log).unwrap_or_default()).collect();
+        text.lines().filter(|line| line.contains("OVERDUE") && line.contains(payment_id.as_str())).count()
+    };
+    eventually(|| async { warnings() > 0 }).await?;
+    assert_eq!(warnings(), 1);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_journal_that_lost_commits_is_an_alarm_until_it_is_acknowledged() -> Result<()> {
+    let mut world = World::start(1).await?;
+    let payment_id = world.submit(&world.wish("lost")?).await?;
+    world.outcome(&payment_id).await?;
+    world.until(&payment_id, "EscrowReleased").await?;
+    world.network.kill_gateway(0).await?;
+    world.network.nats.kill().await?;
+    // What a restored backup, or a disk that lies about syncing, does to the streams.
+    std::fs::remove_dir_all(world.network.options().directory.join("nats/jetstream"))?;
+    world.network.nats.restart().await?;
+    world.network.start_gateway(0).await?;
+    let alarm = async || {
+        let ready = readiness(&world).await.ok()?;
+        (ready.0 == 200).then(|| ready.1["alarms"][0].as_str().map(str::to_owned)).flatten()
+    };
+    eventually(async || alarm().await.is_some()).await?;
+    let text = alarm().await.context("the alarm went away by itself")?;
+    assert!(text.starts_with("journal shard") && text.contains("ends at 0, but had commits up to "), "{text}");
+    // The stream is what is believed.
+    assert_eq!(world.payer.status(&world.base(0), payment_id.as_str()).await?.status, 404);
+
+    // It outlives the process, and is in the status.
+    world.network.kill_gateway(0).await?;
+    world.network.start_gateway(0).await?;
+    world.network.ready(0).await?;
+    let answers = gateways(&world, 1).await?;
+    let alarms = answers[0]["result"]["journal_alarms"].as_array().context("alarms")?;
+    assert_eq!((alarms.len(), &alarms[0]["head"]), (1, &0.into()));
+    // kill -9 left behind what had reached the disk by then.
+    assert!(alarms[0]["checkpoint"].as_u64().is_some_and(|sequence| (1..=7).contains(&sequence)), "{alarms:?}");
+    assert!(admin(&world, &["status"]).await?.contains("JOURNAL ALARM"));
+    assert!(admin(&world, &["acknowledge"]).await?.contains("acknowledged: journal shard"));
+    assert!(!admin(&world, &["status"]).await?.contains("JOURNAL ALARM"));
+    assert_eq!(readiness(&world).await?, (200, serde_json::json!({"status": "ready"})));
+    assert!(admin(&world, &["acknowledge"]).await?.contains("no alarms"));
+    Ok(())
+}
+
+async fn readiness(world: &World) -> Result<(u16, Value)> {
+    let client = reqwest::Client::builder().timeout(Duration::from_secs(10)).build()?;
+    let answer = client.get(format!("{}/readyz", world.base(0))).send().await?;
+    Ok((answer.status().as_u16(), answer.json().await?))
+}

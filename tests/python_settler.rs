@@ -1,0 +1,227 @@
+//! The settler of examples/settler, in another language and with nothing of this workspace's: it wins auctions, delivers and
+//! is paid, and what it says is what the published schemas say.
+
+mod support;
+
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+
+use alloy::primitives::U256;
+use anyhow::{Context, Result, ensure};
+use async_nats::jetstream::{self, consumer::PullConsumer};
+use devkit::{Process, tools};
+use futures::StreamExt;
+use jsonschema::Validator;
+use serde_json::Value;
+use support::*;
+use tokio::{process::Command, sync::Mutex};
+use tokio_util::task::AbortOnDropHandle;
+
+use events::Did;
+use gateway::{
+    dev::{network::nats_password, payer::Wish},
+    protocol::MESSAGES,
+};
+use settler::protocol::{AWARDS_STREAM, award_consumer};
+
+/// The demo's settler in whose place the example stands: it has its keys, its account in nats.conf and its tokens.
+const NUMBER: u8 = 1;
+
+/// A network in which the example stands in for the demo's first settler.
+struct Stage {
+    world: World,
+    client: async_nats::Client,
+    starts: usize,
+}
+
+impl Stage {
+    async fn set() -> Result<Self> {
+        let mut world = World::start(1).await?;
+        world.network.kill_settler(NUMBER).await?;
+        let user = async_nats::ConnectOptions::with_user_and_password("gateway".to_owned(), nats_password("GATEWAY"));
+        let client = user.connect(world.network.nats.urls()).await?;
+        Ok(Self { world, client, starts: 0 })
+    }
+
+    /// Starts the example on the configuration of the settler it replaces, and waits until it hears requests.
+    async fn start(&mut self) -> Result<Process> {
+        self.starts += 1;
+        let directory = self.world.network.options().directory.clone();
+        let name = format!("python-settler-{}", self.starts);
+        let log = directory.join(format!("{name}.log"));
+        let process = Process::spawn(&name, &mut self.command(), &log)?;
+        eventually(|| said(&log, "at work as")).await.with_context(|| format!("{name} does not start"))?;
+        Ok(process)
+    }
+
+    /// The example on the configuration of the settler it replaces.
+    fn command(&self) -> Command {
+        let mut command = Command::new("python3");
+        command
+            .arg(tools::root().join("examples/settler/settler.py"))
+            .arg(self.world.network.options().directory.join(format!("settler-{NUMBER}.toml")))
+            .env("PYTHONPATH", tools::root().join(".tools/settler"))
+            .env("PYTHONDONTWRITEBYTECODE", "1");
+        command
+    }
+
+    /// A payment that nobody else may win.
+    fn wish(&self, request_id: &str) -> Result<Wish> {
+        Ok(Wish { whitelist: vec![did()?], ..self.world.wish(request_id)? })
+    }
+
+    /// Waits until the settler has acknowledged every award.
+    async fn acknowledged(&self) -> Result<()> {
+        let context = jetstream::new(self.client.clone());
+        let name = award_consumer(&did()?.token());
+        let nothing_open = || async {
+            let consumer: Result<PullConsumer, _> = context.get_consumer_from_stream(&name, AWARDS_STREAM).await;
+            consumer.is_ok_and(|consumer| {
+                let info = consumer.cached_info();
+                info.num_ack_pending == 0 && info.num_pending == 0
+            })
+        };
+        eventually(nothing_open).await.context("an award was not acknowledged")
+    }
+}
+
+fn did() -> Result<Did> {
+    let key = settler::dev::key(usize::from(NUMBER)).context("the network has three settlers")?;
+    Ok(Did::from_ed25519(&key.verifying_key()))
+}
+
+async fn said(log: &Path, text: &str) -> bool {
+    tokio::fs::read_to_string(log).await.is_ok_and(|found| found.contains(text))
+}
+
+/// The schema of what travels under a subject.
+fn schema_of(subject: &str) -> Option<&'static str> {
+    let kinds = [
+        ("auction.rfq.", "RequestForQuotes"),
+        ("auction.bid.", "Bid"),
+        ("auction.award.", "Award"),
+        ("auction.report.", "Report"),
+        ("$KV.settlers.", "Registration"),
+    ];
+    kinds.into_iter().find(|(prefix, _)| subject.starts_with(prefix)).map(|(_, name)| name)
+}
+
+/// Everything the gateway's account hears of the protocol, judged by the schemas: how often each message came, and what was
+/// wrong with it.
+#[derive(Default)]
+struct Heard {
+    counts: BTreeMap<&'static str, usize>,
+    faults: Vec<String>,
+}
+
+async fn listen(client: &async_nats::Client) -> Result<(Arc<Mutex<Heard>>, AbortOnDropHandle<()>)> {
+    let mut validators = BTreeMap::<&str, Validator>::new();
+    for message in MESSAGES {
+        validators.insert(message.name, jsonschema::draft202012::new(&message.schema())?);
+    }
+    let mut messages =
+        futures::stream::select(client.subscribe("auction.>").await?, client.subscribe("$KV.settlers.>").await?);
+    client.flush().await?;
+    let heard = Arc::new(Mutex::new(Heard::default()));
+    let judged = heard.clone();
+    let task = tokio::spawn(async move {
+        while let Some(message) = messages.next().await {
+            let mut heard = judged.lock().await;
+            let subject = message.subject.as_str();
+            // Nobody but gateways reads who was asked; a registration that is taken back is empty.
+            if subject.starts_with("auction.asked.") || (message.payload.is_empty() && subject.starts_with("$KV.")) {
+                continue;
+            }
+            let validator = schema_of(subject).and_then(|name| Some((name, validators.get(name)?)));
+            let (Some((name, validator)), Ok(value)) = (validator, serde_json::from_slice::<Value>(&message.payload))
+            else {
+                heard.faults.push(format!("{subject}: {:?}", message.payload));
+                continue;
+            };
+            *heard.counts.entry(name).or_default() += 1;
+            heard.faults.extend(validator.iter_errors(&value).map(|error| format!("{subject}: {error}")));
+        }
+    });
+    Ok((heard, AbortOnDropHandle::new(task)))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_wins_delivers_and_is_paid_and_all_that_is_said_is_of_the_schemas() -> Result<()> {
+    let mut stage = Stage::set().await?;
+    let (heard, _listening) = listen(&stage.client).await?;
+    let mut settler = stage.start().await?;
+    // What its operator shows, and what the gateway's makes of it.
+    let shown = String::from_utf8(stage.command().arg("id").output().await?.stdout)?;
+    assert_eq!(shown.trim(), format!("{} {}", did()?, did()?.token()));
+    let admitted =
+        Command::new(env!("CARGO_BIN_EXE_gw")).args(["settler", "id", "--did", did()?.as_str()]).output().await?;
+    ensure!(String::from_utf8(admitted.stdout)?.contains(&settler::nats_stanza(&did()?)), "no account for it");
+    let before = stage.world.balances().await?;
+
+    let payment_id = stage.world.submit(&stage.wish("python")?).await?;
+    let outcome = stage.world.outcome(&payment_id).await?;
+    assert_eq!(outcome.text("status"), "completed", "{outcome:?}");
+    stage.world.until(&payment_id, "EscrowReleased").await?;
+    stage.world.settled_once(&[payment_id]).await?;
+    stage.acknowledged().await?;
+    let after = stage.world.balances().await?;
+    assert_eq!(after["recipient"] - before["recipient"], U256::from(AMOUNT));
+    assert_eq!(before["payer"] - after["payer"], U256::from(PRICE));
+
+    // In an open auction it declines what it cannot do, and its price is the lowest where it can.
+    let too_much = Wish { cap: "25000001".parse()?, ..stage.wish("too-cheap")? };
+    let declined = stage.world.submit(&too_much).await?;
+    let declined = stage.world.outcome(&declined).await?;
+    assert_eq!(declined.text("status"), "failed", "{declined:?}");
+    let open = stage.world.submit(&stage.world.wish("open")?).await?;
+    stage.world.until(&open, "EscrowReleased").await?;
+    stage.acknowledged().await?;
+    let awarded = stage.world.events(&open, "QuoteAwarded").await?;
+    ensure!(format!("{awarded:?}").contains(did()?.as_str()), "another settler won: {awarded:?}");
+
+    // A two-phase award.
+    let (payer, base) = (&stage.world.payer, stage.world.base(0));
+    let batch = payer.open(&base, &payer.quote_request(&stage.wish("batch")?), true).await?;
+    let award = payer.sign_award(&base, &batch.body, 0, "awarded").await?;
+    let awarded = payer.award(&base, batch.text("quote_request_id"), &award, Duration::ZERO).await?;
+    ensure!(awarded.status == 200, "{awarded:?}");
+    stage.world.until(&awarded.text("payment_id").parse()?, "EscrowReleased").await?;
+
+    // Told to end, it takes its registration back.
+    settler.signal(devkit::Signal::Terminate).await?;
+    ensure!(settler.wait().await?.success(), "it did not end in order");
+    let heard = heard.lock().await;
+    assert!(heard.faults.is_empty(), "{:#?}", heard.faults);
+    let kinds: Vec<&str> = heard.counts.keys().copied().collect();
+    assert_eq!(kinds, ["Award", "Bid", "Registration", "Report", "RequestForQuotes"]);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_before_and_after_it_delivers_it_delivers_once() -> Result<()> {
+    let mut stage = Stage::set().await?;
+    let mut settler = stage.start().await?;
+
+    // Awarded, and killed while the escrow is not deep enough to deliver on.
+    let first = stage.world.submit(&stage.wish("killed-before")?).await?;
+    stage.world.until(&first, "QuoteAwarded").await?;
+    settler.kill().await?;
+    stage.world.until(&first, "EscrowSecured").await?;
+    assert_eq!(logs(&stage.world.network.destination, FULFILLED, &first).await?, 0, "it delivered before the escrow");
+    let mut settler = stage.start().await?;
+    let outcome = stage.world.outcome(&first).await?;
+    assert_eq!(outcome.text("status"), "completed", "{outcome:?}");
+
+    // Killed with the delivery on chain and the money not collected.
+    let second = stage.world.submit(&stage.wish("killed-after")?).await?;
+    eventually(|| async {
+        logs(&stage.world.network.destination, FULFILLED, &second).await.is_ok_and(|count| count > 0)
+    })
+    .await?;
+    settler.kill().await?;
+    let _settler = stage.start().await?;
+    for payment_id in [&first, &second] {
+        stage.world.until(payment_id, "EscrowReleased").await?;
+    }
+    stage.world.settled_once(&[first, second]).await?;
+    stage.acknowledged().await
+}

@@ -1,0 +1,177 @@
+//! The reckoning after faults: what was accepted has ended, and all the money is where the events say.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use alloy::primitives::U256;
+use anyhow::{Context, Result, ensure};
+use gateway::dev::keys::Role;
+
+use events::{PaymentEvent, PaymentId, event::AuctionClosed};
+use sagas::payment::{Payment, Stage, fold};
+
+use super::{
+    AMOUNT, DEPOSITED, FULFILLED, REFUNDED, RELEASED, World,
+    client::{Asked, Client, Told},
+    logs,
+};
+
+/// Everything of the development token, by chain and holder.
+pub type Holdings = BTreeMap<(&'static str, String), U256>;
+
+/// How payments ended.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Reckoning {
+    pub completed: usize,
+    pub failed: usize,
+    pub refunded: usize,
+    pub refused: usize,
+    /// Payments a transaction of which was signed again with higher fees.
+    pub repriced: usize,
+    /// Why payments failed, and how often.
+    pub codes: BTreeMap<String, usize>,
+    pub retries: usize,
+}
+
+const SETTLERS: [Role; 3] = [Role::Settler(1), Role::Settler(2), Role::Settler(3)];
+
+/// What everyone holds now.
+pub async fn holdings(world: &World, clients: &[Client]) -> Result<Holdings> {
+    let mut accounts: Vec<String> = clients.iter().map(|client| client.payer.account()).collect();
+    accounts.extend(SETTLERS.map(Role::account));
+    accounts.push(Role::Recipient.account());
+    let mut holdings = Holdings::new();
+    for (name, chain) in [("source", &world.network.source), ("destination", &world.network.destination)] {
+        for account in accounts.iter().chain([&chain.contracts.escrow, &chain.contracts.proxy]) {
+            holdings.insert((name, account.clone()), chain.dev.token_balance(&chain.token, account).await?);
+        }
+    }
+    Ok(holdings)
+}
+
+/// Waits until nothing is left to do for any payment that exists, and checks that every accepted one exists, that events
+/// and chains say the same of each, and that the balances add up to the unit.
+pub async fn reckon(
+    world: &World,
+    clients: &[Client],
+    asked: &[Asked],
+    before: &Holdings,
+    patience: Duration,
+) -> Result<Reckoning> {
+    let mut reckoning = Reckoning { retries: asked.iter().map(|asked| asked.retries).sum(), ..Reckoning::default() };
+    let mut expected = before.clone();
+    let deadline = tokio::time::Instant::now() + patience;
+    for one in asked {
+        let at_rest = tokio::time::timeout_at(deadline, rest(world, &one.payment_id)).await;
+        let (payment, repriced) = match at_rest {
+            Ok(rested) => rested?,
+            Err(_) => {
+                let types = world.types(&one.payment_id).await;
+                anyhow::bail!("{one:?} has not ended: {types:?}");
+            }
+        };
+        reckoning.repriced += usize::from(repriced);
+        match (payment, &one.told) {
+            (None, Told::Accepted) => anyhow::bail!("{} was accepted and is not in the journal", one.payment_id),
+            (None, _) => reckoning.refused += 1,
+            (Some(payment), told) => {
+                if let Told::Refused(code) = told {
+                    // A gateway that hung in mid-request may store it afterwards; then it must come to nothing.
+                    let nothing = payment.failed.is_some() && payment.secured.is_none();
+                    ensure!(nothing, "{} was refused with {code} and went on", one.payment_id);
+                }
+                settle(world, &payment, &mut expected, &mut reckoning).await?;
+                shown_alike(world, clients, &payment).await?;
+            }
+        }
+    }
+    let after = holdings(world, clients).await?;
+    for (holder, amount) in &after {
+        ensure!(expected[holder] == *amount, "{holder:?} holds {amount} and should hold {}", expected[holder]);
+    }
+    Ok(reckoning)
+}
+
+/// The payment once nothing is left to do for it, `None` when there is none, and whether it was repriced. What is stored
+/// must be a legal life.
+async fn rest(world: &World, payment_id: &PaymentId) -> Result<(Option<Payment>, bool)> {
+    loop {
+        // Servers that are being started again do not answer for a moment.
+        if let Ok(timeline) = world.auditor.timeline(payment_id).await {
+            let events: Vec<PaymentEvent> = timeline.into_iter().map(|entry| entry.event).collect();
+            match fold(&events).with_context(|| payment_id.to_string())? {
+                None => return Ok((None, false)),
+                Some(payment) if payment.stage() == Stage::Rest => {
+                    let repriced = events.iter().any(|event| event.type_name().ends_with("Repriced"));
+                    return Ok((Some(payment), repriced));
+                }
+                Some(_) => {}
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// Compares a payment with both chains, and carries what it moved over to `expected`.
+async fn settle(world: &World, payment: &Payment, expected: &mut Holdings, reckoning: &mut Reckoning) -> Result<()> {
+    let payment_id = &payment.submitted.payment_id;
+    let (source, destination) = (&world.network.source, &world.network.destination);
+    let found = (
+        logs(source, DEPOSITED, payment_id).await?,
+        logs(destination, FULFILLED, payment_id).await?,
+        logs(source, RELEASED, payment_id).await?,
+        logs(source, REFUNDED, payment_id).await?,
+    );
+    let right = match (payment.released.is_some(), payment.refunded.is_some()) {
+        (true, false) => (1, 1, 1, 0),
+        (false, true) => (1, 0, 0, 1),
+        _ => (0, 0, 0, 0),
+    };
+    ensure!(found == right, "{payment_id}: deposits, deliveries, releases and refunds are {found:?}, not {right:?}");
+    if payment.released.is_none() {
+        ensure!(payment.failed.is_some() && payment.confirmed.is_none(), "{payment_id} is at rest without an end");
+        reckoning.failed += 1;
+        if let (Some(auction), None) = (&payment.auction, &payment.award) {
+            let AuctionClosed { addressed, quotes, declines, dropped, closed_at, .. } = auction;
+            println!(
+                "{payment_id} closed at {closed_at} without an award: {} addressed, {} quotes, declines {declines:?}, \
+                 dropped {dropped:?}; submitted at {}, quotes until {}",
+                addressed.len(),
+                quotes.len(),
+                payment.submitted.submitted_at,
+                payment.submitted.quote_deadline,
+            );
+        }
+        let code =
+            payment.failed.as_ref().map(|failed| format!("{:?}: {}", failed.failure.code, failed.failure.message));
+        *reckoning.codes.entry(code.unwrap_or_default()).or_default() += 1;
+        reckoning.refunded += usize::from(payment.refunded.is_some());
+        return Ok(());
+    }
+    ensure!(payment.confirmed.is_some() && payment.failed.is_none(), "{payment_id} was released and not completed");
+    reckoning.completed += 1;
+    let award = payment.award.as_ref().context("a payment is released to a winner")?;
+    let price: U256 = award.quote.source_amount.to_string().parse()?;
+    let amount = U256::from(AMOUNT);
+    *amount_of(expected, "source", payment.submitted.terms.source.account().as_str())? -= price;
+    *amount_of(expected, "source", &award.quote.payout_account)? += price;
+    *amount_of(expected, "destination", &award.quote.delivery_account)? -= amount;
+    *amount_of(expected, "destination", award.quote.destination.account().as_str())? += amount;
+    Ok(())
+}
+
+fn amount_of<'a>(holdings: &'a mut Holdings, chain: &'static str, account: &str) -> Result<&'a mut U256> {
+    let account = account.to_ascii_lowercase();
+    holdings.get_mut(&(chain, account.clone())).with_context(|| format!("money of {account} on the {chain} moved"))
+}
+
+/// Every gateway shows the payment as it ended.
+async fn shown_alike(world: &World, clients: &[Client], payment: &Payment) -> Result<()> {
+    let payer = &clients.first().context("there is a client")?.payer;
+    let status = if payment.confirmed.is_some() { "completed" } else { "failed" };
+    for gateway in &world.network.gateways {
+        let id = payment.submitted.payment_id.as_str();
+        let shown = payer.outcome(&gateway.base_url(), id, super::PATIENCE).await?;
+        ensure!(shown.text("status") == status, "{id} is {status} and is shown as {shown:?}");
+    }
+    Ok(())
+}
