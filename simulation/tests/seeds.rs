@@ -39,8 +39,8 @@ fn broken(first: u64, count: u64) -> (Vec<(u64, String)>, Census) {
 }
 
 #[test]
-fn nothing_breaks_in_three_hundred_worlds_where_everything_happens() {
-    let (broken, census) = broken(100_000, 300);
+fn nothing_breaks_in_six_hundred_worlds_where_everything_happens() {
+    let (broken, census) = broken(100_000, 600);
     assert!(broken.is_empty(), "again with `make sim SEED=…`: {broken:#?}");
     let odd = census.at_odds();
     assert!(odd.is_empty(), "never happened, or is not expected: {odd:?}\n{census}");
