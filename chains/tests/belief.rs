@@ -99,18 +99,31 @@ async fn a_block_is_settled_only_when_a_second_answer_reaches_it() -> Result<()>
     let prepared = world.chains.prepare_deposit(&order, 1).await?;
     world.chains.broadcast(&prepared).await?;
     let (liar, node) = lying(&world.source).await?;
-    let mut erred = false;
+    // It names a head once that is DEPTH blocks ahead, and has all the blocks in between to show for it.
+    let mut invented: Vec<Value> = Vec::new();
     liar.tell(move |request, mut truth| {
-        let is_head = request["method"] == "eth_getBlockByNumber" && request["params"][0] == "latest";
-        if is_head && !std::mem::replace(&mut erred, true) {
+        let (method, block) = (&request["method"], &request["params"][0]);
+        if method == "eth_getBlockByNumber" && block == "latest" && invented.is_empty() {
             let head = u64::from_str_radix(truth["result"]["number"].as_str().unwrap().trim_start_matches("0x"), 16);
-            truth["result"]["number"] = json!(format!("{:#x}", head.unwrap() + DEPTH));
+            invented.push(truth["result"].clone());
+            for ahead in 1..=DEPTH {
+                let mut next = invented.last().unwrap().clone();
+                next["parentHash"] = next["hash"].take();
+                next["hash"] = json!(B256::with_last_byte(u8::try_from(ahead).unwrap()));
+                next["number"] = json!(format!("{:#x}", *head.as_ref().unwrap() + ahead));
+                invented.push(next);
+            }
+            truth["result"] = invented.last().unwrap().clone();
+        } else if method == "eth_getBlockByHash"
+            && let Some(known) = invented.iter().find(|known| known["hash"] == *block)
+        {
+            truth["result"] = known.clone();
         }
         truth
     });
     // By its word the deposit's block, the newest, has the depth.
     let fault = node.deposit_state(&order, from_ref(&prepared)).await.unwrap_err();
-    assert!(fault.0.contains("contradicts itself"), "{fault}");
+    assert!(fault.0.contains("settled block"), "{fault}");
     // It erred once, and what it said then is not kept either.
     assert_eq!(node.deposit_state(&order, from_ref(&prepared)).await?, DepositState::Pending);
     world.source.mine(DEPTH).await?;

@@ -2,6 +2,9 @@
 //!
 //! `cargo bench -p proofs` prints the median and the 99th percentile of each; nothing is asserted about them.
 
+#[path = "../tests/support/mod.rs"]
+mod support;
+
 use std::{
     hint::black_box,
     time::{Duration, Instant},
@@ -9,12 +12,11 @@ use std::{
 
 use proofs::{
     canonical::{Quad, Term, canonicalize, canonicalize_dataset},
-    contexts::{Contexts, QUOTE},
+    contexts::Contexts,
     did::{Did, Purpose},
     json::Document,
     suites::{Options, Secured, SigningKey, Suite, sign},
 };
-use serde_json::json;
 
 fn measure(name: &str, runs: usize, mut work: impl FnMut()) {
     work();
@@ -33,26 +35,7 @@ fn main() {
     let contexts = Contexts::bundled();
     let key = SigningKey::Ed25519(ed25519_dalek::SigningKey::from_bytes(&[7; 32]));
     let settler = Did::from_key(&key.public()).expect("an Ed25519 key has a did:key");
-    let quote = json!({
-        "@context": QUOTE,
-        "type": "GatewayQuote",
-        "auctionId": "pay_x7vq2kz3m5n6p7q2r3s4t5u6v7w2x3y4z5a6b7c2d3e4f5g6h7a2",
-        "termsHash": "0x0101010101010101010101010101010101010101010101010101010101010101",
-        "settler": settler.as_str(),
-        "sourceChain": "eip155:1",
-        "sourceAmount": "25250000",
-        "payoutAccount": "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed",
-        "escrowContract": "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359",
-        "destination": {
-            "asset_identifier": "eip155:10/erc20:0x0b2c639c533813f4aa9d7837caf62653d097ff85",
-            "account": "0xdbf03b407c01e7cd3cbea99509d93f8dddc8c6fb",
-        },
-        "fulfillmentAmount": "25000000",
-        "deliveryAccount": "0xd1220a0cf47c7b9be7a2e6ba89f429762e7b9adb",
-        "fulfillmentProxy": "0x52908400098527886e0f7030069857d2e4169ee7",
-        "fulfillBy": "2027-01-01T12:05:00Z",
-        "validUntil": "2027-01-01T12:01:00Z",
-    });
+    let quote = support::quote(&settler);
     let now = "2027-01-01T12:00:00Z".parse().expect("a time");
     let options = Options {
         verification_method: settler.key_verification_method().expect("a did:key has one"),

@@ -1,0 +1,399 @@
+//! The small world in memory that the engine's tests run in.
+//!
+//! It is only as deep as the engine's promises need it: a deposit that is broadcast is mined, a reserved escrow is
+//! delivered against, and everything that would cost money twice is counted.
+
+use super::*;
+
+/// What happens in the world of a test.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Plot {
+    /// The settler delivers and fetches its money.
+    Delivers,
+    /// The settler never delivers.
+    Vanishes,
+    /// The chain refuses the deposit.
+    Refuses,
+    /// The chain refuses the deposit, because somebody who was shown it has sent it.
+    Usurped,
+    /// The first deposit's nonce is taken by another transaction.
+    Superseded,
+    /// Neither deposit nor refund is taken into a block before it offers more; the settler never delivers.
+    Dear,
+    /// As `Dear`, but what lands in the end is the version that was sent first.
+    DearAtFirst,
+    /// The settler never delivers, and the chain refuses the releaser's word for it.
+    WordRefused,
+    /// The settler never delivers; the cancellation that is sent lands too late to be taken.
+    WordTooLate,
+    /// Nobody bids.
+    NoQuotes,
+    /// The settler never delivers and the verifier never answers.
+    SilentVerifier,
+    /// The settler delivers, but the verifier never answers.
+    Unattested,
+    /// The payer's selector does this with the quotes of two settlers.
+    Selector(selection::Conduct),
+}
+
+/// Second up to which a deposit that was refused when it was tried out may be sent by whoever saw it.
+pub const REFUSED_UNTIL: i64 = 20;
+
+#[derive(Default)]
+pub struct State {
+    pub now: i64,
+    /// Deposits by hash, with the number of times each was sent.
+    pub deposits: BTreeMap<String, u32>,
+    pub refunds: BTreeMap<String, u32>,
+    /// The hash of the deposit that took effect.
+    pub effective: Option<String>,
+    pub refunded: bool,
+    pub awards: u32,
+    /// How often a selector was asked.
+    pub asked: u32,
+    /// Hashes of all that was ever sent.
+    pub sent: BTreeSet<String>,
+}
+
+pub struct World {
+    pub plot: Plot,
+    pub state: Mutex<State>,
+    pub journal: MemoryJournal,
+    /// Port calls so far.
+    pub calls: AtomicU32,
+    /// The call at which the process dies, and whether it dies before or after the call's effect.
+    pub stop_at: Option<(u32, bool)>,
+    pub stopped: Notify,
+    /// On average one call in so many fails, in a fixed but irregular pattern: at even steps a call that is repeated
+    /// together with the one before it would fail for ever.
+    pub fault_one_in: Option<u32>,
+    /// The call at which the code that makes it panics.
+    pub panic_at: Option<u32>,
+}
+
+impl World {
+    pub fn new(plot: Plot) -> Self {
+        Self {
+            plot,
+            state: Mutex::default(),
+            journal: MemoryJournal::new(4),
+            calls: AtomicU32::new(0),
+            stop_at: None,
+            stopped: Notify::new(),
+            fault_one_in: None,
+            panic_at: None,
+        }
+    }
+
+    pub fn is_dear(&self) -> bool {
+        matches!(self.plot, Plot::Dear | Plot::DearAtFirst)
+    }
+
+    /// Every port call passes through here: it may be the process's last, before or after its effect.
+    pub async fn call<T>(&self, effect: impl FnOnce(&mut State) -> T) -> Result<T, Transient> {
+        let number = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
+        let dies = |after| self.stop_at == Some((number, after));
+        if dies(false) {
+            self.stopped.notify_one();
+            std::future::pending::<()>().await;
+        }
+        assert!(self.panic_at != Some(number), "as the test wants it");
+        // The top bits of a multiplicative mix look like coin tosses.
+        let toss =
+            u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_right(29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        if self.fault_one_in.is_some_and(|n| (toss >> 40).is_multiple_of(u64::from(n))) {
+            return Err(Transient("injected".to_owned()));
+        }
+        let result = effect(&mut self.state.lock().unwrap());
+        if dies(true) {
+            self.stopped.notify_one();
+            std::future::pending::<()>().await;
+        }
+        Ok(result)
+    }
+}
+
+/// Prices until a dear chain takes a transaction.
+pub const PRICES: u32 = 3;
+
+pub fn vanishes(plot: Plot) -> bool {
+    match plot {
+        Plot::Vanishes | Plot::SilentVerifier | Plot::Dear | Plot::DearAtFirst => true,
+        Plot::WordRefused | Plot::WordTooLate => true,
+        Plot::Delivers | Plot::Refuses | Plot::Usurped | Plot::Superseded | Plot::NoQuotes | Plot::Unattested => false,
+        Plot::Selector(_) => false,
+    }
+}
+
+pub fn context(reason: &str) -> BlockchainContext {
+    BlockchainContext {
+        chain_id: ChainId::evm(1),
+        transaction_hash: None,
+        block_number: None,
+        contract_address: None,
+        revert_reason: Some(reason.to_owned()),
+        gas_used: None,
+        estimated_gas_needed: None,
+    }
+}
+
+pub fn escrowed(state: &State) -> bool {
+    state.effective.is_some() && !state.refunded
+}
+
+#[async_trait]
+impl Chains for World {
+    async fn prepare_deposit(&self, _: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+        if matches!(self.plot, Plot::Refuses | Plot::Usurped) {
+            let context = context("TRANSFER_FROM_FAILED");
+            return Err(PrepareError::Refused(Box::new(Refusal {
+                context,
+                valid_until: unix_seconds(at(REFUSED_UNTIL)),
+            })));
+        }
+        Ok(self.call(|_| transaction(attempt)).await?)
+    }
+
+    async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+        if self.plot == Plot::WordRefused && order.non_delivery.is_some() {
+            let context = context("NonDeliveryInvalid");
+            return Err(PrepareError::Refused(Box::new(Refusal { context, valid_until: 0 })));
+        }
+        let prepared = self
+            .call(|state| {
+                assert!(order.non_delivery.is_some() || at(state.now) > at(100), "refund before its window");
+                transaction(attempt)
+            })
+            .await?;
+        Ok(prepared)
+    }
+
+    async fn reprice(&self, versions: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient> {
+        self.call(|state| {
+            let next = u32::try_from(versions.len()).unwrap() + 1;
+            let sent = |version: &TransactionPrepared| state.sent.contains(&version.transaction_hash);
+            (self.is_dear() && next <= PRICES && versions.last().is_some_and(sent))
+                .then(|| version(versions[0].attempt, next))
+        })
+        .await
+    }
+
+    async fn broadcast(&self, transaction: &TransactionPrepared) -> Result<(), Transient> {
+        let mut commits = Vec::new();
+        for shard in 0..self.journal.shards() {
+            commits.extend(self.journal.replay(shard, 1, 1_000).await.unwrap());
+        }
+        let journaled = commits.iter().flat_map(Recorded::payment_events).any(|event| match event {
+            PaymentEvent::DepositPrepared(prepared)
+            | PaymentEvent::DepositRepriced(prepared)
+            | PaymentEvent::RefundPrepared(prepared)
+            | PaymentEvent::RefundRepriced(prepared) => prepared == transaction,
+            _ => false,
+        });
+        assert!(journaled, "sent before it was journaled");
+        self.call(|state| {
+            state.sent.insert(transaction.transaction_hash.clone());
+            if self.is_dear() && *transaction != version(transaction.attempt, PRICES) {
+                return;
+            }
+            if self.plot == Plot::WordTooLate && state.effective.is_some() && transaction.attempt == 1 {
+                return;
+            }
+            let first = self::transaction(transaction.attempt);
+            let transaction = if self.plot == Plot::DearAtFirst { &first } else { transaction };
+            if state.effective.is_none() {
+                *state.deposits.entry(transaction.transaction_hash.clone()).or_default() += 1;
+                let lost = self.plot == Plot::Superseded && transaction.attempt == 1;
+                if !lost {
+                    state.effective = Some(transaction.transaction_hash.clone());
+                }
+            } else if escrowed(state) {
+                *state.refunds.entry(transaction.transaction_hash.clone()).or_default() += 1;
+            }
+        })
+        .await
+    }
+
+    async fn deposit_state(
+        &self,
+        _: &DepositOrder,
+        versions: &[TransactionPrepared],
+    ) -> Result<DepositState, Transient> {
+        self.call(|state| {
+            if state.effective.is_some() {
+                return DepositState::Secured(EscrowSecured { inclusion: inclusion(5), amount: amount("1010") });
+            }
+            let sent = versions.iter().any(|version| state.deposits.contains_key(&version.transaction_hash));
+            if sent && self.plot == Plot::Superseded {
+                return DepositState::Superseded { evidence: "nonce taken".to_owned() };
+            }
+            DepositState::Pending
+        })
+        .await
+    }
+
+    async fn delivery_state(&self, _: &DeliveryOrder) -> Result<DeliveryState, Transient> {
+        self.call(|state| match self.plot {
+            plot if vanishes(plot) && state.now > 60 => DeliveryState::Impossible,
+            plot if vanishes(plot) => DeliveryState::NotSeen,
+            _ if state.now < 16 => DeliveryState::NotSeen,
+            _ if state.now < 18 => DeliveryState::Seen(inclusion(7)),
+            _ => DeliveryState::Final(inclusion(7)),
+        })
+        .await
+    }
+
+    async fn escrow_state(&self, _: &PaymentId, _: &EscrowPlan) -> Result<EscrowState, Transient> {
+        self.call(|state| {
+            if state.effective.is_none() {
+                return EscrowState::Absent;
+            }
+            if !state.refunds.is_empty() {
+                state.refunded = true;
+                let refunded = EscrowRefunded { inclusion: inclusion(9), amount: amount("1010") };
+                return EscrowState::Refunded(refunded);
+            }
+            match self.plot {
+                plot if (vanishes(plot) || plot == Plot::Unattested) && state.now > 100 => EscrowState::Lapsed,
+                plot if vanishes(plot) || plot == Plot::Unattested => EscrowState::Held,
+                _ if state.now > 20 => EscrowState::Released(inclusion(9)),
+                _ => EscrowState::Held,
+            }
+        })
+        .await
+    }
+
+    async fn deposit_secured(&self, _: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
+        self.call(|state| {
+            let secured = || EscrowSecured { inclusion: inclusion(5), amount: amount("1010") };
+            (state.effective.is_some() || self.plot == Plot::Usurped).then(secured)
+        })
+        .await
+    }
+
+    async fn deposit_ruled_out(&self, _: &PaymentId, _: &EscrowPlan, after: u64) -> Result<bool, Transient> {
+        self.call(|state| state.effective.is_none() && unix_seconds(at(state.now)) > after).await
+    }
+
+    async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient> {
+        self.call(|state| match self.plot == Plot::WordTooLate && versions[0].attempt == 1 && state.now > 100 {
+            true => TransactionState::Dead { evidence: "ReleaseWindowClosed".to_owned() },
+            false => TransactionState::Pending,
+        })
+        .await
+    }
+
+    async fn attestation_holds(&self, _: &Statement, _: &EscrowPlan, signature: &str) -> Result<bool, Transient> {
+        self.call(|_| signature == "0xgood").await
+    }
+
+    async fn next_block(&self, _: &ChainId) {
+        self.state.lock().unwrap().now += 1;
+        tokio::task::yield_now().await;
+    }
+}
+
+#[async_trait]
+impl Verifier for World {
+    async fn attest_delivery(&self, _: &VerifierRef, _: &VerificationCase) -> Result<Option<String>, Transient> {
+        if self.plot == Plot::Unattested {
+            return Err(Transient("verifier is silent".to_owned()));
+        }
+        self.call(|_| Some("0xgood".to_owned())).await
+    }
+
+    async fn attest_non_delivery(&self, _: &VerifierRef, _: &VerificationCase) -> Result<Option<String>, Transient> {
+        if self.plot == Plot::SilentVerifier {
+            return Err(Transient("verifier is silent".to_owned()));
+        }
+        self.call(|_| Some("0xgood".to_owned())).await
+    }
+}
+
+#[async_trait]
+impl Auction for World {
+    async fn gather(&self, request: &RequestForQuotes) -> Result<Gathered, Transient> {
+        self.call(|state| {
+            state.now = state.now.max(10);
+            assert_eq!(request.terms, submission().terms);
+            let addressed = vec![did(1)];
+            if self.plot == Plot::NoQuotes {
+                return Gathered { addressed, bids: Vec::new(), held: Vec::new() };
+            }
+            if matches!(self.plot, Plot::Selector(_)) {
+                return selection::gathered();
+            }
+            let quote = Quote { auction_id: request.auction_id.clone(), valid_until: at(50), ..quote(1, "1010") };
+            let answer = Answer::Quote(signed(1, quote).document().to_owned());
+            Gathered {
+                addressed,
+                bids: vec![Bid { settler: did(1).token(), received_at: at(3), answer }],
+                held: Vec::new(),
+            }
+        })
+        .await
+    }
+
+    async fn award(&self, _: &Award) -> Result<(), Transient> {
+        self.call(|state| state.awards += 1).await
+    }
+}
+
+#[async_trait]
+impl Clock for World {
+    fn now(&self) -> Timestamp {
+        at(self.state.lock().unwrap().now)
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        let seconds = i64::try_from(duration.as_secs()).unwrap().max(1);
+        self.state.lock().unwrap().now += seconds;
+        tokio::task::yield_now().await;
+    }
+}
+
+#[async_trait]
+impl OpenStreams for World {
+    async fn open_streams(&self, shard: u16, _: u64) -> Result<Vec<StreamId>, Transient> {
+        let payment = StreamId::from(submission().payment_id);
+        Ok(if payment.shard(self.shards()) == shard { vec![payment] } else { Vec::new() })
+    }
+}
+
+/// The journal of the world, whose calls count as port calls.
+#[async_trait]
+impl Journal for World {
+    fn shards(&self) -> u16 {
+        self.journal.shards()
+    }
+
+    async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
+        let unavailable = |fault: Transient| AppendError::Unavailable(fault.0);
+        self.call(|_| ()).await.map_err(unavailable)?;
+        let recorded = self.journal.append(commit).await?;
+        // The acknowledgement may be lost, or the process may die, after the commit is durable.
+        self.call(|_| ()).await.map_err(|fault| AppendError::Unknown(fault.0))?;
+        Ok(recorded)
+    }
+
+    async fn load(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, ReadError> {
+        self.call(|_| ()).await.map_err(|fault| ReadError::Unavailable(fault.0))?;
+        self.journal.load(stream_id).await
+    }
+
+    async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
+        self.journal.replay(shard, from, limit).await
+    }
+
+    async fn head(&self, shard: u16) -> Result<u64, ReadError> {
+        self.journal.head(shard).await
+    }
+
+    async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
+        self.journal.wait_beyond(shard, sequence).await
+    }
+
+    async fn work(&self, shard: u16, owner: &str) -> Box<dyn ShardWorker> {
+        self.journal.work(shard, owner).await
+    }
+}
