@@ -21,7 +21,14 @@ pub struct ChainConfig {
     /// Further proxies whose deliveries count for a settler or verifier. The gateway has its own list, `[trust]`.
     #[serde(default)]
     pub trusted_fulfillment_proxies: Vec<String>,
-    /// Uniswap's Permit2.
+    /// On Solana, and only there: the genesis hash of the cluster, Base58, which every signature binds. The node's and the
+    /// program's must be the same.
+    #[serde(default)]
+    pub signature_cluster_id: Option<String>,
+    /// On Solana, and only there: version of the domain of what is signed, as the program was initialised with.
+    #[serde(default = "signature_domain_version")]
+    pub signature_domain_version: u8,
+    /// Uniswap's Permit2, on EVM chains.
     #[serde(default = "canonical_permit2")]
     pub permit2: String,
     /// Account whose key signs reservations.
@@ -116,6 +123,10 @@ impl TryFrom<DepthText> for Depth {
 
 fn canonical_permit2() -> String {
     "0x000000000022D473030F116dDEE9F6B43aC78BA3".to_owned()
+}
+
+fn signature_domain_version() -> u8 {
+    1
 }
 
 fn admission_seconds() -> u64 {

@@ -106,9 +106,11 @@ async fn is_secured(world: &World, payment: &Payment) -> Result<()> {
 }
 
 fn signature_of(authorization: &Authorization) -> &str {
-    let (Authorization::EvmPermit2Escrow(Permit2 { signature, .. })
-    | Authorization::EvmPermit2(Permit2 { signature, .. })) = authorization;
-    signature
+    match authorization {
+        Authorization::EvmPermit2Escrow(Permit2 { signature, .. })
+        | Authorization::EvmPermit2(Permit2 { signature, .. }) => signature,
+        other => panic!("{other:?}"),
+    }
 }
 
 #[tokio::test]

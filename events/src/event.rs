@@ -227,6 +227,50 @@ pub enum Authorization {
     /// Permit2 `permitTransferFrom`; the nonce alone binds the terms.
     #[serde(rename = "EVM_PERMIT2")]
     EvmPermit2(Permit2),
+    /// Ed25519 over the deposit's terms; the program draws on the payer's SPL allowance.
+    #[serde(rename = "SOLANA")]
+    Solana(SolanaSpend),
+}
+
+impl Authorization {
+    /// The message scheme's name in a request (spec 2.3).
+    pub fn scheme(&self) -> &'static str {
+        match self {
+            Self::EvmPermit2Escrow(_) => "EVM_PERMIT2_ESCROW",
+            Self::EvmPermit2(_) => "EVM_PERMIT2",
+            Self::Solana(_) => "SOLANA",
+        }
+    }
+
+    /// The most that may be drawn, smallest unit of the source asset.
+    pub fn permitted(&self) -> Amount {
+        match self {
+            Self::EvmPermit2Escrow(permit) | Self::EvmPermit2(permit) => permit.amount,
+            Self::Solana(spend) => spend.amount,
+        }
+    }
+
+    /// The quote that the payer signed for; zero where it signed before the auction, `None` where it signs no quote.
+    pub fn quote_hash(&self) -> Option<Hash32> {
+        match self {
+            Self::EvmPermit2Escrow(permit) => Some(permit.quote_hash),
+            Self::EvmPermit2(_) => None,
+            Self::Solana(spend) => Some(spend.quote_hash),
+        }
+    }
+}
+
+/// What an Ed25519 signature over a deposit's terms permits on Solana. The terms are rebuilt from the payment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SolanaSpend {
+    /// The cap of the spend, smallest unit.
+    pub amount: Amount,
+    /// The quote signed for: zero in the one-call flow.
+    pub quote_hash: Hash32,
+    /// The key that signed, Base58: the payer, or the delegate signer to whose address the payer gave its SPL allowance.
+    pub signer: String,
+    /// The 64 bytes of the signature, hex with 0x.
+    pub signature: String,
 }
 
 /// What a Permit2 signature permits.
@@ -377,7 +421,7 @@ pub struct TransactionPrepared {
     pub chain_id: ChainId,
     /// Account that signed it.
     pub sender: String,
-    /// The sender's nonce it consumes.
+    /// What it uses up: the sender's nonce; on Solana, where there is none, the last block height at which it may land.
     pub nonce: u64,
     /// Its hash.
     pub transaction_hash: String,

@@ -9,7 +9,6 @@ use events::{
     mutant,
     time::{Timestamp, from_unix_seconds},
 };
-use sagas::auction::permitted;
 use serde::{Deserialize, Serialize};
 
 /// The status shown to the payer (spec 3.1). `Completed` and `Failed` never change.
@@ -290,7 +289,7 @@ impl PaymentView {
             failure: None,
             refund: None,
             windows: (&submitted.escrow).into(),
-            permitted: permitted(&submitted.authorization),
+            permitted: submitted.authorization.permitted(),
             escrowed: None,
             refund_owed: None,
             at_rest: false,

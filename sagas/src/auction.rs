@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use events::{
     Account, Amount, Did, SettlerToken,
-    event::{Authorization, Decline, DroppedBid, QuoteReceived, Submitted},
+    event::{Decline, DroppedBid, QuoteReceived, Submitted},
     identity::HeldPolicy,
     mutant,
     quote::{Quote, SignedQuote, auction_of},
@@ -99,7 +99,7 @@ pub fn request_for_batch(opened: &QuoteRequestOpened) -> RequestForQuotes {
 
 /// Judges every bid against the payment and picks the winner, the best of the quotes as [`sift`] sorts them.
 pub fn judge(submitted: &Submitted, gathered: Gathered) -> Judgement {
-    let sifted = sift(&request_for_quotes(submitted), Some(permitted(&submitted.authorization)), gathered);
+    let sifted = sift(&request_for_quotes(submitted), Some(submitted.authorization.permitted()), gathered);
     let Sifted { addressed, quotes: signed, declines, mut dropped, held_policies } = sifted;
     let Some(selector) = &submitted.selector else {
         let quotes = signed.iter().map(received).collect();
@@ -268,13 +268,6 @@ pub fn check_content(
     require(in_time, "promised delivery is after the fulfillment deadline")?;
     require(fulfill_by > unix_seconds(request.quote_deadline), "promised delivery is before the auction's end")?;
     require(quote.valid_until >= request.quote_deadline, "quote lapses before the quote deadline")
-}
-
-/// The most the payer's signature lets the escrow draw.
-pub fn permitted(authorization: &Authorization) -> Amount {
-    match authorization {
-        Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => permit.amount,
-    }
 }
 
 /// A reason code as it may be shown to clients: free-form text of a settler is never relayed (spec 2.11).

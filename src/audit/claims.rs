@@ -3,13 +3,13 @@
 
 use events::{
     Amount, Hash32, PaymentEvent, PaymentId, QuoteRequestId, StreamId,
-    event::{Authorization, EscrowPlan, QuoteReceived, RefundDue},
+    event::{EscrowPlan, QuoteReceived, RefundDue},
     journal::Recorded,
     quote::{Quote, SignedQuote},
     time::{Timestamp, unix_seconds},
 };
 use sagas::{
-    auction::{check_content, permitted, request_for_batch, request_for_quotes},
+    auction::{check_content, request_for_batch, request_for_quotes},
     payment::Payment,
     quote_request::QuoteRequest,
 };
@@ -151,7 +151,7 @@ impl Claims<'_> {
                     self.require(same, "selection", "SelectorAsked", || {
                         format!("the selector was shown {}, on record is {}", signed.hash(), received.quote_hash)
                     });
-                    let cap = Some(permitted(&submitted.authorization));
+                    let cap = Some(submitted.authorization.permitted());
                     if let Err(rule) = check_content(&request, cap, &received.settler, signed.quote()) {
                         self.require(false, "selection", "SelectorAsked", || rule);
                     }
@@ -167,7 +167,7 @@ impl Claims<'_> {
             format!("the quote answers auction {}", quote.auction_id)
         });
         let request = request_for_quotes(submitted);
-        let content = check_content(&request, Some(permitted(&submitted.authorization)), &quote.settler, quote);
+        let content = check_content(&request, Some(submitted.authorization.permitted()), &quote.settler, quote);
         if let Err(rule) = content {
             self.require(false, "quote", "QuoteAwarded", || rule);
         }
@@ -175,9 +175,9 @@ impl Claims<'_> {
             Ok(signed) => signed.hash(),
             Err(error) => return self.require(false, "quote-signature", "QuoteAwarded", || error.to_string()),
         };
-        if let Authorization::EvmPermit2Escrow(permit) = &submitted.authorization {
-            let agreed = permit.quote_hash == Hash32::ZERO || permit.quote_hash == hash;
-            self.require(agreed, "quote", "QuoteAwarded", || format!("the payer signed for {}", permit.quote_hash));
+        if let Some(signed_for) = submitted.authorization.quote_hash() {
+            let agreed = signed_for == Hash32::ZERO || signed_for == hash;
+            self.require(agreed, "quote", "QuoteAwarded", || format!("the payer signed for {signed_for}"));
         }
         if submitted.selector.is_some() {
             // Whose choice it was, and that it is followed, is a rule of the transitions.

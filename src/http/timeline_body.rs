@@ -11,8 +11,7 @@ use serde_json::{Map, Value, json};
 use events::{
     PaymentEvent, PaymentId,
     event::{
-        AuctionClosed, Authorization, Failed, Inclusion, QuoteAwarded, RefundDue, SelectorAnswered, Submitted,
-        TransactionPrepared,
+        AuctionClosed, Failed, Inclusion, QuoteAwarded, RefundDue, SelectorAnswered, Submitted, TransactionPrepared,
     },
     journal::Recorded,
     selection::Choice,
@@ -233,10 +232,7 @@ fn shown(event: &PaymentEvent, base_url: &str) -> Shown {
 
 fn submitted(submitted: &Submitted) -> Shown {
     let terms = &submitted.terms;
-    let message_scheme = match &submitted.authorization {
-        Authorization::EvmPermit2Escrow(_) => "EVM_PERMIT2_ESCROW",
-        Authorization::EvmPermit2(_) => "EVM_PERMIT2",
-    };
+    let message_scheme = submitted.authorization.scheme();
     let escrow = &submitted.escrow;
     let collected = submitted.collected_quote.as_ref();
     let data = json!({

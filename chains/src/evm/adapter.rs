@@ -232,7 +232,11 @@ impl EvmChains {
         let source = &order.terms.source;
         let payer = address(source.account().as_str()).map_err(unusable)?;
         let token = contracts::erc20(source.asset()).map_err(unusable)?;
-        let (Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit)) = &order.authorization;
+        let (permit, with_witness) = match &order.authorization {
+            Authorization::EvmPermit2Escrow(permit) => (permit, true),
+            Authorization::EvmPermit2(permit) => (permit, false),
+            Authorization::Solana(_) => return Err(Transient("the payer signed for no EVM chain".to_owned())),
+        };
         let deposit = eip712::deposit(&order.payment_id, order.terms_hash, permit.quote_hash, payer, &order.escrow)
             .map_err(unusable)?;
         let reservation = eip712::reservation(&order.payment_id, &order.reservation).map_err(unusable)?;
@@ -250,12 +254,12 @@ impl EvmChains {
         let signed = attest::sign_admission(&keys.reserver, &admission, evm_id, escrow)
             .map_err(|error| Transient(error.to_string()))?;
         let signature = raw_bytes(&signed).ok_or_else(|| Transient("the reserver's signature is no hex".to_owned()))?;
-        let data = match &order.authorization {
-            Authorization::EvmPermit2Escrow(_) => {
+        let data = match with_witness {
+            true => {
                 GatewayEscrow::depositWithWitnessCall { d, p, r, admittedUntil: until, reserverSignature: signature }
                     .abi_encode()
             }
-            Authorization::EvmPermit2(_) => {
+            false => {
                 GatewayEscrow::depositWithPermitCall { d, p, r, admittedUntil: until, reserverSignature: signature }
                     .abi_encode()
             }

@@ -122,7 +122,7 @@ impl Doubts {
     }
 }
 
-fn unreadable(error: ConvertError) -> Vec<Doubt> {
+fn unreadable(error: impl Display) -> Vec<Doubt> {
     vec![Doubt { kind: Kind::Contradiction, what: format!("the stream holds what fits no EVM chain: {error}") }]
 }
 
@@ -153,6 +153,7 @@ impl Node {
         let (permit, with_witness) = match authorization {
             Authorization::EvmPermit2Escrow(permit) => (permit, true),
             Authorization::EvmPermit2(permit) => (permit, false),
+            Authorization::Solana(_) => return Ok(unreadable("the payer signed for another family")),
         };
         let mut doubts = Doubts::default();
         let nonce = Hash32::keccak256([payment_id.on_chain().0, terms.hash().0].concat());

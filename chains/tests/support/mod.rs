@@ -108,6 +108,8 @@ impl Chain {
             fulfillment_proxy: contracts.proxy.clone(),
             trusted_escrow_contracts: Vec::new(),
             trusted_fulfillment_proxies: Vec::new(),
+            signature_cluster_id: None,
+            signature_domain_version: 1,
             permit2: contracts.permit2.clone(),
             reserver: text(&key(2)),
             releaser: text(&key(3)),

@@ -2,13 +2,13 @@
 
 use events::{
     PaymentEvent,
-    event::{Authorization, CollectedQuote, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared},
+    event::{CollectedQuote, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared},
     quote::SignedQuote,
     selection::SignedChoice,
 };
 
 use super::{Attempts, Awarded, Payment, Stage, VERSIONS_MAX};
-use crate::auction::{check_content, permitted, request_for_quotes};
+use crate::auction::{check_content, request_for_quotes};
 
 /// An event that cannot follow the events before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -176,16 +176,12 @@ fn check_collected(submitted: &Submitted, collected: &CollectedQuote, signed: &S
     if signed.id() != collected.quote_id {
         return Err("the quote is not the one the payment was submitted with".to_owned());
     }
-    let signed_hash = match &submitted.authorization {
-        Authorization::EvmPermit2Escrow(permit) => permit.quote_hash,
-        // Without a witness the payer signs no quote.
-        Authorization::EvmPermit2(_) => signed.hash(),
-    };
-    if signed_hash != signed.hash() {
+    // Without a witness the payer signs no quote.
+    if submitted.authorization.quote_hash().is_some_and(|agreed| agreed != signed.hash()) {
         return Err("the payer signed for another quote".to_owned());
     }
     let request = request_for_quotes(submitted);
-    check_content(&request, Some(permitted(&submitted.authorization)), &signed.quote().settler, signed.quote())
+    check_content(&request, Some(submitted.authorization.permitted()), &signed.quote().settler, signed.quote())
 }
 
 impl Attempts {

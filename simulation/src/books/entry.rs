@@ -71,7 +71,7 @@ impl Entry {
                 require(chosen || self.submitted.selector.is_none(), "the payer's selector chooses", || {
                     format!("{payment_id}: nobody chose {}", quote.hash())
                 })?;
-                let permitted = sagas::auction::permitted(&self.submitted.authorization);
+                let permitted = self.submitted.authorization.permitted();
                 require(quote.quote().source_amount <= permitted, "no more is taken than was permitted", || {
                     format!("{payment_id}: {:?}", quote.quote())
                 })?;

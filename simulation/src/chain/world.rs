@@ -63,6 +63,8 @@ impl SimChain {
             fulfillment_proxy: text(contracts.proxy),
             trusted_escrow_contracts: Vec::new(),
             trusted_fulfillment_proxies: Vec::new(),
+            signature_cluster_id: None,
+            signature_domain_version: 1,
             permit2: text(contracts.permit2),
             reserver: text(genesis.reserver),
             releaser: text(genesis.releaser),

@@ -7,7 +7,9 @@ use ed25519_dalek::SigningKey;
 
 use events::{
     ChainId, Did, Event, OwnedAsset, PaymentId, Terms,
-    event::{AuctionClosed, Permit2, SelectorAnswered, SelectorAsked, SelectorRef, Submitted, VerifierRef},
+    event::{
+        AuctionClosed, Authorization, Permit2, SelectorAnswered, SelectorAsked, SelectorRef, Submitted, VerifierRef,
+    },
     journal::{Position, Recorded},
     quote::auction_of,
     selection::{Choice, SelectorSigner, Shown},

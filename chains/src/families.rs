@@ -1,0 +1,108 @@
+//! The engine's [`Chains`] port over every family a gateway is connected to.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+
+use events::{
+    ChainId, Family, PaymentId,
+    event::{EscrowPlan, EscrowSecured, TransactionPrepared},
+};
+use sagas::ports::{
+    Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError, RefundOrder,
+    Statement, TransactionState, Transient,
+};
+
+/// How long the wait for a block of a chain that is not connected lasts.
+const NO_BLOCK_WAIT: Duration = Duration::from_secs(1);
+
+/// Each family's port; a question goes to the family of the chain it is about.
+pub struct Families {
+    ports: BTreeMap<Family, Arc<dyn Chains>>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Families {
+    /// The port over `ports`.
+    pub fn new(ports: impl IntoIterator<Item = (Family, Arc<dyn Chains>)>, clock: Arc<dyn Clock>) -> Self {
+        Self { ports: ports.into_iter().collect(), clock }
+    }
+
+    fn of(&self, chain_id: &ChainId) -> Result<&dyn Chains, Transient> {
+        let port = chain_id.family().and_then(|family| self.ports.get(&family));
+        port.map(Arc::as_ref).ok_or_else(|| Transient(format!("{chain_id} is not configured")))
+    }
+
+    fn of_newest(&self, versions: &[TransactionPrepared]) -> Result<&dyn Chains, Transient> {
+        let newest = versions.last().ok_or_else(|| Transient("no transaction was prepared".to_owned()))?;
+        self.of(&newest.chain_id)
+    }
+}
+
+#[async_trait]
+impl Chains for Families {
+    async fn prepare_deposit(&self, order: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+        self.of(&order.escrow.chain_id)?.prepare_deposit(order, attempt).await
+    }
+
+    async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+        self.of(&order.escrow.chain_id)?.prepare_refund(order, attempt).await
+    }
+
+    async fn reprice(&self, versions: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient> {
+        self.of_newest(versions)?.reprice(versions).await
+    }
+
+    async fn broadcast(&self, transaction: &TransactionPrepared) -> Result<(), Transient> {
+        self.of(&transaction.chain_id)?.broadcast(transaction).await
+    }
+
+    async fn deposit_state(
+        &self,
+        order: &DepositOrder,
+        versions: &[TransactionPrepared],
+    ) -> Result<DepositState, Transient> {
+        self.of(&order.escrow.chain_id)?.deposit_state(order, versions).await
+    }
+
+    async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {
+        self.of(order.destination.asset().chain())?.delivery_state(order).await
+    }
+
+    async fn escrow_state(&self, payment_id: &PaymentId, escrow: &EscrowPlan) -> Result<EscrowState, Transient> {
+        self.of(&escrow.chain_id)?.escrow_state(payment_id, escrow).await
+    }
+
+    async fn deposit_secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
+        self.of(&order.escrow.chain_id)?.deposit_secured(order).await
+    }
+
+    async fn deposit_ruled_out(
+        &self,
+        payment_id: &PaymentId,
+        escrow: &EscrowPlan,
+        after: u64,
+    ) -> Result<bool, Transient> {
+        self.of(&escrow.chain_id)?.deposit_ruled_out(payment_id, escrow, after).await
+    }
+
+    async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient> {
+        self.of_newest(versions)?.transaction_state(versions).await
+    }
+
+    async fn attestation_holds(
+        &self,
+        statement: &Statement,
+        escrow: &EscrowPlan,
+        signature: &str,
+    ) -> Result<bool, Transient> {
+        self.of(&escrow.chain_id)?.attestation_holds(statement, escrow, signature).await
+    }
+
+    async fn next_block(&self, chain_id: &ChainId) {
+        match self.of(chain_id) {
+            Ok(port) => port.next_block(chain_id).await,
+            Err(_) => self.clock.sleep(NO_BLOCK_WAIT).await,
+        }
+    }
+}
