@@ -1,19 +1,22 @@
 #!/usr/bin/env bash
 # Fetches the pinned development tools into .tools/ (never into the system) and does nothing when they are there.
 #
-#   scripts/tools.sh run        nats-server, anvil and Permit2: what a local network needs
+#   scripts/tools.sh run        nats-server, anvil, Permit2 and surfpool: what a local network needs, and
+#                               the npm packages of examples/x402
 #   scripts/tools.sh contracts  forge, solc, OpenZeppelin and Permit2: what building and testing the contracts needs
-#   scripts/tools.sh test       schemathesis, nats-py, jsonld, AsyncAPI's schemas and the Python packages of examples/settler: what
-#                               tests of the HTTP API, of the examples, of proofs and of the settlers' protocol need
+#   scripts/tools.sh test       schemathesis, x402-conformance, nats-py, jsonld, tronweb, web3.js, AsyncAPI's schemas, the Python packages
+#                               of examples/settler and the npm packages of examples/x402: what tests of the HTTP API, of the
+#                               examples, of proofs and of the settlers' protocol need
 #   scripts/tools.sh all        everything (the default)
 #
-# Result: .tools/bin/{nats-server,anvil,forge,solc,schemathesis}, .tools/{nats-py,settler,jsonld,asyncapi} and
-# .tools/permit2/Permit2.json.
+# Result: .tools/bin/{nats-server,anvil,forge,solc,schemathesis}, .tools/{nats-py,settler,jsonld,tronweb,asyncapi,solana-client,surfpool,
+# x402-conformance}, .tools/permit2/Permit2.json and examples/x402/node_modules.
 set -euo pipefail
 
 NATS_VERSION=2.15.1
 NATS_PY_VERSION=2.16.0
 SCHEMATHESIS_VERSION=4.32.5
+X402_CONFORMANCE_VERSION=1.6.0
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 tools="$root/.tools"
@@ -36,7 +39,11 @@ stamp() {
 npm_pins="$(cksum <"$pins/package.json") $(cksum <"$pins/package-lock.json")"
 schemathesis_pins="$SCHEMATHESIS_VERSION $(cksum <"$pins/schemathesis.txt")"
 jsonld_pins="$(cksum <"$pins/jsonld/package.json") $(cksum <"$pins/jsonld/package-lock.json")"
+tronweb_pins="$(cksum <"$pins/tronweb/package.json") $(cksum <"$pins/tronweb/package-lock.json")"
 asyncapi_pins="$(cksum <"$pins/asyncapi/package.json") $(cksum <"$pins/asyncapi/package-lock.json")"
+surfpool_pins="$(cksum <"$pins/surfpool/package.json") $(cksum <"$pins/surfpool/package-lock.json")"
+solana_client_pins="$(cksum <"$pins/solana-client/package.json") $(cksum <"$pins/solana-client/package-lock.json")"
+x402_pins="$(cksum <"$root/examples/x402/package-lock.json")"
 settler_pins="$(cksum <"$root/examples/settler/requirements.txt") $(cksum <"$pins/settler.txt")"
 permit2_pins="$npm_pins $(cksum <"$pins/permit2.cjs")"
 
@@ -44,8 +51,13 @@ have_nats() { stamped nats "$NATS_VERSION" && [[ -x "$tools/bin/nats-server" ]];
 have_schemathesis() { stamped schemathesis "$schemathesis_pins" && [[ -x "$tools/bin/schemathesis" ]]; }
 have_nats_py() { stamped nats-py "$NATS_PY_VERSION" && [[ -d "$tools/nats-py/nats" ]]; }
 have_jsonld() { stamped jsonld "$jsonld_pins" && [[ -d "$tools/jsonld/node_modules/jsonld" ]]; }
+have_tronweb() { stamped tronweb "$tronweb_pins" && [[ -d "$tools/tronweb/node_modules/tronweb" ]]; }
 have_asyncapi() { stamped asyncapi "$asyncapi_pins" && [[ -d "$tools/asyncapi/node_modules/@asyncapi/specs" ]]; }
 have_settler() { stamped settler "$settler_pins" && [[ -d "$tools/settler/nats" ]]; }
+have_surfpool() { stamped surfpool "$surfpool_pins" && [[ -d "$tools/surfpool/node_modules/@solana" ]]; }
+have_solana_client() { stamped solana-client "$solana_client_pins" && [[ -d "$tools/solana-client/node_modules/@solana/web3.js" ]]; }
+have_x402() { stamped x402 "$x402_pins" && [[ -d "$root/examples/x402/node_modules/@x402" ]]; }
+have_x402_conformance() { stamped x402-conformance "$X402_CONFORMANCE_VERSION" && [[ -d "$tools/x402-conformance/x402conf" ]]; }
 have_npm_all() { stamped npm "all $npm_pins" && [[ -x "$tools/bin/anvil" && -x "$tools/bin/forge" && -x "$tools/bin/solc" ]]; }
 have_npm_run() { have_npm_all || { stamped npm "run $npm_pins" && [[ -x "$tools/bin/anvil" ]]; }; }
 have_permit2() { stamped permit2 "$permit2_pins" && [[ -f "$tools/permit2/Permit2.json" ]]; }
@@ -132,6 +144,31 @@ fetch_settler() {
   stamp settler "$settler_pins"
 }
 
+# In the folder itself, as a merchant would: the packages there find each other by npm's workspaces.
+fetch_x402() {
+  command -v node >/dev/null || die "node is needed for examples/x402; install Node.js 20 or later"
+  command -v npm >/dev/null || die "npm is needed to fetch the packages of examples/x402; install it with Node.js"
+  say "fetching the packages of examples/x402"
+  (cd "$root/examples/x402" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null) ||
+    die "npm could not fetch the packages of examples/x402/package-lock.json (see above)"
+  stamp x402 "$x402_pins"
+}
+
+fetch_x402_conformance() {
+  command -v python3 >/dev/null || die "python3 is needed to fetch x402-conformance; install Python 3.10 or later"
+  python3 -m pip --version >/dev/null 2>&1 || die "pip is needed to fetch x402-conformance; install python3-pip"
+  say "fetching x402-conformance $X402_CONFORMANCE_VERSION"
+  rm -rf "$tools/x402-conformance.new"
+  python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps \
+    --target "$tools/x402-conformance.new" "x402-conformance==$X402_CONFORMANCE_VERSION" ||
+    die "pip could not fetch x402-conformance $X402_CONFORMANCE_VERSION (see above)"
+  rm -rf "$tools/x402-conformance"
+  mv "$tools/x402-conformance.new" "$tools/x402-conformance"
+  PYTHONPATH="$tools/x402-conformance" python3 -m x402conf --version >/dev/null ||
+    die "the x402-conformance that was fetched does not run on this machine"
+  stamp x402-conformance "$X402_CONFORMANCE_VERSION"
+}
+
 # Links .tools/bin/<name> to the binary of this platform in @foundry-rs/<name>-<platform>.
 link_foundry() {
   local binary
@@ -176,10 +213,10 @@ build_permit2() {
 
 stage="${1:-all}"
 case "$stage" in
-  run) wanted=(nats npm_run permit2) ;;
+  run) wanted=(nats npm_run permit2 surfpool x402) ;;
   contracts) wanted=(npm_all permit2) ;;
-  test) wanted=(schemathesis nats_py jsonld asyncapi settler) ;;
-  all) wanted=(nats npm_all permit2 schemathesis nats_py jsonld asyncapi settler) ;;
+  test) wanted=(schemathesis nats_py jsonld tronweb asyncapi settler x402 x402_conformance solana_client) ;;
+  all) wanted=(nats npm_all permit2 surfpool x402 schemathesis nats_py jsonld tronweb asyncapi settler x402_conformance solana_client) ;;
   *) die "unknown stage '$stage'; use run, contracts, test or all" ;;
 esac
 
@@ -203,9 +240,14 @@ for w in "${wanted[@]}"; do
     npm_all) fetch_npm all ;;
     permit2) build_permit2 ;;
     schemathesis) fetch_schemathesis ;;
+    surfpool) fetch_locked surfpool "$surfpool_pins" ;;
     jsonld) fetch_locked jsonld "$jsonld_pins" ;;
+    tronweb) fetch_locked tronweb "$tronweb_pins" ;;
     asyncapi) fetch_locked asyncapi "$asyncapi_pins" ;;
+    solana_client) fetch_locked solana-client "$solana_client_pins" ;;
     settler) fetch_settler ;;
+    x402) fetch_x402 ;;
+    x402_conformance) fetch_x402_conformance ;;
     nats_py) fetch_nats_py ;;
   esac
 done

@@ -8,6 +8,7 @@
 //! `config/gateway.example.toml`, `config/verifier.example.toml` and `config/selector.example.toml`.
 
 mod auditor;
+mod families;
 mod selector;
 mod source;
 mod validation;
@@ -53,9 +54,27 @@ pub enum Error {
 }
 
 /// A text that is never shown: passwords and private keys.
+///
+/// In a file it is a text; an array of bytes, as `solana-keygen` writes a keypair, is the same as its text.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(transparent)]
+#[serde(from = "SecretForm")]
 pub struct Secret(String);
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "must be a text, or an array of bytes")]
+enum SecretForm {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl From<SecretForm> for Secret {
+    fn from(form: SecretForm) -> Self {
+        match form {
+            SecretForm::Text(text) => Self(text),
+            SecretForm::Bytes(bytes) => Self(format!("{bytes:?}")),
+        }
+    }
+}
 
 impl Secret {
     /// A secret with this content.
@@ -90,6 +109,9 @@ pub struct GatewayConfig {
     /// The HTTP API.
     #[serde(default)]
     pub http: HttpConfig,
+    /// x402.
+    #[serde(default)]
+    pub x402: X402Config,
     /// Least windows of a new payment.
     #[serde(default)]
     pub deadlines: DeadlinesConfig,
@@ -99,7 +121,7 @@ pub struct GatewayConfig {
     #[serde(default)]
     pub watchdog: WatchdogConfig,
     /// The fulfillment verifier used when a request names none.
-    pub verifier: VerifierEndpoint,
+    pub verifier: DefaultVerifierConfig,
     /// What a request may name besides the defaults.
     #[serde(default)]
     pub trust: TrustConfig,
@@ -267,12 +289,41 @@ impl Default for DeadlinesConfig {
     }
 }
 
+/// `[x402]`: the gateway as a facilitator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct X402Config {
+    /// Longest time a settle is held for its delivery, in milliseconds, whatever `maxTimeoutSeconds` the merchant allows.
+    pub settle_hold_ms_max: u64,
+}
+
+impl Default for X402Config {
+    fn default() -> Self {
+        // The stock client gives up after 90 seconds.
+        Self { settle_hold_ms_max: 75_000 }
+    }
+}
+
 /// `[projections]`: the read models, which are rebuilt from the journal whenever they are missing or damaged.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProjectionsConfig {
     /// Directory they are kept in.
     pub directory: PathBuf,
+}
+
+/// `[verifier]`: the fulfillment verifier used when a request names none.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DefaultVerifierConfig {
+    /// The account that signs its attestations for EVM chains, where some are served.
+    #[serde(default)]
+    pub account: Option<String>,
+    /// The account that signs its attestations for Solana chains, where some are served.
+    #[serde(default)]
+    pub solana_account: Option<String>,
+    /// The origin it is reached at, `http(s)://host[:port]` without a path.
+    pub endpoint: String,
 }
 
 /// A fulfillment verifier (spec 2.1).
@@ -410,9 +461,10 @@ impl TryFrom<String> for ContractRef {
 pub struct GatewayChain {
     /// What every role knows.
     pub chain: ChainConfig,
-    /// Private key of the chain's `reserver`, hex with 0x.
+    /// Private key of the chain's `reserver`: hex with 0x; on Solana a keypair, Base58 of its 64 bytes or the JSON array of
+    /// `solana-keygen`.
     pub reserver_key: Secret,
-    /// Private keys of the accounts that send the gateway's transactions, hex with 0x; at least one.
+    /// Private keys of the accounts that send the gateway's transactions, in the same form; at least one.
     pub submitter_keys: Vec<Secret>,
 }
 
@@ -442,8 +494,11 @@ pub struct VerifierConfig {
     /// Address to listen on.
     #[serde(default = "verifier_listen")]
     pub listen: SocketAddr,
-    /// Private key of the chains' `releaser`, hex with 0x.
-    pub releaser_key: Secret,
+    /// Private key of the EVM chains' `releaser`, hex with 0x. Without it those chains are destinations only.
+    pub releaser_key: Option<Secret>,
+    /// Keypair of the Solana chains' `releaser`: Base58 of its 64 bytes, or the JSON array of `solana-keygen`. Without it
+    /// those chains are destinations only.
+    pub solana_releaser_key: Option<Secret>,
     /// The chains it reads.
     pub chains: Vec<ChainConfig>,
 }
@@ -506,4 +561,4 @@ fn verifier_listen() -> SocketAddr {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,8 +1,9 @@
 //! The long-running roles, wired together from their configuration.
 
+mod families;
+
 use std::{sync::Arc, time::Duration};
 
-use alloy::signers::local::PrivateKeySigner;
 use anyhow::{Context, Result};
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, connection::State};
 use async_trait::async_trait;
@@ -10,13 +11,9 @@ use futures::future::select_ok;
 use tokio::{net::TcpListener, sync::mpsc, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-use chains::evm::{
-    adapter::{EvmChain, EvmChains, Keys},
-    node::Node,
-    verifier::EvmVerifier,
-};
+use chains::{evm, solana, verifier::Verifier};
 use events::{
-    CommitId, PaymentId,
+    CommitId, Family, PaymentId,
     journal::{
         Journal,
         nats::{ConnectError, NatsJournal, Options as JournalOptions},
@@ -27,11 +24,15 @@ use events::{
 use projections::Projections;
 use sagas::runner::{Engine, Options as EngineOptions, Ports, Runner};
 
+use self::families::{Connected, signer};
 use crate::{
     auction, audit,
     clock::SystemClock,
-    config::{GatewayChain, GatewayConfig, NatsConfig, Secret, SelectorConfig, SelectorNatsConfig, VerifierConfig},
-    http::{self, Admission, CurrentViews, EvmAuthorizer, HttpState, Readiness, Services},
+    config::{GatewayConfig, NatsConfig, SelectorConfig, SelectorNatsConfig, VerifierConfig},
+    http::{
+        self, Admission, CurrentViews, HttpState, Readiness, Services,
+        x402::{IdentifiersError, NatsIdentifiers},
+    },
     identity::{Identities, SettlerPolicies},
     operator::{self, Watchdog, WatchdogOptions},
     pause::{self, ControlBucket, PauseFollower},
@@ -62,17 +63,17 @@ const CONNECT_MAX: Duration = Duration::from_secs(2);
 pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Result<()> {
     let identities = Identities::load(&config.identity).context("[identity]")?;
     let opened = shutdown.run_until_cancelled(Opened::open(&config, &identities)).await;
-    let Some(Opened { client, journal, ledger, parking, auction, pause }) = opened.transpose()? else { return Ok(()) };
+    let Some(Opened { client, journal, ledger, parking, auction, pause, identifiers }) = opened.transpose()? else {
+        return Ok(());
+    };
     let (settlers, auction_service, mut reports) = auction;
     let projections = Projections::open(&config.projections.directory, config.journal.shards)?;
     let counterparties = counterparties(&config).context("[counterparty]")?;
 
-    let evm = config.chains.iter().map(evm_chain).collect::<Result<Vec<_>>>()?;
-    let nodes: Vec<Node> = evm.iter().map(|chain| chain.node.clone()).collect();
     let clock = Arc::new(SystemClock);
-    let chains = Arc::new(EvmChains::new(evm, ledger, clock.clone())?);
-    let trusted = config.trust.verifiers.iter().chain([&config.verifier]).map(|verifier| verifier.endpoint.clone());
-    let trusted_origins = trusted.collect();
+    let Connected { chains, evm, authorizer, funds } = Connected::new(&config, ledger, clock.clone())?;
+    let trusted = config.trust.verifiers.iter().map(|verifier| &verifier.endpoint).chain([&config.verifier.endpoint]);
+    let trusted_origins = trusted.cloned().collect();
     let options = verifier::Options { trusted_origins, wait_max: VERIFIER_WAIT_MAX };
     let verifier = Arc::new(HttpVerifier::new(chains.clone(), options)?);
 
@@ -112,10 +113,12 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
         payments: Arc::new(views.clone()),
         quote_requests: Arc::new(views),
         auctions: Arc::new(settlers),
-        authorizer: Arc::new(EvmAuthorizer::new(nodes)),
+        authorizer,
         clock,
         admission: Admission::new(pause.state(), counterparties.clone()),
         identities,
+        identifiers: Arc::new(identifiers),
+        funds,
         readiness: Arc::new(GatewayReadiness { client, journal: journal.clone(), projections: projections.clone() }),
         stopping: shutdown.clone(),
     };
@@ -160,7 +163,7 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
     parts.spawn({
         let shutdown = shutdown.clone();
         async move {
-            shutdown.run_until_cancelled(async { chains.tend().await }).await;
+            shutdown.run_until_cancelled(async { evm.tend().await }).await;
             Ok(())
         }
     });
@@ -215,6 +218,7 @@ struct Opened {
     parking: Arc<NatsParking>,
     auction: (auction::NatsAuction, auction::Service, mpsc::Receiver<PaymentId>),
     pause: PauseFollower,
+    identifiers: NatsIdentifiers,
 }
 
 impl Opened {
@@ -242,12 +246,16 @@ impl Opened {
         let pause = || async { PauseFollower::start(ControlBucket::open(client.clone(), replicas).await?).await };
         let pause = waiting_for("the operators' bucket", |error| matches!(error, pause::Error::Unavailable(_)), pause);
         let pause = pause.await.context("read whether the gateways are paused")?;
+        let identifiers = || NatsIdentifiers::open(client.clone(), replicas);
+        let identifiers = waiting_for("the payment identifiers", IdentifiersError::is_passing, identifiers).await;
+        let identifiers = identifiers.context("open the payment identifiers")?;
         Ok(Self {
             journal: Arc::new(journal),
             ledger: Arc::new(ledger),
             parking: Arc::new(parking),
             auction,
             pause,
+            identifiers,
             client,
         })
     }
@@ -264,10 +272,15 @@ fn is_away(error: &anyhow::Error) -> bool {
 /// # Errors
 /// When the configuration cannot be used or the address is taken.
 pub async fn verifier(config: VerifierConfig, shutdown: CancellationToken) -> Result<()> {
-    let nodes = config.chains.iter().map(Node::connect).collect::<Result<Vec<_>, _>>()?;
-    let judge = EvmVerifier::new(nodes, signer(&config.releaser_key).context("releaser_key")?);
+    let of = |family| config.chains.iter().filter(move |chain| chain.chain_id.family() == Some(family));
+    let evm_nodes = of(Family::Evm).map(evm::node::Node::connect).collect::<Result<Vec<_>, _>>()?;
+    let evm_key = config.releaser_key.as_ref().map(signer).transpose().context("releaser_key")?;
+    let solana_nodes = of(Family::Solana).map(solana::node::Node::connect).collect::<Result<Vec<_>, _>>()?;
+    let solana_key = config.solana_releaser_key.as_ref().map(|key| solana::keys::keypair(key.expose())).transpose();
+    let solana_key = solana_key.context("solana_releaser_key")?;
+    let judge = Verifier::default().with_evm(evm_nodes, evm_key).with_solana(solana_nodes, solana_key);
     let listener = TcpListener::bind(config.listen).await.with_context(|| format!("listen on {}", config.listen))?;
-    tracing::info!(address = %config.listen, account = judge.account(), "verifier listens");
+    tracing::info!(address = %config.listen, releasers = ?judge.releasers(), "verifier listens");
     verifier::serve(listener, Arc::new(judge), shutdown).await?;
     Ok(())
 }
@@ -302,21 +315,6 @@ fn counterparties(config: &GatewayConfig) -> Result<Counterparties, policy::Erro
     let assets = config.chains.iter().flat_map(|served| &served.chain.assets);
     let decimals = assets.map(|asset| (asset.asset_identifier.clone(), asset.decimals)).collect();
     Counterparties::load(&config.counterparty, decimals)
-}
-
-fn evm_chain(served: &GatewayChain) -> Result<EvmChain> {
-    let submitters = served.submitter_keys.iter().map(signer).collect::<Result<Vec<_>>>();
-    let chain_id = &served.chain.chain_id;
-    let keys = Keys {
-        reserver: signer(&served.reserver_key).with_context(|| format!("reserver_key of {chain_id}"))?,
-        submitters: submitters.with_context(|| format!("submitter_keys of {chain_id}"))?,
-    };
-    Ok(EvmChain { node: Node::connect(&served.chain)?, keys: Some(keys) })
-}
-
-fn signer(secret: &Secret) -> Result<PrivateKeySigner> {
-    // The parser's own error would repeat what it was given.
-    secret.expose().parse().ok().context("must be a private key, 0x and 64 hex digits")
 }
 
 /// A client with the gateway's credentials, called `name` in the server's own reports.

@@ -294,7 +294,7 @@ async fn late_bids_are_dropped() -> Result<()> {
     let one = Bidder::start(&server, 1, silence).await?;
     registered(&gateway, 1).await?;
 
-    let request = request(Duration::from_millis(500));
+    let request = request(Duration::from_secs(2));
     let gathered = tokio::time::timeout(PATIENCE, gateway.auction.gather(&request)).await??;
     assert!(Utc::now() >= request.quote_deadline);
     assert_eq!((gathered.addressed, gathered.bids.len()), (vec![did(1)], 0));

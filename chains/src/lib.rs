@@ -1,5 +1,10 @@
 //! The chains: the engine's ports implemented for each family.
 
+pub mod act;
+pub mod auditor;
 pub mod config;
+pub mod escrow;
 pub mod evm;
 pub mod families;
+pub mod solana;
+pub mod verifier;

@@ -8,13 +8,15 @@ use alloy::{primitives::U256, sol_types::SolCall};
 use anyhow::{Result, bail};
 use serde_json::Value;
 
-use chains::evm::{
-    contracts::{DevToken, FulfillmentProxy, address, time, token_or_coin, units, word},
-    permit2::Scheme,
-    query::Call,
-    settler::{ActError, SettlerChain},
-    verifier::{EvmVerifier, Outcome},
-    wallet::{Patience, Wallet},
+use chains::{
+    evm::{
+        contracts::{DevToken, FulfillmentProxy, address, time, token_or_coin, units, word},
+        permit2::Scheme,
+        query::Call,
+        settler::{ActError, SettlerChain},
+        wallet::{Patience, Wallet},
+    },
+    verifier::{Outcome, Verifier},
 };
 use events::{AssetId, Hash32, quote::SignedQuote};
 use sagas::ports::{Chains, DeliveryOrder, DeliveryState, EscrowState, Statement, VerificationCase};
@@ -27,12 +29,16 @@ fn settler(world: &World) -> (SettlerChain, SettlerChain) {
     )
 }
 
+fn verifier(world: &World) -> Verifier {
+    Verifier::default().with_evm([world.source.node.clone(), world.destination.node.clone()], Some(key(3)))
+}
+
 #[tokio::test]
 async fn a_payment_goes_all_the_way() -> Result<()> {
     let world = World::start().await?;
     let payment = world.payment("order")?;
     let (source, destination) = settler(&world);
-    let verifier = EvmVerifier::new([world.source.node.clone(), world.destination.node.clone()], key(3));
+    let verifier = verifier(&world);
     let case = payment.case();
 
     assert_eq!(source.reservation(payment.id(), &payment.escrow.contract).await?, None);
@@ -159,7 +165,7 @@ async fn past_its_time_a_delivery_is_impossible_once_that_is_settled() -> Result
     let payment = world.payment("order")?;
     world.secure(&payment).await?;
     let (_, destination) = settler(&world);
-    let verifier = EvmVerifier::new([world.source.node.clone(), world.destination.node.clone()], key(3));
+    let verifier = verifier(&world);
     let dev = &world.destination.dev;
     // In the last second a delivery still counts.
     let _: Value = dev.rpc("evm_setNextBlockTimestamp", (payment.fulfill_by(),)).await?;
@@ -250,7 +256,7 @@ async fn a_verifier_refuses_whatever_does_not_match() -> Result<()> {
     destination.deliver(&payment.delivery()).await?;
     world.destination.mine(DEPTH).await?;
     let nodes = || [world.source.node.clone(), world.destination.node.clone()];
-    let verifier = EvmVerifier::new(nodes(), key(3));
+    let verifier = Verifier::default().with_evm(nodes(), Some(key(3)));
     let right = payment.case();
     assert!(matches!(verifier.attest_delivery(&right).await?, Outcome::Attested(_)));
 
@@ -279,9 +285,9 @@ async fn a_verifier_refuses_whatever_does_not_match() -> Result<()> {
             assert!(matches!(outcome, Outcome::Refused(_)), "{name}: {outcome:?}");
         }
     }
-    let stranger = EvmVerifier::new(nodes(), key(9));
+    let stranger = Verifier::default().with_evm(nodes(), Some(key(9)));
     assert!(matches!(stranger.attest_delivery(&right).await?, Outcome::Refused(_)));
-    let blind = EvmVerifier::new([world.source.node.clone()], key(3));
+    let blind = Verifier::default().with_evm([world.source.node.clone()], Some(key(3)));
     assert!(matches!(blind.attest_delivery(&right).await?, Outcome::Refused(_)));
     Ok(())
 }

@@ -1,13 +1,16 @@
-//! Real servers on loopback, for tests and for `gw dev`: nats-server and anvil as child processes with free ports and
-//! directories of their own, so that any number of them run side by side. Dropping a handle ends its process.
+//! Real servers on loopback, for tests and for `gw dev`: nats-server, anvil and a Solana runtime as child processes with
+//! free ports and directories of their own, so that any number of them run side by side. Dropping a handle ends its
+//! process.
 
 pub mod anvil;
 pub mod cluster;
 pub mod nats;
 mod process;
+pub mod surfnet;
 pub mod tools;
 
 pub use anvil::Anvil;
 pub use cluster::NatsCluster;
 pub use nats::NatsServer;
 pub use process::{Process, Signal, free_port};
+pub use surfnet::Surfnet;

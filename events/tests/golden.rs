@@ -10,8 +10,8 @@ use events::{
     event::{
         AuctionClosed, Authorization, CollectedQuote, CounterpartyDecision, Decline, DroppedBid, EscrowPlan,
         EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion,
-        Permit2, QuoteAwarded, QuoteReceived, RefundDue, SelectorAnswered, SelectorAsked, SelectorRef, Submitted,
-        TransactionAbandoned, TransactionPrepared, VerifierRef,
+        Permit2, QuoteAwarded, QuoteReceived, RefundDue, SelectorAnswered, SelectorAsked, SelectorRef, SolanaSpend,
+        Submitted, TransactionAbandoned, TransactionPrepared, VerifierRef,
     },
     failure::{BlockchainContext, Domain, RetryClassification},
     identity::{Carrier, HeldPolicy, PresentedCredential, ProvenIdentity},
@@ -162,6 +162,43 @@ fn submitted_with_least() -> Submitted {
 fn submitted_with_a_selector() -> Submitted {
     let key = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed".parse().unwrap();
     Submitted { selector: Some(SelectorRef { key, answer_by: at(35) }), ..submitted() }
+}
+
+/// From one Solana cluster to an EVM chain and back, signed by a delegate signer.
+fn submitted_on_solana() -> Submitted {
+    const CHAIN: &str = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp";
+    const PROGRAM: &str = "Bu4YY2J4tTs7UP6nd8uqS7YwzeLpmF1cHSuV5J4DvGA4";
+    let full = submitted();
+    let payer = "GmaDrppBC7P5ARKV8g3djiwP89vz1jLK23V2GBjuAEGB";
+    let terms = Terms::new(
+        owned(&format!("{CHAIN}/token:EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"), payer),
+        vec![
+            owned("eip155:10/erc20:0x0b2c639c533813f4aa9d7837caf62653d097ff85", RECIPIENT),
+            owned(&format!("{CHAIN}/slip44:501"), payer),
+        ],
+        amount("25000000"),
+        Some(amount("26000000")),
+    );
+    Submitted {
+        originator: format!("solana:{payer}"),
+        terms_hash: terms.hash(),
+        terms,
+        authorization: Authorization::Solana(SolanaSpend {
+            amount: amount("26000000"),
+            quote_hash: Hash32::ZERO,
+            signer: "5Bh5JPtF1RtQFR8R8eEYtVrKRkAJqAVYbSAgVY8eUFPE".into(),
+            signature: format!("0x{}", "1b".repeat(64)),
+        }),
+        escrow: EscrowPlan {
+            chain_id: CHAIN.parse().unwrap(),
+            contract: PROGRAM.into(),
+            reserver: "4uQeVj5tqViQh7yWWGStvkEG1Zmhx6uasJtWCJziofM".into(),
+            releaser: "8pM1DN3RiT8vbom5u1sNryaNT1nyL8CTTW3b5PwWXRBH".into(),
+            ..full.escrow
+        },
+        fulfillment_proxies: vec![PROXY.into(), PROGRAM.into()],
+        ..full
+    }
 }
 
 /// A payment out of a batch, with everything that may be absent.
@@ -356,6 +393,7 @@ fn golden() -> Vec<(&'static str, Event)> {
         ("submitted", PaymentEvent::Submitted(Box::new(submitted()))),
         ("submitted_by_a_holder", PaymentEvent::Submitted(Box::new(proven))),
         ("submitted_from_a_batch", PaymentEvent::Submitted(Box::new(submitted_from_a_batch()))),
+        ("submitted_on_solana", PaymentEvent::Submitted(Box::new(submitted_on_solana()))),
         ("submitted_with_a_selector", PaymentEvent::Submitted(Box::new(submitted_with_a_selector()))),
         ("selector_asked", PaymentEvent::SelectorAsked(asked)),
         ("selector_answered", PaymentEvent::SelectorAnswered(answered)),

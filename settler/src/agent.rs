@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     config::{Config, Options},
-    evm,
+    families,
     inventory::Inventory,
     job::Job,
     protocol::{
@@ -60,7 +60,7 @@ pub enum Error {
     Nats(#[from] async_nats::ConnectError),
     /// A chain cannot be used.
     #[error("{0}")]
-    Chain(#[from] evm::Error),
+    Chain(#[from] families::Error),
     /// The signing key is not the key of the DID in the options.
     #[error("the signing key is not the settler's")]
     Key,
@@ -94,7 +94,7 @@ impl Settler {
     pub async fn connect(config: &Config) -> Result<Self, Error> {
         let options = config.options()?;
         let key = config.signing_key()?;
-        let chains = evm::connect(config)?;
+        let chains = families::connect(config)?;
         let client = connect_nats(config, &options.settler).await?;
         Self::new(options, client, key, chains)
     }

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use ruint::aliases::U256;
 
+use chains::escrow::{Record, State};
 use events::{Amount, AssetId, Hash32, PaymentId, event::EscrowPlan};
 pub use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
 
@@ -45,6 +46,42 @@ pub enum EscrowState {
     Released,
     /// The money went back to the payer.
     Refunded,
+}
+
+impl EscrowState {
+    /// What `record`, read at a settled block of the UNIX second `settled_time`, is to a settler who requires `order`.
+    pub fn of(record: Option<&Record>, order: &ReservationOrder, settled_time: u64) -> Self {
+        let Some(record) = record.filter(|record| record.state != State::Deposited) else {
+            let lapsed = settled_time > order.escrow.reserve_deadline;
+            return if lapsed { Self::Lapsed } else { Self::Open };
+        };
+        if let Some(field) = difference(record, order) {
+            return Self::Different { reason: field.to_owned() };
+        }
+        match record.state {
+            State::Released => Self::Released,
+            State::Refunded => Self::Refunded,
+            State::Deposited | State::Reserved => Self::Reserved,
+        }
+    }
+}
+
+/// The first field in which a reservation is not as the settler requires.
+fn difference(record: &Record, order: &ReservationOrder) -> Option<&'static str> {
+    let plan = &order.escrow;
+    let fields = [
+        ("quote hash", record.quote_hash == order.quote_hash),
+        ("terms hash", record.terms_hash == order.terms_hash),
+        ("settler", record.names(&record.settler, &order.payout_account)),
+        ("token", record.asset == order.asset),
+        ("source amount", record.source_amount == Some(order.source_amount)),
+        ("deposit", record.deposited.is_some_and(|deposited| deposited >= order.source_amount)),
+        ("releaser", record.names(&record.releaser, &plan.releaser)),
+        ("fulfill_by", record.fulfill_by == order.fulfill_by),
+        ("fulfillment_deadline", record.fulfillment_deadline == plan.fulfillment_deadline),
+        ("refund_after", record.refund_after == plan.refund_after),
+    ];
+    fields.into_iter().find(|(_, same)| !same).map(|(field, _)| field)
 }
 
 /// One chain, with the settler's account on it.

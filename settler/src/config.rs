@@ -26,8 +26,12 @@ pub struct Config {
     pub nats: NatsConfig,
     /// Ed25519 seed of the settler's DID: 64 hex digits.
     pub seed: String,
-    /// Private key of the account that delivers and is paid on EVM chains: 64 hex digits, with or without 0x.
-    pub evm_private_key: String,
+    /// Private key of the account that delivers and is paid on EVM chains: 64 hex digits, with or without 0x. Needed where
+    /// there is an EVM chain.
+    pub evm_private_key: Option<String>,
+    /// Keypair of the account that delivers and is paid on Solana chains: Base58 of its 64 bytes, or the JSON array of
+    /// `solana-keygen`. Needed where there is a Solana chain.
+    pub solana_private_key: Option<String>,
     /// The chains; their contracts are the only ones this settler trusts.
     pub chains: Vec<ChainConfig>,
     /// The verifiers this settler trusts to attest its deliveries.

@@ -13,12 +13,14 @@ pub mod chain;
 pub mod config;
 pub mod dev;
 pub mod evm;
+pub mod families;
 pub mod inventory;
 pub mod job;
 pub mod pricing;
 pub mod protocol;
 pub mod quoting;
 pub mod settlement;
+pub mod solana;
 pub mod stanza;
 pub mod verifier;
 

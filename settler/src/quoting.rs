@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use chains::solana::program::is_too_small;
 use chrono::SubsecRound;
 use ed25519_dalek::SigningKey;
 use events::{
@@ -41,6 +42,8 @@ pub enum Decline {
     PolicyNotHeld,
     /// The deadlines leave too little time to deliver, or to be paid afterwards.
     DeadlineTooShort,
+    /// The destination chain takes no delivery of so little to an account that may be new.
+    AmountTooSmall,
     /// The price exceeds the payer's cap.
     PriceAboveCap,
     /// The tokens are not there, or are promised.
@@ -58,6 +61,7 @@ impl Decline {
             Self::UntrustedVerifier => "UNTRUSTED_VERIFIER",
             Self::PolicyNotHeld => "POLICY_NOT_HELD",
             Self::DeadlineTooShort => "DEADLINE_TOO_SHORT",
+            Self::AmountTooSmall => "AMOUNT_TOO_SMALL",
             Self::PriceAboveCap => "PRICE_ABOVE_CAP",
             Self::InsufficientLiquidity => "INSUFFICIENT_LIQUIDITY",
             Self::TemporarilyUnavailable => "TEMPORARILY_UNAVAILABLE",
@@ -239,6 +243,13 @@ fn candidate(options: &Options, rfq: &Rfq, destination: usize, now: Timestamp) -
         return Err(Decline::DeadlineTooShort);
     }
 
+    // What the destination chain has no number for, nobody can hold there.
+    if rfq.terms.fulfillment_amount.within(target.family().amount_bits()).is_err() {
+        return Err(Decline::InsufficientLiquidity);
+    }
+    if is_too_small(target.asset(), rfq.terms.fulfillment_amount) {
+        return Err(Decline::AmountTooSmall);
+    }
     let price = pricing.price(rfq.terms.fulfillment_amount, source.family().amount_bits());
     let price = price.ok_or(Decline::PriceAboveCap)?;
     if rfq.terms.max_source_amount.is_some_and(|cap| price > cap) {

@@ -16,6 +16,7 @@ use settler::{
     Config, Options,
     chain::{DeliveryChain, DeliveryOrder, DeliveryState, EscrowState, ReservationOrder, Transient},
     config::{CorridorConfig, QuotingConfig, RateConfig},
+    families,
     inventory::Inventory,
     protocol::{Bid, Rfq, Version},
     quoting::{Chains, Quoter},
@@ -239,6 +240,30 @@ async fn every_decline_names_its_reason() {
     assert!(answer(&desk, &held, NOW).await.quote.is_some());
 }
 
+#[tokio::test]
+async fn less_sol_than_a_new_account_needs_is_declined() {
+    let mut config = config();
+    config["chains"].as_array_mut().unwrap().push(solana());
+    let sol = format!("{}/slip44:501", solana()["chain_id"].as_str().unwrap());
+    config["corridors"] = json!([{
+        "source_asset": USD_ONE, "destination_asset": sol, "spread_bps": 0, "rate": {"source": 1, "destination": 1},
+    }]);
+    let (options, solana_id) = (options(config), sol.parse::<AssetId>().unwrap().chain().clone());
+    let program = solana()["escrow_contract"].as_str().unwrap().to_owned();
+    let inventory = Arc::new(Inventory::new(options.limits.clone()));
+    let purse = || Arc::new(Purse(U256::from(1_000_000_000))) as Arc<dyn DeliveryChain>;
+    let chains: Chains = HashMap::from([(ChainId::evm(1), purse()), (solana_id, purse())]);
+    let desk = Desk { quoter: Quoter::new(Arc::new(options), key(), chains, inventory.clone()), inventory };
+    for (lamports, decline) in [(890_879, Some("AMOUNT_TOO_SMALL")), (890_880, None)] {
+        let mut rfq = rfq("a", &[USD_TEN], lamports, None);
+        let recipient = OwnedAsset::new(sol.parse().unwrap(), solana()["reserver"].as_str().unwrap()).unwrap();
+        rfq.terms = Terms::new(rfq.terms.source, vec![recipient], rfq.terms.fulfillment_amount, None);
+        rfq.fulfillment_proxies = vec![program.clone()];
+        let bid = answer(&desk, &rfq, NOW).await;
+        assert_eq!((bid.decline.as_deref(), bid.quote.is_none()), (decline, decline.is_some()));
+    }
+}
+
 #[test]
 fn configurations_that_cannot_be_meant_are_refused() {
     let changed = |change: fn(&mut Value)| {
@@ -257,12 +282,71 @@ fn configurations_that_cannot_be_meant_are_refused() {
     assert_eq!(refused(|config| config["verifiers"] = json!([])), "verifiers");
 }
 
+/// The Solana chain of the example file.
+fn solana() -> Value {
+    let example = include_str!("../../config/settler.example.toml").lines();
+    let lines = example.filter_map(|line| line.strip_prefix("#   ")).collect::<Vec<_>>().join("\n");
+    let section: toml::Value = toml::from_str(&lines).unwrap();
+    serde_json::to_value(&section["chains"][0]).unwrap()
+}
+
+#[test]
+fn a_chain_needs_the_key_of_its_family() {
+    let mut both = config();
+    both["chains"].as_array_mut().unwrap().push(solana());
+    let connect = |config: &Value| families::connect(&serde_json::from_value::<Config>(config.clone()).unwrap());
+    assert!(matches!(connect(&both), Err(families::Error::NoSolanaKey(_))));
+    both["solana_private_key"] = "0x12".into();
+    let refused = connect(&both).map(drop).unwrap_err().to_string();
+    assert!(refused.starts_with("solana_private_key ") && !refused.contains("0x12"), "{refused}");
+    both["solana_private_key"] = serde_json::to_string(&key().to_keypair_bytes().to_vec()).unwrap().into();
+    let chains = connect(&both).unwrap();
+    let account = bs58::encode(key().verifying_key()).into_string();
+    let solana_id: ChainId = solana()["chain_id"].as_str().unwrap().parse().unwrap();
+    assert_eq!(chains.get(&solana_id).unwrap().account(), account);
+    assert_eq!(chains.len(), 3);
+
+    let mut alone = both.clone();
+    alone["chains"] = json!([solana()]);
+    alone.as_object_mut().unwrap().remove("evm_private_key");
+    assert_eq!(connect(&alone).map(|chains| chains.len()).ok(), Some(1));
+    both.as_object_mut().unwrap().remove("evm_private_key");
+    assert!(matches!(connect(&both), Err(families::Error::EvmKey)));
+}
+
+#[tokio::test]
+async fn what_does_not_fit_64_bits_is_not_delivered_on_solana() {
+    let sol = format!("{}/slip44:501", solana()["chain_id"].as_str().unwrap());
+    let mut config = config();
+    config["chains"].as_array_mut().unwrap().push(solana());
+    let rate = json!({"source": 1, "destination": 1000});
+    let corridor = json!({"source_asset": USD_ONE, "destination_asset": sol, "rate": rate});
+    config["corridors"].as_array_mut().unwrap().push(corridor);
+    let options = options(config);
+    let inventory = Arc::new(Inventory::default());
+    let purse: Arc<dyn DeliveryChain> = Arc::new(Purse(U256::MAX));
+    let ids = options.chains.keys().cloned().collect::<Vec<_>>();
+    let chains: Chains = ids.into_iter().map(|id| (id, purse.clone())).collect();
+    let desk = Desk { quoter: Quoter::new(Arc::new(options), key(), chains, inventory.clone()), inventory };
+    let recipient = bs58::encode([9; 32]).into_string();
+    for (amount, decline) in [("18446744073709551615", None), ("18446744073709551616", Some("INSUFFICIENT_LIQUIDITY"))]
+    {
+        let mut rfq = rfq(amount, &[USD_TEN], 1, None);
+        let destination = OwnedAsset::new(sol.parse().unwrap(), &recipient).unwrap();
+        rfq.terms = Terms::new(rfq.terms.source.clone(), vec![destination], amount.parse().unwrap(), None);
+        rfq.terms_hash = rfq.terms.hash();
+        let program = solana()["fulfillment_proxy"].as_str().unwrap().to_owned();
+        rfq.fulfillment_proxies = vec![program];
+        assert_eq!(answer(&desk, &rfq, NOW).await.decline.as_deref(), decline, "{amount}");
+    }
+}
+
 #[test]
 fn the_example_file_is_a_configuration() {
     let config: Config = toml::from_str(include_str!("../../config/settler.example.toml")).unwrap();
     let options = config.options().unwrap();
     assert_eq!((options.chains.len(), options.corridors.len()), (2, 1));
-    assert!(options.deliver && settler::evm::connect(&config).is_ok());
+    assert!(options.deliver && families::connect(&config).is_ok());
 
     // The keys that are commented out are known, and with their defaults.
     let all = include_str!("../../config/settler.example.toml").lines().map(|line| {

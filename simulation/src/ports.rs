@@ -7,10 +7,9 @@ use async_trait::async_trait;
 use chrono::TimeDelta;
 use tokio::time::sleep;
 
-use chains::evm::{
-    adapter::EvmChains,
-    attest,
-    verifier::{EvmVerifier, Outcome},
+use chains::{
+    evm::{adapter::EvmChains, attest},
+    verifier::{self, Outcome},
 };
 use events::{
     ChainId, PaymentId,
@@ -170,7 +169,7 @@ impl Chains for SimChains {
 /// The fulfillment verifier, as it is reached over an unreliable network.
 pub struct SimVerifier {
     /// The real one, which sees the chains through nodes of its own.
-    pub service: Arc<EvmVerifier>,
+    pub service: Arc<verifier::Verifier>,
     /// Who asks.
     pub process: Process,
     /// Somebody who is not the releaser.

@@ -10,10 +10,12 @@ use alloy::{
 use ed25519_dalek::SigningKey;
 use tokio::time::sleep;
 
-use chains::evm::{
-    attest,
-    contracts::{self, FulfillmentProxy, GatewayEscrow, State, address, text, units, word},
-    node::{At, Node},
+use chains::{
+    evm::{
+        attest,
+        contracts::{self, FulfillmentProxy, GatewayEscrow, State, address, text, units, word},
+        node::{At, Node},
+    },
     verifier::Outcome,
 };
 use events::{

@@ -22,7 +22,8 @@ use tokio::{sync::Notify, time::Instant};
 
 use chains::{
     config::{ChainConfig, Depth},
-    evm::{contracts::text, node::Node, verifier::EvmVerifier},
+    evm::{contracts::text, node::Node},
+    verifier::Verifier,
 };
 use events::{
     AssetId, ChainId, Hash32, PaymentId, StreamId,
@@ -237,7 +238,7 @@ pub struct World {
     settlers: Vec<Settler>,
     poisons: Mutex<BTreeMap<StreamId, Duration>>,
     stranger: PrivateKeySigner,
-    verifier: OnceLock<Arc<EvmVerifier>>,
+    verifier: OnceLock<Arc<Verifier>>,
     started: Instant,
     calm: AtomicBool,
     trace: Mutex<Trace>,
@@ -294,7 +295,7 @@ impl World {
         for place in &world.places {
             nodes.push(place.connect(fate(weak.clone(), None, dice.clone()))?);
         }
-        let verifier = EvmVerifier::new(nodes, signer("releaser"));
+        let verifier = Verifier::default().with_evm(nodes, Some(signer("releaser")));
         world.verifier.get_or_init(|| Arc::new(verifier));
         Ok(world)
     }
@@ -384,9 +385,9 @@ impl World {
     }
 
     /// The fulfillment verifier.
-    pub fn verifier(&self) -> Arc<EvmVerifier> {
+    pub fn verifier(&self) -> Arc<Verifier> {
         // Made with the world; a world without one would have no chains either.
-        let alone = || Arc::new(EvmVerifier::new(Vec::new(), signer("releaser")));
+        let alone = || Arc::new(Verifier::default());
         self.verifier.get_or_init(alone).clone()
     }
 

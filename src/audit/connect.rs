@@ -1,12 +1,12 @@
 //! An auditor's connections: NATS with read-only credentials, chains by public RPC.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use async_nats::ConnectOptions;
 
-use chains::evm::node::Node;
-use events::{ChainId, raw::RawReader};
+use chains::{auditor::Audit, config::ChainConfig, evm, solana};
+use events::{ChainId, Family, raw::RawReader};
 
 use crate::config::{AuditorConfig, AuditorNatsConfig};
 
@@ -35,7 +35,15 @@ pub async fn nats(config: &AuditorNatsConfig) -> Result<RawReader> {
 ///
 /// # Errors
 /// When a chain's configuration cannot be meant.
-pub fn nodes(config: &AuditorConfig) -> Result<HashMap<ChainId, Node>> {
-    let nodes = config.chains.iter().map(|chain| Ok((chain.chain_id.clone(), Node::connect(chain)?)));
+pub fn nodes(config: &AuditorConfig) -> Result<HashMap<ChainId, Arc<dyn Audit>>> {
+    let nodes = config.chains.iter().map(|chain| Ok((chain.chain_id.clone(), node(chain)?)));
     nodes.collect()
+}
+
+fn node(chain: &ChainConfig) -> Result<Arc<dyn Audit>> {
+    match chain.chain_id.family() {
+        Some(Family::Evm) => Ok(Arc::new(evm::node::Node::connect(chain)?)),
+        Some(Family::Solana) => Ok(Arc::new(solana::node::Node::connect(chain)?)),
+        _ => bail!("{} is of no family that can be audited", chain.chain_id),
+    }
 }

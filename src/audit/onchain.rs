@@ -1,13 +1,12 @@
 //! Checking a payment against its chains: every transaction the stream names, what it did, and where the money is.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use chrono::{DateTime, SecondsFormat};
 
-use chains::evm::{
-    auditor::{self, Case, Doubt, Kind, Standing},
-    contracts::State,
-    node::Node,
+use chains::{
+    auditor::{self, Audit, Case, Doubt, Kind, Standing},
+    escrow::State,
 };
 use events::{
     ChainId, PaymentEvent,
@@ -24,7 +23,7 @@ use super::{Finding, Severity, examine::Examined};
 #[derive(Debug, Clone)]
 pub struct Chains {
     /// By chain id.
-    pub nodes: HashMap<ChainId, Node>,
+    pub nodes: HashMap<ChainId, Arc<dyn Audit>>,
     /// In seconds.
     pub lag_seconds: u64,
 }
@@ -70,8 +69,8 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn node(&mut self, chain_id: &ChainId, event: &str) -> Option<&'a Node> {
-        let node = self.chains.nodes.get(chain_id);
+    fn node(&mut self, chain_id: &ChainId, event: &str) -> Option<&'a dyn Audit> {
+        let node = self.chains.nodes.get(chain_id).map(Arc::as_ref);
         if node.is_none() {
             self.find(Severity::Unverifiable, "chain", event, format!("{chain_id} is not in the configuration"));
         }
@@ -84,6 +83,7 @@ impl<'a> Check<'a> {
         Some(Case {
             payment_id: &payment.submitted.payment_id,
             terms: &payment.submitted.terms,
+            authorization: &payment.submitted.authorization,
             plan: &payment.submitted.escrow,
             quote: &award.quote,
             quote_hash: award.event.quote_hash,
@@ -138,7 +138,7 @@ impl<'a> Check<'a> {
     }
 
     /// The releaser's word, as the stream keeps it.
-    async fn attestations(&mut self, node: &Node) {
+    async fn attestations(&mut self, node: &dyn Audit) {
         let submitted = &self.payment.submitted;
         let Some(award) = &self.payment.award else { return };
         let (payment_id, quote_hash) = (submitted.payment_id.clone(), award.event.quote_hash);
@@ -166,7 +166,7 @@ impl<'a> Check<'a> {
     }
 
     /// Compares where the stream ends with where the chain is.
-    async fn standing(&mut self, node: &Node, standing: &Standing) {
+    async fn standing(&mut self, node: &dyn Audit, standing: &Standing) {
         let payment = self.payment;
         let last = payment.refunded.as_ref().map(|refunded| &refunded.inclusion).or(payment.released.as_ref());
         let last = last.or(payment.secured.as_ref().map(|secured| &secured.inclusion));
@@ -189,17 +189,17 @@ impl<'a> Check<'a> {
         self.find(severity, check, last.map_or("Submitted", |event| event.type_name()), what);
     }
 
-    async fn compare(&self, node: &Node, standing: &Standing) -> Option<(Severity, &'static str, String)> {
+    async fn compare(&self, node: &dyn Audit, standing: &Standing) -> Option<(Severity, &'static str, String)> {
         let (payment, stage) = (self.payment, self.payment.stage());
         let late = |since: u64| standing.settled_time > since.saturating_add(self.chains.lag_seconds);
         let plan = &payment.submitted.escrow;
         let at_rest = stage == Stage::Rest;
         match (standing.state, stage) {
             // The money is where the stream says.
-            (State::Released, Stage::Rest) if payment.released.is_some() => None,
-            (State::Refunded, Stage::Rest) if payment.refunded.is_some() => None,
-            (State::None, Stage::Rest) if payment.secured.is_none() => None,
-            (State::None, Stage::Auction | Stage::Awarded | Stage::Depositing) => {
+            (Some(State::Released), Stage::Rest) if payment.released.is_some() => None,
+            (Some(State::Refunded), Stage::Rest) if payment.refunded.is_some() => None,
+            (None, Stage::Rest) if payment.secured.is_none() => None,
+            (None, Stage::Auction | Stage::Awarded | Stage::Depositing) => {
                 let end = plan.reserve_deadline;
                 Some(match late(end) {
                     true => {
@@ -209,7 +209,7 @@ impl<'a> Check<'a> {
                     false => (Severity::Open, "open", format!("under way, in stage {stage:?}; nothing is in escrow")),
                 })
             }
-            (State::Deposited | State::Reserved, _) if !at_rest => {
+            (Some(State::Deposited | State::Reserved), _) if !at_rest => {
                 let since = time(plan.refund_after);
                 Some(match late(plan.refund_after) {
                     true => {
@@ -225,7 +225,7 @@ impl<'a> Check<'a> {
                 })
             }
             // The chain is further than the stream. When it came so far is searched for only here: old events are far away.
-            (State::Released | State::Refunded, _) if !at_rest => {
+            (Some(State::Released | State::Refunded), _) if !at_rest => {
                 let (end, since) = match node.escrow_state(&payment.submitted.payment_id, plan).await {
                     Ok(EscrowState::Released(inclusion)) => ("released", inclusion),
                     Ok(EscrowState::Refunded(refunded)) => ("refunded", refunded.inclusion),
@@ -251,7 +251,7 @@ impl<'a> Check<'a> {
         let Some(node) = self.node(case.quote.destination.asset().chain(), event) else { return };
         let proxy = &case.quote.fulfillment_proxy;
         if !node.config().trusts_proxy(proxy) {
-            let what = format!("proxy {proxy} of {} is not one that the configuration trusts", node.chain_id());
+            let what = format!("proxy {proxy} of {} is not one that the configuration trusts", node.config().chain_id);
             return self.find(Severity::Unverifiable, "contract", event, what);
         }
         let asked = node.audit_delivery(&case, &confirmed.inclusion).await;

@@ -34,6 +34,96 @@ fn uncommented(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// The Solana chain of an example, switched on: a section that could stand in the file as it is.
+pub(crate) fn solana_section(example: &str) -> String {
+    let (_, section) = example.split_once("#   [[chains]]").unwrap();
+    let line = |line: &str| line.strip_prefix("#   ").or(line.strip_prefix('#')).map(str::to_owned);
+    let lines: Vec<String> = section.lines().skip(1).map_while(line).collect();
+    format!("\n[[chains]]\n{}\n", lines.join("\n"))
+}
+
+/// The gateway's example with its Solana chain and that chain's verifier.
+pub(crate) fn with_solana(example: &str) -> String {
+    let account = "[verifier]\nsolana_account = \"8SFqwqnq4whPhs8icwHA2hQg3hUoN1qrCLK1SBx3WKwe\"";
+    format!("{}{}", example.replacen("[verifier]", account, 1), solana_section(example))
+}
+
+#[test]
+fn the_examples_solana_chain_is_one() {
+    let config = gateway(&with_solana(GATEWAY), &[]).unwrap();
+    let (evm, solana) = (&config.chains[0].chain, &config.chains[1].chain);
+    assert_eq!(solana.chain_id.as_str(), "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1");
+    assert_eq!((solana.signature_domain_version, solana.assets.len()), (1, 2));
+    assert!(evm.signature_cluster_id.is_none() && solana.signature_cluster_id.is_some());
+    let full = uncommented(&with_solana(GATEWAY));
+    assert!(full.contains("\nsignature_domain_version = 1\n") && full.contains("\nsignature_cluster_id = "), "{full}");
+    assert_eq!(format!("{:?}", gateway(&full, &[]).unwrap()), format!("{config:?}"));
+
+    let key = "6pc4LiB8KHAPvbUbkozrTcPL5zXspYBdATv5raNDyVbpoz75fGXT3N41QtwPtrdu4wMT1tyRu2125Uyu92AnxEC";
+    let text = format!("{VERIFIER}{}", solana_section(VERIFIER));
+    let config = verifier(&text, &[("GW_VERIFIER_SOLANA_RELEASER_KEY", key)]).unwrap();
+    assert_eq!(config.chains.len(), 2);
+    // A chain whose releaser nobody here can sign for is a destination.
+    verifier(&text, &[]).unwrap();
+    for (value, named) in [("abc", "solana_releaser_key: "), (OTHER_KEYPAIR, "chains[1].releaser: ")] {
+        let error = verifier(&text, &[("GW_VERIFIER_SOLANA_RELEASER_KEY", value)]).unwrap_err();
+        assert!(error.starts_with(named) && !error.contains(OTHER_KEYPAIR), "{error}");
+    }
+}
+
+const OTHER_KEYPAIR: &str = "5f5r5AjuFd8WwUagQSztAgufUCE6rdYhXmjU5rtnBPtC8ky1rA78ap2MWs3HCm94AaHn6skXbGvsnkbEG2jf8vF";
+
+#[test]
+fn the_values_of_a_solana_chain_are_checked_and_the_key_is_named() {
+    let cluster = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG";
+    let other_cluster = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d";
+    let off_curve = "ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knM";
+    for (name, value, key) in [
+        ("CHAIN_ID", "tron:728126428", "chains[1].chain_id"),
+        ("CHAIN_ID", "solana:abc", "chains[1].signature_cluster_id"),
+        ("SIGNATURE_CLUSTER_ID", other_cluster, "chains[1].signature_cluster_id"),
+        ("SIGNATURE_CLUSTER_ID", &cluster[..40], "chains[1].signature_cluster_id"),
+        ("SIGNATURE_DOMAIN_VERSION", "2", "chains[1].signature_domain_version"),
+        ("ESCROW_CONTRACT", "0x5FbDB2315678afecb367f032d93F642f64180aa3", "chains[1].escrow_contract"),
+        ("FULFILLMENT_PROXY", cluster, "chains[1].fulfillment_proxy"),
+        ("REQUIRED_DEPTH", "3", "chains[1].required_depth"),
+        ("RELEASER", off_curve, "chains[1].releaser"),
+        ("RELEASER", cluster, "chains[1].releaser"),
+        ("RESERVER_KEY", OTHER_KEYPAIR, "chains[1].reserver_key"),
+        ("RESERVER_KEY", "0x11", "chains[1].reserver_key"),
+        ("SUBMITTER_KEYS", "[\"abc\"]", "chains[1].submitter_keys"),
+    ] {
+        let error = gateway(&with_solana(GATEWAY), &[(&format!("GW_CHAINS__1__{name}"), value)]).unwrap_err();
+        assert!(error.starts_with(&format!("{key}: ")), "{name}={value}: {error}");
+        assert!(!error.contains(OTHER_KEYPAIR), "{error}");
+    }
+    for (from, to, key) in [
+        ("signature_cluster_id = ", "# ", "chains[1].signature_cluster_id"),
+        ("solana_account = ", "# ", "verifier.solana_account"),
+        ("/token:", "/erc20:", "chains[1].assets[0].asset_identifier"),
+        ("/token:EP", "/token:", "chains[1].assets[0].asset_identifier"),
+        ("/slip44:501", "/slip44:60", "chains[1].assets[1].asset_identifier"),
+    ] {
+        let (head, section) =
+            with_solana(GATEWAY).rsplit_once("\n[[chains]]\n").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+        let text = match from.starts_with("solana_account") {
+            true => format!("{}\n[[chains]]\n{section}", head.replacen(from, to, 1)),
+            false => format!("{head}\n[[chains]]\n{}", section.replacen(from, to, 1)),
+        };
+        let error = gateway(&text, &[]).unwrap_err();
+        assert!(error.starts_with(&format!("{key}: ")), "{from}: {error}");
+    }
+    let on_evm = [("GW_CHAINS__0__SIGNATURE_CLUSTER_ID", cluster)];
+    let error = gateway(GATEWAY, &on_evm).unwrap_err();
+    assert!(error.starts_with("chains[0].signature_cluster_id: "), "{error}");
+    // A key in the other form that it may have.
+    let numbers: Vec<u8> = bs58::decode(OTHER_KEYPAIR).into_vec().unwrap();
+    for array in [format!("[{:?}]", format!("{numbers:?}")), format!("[{numbers:?}]")] {
+        let config = gateway(&with_solana(GATEWAY), &[("GW_CHAINS__1__SUBMITTER_KEYS", &array)]).unwrap();
+        assert!(!format!("{config:?}").contains(&format!("{numbers:?}")));
+    }
+}
+
 #[test]
 fn the_examples_parse_and_show_the_defaults() {
     let plain = gateway(GATEWAY, &[]).unwrap();
@@ -64,6 +154,7 @@ fn the_gateway_example_names_every_key() {
         "body_bytes_max",
         "body_ms_max",
         "retry_after_seconds",
+        "settle_hold_ms_max",
         "quote_ms_min",
         "settlement_ms_min",
         "directory",
@@ -202,7 +293,7 @@ fn values_are_checked_and_the_key_is_named() {
         ("GW_VERIFIER__ENDPOINT", "http://127.0.0.1:8090/v1", "verifier.endpoint"),
         ("GW_VERIFIER__ACCOUNT", "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "chains[0].releaser"),
         ("GW_CHAINS__0__RPC_URL", "127.0.0.1", "chains[0].rpc_url"),
-        ("GW_CHAINS__0__CHAIN_ID", "solana:abc", "chains[0].chain_id"),
+        ("GW_CHAINS__0__CHAIN_ID", "tron:5", "chains[0].chain_id"),
         ("GW_CHAINS__0__CHAIN_ID", "eip155:5", "chains[0].assets[0].asset_identifier"),
         ("GW_CHAINS__0__PERMIT2", "0x1", "chains[0].permit2"),
         ("GW_CHAINS__0__ESCROW_CONTRACT", "0x0000000000000000000000000000000000000000", "chains[0].escrow_contract"),

@@ -2,30 +2,30 @@
 
 use std::collections::BTreeSet;
 
-use alloy::signers::local::PrivateKeySigner;
 use ed25519_dalek::SigningKey;
 use url::Url;
 
 use chains::config::ChainConfig;
-use events::{Account, Family};
+use events::Family;
 
-use super::{Error, GatewayConfig, HOLD_MS_LIMIT, NAME_CHARS_MAX, Secret, VerifierConfig};
+use super::{Error, GatewayConfig, HOLD_MS_LIMIT, NAME_CHARS_MAX, Secret, VerifierConfig, families};
 
 /// Largest body: quoted inside the journaled event it may double, and a NATS message holds 1 MiB.
 const BODY_BYTES_LIMIT: usize = 262_144;
 const SHARDS_LIMIT: u16 = 256;
 const BODY_MS_LIMIT: u64 = 60_000;
+const SETTLE_HOLD_MS_LIMIT: u64 = 600_000;
 const SELECTOR_MS_LIMIT: u64 = 60_000;
 /// A week.
 const WATCHDOG_LIMIT: u64 = 604_800;
 /// What stands in the place of a gateway's name in the subjects of `operator::wire`.
 const RESERVED_NAMES: [&str; 2] = ["all", "reply"];
 
-fn invalid(key: impl Into<String>, rule: impl Into<String>) -> Error {
+pub(super) fn invalid(key: impl Into<String>, rule: impl Into<String>) -> Error {
     Error::Invalid { key: key.into(), rule: rule.into() }
 }
 
-fn require(holds: bool, key: &str, rule: &str) -> Result<(), Error> {
+pub(super) fn require(holds: bool, key: &str, rule: &str) -> Result<(), Error> {
     if holds { Ok(()) } else { Err(invalid(key, rule)) }
 }
 
@@ -85,6 +85,8 @@ pub(super) fn gateway(config: &GatewayConfig) -> Result<(), Error> {
     require(body_range.contains(&http.body_bytes_max), "http.body_bytes_max", "must be 1024 to 262144")?;
     require((1..=BODY_MS_LIMIT).contains(&http.body_ms_max), "http.body_ms_max", "must be 1 to 60000")?;
     require((1..=3_600).contains(&http.retry_after_seconds), "http.retry_after_seconds", "must be 1 to 3600")?;
+    let hold = config.x402.settle_hold_ms_max;
+    require(hold <= SETTLE_HOLD_MS_LIMIT, "x402.settle_hold_ms_max", "must be at most 600000")?;
     let settlement = config.deadlines.settlement_ms_min;
     require(settlement >= 1_000, "deadlines.settlement_ms_min", "must be at least 1000")?;
     require(!config.projections.directory.as_os_str().is_empty(), "projections.directory", "must not be empty")?;
@@ -99,21 +101,29 @@ pub(super) fn gateway(config: &GatewayConfig) -> Result<(), Error> {
     chains(config.chains.iter().map(|served| &served.chain))?;
     for (i, served) in config.chains.iter().enumerate() {
         let chain = &served.chain;
-        let releaser = Account::parse(Family::Evm, &chain.releaser);
-        let verifier = Account::parse(Family::Evm, &config.verifier.account);
-        require(verifier.is_ok(), "verifier.account", "must be an account of the chains served")?;
-        require(releaser == verifier, &format!("chains[{i}].releaser"), "must be the account of [verifier]")?;
+        let family = families::family(&format!("chains[{i}].chain_id"), chain)?;
+        let (name, verifier) = match family {
+            Family::Solana => ("verifier.solana_account", &config.verifier.solana_account),
+            Family::Evm | Family::Tron => ("verifier.account", &config.verifier.account),
+        };
+        let verifier = verifier.as_deref().and_then(|text| families::account(family, name, text).ok());
+        require(verifier.is_some(), name, "must be an account of the chains served")?;
+        let releaser = families::account(family, &format!("chains[{i}].releaser"), &chain.releaser)?;
+        require(Some(releaser) == verifier, &format!("chains[{i}].releaser"), "must be the account of [verifier]")?;
         for (name, list) in [
             ("trusted_escrow_contracts", &chain.trusted_escrow_contracts),
             ("trusted_fulfillment_proxies", &chain.trusted_fulfillment_proxies),
         ] {
             require(list.is_empty(), &format!("chains[{i}].{name}"), "belongs into [trust] of a gateway")?;
         }
-        key_of(&format!("chains[{i}].reserver_key"), &served.reserver_key, &chain.reserver, "reserver")?;
+        let key = format!("chains[{i}].reserver_key");
+        let reserver = families::account(family, &format!("chains[{i}].reserver"), &chain.reserver)?;
+        let is_its = families::account_of(family, &key, &served.reserver_key)? == reserver.as_str();
+        require(is_its, &key, "must be the private key of reserver")?;
         let key = format!("chains[{i}].submitter_keys");
         let mut submitters = BTreeSet::new();
         for secret in &served.submitter_keys {
-            require(submitters.insert(address(&key, secret)?), &key, "must not repeat a key")?;
+            require(submitters.insert(families::account_of(family, &key, secret)?), &key, "must not repeat a key")?;
         }
         require(!submitters.is_empty(), &key, "must hold at least one key")?;
     }
@@ -135,13 +145,19 @@ pub(super) fn gateway(config: &GatewayConfig) -> Result<(), Error> {
 
 pub(super) fn verifier(config: &VerifierConfig) -> Result<(), Error> {
     chains(config.chains.iter())?;
+    let some = config.releaser_key.is_some() || config.solana_releaser_key.is_some();
+    require(some, "releaser_key", "must be given, or solana_releaser_key, for there to be anything to sign with")?;
     for (i, chain) in config.chains.iter().enumerate() {
-        require(
-            address("releaser_key", &config.releaser_key)?
-                == account(&format!("chains[{i}].releaser"), &chain.releaser)?,
-            &format!("chains[{i}].releaser"),
-            "must be the account of releaser_key",
-        )?;
+        let family = families::family(&format!("chains[{i}].chain_id"), chain)?;
+        let (name, secret) = match family {
+            Family::Solana => ("solana_releaser_key", &config.solana_releaser_key),
+            Family::Evm | Family::Tron => ("releaser_key", &config.releaser_key),
+        };
+        let Some(secret) = secret else { continue };
+        let key = format!("chains[{i}].releaser");
+        let releaser = families::account(family, &key, &chain.releaser)?;
+        let is_its = families::account_of(family, name, secret)? == releaser.as_str();
+        require(is_its, &key, &format!("must be the account of {name}"))?;
     }
     Ok(())
 }
@@ -150,25 +166,25 @@ pub(super) fn chains<'a>(configured: impl Iterator<Item = &'a ChainConfig>) -> R
     let mut seen = BTreeSet::new();
     for (i, chain) in configured.enumerate() {
         let key = |name: &str| format!("chains[{i}].{name}");
-        require(chain.chain_id.family() == Some(Family::Evm), &key("chain_id"), "must be of namespace eip155")?;
+        let family = families::family(&key("chain_id"), chain)?;
         require(seen.insert(&chain.chain_id), &key("chain_id"), "must not repeat")?;
         let rpc = Url::parse(&chain.rpc_url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         require(rpc.is_some(), &key("rpc_url"), "must be an http(s) address")?;
         for (name, text) in [
             ("escrow_contract", &chain.escrow_contract),
             ("fulfillment_proxy", &chain.fulfillment_proxy),
-            ("permit2", &chain.permit2),
             ("reserver", &chain.reserver),
             ("releaser", &chain.releaser),
         ] {
-            account(&key(name), text)?;
+            families::account(family, &key(name), text)?;
         }
+        families::check(family, chain, key)?;
         for (name, list) in [
             ("trusted_escrow_contracts", &chain.trusted_escrow_contracts),
             ("trusted_fulfillment_proxies", &chain.trusted_fulfillment_proxies),
         ] {
             for text in list {
-                account(&key(name), text)?;
+                families::account(family, &key(name), text)?;
             }
         }
         require(chain.poll_ms > 0, &key("poll_ms"), "must be above 0")?;
@@ -181,16 +197,11 @@ pub(super) fn chains<'a>(configured: impl Iterator<Item = &'a ChainConfig>) -> R
             let key = key(&format!("assets[{j}].asset_identifier"));
             let asset = &served.asset_identifier;
             require(*asset.chain() == chain.chain_id, &key, "must be on this chain")?;
-            require(asset.namespace() == "erc20", &key, "must be of namespace erc20")?;
-            account(&key, asset.reference())?;
+            families::asset(family, &key, asset)?;
             require(assets.insert(asset), &key, "must not repeat")?;
         }
     }
     require(!seen.is_empty(), "chains", "must hold at least one chain")
-}
-
-fn account(key: &str, text: &str) -> Result<String, Error> {
-    Account::parse(Family::Evm, text).map(|account| account.to_string()).map_err(|rule| invalid(key, rule.to_string()))
 }
 
 /// An origin: scheme, host and port, nothing behind them (spec 2.1).
@@ -198,21 +209,9 @@ fn endpoint(key: &str, text: &str) -> Result<(), Error> {
     super::origin(text).map(drop).ok_or_else(|| invalid(key, "must be http(s)://host[:port] without a path"))
 }
 
-fn key_of(key: &str, secret: &Secret, stated: &str, name: &str) -> Result<(), Error> {
-    require(address(key, secret)? == account(name, stated)?, key, &format!("must be the private key of {name}"))
-}
-
 /// The Ed25519 key of a seed, 0x and 64 hex digits.
 pub fn signing_key(secret: &Secret) -> Option<SigningKey> {
     let digits = secret.expose().strip_prefix("0x")?;
     let seed: [u8; 32] = hex::decode(digits).ok()?.try_into().ok()?;
     Some(SigningKey::from_bytes(&seed))
-}
-
-/// The address of a private key, lower case. The error says nothing of the key.
-fn address(key: &str, secret: &Secret) -> Result<String, Error> {
-    let digits = secret.expose().strip_prefix("0x").filter(|digits| digits.len() == 64);
-    let signer = digits.and_then(|digits| digits.parse::<PrivateKeySigner>().ok());
-    let signer = signer.ok_or_else(|| invalid(key, "must be a private key, 0x and 64 hex digits"))?;
-    Ok(format!("{:#x}", signer.address()))
 }

@@ -4,26 +4,41 @@ use anyhow::{Context, Result};
 use ed25519_dalek::SigningKey;
 use serde_json::{Value, json};
 
-use events::{Did, Hash32};
+use events::{AssetId, ChainId, Did, Hash32};
 
 use super::{
     keys::{self, Role},
     network::{Chain, DECIMALS, Network, nats_password},
+    solana::{COIN_DECIMALS, SolanaChain},
 };
 
 /// Margins of the three settlers in basis points: the first is the cheapest.
 const SPREADS_BPS: [u32; 3] = [10, 20, 50];
+/// Smallest units of the development token for lamports: 150 tokens a SOL.
+const COIN_RATE: (u64, u64) = (3, 20);
 /// The settler that wins and never delivers.
 const VANISHING: u8 = 3;
 
 /// The gateway's file.
 pub(super) fn gateway(network: &Network, port: u16, projections: &std::path::Path) -> Result<String> {
-    let chains = network.chains().map(|chain| {
+    let mut chains = Vec::new();
+    for chain in network.chains() {
         let mut members = chain_members(network, chain)?;
         members["reserver_key"] = Role::Reserver.secret_hex().into();
         members["submitter_keys"] = json!([Role::Submitter.secret_hex()]);
-        Ok(members)
-    });
+        chains.push(members);
+    }
+    if let Some(solana) = &network.solana {
+        let mut members = solana_members(network, solana)?;
+        members["rpc_url"] = solana.gateway_rpc_url().into();
+        members["reserver_key"] = Role::Reserver.solana_secret().into();
+        members["submitter_keys"] = json!([Role::Submitter.solana_secret()]);
+        chains.push(members);
+    }
+    let mut verifier = json!({"account": Role::Releaser.account(), "endpoint": network.verifier_endpoint()});
+    if network.solana.is_some() {
+        verifier["solana_account"] = Role::Releaser.solana_account().into();
+    }
     write(&json!({
         "nats": {"url": network.nats.url(), "user": "gateway", "password": nats_password("GATEWAY")},
         "journal": {"replicas": network.nats.replicas()},
@@ -32,9 +47,9 @@ pub(super) fn gateway(network: &Network, port: u16, projections: &std::path::Pat
         "projections": {"directory": projections},
         // Blocks settle within seconds here.
         "watchdog": {"grace_seconds": 10, "every_seconds": 1},
-        "verifier": {"account": Role::Releaser.account(), "endpoint": network.verifier_endpoint()},
+        "verifier": verifier,
         "trust": {"selectors": [keys::selector_signer().key()]},
-        "chains": chains.collect::<Result<Vec<_>>>()?,
+        "chains": chains,
     }))
 }
 
@@ -46,24 +61,26 @@ fn checkpoint_key_hex() -> String {
 /// The auditor's file.
 pub(super) fn auditor(network: &Network) -> Result<String> {
     let key = SigningKey::from_bytes(&Hash32::sha256("gw dev checkpoint key").0);
-    let chains = network.chains().map(|chain| chain_members(network, chain));
     write(&json!({
         "nats": {"url": network.nats.url(), "password": nats_password("AUDITOR")},
         "checkpoint_signers": [Did::from_ed25519(&key.verifying_key())],
         // A chain shows at once what the journal has a block or two later.
         "lag_seconds": 20,
-        "chains": chains.collect::<Result<Vec<_>>>()?,
+        "chains": all_chains(network)?,
     }))
 }
 
 /// The verifier's file.
 pub(super) fn verifier(network: &Network, port: u16) -> Result<String> {
-    let chains = network.chains().map(|chain| chain_members(network, chain));
-    write(&json!({
+    let mut members = json!({
         "listen": format!("127.0.0.1:{port}"),
         "releaser_key": Role::Releaser.secret_hex(),
-        "chains": chains.collect::<Result<Vec<_>>>()?,
-    }))
+        "chains": all_chains(network)?,
+    });
+    if network.solana.is_some() {
+        members["solana_releaser_key"] = Role::Releaser.solana_secret().into();
+    }
+    write(&members)
 }
 
 /// The quote selector's file.
@@ -79,8 +96,7 @@ pub(super) fn selector(network: &Network) -> Result<String> {
 pub(super) fn settler(network: &Network, n: u8) -> Result<String> {
     let index = usize::from(n) - 1;
     let seed = settler::dev::SEEDS.get(index).context("the network has three settlers")?;
-    let chains = network.chains().map(|chain| chain_members(network, chain));
-    write(&json!({
+    let mut members = json!({
         "nats": {
             "url": network.nats.url(),
             "user": format!("settler_{n}"),
@@ -89,21 +105,70 @@ pub(super) fn settler(network: &Network, n: u8) -> Result<String> {
         "seed": hex::encode(seed),
         "evm_private_key": Role::Settler(n).secret_hex(),
         "deliver": n != VANISHING,
-        "chains": chains.collect::<Result<Vec<_>>>()?,
-        "verifiers": [{
-            "chain_id": network.source.id(),
-            "account": Role::Releaser.account(),
-            "endpoint": network.verifier_endpoint(),
-        }],
-        "corridors": [{
-            "source_asset": network.source.token()?,
-            "destination_asset": network.destination.token()?,
-            "spread_bps": SPREADS_BPS[index],
-        }],
+        "chains": all_chains(network)?,
+        "verifiers": [verifier_of(network, network.source.id(), Role::Releaser.account())],
+        "corridors": corridors(network, SPREADS_BPS[index])?,
+    });
+    if let Some(solana) = &network.solana {
+        members["solana_private_key"] = Role::Settler(n).solana_secret().into();
+        let verifiers = members["verifiers"].as_array_mut().context("a list")?;
+        verifiers.push(verifier_of(network, solana.id()?, Role::Releaser.solana_account()));
+    }
+    write(&members)
+}
+
+/// The verifier that attests for the escrows of a chain.
+fn verifier_of(network: &Network, chain: ChainId, account: String) -> Value {
+    json!({"chain_id": chain, "account": account, "endpoint": network.verifier_endpoint()})
+}
+
+/// What the settlers trade.
+fn corridors(network: &Network, spread_bps: u32) -> Result<Vec<Value>> {
+    let pair = |source: AssetId, destination: AssetId| json!({"source_asset": source, "destination_asset": destination, "spread_bps": spread_bps});
+    let (source, destination) = (network.source.token()?, network.destination.token()?);
+    let mut pairs = vec![pair(source.clone(), destination.clone())];
+    if let Some(solana) = &network.solana {
+        let mut coin = pair(source.clone(), solana.coin()?);
+        coin["rate"] = json!({"source": COIN_RATE.0, "destination": COIN_RATE.1});
+        pairs.push(pair(source, solana.token()?));
+        pairs.push(coin);
+        pairs.push(pair(solana.token()?, destination));
+        pairs.push(pair(solana.token()?, solana.token_2022()?));
+    }
+    Ok(pairs)
+}
+
+/// All chains, for those who have no keys of a gateway.
+fn all_chains(network: &Network) -> Result<Vec<Value>> {
+    let mut chains = network.chains().map(|chain| chain_members(network, chain)).collect::<Result<Vec<_>>>()?;
+    if let Some(solana) = &network.solana {
+        chains.push(solana_members(network, solana)?);
+    }
+    Ok(chains)
+}
+
+/// What every role knows about the Solana chain.
+fn solana_members(network: &Network, chain: &SolanaChain) -> Result<Value> {
+    Ok(json!({
+        "chain_id": chain.id()?,
+        "rpc_url": chain.surfnet.url(),
+        "escrow_contract": chain.program,
+        "fulfillment_proxy": chain.program,
+        "signature_cluster_id": chain.surfnet.genesis_hash(),
+        "reserver": Role::Reserver.solana_account(),
+        "releaser": Role::Releaser.solana_account(),
+        "required_depth": "finalized",
+        "refund_delay_seconds": network.options().refund_delay_seconds,
+        "poll_ms": 200,
+        "assets": [
+            {"asset_identifier": chain.token()?, "symbol": "DEV", "decimals": DECIMALS},
+            {"asset_identifier": chain.token_2022()?, "symbol": "DEV22", "decimals": DECIMALS},
+            {"asset_identifier": chain.coin()?, "symbol": "SOL", "decimals": COIN_DECIMALS},
+        ],
     }))
 }
 
-/// What every role knows about a chain.
+/// What every role knows about an EVM chain.
 fn chain_members(network: &Network, chain: &Chain) -> Result<Value> {
     Ok(json!({
         "chain_id": chain.id(),

@@ -8,7 +8,7 @@ use ed25519_dalek::SigningKey;
 
 use events::{Hash32, selection::SelectorSigner};
 
-/// A role of the development network that holds an EVM key.
+/// A role of the development network. It holds an EVM key and a Solana key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Deploys the contracts and mints tokens.
@@ -66,6 +66,26 @@ impl Role {
     pub fn account(self) -> String {
         self.address().to_string().to_ascii_lowercase()
     }
+
+    /// The role's Solana key.
+    pub fn solana_key(self) -> SigningKey {
+        SigningKey::from_bytes(&Hash32::sha256(format!("gw dev solana key of {self:?}")).0)
+    }
+
+    /// The Solana key as wallets export it and configuration files hold it: Base58 of seed and public key.
+    pub fn solana_secret(self) -> String {
+        bs58::encode(self.solana_key().to_keypair_bytes()).into_string()
+    }
+
+    /// The account on Solana, Base58.
+    pub fn solana_account(self) -> String {
+        solana_account(&self.solana_key())
+    }
+}
+
+/// The Solana account of a key, Base58.
+pub fn solana_account(key: &SigningKey) -> String {
+    bs58::encode(key.verifying_key().as_bytes()).into_string()
 }
 
 /// The key of the development network's quote selector. Everyone knows it: never use it where money is.

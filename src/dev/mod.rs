@@ -1,21 +1,28 @@
 //! `gw dev`: a local network of real chains, and real payments across them. For development and demonstration only.
 
+pub mod chain;
 mod config;
 pub mod holder;
 pub mod keys;
 pub mod nats;
 pub mod network;
 pub mod payer;
+pub mod shop;
 mod showcase;
+pub mod solana;
 pub mod timeline;
 
 use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args as ClapArgs;
+use devkit::Surfnet;
 use tokio_util::sync::CancellationToken;
 
-use self::network::{Network, Options};
+use self::{
+    network::{Network, Options},
+    solana::SolanaOptions,
+};
 
 /// Arguments of `gw dev`.
 #[derive(Debug, ClapArgs)]
@@ -35,6 +42,9 @@ pub struct Args {
     /// Number of nats-servers: one, or a cluster of 3 or 5 with three copies of each stream.
     #[arg(long, default_value = "1", value_parser = ["1", "3", "5"])]
     nats_nodes: String,
+    /// Leave Solana out.
+    #[arg(long)]
+    without_solana: bool,
 }
 
 /// Starts the network, shows the payments, and stays up until `shutdown` unless `--once`.
@@ -46,6 +56,12 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<()> {
     options.port = free_or(args.port);
     options.gateways = args.gateways.into();
     options.nats_nodes = args.nats_nodes.parse()?;
+    if !args.without_solana {
+        match Surfnet::available() {
+            Ok(()) => options.solana = Some(SolanaOptions::default()),
+            Err(error) => println!("· without Solana: {error}"),
+        }
+    }
     let network = tokio::select! {
         network = Network::start(options, |step| println!("· {step}")) => network?,
         () = shutdown.cancelled() => return Ok(()),

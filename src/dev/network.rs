@@ -1,31 +1,23 @@
 //! The development network: nats-server with the repository's `nats.conf`, two anvil chains with the contracts
-//! deployed, a verifier, settlers and any number of gateways, each a process of its own on loopback.
+//! deployed, a Solana chain with the program where it is wanted, a verifier, settlers and any number of gateways, each a
+//! process of its own on loopback.
 
 use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use alloy::primitives::U256;
 use anyhow::{Context, Result, ensure};
-use devkit::{Anvil, Process, Signal, anvil::Mining, free_port, tools};
+use devkit::{Process, Signal, free_port};
 use tokio::process::Command;
 
-use chains::evm::dev::{DevChain, DevContracts};
-use events::{AssetId, ChainId};
+pub use super::chain::{Chain, DECIMALS, DESTINATION_ID, SOURCE_ID};
+use super::{
+    config,
+    nats::Nats,
+    solana::{SolanaChain, SolanaOptions},
+};
 
-use super::{config, keys::Role, nats::Nats};
-
-/// Chain id of the chain that is paid from.
-pub const SOURCE_ID: u64 = 31_337;
-/// Chain id of the chain that is paid to.
-pub const DESTINATION_ID: u64 = 31_338;
-/// Decimal places of the development token.
-pub const DECIMALS: u8 = 6;
-/// What each account that needs tokens is given, smallest unit.
-const ENDOWMENT: u64 = 1_000_000_000_000;
-/// Coins of each account for gas, smallest unit: a hundred.
-const COINS: u128 = 100_000_000_000_000_000_000;
 /// A file by which a directory is known to be a network's.
 const MARK: &str = ".gw-dev";
 /// Users of nats.conf with the variables that hold their passwords.
@@ -50,10 +42,12 @@ pub struct Options {
     pub depth: u64,
     /// Seconds between a fulfillment deadline and the refund window.
     pub refund_delay_seconds: u64,
+    /// The Solana chain, where there is one.
+    pub solana: Option<SolanaOptions>,
 }
 
 impl Options {
-    /// A network under `directory`, run by `gw`, with the values of `make demo`.
+    /// A network under `directory`, run by `gw`, with the values of `make demo` but without Solana.
     pub fn new(directory: PathBuf, gw: PathBuf) -> Self {
         Self {
             directory,
@@ -64,42 +58,8 @@ impl Options {
             block_seconds: 1,
             depth: 2,
             refund_delay_seconds: 30,
+            solana: None,
         }
-    }
-}
-
-/// A chain of the network.
-pub struct Chain {
-    /// The process.
-    pub anvil: Anvil,
-    /// The contracts on it.
-    pub contracts: DevContracts,
-    /// The development token.
-    pub token: String,
-    /// Access for looking and for development-only changes.
-    pub dev: DevChain,
-}
-
-impl Chain {
-    /// CAIP-2 id.
-    pub fn id(&self) -> ChainId {
-        ChainId::evm(self.anvil.chain_id())
-    }
-
-    /// The development token as an asset.
-    ///
-    /// # Errors
-    /// Never, for an address that was deployed.
-    pub fn token(&self) -> Result<AssetId> {
-        Ok(format!("{}/erc20:{}", self.id(), self.token).parse()?)
-    }
-
-    /// What `role` holds of the development token, smallest unit.
-    ///
-    /// # Errors
-    /// When the chain does not answer.
-    pub async fn balance(&self, role: Role) -> Result<U256> {
-        Ok(self.dev.token_balance(&self.token, &role.account()).await?)
     }
 }
 
@@ -129,6 +89,8 @@ pub struct Network {
     pub source: Chain,
     /// The chain that is paid to.
     pub destination: Chain,
+    /// The Solana chain, where there is one: paid from and to.
+    pub solana: Option<SolanaChain>,
     /// The gateways.
     pub gateways: Vec<Gateway>,
     /// The verifier.
@@ -158,15 +120,25 @@ impl Network {
         let env = NATS_USERS.map(|user| (format!("GW_NATS_{user}_PASSWORD"), nats_password(user)));
         let nats = Nats::start(options.nats_nodes, &env, &options.directory).await?;
 
-        report("starting two chains and deploying the contracts");
-        let (source, destination) =
-            tokio::try_join!(start_chain(SOURCE_ID, &options), start_chain(DESTINATION_ID, &options))?;
+        report(match options.solana {
+            Some(_) => "starting two EVM chains and Solana, and deploying contracts and program",
+            None => "starting two chains and deploying the contracts",
+        });
+        let solana = async {
+            match &options.solana {
+                Some(solana) => Ok(Some(SolanaChain::start(solana, &options.directory).await?)),
+                None => Ok(None),
+            }
+        };
+        let (source, destination, solana) =
+            tokio::try_join!(Chain::start(SOURCE_ID, &options), Chain::start(DESTINATION_ID, &options), solana)?;
 
         let verifier_port = free_port()?;
         let mut network = Self {
             nats,
             source,
             destination,
+            solana,
             gateways: Vec::new(),
             verifier: None,
             selector: None,
@@ -203,7 +175,7 @@ impl Network {
         Ok(network)
     }
 
-    /// Both chains.
+    /// Both EVM chains.
     pub fn chains(&self) -> impl Iterator<Item = &Chain> {
         [&self.source, &self.destination].into_iter()
     }
@@ -436,24 +408,6 @@ fn empty(directory: &Path) -> Result<()> {
     }
     std::fs::create_dir_all(directory)?;
     std::fs::write(mark, "").context("mark the network's directory")
-}
-
-async fn start_chain(id: u64, options: &Options) -> Result<Chain> {
-    let mining = Mining::Every { seconds: options.block_seconds };
-    let anvil = Anvil::in_directory(id, mining, &options.directory, free_port()?).await?;
-    let dev = DevChain::connect(&anvil.url(), Role::Deployer.signer()).await?;
-    let permit2 = std::fs::read(tools::root().join(".tools/permit2/Permit2.json"))
-        .context("Permit2 is missing: run `scripts/tools.sh run`")?;
-    let contracts = dev.deploy_contracts(&permit2, &Role::Reserver.account()).await?;
-    let token = dev.deploy_token("Development Dollar", "DEV", DECIMALS).await?;
-    for role in Role::ALL {
-        dev.fund(&role.account(), U256::from(COINS)).await?;
-    }
-    for role in [Role::Payer, Role::Settler(1), Role::Settler(2), Role::Settler(3)] {
-        dev.mint(&token, &role.account(), U256::from(ENDOWMENT)).await?;
-    }
-    dev.approve(&Role::Payer.signer(), &token, &contracts.permit2, U256::MAX).await?;
-    Ok(Chain { anvil, contracts, token, dev })
 }
 
 #[cfg(test)]

@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use alloy::signers::{SignerSync, local::PrivateKeySigner};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use chrono::{SecondsFormat, Utc};
+use ed25519_dalek::SigningKey;
 use serde_json::{Value, json};
 
 use chains::evm::permit2::{self, Choice, EscrowSettings, Scheme, SpendRequest};
 use events::{Amount, AssetId, Did, Hash32, OwnedAsset, PaymentId, Terms, quote::SignedQuote, time::Timestamp};
+
+use super::keys;
 
 /// What a payer asks for.
 #[derive(Debug, Clone)]
@@ -49,23 +52,50 @@ impl Answer {
     }
 }
 
+/// A payer's key, on the chains of one family.
+#[derive(Clone)]
+enum Key {
+    Evm(PrivateKeySigner),
+    Solana(SigningKey),
+}
+
 /// A client with one key.
 #[derive(Clone)]
 pub struct Payer {
-    signer: PrivateKeySigner,
+    key: Key,
+    /// On Solana, the key that signs in the payer's place.
+    delegate: Option<SigningKey>,
     http: reqwest::Client,
     /// Who asks, when a proof says so.
     originator: Option<String>,
 }
 
 impl Payer {
-    /// A payer with this key.
+    /// A payer with this key, on EVM chains.
     ///
     /// # Errors
     /// When the HTTP client cannot be set up.
     pub fn new(signer: PrivateKeySigner) -> Result<Self> {
+        Self::of_key(Key::Evm(signer))
+    }
+
+    /// A payer with this key, on Solana.
+    ///
+    /// # Errors
+    /// When the HTTP client cannot be set up.
+    pub fn on_solana(key: SigningKey) -> Result<Self> {
+        Self::of_key(Key::Solana(key))
+    }
+
+    fn of_key(key: Key) -> Result<Self> {
         let http = reqwest::Client::builder().timeout(Duration::from_secs(60)).build()?;
-        Ok(Self { signer, http, originator: None })
+        Ok(Self { key, delegate: None, http, originator: None })
+    }
+
+    /// The same payer on Solana, for whom `delegate` signs. The allowance on chain has to be for that key.
+    #[must_use]
+    pub fn signing_by(&self, delegate: SigningKey) -> Self {
+        Self { delegate: Some(delegate), ..self.clone() }
     }
 
     /// The same payer, whose payments are asked for by the DID `originator`. Its bodies need the DID's proof.
@@ -76,12 +106,19 @@ impl Payer {
 
     /// The payer's account.
     pub fn account(&self) -> String {
-        self.signer.address().to_string().to_ascii_lowercase()
+        match &self.key {
+            Key::Evm(signer) => signer.address().to_string().to_ascii_lowercase(),
+            Key::Solana(key) => keys::solana_account(key),
+        }
     }
 
     /// The id that a payment of this payer has under `request_id`.
     pub fn payment_id(&self, request_id: &str) -> PaymentId {
-        let account = || format!("eip155:{}", self.account());
+        let namespace = match self.key {
+            Key::Evm(_) => "eip155",
+            Key::Solana(_) => "solana",
+        };
+        let account = || format!("{namespace}:{}", self.account());
         PaymentId::derive(&self.originator.clone().unwrap_or_else(account), request_id)
     }
 
@@ -92,7 +129,10 @@ impl Payer {
     pub async fn sign(&self, base: &str, wish: &Wish) -> Result<Value> {
         let mut body = self.quote_request(wish);
         let payment_id = self.payment_id(&wish.request_id);
-        body["sender_auth"] = self.sender_auth(base, payment_id, &body, Hash32::ZERO).await?;
+        body["sender_auth"] = match &self.key {
+            Key::Evm(signer) => self.permit(signer, base, payment_id, &body, Hash32::ZERO).await?,
+            Key::Solana(key) => self.sign_prepared(key, base, body.clone()).await?,
+        };
         Ok(body)
     }
 
@@ -144,7 +184,18 @@ impl Payer {
     pub async fn sign_award(&self, base: &str, batch: &Value, index: usize, request_id: &str) -> Result<Value> {
         let offered = batch["quotes"].get(index).context("the batch has no such quote")?;
         let quote = SignedQuote::parse(&offered["fulfillment_quote"].to_string())?;
-        let auth = self.sender_auth(base, self.payment_id(request_id), batch, quote.hash()).await?;
+        let auth = match &self.key {
+            Key::Evm(signer) => self.permit(signer, base, self.payment_id(request_id), batch, quote.hash()).await?,
+            Key::Solana(key) => {
+                let award = json!({
+                    "version": "1.0",
+                    "request_id": request_id,
+                    "quote_request_id": batch["quote_request_id"],
+                    "quote_id": offered["quote_id"],
+                });
+                self.sign_prepared(key, base, award).await?
+            }
+        };
         Ok(json!({
             "version": "1.0",
             "request_id": request_id,
@@ -164,8 +215,43 @@ impl Payer {
         Ok(Answer { status: response.status().as_u16(), body: response.json().await? })
     }
 
-    /// What authorizes the payment of the terms in `order`, which is the body of a request or a batch.
-    async fn sender_auth(&self, base: &str, payment_id: PaymentId, order: &Value, quote_hash: Hash32) -> Result<Value> {
+    /// Asks the gateway what is to be signed for `body`, and signs it. The bytes have to be those that the digest is of.
+    async fn sign_prepared(&self, key: &SigningKey, base: &str, mut body: Value) -> Result<Value> {
+        use ed25519_dalek::Signer;
+
+        let signer = self.delegate.as_ref().unwrap_or(key);
+        if self.delegate.is_some() {
+            body["payload"] = json!({"delegate_signer": keys::solana_account(signer)});
+        }
+        if let Some(originator) = &self.originator {
+            body["originator"] = originator.as_str().into();
+        }
+        let response = self.http.post(format!("{base}/v1/payments/prepare")).json(&body).send().await?;
+        let (status, mut prepared) = (response.status(), response.json::<Value>().await?);
+        ensure!(status.is_success(), "nothing was prepared: {prepared}");
+        let [message] = prepared["signed_messages"].as_array_mut().context("no messages")?.as_mut_slice() else {
+            bail!("one message is signed on Solana: {prepared}");
+        };
+        let bytes = |member: &str| -> Result<Vec<u8>> {
+            let text = message[member].as_str().and_then(|text| text.strip_prefix("0x"));
+            Ok(hex::decode(text.with_context(|| format!("{member} is no hex: {message}"))?)?)
+        };
+        let digest = bytes("message")?;
+        ensure!(digest == Hash32::sha256(bytes("message_prehash")?).0, "the digest is of other bytes: {message}");
+        message["signature"] = format!("0x{}", hex::encode(signer.sign(&digest).to_bytes())).into();
+        prepared.as_object_mut().context("an object")?.remove("payment_id");
+        Ok(prepared)
+    }
+
+    /// The Permit2 signature for the terms in `order`, which is the body of a request or a batch.
+    async fn permit(
+        &self,
+        signer: &PrivateKeySigner,
+        base: &str,
+        payment_id: PaymentId,
+        order: &Value,
+        quote_hash: Hash32,
+    ) -> Result<Value> {
         let (terms, quote_deadline, fulfillment_deadline) = read_order(order)?;
         let chain_id = terms.source.asset().chain();
         let defaults: Value = self
@@ -195,7 +281,7 @@ impl Payer {
             quote_hash,
         };
         let prepared = permit2::prepare(&spend, &Choice::default())?;
-        let signature = self.signer.sign_hash_sync(&prepared.digest.0.into())?;
+        let signature = signer.sign_hash_sync(&prepared.digest.0.into())?;
         Ok(json!({
             "message_scheme": "EVM_PERMIT2_ESCROW",
             "signed_messages": [{

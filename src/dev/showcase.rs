@@ -1,5 +1,7 @@
 //! The payments that `gw dev` makes and shows.
 
+mod solana;
+
 use std::{
     fs,
     time::{Duration, Instant},
@@ -14,6 +16,7 @@ use super::{
     keys::Role,
     network::Network,
     payer::{Answer, Payer, Wish},
+    shop::{self, Deal, Shop},
     timeline::{Auditor, Entry},
 };
 
@@ -43,7 +46,7 @@ struct Stage<'a> {
     tally: Tally,
 }
 
-/// Makes the four payments and checks that each goes as said.
+/// Makes the payments and checks that each goes as said.
 ///
 /// # Errors
 /// When one does not.
@@ -61,6 +64,10 @@ pub async fn run(network: &Network) -> Result<()> {
     stage.replays(first).await.context("payment 2")?;
     stage.finds_no_quote().await.context("payment 3")?;
     stage.is_refunded().await.context("payment 4")?;
+    if let Some(solana) = &network.solana {
+        stage.solana(solana).await?;
+    }
+    stage.buys_a_page().await.context("the shop")?;
     println!("Showcase took {:.1} s.", started.elapsed().as_secs_f64());
     let Tally { completed, failed, refunded } = stage.tally;
     println!("payments: {completed} completed, {failed} failed, {refunded} refunded");
@@ -87,6 +94,9 @@ pub async fn invite(network: &Network) -> Result<()> {
     let others: Vec<String> = network.gateways[1..].iter().map(|gateway| gateway.base_url()).collect();
     if !others.is_empty() {
         println!("The other gateways answer alike: {}", others.join(", "));
+    }
+    if let Some(solana) = &network.solana {
+        solana::invite(network, solana, wish).await?;
     }
     println!("A second time it answers with the same payment and \"idempotent_replay\": true.");
     println!("NATS: {}", network.nats.url());
@@ -179,6 +189,39 @@ impl Stage<'_> {
         println!("   payer has {after}, as before, to the unit\n");
         self.tally.failed += 1;
         self.tally.refunded += 1;
+        Ok(())
+    }
+
+    async fn buys_a_page(&mut self) -> Result<()> {
+        println!("A shop and a buyer with the official x402 packages, paid and paying on different chains");
+        if let Err(missing) = shop::available().await {
+            println!("   left out: {missing}\n");
+            return Ok(());
+        }
+        let before = self.recipients_balance().await?;
+        let deal = match &self.network.solana {
+            Some(solana) => Deal::from_solana(self.network, solana)?,
+            None => Deal::new(self.network),
+        };
+        let shop = Shop::start(self.network, &deal).await?;
+        let unpaid = reqwest::get(&shop.url).await?.status().as_u16();
+        ensure!(unpaid == 402, "the page is there without money: {unpaid}");
+        println!("   GET {} → {unpaid}: {} DEV on {}", shop.url, shop::PRICE, deal.receive_network);
+        let started = Instant::now();
+        let ledger = self.network.options().directory.join("buyer.jsonl");
+        let bought = shop::buy(self.network, &deal, &shop.url, &ledger).await?;
+        println!(
+            "   paid from {} → {} after {:.1} s: \"{}\"",
+            deal.pay_network,
+            bought.status,
+            started.elapsed().as_secs_f64(),
+            bought.title
+        );
+        let received = self.recipients_balance().await? - before;
+        ensure!(received == U256::from(shop::PRICE_UNITS), "the shop received {received}");
+        self.timeline_until(&bought.payment_id, |event| matches!(event, PaymentEvent::EscrowReleased(_))).await?;
+        println!("   shop received exactly {received}\n");
+        self.tally.completed += 1;
         Ok(())
     }
 

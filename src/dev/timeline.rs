@@ -5,7 +5,7 @@ use async_nats::ConnectOptions;
 use chrono::{DateTime, Utc};
 
 use events::{
-    PaymentEvent, PaymentId,
+    Family, PaymentEvent, PaymentId,
     event::Inclusion,
     journal::{
         Journal,
@@ -93,7 +93,11 @@ impl Entry {
                 Err(error) => format!("{} ({error})", awarded.quote_id),
             },
             PaymentEvent::DepositPrepared(transaction) | PaymentEvent::RefundPrepared(transaction) => {
-                format!("{} signed with nonce {}", short(&transaction.transaction_hash), transaction.nonce)
+                let until = match transaction.chain_id.family() {
+                    Some(Family::Solana) => "counts until block height",
+                    _ => "signed with nonce",
+                };
+                format!("{} {until} {}", short(&transaction.transaction_hash), transaction.nonce)
             }
             PaymentEvent::DepositRepriced(transaction) | PaymentEvent::RefundRepriced(transaction) => {
                 format!("{} signed with higher fees", short(&transaction.transaction_hash))

@@ -78,8 +78,8 @@ pub struct AuthorizationRequest<'a> {
     pub refund_delay_seconds: u64,
     /// The escrow contract, on the source's chain.
     pub escrow_contract: &'a Account,
-    /// Permit2 on the source's chain.
-    pub permit2: &'a Account,
+    /// Permit2 on the source's chain, where it has it.
+    pub permit2: Option<&'a Account>,
     /// Account that signs reservations.
     pub reserver: &'a Account,
     /// Account that attests delivery: the payment's verifier.
@@ -143,6 +143,13 @@ pub trait Authorizer: Send + Sync {
     /// # Errors
     /// See [`AuthorizeError`].
     async fn authorize(&self, request: &AuthorizationRequest<'_>) -> Result<Authorized, AuthorizeError>;
+
+    /// Checks what only the source's chain can say of a signature that holds, before something new is made of it. A replay
+    /// is not asked again: what the chain said once need not be so any more when the payment has been made.
+    ///
+    /// # Errors
+    /// See [`AuthorizeError`].
+    async fn confirm(&self, request: &AuthorizationRequest<'_>, authorized: &Authorized) -> Result<(), AuthorizeError>;
 
     /// What the payer has to sign so that [`Authorizer::authorize`] accepts it. The request holds no signed messages yet;
     /// `payload` holds what is the payer's to choose, in the form of a signed message's payload.

@@ -28,7 +28,6 @@ use super::{
     payment_body::PaymentResponse,
     payments::read_failed,
     request_id::RequestId,
-    sender_auth::SenderAuth,
     state::HttpState,
     submit_payment::outcome,
 };
@@ -60,7 +59,10 @@ pub(super) async fn handle(
     let originator = awarder(&proven, &batch)?;
     let payment_id = PaymentId::derive(&originator, &request.request_id);
     let award = Award { batch: &batch, quote, payment_id };
-    let Authorized { authorization, escrow } = award.authorize(&state, &request.sender_auth).await?;
+    let accounts = award.accounts(&state)?;
+    let sender_auth = &request.sender_auth;
+    let spend = award.authorization(&accounts, sender_auth.message_scheme, &sender_auth.signed_messages);
+    let authorized = state.services.authorizer.authorize(&spend).await?;
 
     let journal = state.services.journal.as_ref();
     let respond = |view, replay| (applied, Json(PaymentResponse::new(view, replay, &state.http.base_url)));
@@ -72,6 +74,8 @@ pub(super) async fn handle(
     award.check(now)?;
     envelope::credentials_count(&proven)?;
     let counterparty = state.services.admission.admit(&award.proposal(&originator, &proven), now)?;
+    state.services.authorizer.confirm(&spend, &authorized).await?;
+    let Authorized { authorization, escrow } = authorized;
     let call = AwardCall {
         quote_request_id: id,
         quote_id: request.quote_id.clone(),
@@ -138,17 +142,11 @@ pub(super) struct Award<'a> {
 /// The accounts that the payer signs for.
 pub(super) struct Accounts<'a> {
     escrow: Account,
-    permit2: &'a Account,
+    permit2: Option<&'a Account>,
     reserver: Account,
 }
 
 impl Award<'_> {
-    async fn authorize(&self, state: &HttpState, sender_auth: &SenderAuth) -> Result<Authorized, ApiError> {
-        let accounts = self.accounts(state)?;
-        let request = self.authorization(&accounts, sender_auth.message_scheme, &sender_auth.signed_messages);
-        Ok(state.services.authorizer.authorize(&request).await?)
-    }
-
     /// The accounts of the batch's source chain.
     pub(super) fn accounts<'a>(&self, state: &'a HttpState) -> Result<Accounts<'a>, ApiError> {
         let opened = &self.batch.opened;
@@ -163,7 +161,7 @@ impl Award<'_> {
         };
         Ok(Accounts {
             escrow: account(&opened.escrow.contract)?,
-            permit2: &corridor.permit2,
+            permit2: corridor.permit2.as_ref(),
             reserver: account(&opened.escrow.reserver)?,
         })
     }

@@ -19,7 +19,10 @@ pub(super) struct Corridor {
     pub(super) family: Family,
     pub(super) escrow: Account,
     pub(super) proxy: Account,
-    pub(super) permit2: Account,
+    /// Permit2, on EVM chains.
+    pub(super) permit2: Option<Account>,
+    /// The cluster id and domain version of what is signed, on Solana.
+    pub(super) signature_domain: Option<(String, u8)>,
     pub(super) reserver: Account,
     pub(super) releaser: Account,
     pub(super) refund_delay_seconds: u64,
@@ -72,7 +75,11 @@ impl Corridors {
                 family,
                 escrow: account(&chain.escrow_contract)?,
                 proxy: account(&chain.fulfillment_proxy)?,
-                permit2: account(&chain.permit2)?,
+                permit2: (family == Family::Evm).then(|| account(&chain.permit2)).transpose()?,
+                signature_domain: chain
+                    .signature_cluster_id
+                    .clone()
+                    .map(|cluster_id| (cluster_id, chain.signature_domain_version)),
                 reserver: account(&chain.reserver)?,
                 releaser: account(&chain.releaser)?,
                 refund_delay_seconds: chain.refund_delay_seconds,
@@ -126,6 +133,17 @@ impl Corridors {
         }
         let trusted = self.trusted_verifiers.iter().find(|trusted| is_it(&trusted.account, &trusted.endpoint))?;
         Some(VerifierRef { account: account.to_string(), endpoint: trusted.endpoint.clone() })
+    }
+
+    /// Accounts and origins of the verifiers that a payment whose source lies on `corridor` may have: the default one first.
+    pub(super) fn verifiers(&self, corridor: &Corridor) -> impl Iterator<Item = (Account, String)> {
+        let family = corridor.family;
+        let default = self.default_verifier(corridor);
+        let trusted = self.trusted_verifiers.iter().map(|trusted| (trusted.account.clone(), trusted.endpoint.clone()));
+        let stated = [(default.account, default.endpoint)].into_iter().chain(trusted);
+        stated.filter_map(move |(account, endpoint)| {
+            Some((Account::parse(family, &account).ok()?, config::origin(&endpoint)?))
+        })
     }
 
     /// The selector that `text` names, by any form of its key, when it is trusted.

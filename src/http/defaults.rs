@@ -10,7 +10,7 @@ use axum::{
 use chains::config::Depth;
 use serde::{Deserialize, Serialize};
 
-use events::{AssetId, ChainId, Family, event::VerifierRef};
+use events::{Account, AssetId, ChainId, Family, event::VerifierRef};
 
 use super::{
     authorizer::MessageScheme,
@@ -40,7 +40,12 @@ struct ChainBody<'a> {
     fulfillment_proxy: &'a str,
     reserver: &'a str,
     releaser: &'a str,
-    permit2: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    permit2: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signature_cluster_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signature_domain_version: Option<u8>,
     message_schemes: Vec<&'static str>,
     refund_delay_seconds: u64,
     required_depth: DepthBody,
@@ -100,7 +105,9 @@ fn chain_body<'a>(corridors: &Corridors, corridor: &'a Corridor) -> ChainBody<'a
         fulfillment_proxy: corridor.proxy.as_str(),
         reserver: corridor.reserver.as_str(),
         releaser: corridor.releaser.as_str(),
-        permit2: corridor.permit2.as_str(),
+        permit2: corridor.permit2.as_ref().map(Account::as_str),
+        signature_cluster_id: corridor.signature_domain.as_ref().map(|(cluster_id, _)| cluster_id.as_str()),
+        signature_domain_version: corridor.signature_domain.as_ref().map(|(_, version)| *version),
         message_schemes: schemes.map(MessageScheme::name).collect(),
         refund_delay_seconds: corridor.refund_delay_seconds,
         required_depth: match corridor.required_depth {

@@ -206,6 +206,58 @@ codes! {
          said from this answer.",
         "Send the same request with the same `request_id` again, or read the payment's status: a `request_id` can \
          never start a second payment. Quote the response's `request_id` to support.";
+    INVALID_X402_VERSION Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
+        "The message is not of x402 version 2.",
+        "`x402Version` of the message or of its payload is missing or not 2. Nothing was accepted.",
+        "Send both as 2, and the payload and the requirement in the form of that version.";
+    INVALID_PAYMENT_IDENTIFIER Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
+        "A payment identifier has 16 to 128 characters out of letters, digits, `_` and `-`.",
+        "The extension `payment-identifier` of the payload is not of the form that x402 gives it. Nothing was accepted.",
+        "Send `{\"info\": {\"required\": …, \"id\": …}}` with an `id` of 16 to 128 letters, digits, `_` and `-`, or leave the \
+         extension out where the merchant does not require it.";
+    PAYMENT_IDENTIFIER_REQUIRED Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
+        "The merchant requires a payment identifier, and the payload has none.",
+        "The extension `payment-identifier` says that it is required, and bears no `id`. Nothing was accepted.",
+        "Put an `id` of your own into it, a new one for each payment.";
+    PAYMENT_IDENTIFIER_CONFLICT Some(StatusCode::CONFLICT), PaymentGateway, RetryWithNewRequestId, None, false,
+        "The payment identifier belongs to another payload.",
+        "An identifier belongs for ever to the payload that it was first settled with, at every gateway of this service. \
+         This call created nothing.",
+        "To learn what became of the earlier payment, send its payload unchanged. For another payment use another \
+         identifier, and another `request_id`.";
+    UNSUPPORTED_SCHEME Some(StatusCode::OK), PaymentGateway, NotRetryableFixRequest, None, false,
+        "The x402 scheme is not one of this gateway's.",
+        "The requirement asks for another scheme than `gw-escrow`. Nothing was accepted.",
+        "Merchants take scheme and network from `/x402/v1/supported`.";
+    INVALID_NETWORK Some(StatusCode::OK), PaymentGateway, NotRetryableFixRequest, None, false,
+        "A network of the requirement is not served.",
+        "`network` or `extra.gw.destination.network` is no CAIP-2 id, or that of a chain that this gateway does not serve. \
+         Nothing was accepted.",
+        "Merchants take the networks from `/x402/v1/supported`.";
+    INVALID_PAYMENT_REQUIREMENTS Some(StatusCode::OK), PaymentGateway, NotRetryableFixRequest, None, false,
+        "The requirement is not one that this gateway can serve.",
+        "A member of the requirement has the wrong form, or names an asset, a contract or an account that is not the \
+         gateway's own on that chain. The message names the member. Nothing was accepted.",
+        "Merchants build their requirements from `/x402/v1/supported`, and read it again when the gateway has changed.";
+    PAYMENT_REQUIREMENTS_MISMATCH Some(StatusCode::OK), PaymentGateway, NotRetryableFixRequest, None, false,
+        "The payment is not what the requirement asks for.",
+        "What the payer accepted, or the payment request in the payload, differs from the merchant's requirement. The \
+         message names the member. Nothing was accepted.",
+        "Build the payment request from the requirement as it stands in the 402, and sign that.";
+    INSUFFICIENT_FUNDS Some(StatusCode::OK), PaymentGateway, RetryAfterDelay, None, false,
+        "The payer does not hold the amount.",
+        "At the newest block the source account holds less of the asset than the requirement's `amount`. Nothing was \
+         accepted.",
+        "Fund the account and send the same payment again, as long as its deadlines last.";
+    INSUFFICIENT_ALLOWANCE Some(StatusCode::OK), PaymentGateway, NotRetryableFixRequest, None, false,
+        "The payer does not let the escrow draw the amount.",
+        "The source account holds enough, and has approved less than the requirement's `amount` to what draws it: on EVM \
+         chains to Permit2. Nothing was accepted.",
+        "Approve the token, once for all payments from it, and send the same payment again.";
+    SETTLEMENT_PENDING Some(StatusCode::OK), PaymentGateway, RetryAfterDelay, Some(false), false,
+        "The payment is accepted and not delivered yet. The identical call later gives the outcome.",
+        "The delivery did not have its confirmations within the requirement's `maxTimeoutSeconds`. The payment goes on.",
+        "Send the identical call again, or read the payment at `statusUrl`. It can never pay twice.";
     OUTCOME_UNKNOWN Some(StatusCode::INTERNAL_SERVER_ERROR), PaymentGateway, ReconcileThenDecide, None, false,
         "It is not known whether the payment was accepted. Send the same request again: it can be accepted only once.",
         "The payment was handed to the journal, and whether it arrived could not be established in time. It may be \
@@ -264,6 +316,10 @@ codes! {
         "The settler cannot tell for now what it holds.",
         "The settler could not establish what it holds, for example because its node did not answer.",
         "Try again later.";
+    AMOUNT_TOO_SMALL None, SettlerAgent, NotRetryableFixRequest, None, false,
+        "The amount is too small for its chain.",
+        "The destination chain takes no delivery of so little: an account on Solana has to begin with 890880 lamports.",
+        "Ask for a larger amount, or for a token.";
     PRICE_ABOVE_CAP None, SettlerAgent, NotRetryableFixRequest, None, false,
         "The settler's price is above max_source_amount.",
         "The settler's price for this delivery is more than the payer allows to be spent.",
@@ -342,12 +398,22 @@ impl ApiError {
         self.code.status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
+    /// What is said, as long as it may be.
+    pub(super) fn message(&self) -> String {
+        self.message.chars().take(MESSAGE_CHARS_MAX).collect()
+    }
+
+    /// The payment it is about.
+    pub(super) fn payment_id(&self) -> Option<&PaymentId> {
+        self.payment_id.as_ref()
+    }
+
     /// The body to answer with.
     pub(super) fn into_body(self, request_id: &str, base_url: &str) -> ErrorResponse {
         let code = self.code;
         ErrorResponse {
             code: code.code,
-            message: self.message.chars().take(MESSAGE_CHARS_MAX).collect(),
+            message: self.message(),
             request_id: request_id.to_owned(),
             payment_id: self.payment_id,
             docs_url: docs_url(base_url, code.code),

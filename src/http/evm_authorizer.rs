@@ -52,6 +52,11 @@ impl Authorizer for EvmAuthorizer {
         }
     }
 
+    async fn confirm(&self, _: &AuthorizationRequest<'_>, _: &Authorized) -> Result<(), AuthorizeError> {
+        // A contract account judges the signature itself, and a key needs nobody's leave.
+        Ok(())
+    }
+
     async fn prepare(
         &self,
         request: &AuthorizationRequest<'_>,
@@ -82,6 +87,7 @@ fn spend(request: &AuthorizationRequest<'_>) -> Result<SpendRequest, AuthorizeEr
             return Err(AuthorizeError::Refused(format!("{} is no scheme of an EVM chain", other.name())));
         }
     };
+    let permit2 = request.permit2.ok_or_else(|| AuthorizeError::Unavailable("no Permit2 is configured".to_owned()))?;
     Ok(SpendRequest {
         scheme,
         payment_id: request.payment_id.clone(),
@@ -92,7 +98,7 @@ fn spend(request: &AuthorizationRequest<'_>) -> Result<SpendRequest, AuthorizeEr
             contract: request.escrow_contract.to_string(),
             reserver: request.reserver.to_string(),
             releaser: request.releaser.to_owned(),
-            permit2: request.permit2.to_string(),
+            permit2: permit2.to_string(),
             refund_delay_seconds: request.refund_delay_seconds,
         },
         quote_hash: request.quote_hash,

@@ -76,6 +76,14 @@ impl Kind<'_> for bool {
     }
 }
 
+impl Kind<'_> for u64 {
+    const RULE: &'static str = "must be a whole number, not below zero";
+
+    fn read(value: &Value) -> Option<Self> {
+        value.as_u64()
+    }
+}
+
 impl<'a> Kind<'a> for &'a Map<String, Value> {
     const RULE: &'static str = "must be an object";
 
@@ -112,6 +120,11 @@ impl<'a> Object<'a> {
     /// The object at the root of a body.
     pub(super) fn root(members: &'a Map<String, Value>) -> Self {
         Self { members, path: String::new() }
+    }
+
+    /// The object at `path` of a body.
+    pub(super) fn at(path: &str, members: &'a Map<String, Value>) -> Self {
+        Self { members, path: path.to_owned() }
     }
 
     /// JSON path of the member `name`.

@@ -5,6 +5,7 @@
 
 mod admission;
 pub mod authorizer;
+mod authorizers;
 mod award_quote;
 mod award_request;
 mod body;
@@ -41,21 +42,26 @@ mod request_id;
 mod resolve_payment;
 pub mod routes;
 mod sender_auth;
+mod solana_authorizer;
 mod state;
+mod status_page;
 mod submit_payment;
 #[cfg(test)]
 mod tests;
 mod timeline_body;
 mod verify_payment;
+pub mod x402;
 
 pub use self::{
     admission::Admission,
     authorizer::{AuthorizationRequest, AuthorizeError, Authorized, Authorizer, UnsignedMessage},
+    authorizers::Authorizers,
     current::CurrentViews,
     evm_authorizer::EvmAuthorizer,
     payments::Payments,
     quote_requests::QuoteRequests,
     request_id::RequestId,
     routes::router,
+    solana_authorizer::{Approvals, SolanaAuthorizer},
     state::{HttpState, Readiness, Services},
 };

@@ -1,6 +1,7 @@
 //! What a payer asks for, checked field by field: the members that a submission (spec 2.1) and a quote-request (spec
 //! 2.12) have in common, turned into the terms of the domain.
 
+use chains::solana::authorization::wallet_key;
 use chrono::TimeDelta;
 use serde_json::Value;
 
@@ -38,7 +39,8 @@ pub(super) struct Order {
     pub(super) required_policies: Vec<String>,
     pub(super) verifier: VerifierRef,
     pub(super) escrow_contract: Account,
-    pub(super) permit2: Account,
+    /// Permit2 on the source's chain, where it has it.
+    pub(super) permit2: Option<Account>,
     pub(super) reserver: Account,
     pub(super) refund_delay_seconds: u64,
     /// One for each of `terms.destination()`, in its order.
@@ -190,7 +192,12 @@ fn asset(owned: &Object<'_>, malformed: &'static Code, corridors: &Corridors, fa
 fn source(owned: &Object<'_>, corridors: &Corridors, faults: &mut Faults) -> Option<OwnedAsset> {
     let asset = asset(owned, Code::INVALID_SOURCE_ASSET, corridors, faults);
     let account: Option<&str> = owned.required("account", faults);
-    let source = OwnedAsset::new(asset?, account?);
+    let asset = asset?;
+    if asset.chain().family() == Some(Family::Solana) && asset.namespace() != "token" {
+        let rule = "must be a token on Solana; SOL itself is paid as wrapped SOL";
+        faults.add(Code::UNSUPPORTED_ASSET, &owned.path("asset_identifier"), rule);
+    }
+    let source = OwnedAsset::new(asset, account?);
     source.map_err(|rule| faults.invalid(&owned.path("account"), account_rule(&rule))).ok()
 }
 
@@ -216,6 +223,11 @@ fn destination(body: &Object<'_>, corridors: &Corridors, faults: &mut Faults) ->
         match OwnedAsset::new(asset, account) {
             Err(rule) => {
                 faults.add(Code::INVALID_DESTINATION_ACCOUNT, &owned.path("account"), account_rule(&rule));
+            }
+            // What cannot be a wallet is most often a token account, whose tokens nobody would find.
+            Ok(recipient) if recipient.family() == Family::Solana && wallet_key(recipient.account()).is_none() => {
+                let rule = "must be a wallet, an Ed25519 public key, and not an address that no key controls";
+                faults.add(Code::INVALID_DESTINATION_ACCOUNT, &owned.path("account"), rule);
             }
             Ok(owned) if destination.contains(&owned) => faults.invalid(&path, "must not repeat another destination"),
             Ok(owned) => destination.push(owned),

@@ -54,7 +54,7 @@ pub(super) struct StatusBody {
 
 /// PaymentTransactions (spec 2.7).
 #[derive(Debug, Serialize)]
-struct TransactionsBody {
+pub(super) struct TransactionsBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     deposit: Option<TransactionBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,7 +72,7 @@ pub(super) struct TransactionBody {
 
 /// FulfillmentConfirmation (spec 2.8).
 #[derive(Debug, Serialize)]
-struct ConfirmationBody {
+pub(super) struct ConfirmationBody {
     payment_id: PaymentId,
     request_id: String,
     source_chain_id: ChainId,
@@ -182,7 +182,7 @@ impl DeclineBody {
 
 /// The stages that have a transaction. On a final status the object is there even when it has none (spec 2.7: present
 /// on every outcome).
-fn transactions(view: &PaymentView) -> Option<TransactionsBody> {
+pub(super) fn transactions(view: &PaymentView) -> Option<TransactionsBody> {
     let body = |transaction: &Transaction| TransactionBody {
         transaction_hash: transaction.transaction_hash.clone(),
         chain_id: transaction.chain_id.clone(),
@@ -203,7 +203,8 @@ pub(super) fn signed_document(document: &str) -> Option<Box<RawValue>> {
     raw.get().trim_start().starts_with('{').then_some(raw)
 }
 
-fn confirmation(view: &PaymentView) -> Option<ConfirmationBody> {
+/// The receipt; present exactly when the payment is completed.
+pub(super) fn confirmation(view: &PaymentView) -> Option<ConfirmationBody> {
     let Confirmation { source, destination, fulfillment_timestamp } = view.confirmation()?;
     Some(ConfirmationBody {
         payment_id: view.payment_id.clone(),
@@ -218,7 +219,8 @@ fn confirmation(view: &PaymentView) -> Option<ConfirmationBody> {
     })
 }
 
-fn failure(view: &PaymentView, base_url: &str) -> Option<FailureBody> {
+/// Why the payment failed, when it did.
+pub(super) fn failure(view: &PaymentView, base_url: &str) -> Option<FailureBody> {
     let failure = view.failure.clone().filter(|_| view.status == PaymentStatus::Failed)?;
     Some(FailureBody::new(failure, base_url))
 }

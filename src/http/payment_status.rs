@@ -5,6 +5,8 @@ use std::{sync::Arc, time::Duration};
 use axum::{
     Json,
     extract::{Path, State, rejection::PathRejection},
+    http::{HeaderMap, HeaderValue, header},
+    response::{IntoResponse, Response},
 };
 
 use events::{PaymentId, journal::ReadError};
@@ -15,16 +17,26 @@ use super::{
     payment_body::StatusBody,
     payments::{from_journal, read_failed},
     state::HttpState,
+    status_page,
 };
 
-/// The payment's status as the read model has it, and as the journal has it where the read model has not.
+/// The payment's status as the read model has it, and as the journal has it where the read model has not; as a page where
+/// that is preferred.
 pub(super) async fn handle(
     State(state): State<Arc<HttpState>>,
+    headers: HeaderMap,
     path: Result<Path<String>, PathRejection>,
-) -> Result<Json<StatusBody>, ApiError> {
+) -> Result<Response, ApiError> {
     let payment_id: Option<PaymentId> = path.ok().and_then(|Path(text)| text.parse().ok());
     let view = find(&state, &payment_id.ok_or(Code::PAYMENT_NOT_FOUND)?).await?;
-    Ok(Json(StatusBody::new(view, &state.http.base_url)))
+    let base_url = &state.http.base_url;
+    let mut response = if status_page::is_wanted(&headers) {
+        state.documents().page(&status_page::render(&view, base_url).into())
+    } else {
+        Json(StatusBody::new(view, base_url)).into_response()
+    };
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
+    Ok(response)
 }
 
 /// The payment's view, however lately it was accepted and by whichever gateway.

@@ -84,7 +84,7 @@ async fn of_order(json: &JsonBody, state: &HttpState) -> Result<Json<PreparedBod
         fulfillment_deadline: order.fulfillment_deadline,
         refund_delay_seconds: order.refund_delay_seconds,
         escrow_contract: &order.escrow_contract,
-        permit2: &order.permit2,
+        permit2: order.permit2.as_ref(),
         reserver: &order.reserver,
         releaser: &order.verifier.account,
         // The payer signs before the auction.

@@ -40,6 +40,10 @@ impl RequestId {
     }
 }
 
+/// Says that the body of a response is the route's own, whatever its status.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OwnBody;
+
 /// Runs a request and finishes its response.
 pub(super) async fn finish(State(state): State<Arc<HttpState>>, mut request: Request, next: Next) -> Response {
     let request_id = RequestId::of(request.headers());
@@ -74,7 +78,13 @@ fn errors_as_json(response: Response, request_id: &RequestId, state: &HttpState)
     if !status.is_client_error() && !status.is_server_error() {
         return response;
     }
-    let (mut parts, _) = response.into_parts();
+    let (mut parts, own) = response.into_parts();
+    if parts.extensions.remove::<OwnBody>().is_some() {
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            parts.headers.insert(header::RETRY_AFTER, HeaderValue::from(state.http.retry_after_seconds));
+        }
+        return Response::from_parts(parts, own);
+    }
     let error = parts.extensions.remove::<ApiError>().unwrap_or_else(|| ApiError::of_status(status));
     let body = Json(error.into_body(request_id.as_str(), &state.http.base_url)).into_response();
     parts.headers.remove(header::CONTENT_LENGTH);

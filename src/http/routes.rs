@@ -16,7 +16,7 @@ use super::{
     health, open_quote_request, payment_events, payment_status, payment_timeline, prepare_payment,
     quote_request_status, request_id, resolve_payment,
     state::HttpState,
-    submit_payment, verify_payment,
+    submit_payment, verify_payment, x402,
 };
 
 /// One route.
@@ -53,6 +53,9 @@ pub const ROUTES: &[Route] = &[
         handler: || post(award_quote::handle),
     },
     Route { method: Method::GET, path: "/v1/defaults", handler: || get(defaults::handle) },
+    Route { method: Method::GET, path: "/x402/v1/supported", handler: || get(x402::supported::handle) },
+    Route { method: Method::POST, path: "/x402/v1/verify", handler: || post(x402::verify::handle) },
+    Route { method: Method::POST, path: "/x402/v1/settle", handler: || post(x402::settle::handle) },
     Route { method: Method::GET, path: "/healthz", handler: || get(health::live) },
     Route { method: Method::GET, path: "/readyz", handler: || get(health::ready) },
     Route { method: Method::GET, path: "/openapi.json", handler: || get(docs::openapi) },

@@ -1,6 +1,7 @@
 //! What the routes work with.
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -9,16 +10,21 @@ use async_trait::async_trait;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use events::{caip, journal::Journal};
+use events::{Family, caip, journal::Journal};
 use sagas::ports::Clock;
 
 use super::{
-    admission::Admission, authorizer::Authorizer, corridors::Corridors, docs::Documents, payments::Payments,
+    admission::Admission,
+    authorizer::Authorizer,
+    corridors::Corridors,
+    docs::Documents,
+    payments::Payments,
     quote_requests::QuoteRequests,
+    x402::{Funds, Identifiers},
 };
 use crate::{
     auction::Progress,
-    config::{DeadlinesConfig, GatewayConfig, HttpConfig},
+    config::{DeadlinesConfig, GatewayConfig, HttpConfig, X402Config},
     identity::Identities,
 };
 
@@ -56,6 +62,10 @@ pub struct Services {
     pub identities: Identities,
     /// What everything new has to pass.
     pub admission: Admission,
+    /// Whom payment identifiers of x402 belong to.
+    pub identifiers: Arc<dyn Identifiers>,
+    /// What reads the payers' funds, for each family of source chains.
+    pub funds: BTreeMap<Family, Arc<dyn Funds>>,
     /// What `/readyz` asks.
     pub readiness: Arc<dyn Readiness>,
     /// Ends every hold at once when the process is to stop; the submissions are answered with the status they have.
@@ -67,6 +77,7 @@ pub struct HttpState {
     pub(super) services: Services,
     pub(super) http: HttpConfig,
     pub(super) deadlines: DeadlinesConfig,
+    pub(super) x402: X402Config,
     pub(super) corridors: Corridors,
     pub(super) holds: Semaphore,
     pub(super) streams: Arc<Semaphore>,
@@ -83,6 +94,7 @@ impl HttpState {
             services,
             http: config.http.clone(),
             deadlines: config.deadlines,
+            x402: config.x402,
             corridors: Corridors::new(config)?,
             holds: Semaphore::new(config.http.holds_max.min(Semaphore::MAX_PERMITS)),
             streams: Arc::new(Semaphore::new(config.http.event_streams_max.min(Semaphore::MAX_PERMITS))),

@@ -23,6 +23,7 @@ use super::{
     envelope,
     error::{ApiError, Code},
     hold::{self, Applied},
+    order::Order,
     payment_body::PaymentResponse,
     payment_request::PaymentRequest,
     payments::{from_journal, read_failed},
@@ -59,7 +60,7 @@ pub(super) struct Submission {
     pub(super) payment_id: PaymentId,
     originator: String,
     proven: Proven,
-    terms_hash: Hash32,
+    pub(super) terms_hash: Hash32,
     request: PaymentRequest,
     text: String,
 }
@@ -80,14 +81,26 @@ pub(super) struct Admitted {
 }
 
 /// The payment behind a submission.
-enum Accepted {
+pub(super) enum Accepted {
     /// This submission created it.
     New(PaymentView),
     /// Another one did, before.
     Before(PaymentView),
 }
 
+impl Admitted {
+    /// What the payer's signature permits.
+    pub(super) fn authorized(&self) -> &Authorized {
+        &self.authorized
+    }
+}
+
 impl Submission {
+    /// What is asked for.
+    pub(super) fn order(&self) -> &Order {
+        &self.request.order
+    }
+
     /// Checks a body by itself, and who asks.
     pub(super) async fn read(body: JsonBody, state: &HttpState) -> Result<Self, ApiError> {
         let request = PaymentRequest::read(&body.members, &state.corridors)?;
@@ -106,7 +119,14 @@ impl Submission {
         let now = state.services.clock.now();
         let timely = self.request.order.check_deadlines(now, state.deadlines);
         let credible = timely.and_then(|()| envelope::credentials_count(&self.proven));
-        match credible.and_then(|()| admission.admit(&self.proposal(), now)) {
+        let admitted = match credible.and_then(|()| admission.admit(&self.proposal(), now)) {
+            Ok(counterparty) => {
+                let confirmed = state.services.authorizer.confirm(&self.authorization(), &authorized).await;
+                confirmed.map(|()| counterparty).map_err(ApiError::from)
+            }
+            Err(refusal) => Err(refusal),
+        };
+        match admitted {
             Ok(counterparty) => Ok(Verdict::New(Box::new(Admitted { authorized, counterparty, now }))),
             // The read model may not have the payment yet; only the journal proves that this is a new one.
             Err(refusal) => match self.stored(state).await? {
@@ -134,8 +154,12 @@ impl Submission {
     }
 
     async fn authorize(&self, state: &HttpState) -> Result<Authorized, ApiError> {
+        Ok(state.services.authorizer.authorize(&self.authorization()).await?)
+    }
+
+    fn authorization(&self) -> AuthorizationRequest<'_> {
         let (request, sender_auth) = (&self.request.order, &self.request.sender_auth);
-        let authorization = AuthorizationRequest {
+        AuthorizationRequest {
             payment_id: &self.payment_id,
             terms: &request.terms,
             terms_hash: self.terms_hash,
@@ -143,15 +167,14 @@ impl Submission {
             fulfillment_deadline: request.fulfillment_deadline,
             refund_delay_seconds: request.refund_delay_seconds,
             escrow_contract: &request.escrow_contract,
-            permit2: &request.permit2,
+            permit2: request.permit2.as_ref(),
             reserver: &request.reserver,
             releaser: &request.verifier.account,
             // The payer signs before the auction.
             quote_hash: Hash32::ZERO,
             message_scheme: sender_auth.message_scheme,
             signed_messages: &sender_auth.signed_messages,
-        };
-        Ok(state.services.authorizer.authorize(&authorization).await?)
+        }
     }
 
     /// The payment as the read model knows it. What it does not know, the append finds out.
@@ -160,7 +183,7 @@ impl Submission {
     }
 
     /// Judges a payment that was accepted before under the same id (idempotency rules 3, 5 and 7).
-    fn replay(&self, view: PaymentView) -> Result<PaymentView, ApiError> {
+    pub(super) fn replay(&self, view: PaymentView) -> Result<PaymentView, ApiError> {
         if view.source.account() != self.request.order.terms.source.account() {
             return Err(Code::REQUEST_ID_TAKEN.into());
         }
@@ -200,7 +223,7 @@ impl Submission {
     }
 
     /// Claims the payment's id with its first commit.
-    async fn append(
+    pub(super) async fn append(
         &self,
         state: &HttpState,
         admitted: Box<Admitted>,

@@ -7,7 +7,7 @@
 
 mod address;
 mod client;
-mod evm;
+mod judge;
 mod service;
 pub(crate) mod stranger;
 #[cfg(test)]

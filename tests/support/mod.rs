@@ -3,6 +3,7 @@
 
 pub mod client;
 pub mod reckoning;
+pub mod solana;
 
 use std::{collections::BTreeMap, future::Future, path::PathBuf, time::Duration};
 

@@ -1,7 +1,5 @@
-//! An auditor's view of an EVM chain: whether what a payment's stream says happened there, and with what effect.
-//!
-//! Nothing here needs a key or trusts a gateway: receipts, their events and the escrow's record are read from the node
-//! and compared with the stream, field by field. What the node cannot answer is [`Transient`] and proves nothing.
+//! An auditor's view of an EVM chain: receipts, their events and the escrow's record are read from the node and compared
+//! with the stream, field by field.
 
 use std::fmt::Display;
 
@@ -11,75 +9,32 @@ use alloy::{
     sol,
     sol_types::SolEvent,
 };
+use async_trait::async_trait;
 use serde::Deserialize;
 
 use events::{
     Amount, Hash32, PaymentId, Terms,
     event::{Authorization, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, Permit2, TransactionPrepared},
-    quote::Quote,
     time::unix_seconds,
 };
-use sagas::ports::Transient;
+use sagas::ports::{EscrowState, Statement, Transient};
 
 use super::{
-    contracts::{self, ConvertError, FulfillmentProxy, GatewayEscrow, State, address, text, units, word},
+    contracts::{self, ConvertError, FulfillmentProxy, GatewayEscrow, address, units, word},
     eip712::{self, PermitTransferFrom, PermitWitnessTransferFrom, TokenPermissions, permit2_domain},
     node::{At, BlockRef, Node},
-    reads::{EscrowRecord, unusable},
     signature,
     transaction::raw_bytes,
+};
+use crate::{
+    auditor::{self, Audit, Case, Doubt, Doubts, Kind, Standing},
+    config::ChainConfig,
 };
 
 sol! {
     /// A movement of an ERC-20.
     #[derive(Debug)]
     event Transfer(address indexed from, address indexed to, uint256 value);
-}
-
-/// A payment as its stream tells it, once a quote was awarded.
-#[derive(Debug, Clone, Copy)]
-pub struct Case<'a> {
-    /// The payment.
-    pub payment_id: &'a PaymentId,
-    /// What the payer agreed to.
-    pub terms: &'a Terms,
-    /// The escrow and its windows.
-    pub plan: &'a EscrowPlan,
-    /// The awarded quote.
-    pub quote: &'a Quote,
-    /// Its hash.
-    pub quote_hash: Hash32,
-}
-
-/// What kind of fault a [`Doubt`] is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// What the stream claims is not on the chain.
-    Missing,
-    /// The chain says something else than the stream.
-    Contradiction,
-    /// The chain cannot tell.
-    Unverifiable,
-}
-
-/// A claim of the stream that the chain does not bear out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Doubt {
-    /// What kind of fault it is.
-    pub kind: Kind,
-    /// What was claimed and what was found.
-    pub what: String,
-}
-
-/// Where the escrow stands at the settled block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
-    /// What the escrow has on record for the payment; [`State::None`] also for an escrow of another plan.
-    pub state: State,
-    /// Number of the settled block.
-    pub settled_number: u64,
-    /// UNIX second of the settled block.
-    pub settled_time: u64,
 }
 
 /// A receipt with its events.
@@ -99,31 +54,8 @@ struct Mined {
     logs: Vec<Log>,
 }
 
-/// Doubts that are being gathered.
-#[derive(Default)]
-struct Doubts(Vec<Doubt>);
-
-impl Doubts {
-    fn add(&mut self, kind: Kind, what: impl Into<String>) {
-        self.0.push(Doubt { kind, what: what.into() });
-    }
-
-    /// `name` must be the same in the stream and on the chain.
-    fn same<T: PartialEq + Display>(&mut self, name: &str, stream: T, chain: T) {
-        if stream != chain {
-            self.add(Kind::Contradiction, format!("{name} is {stream} by the stream and {chain} on the chain"));
-        }
-    }
-
-    fn require(&mut self, holds: bool, what: impl FnOnce() -> String) {
-        if !holds {
-            self.add(Kind::Contradiction, what());
-        }
-    }
-}
-
 fn unreadable(error: impl Display) -> Vec<Doubt> {
-    vec![Doubt { kind: Kind::Contradiction, what: format!("the stream holds what fits no EVM chain: {error}") }]
+    auditor::unreadable("EVM", error)
 }
 
 /// A journaled transaction must be the one whose hash was journaled with it; otherwise the reason.
@@ -137,13 +69,13 @@ pub fn check_prepared(transaction: &TransactionPrepared) -> Result<(), String> {
     if word(stated) == hash { Ok(()) } else { Err(format!("its bytes hash to {hash}, not to {stated}")) }
 }
 
-impl Node {
-    /// Checks that the payer signed for this spend: the message is rebuilt from the stream, and the signature must be the
-    /// payer's.
-    ///
-    /// # Errors
-    /// [`Transient`] when a contract account would have to be asked, and the chain gives no answer.
-    pub async fn audit_authorization(
+#[async_trait]
+impl Audit for Node {
+    fn config(&self) -> &ChainConfig {
+        self.config()
+    }
+
+    async fn audit_authorization(
         &self,
         payment_id: &PaymentId,
         terms: &Terms,
@@ -176,6 +108,152 @@ impl Node {
         Ok(doubts.0)
     }
 
+    async fn audit_deposit(&self, case: &Case<'_>, secured: &EscrowSecured) -> Result<Vec<Doubt>, Transient> {
+        let mut doubts = Doubts::default();
+        let Some(mined) = self.mined(&secured.inclusion, &mut doubts).await? else { return Ok(doubts.0) };
+        let parties = match Parties::of(case) {
+            Ok(parties) => parties,
+            Err(error) => return Ok(unreadable(error)),
+        };
+        let source_amount = case.quote.source_amount;
+        doubts.same("the amount in escrow", secured.amount, source_amount);
+        let deposits: Vec<GatewayEscrow::Deposited> = mined.events(parties.escrow);
+        let reservations: Vec<GatewayEscrow::Reserved> = mined.events(parties.escrow);
+        let deposit = deposits.iter().find(|event| event.paymentId == parties.id);
+        let reserved = reservations.iter().find(|event| event.paymentId == parties.id);
+        let (Some(deposit), Some(reserved)) = (deposit, reserved) else {
+            let place = &secured.inclusion.transaction_hash;
+            doubts.add(Kind::Missing, format!("{place} made no deposit and reservation for the payment"));
+            return Ok(doubts.0);
+        };
+        doubts.same("the amount deposited", units(secured.amount), deposit.amount);
+        doubts.same("the payer", parties.payer, deposit.payer);
+        doubts.same("the token", parties.token, deposit.token);
+        doubts.same("the terms' hash in the deposit", word(case.terms.hash()), deposit.termsHash);
+        doubts.same("the quote's hash in the deposit", word(case.quote_hash), deposit.quoteHash);
+        doubts.same("the quote's hash in the reservation", word(case.quote_hash), reserved.quoteHash);
+        doubts.same("the account that is to be paid", parties.payout, reserved.settler);
+        doubts.same("the amount that is to be paid", units(source_amount), reserved.sourceAmount);
+        let fulfill_by = unix_seconds(case.quote.fulfill_by);
+        doubts.same("the time of delivery in the reservation", fulfill_by, contracts::seconds(reserved.fulfillBy));
+        let taken = mined.moved(parties.token, |event| event.from == parties.payer && event.to == parties.escrow);
+        doubts.require(covers(deposits.len(), taken, deposit.amount), || {
+            format!("{taken} were taken from the payer for a deposit of {}", deposit.amount)
+        });
+        doubts.require(mined.block.time <= case.plan.reserve_deadline, || {
+            format!(
+                "the deposit came at {}, after the reserve deadline {}",
+                mined.block.time, case.plan.reserve_deadline
+            )
+        });
+        Ok(doubts.0)
+    }
+
+    async fn audit_delivery(&self, case: &Case<'_>, inclusion: &Inclusion) -> Result<Vec<Doubt>, Transient> {
+        let mut doubts = Doubts::default();
+        let Some(mined) = self.mined(inclusion, &mut doubts).await? else { return Ok(doubts.0) };
+        let wanted = delivery(case);
+        let (wanted, proxy) = match wanted {
+            Ok(wanted) => wanted,
+            Err(error) => return Ok(unreadable(error)),
+        };
+        let found: Vec<FulfillmentProxy::Fulfilled> = mined.events(proxy);
+        if !found.contains(&wanted) {
+            let place = &inclusion.transaction_hash;
+            let what = format!("{place} is no delivery of {} under the quote", case.quote.fulfillment_amount);
+            doubts.add(if found.is_empty() { Kind::Missing } else { Kind::Contradiction }, what);
+        }
+        Ok(doubts.0)
+    }
+
+    async fn audit_release(
+        &self,
+        case: &Case<'_>,
+        inclusion: &Inclusion,
+        deposited: Amount,
+    ) -> Result<Vec<Doubt>, Transient> {
+        let mut doubts = Doubts::default();
+        let Some(mined) = self.mined(inclusion, &mut doubts).await? else { return Ok(doubts.0) };
+        let parties = match Parties::of(case) {
+            Ok(parties) => parties,
+            Err(error) => return Ok(unreadable(error)),
+        };
+        let releases: Vec<GatewayEscrow::Released> = mined.events(parties.escrow);
+        let Some(release) = releases.iter().find(|event| event.paymentId == parties.id) else {
+            doubts.add(Kind::Missing, format!("{} released nothing for the payment", inclusion.transaction_hash));
+            return Ok(doubts.0);
+        };
+        doubts.same("the quote's hash in the release", word(case.quote_hash), release.quoteHash);
+        doubts.same("the account that was paid", parties.payout, release.settler);
+        doubts.same("the amount that was paid", units(case.quote.source_amount), release.amount);
+        let out = release.amount.saturating_add(release.remainder);
+        doubts.require(out == units(deposited), || format!("{deposited} went into the escrow and {out} came out"));
+        self.paid_out(&mined, &parties, releases.len(), out, &mut doubts);
+        doubts.require(mined.block.time < case.plan.refund_after, || {
+            format!(
+                "the release came at {}, inside the refund window from {}",
+                mined.block.time, case.plan.refund_after
+            )
+        });
+        Ok(doubts.0)
+    }
+
+    async fn audit_refund(
+        &self,
+        case: &Case<'_>,
+        refunded: &EscrowRefunded,
+        deposited: Amount,
+    ) -> Result<Vec<Doubt>, Transient> {
+        let mut doubts = Doubts::default();
+        let Some(mined) = self.mined(&refunded.inclusion, &mut doubts).await? else { return Ok(doubts.0) };
+        let parties = match Parties::of(case) {
+            Ok(parties) => parties,
+            Err(error) => return Ok(unreadable(error)),
+        };
+        doubts.require(refunded.amount == deposited, || {
+            format!("{deposited} went into the escrow and {} came back", refunded.amount)
+        });
+        let refunds: Vec<GatewayEscrow::Refunded> = mined.events(parties.escrow);
+        let Some(refund) = refunds.iter().find(|event| event.paymentId == parties.id) else {
+            doubts.add(Kind::Missing, format!("{} refunded nothing", refunded.inclusion.transaction_hash));
+            return Ok(doubts.0);
+        };
+        doubts.same("the amount that came back", units(refunded.amount), refund.amount);
+        doubts.same("the account that was refunded", parties.payer, refund.payer);
+        self.paid_out(&mined, &parties, refunds.len(), refund.amount, &mut doubts);
+        Ok(doubts.0)
+    }
+
+    async fn audit_standing(
+        &self,
+        payment_id: &PaymentId,
+        plan: &EscrowPlan,
+        case: Option<&Case<'_>>,
+    ) -> Result<(Standing, Vec<Doubt>), Transient> {
+        let mut doubts = Doubts::default();
+        let (settled, record) = self.settled_escrow(payment_id, &plan.contract).await?;
+        if let (Some(record), Some(case)) = (&record, case) {
+            doubts.committed(case, record);
+        }
+        let state = record.filter(|record| record.is_of(plan)).map(|record| record.state);
+        Ok((Standing { state, settled_number: settled.number, settled_time: settled.time }, doubts.0))
+    }
+
+    async fn attestation_holds(
+        &self,
+        statement: &Statement,
+        plan: &EscrowPlan,
+        signature: &str,
+    ) -> Result<bool, Transient> {
+        self.attestation_holds(statement, plan, signature).await
+    }
+
+    async fn escrow_state(&self, payment_id: &PaymentId, plan: &EscrowPlan) -> Result<EscrowState, Transient> {
+        self.escrow_state(payment_id, plan).await
+    }
+}
+
+impl Node {
     fn permit_digest(
         &self,
         payment_id: &PaymentId,
@@ -230,167 +308,12 @@ impl Node {
         Ok(contradiction(format!("the spend that the stream shows was not signed by the payer {account}")))
     }
 
-    /// Checks that the deposit is on the chain with the amount, terms, quote and reservation of the case.
-    ///
-    /// # Errors
-    /// [`Transient`].
-    pub async fn audit_deposit(&self, case: &Case<'_>, secured: &EscrowSecured) -> Result<Vec<Doubt>, Transient> {
-        let mut doubts = Doubts::default();
-        let Some(mined) = self.mined(&secured.inclusion, &mut doubts).await? else { return Ok(doubts.0) };
-        let parties = match Parties::of(case) {
-            Ok(parties) => parties,
-            Err(error) => return Ok(unreadable(error)),
-        };
-        let source_amount = case.quote.source_amount;
-        doubts.same("the amount in escrow", secured.amount, source_amount);
-        let deposits: Vec<GatewayEscrow::Deposited> = mined.events(parties.escrow);
-        let reservations: Vec<GatewayEscrow::Reserved> = mined.events(parties.escrow);
-        let deposit = deposits.iter().find(|event| event.paymentId == parties.id);
-        let reserved = reservations.iter().find(|event| event.paymentId == parties.id);
-        let (Some(deposit), Some(reserved)) = (deposit, reserved) else {
-            let place = &secured.inclusion.transaction_hash;
-            doubts.add(Kind::Missing, format!("{place} made no deposit and reservation for the payment"));
-            return Ok(doubts.0);
-        };
-        doubts.same("the amount deposited", units(secured.amount), deposit.amount);
-        doubts.same("the payer", parties.payer, deposit.payer);
-        doubts.same("the token", parties.token, deposit.token);
-        doubts.same("the terms' hash in the deposit", word(case.terms.hash()), deposit.termsHash);
-        doubts.same("the quote's hash in the deposit", word(case.quote_hash), deposit.quoteHash);
-        doubts.same("the quote's hash in the reservation", word(case.quote_hash), reserved.quoteHash);
-        doubts.same("the account that is to be paid", parties.payout, reserved.settler);
-        doubts.same("the amount that is to be paid", units(source_amount), reserved.sourceAmount);
-        let fulfill_by = unix_seconds(case.quote.fulfill_by);
-        doubts.same("the time of delivery in the reservation", fulfill_by, contracts::seconds(reserved.fulfillBy));
-        let taken = mined.moved(parties.token, |event| event.from == parties.payer && event.to == parties.escrow);
-        doubts.require(covers(deposits.len(), taken, deposit.amount), || {
-            format!("{taken} were taken from the payer for a deposit of {}", deposit.amount)
-        });
-        doubts.require(mined.block.time <= case.plan.reserve_deadline, || {
-            format!(
-                "the deposit came at {}, after the reserve deadline {}",
-                mined.block.time, case.plan.reserve_deadline
-            )
-        });
-        Ok(doubts.0)
-    }
-
-    /// Checks, on this chain as the destination, that the delivery is there with every field of the quote.
-    ///
-    /// # Errors
-    /// [`Transient`].
-    pub async fn audit_delivery(&self, case: &Case<'_>, inclusion: &Inclusion) -> Result<Vec<Doubt>, Transient> {
-        let mut doubts = Doubts::default();
-        let Some(mined) = self.mined(inclusion, &mut doubts).await? else { return Ok(doubts.0) };
-        let wanted = delivery(case);
-        let (wanted, proxy) = match wanted {
-            Ok(wanted) => wanted,
-            Err(error) => return Ok(unreadable(error)),
-        };
-        let found: Vec<FulfillmentProxy::Fulfilled> = mined.events(proxy);
-        if !found.contains(&wanted) {
-            let place = &inclusion.transaction_hash;
-            let what = format!("{place} is no delivery of {} under the quote", case.quote.fulfillment_amount);
-            doubts.add(if found.is_empty() { Kind::Missing } else { Kind::Contradiction }, what);
-        }
-        Ok(doubts.0)
-    }
-
-    /// Checks that the escrow paid the settler its price, the remainder went to the payer, and nothing else was paid.
-    ///
-    /// # Errors
-    /// [`Transient`].
-    pub async fn audit_release(
-        &self,
-        case: &Case<'_>,
-        inclusion: &Inclusion,
-        deposited: Amount,
-    ) -> Result<Vec<Doubt>, Transient> {
-        let mut doubts = Doubts::default();
-        let Some(mined) = self.mined(inclusion, &mut doubts).await? else { return Ok(doubts.0) };
-        let parties = match Parties::of(case) {
-            Ok(parties) => parties,
-            Err(error) => return Ok(unreadable(error)),
-        };
-        let releases: Vec<GatewayEscrow::Released> = mined.events(parties.escrow);
-        let Some(release) = releases.iter().find(|event| event.paymentId == parties.id) else {
-            doubts.add(Kind::Missing, format!("{} released nothing for the payment", inclusion.transaction_hash));
-            return Ok(doubts.0);
-        };
-        doubts.same("the quote's hash in the release", word(case.quote_hash), release.quoteHash);
-        doubts.same("the account that was paid", parties.payout, release.settler);
-        doubts.same("the amount that was paid", units(case.quote.source_amount), release.amount);
-        let out = release.amount.saturating_add(release.remainder);
-        doubts.require(out == units(deposited), || format!("{deposited} went into the escrow and {out} came out"));
-        self.paid_out(&mined, &parties, releases.len(), out, &mut doubts);
-        doubts.require(mined.block.time < case.plan.refund_after, || {
-            format!(
-                "the release came at {}, inside the refund window from {}",
-                mined.block.time, case.plan.refund_after
-            )
-        });
-        Ok(doubts.0)
-    }
-
-    /// Checks that the whole deposit went back to the payer. Before the refund window the escrow gives it back only for
-    /// the releaser's signed non-delivery, so an early refund needs no other proof.
-    ///
-    /// # Errors
-    /// [`Transient`].
-    pub async fn audit_refund(
-        &self,
-        case: &Case<'_>,
-        refunded: &EscrowRefunded,
-        deposited: Amount,
-    ) -> Result<Vec<Doubt>, Transient> {
-        let mut doubts = Doubts::default();
-        let Some(mined) = self.mined(&refunded.inclusion, &mut doubts).await? else { return Ok(doubts.0) };
-        let parties = match Parties::of(case) {
-            Ok(parties) => parties,
-            Err(error) => return Ok(unreadable(error)),
-        };
-        doubts.require(refunded.amount == deposited, || {
-            format!("{deposited} went into the escrow and {} came back", refunded.amount)
-        });
-        let refunds: Vec<GatewayEscrow::Refunded> = mined.events(parties.escrow);
-        let Some(refund) = refunds.iter().find(|event| event.paymentId == parties.id) else {
-            doubts.add(Kind::Missing, format!("{} refunded nothing", refunded.inclusion.transaction_hash));
-            return Ok(doubts.0);
-        };
-        doubts.same("the amount that came back", units(refunded.amount), refund.amount);
-        doubts.same("the account that was refunded", parties.payer, refund.payer);
-        self.paid_out(&mined, &parties, refunds.len(), refund.amount, &mut doubts);
-        Ok(doubts.0)
-    }
-
     fn paid_out(&self, mined: &Mined, parties: &Parties, events: usize, due: U256, doubts: &mut Doubts) {
         let claims: Vec<GatewayEscrow::Claimable> = mined.events(parties.escrow);
         let claims = claims.iter().filter(|claim| claim.token == parties.token);
         let owed = claims.fold(U256::ZERO, |sum, claim| sum.saturating_add(claim.amount));
         let out = mined.moved(parties.token, |event| event.from == parties.escrow).saturating_add(owed);
         doubts.require(covers(events, out, due), || format!("{due} were due from the escrow and {out} left it"));
-    }
-
-    /// Where the escrow stands at the settled block, after checking that its record is that of the case where there is a
-    /// quote. Before an award there is no case, and the record can only be that of `plan`.
-    ///
-    /// # Errors
-    /// [`Transient`].
-    pub async fn audit_standing(
-        &self,
-        payment_id: &PaymentId,
-        plan: &EscrowPlan,
-        case: Option<&Case<'_>>,
-    ) -> Result<(Standing, Vec<Doubt>), Transient> {
-        let mut doubts = Doubts::default();
-        let settled = self.settled().await?;
-        let contract = address(&plan.contract).map_err(unusable)?;
-        let record = self.escrow_record(payment_id, contract, At::Block(settled)).await?;
-        if let (Some(record), Some(case)) = (&record, case) {
-            committed(case, record, &mut doubts);
-        }
-        let state = record.filter(|record| record.is_of(plan)).map_or(State::None, |record| record.state);
-        Ok((Standing { state, settled_number: settled.number, settled_time: settled.time }, doubts.0))
     }
 
     /// The claimed transaction, when it is on the canonical chain in the block that was claimed.
@@ -475,24 +398,4 @@ fn delivery(case: &Case<'_>) -> Result<(FulfillmentProxy::Fulfilled, Address), C
         fulfillBy: contracts::time(unix_seconds(quote.fulfill_by))?,
     };
     Ok((event, address(&quote.fulfillment_proxy)?))
-}
-
-/// Compares what the escrow has on record with the case.
-fn committed(case: &Case<'_>, record: &EscrowRecord, doubts: &mut Doubts) {
-    let parties = match Parties::of(case) {
-        Ok(parties) => parties,
-        Err(error) => return doubts.0.extend(unreadable(error)),
-    };
-    doubts.require(record.is_of(case.plan), || "the escrow has other accounts or windows than the stream".to_owned());
-    doubts.same("the payer on record", text(parties.payer), text(record.payer));
-    doubts.same("the token on record", text(parties.token), text(record.token));
-    doubts.same("the terms' hash on record", case.terms.hash(), record.terms_hash);
-    if matches!(record.state, State::Reserved | State::Released) {
-        doubts.same("the quote's hash on record", case.quote_hash, record.quote_hash);
-        doubts.same("the account to be paid on record", text(parties.payout), text(record.settler));
-        doubts.require(record.source_amount == Some(case.quote.source_amount), || {
-            format!("the escrow pays {:?}, the quote says {}", record.source_amount, case.quote.source_amount)
-        });
-        doubts.same("the time of delivery on record", unix_seconds(case.quote.fulfill_by), record.fulfill_by);
-    }
 }

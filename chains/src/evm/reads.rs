@@ -6,19 +6,20 @@ use alloy::{
 };
 
 use events::{
-    Amount, Hash32, PaymentId,
+    Amount, ChainId, Hash32, PaymentId,
     event::{EscrowPlan, EscrowRefunded},
     mutant,
 };
 use sagas::ports::{DeliveryOrder, DeliveryState, EscrowState, Statement, Transient};
 
 use super::{
-    contracts::{self, ConvertError, FulfillmentProxy, GatewayEscrow, State, address, seconds, units, word},
+    contracts::{self, ConvertError, FulfillmentProxy, GatewayEscrow, State, address, seconds, text, units, word},
     eip712::{self, escrow_domain},
     logs::Found,
     node::{At, BlockRef, Node},
     signature,
 };
+use crate::escrow;
 
 /// All that an escrow contract knows of a payment, at one block.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,6 +92,35 @@ impl EscrowRecord {
             && self.fulfillment_deadline == plan.fulfillment_deadline
             && self.refund_after == plan.refund_after
     }
+
+    /// The record as it is told for every family; `None` where there is nothing on record.
+    fn told(&self, chain_id: &ChainId) -> Result<Option<escrow::Record>, Transient> {
+        let state = match self.state {
+            State::None => return Ok(None),
+            State::Deposited => escrow::State::Deposited,
+            State::Reserved => escrow::State::Reserved,
+            State::Released => escrow::State::Released,
+            State::Refunded => escrow::State::Refunded,
+        };
+        let asset = format!("{chain_id}/erc20:{}", text(self.token));
+        Ok(Some(escrow::Record {
+            chain_id: chain_id.clone(),
+            state,
+            payer: text(self.payer),
+            reserver: text(self.reserver),
+            releaser: text(self.releaser),
+            asset: asset.parse().map_err(|error| Transient(format!("{asset}: {error}")))?,
+            settler: text(self.settler),
+            deposited: self.deposited,
+            source_amount: self.source_amount,
+            terms_hash: self.terms_hash,
+            quote_hash: self.quote_hash,
+            reserve_deadline: self.reserve_deadline,
+            fulfillment_deadline: self.fulfillment_deadline,
+            fulfill_by: self.fulfill_by,
+            refund_after: self.refund_after,
+        }))
+    }
 }
 
 pub(crate) fn unusable(error: ConvertError) -> Transient {
@@ -128,6 +158,23 @@ impl Node {
         let call = GatewayEscrow::escrowOfCall { paymentId: word(payment_id.on_chain()) };
         let Some(escrow) = self.view(contract, &call, at).await? else { return Ok(None) };
         EscrowRecord::read(escrow).map_err(|number| Transient(format!("{contract} is in the unknown state {number}")))
+    }
+
+    /// The newest settled block, and what the escrow at `contract` has on record for the payment there.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn settled_escrow(
+        &self,
+        payment_id: &PaymentId,
+        contract: &str,
+    ) -> Result<(BlockRef, Option<escrow::Record>), Transient> {
+        let contract = address(contract).map_err(unusable)?;
+        let settled = self.settled().await?;
+        match self.escrow_record(payment_id, contract, At::Block(settled)).await? {
+            Some(record) => Ok((settled, record.told(self.chain_id())?)),
+            None => Ok((settled, None)),
+        }
     }
 
     /// Where the escrow stands at the required depth; an escrow of somebody else under the same payment id is none.

@@ -15,7 +15,6 @@ use events::{
 };
 use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
 
-pub use super::wallet::ActError;
 use super::{
     contracts::{self, DevToken as Erc20, FulfillmentProxy, GatewayEscrow, State, address, text, units, word},
     logs::Found,
@@ -25,6 +24,7 @@ use super::{
     transaction::{plain, raw_bytes},
     wallet::Wallet,
 };
+pub use crate::act::ActError;
 
 /// A settler's account on one chain, its own process's alone.
 #[derive(Debug)]

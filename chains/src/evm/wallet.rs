@@ -22,6 +22,7 @@ use super::{
     rpc::Fault,
     transaction::{self, Signed},
 };
+use crate::act::ActError;
 
 /// Replacements of one transaction; their hashes are all watched.
 const HASHES_MAX: usize = 32;
@@ -42,20 +43,6 @@ impl Default for Patience {
         let seconds = Duration::from_secs;
         Self { wait_max: seconds(60), resend_after: seconds(12), reprice_after: seconds(45) }
     }
-}
-
-/// Why a transaction did not have its effect.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ActError {
-    /// Nothing is known; do the same again.
-    #[error(transparent)]
-    Transient(#[from] Transient),
-    /// The contract refuses, at its newest state or in a block.
-    #[error("the chain refuses the transaction: {}", .0.revert_reason.as_deref().unwrap_or("no reason given"))]
-    Refused(Box<BlockchainContext>),
-    /// The time in which it could have an effect is over.
-    #[error("too late: {0}")]
-    TooLate(String),
 }
 
 /// A transaction that is on its way.

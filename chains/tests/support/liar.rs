@@ -14,6 +14,7 @@ pub struct Liar {
     truth: String,
     http: reqwest::Client,
     lie: Arc<Mutex<Option<Lie>>>,
+    swallowed: Arc<Mutex<Option<(&'static str, Value)>>>,
     pub url: String,
 }
 
@@ -21,7 +22,8 @@ impl Liar {
     pub async fn before(truth: &str) -> Result<Self> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}", listener.local_addr()?);
-        let liar = Self { truth: truth.to_owned(), http: reqwest::Client::new(), lie: Arc::default(), url };
+        let http = reqwest::Client::new();
+        let liar = Self { truth: truth.to_owned(), http, lie: Arc::default(), swallowed: Arc::default(), url };
         let router = Router::new().route("/", post(answer)).with_state(liar.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
         Ok(liar)
@@ -43,12 +45,24 @@ impl Liar {
         });
     }
 
+    /// From now on `method` has the result `result`, and the real node never hears of it.
+    pub fn swallow(&self, method: &'static str, result: Value) {
+        *self.swallowed.lock().unwrap() = Some((method, result));
+    }
+
     pub fn be_honest(&self) {
+        *self.swallowed.lock().unwrap() = None;
         *self.lie.lock().unwrap() = None;
     }
 }
 
 async fn answer(State(liar): State<Liar>, Json(request): Json<Value>) -> Json<Value> {
+    let swallowed = liar.swallowed.lock().unwrap().clone();
+    if let Some((method, result)) = swallowed
+        && request["method"] == method
+    {
+        return Json(json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
+    }
     let body = request.to_string();
     let response = liar.http.post(&liar.truth).header("content-type", "application/json").body(body).send().await;
     let truth = match response {

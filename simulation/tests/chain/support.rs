@@ -21,8 +21,8 @@ use chains::{
         node::Node,
         permit2::{Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest, authorize, prepare},
         settler::SettlerChain,
-        verifier::EvmVerifier,
     },
+    verifier::Verifier,
 };
 use events::{
     Did, Hash32, OwnedAsset, PaymentId, Terms,
@@ -110,7 +110,7 @@ pub struct World {
     pub source_node: Node,
     pub destination_node: Node,
     pub chains: EvmChains,
-    pub verifier: EvmVerifier,
+    pub verifier: Verifier,
     pub source_settler: SettlerChain,
     pub destination_settler: SettlerChain,
     pub clock: TestClock,
@@ -149,7 +149,7 @@ impl World {
         }
         Ok(Self {
             chains,
-            verifier: EvmVerifier::new([source_node.clone(), destination_node.clone()], key(3)),
+            verifier: Verifier::default().with_evm([source_node.clone(), destination_node.clone()], Some(key(3))),
             source_settler: SettlerChain::new(source_node.clone(), key(12)),
             destination_settler: SettlerChain::new(destination_node.clone(), key(12)),
             source,

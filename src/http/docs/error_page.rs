@@ -6,7 +6,7 @@ use crate::http::error::Code;
 /// The page. The anchor of a code is the code itself.
 pub(super) fn render() -> String {
     let groups = [
-        ("Answers", "Codes of an ErrorResponse.", true),
+        ("Answers", "Codes of an ErrorResponse, and of the answers of x402.", true),
         (
             "Payments that failed, settlers that declined",
             "Codes of the `error` of a payment and of a `decline_summary`; they never answer a request themselves.",

@@ -3,7 +3,7 @@
 use super::STYLE;
 
 /// `text` as it may stand in an element or a quoted attribute.
-pub(super) fn escape(text: &str) -> String {
+pub(in crate::http) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -38,7 +38,7 @@ pub(super) fn prose(text: &str) -> String {
 }
 
 /// A whole page.
-pub(super) fn page(title: &str, nav: &str, main: &str) -> String {
+pub(in crate::http) fn page(title: &str, nav: &str, main: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
          content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n\

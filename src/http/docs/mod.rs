@@ -2,7 +2,7 @@
 //! `GET /docs/errors` and `GET /docs/quote-hash`.
 
 mod error_page;
-mod html;
+pub(in crate::http) mod html;
 mod quote_hash_page;
 mod reference_page;
 
@@ -49,7 +49,8 @@ impl Documents {
         }
     }
 
-    fn page(&self, page: &Bytes) -> Response {
+    /// A page as an answer that may load nothing.
+    pub(super) fn page(&self, page: &Bytes) -> Response {
         let headers = [
             (header::CONTENT_TYPE, HTML),
             (header::CONTENT_SECURITY_POLICY, self.content_security_policy.clone()),

@@ -1,5 +1,7 @@
 //! Example bodies. They tell one story: order-7, paid on one chain and delivered on another.
 
+pub(super) mod x402;
+
 use events::{PaymentId, QuoteRequestId};
 use serde_json::{Value, json};
 
@@ -7,6 +9,7 @@ use crate::http::docs::QUOTE_EXAMPLE;
 
 const SOURCE_CHAIN: &str = "eip155:31337";
 const DESTINATION_CHAIN: &str = "eip155:31338";
+const SOLANA_CHAIN: &str = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp";
 const TOKEN: &str = "0x9fe46736679d2d9a65f0992f2272de9f3c7fa6e0";
 const PAYER: &str = "0x90f79bf6eb2c4f870365e785982e1f101e93b906";
 const RECIPIENT: &str = "0x15d34aaf54267db7d7c367839aaf71a00a2c6a65";
@@ -313,11 +316,38 @@ fn chain_defaults() -> Value {
     })
 }
 
+/// The defaults of a Solana chain.
+fn solana_defaults() -> Value {
+    let (program, verifier) =
+        ("Bu4YY2J4tTs7UP6nd8uqS7YwzeLpmF1cHSuV5J4DvGA4", "8SFqwqnq4whPhs8icwHA2hQg3hUoN1qrCLK1SBx3WKwe");
+    json!({
+        "family": "solana",
+        "quote_selector": "",
+        "fulfillment_verifier": {"account": verifier, "endpoint": "http://127.0.0.1:8090"},
+        "escrow_contract_address": program,
+        "fulfillment_proxy": program,
+        "reserver": "GyGKxMyg1p9SsHfm15MkNUu1u9TN2JtTspcdmrtGUdse",
+        "releaser": verifier,
+        "signature_cluster_id": "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d",
+        "signature_domain_version": 1,
+        "message_schemes": ["SOLANA"],
+        "refund_delay_seconds": 3600,
+        "required_depth": "finalized",
+        "assets": [{
+            "asset_identifier": format!("{SOLANA_CHAIN}/token:EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"),
+            "symbol": "USDC",
+            "decimals": 6,
+        }],
+    })
+}
+
 /// All chains, and one.
 pub(super) fn defaults() -> Examples {
+    let every = json!({"chains": {SOURCE_CHAIN: chain_defaults(), SOLANA_CHAIN: solana_defaults()}});
     vec![
-        ("every chain", json!({"chains": {SOURCE_CHAIN: chain_defaults()}})),
+        ("every chain", every),
         ("one chain, by chain_id", chain_defaults()),
+        ("a Solana chain, by chain_id", solana_defaults()),
     ]
 }
 

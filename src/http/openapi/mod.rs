@@ -5,6 +5,7 @@ mod examples;
 mod operation;
 mod operations;
 mod schemas;
+mod x402;
 
 use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
@@ -91,6 +92,7 @@ fn headers() -> Value {
                             seconds (RFC 9745).",
             "schema": {"type": "string", "pattern": "^@[0-9]+$"},
         },
+        "PAYMENT-RESPONSE": text(true, "Base64 of the body."),
         "RetryAfter": {
             "required": true,
             "description": "Seconds to wait before the same request is sent again.",

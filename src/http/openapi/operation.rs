@@ -3,7 +3,7 @@
 use axum::http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
-use super::schemas::schema;
+use super::{schemas::schema, x402};
 use crate::http::error::{Code, docs_url};
 
 /// One operation of the API. Method and path are those of the route table.
@@ -40,6 +40,8 @@ pub(super) enum Body {
     Json(&'static str, fn() -> Vec<(&'static str, Value)>),
     /// JSON of one of these schemas.
     OneOf(&'static [&'static str], fn() -> Vec<(&'static str, Value)>),
+    /// JSON of this schema, or a page for browsers.
+    JsonOrPage(&'static str, fn() -> Vec<(&'static str, Value)>),
     /// Any JSON object, of this media type.
     Object(&'static str, &'static str),
     /// A stream of server-sent events, whose form is not one of JSON Schema's.
@@ -56,6 +58,10 @@ impl Body {
         match self {
             Self::Json(name, values) => json!({
                 "application/json": {"schema": schema(name), "examples": examples(values)},
+            }),
+            Self::JsonOrPage(name, values) => json!({
+                "application/json": {"schema": schema(name), "examples": examples(values)},
+                "text/html": {"schema": {"type": "string"}},
             }),
             Self::OneOf(names, values) => {
                 let schemas: Vec<Value> = names.iter().map(|name| schema(name)).collect();
@@ -112,7 +118,14 @@ impl Operation {
         statuses.dedup();
         for status in statuses {
             let codes = self.errors.iter().copied().flatten().copied().filter(|code| code.status == Some(status));
-            responses.insert(status.as_str().to_owned(), error_response(status, &codes.collect::<Vec<_>>(), base_url));
+            let codes = codes.collect::<Vec<_>>();
+            let response = match self.response {
+                Body::Json(own, _) if self.tag == x402::TAG && self.request.is_some() => {
+                    x402::error_response(own, status, &codes, base_url)
+                }
+                _ => error_response(status, &codes, base_url),
+            };
+            responses.insert(status.as_str().to_owned(), response);
         }
         Value::Object(responses)
     }
@@ -132,7 +145,8 @@ fn links(answer: &str) -> Option<Value> {
     Some(operations.iter().map(link).collect::<Map<_, _>>().into())
 }
 
-fn header(name: &str) -> Value {
+/// A reference to the header `name`.
+pub(super) fn header(name: &str) -> Value {
     json!({"$ref": format!("#/components/headers/{name}")})
 }
 

@@ -10,13 +10,15 @@ use super::{
     examples,
     operation::{Body, Operation},
     schemas::{CHAIN_ID_PATTERN, PAYMENT_ID_PATTERN, QUOTE_REQUEST_ID_PATTERN, request_id_pattern},
+    x402,
 };
 use crate::http::error::Code;
 
 /// The sections of the document.
-pub(super) const TAGS: [(&str, &str); 4] = [
+pub(super) const TAGS: [(&str, &str); 5] = [
     ("payments", "Submitting a payment, and following it to its end."),
     ("quote-requests", "The two-phase flow: collect quotes first, authorize the spend with the award of one."),
+    (x402::TAG, "The gateway as a facilitator, for merchants who ask for payment with a 402."),
     ("corridors", "What the gateway serves."),
     ("operations", "Probes and this documentation."),
 ];
@@ -27,7 +29,7 @@ const CORRIDORS: &str = "corridors";
 const OPERATION: &str = "operations";
 
 /// What may be wrong with the order in a body.
-const ORDER: &[&Code] = &[
+pub(super) const ORDER: &[&Code] = &[
     Code::INVALID_REQUEST,
     Code::INVALID_REQUEST_ID,
     Code::INVALID_SOURCE_ASSET,
@@ -61,7 +63,7 @@ const WRITTEN: &[&Code] = &[
     Code::SERVICE_PAUSED,
 ];
 /// What may go wrong with whatever needs the journal or a chain.
-const READ: &[&Code] = &[Code::INTERNAL_ERROR, Code::SERVICE_UNAVAILABLE];
+pub(super) const READ: &[&Code] = &[Code::INTERNAL_ERROR, Code::SERVICE_UNAVAILABLE];
 
 /// Every operation, in the order in which the page shows them.
 pub const OPERATIONS: &[Operation] = &[
@@ -124,10 +126,11 @@ pub const OPERATIONS: &[Operation] = &[
         id: "readPaymentStatus",
         tag: PAYMENT,
         summary: "Read a payment's status",
-        description: "A read without side effects, to be polled until the status is `completed` or `failed`.",
+        description: "A read without side effects, to be polled until the status is `completed` or `failed`. Who prefers \
+                      `text/html`, as browsers do, gets a page.",
         parameters: || vec![payment_id()],
         request: None,
-        response: Body::Json("PaymentStatusRead", examples::status_read),
+        response: Body::JsonOrPage("PaymentStatusRead", examples::status_read),
         no_content: None,
         headers: &[],
         errors: &[&[Code::PAYMENT_NOT_FOUND], READ],
@@ -254,6 +257,9 @@ pub const OPERATIONS: &[Operation] = &[
             READ,
         ],
     },
+    x402::SUPPORTED,
+    x402::VERIFY,
+    x402::SETTLE,
     Operation {
         method: Method::GET,
         path: "/v1/defaults",
@@ -432,7 +438,7 @@ fn last_event_id() -> Value {
     })
 }
 
-fn prefer() -> Value {
+pub(super) fn prefer() -> Value {
     json!({
         "name": "Prefer",
         "in": "header",

@@ -73,6 +73,11 @@ pub fn check(method: &Method, path: &str, answer: &Answer) {
         let header = resolved(header);
         assert!(header["required"] != true || answer.headers.contains_key(name), "{at} lacks {name}: {answer:?}");
     }
+    let is_page = answer.headers.get("content-type").is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
+    if is_page {
+        assert!(response["content"]["text/html"].is_object(), "{at} is no page in the document: {answer:?}");
+        return;
+    }
     let Some(media) = response["content"].get("application/json") else { return };
     static VALIDATORS: OnceLock<BTreeMap<String, Validator>> = OnceLock::new();
     let validators = VALIDATORS.get_or_init(|| {

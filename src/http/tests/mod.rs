@@ -17,7 +17,9 @@ mod rehearsals;
 mod selectors;
 mod shapes;
 mod signatures;
+mod solana;
 mod validation;
+mod x402;
 
 use std::{
     sync::{
@@ -39,7 +41,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use events::{
-    CommitId, Hash32, PaymentEvent, PaymentId,
+    CommitId, Family, Hash32, PaymentEvent, PaymentId,
     event::{Authorization, EscrowPlan, Permit2, Submitted},
     journal::{Commit, Journal, Position, memory::MemoryJournal},
     time::{Timestamp, unix_seconds},
@@ -54,6 +56,7 @@ use super::{
     payments::{Payments, from_journal},
     routes::router,
     state::{HttpState, Readiness, Services},
+    x402::{Funds, FundsError, Identifiers, MemoryIdentifiers, Spend, Standing},
 };
 use crate::{
     config::GatewayConfig,
@@ -76,6 +79,7 @@ pub const SELECTOR: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
 /// Signatures that the authorizer of these tests treats apart.
 pub const FORGED: &str = "0xbad0";
 pub const UNJUDGED: &str = "0xdead";
+pub const UNAPPROVED: &str = "0xabcd";
 pub const PANICKING: &str = "0xfa11";
 
 /// A gateway whose parts can be made to misbehave.
@@ -86,6 +90,7 @@ pub struct Gateway {
     pub auctions: Arc<SetAuctions>,
     pub clock: Arc<SetClock>,
     pub ready: Arc<SetReadiness>,
+    pub funds: Arc<SetFunds>,
     pub stopping: CancellationToken,
     pub pause: watch::Sender<bool>,
 }
@@ -125,6 +130,26 @@ impl Gateway {
         authorizer: Arc<dyn Authorizer>,
         change: impl FnOnce(&mut GatewayConfig),
     ) -> Self {
+        Self::with_identifiers(appended, journal, authorizer, Arc::new(MemoryIdentifiers::default()), change)
+    }
+
+    /// A gateway on a journal and identifiers that others have, too.
+    pub fn sharing(
+        journal: MemoryJournal,
+        identifiers: Arc<dyn Identifiers>,
+        change: impl FnOnce(&mut GatewayConfig),
+    ) -> Self {
+        let appended = Arc::new(journal.clone());
+        Self::with_identifiers(appended, journal, Arc::new(LenientAuthorizer), identifiers, change)
+    }
+
+    fn with_identifiers(
+        appended: Arc<dyn Journal>,
+        journal: MemoryJournal,
+        authorizer: Arc<dyn Authorizer>,
+        identifiers: Arc<dyn Identifiers>,
+        change: impl FnOnce(&mut GatewayConfig),
+    ) -> Self {
         let mut config = config();
         config.http.hold_ms_max = 0;
         change(&mut config);
@@ -135,6 +160,7 @@ impl Gateway {
         let auctions = Arc::new(SetAuctions::default());
         let (pause, decimals) = (watch::Sender::new(false), Decimals::new());
         let counterparties = Counterparties::load(&config.counterparty, decimals).unwrap();
+        let funds = Arc::new(SetFunds(Mutex::new(Ok(Standing::Sufficient))));
         let services = Services {
             journal: appended,
             payments: payments.clone(),
@@ -144,11 +170,13 @@ impl Gateway {
             clock: clock.clone(),
             admission: Admission::new(PauseState::follow(&pause), counterparties),
             identities: Identities::load(&config.identity).unwrap(),
+            identifiers,
+            funds: [Family::Evm, Family::Solana].map(|family| (family, funds.clone() as Arc<dyn Funds>)).into(),
             readiness: ready.clone(),
             stopping: stopping.clone(),
         };
         let router = router(Arc::new(HttpState::new(&config, services).unwrap()));
-        Self { router, journal, payments, auctions, clock, ready, stopping, pause }
+        Self { router, journal, payments, auctions, clock, ready, funds, stopping, pause }
     }
 
     pub async fn send(&self, request: Request<Body>) -> Answer {
@@ -341,6 +369,15 @@ impl Authorizer for LenientAuthorizer {
         Ok(Authorized { authorization, escrow })
     }
 
+    async fn confirm(&self, _: &AuthorizationRequest<'_>, authorized: &Authorized) -> Result<(), AuthorizeError> {
+        match &authorized.authorization {
+            Authorization::EvmPermit2Escrow(permit) if permit.signature == UNAPPROVED => {
+                Err(AuthorizeError::Refused("signer is not approved".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     async fn prepare(
         &self,
         request: &AuthorizationRequest<'_>,
@@ -416,5 +453,15 @@ impl Readiness for SetReadiness {
 
     fn alarms(&self) -> Vec<String> {
         self.1.lock().unwrap().clone()
+    }
+}
+
+/// What every payer holds.
+pub struct SetFunds(pub Mutex<Result<Standing, FundsError>>);
+
+#[async_trait]
+impl Funds for SetFunds {
+    async fn standing(&self, _: &Spend<'_>) -> Result<Standing, FundsError> {
+        self.0.lock().unwrap().clone()
     }
 }

@@ -117,7 +117,10 @@ fn quote(n: u8, request: &RequestForQuotes) -> SignedQuote {
         settler: did(n),
         source_chain: request.terms.source.asset().chain().clone(),
         source_amount: (1_000_000 + u64::from(n)).to_string().parse().unwrap(),
-        payout_account: RECIPIENT.to_owned(),
+        payout_account: match request.terms.source.family() {
+            events::Family::Solana => bs58::encode(settler(n).verifying_key()).into_string(),
+            _ => RECIPIENT.to_owned(),
+        },
         escrow_contract: request.escrow.contract.clone(),
         destination: request.terms.destination()[0].clone(),
         fulfillment_amount: request.terms.fulfillment_amount,

@@ -6,6 +6,7 @@ mod quote_requests;
 mod reads;
 mod rehearsals;
 mod requests;
+mod x402;
 
 use serde_json::{Map, Value, json};
 
@@ -51,6 +52,7 @@ pub(super) fn all() -> Map<String, Value> {
         reads::schemas(),
         rehearsals::schemas(),
         errors::schemas(),
+        x402::schemas(),
     ];
     let named = parts.into_iter().flatten();
     named.map(|(name, schema)| (name.to_owned(), schema)).collect()

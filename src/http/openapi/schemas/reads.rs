@@ -102,7 +102,14 @@ fn chain_defaults() -> Value {
         "fulfillment_proxy": text("Proxy used on this chain when a request names none."),
         "reserver": text("Account that signs reservations; part of what the payer signs."),
         "releaser": text("Account that attests deliveries; part of what the payer signs."),
-        "permit2": text("Permit2, where the chain has it."),
+        "permit2": text("Permit2, on EVM chains."),
+        "signature_cluster_id": text("Genesis hash of the cluster, Base58, on Solana; part of what the payer signs."),
+        "signature_domain_version": {
+            "type": "integer",
+            "minimum": 0,
+            "maximum": 255,
+            "description": "Version of the domain of what the payer signs, on Solana.",
+        },
         "message_schemes": {
             "type": "array",
             "items": {"type": "string", "enum": MessageScheme::ALL.map(MessageScheme::name)},
@@ -115,8 +122,9 @@ fn chain_defaults() -> Value {
         },
         "assets": {"type": "array", "items": schema("ServedAsset"), "description": "The assets served on the chain."},
     });
-    let required: Vec<&str> =
-        properties.as_object().into_iter().flat_map(|members| members.keys()).map(String::as_str).collect();
+    let of_one_family = ["permit2", "signature_cluster_id", "signature_domain_version"];
+    let names = properties.as_object().into_iter().flat_map(|members| members.keys()).map(String::as_str);
+    let required: Vec<&str> = names.filter(|name| !of_one_family.contains(name)).collect();
     object("What a request on this chain gets that names nothing else.", &required, properties.clone())
 }
 

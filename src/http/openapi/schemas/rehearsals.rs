@@ -85,8 +85,14 @@ fn unsigned_message() -> Value {
         &["message", "message_prehash", "payload"],
         json!({
             "message": text("What the signature is over, in hex."),
-            "message_prehash": text("On EVM the EIP-712 typed data as JSON, ready for `eth_signTypedData_v4`."),
-            "payload": free_form("What else the submission has to repeat."),
+            "message_prehash": text(
+                "On EVM the EIP-712 typed data as JSON, ready for `eth_signTypedData_v4`. On Solana the ordered bytes in hex, \
+                 whose SHA-256 is `message`.",
+            ),
+            "payload": free_form(
+                "What else the submission has to repeat. On Solana its `allowance_delegate` is the address that the payer \
+                 approves to draw on its tokens.",
+            ),
         }),
     )
 }

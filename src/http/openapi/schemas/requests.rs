@@ -155,7 +155,8 @@ fn payment_request() -> Value {
 
 fn owned_asset() -> Value {
     let account = "Wallet address that owns the asset. EVM: 0x and 40 hex digits, with a valid EIP-55 checksum when in \
-                   mixed case. Solana: Base58. Tron: Base58 that begins with T. Never the zero address.";
+                   mixed case. Solana: Base58, as a destination an Ed25519 public key. Tron: Base58 that begins with T. \
+                   Never the zero address.";
     object(
         "An asset and the account that holds or receives it.",
         &["asset_identifier", "account"],
@@ -207,10 +208,14 @@ fn signed_message() -> Value {
             ),
             "message_prehash": text(
                 "Original data before hashing. On EVM the EIP-712 typed data as a JSON string, or the 66 bytes that \
-                 begin with 0x1901 in hex.",
+                 begin with 0x1901 in hex. On Solana the ordered bytes in hex with 0x prefix.",
             ),
             "signature": matching(HEX_PATTERN, "Signature in hex with 0x prefix, on every chain."),
-            "payload": free_form("Free-form context of the chain, such as a `delegate_signer` on Solana. Preserved."),
+            "payload": free_form(
+                "Free-form context of the chain, preserved. `reserve_deadline`, `refund_after` (UNIX seconds) and \
+                 `permitted_amount` are the payer's to choose; on EVM also `permit_deadline`, on Solana `delegate_signer`: the \
+                 Ed25519 key, Base58, that signed because the payer approved it.",
+            ),
         }),
     )
 }

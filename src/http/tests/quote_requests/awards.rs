@@ -199,6 +199,10 @@ impl Authorizer for Misfit {
         Ok(Authorized { authorization: Authorization::EvmPermit2Escrow(Permit2 { amount, ..permit }), escrow })
     }
 
+    async fn confirm(&self, _: &AuthorizationRequest<'_>, _: &Authorized) -> Result<(), AuthorizeError> {
+        Ok(())
+    }
+
     async fn prepare(
         &self,
         request: &AuthorizationRequest<'_>,

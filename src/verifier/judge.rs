@@ -1,14 +1,14 @@
-//! The judge of payments between EVM chains.
+//! The judge that looks at the chains.
 
 use async_trait::async_trait;
 
-use chains::evm::verifier::{EvmVerifier, Outcome};
+use chains::verifier::{Outcome, Verifier};
 use sagas::ports::{Transient, VerificationCase};
 
 use super::{Judge, Verdict};
 
 #[async_trait]
-impl Judge for EvmVerifier {
+impl Judge for Verifier {
     async fn delivery(&self, case: &VerificationCase) -> Result<Verdict, Transient> {
         self.attest_delivery(case).await.map(Verdict::from)
     }

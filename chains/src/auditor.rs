@@ -1,0 +1,229 @@
+//! An auditor's view of a chain: whether what a payment's stream says happened there, and with what effect.
+//!
+//! Nothing here needs a key or trusts a gateway. What [`Audit`] promises is the same for every family; how a chain proves
+//! it is in `evm::auditor` and `solana::auditor`. What a node cannot answer is [`Transient`] and proves nothing.
+
+use std::fmt::{Debug, Display};
+
+use async_trait::async_trait;
+
+use events::{
+    Amount, Family, Hash32, PaymentId, Terms,
+    event::{Authorization, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, TransactionPrepared},
+    quote::Quote,
+    time::unix_seconds,
+};
+use sagas::ports::{DeliveryOrder, EscrowState, Statement, Transient};
+
+use crate::{
+    config::ChainConfig,
+    escrow::{Record, State},
+    evm, solana,
+};
+
+/// A payment as its stream tells it, once a quote was awarded.
+#[derive(Debug, Clone, Copy)]
+pub struct Case<'a> {
+    /// The payment.
+    pub payment_id: &'a PaymentId,
+    /// What the payer agreed to.
+    pub terms: &'a Terms,
+    /// What the payer signed.
+    pub authorization: &'a Authorization,
+    /// The escrow and its windows.
+    pub plan: &'a EscrowPlan,
+    /// The awarded quote.
+    pub quote: &'a Quote,
+    /// Its hash.
+    pub quote_hash: Hash32,
+}
+
+impl Case<'_> {
+    /// The delivery that the quote promises.
+    pub fn delivery(&self) -> DeliveryOrder {
+        DeliveryOrder {
+            payment_id: self.payment_id.clone(),
+            quote_hash: self.quote_hash,
+            destination: self.quote.destination.clone(),
+            amount: self.quote.fulfillment_amount,
+            delivery_account: self.quote.delivery_account.clone(),
+            proxy: self.quote.fulfillment_proxy.clone(),
+            fulfill_by: unix_seconds(self.quote.fulfill_by),
+        }
+    }
+}
+
+/// What kind of fault a [`Doubt`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// What the stream claims is not on the chain.
+    Missing,
+    /// The chain says something else than the stream.
+    Contradiction,
+    /// The chain cannot tell.
+    Unverifiable,
+}
+
+/// A claim of the stream that the chain does not bear out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Doubt {
+    /// What kind of fault it is.
+    pub kind: Kind,
+    /// What was claimed and what was found.
+    pub what: String,
+}
+
+/// Where the escrow stands at the settled block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// What the escrow has on record for the payment; `None` also for an escrow of another plan.
+    pub state: Option<State>,
+    /// Number of the settled block; on Solana its slot.
+    pub settled_number: u64,
+    /// UNIX second of the settled block.
+    pub settled_time: u64,
+}
+
+/// A chain that an auditor asks.
+#[async_trait]
+pub trait Audit: Debug + Send + Sync {
+    /// What the configuration says of it.
+    fn config(&self) -> &ChainConfig;
+
+    /// Checks that the payer signed for this spend: the message is rebuilt from the stream, and the signature must be the
+    /// payer's, or that of the key which the payer named.
+    ///
+    /// # Errors
+    /// [`Transient`] when the chain would have to be asked, and gives no answer.
+    async fn audit_authorization(
+        &self,
+        payment_id: &PaymentId,
+        terms: &Terms,
+        plan: &EscrowPlan,
+        authorization: &Authorization,
+    ) -> Result<Vec<Doubt>, Transient>;
+
+    /// Checks that the deposit is on the chain with the amount, terms, quote and reservation of the case.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    async fn audit_deposit(&self, case: &Case<'_>, secured: &EscrowSecured) -> Result<Vec<Doubt>, Transient>;
+
+    /// Checks, on this chain as the destination, that the delivery is there with every field of the quote.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    async fn audit_delivery(&self, case: &Case<'_>, inclusion: &Inclusion) -> Result<Vec<Doubt>, Transient>;
+
+    /// Checks that the escrow paid the settler its price, the remainder went to the payer, and nothing else was paid.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    async fn audit_release(
+        &self,
+        case: &Case<'_>,
+        inclusion: &Inclusion,
+        deposited: Amount,
+    ) -> Result<Vec<Doubt>, Transient>;
+
+    /// Checks that the whole deposit went back to the payer. Before the refund window the escrow gives it back only for
+    /// the releaser's signed non-delivery, so an early refund needs no other proof.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    async fn audit_refund(
+        &self,
+        case: &Case<'_>,
+        refunded: &EscrowRefunded,
+        deposited: Amount,
+    ) -> Result<Vec<Doubt>, Transient>;
+
+    /// Where the escrow stands at the settled block, after checking that its record is that of the case where there is a
+    /// quote. Before an award there is no case, and the record can only be that of `plan`.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    async fn audit_standing(
+        &self,
+        payment_id: &PaymentId,
+        plan: &EscrowPlan,
+        case: Option<&Case<'_>>,
+    ) -> Result<(Standing, Vec<Doubt>), Transient>;
+
+    /// Whether `signature` is the releaser's statement, as the escrow would judge it.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    async fn attestation_holds(
+        &self,
+        statement: &Statement,
+        plan: &EscrowPlan,
+        signature: &str,
+    ) -> Result<bool, Transient>;
+
+    /// Where the escrow stands at the required depth, with the transaction that brought it there.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    async fn escrow_state(&self, payment_id: &PaymentId, plan: &EscrowPlan) -> Result<EscrowState, Transient>;
+}
+
+/// A journaled transaction must be the one whose hash was journaled with it; otherwise the reason.
+///
+/// # Errors
+/// What is wrong.
+pub fn check_prepared(transaction: &TransactionPrepared) -> Result<(), String> {
+    match transaction.chain_id.family() {
+        Some(Family::Evm) => evm::auditor::check_prepared(transaction),
+        Some(Family::Solana) => solana::auditor::check_prepared(transaction),
+        _ => Err(format!("{} has no transactions that can be checked", transaction.chain_id)),
+    }
+}
+
+/// Doubts that are being gathered.
+#[derive(Debug, Default)]
+pub(crate) struct Doubts(pub(crate) Vec<Doubt>);
+
+impl Doubts {
+    pub(crate) fn add(&mut self, kind: Kind, what: impl Into<String>) {
+        self.0.push(Doubt { kind, what: what.into() });
+    }
+
+    /// `name` must be the same in the stream and on the chain.
+    pub(crate) fn same<T: PartialEq + Display>(&mut self, name: &str, stream: T, chain: T) {
+        if stream != chain {
+            self.add(Kind::Contradiction, format!("{name} is {stream} by the stream and {chain} on the chain"));
+        }
+    }
+
+    pub(crate) fn require(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.add(Kind::Contradiction, what());
+        }
+    }
+
+    /// Compares what the escrow has on record with the case.
+    pub(crate) fn committed(&mut self, case: &Case<'_>, record: &Record) {
+        let source = &case.terms.source;
+        self.require(record.is_of(case.plan), || "the escrow has other accounts or windows than the stream".to_owned());
+        self.same("the payer on record", source.account().as_str(), record.payer.as_str());
+        self.same("the token on record", source.asset(), &record.asset);
+        self.same("the terms' hash on record", case.terms.hash(), record.terms_hash);
+        if matches!(record.state, State::Reserved | State::Released) {
+            self.same("the quote's hash on record", case.quote_hash, record.quote_hash);
+            self.require(record.names(&record.settler, &case.quote.payout_account), || {
+                let (stream, chain) = (&case.quote.payout_account, &record.settler);
+                format!("the account to be paid on record is {stream} by the stream and {chain} on the chain")
+            });
+            self.require(record.source_amount == Some(case.quote.source_amount), || {
+                format!("the escrow pays {:?}, the quote says {}", record.source_amount, case.quote.source_amount)
+            });
+            self.same("the time of delivery on record", unix_seconds(case.quote.fulfill_by), record.fulfill_by);
+        }
+    }
+}
+
+/// The stream holds what fits no chain of this family.
+pub(crate) fn unreadable(family: &str, error: impl Display) -> Vec<Doubt> {
+    vec![Doubt { kind: Kind::Contradiction, what: format!("the stream holds what fits no {family} chain: {error}") }]
+}

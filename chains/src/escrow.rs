@@ -1,0 +1,79 @@
+//! What an escrow has on record for a payment, told alike for every family of chains.
+//!
+//! Accounts are normalised texts, as [`Account`] writes them, and are compared with what others write through it; an
+//! account that is not set yet is the family's zero address, which is equal to nothing that parses.
+
+use events::{Account, Amount, AssetId, ChainId, Hash32, event::EscrowPlan};
+
+/// Where an escrow stands that holds, or held, a payment's money.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// The money is there and no settler is named.
+    Deposited,
+    /// The money is there for a settler.
+    Reserved,
+    /// The settler was paid.
+    Released,
+    /// The payer was paid back.
+    Refunded,
+}
+
+/// All that an escrow knows of a payment, at one block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// The chain it is on.
+    pub chain_id: ChainId,
+    /// Where the payment stands.
+    pub state: State,
+    /// Whose money it is.
+    pub payer: String,
+    /// Who may name the settler.
+    pub reserver: String,
+    /// Who attests the delivery.
+    pub releaser: String,
+    /// What it holds.
+    pub asset: AssetId,
+    /// Who is paid on release; the zero address before the reservation.
+    pub settler: String,
+    /// What is in escrow, smallest unit.
+    pub deposited: Option<Amount>,
+    /// What the settler is paid, smallest unit; `None` before the reservation.
+    pub source_amount: Option<Amount>,
+    /// Hash of the payment's terms.
+    pub terms_hash: Hash32,
+    /// Hash of the awarded quote; zero before there is one.
+    pub quote_hash: Hash32,
+    /// Last second of the reservation, UNIX.
+    pub reserve_deadline: u64,
+    /// Last second of any delivery, UNIX.
+    pub fulfillment_deadline: u64,
+    /// Last second of this delivery, UNIX.
+    pub fulfill_by: u64,
+    /// First second of the refund, UNIX.
+    pub refund_after: u64,
+}
+
+impl Record {
+    /// Whether `recorded`, an account of this record, is the one that `text` names.
+    pub fn names(&self, recorded: &str, text: &str) -> bool {
+        let named = self.chain_id.family().and_then(|family| Account::parse(family, text).ok());
+        named.is_some_and(|account| account.as_str() == recorded)
+    }
+
+    /// Whether the record carries the accounts and windows of `plan`. A payment id is public before its deposit is mined,
+    /// so a stranger may have opened an escrow of his own under it; that one is not the payment's.
+    pub fn is_of(&self, plan: &EscrowPlan) -> bool {
+        self.chain_id == plan.chain_id
+            && self.names(&self.reserver, &plan.reserver)
+            && self.names(&self.releaser, &plan.releaser)
+            && self.reserve_deadline == plan.reserve_deadline
+            && self.fulfillment_deadline == plan.fulfillment_deadline
+            && self.refund_after == plan.refund_after
+    }
+}
+
+/// Whether two texts name one account of the chain.
+pub fn same_account(chain_id: &ChainId, one: &str, other: &str) -> bool {
+    let Some(family) = chain_id.family() else { return false };
+    matches!((Account::parse(family, one), Account::parse(family, other)), (Ok(one), Ok(other)) if one == other)
+}

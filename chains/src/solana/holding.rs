@@ -1,0 +1,60 @@
+//! What a payer holds of a token, and whom it lets draw on it.
+
+use gateway_program::{Key, host, ids, token::TokenAccount};
+
+use events::OwnedAsset;
+use sagas::ports::Transient;
+
+use super::{
+    node::{Commitment, Node},
+    program::{key, mint, text},
+    reads::unusable,
+};
+
+/// A payer's associated token account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holding {
+    /// What is in it, smallest unit.
+    pub amount: u64,
+    /// Who may draw on it besides the payer, Base58.
+    pub delegate: Option<String>,
+    /// How much the delegate may still draw, smallest unit; 0 without one.
+    pub delegated: u64,
+}
+
+impl Holding {
+    /// How much `delegate` may still draw, smallest unit.
+    pub fn allowed_to(&self, delegate: &str) -> u64 {
+        if self.delegate.as_deref() == Some(delegate) { self.delegated } else { 0 }
+    }
+}
+
+impl Node {
+    /// What the account of `source` holds in its associated token account, as the cluster has confirmed it; `None` when
+    /// there is no such account that could pay.
+    ///
+    /// # Errors
+    /// [`Transient`], also when the node knows no such token.
+    pub async fn holding(&self, source: &OwnedAsset) -> Result<Option<Holding>, Transient> {
+        let payer = key(source.account().as_str()).map_err(unusable)?;
+        let mint = mint(source.asset()).map_err(unusable)?;
+        let address = |token_program: &Key| host::associated_token_address(&payer, token_program, &mint).key;
+        let token_programs = [ids::TOKEN_PROGRAM, ids::TOKEN_2022_PROGRAM];
+        let wanted = [mint, address(&token_programs[0]), address(&token_programs[1])];
+        let snapshot = self.accounts(&wanted, Commitment::Confirmed, 0).await?;
+        // The mint's owner says which of the two is the token's; the other program may have an account there, too.
+        let of_mint = snapshot.account(0).map(|account| account.owner);
+        let at = token_programs.iter().position(|token_program| Some(*token_program) == of_mint);
+        let at = at.ok_or_else(|| Transient(format!("{}: no token {}", self.chain_id(), text(&mint))))?;
+        let Some(account) = snapshot.account(1 + at).filter(|account| account.owner == token_programs[at]) else {
+            return Ok(None);
+        };
+        // The address of the payer's account stays its own when the account is given away.
+        let parsed = TokenAccount::parse(&account.owner, &account.data).ok();
+        Ok(parsed.filter(|parsed| parsed.mint == mint && parsed.owner == payer).map(|parsed| Holding {
+            amount: parsed.amount,
+            delegate: parsed.delegate.as_ref().map(text),
+            delegated: parsed.delegated_amount,
+        }))
+    }
+}

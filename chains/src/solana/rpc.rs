@@ -1,0 +1,91 @@
+//! One JSON-RPC endpoint: calls with a time limit, faults sorted where they arise.
+
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use solana_client::{
+    client_error::{ClientError, ClientErrorKind},
+    nonblocking::rpc_client::RpcClient,
+    rpc_request::{RpcError, RpcRequest, RpcResponseErrorData},
+};
+use url::Url;
+
+use sagas::ports::Transient;
+
+/// How the client library words a transaction that is known.
+const ALREADY_PROCESSED: &str = "already been processed";
+
+/// What came of a call that gave no result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// No answer, or none that can be read.
+    Unanswered(String),
+    /// The node has the transaction already that it was sent.
+    Known(String),
+    /// The node itself refused the request.
+    Rejected(String),
+}
+
+impl From<Fault> for Transient {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Unanswered(text) | Fault::Known(text) | Fault::Rejected(text) => Self(text),
+        }
+    }
+}
+
+/// The endpoint.
+pub(super) struct Rpc {
+    client: RpcClient,
+    endpoint: String,
+    timeout: Duration,
+}
+
+impl Rpc {
+    /// An endpoint at `url`; nothing is sent yet.
+    pub fn new(url: &Url, timeout: Duration) -> Self {
+        // Only the origin goes into messages: paths and queries of providers hold keys.
+        let endpoint = url.origin().ascii_serialization();
+        Self { client: RpcClient::new_with_timeout(url.to_string(), timeout), endpoint, timeout }
+    }
+
+    /// Calls `method`; `params` are an array.
+    pub async fn call<R: DeserializeOwned>(&self, method: &'static str, params: Value) -> Result<R, Fault> {
+        let place = || format!("{method} at {}", self.endpoint);
+        // The client waits and asks again when it is told that it asks too often; this bounds all of it.
+        let answer = tokio::time::timeout(self.timeout, self.client.send(RpcRequest::Custom { method }, params)).await;
+        match answer {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(error)) => Err(sort(&place(), &error)),
+            Err(_) => Err(Fault::Unanswered(format!("{}: no answer in {:?}", place(), self.timeout))),
+        }
+    }
+}
+
+/// Not every node puts the transaction's error into the answer's data.
+fn is_known(data: &RpcResponseErrorData) -> bool {
+    let RpcResponseErrorData::SendTransactionPreflightFailure(simulated) = data else { return false };
+    let error = simulated.err.as_ref().and_then(|error| serde_json::to_value(error).ok());
+    error.is_some_and(|error| error == "AlreadyProcessed")
+}
+
+fn sort(place: &str, error: &ClientError) -> Fault {
+    match error.kind.as_ref() {
+        ClientErrorKind::RpcError(RpcError::RpcResponseError { code, message, data }) => {
+            let text = format!("{place}: {message} (code {code})");
+            if is_known(data) || message.contains(ALREADY_PROCESSED) {
+                Fault::Known(text)
+            } else {
+                Fault::Rejected(text)
+            }
+        }
+        // The error's own text may hold the whole URL, and so a key.
+        ClientErrorKind::Reqwest(error) => match error.status() {
+            Some(status) => Fault::Unanswered(format!("{place}: HTTP status {}", status.as_u16())),
+            None => Fault::Unanswered(format!("{place}: no answer")),
+        },
+        ClientErrorKind::SerdeJson(error) => Fault::Unanswered(format!("{place}: unreadable answer: {error}")),
+        _ => Fault::Unanswered(format!("{place}: no usable answer")),
+    }
+}

@@ -1,0 +1,268 @@
+//! The fulfillment verifier: believes nothing it is told, looks at both chains, and signs what it finds there.
+//!
+//! What is checked is the same for every pair of chains; [`Source`] and [`Destination`] are what a family has to tell and
+//! to sign. A chain whose releaser's key the verifier does not have is a destination only.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use async_trait::async_trait;
+
+use events::{
+    ChainId, PaymentId,
+    event::EscrowPlan,
+    quote::{Quote, SignedQuote},
+    time::unix_seconds,
+};
+use sagas::ports::{DeliveryOrder, DeliveryState, Statement, Transient, VerificationCase};
+
+use crate::escrow::{Record, State, same_account};
+
+/// What a verifier answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The signed statement, hex with 0x.
+    Attested(String),
+    /// Not so for now; ask again.
+    NotYet(String),
+    /// Never, for this case.
+    Refused(String),
+}
+
+/// A chain with escrows, and the releaser's key for them.
+#[async_trait]
+pub trait Source: Send + Sync {
+    /// The chain.
+    fn chain_id(&self) -> &ChainId;
+
+    /// The releaser's account, normalised.
+    fn releaser(&self) -> String;
+
+    /// What the escrow at `contract` has on record for the payment at the depth that the chain requires; `None` when it
+    /// knows nothing.
+    ///
+    /// # Errors
+    /// [`Transient`], also when `contract` is no contract of this family.
+    async fn escrow_record(&self, payment_id: &PaymentId, contract: &str) -> Result<Option<Record>, Transient>;
+
+    /// The releaser's signature over the statement, for the escrow of `plan`: hex with 0x.
+    ///
+    /// # Errors
+    /// What is wrong with the statement or the plan.
+    fn sign(&self, statement: &Statement, plan: &EscrowPlan) -> Result<String, String>;
+}
+
+/// A chain on which is delivered.
+#[async_trait]
+pub trait Destination: Send + Sync {
+    /// The chain.
+    fn chain_id(&self) -> &ChainId;
+
+    /// Whether deliveries through the proxy at `contract` count.
+    fn trusts_proxy(&self, contract: &str) -> bool;
+
+    /// Where the delivery stands.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient>;
+}
+
+/// A verifier with its keys.
+#[derive(Clone, Default)]
+pub struct Verifier {
+    sources: BTreeMap<ChainId, Arc<dyn Source>>,
+    destinations: BTreeMap<ChainId, Arc<dyn Destination>>,
+}
+
+/// Why a case is not attested.
+enum Verdict {
+    NotYet(String),
+    Refused(String),
+    Fault(Transient),
+}
+
+impl From<Transient> for Verdict {
+    fn from(fault: Transient) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+/// A case that is what it says it is.
+struct Checked<'a> {
+    source: &'a dyn Source,
+    destination: &'a dyn Destination,
+    quote: SignedQuote,
+    record: Record,
+}
+
+impl Verifier {
+    /// The verifier with one more chain for whose escrows it signs.
+    pub fn with_source(mut self, source: Arc<dyn Source>) -> Self {
+        self.sources.insert(source.chain_id().clone(), source);
+        self
+    }
+
+    /// The verifier with one more chain that it looks for deliveries on.
+    pub fn with_destination(mut self, destination: Arc<dyn Destination>) -> Self {
+        self.destinations.insert(destination.chain_id().clone(), destination);
+        self
+    }
+
+    /// The account that signs for each chain with escrows.
+    pub fn releasers(&self) -> BTreeMap<ChainId, String> {
+        self.sources.iter().map(|(chain_id, source)| (chain_id.clone(), source.releaser())).collect()
+    }
+
+    /// The signed attestation of delivery, once the delivery is on the destination chain at depth, with every field right,
+    /// and the escrow holds the money under the very quote.
+    ///
+    /// # Errors
+    /// [`Transient`] when a chain gives no answer; nothing may be concluded.
+    pub async fn attest_delivery(&self, case: &VerificationCase) -> Result<Outcome, Transient> {
+        outcome(self.delivery(case).await)
+    }
+
+    /// The signed statement of non-delivery, once no delivery can be made any more.
+    ///
+    /// # Errors
+    /// [`Transient`] when a chain gives no answer; nothing may be concluded.
+    pub async fn attest_non_delivery(&self, case: &VerificationCase) -> Result<Outcome, Transient> {
+        outcome(self.non_delivery(case).await)
+    }
+
+    async fn delivery(&self, case: &VerificationCase) -> Result<String, Verdict> {
+        let checked = self.check(case).await?;
+        if checked.record.state == State::Refunded {
+            return Err(Verdict::Refused("the escrow was refunded".to_owned()));
+        }
+        match checked.destination.delivery_state(&checked.order(case)).await? {
+            DeliveryState::Final(_) => checked.sign(
+                case,
+                &Statement::Delivery {
+                    payment_id: case.payment_id.clone(),
+                    quote_hash: checked.quote.hash(),
+                    payout_account: checked.quote.quote().payout_account.clone(),
+                },
+            ),
+            DeliveryState::Seen(_) => Err(Verdict::NotYet("the delivery has not its depth yet".to_owned())),
+            DeliveryState::NotSeen => Err(Verdict::NotYet("no delivery is on chain".to_owned())),
+            DeliveryState::Impossible => {
+                Err(Verdict::Refused("nothing was delivered, and the time for it is over".to_owned()))
+            }
+        }
+    }
+
+    async fn non_delivery(&self, case: &VerificationCase) -> Result<String, Verdict> {
+        let checked = self.check(case).await?;
+        if checked.record.state == State::Released {
+            return Err(Verdict::Refused("the escrow was released".to_owned()));
+        }
+        match checked.destination.delivery_state(&checked.order(case)).await? {
+            DeliveryState::Impossible => checked.sign(
+                case,
+                &Statement::NonDelivery { payment_id: case.payment_id.clone(), quote_hash: checked.quote.hash() },
+            ),
+            DeliveryState::Final(_) => Err(Verdict::Refused("it was delivered".to_owned())),
+            DeliveryState::Seen(_) => Err(Verdict::NotYet("a delivery is on chain".to_owned())),
+            DeliveryState::NotSeen => Err(Verdict::NotYet("it may still be delivered".to_owned())),
+        }
+    }
+
+    async fn check(&self, case: &VerificationCase) -> Result<Checked<'_>, Verdict> {
+        let quote =
+            SignedQuote::parse_stored(&case.quote_document).map_err(|error| Verdict::Refused(error.to_string()))?;
+        let source = self.sources.get(&case.escrow.chain_id).map(Arc::as_ref);
+        let source = source.ok_or_else(|| not_served(&case.escrow.chain_id))?;
+        let chain_id = quote.quote().destination.asset().chain();
+        let destination = self.destinations.get(chain_id).map(Arc::as_ref);
+        let destination = destination.ok_or_else(|| not_served(chain_id))?;
+        require(answers(case, quote.quote(), source, destination))?;
+
+        let record = source.escrow_record(&case.payment_id, &case.escrow.contract).await?;
+        let Some(record) = record else {
+            return Err(Verdict::NotYet("nothing is in escrow at the required depth".to_owned()));
+        };
+        if record.state == State::Deposited {
+            return Err(Verdict::NotYet("the escrow is not reserved at the required depth".to_owned()));
+        }
+        require(is_committed(case, &quote, &record))?;
+        Ok(Checked { source, destination, quote, record })
+    }
+}
+
+/// What must hold between the case and the quote, apart from any chain; the first that does not is named.
+fn answers(
+    case: &VerificationCase,
+    quote: &Quote,
+    source: &dyn Source,
+    destination: &dyn Destination,
+) -> Vec<(&'static str, bool)> {
+    let (terms, plan) = (&case.terms, &case.escrow);
+    let chain_id = &plan.chain_id;
+    vec![
+        ("the releaser is another account", same_account(chain_id, &plan.releaser, &source.releaser())),
+        ("the source is on another chain than the escrow", terms.source.asset().chain() == chain_id),
+        ("the quote is for another auction", quote.may_serve(&case.payment_id)),
+        ("the quote is for other terms", quote.terms_hash == terms.hash()),
+        ("the quote is for another source chain", quote.source_chain == *chain_id),
+        ("the quote is for another escrow", same_account(chain_id, &quote.escrow_contract, &plan.contract)),
+        ("the quote's destination is none of the terms'", terms.destination().contains(&quote.destination)),
+        ("the quote's amount is not the terms'", quote.fulfillment_amount == terms.fulfillment_amount),
+        ("the quote names another proxy", destination.trusts_proxy(&quote.fulfillment_proxy)),
+    ]
+}
+
+/// What must hold between the case and what is committed on chain.
+fn is_committed(case: &VerificationCase, quote: &SignedQuote, record: &Record) -> Vec<(&'static str, bool)> {
+    let offered = quote.quote();
+    let source = &case.terms.source;
+    vec![
+        ("the escrow has other accounts or windows", record.is_of(&case.escrow)),
+        ("the escrow commits to other terms", record.terms_hash == case.terms.hash()),
+        ("the escrow commits to another quote", record.quote_hash == quote.hash()),
+        ("the escrow is another payer's", record.names(&record.payer, source.account().as_str())),
+        ("the escrow holds another token", record.asset == *source.asset()),
+        ("the escrow pays another account", record.names(&record.settler, &offered.payout_account)),
+        ("the escrow pays another amount", record.source_amount == Some(offered.source_amount)),
+        ("the escrow allows another time", record.fulfill_by == unix_seconds(offered.fulfill_by)),
+    ]
+}
+
+impl Checked<'_> {
+    fn order(&self, case: &VerificationCase) -> DeliveryOrder {
+        let quote = self.quote.quote();
+        DeliveryOrder {
+            payment_id: case.payment_id.clone(),
+            quote_hash: self.quote.hash(),
+            destination: quote.destination.clone(),
+            amount: quote.fulfillment_amount,
+            delivery_account: quote.delivery_account.clone(),
+            proxy: quote.fulfillment_proxy.clone(),
+            fulfill_by: unix_seconds(quote.fulfill_by),
+        }
+    }
+
+    fn sign(&self, case: &VerificationCase, statement: &Statement) -> Result<String, Verdict> {
+        self.source.sign(statement, &case.escrow).map_err(|error| Verdict::Fault(Transient(error)))
+    }
+}
+
+fn not_served(chain_id: &ChainId) -> Verdict {
+    Verdict::Refused(format!("{chain_id} is not served"))
+}
+
+fn require(claims: Vec<(&'static str, bool)>) -> Result<(), Verdict> {
+    match claims.into_iter().find(|(_, holds)| !holds) {
+        Some((fault, _)) => Err(Verdict::Refused(fault.to_owned())),
+        None => Ok(()),
+    }
+}
+
+fn outcome(result: Result<String, Verdict>) -> Result<Outcome, Transient> {
+    match result {
+        Ok(signature) => Ok(Outcome::Attested(signature)),
+        Err(Verdict::NotYet(reason)) => Ok(Outcome::NotYet(reason)),
+        Err(Verdict::Refused(reason)) => Ok(Outcome::Refused(reason)),
+        Err(Verdict::Fault(fault)) => Err(fault),
+    }
+}

@@ -1,0 +1,63 @@
+//! For programs off the chain: addresses, digests and ready instructions.
+
+mod address;
+mod build;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    Hash, Key,
+    message::{Delivery, Deposit, Domain, Fulfillment, NonDelivery},
+};
+
+pub use address::{
+    Address, associated_token_address, config_address, delegate_address, escrow_address, find_program_address,
+    fulfillment_address, program_data_address, vault_address,
+};
+pub use build::{
+    AccountMeta, DepositAccounts, EscrowAccounts, Instruction, approve_checked, cancel, create_associated_token,
+    deposit_and_reserve, ed25519, fulfill_native, fulfill_token, initialize, paid_to, reclaim_escrow,
+    reclaim_fulfillment, refund, release,
+};
+
+/// A message that is signed over its digest.
+pub trait Message {
+    /// The digest in `domain`: the 32 bytes that the Ed25519 signature is over.
+    fn digest(&self, domain: &Domain) -> Hash;
+
+    /// The bytes whose SHA-256 is the digest.
+    fn preimage(&self, domain: &Domain) -> alloc::vec::Vec<u8>;
+}
+
+macro_rules! messages {
+    ($($name:ty),*) => {
+        $(
+            impl Message for $name {
+                fn digest(&self, domain: &Domain) -> Hash {
+                    sha256(&domain.preimage(&self.to_bytes()))
+                }
+
+                fn preimage(&self, domain: &Domain) -> alloc::vec::Vec<u8> {
+                    domain.preimage(&self.to_bytes()).concat()
+                }
+            }
+        )*
+    };
+}
+
+messages!(Deposit, Delivery, NonDelivery);
+
+impl Fulfillment {
+    /// The delivery's once-only key at the program.
+    pub fn key(&self, program_id: &Key) -> Hash {
+        sha256(&Self::preimage(program_id, &self.to_bytes()))
+    }
+}
+
+pub(crate) fn sha256(parts: &[&[u8]]) -> Hash {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update(part);
+    }
+    hasher.finalize().into()
+}

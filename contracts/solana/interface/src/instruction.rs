@@ -1,0 +1,115 @@
+//! Instructions: a tag, then the data. The accounts, in order, are in the README and made by [`crate::host`].
+
+use crate::{Hash, Key, layout::layout};
+
+/// First byte of an instruction's data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Tag {
+    /// Sets the program up, once; data [`Initialize`].
+    Initialize = 0,
+    /// Locks a payer's money for a settler; data [`DepositAndReserve`].
+    DepositAndReserve = 1,
+    /// Pays the settler; data [`Attested`].
+    Release = 2,
+    /// Gives the money back on the releaser's word; data [`Attested`].
+    Cancel = 3,
+    /// Gives the money back when the time is over; no data.
+    Refund = 4,
+    /// Delivers; data [`Fulfill`].
+    Fulfill = 5,
+    /// Closes the record of an escrow that ended long ago; no data.
+    ReclaimEscrow = 6,
+    /// Closes the record of a delivery made long ago; no data.
+    ReclaimFulfillment = 7,
+}
+
+impl Tag {
+    /// The instruction of a byte, if there is one.
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        Some(match byte {
+            0 => Self::Initialize,
+            1 => Self::DepositAndReserve,
+            2 => Self::Release,
+            3 => Self::Cancel,
+            4 => Self::Refund,
+            5 => Self::Fulfill,
+            6 => Self::ReclaimEscrow,
+            7 => Self::ReclaimFulfillment,
+            _ => return None,
+        })
+    }
+}
+
+layout! {
+    /// Data of [`Tag::Initialize`].
+    pub struct Initialize [Tag::Initialize as u8] {
+        /// The cluster's genesis hash.
+        pub cluster_id: Hash,
+        /// The only reserver.
+        pub reserver: Key,
+    }
+}
+
+layout! {
+    /// Data of [`Tag::DepositAndReserve`]: what the payer signed, who signed it and where, and the reservation. Mint and
+    /// reserver are taken from the accounts.
+    pub struct DepositAndReserve [Tag::DepositAndReserve as u8] {
+        /// The payment.
+        pub payment_id: Hash,
+        /// Hash of the payment's terms.
+        pub terms_hash: Hash,
+        /// The quote that the payer accepted, or zero.
+        pub agreed_quote_hash: Hash,
+        /// Whose money is taken.
+        pub payer: Key,
+        /// The most that may be taken, as signed.
+        pub cap: u64,
+        /// Who attests the delivery.
+        pub releaser: Key,
+        /// Last second of the deposit.
+        pub reserve_deadline: u64,
+        /// The payer's deadline for the delivery.
+        pub fulfillment_deadline: u64,
+        /// First second of the refund.
+        pub refund_after: u64,
+        /// Whose Ed25519 signature it is: the payer or its delegate signer. Its allowance pays.
+        pub signer: Key,
+        /// Index in the transaction of the Ed25519 instruction with the signature.
+        pub ed25519_index: u8,
+        /// The winning quote.
+        pub quote_hash: Hash,
+        /// Who is paid on release.
+        pub settler: Key,
+        /// What is taken and what the settler is paid.
+        pub source_amount: u64,
+        /// The settler's deadline.
+        pub fulfill_by: u64,
+    }
+}
+
+layout! {
+    /// Data of [`Tag::Release`] and [`Tag::Cancel`] after the tag: where the releaser's signature is.
+    pub struct Attested [] {
+        /// Index in the transaction of the Ed25519 instruction with the signature.
+        pub ed25519_index: u8,
+    }
+}
+
+layout! {
+    /// Data of [`Tag::Fulfill`]: the delivery's terms without the settler, who signs the transaction.
+    pub struct Fulfill [Tag::Fulfill as u8] {
+        /// The payment.
+        pub payment_id: Hash,
+        /// The quote under which is delivered.
+        pub quote_hash: Hash,
+        /// How much.
+        pub amount: u64,
+        /// Last second of the delivery.
+        pub fulfill_by: u64,
+        /// The wallet that is paid.
+        pub recipient: Key,
+        /// The token; zero is native SOL.
+        pub mint: Key,
+    }
+}

@@ -1,0 +1,88 @@
+//! One line of `Program data:` (Base64) for each effect, with the fields of the EVM contracts' events. For people and
+//! indexers; what counts are the accounts.
+
+use crate::{Hash, Key, layout::layout};
+
+layout! {
+    /// `amount` of `mint` is locked for the payment.
+    pub struct Deposited [1] {
+        /// The payment.
+        pub payment_id: Hash,
+        /// The winning quote.
+        pub quote_hash: Hash,
+        /// Whose money it is.
+        pub payer: Key,
+        /// Hash of the payment's terms.
+        pub terms_hash: Hash,
+        /// The token.
+        pub mint: Key,
+        /// What was taken.
+        pub amount: u64,
+    }
+}
+
+layout! {
+    /// `settler` gets `source_amount` if it delivers not later than `fulfill_by`.
+    pub struct Reserved [2] {
+        /// The payment.
+        pub payment_id: Hash,
+        /// The winning quote.
+        pub quote_hash: Hash,
+        /// Who is paid on release.
+        pub settler: Key,
+        /// What it is paid.
+        pub source_amount: u64,
+        /// Its deadline.
+        pub fulfill_by: u64,
+    }
+}
+
+layout! {
+    /// The delivery was attested and the settler paid.
+    pub struct Released [3] {
+        /// The payment.
+        pub payment_id: Hash,
+        /// The quote under which was delivered.
+        pub quote_hash: Hash,
+        /// Who was paid.
+        pub settler: Key,
+        /// What of the deposit it was paid.
+        pub amount: u64,
+        /// What of the deposit went back to the payer; always 0 today.
+        pub remainder: u64,
+    }
+}
+
+layout! {
+    /// The whole deposit went back to the payer, by cancellation or by time.
+    pub struct Refunded [4] {
+        /// The payment.
+        pub payment_id: Hash,
+        /// The winning quote.
+        pub quote_hash: Hash,
+        /// Who has the money back.
+        pub payer: Key,
+        /// How much.
+        pub amount: u64,
+    }
+}
+
+layout! {
+    /// A delivery of exactly `amount` of `mint` (zero: native SOL) to `recipient`.
+    pub struct Fulfilled [5] {
+        /// The payment.
+        pub payment_id: Hash,
+        /// The quote under which was delivered.
+        pub quote_hash: Hash,
+        /// Who delivered.
+        pub settler: Key,
+        /// The token; zero is native SOL.
+        pub mint: Key,
+        /// The wallet that was paid.
+        pub recipient: Key,
+        /// How much.
+        pub amount: u64,
+        /// Last second in which the delivery counted.
+        pub fulfill_by: u64,
+    }
+}

@@ -1,0 +1,116 @@
+//! Mints and token accounts of SPL Token and Token-2022, as far as the program judges them.
+
+use crate::{GatewayError, Key, ids};
+
+/// Length of a token account without extensions; the vault has it.
+pub const ACCOUNT_SIZE: usize = 165;
+/// Length of a mint without extensions.
+pub const MINT_SIZE: usize = 82;
+
+/// With extensions both kinds are padded to this length; then comes the kind, then the extensions.
+const KIND_AT: usize = 165;
+const KIND_MINT: u8 = 1;
+const KIND_ACCOUNT: u8 = 2;
+
+/// A mint that the program takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mint {
+    /// Decimals of an amount.
+    pub decimals: u8,
+}
+
+impl Mint {
+    /// Judges the mint's account: `owner` is the program that owns it, `data` its bytes.
+    ///
+    /// With Token-2022 only extensions are taken that can neither change amounts on their way, nor take or freeze what
+    /// lies in the vault: close authority, the pointers and their data, interest and scale for display. An ordinary
+    /// freeze authority is taken, because the common stable coins have one.
+    ///
+    /// # Errors
+    /// Which extension is in the way, or that it is no mint of one of the two programs.
+    pub fn parse(owner: &Key, data: &[u8]) -> Result<Self, GatewayError> {
+        if !ids::is_token_program(owner) || data.len() < MINT_SIZE || data[45] != 1 {
+            return Err(GatewayError::MintInvalid);
+        }
+        let mint = Self { decimals: data[44] };
+        if data.len() == MINT_SIZE {
+            return Ok(mint);
+        }
+        if *owner != ids::TOKEN_2022_PROGRAM || data.len() <= KIND_AT || data[KIND_AT] != KIND_MINT {
+            return Err(GatewayError::MintInvalid);
+        }
+        let mut rest = &data[KIND_AT + 1..];
+        // What is left at the end may be too short for an extension; the token program ignores it, too.
+        while rest.len() >= 4 {
+            let kind = u16::from_le_bytes([rest[0], rest[1]]);
+            if kind == 0 {
+                break;
+            }
+            judge_extension(kind)?;
+            let length = usize::from(u16::from_le_bytes([rest[2], rest[3]]));
+            rest = rest.get(4 + length..).ok_or(GatewayError::MintInvalid)?;
+        }
+        Ok(mint)
+    }
+}
+
+/// Numbers of `ExtensionType` in spl-token-2022.
+fn judge_extension(kind: u16) -> Result<(), GatewayError> {
+    match kind {
+        // Close authority (a mint with tokens in a vault cannot be closed), interest for display, metadata pointer,
+        // metadata, group pointer, group, member pointer, member, scale for display.
+        3 | 10 | 18..=23 | 25 => Ok(()),
+        1 => Err(GatewayError::MintTransferFee),
+        4 | 16 | 24 => Err(GatewayError::MintConfidential),
+        6 => Err(GatewayError::MintDefaultFrozen),
+        9 => Err(GatewayError::MintNonTransferable),
+        12 => Err(GatewayError::MintPermanentDelegate),
+        14 => Err(GatewayError::MintTransferHook),
+        26 => Err(GatewayError::MintPausable),
+        _ => Err(GatewayError::MintExtensionUnknown),
+    }
+}
+
+/// A token account that can be used: set up and not frozen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenAccount {
+    /// Its mint.
+    pub mint: Key,
+    /// Who may transfer from it.
+    pub owner: Key,
+    /// What is in it.
+    pub amount: u64,
+    /// Who else may transfer from it, if anyone.
+    pub delegate: Option<Key>,
+    /// How much the delegate may still transfer; 0 without one.
+    pub delegated_amount: u64,
+}
+
+impl TokenAccount {
+    /// Reads a token account: `owner` is the program that owns the account, `data` its bytes.
+    ///
+    /// # Errors
+    /// [`GatewayError::TokenAccountInvalid`] when it is none, or frozen.
+    pub fn parse(owner: &Key, data: &[u8]) -> Result<Self, GatewayError> {
+        let plain = data.len() == ACCOUNT_SIZE;
+        let extended = data.len() > KIND_AT && data[KIND_AT] == KIND_ACCOUNT && *owner == ids::TOKEN_2022_PROGRAM;
+        if !ids::is_token_program(owner) || !(plain || extended) || data[108] != 1 {
+            return Err(GatewayError::TokenAccountInvalid);
+        }
+        let delegate = (data[72] == 1).then(|| key(data, 76));
+        let delegated_amount = if delegate.is_some() { number(data, 121) } else { 0 };
+        Ok(Self { mint: key(data, 0), owner: key(data, 32), amount: number(data, 64), delegate, delegated_amount })
+    }
+}
+
+fn key(data: &[u8], at: usize) -> Key {
+    let mut key = [0; 32];
+    key.copy_from_slice(&data[at..at + 32]);
+    key
+}
+
+fn number(data: &[u8], at: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&data[at..at + 8]);
+    u64::from_le_bytes(bytes)
+}

@@ -1,0 +1,12 @@
+//! A Solana runtime in this process with the committed program in it, and the people of a payment.
+//!
+//! The program is the file that is committed, the token programs are the published ones. What goes wrong here is a
+//! broken test, so it panics.
+
+mod mint;
+mod payment;
+mod world;
+
+pub use mint::{Extension, MintKind};
+pub use payment::{Payment, sign, sign_digest};
+pub use world::{Outcome, World, custom_code, key, keypair, refused};

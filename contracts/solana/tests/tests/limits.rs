@@ -1,0 +1,122 @@
+//! What a transaction costs: bytes on the wire and compute units. `--nocapture` prints the numbers that the README
+//! states.
+
+use gateway_program::{Key, host, ids};
+use gateway_program_tests::{Extension, MintKind, Payment, World, key, keypair, sign};
+use solana_transaction::versioned::VersionedTransaction;
+
+/// The largest packet that a cluster takes.
+const PACKET: usize = 1_232;
+
+const COMPUTE_BUDGET: &str = "ComputeBudget111111111111111111111111111111";
+
+fn compute_budget(data: Vec<u8>) -> host::Instruction {
+    let mut program_id: Key = [0; 32];
+    bs58::decode(COMPUTE_BUDGET).onto(&mut program_id).unwrap();
+    host::Instruction { program_id, accounts: vec![], data }
+}
+
+/// Limit and price, as every transaction of the gateway begins.
+fn budget() -> [host::Instruction; 2] {
+    [
+        compute_budget([&[2][..], &200_000_u32.to_le_bytes()].concat()),
+        compute_budget([&[3][..], &1_000_000_u64.to_le_bytes()].concat()),
+    ]
+}
+
+/// Signatures, each of 64 bytes behind their number, and the message.
+fn wire_size(transaction: &VersionedTransaction) -> usize {
+    1 + 64 * transaction.signatures.len() + transaction.message.serialize().len()
+}
+
+#[test]
+fn every_transaction_fits_into_a_packet_and_well_below_the_compute_limit() {
+    for kind in [MintKind::Token, MintKind::Token2022(&[Extension::MetadataPointer, Extension::CloseAuthority])] {
+        let mut world = World::new();
+        let mut payment = Payment::new(&mut world, kind);
+        payment.data.ed25519_index = 2;
+        let (submitter, reserver) = (world.submitter.insecure_clone(), world.reserver.insecure_clone());
+        let (stranger, settler) = (world.stranger.insecure_clone(), world.settler.insecure_clone());
+        let accounts = payment.accounts.clone();
+        let measure = |world: &mut World, name: &str, parts: &[host::Instruction], signers: &[&_]| {
+            let instructions = [&budget(), parts].concat();
+            let size = wire_size(&world.transaction(&instructions, signers));
+            let done = world.send(&instructions, signers).unwrap();
+            println!("{name}: {size} bytes, {} compute units", done.compute_units_consumed);
+            assert!(size <= PACKET, "{name}: {size} bytes");
+            assert!(done.compute_units_consumed < 100_000, "{name}: {} compute units", done.compute_units_consumed);
+        };
+
+        let deposit = payment.deposit_by(&world, &world.payer);
+        measure(&mut world, "deposit_and_reserve", &deposit, &[&submitter, &reserver]);
+
+        let release = [
+            host::create_associated_token(key(&stranger), &key(&settler), &accounts.mint, &accounts.token_program),
+            sign(&payment.delivery(), &world.domain(), &world.releaser),
+            host::release(&world.program, &payment.end(), 3),
+        ];
+        measure(&mut world, "release", &release, &[&stranger]);
+
+        let payer = world.payer.insecure_clone();
+        for (id, name) in [(2, "cancel"), (3, "refund")] {
+            world.approve(&payer, &accounts.mint, &key(&payer), 300);
+            payment.data.payment_id = [id; 32];
+            payment.data.ed25519_index = 0;
+            payment.deposit(&mut world).unwrap();
+            let create =
+                host::create_associated_token(key(&stranger), &key(&payer), &accounts.mint, &accounts.token_program);
+            if name == "cancel" {
+                let word = sign(&payment.non_delivery(), &world.domain(), &world.releaser);
+                let cancel = host::cancel(&world.program, &payment.end(), 3);
+                measure(&mut world, name, &[create, word, cancel], &[&stranger]);
+            } else {
+                let now = world.now;
+                world.set_time(payment.data.refund_after);
+                let refund = payment.refund(&world);
+                measure(&mut world, name, &[create, refund], &[&stranger]);
+                world.set_time(now);
+            }
+        }
+
+        world.mint_to(&accounts.mint, &key(&settler), 1_000);
+        let recipient = key(&keypair(70));
+        let delivery = payment.fulfillment(&world, &recipient, false);
+        let from = payment.token_of(&key(&settler));
+        let fulfill = [
+            host::create_associated_token(key(&settler), &recipient, &accounts.mint, &accounts.token_program),
+            host::fulfill_token(&world.program, &delivery, from, accounts.token_program),
+        ];
+        measure(&mut world, "fulfill (tokens)", &fulfill, &[&settler]);
+        let delivery = payment.fulfillment(&world, &recipient, true);
+        let fulfill = [host::fulfill_native(&world.program, &delivery)];
+        measure(&mut world, "fulfill (native)", &fulfill, &[&settler]);
+
+        world.set_time(payment.data.refund_after + gateway_program::rules::RECLAIM_DELAY_SECONDS);
+        let reclaim = [host::reclaim_escrow(&world.program, &[1; 32], key(&submitter))];
+        measure(&mut world, "reclaim_escrow", &reclaim, &[&stranger]);
+        let reclaim = [host::reclaim_fulfillment(&world.program, &delivery)];
+        measure(&mut world, "reclaim_fulfillment", &reclaim, &[&settler]);
+    }
+}
+
+/// Searching an address costs more the lower its bump is. With many payments, keys and mints none comes near the limit.
+#[test]
+fn no_address_makes_a_deposit_dear() {
+    let mut world = World::new();
+    let mut payment = Payment::new(&mut world, MintKind::Token);
+    let payer = world.payer.insecure_clone();
+    let mut most = 0;
+    for id in 0..60 {
+        world.approve(&payer, &payment.accounts.mint, &key(&payer), 1);
+        payment.data.payment_id = [id; 32];
+        (payment.data.cap, payment.data.source_amount) = (1, 1);
+        most = most.max(payment.deposit(&mut world).unwrap().compute_units_consumed);
+    }
+    println!("dearest of 60 deposits: {most} compute units");
+    assert!(most < 150_000, "{most}");
+}
+
+#[test]
+fn the_precompile_is_where_the_interface_says() {
+    assert_eq!(bs58::encode(ids::ED25519_PROGRAM).into_string(), "Ed25519SigVerify111111111111111111111111111");
+}

@@ -1,0 +1,153 @@
+//! `contracts/solana/vectors.json`: worked examples for whoever writes a client in another language. They are made from
+//! the interface; here every number in them is computed again, and checked against the running program.
+//!
+//! `UPDATE_VECTORS=1` writes the file anew.
+
+use std::{fs, path::PathBuf};
+
+use ed25519_dalek::{Signature, VerifyingKey};
+use gateway_program::{
+    account::Escrow,
+    host::{self, Message},
+};
+use gateway_program_tests::{MintKind, Payment, World, key, sign};
+use serde_json::{Value, json};
+
+fn path() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../vectors.json")
+}
+
+fn base58(bytes: &[u8]) -> String {
+    bs58::encode(bytes).into_string()
+}
+
+/// A message with its bytes, its digest and a signature.
+fn message(world: &World, fields: Value, message: &impl Message, signer: &solana_keypair::Keypair) -> Value {
+    let data = sign(message, &world.domain(), signer).data;
+    json!({
+        "fields": fields,
+        "preimage": hex::encode(message.preimage(&world.domain())),
+        "digest": hex::encode(message.digest(&world.domain())),
+        "signer": base58(&key(signer)),
+        "signer_secret_key_seed": hex::encode(signer.secret_bytes()),
+        "signature": hex::encode(&data[48..112]),
+        "ed25519_instruction_data": hex::encode(&data),
+    })
+}
+
+fn instruction(instruction: &host::Instruction) -> Value {
+    let accounts: Vec<Value> = instruction
+        .accounts
+        .iter()
+        .map(|account| json!({ "key": base58(&account.key), "signer": account.signer, "writable": account.writable }))
+        .collect();
+    json!({ "program": base58(&instruction.program_id), "accounts": accounts, "data": hex::encode(&instruction.data) })
+}
+
+fn vectors(world: &mut World, payment: &Payment) -> Value {
+    let program = world.program;
+    let d = &payment.data;
+    let terms = payment.terms();
+    let deposit_fields = json!({
+        "payment_id": hex::encode(terms.payment_id),
+        "terms_hash": hex::encode(terms.terms_hash),
+        "quote_hash": hex::encode(terms.quote_hash),
+        "payer": base58(&terms.payer),
+        "mint": base58(&terms.mint),
+        "amount": terms.amount,
+        "reserver": base58(&terms.reserver),
+        "releaser": base58(&terms.releaser),
+        "reserve_deadline": terms.reserve_deadline,
+        "fulfillment_deadline": terms.fulfillment_deadline,
+        "refund_after": terms.refund_after,
+    });
+    let delivery_fields = json!({
+        "payment_id": hex::encode(d.payment_id),
+        "quote_hash": hex::encode(d.quote_hash),
+        "settler": base58(&d.settler),
+    });
+    let non_delivery_fields =
+        json!({ "payment_id": hex::encode(d.payment_id), "quote_hash": hex::encode(d.quote_hash) });
+    let fulfillment = payment.fulfillment(world, &key(&world.stranger), false);
+    let delivery_key = fulfillment.key(&program);
+    let address = |address: host::Address| json!({ "key": base58(&address.key), "bump": address.bump });
+    payment.deposit(world).unwrap();
+    let escrow = host::escrow_address(&program, &d.payment_id).key;
+    let record = world.account(&escrow).unwrap().data;
+    assert_eq!(record.len(), Escrow::SIZE);
+    json!({
+        "domain": { "cluster_id": hex::encode(world.cluster_id), "program_id": base58(&program), "version": 1 },
+        "deposit": message(world, deposit_fields, &terms, &world.payer),
+        "delivery": message(world, delivery_fields, &payment.delivery(), &world.releaser),
+        "non_delivery": message(world, non_delivery_fields, &payment.non_delivery(), &world.releaser),
+        "fulfillment": {
+            "fields": {
+                "payment_id": hex::encode(fulfillment.payment_id),
+                "quote_hash": hex::encode(fulfillment.quote_hash),
+                "settler": base58(&fulfillment.settler),
+                "mint": base58(&fulfillment.mint),
+                "recipient": base58(&fulfillment.recipient),
+                "amount": fulfillment.amount,
+                "fulfill_by": fulfillment.fulfill_by,
+            },
+            "key": hex::encode(delivery_key),
+        },
+        "addresses": {
+            "config": address(host::config_address(&program)),
+            "escrow": address(host::escrow_address(&program, &d.payment_id)),
+            "vault": address(host::vault_address(&program, &d.payment_id)),
+            "delegate": address(host::delegate_address(&program, &d.signer)),
+            "fulfillment": address(host::fulfillment_address(&program, &delivery_key)),
+            "payer_token": address(host::find_program_address(
+                &[&d.payer, &payment.accounts.token_program, &payment.accounts.mint],
+                &gateway_program::ids::ASSOCIATED_TOKEN_PROGRAM,
+            )),
+        },
+        "instructions": {
+            "deposit_and_reserve": instruction(&payment.instruction(world)),
+            "release": instruction(&payment.release(world)[1]),
+            "cancel": instruction(&payment.cancel(world)[1]),
+            "refund": instruction(&payment.refund(world)),
+            "fulfill_tokens": instruction(&host::fulfill_token(
+                &program,
+                &fulfillment,
+                payment.token_of(&fulfillment.settler),
+                payment.accounts.token_program,
+            )),
+            "fulfill_native": instruction(&host::fulfill_native(
+                &program,
+                &payment.fulfillment(world, &key(&world.stranger), true),
+            )),
+            "reclaim_escrow":
+                instruction(&host::reclaim_escrow(&program, &d.payment_id, payment.accounts.rent_payer)),
+            "reclaim_fulfillment": instruction(&host::reclaim_fulfillment(&program, &fulfillment)),
+        },
+        "escrow_account": hex::encode(record),
+    })
+}
+
+#[test]
+fn the_vectors_are_what_the_program_does() {
+    let mut world = World::new();
+    let payment = Payment::new(&mut world, MintKind::Token);
+    let made = vectors(&mut world, &payment);
+    if std::env::var_os("UPDATE_VECTORS").is_some() {
+        fs::write(path(), format!("{made:#}\n")).unwrap();
+    }
+    let kept: Value = serde_json::from_str(&fs::read_to_string(path()).unwrap()).unwrap();
+    assert_eq!(kept, made, "UPDATE_VECTORS=1 writes vectors.json anew");
+}
+
+#[test]
+fn the_signatures_in_the_vectors_hold_strictly() {
+    let vectors: Value = serde_json::from_str(&fs::read_to_string(path()).unwrap()).unwrap();
+    for name in ["deposit", "delivery", "non_delivery"] {
+        let text = |member: &str| vectors[name][member].as_str().unwrap().to_owned();
+        let signer: [u8; 32] = bs58::decode(text("signer")).into_vec().unwrap().try_into().unwrap();
+        let digest = hex::decode(text("digest")).unwrap();
+        use sha2::{Digest as _, Sha256};
+        assert_eq!(Sha256::digest(hex::decode(text("preimage")).unwrap())[..], digest);
+        let signature = Signature::from_slice(&hex::decode(text("signature")).unwrap()).unwrap();
+        VerifyingKey::from_bytes(&signer).unwrap().verify_strict(&digest, &signature).unwrap();
+    }
+}

@@ -1,0 +1,262 @@
+//! A real Solana runtime behind JSON-RPC in one process (surfpool).
+
+use std::{
+    collections::BTreeSet,
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+    process::Command,
+    task::JoinSet,
+};
+
+use crate::{Process, Signal, free_port, tools};
+
+const READY_WITHIN: Duration = Duration::from_secs(60);
+const READY_POLL: Duration = Duration::from_millis(20);
+/// A written program may take a while: it is verified and compiled.
+const RPC_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Genesis hashes of the chains this process started.
+static CLUSTERS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// A running Solana chain. Its genesis hash is made of the second it starts in; of those that one process starts each is
+/// another cluster.
+///
+/// Slots come by the clock. A transaction is processed at once, confirmed one slot later and finalized 31 slots later.
+pub struct Surfnet {
+    process: Process,
+    endpoint: Option<Endpoint>,
+    port: u16,
+    direct: String,
+    http: reqwest::Client,
+    genesis_hash: String,
+    _temporary: Option<TempDir>,
+}
+
+/// The port that clients know; what comes in is passed on to the runtime, which chooses its own.
+struct Endpoint {
+    accepting: JoinSet<()>,
+}
+
+impl Endpoint {
+    async fn open(port: u16, runtime: SocketAddr) -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+        let mut accepting = JoinSet::new();
+        accepting.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((mut client, _)) = listener.accept().await {
+                connections.spawn(async move {
+                    // Either side's end of the connection ends the other's.
+                    if let Ok(mut server) = TcpStream::connect(runtime).await {
+                        let _ = copy_bidirectional(&mut client, &mut server).await;
+                    }
+                });
+                while connections.try_join_next().is_some() {}
+            }
+        });
+        Ok(Self { accepting })
+    }
+
+    /// Ends every connection and frees the port.
+    async fn close(mut self) {
+        self.accepting.shutdown().await;
+    }
+}
+
+impl Surfnet {
+    /// Whether the runtime is there.
+    ///
+    /// # Errors
+    /// When it is not; the message says whether it can be fetched.
+    pub fn available() -> Result<()> {
+        let packages = tools::root().join(".tools/surfpool");
+        ensure!(packages.is_dir(), "the Solana runtime is missing: run `scripts/tools.sh run`");
+        tools::program("node").context("the Solana runtime needs Node.js")?;
+        let installed = std::fs::read_dir(packages.join("node_modules/@solana")).into_iter().flatten().flatten();
+        let mut runtimes = installed.filter(|entry| entry.file_name().to_string_lossy().starts_with("surfpool-"));
+        let platform = format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH);
+        ensure!(runtimes.next().is_some(), "there is no Solana runtime (surfpool) for {platform}");
+        Ok(())
+    }
+
+    /// Starts a chain that has a slot every `slot_ms` milliseconds, with its log in a temporary directory.
+    ///
+    /// # Errors
+    /// When Node.js or the runtime is missing, or it does not start.
+    pub async fn start(slot_ms: u64) -> Result<Self> {
+        let temporary = TempDir::new()?;
+        let directory = temporary.path().to_owned();
+        Self::open(slot_ms, &directory, free_port()?, Some(temporary)).await
+    }
+
+    /// Starts a chain with its log under `directory`, on `port`. It is a new chain, whatever ran there before.
+    ///
+    /// # Errors
+    /// When Node.js or the runtime is missing, or it does not start.
+    pub async fn in_directory(slot_ms: u64, directory: &Path, port: u16) -> Result<Self> {
+        std::fs::create_dir_all(directory)?;
+        Self::open(slot_ms, directory, port, None).await
+    }
+
+    async fn open(slot_ms: u64, directory: &Path, port: u16, temporary: Option<TempDir>) -> Result<Self> {
+        let log = directory.join(format!("surfnet-{port}.log"));
+        let http = reqwest::Client::builder().timeout(RPC_TIMEOUT).build()?;
+        let started = Instant::now();
+        loop {
+            let (process, direct) =
+                spawn(slot_ms, directory, port, &log).await.with_context(|| format!("see {}", log.display()))?;
+            let genesis_hash = ask(&http, &direct, "getGenesisHash", json!([])).await?;
+            let genesis_hash = genesis_hash.as_str().context("a genesis hash that is no text")?.to_owned();
+            // A panic while the set is held leaves it whole.
+            if CLUSTERS.lock().unwrap_or_else(PoisonError::into_inner).insert(genesis_hash.clone()) {
+                let endpoint = Some(Endpoint::open(port, runtime(&direct)?).await?);
+                return Ok(Self { process, endpoint, port, direct, http, genesis_hash, _temporary: temporary });
+            }
+            ensure!(started.elapsed() < READY_WITHIN, "surfnet starts with {genesis_hash} again and again");
+        }
+    }
+
+    /// `http://127.0.0.1:port`.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// The cluster's genesis hash, Base58.
+    pub fn genesis_hash(&self) -> &str {
+        &self.genesis_hash
+    }
+
+    /// Its CAIP-2 id: the first 32 characters of the genesis hash.
+    pub fn chain_id(&self) -> String {
+        format!("solana:{}", self.genesis_hash.chars().take(32).collect::<String>())
+    }
+
+    /// Asks the runtime itself, past a stopped endpoint. Returns the `result`.
+    ///
+    /// # Errors
+    /// When it does not answer, or answers with an error.
+    pub async fn rpc(&self, method: &str, params: Value) -> Result<Value> {
+        ask(&self.http, &self.direct, method, params).await
+    }
+
+    /// Gives `address` that many lamports.
+    ///
+    /// # Errors
+    /// When the runtime refuses.
+    pub async fn airdrop(&self, address: &str, lamports: u64) -> Result<()> {
+        self.rpc("requestAirdrop", json!([address, lamports])).await?;
+        let balance = self.rpc("getBalance", json!([address, {"commitment": "processed"}])).await?;
+        let balance = balance.get("value").and_then(Value::as_u64).context("a balance that is no number")?;
+        ensure!(balance >= lamports, "{address} was given {lamports} lamports and has {balance}");
+        Ok(())
+    }
+
+    /// Puts the program `elf` at `program_id`, under the upgradeable loader and with the upgrade authority `authority`.
+    ///
+    /// # Errors
+    /// When the runtime refuses.
+    pub async fn write_program(&self, program_id: &str, elf: &[u8], authority: &str) -> Result<()> {
+        self.rpc("surfnet_writeProgram", json!([program_id, hex::encode(elf), 0, authority])).await?;
+        Ok(())
+    }
+
+    /// Moves the chain's clock to the UNIX second `time`, which lies ahead. Slots are skipped with it, block heights are
+    /// not.
+    ///
+    /// # Errors
+    /// When the runtime refuses, as it does for a time that has passed.
+    pub async fn travel_to(&self, time: u64) -> Result<()> {
+        self.rpc("surfnet_timeTravel", json!([{"absoluteTimestamp": time.saturating_mul(1_000)}])).await?;
+        Ok(())
+    }
+
+    /// Closes the endpoint: connections are refused. The chain itself goes on, as a cluster does without one of its nodes;
+    /// it is in the memory of one process, and would be gone with it.
+    ///
+    /// # Errors
+    /// When it is closed already.
+    pub async fn stop(&mut self) -> Result<()> {
+        self.endpoint.take().context("the endpoint is closed")?.close().await;
+        Ok(())
+    }
+
+    /// Opens a stopped endpoint again, on the same port.
+    ///
+    /// # Errors
+    /// When it is open, or the port was taken meanwhile.
+    pub async fn restart(&mut self) -> Result<()> {
+        ensure!(self.endpoint.is_none(), "the endpoint is open");
+        self.endpoint = Some(Endpoint::open(self.port, runtime(&self.direct)?).await?);
+        Ok(())
+    }
+
+    /// Stops the runtime where it stands: it makes no slots, and connections to it are open and silent.
+    ///
+    /// # Errors
+    /// When it does not run or the system refuses.
+    pub async fn pause(&self) -> Result<()> {
+        self.process.signal(Signal::Stop).await
+    }
+
+    /// Lets a paused runtime go on.
+    ///
+    /// # Errors
+    /// When it does not run or the system refuses.
+    pub async fn resume(&self) -> Result<()> {
+        self.process.signal(Signal::Continue).await
+    }
+
+    /// Ends the chain. Its state is gone with it.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub async fn kill(&mut self) -> Result<()> {
+        self.process.kill().await
+    }
+}
+
+async fn ask(http: &reqwest::Client, url: &str, method: &str, params: Value) -> Result<Value> {
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    let answer: Value = http.post(url).json(&body).send().await?.json().await?;
+    if let Some(error) = answer.get("error") {
+        bail!("{method}: {error}");
+    }
+    answer.get("result").cloned().with_context(|| format!("{method}: neither result nor error: {answer}"))
+}
+
+fn runtime(url: &str) -> Result<SocketAddr> {
+    Ok(url.strip_prefix("http://").context("the runtime's address is no http address")?.parse()?)
+}
+
+/// Starts the runtime and returns the address it chose.
+async fn spawn(slot_ms: u64, directory: &Path, port: u16, log: &Path) -> Result<(Process, String)> {
+    Surfnet::available()?;
+    let packages = tools::root().join(".tools/surfpool");
+    let ready: PathBuf = directory.join(format!("surfnet-{port}.json"));
+    if ready.exists() {
+        std::fs::remove_file(&ready)?;
+    }
+    let mut command = Command::new(tools::program("node")?);
+    command.arg(tools::root().join("scripts/tools/surfnet.cjs")).arg(&packages).arg(slot_ms.to_string()).arg(&ready);
+    let mut process = Process::spawn("surfnet", &mut command, log)?;
+    let started = Instant::now();
+    while !ready.exists() {
+        if let Some(status) = process.try_wait()? {
+            bail!("surfnet ended with {status} before it was ready");
+        }
+        ensure!(started.elapsed() < READY_WITHIN, "surfnet was not ready within {READY_WITHIN:?}");
+        tokio::time::sleep(READY_POLL).await;
+    }
+    let address: Value = serde_json::from_slice(&std::fs::read(&ready)?)?;
+    let url = address.get("url").and_then(Value::as_str).context("no address from the runtime")?;
+    Ok((process, url.to_owned()))
+}

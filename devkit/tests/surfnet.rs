@@ -1,0 +1,96 @@
+//! The Solana runtime as a development chain.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use devkit::Surfnet;
+use serde_json::{Value, json};
+
+const ADDRESS: &str = "Stake11111111111111111111111111111111111112";
+const PROGRAM: &str = "Gateway111111111111111111111111111111111111";
+const WITHIN: Duration = Duration::from_secs(60);
+
+async fn slot(chain: &Surfnet, commitment: &str) -> Result<u64> {
+    let slot = chain.rpc("getSlot", json!([{"commitment": commitment}])).await?;
+    slot.as_u64().context("a slot that is no number")
+}
+
+async fn clock(chain: &Surfnet) -> Result<Value> {
+    let account = chain
+        .rpc("getAccountInfo", json!(["SysvarC1ock11111111111111111111111111111111", {"encoding": "jsonParsed"}]))
+        .await?;
+    account.pointer("/value/data/parsed/info/unixTimestamp").cloned().context("no clock")
+}
+
+#[tokio::test]
+async fn each_chain_is_a_cluster_of_its_own_and_makes_slots() -> Result<()> {
+    let (one, other) = tokio::try_join!(Surfnet::start(20), Surfnet::start(20))?;
+    assert_ne!(one.genesis_hash(), other.genesis_hash());
+    assert_ne!(one.url(), other.url());
+    assert_eq!(one.chain_id().len(), "solana:".len() + 32);
+    let before = slot(&one, "finalized").await?;
+    let started = Instant::now();
+    while slot(&one, "finalized").await? <= before + 3 {
+        ensure!(started.elapsed() < WITHIN, "no slots are made");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn it_goes_on_after_more_slots_than_it_keeps_events() -> Result<()> {
+    let chain = Surfnet::start(5).await?;
+    let started = Instant::now();
+    while slot(&chain, "processed").await? < 2_000 {
+        ensure!(started.elapsed() < WITHIN, "it stands still");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn money_programs_and_time_are_given_to_it() -> Result<()> {
+    let chain = Surfnet::start(20).await?;
+    chain.airdrop(ADDRESS, 5_000_000_000).await?;
+    chain.write_program(PROGRAM, b"\x7fELF", ADDRESS).await?;
+    let program = chain.rpc("getAccountInfo", json!([PROGRAM, {"encoding": "jsonParsed"}])).await?;
+    let data = program.pointer("/value/data/parsed/info/programData").context("no program data")?.clone();
+    let data = chain.rpc("getAccountInfo", json!([data, {"encoding": "jsonParsed"}])).await?;
+    assert_eq!(data.pointer("/value/data/parsed/info/authority"), Some(&json!(ADDRESS)));
+
+    let now = clock(&chain).await?.as_u64().context("a time that is no number")?;
+    chain.travel_to(now + 3_600).await?;
+    let later = clock(&chain).await?.as_u64().context("a time that is no number")?;
+    assert!((now + 3_600..now + 3_660).contains(&later), "{now} became {later}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_endpoint_that_is_stopped_refuses_and_the_chain_goes_on() -> Result<()> {
+    let mut chain = Surfnet::start(20).await?;
+    let client = reqwest::Client::new();
+    let ask = || async {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "getGenesisHash"});
+        anyhow::Ok(client.post(chain.url()).json(&body).send().await?.json::<Value>().await?)
+    };
+    assert_eq!(ask().await?.get("result"), Some(&json!(chain.genesis_hash())));
+    let before = slot(&chain, "processed").await?;
+    chain.stop().await?;
+    let asked = client.post(chain.url()).send().await;
+    assert!(asked.is_err(), "{asked:?}");
+    let started = Instant::now();
+    while slot(&chain, "processed").await? <= before {
+        ensure!(started.elapsed() < WITHIN, "the chain stands still");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    chain.restart().await?;
+    let answer: Value = client
+        .post(chain.url())
+        .json(&json!({"jsonrpc": "2.0", "id": 1, "method": "getGenesisHash"}))
+        .send()
+        .await?
+        .json()
+        .await?;
+    assert_eq!(answer.get("result"), Some(&json!(chain.genesis_hash())));
+    Ok(())
+}

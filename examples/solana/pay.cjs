@@ -1,0 +1,165 @@
+// A payer on Solana with nothing of the gateway's but its HTTP API: it gives the allowance, asks what to sign, rebuilds
+// that itself, signs, submits, and waits for the outcome. See README.md.
+'use strict';
+
+const { createHash, createPrivateKey, sign } = require('node:crypto');
+const { readFileSync } = require('node:fs');
+const web3 = require('@solana/web3.js');
+const { keccak_256 } = require('@noble/hashes/sha3');
+
+const TOKEN_PROGRAM = new web3.PublicKey('TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA');
+const ASSOCIATED_TOKEN_PROGRAM = new web3.PublicKey('ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL');
+// Version of what is signed.
+const DOMAIN_VERSION = 1;
+const KIND_DEPOSIT = 0;
+const POLL_MS = 200;
+
+const sha256 = (bytes) => createHash('sha256').update(bytes).digest();
+const hex = (bytes) => `0x${Buffer.from(bytes).toString('hex')}`;
+
+function insist(holds, rule) {
+  if (!holds) throw new Error(rule);
+}
+
+function u64(value) {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigUInt64LE(BigInt(value));
+  return bytes;
+}
+
+// RFC 8785 for objects, arrays and texts.
+function canonical(value) {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
+  if (value === null || typeof value !== 'object') return JSON.stringify(value);
+  const members = Object.keys(value).sort().map((name) => `${JSON.stringify(name)}:${canonical(value[name])}`);
+  return `{${members.join(',')}}`;
+}
+
+// `pay_` and base32 of what the payment is known by; each part is preceded by its length.
+function paymentId(account, requestId) {
+  const parts = ['gw:payment:v1', `solana:${account}`, requestId].flatMap((text) => {
+    const length = Buffer.alloc(8);
+    length.writeBigUInt64BE(BigInt(Buffer.byteLength(text)));
+    return [length, Buffer.from(text)];
+  });
+  const bits = [...sha256(Buffer.concat(parts))].map((byte) => byte.toString(2).padStart(8, '0')).join('');
+  const digits = bits.match(/.{1,5}/g).map((group) => parseInt(group.padEnd(5, '0'), 2));
+  return `pay_${digits.map((digit) => 'abcdefghijklmnopqrstuvwxyz234567'[digit]).join('')}`;
+}
+
+// What the signature is over, from the request, the gateway's defaults and the windows alone.
+function preimage(order, defaults, windows) {
+  const key = (text) => new web3.PublicKey(text).toBuffer();
+  const { source, destination, fulfillment_amount, max_source_amount } = order;
+  const id = paymentId(source.account, order.request_id);
+  return Buffer.concat([
+    Buffer.from('gw-escrow'),
+    Buffer.from([DOMAIN_VERSION]),
+    key(defaults.signature_cluster_id),
+    key(defaults.escrow_contract_address),
+    Buffer.from([KIND_DEPOSIT]),
+    Buffer.from(keccak_256(Buffer.from(id))),
+    sha256(canonical({ destination, fulfillment_amount, max_source_amount, source })),
+    // The quote is not known yet.
+    Buffer.alloc(32),
+    key(source.account),
+    key(source.asset_identifier.split('/token:')[1]),
+    u64(max_source_amount),
+    key(defaults.reserver),
+    key(defaults.releaser),
+    u64(windows.reserveDeadline),
+    u64(windows.fulfillmentDeadline),
+    u64(windows.refundAfter),
+  ]);
+}
+
+async function call(url, body) {
+  const options = body && { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
+  const response = await fetch(url, options);
+  const answer = await response.json();
+  insist(response.ok, `${url}: ${response.status} ${JSON.stringify(answer)}`);
+  return answer;
+}
+
+// Lets the program's address for this signer take up to `amount` out of the payer's token account.
+async function approve(connection, payer, mint, delegate, amount) {
+  const [account] = web3.PublicKey.findProgramAddressSync(
+    [payer.publicKey.toBuffer(), TOKEN_PROGRAM.toBuffer(), mint.toBuffer()],
+    ASSOCIATED_TOKEN_PROGRAM,
+  );
+  const instruction = new web3.TransactionInstruction({
+    programId: TOKEN_PROGRAM,
+    keys: [
+      { pubkey: account, isSigner: false, isWritable: true },
+      { pubkey: delegate, isSigner: false, isWritable: false },
+      { pubkey: payer.publicKey, isSigner: true, isWritable: false },
+    ],
+    data: Buffer.concat([Buffer.from([4]), u64(amount)]), // Approve
+  });
+  const latest = await connection.getLatestBlockhash();
+  const transaction = new web3.Transaction({ feePayer: payer.publicKey, ...latest }).add(instruction);
+  transaction.sign(payer);
+  const signature = await connection.sendRawTransaction(transaction.serialize());
+  for (;;) {
+    const status = (await connection.getSignatureStatuses([signature])).value[0];
+    insist(!status?.err, `the approval failed: ${JSON.stringify(status?.err)}`);
+    if (status && status.confirmationStatus !== 'processed') return signature;
+    insist((await connection.getBlockHeight()) <= latest.lastValidBlockHeight, 'the approval was dropped');
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}
+
+function signDigest(payer, digest) {
+  const part = (bytes) => Buffer.from(bytes).toString('base64url');
+  const [d, x] = [payer.secretKey.slice(0, 32), payer.secretKey.slice(32)];
+  return sign(null, digest, createPrivateKey({ key: { kty: 'OKP', crv: 'Ed25519', d: part(d), x: part(x) }, format: 'jwk' }));
+}
+
+async function main([gateway, rpc, keypair, request]) {
+  const payer = web3.Keypair.fromSecretKey(Uint8Array.from(JSON.parse(readFileSync(keypair, 'utf8'))));
+  const order = JSON.parse(readFileSync(request, 'utf8'));
+  insist(order.source.account === payer.publicKey.toBase58(), 'the keypair is not that of source.account');
+  const [chain, token] = order.source.asset_identifier.split('/token:');
+  const defaults = await call(`${gateway}/v1/defaults?chain_id=${chain}`);
+  // The node has to be of the cluster that the signature is for.
+  const connection = new web3.Connection(rpc, 'confirmed');
+  insist((await connection.getGenesisHash()) === defaults.signature_cluster_id, 'the node is of another cluster');
+
+  const program = new web3.PublicKey(defaults.escrow_contract_address);
+  const [delegate] = web3.PublicKey.findProgramAddressSync([Buffer.from('delegate'), payer.publicKey.toBuffer()], program);
+  const approval = await approve(connection, payer, new web3.PublicKey(token), delegate, order.max_source_amount);
+
+  const prepared = await call(`${gateway}/v1/payments/prepare`, order);
+  const [message] = prepared.signed_messages;
+  const fulfillmentDeadline = Math.floor(Date.parse(order.fulfillment_deadline) / 1000);
+  const { reserve_deadline: reserveDeadline, refund_after: refundAfter } = message.payload;
+  insist(reserveDeadline <= fulfillmentDeadline, 'the deposit would be taken too late');
+  insist(refundAfter - fulfillmentDeadline <= defaults.refund_delay_seconds, 'the refund would come too late');
+  const bytes = preimage(order, defaults, { reserveDeadline, fulfillmentDeadline, refundAfter });
+  insist(message.message_prehash === hex(bytes), 'the gateway asks for a signature over something else');
+  insist(message.message === hex(sha256(bytes)), 'the digest is not that of the bytes');
+  insist(message.payload.allowance_delegate === delegate.toBase58(), 'the allowance would have to go elsewhere');
+
+  const { payment_id: id, ...auth } = prepared;
+  insist(id === paymentId(order.source.account, order.request_id), 'the payment has another id');
+  auth.signed_messages = [{ ...message, signature: hex(signDigest(payer, sha256(bytes))) }];
+  let status = await call(`${gateway}/v1/payments`, { ...order, sender_auth: auth });
+  while (!['completed', 'failed'].includes(status.status)) {
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    status = await call(`${gateway}/v1/payments/${id}/status`);
+  }
+  console.log(JSON.stringify({ payment_id: id, approval, status: status.status, error: status.error }));
+  return status.status === 'completed' ? 0 : 1;
+}
+
+if (process.argv.length !== 6) {
+  console.error('usage: node pay.cjs GATEWAY RPC KEYPAIR_FILE REQUEST_FILE');
+  process.exit(2);
+}
+main(process.argv.slice(2)).then(
+  (code) => process.exit(code),
+  (error) => {
+    console.error(error.message);
+    process.exit(1);
+  },
+);

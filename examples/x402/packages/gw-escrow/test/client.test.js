@@ -1,0 +1,160 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { recoverTypedDataAddress } from "viem";
+import { evmPayer, GwEscrowClient } from "../src/client.js";
+import { paymentId, termsHash } from "../src/ids.js";
+import { memoryStore } from "../src/store.js";
+import { defaults, DESTINATION, ESCROW, gateway, MERCHANT, requirement, signer, SOURCE, TOKEN } from "./world.js";
+
+const STRANGER = "0x000000000000000000000000000000000000dead";
+
+/** A payer that keeps what it is asked to sign. */
+function spy() {
+  /** @type {any[]} */
+  const signed = [];
+  const account = {
+    address: signer.address,
+    signTypedData: async (/** @type {any} */ data) => {
+      signed.push(data);
+      return signer.signTypedData(data);
+    },
+  };
+  return { signed, payer: evmPayer(/** @type {any} */ (account)) };
+}
+
+test("ids and terms are those of the gateway", () => {
+  const source = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
+  assert.equal(paymentId("eip155:0xabc", "order-1"), "pay_jje3blgdzrpxf3uvkmk2wmcgkwsrwgtqdmij6nzofqki7qfaaqma");
+  const terms = {
+    source: { account: source, asset_identifier: "eip155:1/erc20:0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48" },
+    destination: [
+      { account: source, asset_identifier: "eip155:137/slip44:966" },
+      { account: source, asset_identifier: "eip155:10/slip44:60" },
+    ],
+    fulfillment_amount: "25",
+    max_source_amount: "30",
+  };
+  assert.equal(termsHash(terms), "0x29430775f0ce4dc0331fb6ed0e0886a5ca6a1d54c52830898b29c4b4eb58e934");
+});
+
+test("it signs what the requirement says, into the escrow of its own gateway", async (context) => {
+  const { signed, payer } = spy();
+  // The destination takes longer to settle than the source.
+  const base = await gateway(context, ({ searchParams }) => {
+    return { body: { ...defaults(), refund_delay_seconds: searchParams.get("chain_id") === SOURCE ? 10 : 30 } };
+  });
+  const client = new GwEscrowClient({ gateway: base, payers: [payer] });
+  const { payload } = await client.createPaymentPayload(2, requirement());
+  const request = /** @type {any} */ (payload.paymentRequest);
+  assert.equal(request.fulfillment_amount, "1000000");
+  assert.equal(request.max_source_amount, "1100000");
+  assert.deepEqual(request.destination, [{ asset_identifier: `${DESTINATION}/erc20:${TOKEN}`, account: MERCHANT }]);
+
+  assert.equal(signed.length, 1);
+  const { domain, message } = signed[0];
+  assert.deepEqual(domain, {
+    name: "Permit2",
+    chainId: 31337,
+    verifyingContract: "0x000000000022d473030f116ddee9f6b43ac78ba3",
+  });
+  assert.equal(message.spender, ESCROW);
+  assert.deepEqual(message.permitted, { token: TOKEN, amount: 1_100_000n });
+  assert.equal(message.witness.refundAfter, message.witness.fulfillmentDeadline + 30);
+  const [{ signature, message_prehash }] = request.sender_auth.signed_messages;
+  const typedData = JSON.parse(message_prehash);
+  assert.equal(typedData.message.nonce, String(message.nonce));
+  assert.equal(await recoverTypedDataAddress({ ...typedData, signature }), signer.address);
+});
+
+/** @type {[string, string, (requirement: any) => void][]} */
+const lies = [
+  ["another escrow", "untrusted", ({ extra }) => (extra.gw.escrow = STRANGER)],
+  ["another reserver", "untrusted", ({ extra }) => (extra.gw.reserver = STRANGER)],
+  ["another releaser", "untrusted", ({ extra }) => (extra.gw.releaser = STRANGER)],
+  ["another proxy", "untrusted", ({ extra }) => (extra.gw.fulfillmentProxy = STRANGER)],
+  ["another verifier", "untrusted", ({ extra }) => (extra.gw.fulfillmentVerifierEndpoint = "http://127.0.0.1:1")],
+  ["somebody else is paid than is shown", "requirement", ({ extra }) => (extra.gw.destination.address = STRANGER)],
+  ["an asset of another chain", "requirement", (entry) => (entry.asset = `eip155:1/erc20:${TOKEN}`)],
+  ["an amount that is none", "requirement", (entry) => (entry.amount = "1e6")],
+  ["nothing arrives", "requirement", ({ extra }) => (extra.gw.fulfillmentAmount = "0")],
+  ["more than is allowed", "cap", (entry) => (entry.amount = "1100001")],
+  ["money locked for long", "lock", ({ extra }) => (extra.gw.fulfillmentDeadlineSeconds = 3600)],
+  ["a delivery before the auction", "requirement", ({ extra }) => (extra.gw.fulfillmentDeadlineSeconds = 5)],
+  ["a chain nobody pays on", "unsupported", (entry) => entry.network],
+];
+for (const [lie, code, tell] of lies) {
+  test(`it signs nothing: ${lie}`, async (context) => {
+    const { signed, payer } = spy();
+    const payers = lie === "a chain nobody pays on" ? [] : [payer];
+    const client = new GwEscrowClient({ gateway: await gateway(context), payers });
+    const told = requirement();
+    tell(told);
+    const refused = client.createPaymentPayload(2, told, { maxAmountPerPayment: "1100000" });
+    await assert.rejects(refused, { name: "GwEscrowError", code });
+    assert.equal(signed.length, 0);
+  });
+}
+
+test("it signs nothing for a gateway that names other contracts than the pinned ones", async (context) => {
+  const { signed, payer } = spy();
+  const lying = await gateway(context, () => ({ body: { ...defaults(), escrow_contract_address: STRANGER } }));
+  const { escrow_contract_address: escrow, reserver, releaser } = defaults();
+  const client = new GwEscrowClient({
+    gateway: lying,
+    payers: [payer],
+    pins: { [SOURCE]: { escrow, reserver, releaser } },
+  });
+  const told = requirement();
+  told.extra.gw.escrow = STRANGER;
+  await assert.rejects(client.createPaymentPayload(2, told), { code: "untrusted" });
+  assert.equal(signed.length, 0);
+});
+
+test("a payment whose outcome is unknown is sent again, and made anew only when it is surely lost", async (context) => {
+  const { signed, payer } = spy();
+  let answer = { status: 404, body: { code: "PAYMENT_NOT_FOUND" } };
+  const base = await gateway(context, ({ pathname }) => (pathname.endsWith("/status") ? answer : { body: defaults() }));
+  const open = memoryStore();
+  const make = async () => {
+    // As after a crash: another client on the same store.
+    const client = new GwEscrowClient({ gateway: base, payers: [payer], open });
+    return JSON.stringify((await client.createPaymentPayload(2, requirement())).payload);
+  };
+  const first = await make();
+  assert.equal(await make(), first, "the gateway may still accept it");
+  for (const status of ["pending", "finalizing", "completed"]) {
+    answer = { status: 200, body: /** @type {any} */ ({ status }) };
+    assert.equal(await make(), first, status);
+  }
+  answer = { status: 503, body: { code: "SERVICE_UNAVAILABLE" } };
+  await assert.rejects(make(), { code: "gateway" });
+  assert.equal(signed.length, 1);
+
+  answer = { status: 200, body: /** @type {any} */ ({ status: "failed" }) };
+  const second = await make();
+  assert.notEqual(second, first);
+  // Its time to be accepted is over, and the gateway has not seen it.
+  answer = { status: 404, body: { code: "PAYMENT_NOT_FOUND" } };
+  context.mock.method(Date, "now", () => new Date().getTime() + 120_000);
+  assert.notEqual(await make(), second);
+  assert.equal(signed.length, 3);
+});
+
+test("two purchases of one thing at once are one payment, and of two things are two", async (context) => {
+  const { signed, payer } = spy();
+  const base = await gateway(context, ({ pathname }) =>
+    pathname.endsWith("/status") ? { status: 404, body: { code: "PAYMENT_NOT_FOUND" } } : { body: defaults() },
+  );
+  const client = new GwEscrowClient({ gateway: base, payers: [payer] });
+  const buy = async (/** @type {string} */ url) => {
+    const selectedRequirements = requirement();
+    const paymentRequired = { x402Version: 2, resource: { url }, accepts: [selectedRequirements] };
+    await client.schemeHooks.onBeforePaymentCreation?.({ paymentRequired, selectedRequirements });
+    return JSON.stringify((await client.createPaymentPayload(2, selectedRequirements)).payload);
+  };
+  const [one, two, other] = await Promise.all([buy("http://a/1"), buy("http://a/1"), buy("http://a/2")]);
+  assert.equal(one, two);
+  assert.notEqual(one, other);
+  assert.equal(signed.length, 2);
+});

@@ -1,0 +1,93 @@
+//! What a chain's family asks of its accounts, keys and assets.
+
+use alloy::signers::local::PrivateKeySigner;
+use chains::{
+    config::{ChainConfig, Depth},
+    solana::{
+        authorization::{ClusterId, SIGNATURE_DOMAIN_VERSION, wallet_key},
+        keys,
+    },
+};
+
+use events::{Account, AssetId, Family};
+
+use super::{
+    Error, Secret,
+    validation::{invalid, require},
+};
+
+/// Characters of the genesis hash that a Solana chain's CAIP-2 reference has.
+const SOLANA_REFERENCE_CHARS: usize = 32;
+
+/// The family of a chain, when it is one that can be connected to.
+pub(super) fn family(key: &str, chain: &ChainConfig) -> Result<Family, Error> {
+    match chain.chain_id.family() {
+        Some(family @ (Family::Evm | Family::Solana)) => Ok(family),
+        Some(Family::Tron) | None => Err(invalid(key, "must be of namespace eip155 or solana")),
+    }
+}
+
+/// An account of the family.
+pub(super) fn account(family: Family, key: &str, text: &str) -> Result<Account, Error> {
+    Account::parse(family, text).map_err(|rule| invalid(key, rule.to_string()))
+}
+
+/// The rules that only chains of this family have. `key` makes the path of a member.
+pub(super) fn check(family: Family, chain: &ChainConfig, key: impl Fn(&str) -> String) -> Result<(), Error> {
+    match family {
+        Family::Evm => {
+            account(family, &key("permit2"), &chain.permit2)?;
+            require(chain.signature_cluster_id.is_none(), &key("signature_cluster_id"), "is for Solana chains only")
+        }
+        Family::Solana => solana(chain, key),
+        // Refused with its chain id.
+        Family::Tron => Ok(()),
+    }
+}
+
+fn solana(chain: &ChainConfig, key: impl Fn(&str) -> String) -> Result<(), Error> {
+    let cluster_key = key("signature_cluster_id");
+    let cluster_id = chain.signature_cluster_id.as_deref().unwrap_or_default();
+    let rule = "must be the cluster's genesis hash, the Base58 form of 32 bytes";
+    require(ClusterId::parse(cluster_id).is_some(), &cluster_key, rule)?;
+    let reference = cluster_id.get(..SOLANA_REFERENCE_CHARS);
+    let rule = "must begin with the reference of chain_id, which is its first 32 characters";
+    require(reference == Some(chain.chain_id.reference()), &cluster_key, rule)?;
+    let version = chain.signature_domain_version == SIGNATURE_DOMAIN_VERSION;
+    require(version, &key("signature_domain_version"), &format!("must be {SIGNATURE_DOMAIN_VERSION}"))?;
+    let same = chain.escrow_contract == chain.fulfillment_proxy;
+    require(same, &key("fulfillment_proxy"), "must be the escrow_contract: one program is both")?;
+    let releaser = account(Family::Solana, &key("releaser"), &chain.releaser)?;
+    require(wallet_key(&releaser).is_some(), &key("releaser"), "must be an Ed25519 public key")?;
+    require(chain.required_depth == Depth::Finalized, &key("required_depth"), "must be \"finalized\" on Solana")
+}
+
+/// An asset that can be served on a chain of the family.
+pub(super) fn asset(family: Family, key: &str, asset: &AssetId) -> Result<(), Error> {
+    match (family, asset.namespace(), asset.reference()) {
+        (Family::Evm, "erc20", token) | (Family::Solana, "token", token) => account(family, key, token).map(drop),
+        // Of use as a destination: a deposit is of tokens.
+        (Family::Solana, "slip44", "501") => Ok(()),
+        (Family::Evm, ..) => Err(invalid(key, "must be of namespace erc20")),
+        (Family::Solana, ..) => Err(invalid(key, "must be of namespace token, or slip44:501")),
+        (Family::Tron, ..) => Err(invalid(key, "must be on a chain that is served")),
+    }
+}
+
+/// The account of a private key of the family. The error says nothing of the key.
+pub(super) fn account_of(family: Family, key: &str, secret: &Secret) -> Result<String, Error> {
+    match family {
+        Family::Evm => evm_account(secret).ok_or_else(|| invalid(key, "must be a private key, 0x and 64 hex digits")),
+        Family::Solana => keys::keypair(secret.expose())
+            .map(|keypair| keys::account(&keypair))
+            .map_err(|rule| invalid(key, rule.to_string())),
+        Family::Tron => Err(invalid(key, "must be of a chain that is served")),
+    }
+}
+
+/// Lower case.
+fn evm_account(secret: &Secret) -> Option<String> {
+    let digits = secret.expose().strip_prefix("0x").filter(|digits| digits.len() == 64)?;
+    let signer: PrivateKeySigner = digits.parse().ok()?;
+    Some(format!("{:#x}", signer.address()))
+}

@@ -1,0 +1,75 @@
+//! An EVM chain of the development network.
+
+use alloy::primitives::U256;
+use anyhow::{Context, Result};
+use devkit::{Anvil, anvil::Mining, free_port, tools};
+
+use chains::evm::dev::{DevChain, DevContracts};
+use events::{AssetId, ChainId};
+
+use super::{keys::Role, network::Options};
+
+/// Chain id of the chain that is paid from.
+pub const SOURCE_ID: u64 = 31_337;
+/// Chain id of the chain that is paid to.
+pub const DESTINATION_ID: u64 = 31_338;
+/// Decimal places of the development token.
+pub const DECIMALS: u8 = 6;
+/// What each account that needs tokens is given, smallest unit.
+const ENDOWMENT: u64 = 1_000_000_000_000;
+/// Coins of each account for gas, smallest unit: a hundred.
+const COINS: u128 = 100_000_000_000_000_000_000;
+
+/// An EVM chain of the network.
+pub struct Chain {
+    /// The process.
+    pub anvil: Anvil,
+    /// The contracts on it.
+    pub contracts: DevContracts,
+    /// The development token.
+    pub token: String,
+    /// Access for looking and for development-only changes.
+    pub dev: DevChain,
+}
+
+impl Chain {
+    /// A chain with the contracts, a token and money for every role.
+    pub(super) async fn start(id: u64, options: &Options) -> Result<Self> {
+        let mining = Mining::Every { seconds: options.block_seconds };
+        let anvil = Anvil::in_directory(id, mining, &options.directory, free_port()?).await?;
+        let dev = DevChain::connect(&anvil.url(), Role::Deployer.signer()).await?;
+        let permit2 = std::fs::read(tools::root().join(".tools/permit2/Permit2.json"))
+            .context("Permit2 is missing: run `scripts/tools.sh run`")?;
+        let contracts = dev.deploy_contracts(&permit2, &Role::Reserver.account()).await?;
+        let token = dev.deploy_token("Development Dollar", "DEV", DECIMALS).await?;
+        for role in Role::ALL {
+            dev.fund(&role.account(), U256::from(COINS)).await?;
+        }
+        for role in [Role::Payer, Role::Settler(1), Role::Settler(2), Role::Settler(3)] {
+            dev.mint(&token, &role.account(), U256::from(ENDOWMENT)).await?;
+        }
+        dev.approve(&Role::Payer.signer(), &token, &contracts.permit2, U256::MAX).await?;
+        Ok(Self { anvil, contracts, token, dev })
+    }
+
+    /// CAIP-2 id.
+    pub fn id(&self) -> ChainId {
+        ChainId::evm(self.anvil.chain_id())
+    }
+
+    /// The development token as an asset.
+    ///
+    /// # Errors
+    /// Never, for an address that was deployed.
+    pub fn token(&self) -> Result<AssetId> {
+        Ok(format!("{}/erc20:{}", self.id(), self.token).parse()?)
+    }
+
+    /// What `role` holds of the development token, smallest unit.
+    ///
+    /// # Errors
+    /// When the chain does not answer.
+    pub async fn balance(&self, role: Role) -> Result<U256> {
+        Ok(self.dev.token_balance(&self.token, &role.account()).await?)
+    }
+}

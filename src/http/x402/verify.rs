@@ -1,0 +1,152 @@
+//! `POST /x402/v1/verify`: every check of a settle, and the payer's funds; nothing is accepted.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Request, State},
+    response::Response,
+};
+
+use projections::PaymentView;
+
+use super::{
+    answer::{self, Refusal},
+    funds::{Spend, Standing},
+    identifiers::Claim,
+    matching::Resolved,
+    message::{Message, Outline},
+};
+use crate::http::{
+    body::JsonBody,
+    deprecation::DeprecatedUse,
+    error::{ApiError, Code},
+    payment_status,
+    state::HttpState,
+    submit_payment::{Admitted, Submission, Verdict},
+};
+
+/// Judges a payment.
+pub(in crate::http) async fn handle(State(state): State<Arc<HttpState>>, request: Request) -> Response {
+    let mut outline = Outline::default();
+    let base_url = &state.http.base_url;
+    match judge(&state, request, &mut outline).await {
+        Ok(Judged::New(submission)) => answer::valid(submission.payment_id, outline),
+        Ok(Judged::Known(view)) => answer::known(&view, outline, base_url),
+        Err(refusal) => answer::not_valid(refusal, outline, base_url),
+    }
+}
+
+enum Judged {
+    New(Box<Submission>),
+    Known(Box<PaymentView>),
+}
+
+async fn judge(state: &HttpState, request: Request, outline: &mut Outline) -> Result<Judged, Refusal> {
+    let submission = match read(state, request, outline).await?.payment {
+        Payment::Due(submission) => submission,
+        Payment::Known(view) => return Ok(Judged::Known(view)),
+    };
+    let verdict = submission.judge(state, &state.services.admission.unpaused()).await?;
+    let admitted = match verdict {
+        Verdict::Replay(view) => return Ok(Judged::Known(view)),
+        // A settle would find out by its append.
+        Verdict::New(admitted) => match submission.stored(state).await? {
+            Some(view) => return Ok(Judged::Known(Box::new(view))),
+            None => admitted,
+        },
+    };
+    check_funds(state, &submission, &admitted).await?;
+    Ok(Judged::New(submission))
+}
+
+/// A message whose payment is what its requirement asks for.
+pub(super) struct Read {
+    pub(super) message: Message,
+    pub(super) payment: Payment,
+}
+
+/// The payment of a message.
+pub(super) enum Payment {
+    /// It has to be judged.
+    Due(Box<Submission>),
+    /// It was made with this very payload, as its identifier shows.
+    Known(Box<PaymentView>),
+}
+
+/// Reads a message and checks everything that needs no signature. `outline` is set as soon as there is one.
+///
+/// # Errors
+/// What the call is answered with.
+pub(super) async fn read(state: &HttpState, request: Request, outline: &mut Outline) -> Result<Read, Refusal> {
+    let deprecated = request.extensions().get::<DeprecatedUse>().cloned().unwrap_or_default();
+    let body = JsonBody::read(request, state).await.map_err(Refusal::of_form)?;
+    *outline = Outline::of(&body.members);
+    let (message, request) = Message::read(&body).map_err(Refusal::of_form)?;
+    deprecated.note(&request.members);
+    if let Some(claim) = claim_on_identifier(state, &message).await? {
+        message.check_accepted()?;
+        // The payload passed every other check when it made the payment, to the byte, and contracts, clocks and keys may
+        // have changed since.
+        if let Some(view) = payment_of(state, claim).await? {
+            return Ok(Read { message, payment: Payment::Known(Box::new(view)) });
+        }
+    }
+    // The form of the request comes before every judgement.
+    let submission = Submission::read(request, state).await.map_err(Refusal::of_form)?;
+    message.check_accepted()?;
+    let resolved = Resolved::new(&message.requirement, &state.corridors)?;
+    outline.network = resolved.destination_chain().to_string();
+    resolved.check(submission.order(), &state.corridors, state.services.clock.now())?;
+    Ok(Read { message, payment: Payment::Due(Box::new(submission)) })
+}
+
+/// This payload's claim on its identifier, where it made one before.
+///
+/// # Errors
+/// `PAYMENT_IDENTIFIER_CONFLICT` when the identifier belongs to another payload.
+async fn claim_on_identifier(state: &HttpState, message: &Message) -> Result<Option<Claim>, Refusal> {
+    let Some(identifier) = &message.identifier else { return Ok(None) };
+    let holder = state.services.identifiers.holder(identifier).await.map_err(|error| {
+        tracing::warn!(%error, "a payment identifier cannot be looked up");
+        Code::SERVICE_UNAVAILABLE
+    })?;
+    match holder {
+        Some(holder) if holder.payload != message.fingerprint => Err(Code::PAYMENT_IDENTIFIER_CONFLICT.into()),
+        holder => Ok(holder),
+    }
+}
+
+/// The payment that a claim was made for. There is none when its append failed, and another one when somebody else's came
+/// first under the same request id.
+async fn payment_of(state: &HttpState, claim: Claim) -> Result<Option<PaymentView>, ApiError> {
+    match payment_status::find(state, &claim.payment_id).await {
+        Ok(view) => Ok(Some(view).filter(|view| view.terms_hash == claim.terms_hash)),
+        Err(error) if *error.code == *Code::PAYMENT_NOT_FOUND => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the payer holds the cap and lets the escrow draw it.
+async fn check_funds(state: &HttpState, submission: &Submission, admitted: &Admitted) -> Result<(), ApiError> {
+    let source = &submission.order().terms.source;
+    let authorized = admitted.authorized();
+    let amount = authorized.authorization.permitted();
+    let spend = Spend { source, amount, authorization: &authorized.authorization, escrow: &authorized.escrow };
+    let Some(funds) = state.services.funds.get(&source.family()) else {
+        tracing::error!(chain = %source.asset().chain(), "nothing reads the payers' funds on this chain");
+        return Err(Code::SERVICE_UNAVAILABLE.into());
+    };
+    let standing = funds.standing(&spend).await.map_err(|error| {
+        tracing::warn!(%error, "a payer's funds cannot be read");
+        Code::SERVICE_UNAVAILABLE
+    })?;
+    let refused = |code, what, units| {
+        let message = format!("paymentRequest.source: {what} {units} of {}, needs {amount}", source.asset());
+        Err(ApiError::new(code, message))
+    };
+    match standing {
+        Standing::Sufficient => Ok(()),
+        Standing::Balance(units) => refused(Code::INSUFFICIENT_FUNDS, "holds", units),
+        Standing::Allowance(units) => refused(Code::INSUFFICIENT_ALLOWANCE, "allows", units),
+    }
+}

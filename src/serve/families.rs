@@ -1,0 +1,106 @@
+//! The families of the chains that a gateway is connected to.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use alloy::signers::local::PrivateKeySigner;
+use anyhow::{Context, Result};
+
+use chains::{
+    evm::{
+        self,
+        adapter::{EvmChain, EvmChains},
+    },
+    families::Families,
+    solana::{
+        self,
+        adapter::{SolanaChain, SolanaChains},
+        authorization::ClusterId,
+        keys::keypair,
+    },
+};
+use events::{Family, ledger::nats::NatsLedger};
+use sagas::ports::{Chains, Clock};
+
+use crate::{
+    config::{GatewayChain, GatewayConfig, Secret},
+    http::{
+        Approvals, Authorizer, Authorizers, EvmAuthorizer, SolanaAuthorizer,
+        x402::{EvmFunds, Funds, SolanaFunds},
+    },
+};
+
+/// What each part of a gateway needs of its chains.
+pub(super) struct Connected {
+    /// The engine's port.
+    pub chains: Arc<Families>,
+    /// The EVM chains, whose submitters are tended.
+    pub evm: Arc<EvmChains>,
+    /// What checks payers' signatures.
+    pub authorizer: Arc<dyn Authorizer>,
+    /// What reads payers' balances.
+    pub funds: BTreeMap<Family, Arc<dyn Funds>>,
+}
+
+impl Connected {
+    /// Connects to the chains of the configuration. No node is asked anything yet.
+    ///
+    /// # Errors
+    /// When an endpoint, an account or a key cannot be used.
+    pub fn new(config: &GatewayConfig, ledger: Arc<NatsLedger>, clock: Arc<dyn Clock>) -> Result<Self> {
+        let of = |family| config.chains.iter().filter(move |served| served.chain.chain_id.family() == Some(family));
+        let evm = of(Family::Evm).map(evm_chain).collect::<Result<Vec<_>>>()?;
+        let evm_nodes: Vec<_> = evm.iter().map(|chain| chain.node.clone()).collect();
+        let evm = Arc::new(EvmChains::new(evm, ledger, clock.clone())?);
+        let solana = of(Family::Solana).map(solana_chain).collect::<Result<Vec<_>>>()?;
+        let solana_nodes: Vec<_> = solana.iter().map(|chain| chain.node.clone()).collect();
+        let solana = Arc::new(SolanaChains::new(solana, clock.clone())?);
+
+        let clusters = solana_nodes.iter().map(|node| {
+            let approvals: Arc<dyn Approvals> = Arc::new(node.clone());
+            (node.chain_id().clone(), ClusterId::from(node.cluster_id()), approvals)
+        });
+        let evm_port: (Family, Arc<dyn Chains>) = (Family::Evm, evm.clone());
+        let evm_authorizer: (Family, Arc<dyn Authorizer>) =
+            (Family::Evm, Arc::new(EvmAuthorizer::new(evm_nodes.clone())));
+        let evm_funds: (Family, Arc<dyn Funds>) = (Family::Evm, Arc::new(EvmFunds::new(evm_nodes)));
+        Ok(Self {
+            chains: Arc::new(Families::new([evm_port, (Family::Solana, solana)], clock)),
+            evm,
+            authorizer: Arc::new(Authorizers::new([
+                evm_authorizer,
+                (Family::Solana, Arc::new(SolanaAuthorizer::new(clusters))),
+            ])),
+            funds: BTreeMap::from([evm_funds, (Family::Solana, Arc::new(SolanaFunds::new(solana_nodes)))]),
+        })
+    }
+}
+
+fn evm_chain(served: &GatewayChain) -> Result<EvmChain> {
+    let submitters = served.submitter_keys.iter().map(signer).collect::<Result<Vec<_>>>();
+    let chain_id = &served.chain.chain_id;
+    let keys = evm::adapter::Keys {
+        reserver: signer(&served.reserver_key).with_context(|| format!("reserver_key of {chain_id}"))?,
+        submitters: submitters.with_context(|| format!("submitter_keys of {chain_id}"))?,
+    };
+    Ok(EvmChain { node: evm::node::Node::connect(&served.chain)?, keys: Some(keys) })
+}
+
+fn solana_chain(served: &GatewayChain) -> Result<SolanaChain> {
+    let chain_id = &served.chain.chain_id;
+    let submitters = served.submitter_keys.iter().map(|secret| keypair(secret.expose())).collect::<Result<Vec<_>, _>>();
+    let reserver = keypair(served.reserver_key.expose());
+    let keys = solana::adapter::Keys {
+        reserver: reserver.with_context(|| format!("reserver_key of {chain_id}"))?,
+        submitters: submitters.with_context(|| format!("submitter_keys of {chain_id}"))?,
+    };
+    Ok(SolanaChain { node: solana::node::Node::connect(&served.chain)?, keys: Some(keys) })
+}
+
+/// The signer of an EVM account.
+///
+/// # Errors
+/// When it is no private key; the text says nothing of it.
+pub(super) fn signer(secret: &Secret) -> Result<PrivateKeySigner> {
+    // The parser's own error would repeat what it was given.
+    secret.expose().parse().ok().context("must be a private key, 0x and 64 hex digits")
+}
