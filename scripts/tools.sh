@@ -54,7 +54,8 @@ have_jsonld() { stamped jsonld "$jsonld_pins" && [[ -d "$tools/jsonld/node_modul
 have_tronweb() { stamped tronweb "$tronweb_pins" && [[ -d "$tools/tronweb/node_modules/tronweb" ]]; }
 have_asyncapi() { stamped asyncapi "$asyncapi_pins" && [[ -d "$tools/asyncapi/node_modules/@asyncapi/specs" ]]; }
 have_settler() { stamped settler "$settler_pins" && [[ -d "$tools/settler/nats" ]]; }
-have_surfpool() { stamped surfpool "$surfpool_pins" && [[ -d "$tools/surfpool/node_modules/@solana" ]]; }
+# Where there is no package of it for the platform the folder is empty, and stays so.
+have_surfpool() { stamped surfpool "$surfpool_pins" && [[ -d "$tools/surfpool" ]]; }
 have_solana_client() { stamped solana-client "$solana_client_pins" && [[ -d "$tools/solana-client/node_modules/@solana/web3.js" ]]; }
 have_x402() { stamped x402 "$x402_pins" && [[ -d "$root/examples/x402/node_modules/@x402" ]]; }
 have_x402_conformance() { stamped x402-conformance "$X402_CONFORMANCE_VERSION" && [[ -d "$tools/x402-conformance/x402conf" ]]; }
