@@ -6,5 +6,7 @@ pub mod config;
 pub mod escrow;
 pub mod evm;
 pub mod families;
+mod heads;
+pub mod setup;
 pub mod solana;
 pub mod verifier;

@@ -13,9 +13,12 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-use chains::solana::{
-    adapter::{Keys, SetupError, SolanaChain, SolanaChains},
-    keys::account,
+use chains::{
+    setup::SetupError,
+    solana::{
+        adapter::{Keys, SolanaChain, SolanaChains},
+        keys::account,
+    },
 };
 use sagas::ports::{Chains, DepositState, PrepareError, RefundOrder, TransactionState};
 

@@ -33,6 +33,7 @@ use super::{
     transaction::{self, plain, raw_bytes},
     undeployed,
 };
+use crate::setup::SetupError;
 
 /// Most gas of a deposit that deploys the payer's account: what it runs there is the payer's choice and the gateway's
 /// expense. The common accounts need a tenth.
@@ -59,27 +60,6 @@ pub struct EvmChain {
     pub node: Node,
     /// The gateway's keys there; without them the chain is a destination only.
     pub keys: Option<Keys>,
-}
-
-/// Why the chains cannot be used as configured.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SetupError {
-    /// A chain stands twice.
-    #[error("{0} is configured twice")]
-    Twice(ChainId),
-    /// There is no account to send from.
-    #[error("{0} has no submitter key")]
-    NoSubmitter(ChainId),
-    /// The reserver's key and the configured reserver differ.
-    #[error("reserver of {chain_id} is configured as {configured}, its key is of {key}")]
-    Reserver {
-        /// The chain.
-        chain_id: ChainId,
-        /// The account in the configuration.
-        configured: String,
-        /// The key's account.
-        key: String,
-    },
 }
 
 /// The EVM chains of a gateway.

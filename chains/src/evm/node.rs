@@ -7,7 +7,7 @@
 use std::{
     collections::BTreeMap,
     fmt::Debug,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -17,10 +17,7 @@ use alloy::{
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use tokio::{
-    sync::{OnceCell, watch},
-    time::Instant,
-};
+use tokio::sync::OnceCell;
 use url::Url;
 
 use events::{ChainId, mutant};
@@ -30,10 +27,11 @@ use super::{
     contracts::{ConvertError, address},
     rpc::{Fault, Rpc},
 };
-use crate::config::{ChainConfig, Depth};
+use crate::{
+    config::{ChainConfig, Depth},
+    heads::Heads,
+};
 
-/// Longest that [`Node::next_block`] holds.
-const NEXT_BLOCK_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Most blocks whose descent is kept: the newest ones.
 const DESCENTS_MAX: usize = 1_024;
 
@@ -124,8 +122,7 @@ struct Inner {
     chain_checked: OnceCell<()>,
     settled: Mutex<Option<BlockRef>>,
     descents: Mutex<Descents>,
-    heads: watch::Sender<Option<(BlockRef, Instant)>>,
-    poller: OnceCell<()>,
+    heads: Heads<BlockRef>,
 }
 
 impl Node {
@@ -172,8 +169,7 @@ impl Node {
             chain_checked: OnceCell::new(),
             settled: Mutex::new(None),
             descents: Mutex::default(),
-            heads: watch::Sender::new(None),
-            poller: OnceCell::new(),
+            heads: Heads::new(config.poll_ms),
         })))
     }
 
@@ -356,41 +352,18 @@ impl Node {
     }
 
     /// Returns when the chain has a new block, or after a bounded time. All callers share one poller.
-    ///
-    /// A block that came only just before the call may have been missed by what the caller looked at last, so then the
-    /// wait is one poll interval only.
     pub async fn next_block(&self) {
-        self.0.poller.get_or_init(|| async { drop(tokio::spawn(poll(Arc::downgrade(&self.0)))) }).await;
-        let mut heads = self.0.heads.subscribe();
-        let poll = Duration::from_millis(self.0.config.poll_ms);
-        let fresh = heads.borrow_and_update().is_some_and(|(_, at)| at.elapsed() < poll.saturating_mul(2));
-        let wait = if fresh { poll } else { NEXT_BLOCK_WAIT_MAX.max(poll) };
-        // Both a time-out and a closed channel end the wait; the caller looks at the chain either way.
-        let _ = tokio::time::timeout(wait, heads.changed()).await;
-    }
-}
-
-async fn poll(node: Weak<Inner>) {
-    loop {
-        let Some(inner) = node.upgrade() else { return };
-        let interval = Duration::from_millis(inner.config.poll_ms.max(1));
-        if inner.heads.receiver_count() > 0 {
-            let node = Node(inner);
-            match node.head().await {
-                Ok(head) => {
-                    node.0.heads.send_if_modified(|last| {
-                        let changed = last.is_none_or(|(block, _)| block.hash != head.hash);
-                        if changed {
-                            *last = Some((head, Instant::now()));
-                        }
-                        changed
-                    });
-                }
-                Err(fault) => tracing::debug!(chain_id = %node.chain_id(), %fault, "no newest block"),
+        let node = Arc::downgrade(&self.0);
+        let look = move || {
+            let node = node.upgrade().map(Node);
+            async move {
+                let node = node?;
+                let head = node.head().await;
+                let told =
+                    head.inspect_err(|fault| tracing::debug!(chain_id = %node.chain_id(), %fault, "no newest block"));
+                told.ok()
             }
-        } else {
-            drop(inner);
-        }
-        tokio::time::sleep(interval).await;
+        };
+        self.0.heads.next(look).await;
     }
 }

@@ -22,6 +22,7 @@ use super::{
     submitters::Warnings,
     transaction::{self, Budget},
 };
+use crate::setup::SetupError;
 
 /// How long the wait for a slot of a chain that is not connected lasts.
 const NO_BLOCK_WAIT: Duration = Duration::from_secs(1);
@@ -52,27 +53,6 @@ pub struct SolanaChain {
     pub node: Node,
     /// The gateway's keys there; without them the chain is a destination only.
     pub keys: Option<Keys>,
-}
-
-/// Why the clusters cannot be used as configured.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SetupError {
-    /// A chain stands twice.
-    #[error("{0} is configured twice")]
-    Twice(ChainId),
-    /// There is no account to send from.
-    #[error("{0} has no submitter key")]
-    NoSubmitter(ChainId),
-    /// The reserver's key and the configured reserver differ.
-    #[error("reserver of {chain_id} is configured as {configured}, its key is of {key}")]
-    Reserver {
-        /// The chain.
-        chain_id: ChainId,
-        /// The account in the configuration.
-        configured: String,
-        /// The key's account.
-        key: String,
-    },
 }
 
 /// The Solana clusters of a gateway.

@@ -6,7 +6,7 @@
 //! says which transaction made them so.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -14,10 +14,7 @@ use data_encoding::BASE64;
 use gateway_program::{Hash, Key, message::DOMAIN_VERSION, message::Domain};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use tokio::{
-    sync::{OnceCell, watch},
-    time::Instant,
-};
+use tokio::sync::OnceCell;
 use url::Url;
 
 use events::{ChainId, Family};
@@ -28,10 +25,11 @@ use super::{
     program::{ConvertError, key, text},
     rpc::{Fault, Rpc},
 };
-use crate::config::{ChainConfig, Depth};
+use crate::{
+    config::{ChainConfig, Depth},
+    heads::Heads,
+};
 
-/// Longest that [`Node::next_block`] holds.
-const NEXT_BLOCK_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Characters of the genesis hash in a CAIP-2 id.
 const CHAIN_REFERENCE_CHARS: usize = 32;
 /// Most accounts that nodes give in one answer.
@@ -173,8 +171,7 @@ struct Inner {
     settled: Mutex<Option<Settled>>,
     /// The newest slot whose finalized state was seen.
     finalized_read: Mutex<u64>,
-    heads: watch::Sender<Option<(u64, Instant)>>,
-    poller: OnceCell<()>,
+    heads: Heads<u64>,
 }
 
 impl std::fmt::Debug for Node {
@@ -224,8 +221,7 @@ impl Node {
             cluster_checked: OnceCell::new(),
             settled: Mutex::new(None),
             finalized_read: Mutex::new(0),
-            heads: watch::Sender::new(None),
-            poller: OnceCell::new(),
+            heads: Heads::new(config.poll_ms),
         })))
     }
 
@@ -384,42 +380,19 @@ impl Node {
     }
 
     /// Returns when the chain has a new slot, or after a bounded time. All callers share one poller.
-    ///
-    /// A slot that came only just before the call may have been missed by what the caller looked at last, so then the
-    /// wait is one poll interval only.
     pub async fn next_block(&self) {
-        self.0.poller.get_or_init(|| async { drop(tokio::spawn(poll(Arc::downgrade(&self.0)))) }).await;
-        let mut heads = self.0.heads.subscribe();
-        let poll = Duration::from_millis(self.0.config.poll_ms);
-        let fresh = heads.borrow_and_update().is_some_and(|(_, at)| at.elapsed() < poll.saturating_mul(2));
-        let wait = if fresh { poll } else { NEXT_BLOCK_WAIT_MAX.max(poll) };
-        // Both a time-out and a closed channel end the wait; the caller looks at the chain either way.
-        let _ = tokio::time::timeout(wait, heads.changed()).await;
-    }
-}
-
-async fn poll(node: Weak<Inner>) {
-    loop {
-        let Some(inner) = node.upgrade() else { return };
-        let interval = Duration::from_millis(inner.config.poll_ms.max(1));
-        if inner.heads.receiver_count() > 0 {
-            let node = Node(inner);
-            match node.head().await {
-                Ok(head) => {
-                    node.0.heads.send_if_modified(|last| {
-                        let changed = last.is_none_or(|(slot, _)| slot != head);
-                        if changed {
-                            *last = Some((head, Instant::now()));
-                        }
-                        changed
-                    });
-                }
-                Err(fault) => tracing::debug!(chain_id = %node.chain_id(), %fault, "no newest slot"),
+        let node = Arc::downgrade(&self.0);
+        let look = move || {
+            let node = node.upgrade().map(Node);
+            async move {
+                let node = node?;
+                let head = node.head().await;
+                let told =
+                    head.inspect_err(|fault| tracing::debug!(chain_id = %node.chain_id(), %fault, "no newest slot"));
+                told.ok()
             }
-        } else {
-            drop(inner);
-        }
-        tokio::time::sleep(interval).await;
+        };
+        self.0.heads.next(look).await;
     }
 }
 

@@ -1,0 +1,24 @@
+//! Whether the chains of a gateway can be used as configured.
+
+use events::ChainId;
+
+/// Why the chains cannot be used as configured.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SetupError {
+    /// A chain stands twice.
+    #[error("{0} is configured twice")]
+    Twice(ChainId),
+    /// There is no account to send from.
+    #[error("{0} has no submitter key")]
+    NoSubmitter(ChainId),
+    /// The reserver's key and the configured reserver differ.
+    #[error("reserver of {chain_id} is configured as {configured}, its key is of {key}")]
+    Reserver {
+        /// The chain.
+        chain_id: ChainId,
+        /// The account in the configuration.
+        configured: String,
+        /// The key's account.
+        key: String,
+    },
+}
