@@ -100,6 +100,16 @@ contract FulfillmentProxy is ReentrancyGuard {
         return _fulfilledAt[key];
     }
 
+    /// @notice As `fulfilledAt`, with the block that the answer is of: its number and its time in UNIX seconds. Where a
+    /// node does not say which block it answers a call by (Tron), this is how a reader knows how old the answer is.
+    function fulfilledAsOf(bytes32 key)
+        external
+        view
+        returns (uint256 fulfilledIn, uint256 blockNumber, uint256 time)
+    {
+        return (_fulfilledAt[key], block.number, block.timestamp);
+    }
+
     function _deliverCoins(address recipient, uint256 amount) private {
         if (msg.value != amount) revert ValueMismatch(amount, msg.value);
         uint256 before = recipient.balance;

@@ -101,10 +101,14 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
         uint48 fulfillBy;
     }
 
-    /// @notice All that the contract knows of a payment. Kept after the end, for auditors.
+    /// @notice All that the contract knows of a payment. Kept after the end, for auditors. The numbers of the blocks in
+    /// which the state changed (as the contract sees them, `block.number`; 0 before it did) share slots that are
+    /// written then anyway, so they cost nothing; by them the transactions are found without searching logs.
     struct Escrow {
         State state;
         address payer;
+        uint40 reservedAt;
+        uint40 endedAt;
         address reserver;
         address releaser;
         address token;
@@ -117,6 +121,7 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
         uint48 fulfillmentDeadline;
         uint48 fulfillBy;
         uint48 refundAfter;
+        uint40 depositedAt;
     }
 
     /// @notice `amount` of `token` is locked for the payment.
@@ -364,6 +369,7 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
         uint256 amount = e.sourceAmount;
         uint256 remainder = e.deposited - amount;
         e.state = State.Released;
+        e.endedAt = uint40(block.number);
         emit Released(paymentId, e.quoteHash, e.settler, amount, remainder);
 
         _payOut(e.token, e.settler, amount);
@@ -419,6 +425,19 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
     /// @notice All that is known of a payment; state `None` when there was no deposit.
     function escrowOf(bytes32 paymentId) external view returns (Escrow memory) {
         return _escrows[paymentId];
+    }
+
+    /// @notice As `escrowOf`, with the block that the answer is of. Where a node does not say which block it answers a
+    /// call by (Tron), this is how a reader knows how old the record is.
+    /// @return escrow all that is known of the payment
+    /// @return blockNumber the block's number
+    /// @return time the block's time, UNIX seconds
+    function escrowAsOf(bytes32 paymentId)
+        external
+        view
+        returns (Escrow memory escrow, uint256 blockNumber, uint256 time)
+    {
+        return (_escrows[paymentId], block.number, block.timestamp);
     }
 
     /// @dev Checks and effects that both deposits by signature share. The nonce is checked here because it is all
@@ -481,6 +500,7 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
         e.reserveDeadline = d.reserveDeadline;
         e.fulfillmentDeadline = d.fulfillmentDeadline;
         e.refundAfter = d.refundAfter;
+        e.depositedAt = uint40(block.number);
         emit Deposited(d.paymentId, quoteHash, d.payer, d.termsHash, token, amount);
     }
 
@@ -492,6 +512,7 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
         if (r.fulfillBy > e.fulfillmentDeadline) revert FulfillByTooLate(r.fulfillBy, e.fulfillmentDeadline);
 
         e.state = State.Reserved;
+        e.reservedAt = uint40(block.number);
         e.settler = r.settler;
         e.sourceAmount = r.sourceAmount;
         e.fulfillBy = r.fulfillBy;
@@ -502,6 +523,7 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
     function _refund(bytes32 paymentId, Escrow storage e) private {
         uint256 amount = e.deposited;
         e.state = State.Refunded;
+        e.endedAt = uint40(block.number);
         emit Refunded(paymentId, e.quoteHash, e.payer, amount);
         _payOut(e.token, e.payer, amount);
     }

@@ -27,6 +27,8 @@ contract EscrowDepositTest is EscrowFixture {
         GatewayEscrow.Escrow memory expected = GatewayEscrow.Escrow({
             state: GatewayEscrow.State.Reserved,
             payer: payer,
+            reservedAt: uint40(block.number),
+            endedAt: 0,
             reserver: reserver,
             releaser: releaser,
             token: address(token),
@@ -38,7 +40,8 @@ contract EscrowDepositTest is EscrowFixture {
             reserveDeadline: d.reserveDeadline,
             fulfillmentDeadline: d.fulfillmentDeadline,
             fulfillBy: r.fulfillBy,
-            refundAfter: d.refundAfter
+            refundAfter: d.refundAfter,
+            depositedAt: uint40(block.number)
         });
         assertEq(abi.encode(e), abi.encode(expected));
     }
