@@ -1,7 +1,5 @@
 //! The auction over a real nats-server with the repository's nats.conf.
 
-mod nats_roles;
-
 use std::{
     collections::BTreeMap,
     sync::{
@@ -36,7 +34,7 @@ use settler::protocol::{
     registration_subject, report_subject, rfq_subjects,
 };
 
-use nats_roles::{
+use crate::nats_roles::{
     DESTINATION, PATIENCE, RELEASER, Role, SOURCE, connect, did, payment_of, request, server, token, until,
 };
 

@@ -5,8 +5,6 @@
 //! `GW_CHAOS_SECONDS` says for how long, `GW_CHAOS_SEED` which faults; the seed is printed. It fixes what is done to whom
 //! and in which order. How the processes take it is theirs, so a seed that failed is worth running more than once.
 
-mod support;
-
 use std::{
     process::Stdio,
     sync::{
@@ -16,6 +14,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::support::{
+    client::{Asked, Client, Told},
+    reckoning::{holdings, reckon},
+    *,
+};
 use alloy::primitives::U256;
 use anyhow::{Context, Result, ensure};
 use devkit::Signal;
@@ -25,11 +28,6 @@ use gateway::dev::{
 };
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
 use serde_json::Value;
-use support::{
-    client::{Asked, Client, Told},
-    reckoning::{holdings, reckon},
-    *,
-};
 use tokio::{process::Command, time::timeout};
 
 /// How long faults come when nothing else is said.

@@ -1,7 +1,5 @@
 //! Three gateways on a cluster of three nats-servers: any of the six may be killed, and a gateway waits for its servers.
 
-mod support;
-
 use std::{
     sync::{
         Arc, Mutex,
@@ -10,15 +8,15 @@ use std::{
     time::Duration,
 };
 
+use crate::support::{
+    client::{Asked, Client, Told},
+    reckoning::{holdings, reckon},
+    *,
+};
 use anyhow::{Context, Result};
 use gateway::dev::{
     network::Options,
     payer::{Answer, Wish},
-};
-use support::{
-    client::{Asked, Client, Told},
-    reckoning::{holdings, reckon},
-    *,
 };
 
 /// Payers that submit at the same time.

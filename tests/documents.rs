@@ -1,14 +1,12 @@
 //! What the documents show a client, done against the running gateway: the examples of README.md and of the OpenAPI
 //! document.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::*;
 use alloy::{primitives::B256, signers::SignerSync};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value};
-use support::*;
 use tokio::process::Command;
 
 use gateway::dev::{keys::Role, payer::Wish};

@@ -1,7 +1,6 @@
 //! What breaks around the gateway: nats-server, the read models, a settler, the payer's allowance.
 
-mod support;
-
+use crate::support::*;
 use alloy::{
     primitives::{Address, U256},
     sol,
@@ -14,7 +13,6 @@ use devkit::Signal;
 use gateway::dev::{keys::Role, network::nats_password, payer::Wish};
 use serde_json::{Value, json};
 use settler::protocol::bid_subject;
-use support::*;
 
 use events::Did;
 

@@ -1,9 +1,7 @@
 //! kill -9 of the gateway after each kind of event in turn: the payment ends as it would have.
 
-mod support;
-
+use crate::support::*;
 use anyhow::Result;
-use support::*;
 
 /// The events after which the process dies, in the order of an undisturbed payment.
 const DELIVERED: [&str; 7] = [

@@ -1,12 +1,10 @@
 //! The idempotency rules that need processes; the others are in `src/http/tests/idempotency_rules.rs`.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::*;
 use anyhow::Result;
 use futures::{StreamExt, TryStreamExt, stream};
-use support::*;
 
 /// Submissions under one id.
 const SUBMISSIONS: usize = 1_000;

@@ -1,16 +1,14 @@
 //! Payments asked for by a proven DID, with real processes.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::*;
 use anyhow::{Context, Result};
 use chrono::Utc;
 use gateway::dev::{holder::Holder, keys::Role, payer::Payer};
 use k256::ecdsa::SigningKey as Secp256k1;
 use proofs::suites::{SigningKey, Suite};
 use serde_json::{Value, json};
-use support::*;
 
 use events::{PaymentEvent, PaymentId, identity::Carrier};
 

@@ -1,7 +1,5 @@
 //! What each role of nats.conf may do, on a real nats-server: nothing beyond its part.
 
-mod nats_roles;
-
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -33,7 +31,7 @@ use settler::protocol::{
     selection::selector_subject,
 };
 
-use nats_roles::{PATIENCE, RELEASER, Role, connect, did, payment_of, request, server, token};
+use crate::nats_roles::{PATIENCE, RELEASER, Role, connect, did, payment_of, request, server, token};
 
 const EVENTS: &str = "gw.evt.00.pay_x";
 /// What is in the streams before anyone tries anything.

@@ -1,7 +1,5 @@
 //! What operators ask running gateways, and what gateways tell them unasked.
 
-mod support;
-
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -9,9 +7,9 @@ use std::{
     time::Duration,
 };
 
+use crate::support::*;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use support::*;
 use tokio::process::Command;
 
 /// Runs `gw admin` with the configuration of the first gateway.

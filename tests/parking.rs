@@ -1,9 +1,8 @@
 //! A payment whose stream was damaged is parked with its cause, and nothing else is touched by it.
 
-mod support;
-
 use std::process::Output;
 
+use crate::support::*;
 use anyhow::{Context, Result, ensure};
 use async_nats::{Client, ConnectOptions, HeaderMap, jetstream};
 use events::{
@@ -12,7 +11,6 @@ use events::{
 };
 use gateway::dev::network::nats_password;
 use serde_json::Value;
-use support::*;
 use tokio::process::Command;
 
 /// Runs `gw admin park` with the configuration of the first gateway.

@@ -1,12 +1,10 @@
 //! Writes that are refused and may be repeated: an operator's pause, and nats-server away.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::*;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use support::*;
 use tokio::process::Command;
 
 /// An answer with the header of interest.

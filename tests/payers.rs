@@ -1,7 +1,5 @@
 //! Payers of every kind that EVM chains have, end to end: each asks what to sign, signs it, and submits it.
 
-mod support;
-
 use std::time::Duration;
 
 use alloy::{
@@ -14,10 +12,10 @@ use chrono::{SecondsFormat, Utc};
 use reqwest::Client;
 use serde_json::{Value, json};
 
+use crate::support::*;
 use chains::evm::{contracts::DevAccountFactory, signature::Wrapped};
 use events::PaymentId;
 use gateway::dev::{keys::Role, payer::Payer};
-use support::*;
 
 /// Who pays, by which scheme, and how it signs.
 struct Case<'a> {

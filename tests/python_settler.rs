@@ -1,10 +1,9 @@
 //! The settler of examples/settler, in another language and with nothing of this workspace's: it wins auctions, delivers and
 //! is paid, and what it says is what the published schemas say.
 
-mod support;
-
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
+use crate::support::*;
 use alloy::primitives::U256;
 use anyhow::{Context, Result, ensure};
 use async_nats::jetstream::{self, consumer::PullConsumer};
@@ -12,7 +11,6 @@ use devkit::{Process, tools};
 use futures::StreamExt;
 use jsonschema::Validator;
 use serde_json::Value;
-use support::*;
 use tokio::{process::Command, sync::Mutex};
 use tokio_util::task::AbortOnDropHandle;
 

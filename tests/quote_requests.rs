@@ -1,9 +1,8 @@
 //! The two-phase flow with real processes: quotes first, and a signature for one of them.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::*;
 use alloy::primitives::U256;
 use anyhow::{Context, Result};
 use gateway::dev::{
@@ -11,7 +10,6 @@ use gateway::dev::{
     payer::{Answer, Payer, Wish},
 };
 use serde_json::{Value, json};
-use support::*;
 
 use events::{PaymentEvent, PaymentId, event::Authorization, quote::SignedQuote};
 

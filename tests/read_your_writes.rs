@@ -1,13 +1,11 @@
 //! What one gateway has answered, every gateway knows: reads never lag behind an answer, wherever it was given.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::*;
 use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 use gateway::dev::payer::Answer;
-use support::*;
 
 /// Payments and batches of each round, made at the same time.
 const AT_ONCE: usize = 12;

@@ -1,9 +1,8 @@
 //! Refunds that everything is against: no verifier, no coins, a price nobody pays, somebody else who was first.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::*;
 use alloy::{
     primitives::{U64, U256},
     sol,
@@ -16,7 +15,6 @@ use events::{
 };
 use gateway::dev::{keys::Role, network::Options};
 use serde_json::{Value, json};
-use support::*;
 
 sol! {
     function refund(bytes32 paymentId) external;
@@ -26,14 +24,6 @@ sol! {
 const COINS: u128 = 100_000_000_000_000_000_000;
 
 impl World {
-    async fn failed(&self, payment_id: &PaymentId) -> Result<RefundDue> {
-        self.until(payment_id, "Failed").await?;
-        match self.events(payment_id, "Failed").await?.remove(0) {
-            PaymentEvent::Failed(failed) => Ok(failed.refund),
-            other => anyhow::bail!("{other:?}"),
-        }
-    }
-
     async fn refunded(&self, payment_id: &PaymentId) -> Result<EscrowRefunded> {
         self.until(payment_id, "EscrowRefunded").await?;
         match self.events(payment_id, "EscrowRefunded").await?.remove(0) {

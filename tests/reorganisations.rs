@@ -1,7 +1,6 @@
 //! Reorganisations under the real binary: deliveries and deposits disappear, and come back or do not.
 
-mod support;
-
+use crate::support::*;
 use alloy::primitives::{U64, U256};
 use anyhow::{Context, Result, ensure};
 use events::{PaymentEvent, PaymentId, event::Inclusion};
@@ -11,7 +10,6 @@ use gateway::dev::{
     payer::Wish,
 };
 use serde_json::{Value, json};
-use support::*;
 
 /// Deep enough for a block to disappear before it is settled, on a busy machine too.
 const DEPTH: u64 = 12;

@@ -1,12 +1,10 @@
 //! The running gateway against its own OpenAPI document, judged by a program that knows nothing else of it.
 
-mod support;
-
 use std::process::Stdio;
 
+use crate::support::*;
 use anyhow::{Context, Result, ensure};
 use devkit::tools;
-use support::*;
 use tokio::{process::Command, time::timeout};
 
 /// What counts as a failure.

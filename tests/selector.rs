@@ -1,16 +1,14 @@
 //! Payments whose payer names a quote selector, on the whole network: followed, away, lying, and over a crash.
 
-mod support;
-
 use std::{path::Path, time::Duration};
 
+use crate::support::*;
 use anyhow::{Context, Result, ensure};
 use async_nats::ConnectOptions;
 use devkit::Process;
 use ed25519_dalek::SigningKey;
 use futures::StreamExt;
 use serde_json::{Value, json};
-use support::*;
 use tokio::{process::Command, task::JoinHandle};
 
 use events::{

@@ -1,7 +1,5 @@
 //! The settler agent over a real nats-server, with a chain that does as the test says.
 
-mod nats_roles;
-
 use std::{
     collections::HashMap,
     sync::{
@@ -38,7 +36,7 @@ use settler::{
     quoting::Chains,
 };
 
-use nats_roles::{
+use crate::nats_roles::{
     ACCOUNT, DESTINATION, PATIENCE, RELEASER, Role, SOURCE, connect, did, payment_of, request, server, token, until,
 };
 

@@ -1,9 +1,8 @@
 //! Payments from Solana, to Solana and on Solana, from the payer's signature to the last unit.
 
-mod support;
-
 use std::{collections::BTreeMap, time::Duration};
 
+use crate::support::{solana::*, *};
 use anyhow::{Context, Result, ensure};
 use devkit::tools;
 use ed25519_dalek::{Signer, SigningKey};
@@ -12,7 +11,6 @@ use gateway::dev::{
     payer::Payer,
 };
 use serde_json::{Value, json};
-use support::{solana::*, *};
 use tokio::process::Command;
 
 use events::Hash32;

@@ -1,8 +1,7 @@
 //! What breaks around payments that touch Solana: processes, the node, transactions that are lost, deliveries that never
 //! come.
 
-mod support;
-
+use crate::support::{solana::*, *};
 use anyhow::{Context, Result};
 use devkit::free_port;
 use gateway::dev::{
@@ -10,7 +9,6 @@ use gateway::dev::{
     network::Options,
     solana::{SLOT_MS, SolanaOptions},
 };
-use support::{solana::*, *};
 
 use events::{
     PaymentEvent, PaymentId,
@@ -35,23 +33,6 @@ impl World {
         self.network.kill_gateway(0).await?;
         self.network.start_gateway(0).await?;
         self.network.ready(0).await
-    }
-
-    /// Waits until the payment is completed and its escrow paid.
-    async fn completed(&self, payment_id: &PaymentId) -> Result<()> {
-        let outcome = self.outcome(payment_id).await?;
-        assert_eq!(outcome.text("status"), "completed", "{outcome:?}");
-        self.until(payment_id, "EscrowReleased").await
-    }
-
-    /// Waits until the payment has failed, and says how its money is to come back.
-    async fn failed(&self, payment_id: &PaymentId) -> Result<RefundDue> {
-        let outcome = self.outcome(payment_id).await?;
-        assert_eq!(outcome.text("status"), "failed", "{outcome:?}");
-        match self.events(payment_id, "Failed").await?.remove(0) {
-            PaymentEvent::Failed(failed) => Ok(failed.refund),
-            other => anyhow::bail!("{other:?}"),
-        }
     }
 
     /// Every deposit that was signed, oldest first.

@@ -1,9 +1,8 @@
 //! Shards change hands when a gateway dies, and when it is told to stop.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
+use crate::support::*;
 use anyhow::{Context, Result, bail, ensure};
 use async_nats::{
     Client, ConnectOptions,
@@ -20,7 +19,6 @@ use events::{
 use futures::future::{join_all, try_join_all};
 use gateway::dev::{network::nats_password, payer::Wish};
 use serde_json::Value;
-use support::*;
 
 const SHARDS: u16 = 8;
 

@@ -1,12 +1,11 @@
 //! Verifier, escrow and proxy of the caller's choice: honoured where every party trusts them, refused where not.
 
-mod support;
-
 use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use crate::support::*;
 use alloy::{
     primitives::{B256, keccak256},
     signers::{SignerSync, local::PrivateKeySigner},
@@ -20,7 +19,6 @@ use gateway::dev::{
     payer::Answer,
 };
 use serde_json::{Value, json};
-use support::*;
 use tokio::process::Command;
 
 /// What a caller may name besides the defaults.

@@ -1,11 +1,9 @@
 //! Two gateways on the same streams.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::*;
 use anyhow::Result;
-use support::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_request_id_at_two_gateways_at_the_same_instant_is_one_payment() -> Result<()> {

@@ -1,10 +1,9 @@
 //! The gateway as an x402 facilitator: merchants settle what payers signed, over real chains, and what is said about it
 //! stands whatever happens to the gateways.
 
-mod support;
-
 use std::{process::Stdio, time::Duration};
 
+use crate::support::*;
 use alloy::{
     primitives::U256,
     signers::{SignerSync, local::PrivateKeySigner},
@@ -18,7 +17,6 @@ use gateway::dev::{
     payer::{Payer, Wish},
 };
 use serde_json::{Value, json};
-use support::*;
 use tokio::{process::Command, time::timeout};
 
 use chains::evm::{contracts::DevAccountFactory, signature::Wrapped};

@@ -1,15 +1,13 @@
 //! Payment identifiers of x402 on a real nats-server with nats.conf: each belongs to the payload that claimed it first.
 
-mod nats_roles;
-
 use anyhow::{Context, Result, ensure};
 use async_nats::jetstream;
 use futures::future::join_all;
 
+use crate::nats_roles::{Role, connect, server, until};
 use devkit::NatsServer;
 use events::{Hash32, PaymentId};
 use gateway::http::x402::{Claim, Identifiers, IdentifiersError, NatsIdentifiers};
-use nats_roles::{Role, connect, server, until};
 
 const IDENTIFIER: &str = "pay_7d5d747be160e280504c099d984bcfe0";
 

@@ -1,15 +1,13 @@
 //! x402 with the official packages of examples/x402: a shop is paid across chains by a buyer, the facilitator client
 //! understands every answer, and nothing is paid twice.
 
-mod support;
-
 use std::{ffi::OsStr, fs, process::Stdio};
 
+use crate::support::{solana::moves, *};
 use alloy::primitives::U256;
 use anyhow::{Context, Result, ensure};
 use devkit::{Process, free_port, tools};
 use serde_json::Value;
-use support::{solana::moves, *};
 use tempfile::TempDir;
 use tokio::process::Command;
 

@@ -1,7 +1,5 @@
 //! Contract accounts as payers, deployed (ERC-1271) and not yet deployed (ERC-6492), on a real chain.
 
-mod support;
-
 use std::slice::from_ref;
 
 use alloy::{
@@ -11,6 +9,7 @@ use alloy::{
 };
 use anyhow::{Result, bail};
 
+use crate::support::*;
 use chains::evm::{
     contracts::{DevAccountFactory, address},
     permit2::{
@@ -23,7 +22,6 @@ use events::{
     event::{Authorization, Permit2},
 };
 use sagas::ports::{Chains, DepositState, PrepareError};
-use support::*;
 
 /// A development account of `owner` on the source chain that pays with the chain's token.
 struct Account {

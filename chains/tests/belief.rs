@@ -1,7 +1,5 @@
 //! What may not be believed: nodes that lag, contradict themselves, are of another chain, or do not answer.
 
-mod support;
-
 use std::{
     slice::from_ref,
     sync::{
@@ -15,13 +13,13 @@ use alloy::primitives::{B256, U256};
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
+use crate::support::{liar::Liar, *};
 use chains::{
     config::{ChainConfig, Depth},
     evm::{contracts::address, node::Node, settler::SettlerChain},
 };
 use events::ChainId;
 use sagas::ports::{Chains, DeliveryState, DepositState};
-use support::{liar::Liar, *};
 
 async fn lying(chain: &Chain) -> Result<(Liar, Node)> {
     let liar = Liar::before(&chain.anvil.url()).await?;

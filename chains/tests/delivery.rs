@@ -1,13 +1,12 @@
 //! Deliveries on a real chain: found by every field, followed through reorganisations, ruled out by time.
 
-mod support;
-
 use std::time::Duration;
 
 use alloy::{primitives::U256, sol_types::SolCall};
 use anyhow::{Result, bail};
 use serde_json::Value;
 
+use crate::support::*;
 use chains::{
     evm::{
         contracts::{DevToken, FulfillmentProxy, address, time, token_or_coin, units, word},
@@ -20,7 +19,6 @@ use chains::{
 };
 use events::{AssetId, Hash32, quote::SignedQuote};
 use sagas::ports::{Chains, DeliveryOrder, DeliveryState, EscrowState, Statement, VerificationCase};
-use support::*;
 
 fn settler(world: &World) -> (SettlerChain, SettlerChain) {
     (

@@ -1,7 +1,5 @@
 //! Deposits on a real chain: secured, reverted, superseded, expired, made by others.
 
-mod support;
-
 use std::slice::from_ref;
 
 use alloy::{
@@ -10,6 +8,7 @@ use alloy::{
 };
 use anyhow::{Result, bail};
 
+use crate::support::*;
 use chains::evm::{
     attest,
     contracts::{GatewayEscrow, address},
@@ -23,7 +22,6 @@ use events::{
     ledger::{Ledger, Purpose, SignerAccount},
 };
 use sagas::ports::{Chains, DepositState, EscrowState, PrepareError, RefundOrder, Statement, TransactionState};
-use support::*;
 
 alloy::sol! {
     struct GatewayDeposit {

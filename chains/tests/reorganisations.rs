@@ -1,17 +1,15 @@
 //! Reorganisations of the source chain: what the gateway sent disappears, and is sent again.
 
-mod support;
-
 use std::slice::from_ref;
 
 use alloy::primitives::U256;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use crate::support::*;
 use chains::evm::{node::At, query::Receipt};
 use events::event::TransactionPrepared;
 use sagas::ports::{Chains, DepositState, EscrowState, RefundOrder, TransactionState};
-use support::*;
 
 impl Chain {
     /// Replaces the newest `depth` blocks by empty ones.

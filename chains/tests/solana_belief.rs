@@ -1,7 +1,5 @@
 //! What is not believed of a node that lags, errs or lies.
 
-mod solana_support;
-
 use std::{
     slice::from_ref,
     sync::{
@@ -26,7 +24,8 @@ use events::event::TransactionPrepared;
 use gateway_program::host;
 use sagas::ports::{Chains, DeliveryState, DepositOrder, DepositState, EscrowState};
 
-use solana_support::{World, liar::Liar, settle, until};
+use crate::solana_support::{World, settle, until};
+use crate::support::liar::Liar;
 
 /// A payment in escrow, and a port that sees the cluster through a liar.
 struct Secured {

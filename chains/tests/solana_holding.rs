@@ -1,11 +1,10 @@
 //! What a real cluster says of a payer's tokens, and of whom it lets draw on them.
 
-mod solana_support;
-
 use std::time::Instant;
 
 use anyhow::{Result, bail};
 
+use crate::solana_support::{TOKENS, WITHIN, World, key};
 use chains::solana::{
     authorization::allowance_delegate,
     dev::{DevToken, TokenProgram},
@@ -13,7 +12,6 @@ use chains::solana::{
     keys::account,
 };
 use events::OwnedAsset;
-use solana_support::{TOKENS, WITHIN, World, key};
 
 fn source(world: &World, mint: &str, owner: &str) -> OwnedAsset {
     let asset = format!("{}/token:{mint}", world.surfnet.chain_id());

@@ -1,7 +1,5 @@
 //! What becomes of transactions that expire, fail or get lost, against a real Solana runtime.
 
-mod solana_support;
-
 use std::{
     slice::from_ref,
     sync::{
@@ -22,7 +20,8 @@ use chains::{
 };
 use sagas::ports::{Chains, DepositState, PrepareError, RefundOrder, TransactionState};
 
-use solana_support::{PRICE, TOKENS, TestClock, World, key, liar::Liar, settle, until};
+use crate::solana_support::{PRICE, TOKENS, TestClock, World, key, settle, until};
+use crate::support::liar::Liar;
 
 #[tokio::test]
 async fn a_deposit_whose_blockhash_expired_is_given_up_and_made_again() -> Result<()> {

@@ -1,14 +1,12 @@
 //! Payments through the engine's port against a real Solana runtime with the real program.
 
-mod solana_support;
-
 use anyhow::{Context, Result, bail};
 
 use chains::solana::{dev::TokenProgram, keys::account, program};
 use gateway_program::{host, ids::TOKEN_2022_PROGRAM};
 use sagas::ports::{Chains, DeliveryState, DepositState, EscrowState, PrepareError, RefundOrder, TransactionState};
 
-use solana_support::{CAP, DELIVERED, PRICE, REFUND_DELAY, TOKENS, World, key, settle, until};
+use crate::solana_support::{CAP, DELIVERED, PRICE, REFUND_DELAY, TOKENS, World, key, settle, until};
 
 #[tokio::test]
 async fn a_payment_is_secured_delivered_and_released() -> Result<()> {

@@ -1,16 +1,13 @@
 //! Settler, verifier and auditor against a real Solana runtime with the real program, and between it and EVM chains.
 
-#![allow(clippy::duplicate_mod, reason = "the worlds of both families bring the same liar")]
-
-mod solana_support;
-mod support;
-
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use ed25519_dalek::{Signer, SigningKey};
 use serde_json::json;
 
+use crate::solana_support::{CAP, PRICE, REFUND_DELAY, TOKENS, World, key, settle, until};
+use crate::support::{self, liar::Liar};
 use chains::{
     act::ActError,
     auditor::{Audit, Case, Doubt, Kind, check_prepared},
@@ -34,7 +31,6 @@ use sagas::ports::{
     Chains, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, RefundOrder, Statement,
     VerificationCase,
 };
-use solana_support::{CAP, PRICE, REFUND_DELAY, TOKENS, World, key, liar::Liar, settle, until};
 
 const DELIVERED: u64 = 1_500_000;
 

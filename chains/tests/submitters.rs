@@ -1,7 +1,5 @@
 //! The accounts that send: what waits is replaced, what is in nobody's way is used up, and coins run out.
 
-mod support;
-
 use std::slice::from_ref;
 
 use alloy::{
@@ -13,6 +11,7 @@ use alloy::{
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
+use crate::support::*;
 use chains::evm::{
     adapter::{EvmChain, EvmChains, Keys},
     node::At,
@@ -26,7 +25,6 @@ use sagas::{
     payment::VERSIONS_MAX,
     ports::{Chains, Clock, DepositState, PrepareError, RefundOrder, TransactionState},
 };
-use support::*;
 
 const GWEI: u128 = 1_000_000_000;
 

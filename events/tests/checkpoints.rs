@@ -1,7 +1,5 @@
 //! Signed checkpoints on a real nats-server: several gateways sign, and whatever is not as it was signed is cried out.
 
-mod support;
-
 use std::time::Duration;
 
 use anyhow::{Context, Result};

@@ -1,12 +1,14 @@
 //! The journal and the ledger on three nats-servers with three copies of each stream: the conformance suites.
 
-mod support;
-
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
 
+use crate::support::{
+    cluster::{journal, three, until},
+    connect,
+};
 use devkit::NatsCluster;
 use events::{
     journal::{Journal, conformance},
@@ -14,10 +16,6 @@ use events::{
         self, Ledger,
         nats::{NatsLedger, Options as LedgerOptions},
     },
-};
-use support::{
-    cluster::{journal, three, until},
-    connect,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

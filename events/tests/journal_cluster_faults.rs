@@ -1,13 +1,16 @@
 //! The journal on three nats-servers while they fail: leaders killed and deposed, servers that hang, a lost majority, what
 //! a cluster answers to those who try again, and what becomes of those who work a shard meanwhile.
 
-mod support;
-
 use std::{
     collections::BTreeSet,
     time::{Duration, Instant},
 };
 
+use crate::support::{
+    cluster::{PATIENCE, api, journal, leader, level, step_down, three, until},
+    connect,
+    load::{Load, load},
+};
 use async_nats::Client;
 use devkit::NatsCluster;
 use events::{
@@ -21,11 +24,6 @@ use events::{
 };
 use futures::future::join_all;
 use serde_json::Value;
-use support::{
-    cluster::{PATIENCE, api, journal, leader, level, step_down, three, until},
-    connect,
-    load::{Load, load},
-};
 use tokio::time::timeout;
 
 /// Faults of each kind in one test.
@@ -114,9 +112,9 @@ async fn a_read_at_a_server_that_is_behind_sees_every_acknowledged_append() {
     for round in 0..40 {
         let leader = three.leader(shard).await;
         let behind = (leader + 1) % three.cluster.len();
-        let writer = journal(&connect(&three.cluster.url_of((leader + 2) % 3)).await, support::cluster::three()).await;
+        let writer = journal(&connect(&three.cluster.url_of((leader + 2) % 3)).await, crate::support::cluster::three()).await;
         let local = connect(&three.cluster.url_of(behind)).await;
-        let reader = journal(&local, support::cluster::three()).await;
+        let reader = journal(&local, crate::support::cluster::three()).await;
         three.cluster.pause(behind).await.unwrap();
         for n in 0..20 {
             last = writer.append(&commit(&id, last.position, &format!("{round} {n}"))).await.unwrap();
@@ -150,7 +148,7 @@ async fn without_a_majority_nothing_succeeds_and_with_it_everything_goes_on() {
     let short = Options {
         append_timeout: Duration::from_secs(3),
         attempt_timeout: Duration::from_millis(500),
-        ..support::cluster::three()
+        ..crate::support::cluster::three()
     };
     let left = three.leader(0).await;
     let alone = journal(&connect(&three.cluster.url_of(left)).await, short).await;
@@ -266,7 +264,7 @@ async fn shards_stay_with_their_owners_while_the_leases_have_no_leader() {
     let mut three = start().await;
     let mut owner = three.journal.work(0, "owner").await;
     assert!(matches!(next(&mut owner).await, WakeUp::Acquired));
-    let other = journal(&connect(&three.cluster.url()).await, support::cluster::three()).await;
+    let other = journal(&connect(&three.cluster.url()).await, crate::support::cluster::three()).await;
     let mut stand_by = other.work(0, "stand-by").await;
     for round in 0..ROUNDS {
         // A server that leads the shard's stream as well would stop the shard in another way.
@@ -310,7 +308,7 @@ async fn a_consumer_that_falls_silent_is_read_around() {
     for round in 0..ROUNDS {
         let [stream, leases] = [leader(&three.client, &envelope::stream(0)).await, leader(&three.client, LEASES).await];
         let client = connect(&three.cluster.url_of(three.cluster.node_of(&stream).unwrap())).await;
-        let journal = journal(&client, support::cluster::three()).await;
+        let journal = journal(&client, crate::support::cluster::three()).await;
         let mut worker = journal.work(0, "worker").await;
         assert!(matches!(next(&mut worker).await, WakeUp::Acquired));
         woken(&journal, &mut worker, round).await;

@@ -1,9 +1,13 @@
 //! The journal on a real nats-server while things go wrong: lost acknowledgements, killed servers, tampered streams.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{
+    connect,
+    load::{Load, load},
+    options,
+    proxy::{Loss, Proxy},
+};
 use async_nats::HeaderMap;
 use devkit::NatsServer;
 use events::{
@@ -14,12 +18,6 @@ use events::{
         envelope::{self, Envelope, Sealed},
         nats::{NatsJournal, Options},
     },
-};
-use support::{
-    connect,
-    load::{Load, load},
-    options,
-    proxy::{Loss, Proxy},
 };
 use tokio::time::{sleep, timeout};
 

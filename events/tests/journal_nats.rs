@@ -1,16 +1,14 @@
 //! The journal on a real nats-server: the conformance suite, what an auditor can do, and layouts that are refused.
 
-mod support;
-
 use std::{sync::Arc, time::Duration};
 
+use crate::support::{connect, options};
 use devkit::NatsServer;
 use events::journal::{
     AppendError, Journal, Position,
     conformance::{self, commit, fresh},
     nats::{ConnectError, NatsJournal, Options},
 };
-use support::{connect, options};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn conforms() {

@@ -1,12 +1,14 @@
 //! The signer journal in memory and on a real nats-server.
 
-mod support;
-
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
+use crate::support::{
+    connect,
+    proxy::{Loss, Proxy},
+};
 use devkit::NatsServer;
 use events::{
     ledger::{
@@ -15,10 +17,6 @@ use events::{
         nats::{NatsLedger, Options},
     },
     time::Timestamp,
-};
-use support::{
-    connect,
-    proxy::{Loss, Proxy},
 };
 
 #[tokio::test]

@@ -1,18 +1,16 @@
 //! The parking in memory and on a real nats-server.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{
+    connect,
+    proxy::{Loss, Proxy},
+};
 use devkit::NatsServer;
 use events::parking::{
     Entry, Error, Parking, Replayed, conformance,
     memory::MemoryParking,
     nats::{NatsParking, Options},
-};
-use support::{
-    connect,
-    proxy::{Loss, Proxy},
 };
 
 fn options() -> Options {

@@ -1,16 +1,14 @@
 //! Following the streams: catching up, restarts, damage, waiting.
 
-mod support;
-
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
+use crate::support::*;
 use events::{PaymentEvent, PaymentId, QuoteRequestId, StreamId, event::RefundDue, journal::Journal};
 use projections::{
     OpenError, PaymentStatus, PaymentView, Projections, QuoteRequestView, RunError, ShardState, Unavailable,
 };
 use proptest::prelude::*;
 use sagas::ports::OpenStreams;
-use support::*;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

@@ -1,12 +1,10 @@
 //! Which payments are past their time.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::*;
 use events::{PaymentEvent, PaymentId, event::RefundDue, time::Timestamp};
 use projections::{OverdueStage, PaymentView, overdue};
-use support::*;
 
 /// The windows of the payments here, in seconds after their submission.
 const RESERVE: u64 = 50;

@@ -1,10 +1,8 @@
 //! The fold of one batch's events, without storage, and of a payment that came out of it.
 
-mod support;
-
+use crate::support::*;
 use events::{Event, PaymentEvent, PaymentId, QuoteRequestEvent, QuoteRequestId, event::CollectedQuote};
 use projections::{Applied, DeclineCount, PaymentView, QuoteRequestStatus as Status, QuoteRequestView};
-use support::*;
 
 fn id() -> QuoteRequestId {
     QuoteRequestId::derive("payer", "batch-1")

@@ -1,7 +1,5 @@
 //! Building the views again beside those in use, and the alarm that a stream lost commits.
 
-mod support;
-
 use std::{
     fs,
     path::Path,
@@ -12,11 +10,11 @@ use std::{
     time::Duration,
 };
 
+use crate::support::*;
 use events::{PaymentEvent, PaymentId, StreamId, journal::Journal};
 use projections::{
     PaymentView, Projections, QuoteRequestView, RebuildError, RebuildPhase, RunError, ShardState, Verdict,
 };
-use support::*;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

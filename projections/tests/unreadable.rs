@@ -1,13 +1,11 @@
 //! A message that cannot be read takes the view of its own payment and of no other.
 
-mod support;
-
 use std::{path::Path, sync::Arc, time::Duration};
 
+use crate::support::*;
 use events::{PaymentId, StreamId, journal::Journal};
 use projections::{PaymentView, Projections, RunError, Verdict};
 use sagas::ports::OpenStreams;
-use support::*;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

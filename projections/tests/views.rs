@@ -1,10 +1,8 @@
 //! The fold of one payment's events, without storage.
 
-mod support;
-
+use crate::support::*;
 use events::{ChainId, PaymentEvent, PaymentId, event::RefundDue, failure::BlockchainContext};
 use projections::{Applied, DeclineCount, PaymentStatus, PaymentView, Transaction};
-use support::*;
 
 fn id() -> PaymentId {
     PaymentId::derive("payer", "order-1")

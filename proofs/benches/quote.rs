@@ -3,6 +3,7 @@
 //! `cargo bench -p proofs` prints the median and the 99th percentile of each; nothing is asserted about them.
 
 #[path = "../tests/support/mod.rs"]
+#[allow(dead_code, reason = "a bench needs a part of what the tests share")]
 mod support;
 
 use std::{

@@ -1,14 +1,12 @@
 //! What has no canonical form, and why.
 
-mod support;
-
+use crate::support::{did, document, ed25519, quote};
 use proofs::{
     canonical::{Error, Reason, canonicalize},
     contexts::{CREDENTIALS_V1, Contexts, GATEWAY_V1},
     json::Document,
 };
 use serde_json::{Value, json};
-use support::{did, document, ed25519, quote};
 
 fn refused(value: Value) -> (String, Reason) {
     match canonicalize(&document(value), Contexts::bundled()) {

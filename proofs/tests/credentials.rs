@@ -1,9 +1,8 @@
 //! Credentials, and requests signed by their holders.
 
-mod support;
-
 use std::sync::Mutex;
 
+use crate::support::{did, document, ed25519, now, options, p256, secp256k1, signed};
 use async_trait::async_trait;
 use futures::executor::block_on;
 use proofs::{
@@ -15,7 +14,6 @@ use proofs::{
     suites::{self, Options, SigningKey, Suite, sign},
 };
 use serde_json::{Value, json};
-use support::{did, document, ed25519, now, options, p256, secp256k1, signed};
 
 const KYC: &str = "https://kyc.example/v1";
 

@@ -1,7 +1,6 @@
 //! Altered and forged proofs, each refused for its own reason.
 
-mod support;
-
+use crate::support::{did, document, ed25519, now, options, p256, quote, secp256k1, signed};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use chrono::TimeDelta;
 use proofs::{
@@ -12,7 +11,6 @@ use proofs::{
     suites::{Error, Secured, SigningKey, Suite, sign},
 };
 use serde_json::{Value, json};
-use support::{did, document, ed25519, now, options, p256, quote, secp256k1, signed};
 
 const SUITES: [Suite; 8] = [
     Suite::Ed25519Signature2018,

@@ -1,7 +1,5 @@
 //! The same documents through npm `jsonld`, a JSON-LD library that shares no code with this one.
 
-mod support;
-
 use std::{
     fs,
     io::Write,
@@ -9,6 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
+use crate::support::{self, did, ed25519, now, quote};
 use proofs::{
     canonical::canonicalize,
     contexts::{BUNDLED, CREDENTIALS_V1, Contexts, GATEWAY_V1, QUOTE},
@@ -18,7 +17,6 @@ use proofs::{
 };
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
 use serde_json::{Map, Value, json};
-use support::{did, ed25519, now, quote};
 
 const SEED: u8 = 7;
 

@@ -1,9 +1,7 @@
 //! Judging bids.
 
-mod given;
-
+use crate::given::*;
 use events::{Did, event::Submitted, identity::HeldPolicy, quote::Quote, time::Timestamp};
-use given::*;
 use proptest::prelude::*;
 use sagas::{
     auction::judge,

@@ -1,11 +1,7 @@
 //! The engine over a small world in memory: whole sagas, faults, and a stop at every single port call.
 
-mod given;
-#[path = "engine/parking.rs"]
 mod parking;
-#[path = "engine/selection.rs"]
 mod selection;
-#[path = "engine/world.rs"]
 mod world;
 
 use std::{
@@ -17,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use crate::given::{batch, *};
 use async_trait::async_trait;
 use events::{
     ChainId, CommitId, PaymentEvent, PaymentId, QuoteRequestEvent, StreamId,
@@ -27,7 +24,6 @@ use events::{
     quote::Quote,
     time::{Timestamp, unix_seconds},
 };
-use given::{batch, *};
 use sagas::{
     ports::*,
     runner::{Engine, Options, Ports, Runner},

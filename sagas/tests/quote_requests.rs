@@ -1,9 +1,8 @@
 //! Quote-request batches: what is collected, and which payments may come out of them.
 
-mod given;
-
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::given::{batch::*, *};
 use async_trait::async_trait;
 use events::{
     Hash32, PaymentEvent, PaymentId, QuoteRequestEvent, StreamId,
@@ -16,7 +15,6 @@ use events::{
     quote_request::QuotesCollected,
     time::unix_seconds,
 };
-use given::{batch::*, *};
 use sagas::{
     auction::DOCUMENTS_BYTES_MAX,
     payment::{self, Stage as PaymentStage},

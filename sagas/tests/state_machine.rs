@@ -1,15 +1,13 @@
 //! The payment's state machine: given events, when a command comes, then events.
 
-mod given;
-
 use std::collections::BTreeSet;
 
+use crate::given::*;
 use events::{
     PaymentEvent,
     event::{RefundDue, TransactionPrepared},
     failure::{BlockchainContext, RetryClassification},
 };
-use given::*;
 use proptest::prelude::*;
 use sagas::{
     auction::Judgement,

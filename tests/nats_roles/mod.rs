@@ -1,5 +1,4 @@
 //! nats-server with the repository's nats.conf, clients in each of its roles, and requests for quotes to try with.
-#![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use std::{
     future::Future,

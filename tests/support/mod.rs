@@ -1,5 +1,4 @@
 //! A network of real processes for one test, and what tests ask of it.
-#![allow(dead_code, reason = "each test file uses the part it needs")]
 
 pub mod client;
 pub mod reckoning;
@@ -12,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use events::{Did, PaymentEvent, PaymentId};
+use events::{Did, PaymentEvent, PaymentId, event::RefundDue};
 use gateway::dev::{
     keys::Role,
     network::{Chain, Network, Options},
@@ -111,6 +110,22 @@ impl World {
     pub async fn events(&self, payment_id: &PaymentId, name: &str) -> Result<Vec<PaymentEvent>> {
         let timeline = self.auditor.timeline(payment_id).await?;
         Ok(timeline.into_iter().map(|entry| entry.event).filter(|event| event.type_name() == name).collect())
+    }
+
+    /// Waits until the payment is completed and its escrow paid.
+    pub async fn completed(&self, payment_id: &PaymentId) -> Result<()> {
+        let outcome = self.outcome(payment_id).await?;
+        ensure!(outcome.text("status") == "completed", "{outcome:?}");
+        self.until(payment_id, "EscrowReleased").await
+    }
+
+    /// Waits until the payment has failed, and says how its money is to come back.
+    pub async fn failed(&self, payment_id: &PaymentId) -> Result<RefundDue> {
+        self.until(payment_id, "Failed").await?;
+        match self.events(payment_id, "Failed").await?.remove(0) {
+            PaymentEvent::Failed(failed) => Ok(failed.refund),
+            other => anyhow::bail!("{other:?}"),
+        }
     }
 
     /// Checks on chain that each payment was deposited and delivered exactly once, and that all the money is where it

@@ -1,11 +1,9 @@
 //! The API's forms: GET and POST, `visible`, numbers as strings, solidified or not, transactions that the node builds.
 
-mod support;
-
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use support::{LAG, Network, Party, TRX, id, signed};
+use crate::support::{LAG, Network, Party, TRX, id, signed};
 use trondev::Transaction;
 
 /// Signs what the node built, as wallets do, and sends it in JSON.

@@ -1,14 +1,12 @@
 //! The development controls, the clock, forks, and the program.
 
-mod support;
-
 use std::{process::Stdio, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use support::{LAG, Network, Party, TRX};
+use crate::support::{LAG, Network, Party, TRX};
 use trondev::{Blocks, Options, TronDev};
 
 async fn control_refused(network: &Network, name: &str, body: Value) -> Result<String> {

@@ -1,12 +1,10 @@
 //! What the network refuses, the development node refuses, with its codes and words.
 
-mod support;
-
 use anyhow::Result;
 use prost::Message;
 use serde_json::json;
 
-use support::{Network, Party, TRX, contract, id, refusal, signed, transfer_message};
+use crate::support::{Network, Party, TRX, contract, id, refusal, signed, transfer_message};
 use trondev::{Options, proto};
 
 #[tokio::test]

@@ -1,12 +1,10 @@
 //! What contracts see on Tron and not on an EVM, and what running them costs.
 
-mod support;
-
 use anyhow::{Context, Result};
 use revm::primitives::keccak256;
 use serde_json::{Value, json};
 
-use support::{LAG, Network, Party, TRX};
+use crate::support::{LAG, Network, Party, TRX};
 use trondev::{Address, Blocks, Options, deployed_at, proto};
 
 /// Stores what is on the stack as the `n`-th word of memory.

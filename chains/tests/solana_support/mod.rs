@@ -1,11 +1,5 @@
 //! A real Solana runtime with the program on it, and payments to make there.
 
-// Each test binary uses a part of this module.
-#![allow(dead_code)]
-
-#[path = "../support/liar.rs"]
-pub mod liar;
-
 use std::{
     path::PathBuf,
     sync::{
@@ -81,7 +75,6 @@ pub struct World {
     pub dev: DevCluster,
     pub token: DevToken,
     pub program: String,
-    pub deployer: SigningKey,
     pub reserver: SigningKey,
     pub releaser: SigningKey,
     pub submitters: Vec<SigningKey>,
@@ -115,7 +108,6 @@ impl World {
             dev,
             token,
             program,
-            deployer,
             reserver: key(2),
             releaser: key(3),
             submitters: vec![key(4), key(5)],

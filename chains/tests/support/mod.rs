@@ -1,8 +1,5 @@
 //! Two real chains with the contracts on them, and payments to make there.
 
-// Each test binary uses a part of this module.
-#![allow(dead_code)]
-
 pub mod liar;
 
 use std::{

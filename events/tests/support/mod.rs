@@ -1,5 +1,4 @@
 //! What the tests on a real nats-server share.
-#![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub mod cluster;
 pub mod load;

@@ -1,7 +1,5 @@
 //! Histories of payments, and a journal that can be told to fail.
 
-#![allow(dead_code, reason = "each test file uses its own part of the support")]
-
 use std::{collections::HashMap, sync::Mutex, time::Duration};
 
 use async_trait::async_trait;

@@ -1,5 +1,4 @@
 //! Keys and documents of the tests.
-#![allow(dead_code, reason = "each test file uses its own part")]
 
 use chrono::{DateTime, Utc};
 use proofs::{

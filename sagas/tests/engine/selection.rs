@@ -51,7 +51,7 @@ fn signer(n: u8) -> SelectorSigner {
 
 pub fn submission() -> Submitted {
     let selector = SelectorRef { key: signer(100).key(), answer_by: at(ANSWER_BY) };
-    Submitted { selector: Some(selector), ..given::submission() }
+    Submitted { selector: Some(selector), ..crate::given::submission() }
 }
 
 /// The cheapest quote delivers last, and the third lapses before the selector has to answer.

@@ -1,5 +1,4 @@
 //! Building blocks of the engine's tests: payments given by their events.
-#![allow(dead_code, reason = "each test file uses the part it needs")]
 
 pub mod batch;
 

@@ -1,5 +1,4 @@
 //! A development node that makes blocks on demand, and transactions to send to it.
-#![allow(dead_code, reason = "each test file uses a part")]
 
 use anyhow::{Context, Result, ensure};
 use k256::ecdsa::SigningKey;

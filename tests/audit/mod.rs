@@ -1,8 +1,6 @@
 //! `gw audit` as a process, with read-only credentials, on a network of real payments, and on what attackers made of it.
 
 mod attacker;
-#[path = "../support/mod.rs"]
-mod support;
 
 use std::{
     path::{Path, PathBuf},
@@ -10,12 +8,12 @@ use std::{
     time::Duration,
 };
 
+use crate::support::*;
 use anyhow::{Context, Result, ensure};
 use attacker::{Attacker, Stored, edit_line};
 use devkit::tools;
 use gateway::dev::payer::Wish;
 use serde_json::Value;
-use support::*;
 use tempfile::TempDir;
 use tokio::process::Command;
 

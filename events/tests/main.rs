@@ -1,0 +1,13 @@
+//! The journal against real servers, and what its bytes must stay: one program; a file is a subject.
+
+mod checkpoints;
+mod golden;
+mod journal_cluster;
+mod journal_cluster_faults;
+mod journal_faults;
+mod journal_memory;
+mod journal_nats;
+mod ledger;
+mod parking;
+mod quotes;
+mod support;

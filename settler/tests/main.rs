@@ -1,0 +1,4 @@
+//! A settler's decisions: one program; a file is a subject.
+
+mod awards;
+mod quoting;

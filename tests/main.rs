@@ -1,0 +1,37 @@
+//! End-to-end tests: real nats-servers, real chains and the real binary as a process. One program, because each links
+//! everything; a file is a subject.
+
+mod auction;
+mod audit;
+mod chaos;
+mod cluster;
+mod documents;
+mod faults;
+mod gateway_killed;
+mod idempotency;
+mod identities;
+mod nats_permissions;
+mod nats_roles;
+mod operator;
+mod parking;
+mod pause;
+mod payers;
+mod python_settler;
+mod quote_command;
+mod quote_requests;
+mod read_your_writes;
+mod refunds;
+mod reorganisations;
+mod repricing;
+mod schemathesis;
+mod selector;
+mod settler_agent;
+mod solana;
+mod solana_faults;
+mod support;
+mod takeover;
+mod trust;
+mod two_gateways;
+mod x402;
+mod x402_identifiers;
+mod x402_official;
