@@ -65,20 +65,16 @@ async fn the_surroundings() -> Result<()> {
     .await?;
     let alice = network.funded(1, 7 * TRX).await?;
     let code = returning(&[
-        &[0x46],                      // CHAINID
-        &[0x48],                      // BASEFEE
-        &[0x33],                      // CALLER
-        &[0x30],                      // ADDRESS
-        &[0x33, 0x31],                // BALANCE of the caller
-        &[0x3a],                      // GASPRICE
-        &[0x44],                      // PREVRANDAO, which the TVM calls DIFFICULTY
-        &[0x43],                      // NUMBER
-        &[0x42],                      // TIMESTAMP
-        &[0x60, 1, 0x43, 0x03, 0x40], // BLOCKHASH of NUMBER - 1
+        &[0x46],       // CHAINID
+        &[0x48],       // BASEFEE
+        &[0x33],       // CALLER
+        &[0x30],       // ADDRESS
+        &[0x33, 0x31], // BALANCE of the caller
+        &[0x3a],       // GASPRICE
+        &[0x44],       // PREVRANDAO, which the TVM calls DIFFICULTY
     ]);
     let at = put(&network, 9, &code).await?;
     network.mine(4).await?;
-    let head = network.get("wallet/getnowblock").await?;
     let (words, _) = network.ask(alice.address, at, &[]).await?;
     assert_eq!(number(&words[0]), 3_448_148_188);
     assert_eq!(number(&words[1]), 420);
@@ -87,15 +83,70 @@ async fn the_surroundings() -> Result<()> {
     assert_eq!(number(&words[4]), 7_000_000);
     assert_eq!(number(&words[5]), 0);
     assert_eq!(number(&words[6]), 0);
-    let raw = &head["block_header"]["raw_data"];
-    assert_eq!(number(&words[7]), raw["number"].as_u64().context("a number")? + 1);
-    let head_seconds = raw["timestamp"].as_u64().context("a time")? / 1000;
-    let seconds = number(&words[8]);
-    assert!((head_seconds..head_seconds + 600).contains(&seconds), "{seconds} after {head_seconds}");
-    assert_eq!(hex::encode(&words[9]), head["blockID"].as_str().context("an id")?);
     // The first block's id ends in the chain id.
     let first = network.get("wallet/getblockbynum?num=0").await?;
     assert!(first["blockID"].as_str().is_some_and(|id| id.ends_with("cd8690dc")), "{first}");
+    Ok(())
+}
+
+/// java-tron's `Wallet.callConstantContract` runs a question in the newest block that the asked state has, not in one to come.
+#[tokio::test]
+async fn a_question_is_answered_in_the_newest_block() -> Result<()> {
+    let network = Network::start().await?;
+    let alice = network.funded(1, 1_000 * TRX).await?;
+    let code = returning(&[
+        &[0x43],                      // NUMBER
+        &[0x42],                      // TIMESTAMP
+        &[0x41],                      // COINBASE
+        &[0x60, 1, 0x43, 0x03, 0x40], // BLOCKHASH of NUMBER - 1
+        &[0x60, 2, 0x43, 0x03, 0x40], // BLOCKHASH of NUMBER - 2
+        &[0x43, 0x40],                // BLOCKHASH of NUMBER, which code never sees
+    ]);
+    let at = put(&network, 9, &code).await?;
+    network.dev("mine", json!({ "blocks": 6, "apart_ms": 3_000 })).await?;
+    // Neither the clock nor what waits is the answer's.
+    network.dev("time", json!({ "advance_ms": 60_000 })).await?;
+    let answer = network.send(&alice, network.trigger(alice.address, at, 0, &[]).await?).await?;
+    assert_eq!(answer["result"], true, "{answer}");
+    let mut numbers = Vec::new();
+    for root in ["wallet", "walletsolidity"] {
+        let block = network.get(&format!("{root}/getnowblock")).await?;
+        let raw = &block["block_header"]["raw_data"];
+        let parent = raw["parentHash"].as_str().context("a parent")?;
+        let before = network.get(&format!("wallet/getblockbyid?value={parent}")).await?;
+        let (words, _) = network.ask_under(root, alice.address, at, &[]).await?;
+        numbers.push(number(&words[0]));
+        assert_eq!(raw["number"], number(&words[0]), "{root}");
+        assert_eq!(raw["timestamp"].as_u64().context("a time")? / 1000, number(&words[1]), "{root}");
+        let witness = raw["witness_address"].as_str().context("a witness")?;
+        assert_eq!(witness.strip_prefix("41"), Some(&*hex::encode(&words[2][12..])), "{root}");
+        assert_eq!(hex::encode(&words[3]), parent, "{root}");
+        assert_eq!(hex::encode(&words[4]), before["block_header"]["raw_data"]["parentHash"].as_str().context("an id")?);
+        assert_eq!(words[5], [0; 32], "{root}");
+    }
+    assert_eq!(numbers[0], numbers[1] + LAG);
+
+    // A transaction's code runs in the block that has it.
+    network.mine(1).await?;
+    let info = network.post("wallet/gettransactioninfobyid", json!({ "value": answer["txid"] })).await?;
+    let seen = hex::decode(info["contractResult"][0].as_str().context("a result")?)?;
+    assert_eq!(info["blockNumber"], number(&seen[..32]));
+    assert_eq!(number(&seen[..32]), numbers[0] + 1);
+    assert_eq!(info["blockTimeStamp"].as_u64().context("a time")? / 1000, number(&seen[32..64]));
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_first_block_answers_too() -> Result<()> {
+    // It is the solidified one at the start.
+    let network = Network::start().await?;
+    let at = put(&network, 9, &returning(&[&[0x43], &[0x42], &[0x60, 0, 0x40]])).await?;
+    let first = network.get("wallet/getblockbynum?num=0").await?;
+    let (words, _) = network.ask_under("walletsolidity", Party::new(1).address, at, &[]).await?;
+    assert_eq!(number(&words[0]), 0);
+    let time = first["block_header"]["raw_data"]["timestamp"].as_u64().context("a time")?;
+    assert_eq!(number(&words[1]), time / 1000);
+    assert_eq!(words[2], [0; 32]);
     Ok(())
 }
 

@@ -37,7 +37,7 @@ impl Chain {
         if self.seen.contains_key(&id) {
             return Err(Refusal::Duplicate);
         }
-        let around = self.surroundings(Sight::Head);
+        let around = self.waiting_surroundings();
         execute(&mut self.pending_state, &self.options, &around, &transaction)?;
         self.seen.insert(id, transaction.raw.expiration);
         self.pending_bytes += size;

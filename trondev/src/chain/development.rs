@@ -110,6 +110,14 @@ impl Chain {
         dropped
     }
 
+    /// Lets constant calls about the head see what waits, or only what is in blocks. Tron's nodes, which run what waits on the
+    /// head's state, show it.
+    pub fn show_pending(&mut self, shown: bool) {
+        self.shows_pending = shown;
+        let waiting = std::mem::take(&mut self.pending);
+        self.wait_again(waiting);
+    }
+
     /// Takes the last blocks away. Their transactions wait again, unless `drop_transactions`.
     pub fn fork(&mut self, blocks: u64, drop_transactions: bool) -> Result<(), DevelopmentError> {
         // Block 1 stays: clients name the head in their transactions, and read block 0 as one without a number.

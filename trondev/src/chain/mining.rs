@@ -18,7 +18,7 @@ impl Chain {
     /// # Errors
     /// When the block cannot be signed.
     pub fn mine(&mut self) -> Result<BlockId, Refusal> {
-        let around = self.surroundings(Sight::Head);
+        let around = self.surroundings();
         let mut state = State::clone(self.state(Sight::Head));
         let (mut transactions, mut later, mut bytes) = (Vec::new(), Vec::new(), 0);
         for transaction in std::mem::take(&mut self.pending) {
@@ -58,7 +58,7 @@ impl Chain {
         self.pending_state = State::clone(self.state(Sight::Head));
         self.pending.clear();
         self.pending_bytes = 0;
-        let around = self.surroundings(Sight::Head);
+        let around = self.waiting_surroundings();
         for transaction in transactions {
             let checked = self.check_reference(&transaction).and_then(|()| self.check_expiration(&transaction));
             let run = checked.and_then(|()| execute(&mut self.pending_state, &self.options, &around, &transaction));

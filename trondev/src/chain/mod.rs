@@ -28,7 +28,7 @@ pub use vm::deployed_at;
 pub(crate) use vm::{Ending, Surroundings};
 
 use crate::{
-    Options, Refusal,
+    Address, Options, Refusal,
     transaction::{Transaction, TxId},
 };
 
@@ -55,6 +55,8 @@ pub(crate) struct Chain {
     pending_bytes: usize,
     /// After the head and all that waits.
     pending_state: State,
+    /// Whether questions about the head are answered after all that waits.
+    shows_pending: bool,
     /// Where each transaction is: the block's number and the place in it.
     index: HashMap<TxId, (u64, usize)>,
     /// When each transaction that was taken expires, in milliseconds since 1970.
@@ -90,6 +92,7 @@ impl Chain {
             pending: Vec::new(),
             pending_bytes: 0,
             pending_state: state,
+            shows_pending: false,
             index: HashMap::new(),
             seen: HashMap::new(),
             kept_bytes: 0,
@@ -167,7 +170,7 @@ impl Chain {
     /// When its fields, its owner or its funds do not fit.
     pub fn try_out(&self, transaction: &Transaction) -> Result<(), Refusal> {
         let mut state = State::clone(self.state(Sight::Head));
-        execute::execute(&mut state, &self.options, &self.surroundings(Sight::Head), transaction).map(drop)
+        execute::execute(&mut state, &self.options, &self.surroundings(), transaction).map(drop)
     }
 
     /// Where the block at a height is kept.
@@ -183,17 +186,29 @@ impl Chain {
         &self.witnesses[usize::try_from(turn).unwrap_or_default()]
     }
 
-    /// What code in the block after the newest that `sight` shows would see.
-    pub fn surroundings(&self, sight: Sight) -> Surroundings {
-        let parent = self.newest(sight);
-        let number = parent.number() + 1;
+    /// What code in the block after the head would see.
+    pub fn surroundings(&self) -> Surroundings {
+        let head = self.head();
+        let number = head.number() + 1;
+        self.surroundings_in(number, self.now().max(head.time() + 1), self.turn(number).address)
+    }
+
+    /// What code sees that runs for what waits. Where its effects are shown, that is no block, as Tron's nodes have it
+    /// (java-tron's `VMActuator` where there is no block).
+    fn waiting_surroundings(&self) -> Surroundings {
+        let around = self.surroundings();
+        if self.shows_pending { Surroundings { number: 0, parents: Vec::new(), ..around } } else { around }
+    }
+
+    /// What code in a block at a height up to the next sees, where the block has that time and that witness.
+    fn surroundings_in(&self, number: u64, time: i64, witness: Address) -> Surroundings {
         let place = self.place(number).unwrap_or(self.blocks.len());
         let parents = self.blocks.range(..place).rev().take(256).map(|block| B256::from(block.id.0)).collect();
         Surroundings {
             chain_id: self.options.chain_id,
             number,
-            time: self.now().max(parent.time() + 1),
-            witness: self.turn(number).address,
+            time,
+            witness,
             energy_price_sun: self.options.energy_price_sun,
             parents,
         }

@@ -28,9 +28,17 @@ pub(crate) struct Answer {
 }
 
 impl Chain {
-    /// The newest moment that `sight` shows.
+    /// The newest moment that `sight` shows. As Tron's nodes have it (java-tron's `Wallet.callConstantContract`), that is the
+    /// newest block itself, with its number, time and witness, on the state after it: a contract can say by which block it
+    /// answered. The state is that after what waits, too, where that is to be shown.
     pub fn question(&self, sight: Sight) -> Question {
-        Question { state: self.state(sight).clone(), around: self.surroundings(sight) }
+        let block = self.newest(sight);
+        let around = self.surroundings_in(block.number(), block.time(), block.witness);
+        let state = match sight {
+            Sight::Head if self.shows_pending => Arc::new(State::clone(&self.pending_state)),
+            _ => self.state(sight).clone(),
+        };
+        Question { state, around }
     }
 }
 

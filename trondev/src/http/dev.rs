@@ -35,9 +35,10 @@ pub(super) async fn answer(chain: Shared, name: String, request: HttpRequest<Bod
         ("mine", &Method::POST) => mine,
         ("time", &Method::POST) => time,
         ("drop", &Method::POST) => drop_pending,
+        ("pending", &Method::POST) => show_pending,
         ("fork", &Method::POST) => fork,
         ("code", &Method::POST) => code,
-        ("status" | "fund" | "mine" | "time" | "drop" | "fork" | "code", _) => {
+        ("status" | "fund" | "mine" | "time" | "drop" | "pending" | "fork" | "code", _) => {
             return StatusCode::METHOD_NOT_ALLOWED.into_response();
         }
         _ => return super::missing(&format!("/dev/{name}")),
@@ -114,6 +115,11 @@ fn time(chain: &mut Chain, request: &Request) -> Result<Value, DevError> {
 fn drop_pending(chain: &mut Chain, _request: &Request) -> Result<Value, DevError> {
     let dropped: Vec<String> = chain.drop_pending().iter().map(ToString::to_string).collect();
     Ok(json!({ "dropped": dropped }))
+}
+
+fn show_pending(chain: &mut Chain, request: &Request) -> Result<Value, DevError> {
+    chain.show_pending(request.flag("shown"));
+    status(chain, request)
 }
 
 fn fork(chain: &mut Chain, request: &Request) -> Result<Value, DevError> {

@@ -143,12 +143,23 @@ impl Network {
 
     /// The words that a call returns.
     pub async fn ask(&self, from: Address, contract: Address, data: &[u8]) -> Result<(Vec<Vec<u8>>, Value)> {
+        self.ask_under("wallet", from, contract, data).await
+    }
+
+    /// The words that a call returns under `wallet` or `walletsolidity`.
+    pub async fn ask_under(
+        &self,
+        root: &str,
+        from: Address,
+        contract: Address,
+        data: &[u8],
+    ) -> Result<(Vec<Vec<u8>>, Value)> {
         let body = json!({
             "owner_address": from.to_hex(),
             "contract_address": contract.to_hex(),
             "data": hex::encode(data),
         });
-        let answer = self.post("wallet/triggerconstantcontract", body).await?;
+        let answer = self.post(&format!("{root}/triggerconstantcontract"), body).await?;
         let output = hex::decode(answer["constant_result"][0].as_str().with_context(|| answer.to_string())?)?;
         Ok((output.chunks(32).map(<[u8]>::to_vec).collect(), answer))
     }
