@@ -3,15 +3,17 @@
 //! The gateway reads `GW_` variables with `__` between levels: `GW_HTTP__LISTEN` is `listen` in `[http]`, and
 //! `GW_CHAINS__0__RPC_URL` is `rpc_url` of the first `[[chains]]`. Other variables
 //! without `__` than `GW_CHAINS` are none of ours to read. The verifier reads `GW_VERIFIER_` variables:
-//! `GW_VERIFIER_LISTEN`; a selector reads `GW_SELECTOR_` variables. Numbers, arrays and tables are written as in TOML, text
-//! without quotes unless it looks like one of those; an empty variable counts as unset. All keys stand in
-//! `config/gateway.example.toml`, `config/verifier.example.toml` and `config/selector.example.toml`.
+//! `GW_VERIFIER_LISTEN`; a selector reads `GW_SELECTOR_` variables, a settler `GW_SETTLER_` variables. Numbers, arrays and
+//! tables are written as in TOML, text without quotes unless it looks like one of those; an empty variable counts as unset.
+//! All keys stand in the examples, `config/*.example.toml`.
 
 mod auditor;
+mod chain;
 mod families;
 mod selector;
 mod source;
 mod validation;
+mod verifier;
 
 use std::{
     collections::BTreeMap,
@@ -20,18 +22,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use figment::value::{Dict, Value};
-use serde::{Deserialize, Deserializer, de};
+use serde::Deserialize;
 use url::Url;
 
-use chains::config::ChainConfig;
-use events::{Account, ChainId, Did, caip, selection::SelectorKey};
+use events::{Did, selection::SelectorKey};
 
 use self::source::Source;
 pub(crate) use self::validation::signing_key;
 pub use self::{
     auditor::{AuditorConfig, AuditorNatsConfig},
+    chain::{ContractRef, GatewayChain},
     selector::{Scheme, SelectorConfig, SelectorNatsConfig},
+    verifier::VerifierConfig,
 };
 
 /// Longest synchronous hold of a submission, in milliseconds (spec 8).
@@ -166,6 +168,7 @@ impl GatewayConfig {
             let is_key = key.contains("__") || key == "chains";
             let is_others = key.starts_with("auditor_")
                 || key.starts_with("selector_")
+                || key.starts_with("settler_")
                 || key.starts_with("verifier_") && !key.starts_with("verifier__");
             is_key && !is_others
         };
@@ -322,6 +325,9 @@ pub struct DefaultVerifierConfig {
     /// The account that signs its attestations for Solana chains, where some are served.
     #[serde(default)]
     pub solana_account: Option<String>,
+    /// The account that signs its attestations for Tron chains, where some are served.
+    #[serde(default)]
+    pub tron_account: Option<String>,
     /// The origin it is reached at, `http(s)://host[:port]` without a path.
     pub endpoint: String,
 }
@@ -433,92 +439,19 @@ impl Default for AuditConfig {
     }
 }
 
-/// A contract on a chain, written as a CAIP-10 account: `eip155:1:0x…`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(try_from = "String")]
-pub struct ContractRef {
-    /// The chain.
-    pub chain_id: ChainId,
-    /// The contract's account on it.
-    pub account: Account,
+/// Reads the configuration of `gw settler` from the file at `path` with the environment's overrides. Its values are checked
+/// by [`settler::Config::options`].
+///
+/// # Errors
+/// See [`Error`].
+pub fn settler(path: &Path) -> Result<settler::Config, Error> {
+    read_settler(path, Source::environment())
 }
 
-impl TryFrom<String> for ContractRef {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let rule = |rule: caip::Error| format!("`{text}` is no CAIP-10 account: {rule}");
-        let (chain, account) = text.rsplit_once(':').ok_or_else(|| rule(caip::Error::NotCaip2))?;
-        let chain_id: ChainId = chain.parse().map_err(rule)?;
-        let family = chain_id.family().ok_or_else(|| rule(caip::Error::UnknownFamily))?;
-        let account = Account::parse(family, account).map_err(rule)?;
-        Ok(Self { chain_id, account })
-    }
-}
-
-/// One of the gateway's `[[chains]]`: what every role knows about a chain, and the gateway's keys for it.
-#[derive(Debug, Clone)]
-pub struct GatewayChain {
-    /// What every role knows.
-    pub chain: ChainConfig,
-    /// Private key of the chain's `reserver`: hex with 0x; on Solana a keypair, Base58 of its 64 bytes or the JSON array of
-    /// `solana-keygen`.
-    pub reserver_key: Secret,
-    /// Private keys of the accounts that send the gateway's transactions, in the same form; at least one.
-    pub submitter_keys: Vec<Secret>,
-}
-
-impl<'de> Deserialize<'de> for GatewayChain {
-    // `serde(flatten)` would switch off `deny_unknown_fields` of both structs, so the keys are taken out by hand and the
-    // rest has to be a `ChainConfig` to the letter.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        fn take<T: de::DeserializeOwned, E: de::Error>(members: &mut Dict, name: &'static str) -> Result<T, E> {
-            let value = members.remove(name).ok_or_else(|| E::missing_field(name))?;
-            value.deserialize().map_err(|error| E::custom(format!("{name}: {}", error.kind)))
-        }
-        let mut members = Dict::deserialize(deserializer)?;
-        let reserver_key = take(&mut members, "reserver_key")?;
-        let submitter_keys = take(&mut members, "submitter_keys")?;
-        let chain = Value::from(members).deserialize().map_err(|error: figment::Error| {
-            let path = if error.path.is_empty() { String::new() } else { format!("{}: ", error.path.join(".")) };
-            de::Error::custom(format!("{path}{}", error.kind))
-        })?;
-        Ok(Self { chain, reserver_key, submitter_keys })
-    }
-}
-
-/// Configuration of `gw verifier`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct VerifierConfig {
-    /// Address to listen on.
-    #[serde(default = "verifier_listen")]
-    pub listen: SocketAddr,
-    /// Private key of the EVM chains' `releaser`, hex with 0x. Without it those chains are destinations only.
-    pub releaser_key: Option<Secret>,
-    /// Keypair of the Solana chains' `releaser`: Base58 of its 64 bytes, or the JSON array of `solana-keygen`. Without it
-    /// those chains are destinations only.
-    pub solana_releaser_key: Option<Secret>,
-    /// The chains it reads.
-    pub chains: Vec<ChainConfig>,
-}
-
-impl VerifierConfig {
-    /// Reads the file at `path` with the environment's overrides and checks every value.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub fn load(path: &Path) -> Result<Self, Error> {
-        Self::read(path, Source::environment())
-    }
-
-    fn read(path: &Path, variables: Vec<(String, String)>) -> Result<Self, Error> {
-        // `GW_VERIFIER__…` is the gateway's section of that name.
-        let is_ours = |key: &str| !key.starts_with('_');
-        let config: Self = Source { prefix: "GW_VERIFIER_", is_ours }.extract(path, variables)?;
-        validation::verifier(&config)?;
-        Ok(config)
-    }
+fn read_settler(path: &Path, variables: Vec<(String, String)>) -> Result<settler::Config, Error> {
+    // The first names the file, and is no key in it.
+    let is_ours = |key: &str| key != "config";
+    Source { prefix: "GW_SETTLER_", is_ours }.extract(path, variables)
 }
 
 /// The normalised form of `text` when it is an origin, `http(s)://host[:port]` with nothing behind it (spec 2.1: the
@@ -554,10 +487,6 @@ fn nats_url() -> String {
 
 fn nats_user() -> String {
     "gateway".to_owned()
-}
-
-fn verifier_listen() -> SocketAddr {
-    SocketAddr::from(([127, 0, 0, 1], 8090))
 }
 
 #[cfg(test)]

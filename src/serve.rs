@@ -11,7 +11,7 @@ use futures::future::select_ok;
 use tokio::{net::TcpListener, sync::mpsc, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-use chains::{evm, solana, verifier::Verifier};
+use chains::{evm, solana, tron, verifier::Verifier};
 use events::{
     CommitId, Family, PaymentId,
     journal::{
@@ -278,7 +278,12 @@ pub async fn verifier(config: VerifierConfig, shutdown: CancellationToken) -> Re
     let solana_nodes = of(Family::Solana).map(solana::node::Node::connect).collect::<Result<Vec<_>, _>>()?;
     let solana_key = config.solana_releaser_key.as_ref().map(|key| solana::keys::keypair(key.expose())).transpose();
     let solana_key = solana_key.context("solana_releaser_key")?;
-    let judge = Verifier::default().with_evm(evm_nodes, evm_key).with_solana(solana_nodes, solana_key);
+    let tron_nodes = of(Family::Tron).map(tron::node::Node::connect).collect::<Result<Vec<_>, _>>()?;
+    let tron_key = config.tron_releaser_key.as_ref().map(signer).transpose().context("tron_releaser_key")?;
+    let judge = Verifier::default()
+        .with_evm(evm_nodes, evm_key)
+        .with_solana(solana_nodes, solana_key)
+        .with_tron(tron_nodes, tron_key);
     let listener = TcpListener::bind(config.listen).await.with_context(|| format!("listen on {}", config.listen))?;
     tracing::info!(address = %config.listen, releasers = ?judge.releasers(), "verifier listens");
     verifier::serve(listener, Arc::new(judge), shutdown).await?;

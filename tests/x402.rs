@@ -382,3 +382,27 @@ async fn x402_conformance_finds_nothing() -> Result<()> {
     }
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_merchant_is_paid_on_tron_in_tokens_and_in_trx() -> Result<()> {
+    let world = World::with_tron(|options| options).await?;
+    let (base, tron) = (world.base(0), world.tron()?);
+    let merchant = Merchant::at(&base).await?;
+    let kinds = merchant.supported["kinds"].as_array().context("kinds")?;
+    // What is not paid from is not offered.
+    assert!(kinds.iter().all(|kind| kind["network"] != tron.id().unwrap().as_str()));
+    let before = world.tron_holdings().await?;
+    for wish in [world.wish_to_tron("tokens")?, world.wish_to_trx("trx")?] {
+        let message = merchant.message(&world, &wish, 60).await?;
+        let valid = merchant.verify(&base, &message).await?;
+        assert_eq!((valid.status, &valid.body["isValid"]), (200, &json!(true)), "{valid:?}");
+        let told = merchant.outcome(&base, &message).await?;
+        assert_eq!((&told.body["success"], told.body["network"].as_str()), (&json!(true), Some(tron.id()?.as_str())));
+        world.until(&told.payment_id()?, "EscrowReleased").await?;
+        world.audited(&told.payment_id()?).await?;
+    }
+    let moved = moves(&before, &world.tron_holdings().await?);
+    let received = ["recipient", "recipient's sun"].map(|name| moved[name]);
+    assert_eq!(received, [i128::from(AMOUNT), i128::from(tron::TRX_AMOUNT)]);
+    Ok(())
+}

@@ -3,7 +3,7 @@
 
 use std::{ffi::OsStr, fs, process::Stdio};
 
-use crate::support::{solana::moves, *};
+use crate::support::*;
 use alloy::primitives::U256;
 use anyhow::{Context, Result, ensure};
 use devkit::{Process, free_port, tools};

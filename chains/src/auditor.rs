@@ -1,7 +1,7 @@
 //! An auditor's view of a chain: whether what a payment's stream says happened there, and with what effect.
 //!
 //! Nothing here needs a key or trusts a gateway. What [`Audit`] promises is the same for every family; how a chain proves
-//! it is in `evm::auditor` and `solana::auditor`. What a node cannot answer is [`Transient`] and proves nothing.
+//! it is in each family's own `auditor`. What a node cannot answer is [`Transient`] and proves nothing.
 
 use std::fmt::{Debug, Display};
 
@@ -9,16 +9,16 @@ use async_trait::async_trait;
 
 use events::{
     Amount, Family, Hash32, PaymentId, Terms,
-    event::{Authorization, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, TransactionPrepared},
+    event::{Authorization, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, TransactionPrepared},
     quote::Quote,
     time::unix_seconds,
 };
-use sagas::ports::{DeliveryOrder, EscrowState, Statement, Transient};
+use sagas::ports::{DeliveryOrder, EscrowState, OwnDeposit, Statement, Transient};
 
 use crate::{
     config::ChainConfig,
     escrow::{Record, State},
-    evm, solana,
+    evm, solana, tron,
 };
 
 /// A payment as its stream tells it, once a quote was awarded.
@@ -109,6 +109,30 @@ pub trait Audit: Debug + Send + Sync {
     /// [`Transient`].
     async fn audit_deposit(&self, case: &Case<'_>, secured: &EscrowSecured) -> Result<Vec<Doubt>, Transient>;
 
+    /// Checks that the payer's own transaction brought the money into escrow, with the terms that the stream shows, where no
+    /// settler was named for it.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    async fn audit_opened(&self, deposit: &OwnDeposit, opened: &EscrowOpened) -> Result<Vec<Doubt>, Transient> {
+        let _ = opened;
+        Ok(no_own_deposits(deposit))
+    }
+
+    /// Checks that a deposit for which no settler was named went back to the payer, whole.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    async fn audit_return(
+        &self,
+        deposit: &OwnDeposit,
+        refunded: &EscrowRefunded,
+        deposited: Amount,
+    ) -> Result<Vec<Doubt>, Transient> {
+        let _ = (refunded, deposited);
+        Ok(no_own_deposits(deposit))
+    }
+
     /// Checks, on this chain as the destination, that the delivery is there with every field of the quote.
     ///
     /// # Errors
@@ -176,7 +200,8 @@ pub fn check_prepared(transaction: &TransactionPrepared) -> Result<(), String> {
     match transaction.chain_id.family() {
         Some(Family::Evm) => evm::auditor::check_prepared(transaction),
         Some(Family::Solana) => solana::auditor::check_prepared(transaction),
-        _ => Err(format!("{} has no transactions that can be checked", transaction.chain_id)),
+        Some(Family::Tron) => tron::auditor::check_prepared(transaction),
+        None => Err(format!("{} has no transactions that can be checked", transaction.chain_id)),
     }
 }
 
@@ -221,6 +246,11 @@ impl Doubts {
             self.same("the time of delivery on record", unix_seconds(case.quote.fulfill_by), record.fulfill_by);
         }
     }
+}
+
+fn no_own_deposits(deposit: &OwnDeposit) -> Vec<Doubt> {
+    let what = format!("payers do not deposit by transactions of their own on {}", deposit.escrow.chain_id);
+    vec![Doubt { kind: Kind::Contradiction, what }]
 }
 
 /// The stream holds what fits no chain of this family.

@@ -1,5 +1,7 @@
 //! What the configuration file says about a chain.
 
+use std::fmt;
+
 use events::{Account, AssetId, ChainId};
 use serde::Deserialize;
 
@@ -9,8 +11,11 @@ use serde::Deserialize;
 pub struct ChainConfig {
     /// CAIP-2 id, for example `eip155:1`. The node is asked for its chain id, and another answer is refused.
     pub chain_id: ChainId,
-    /// JSON-RPC endpoint.
+    /// JSON-RPC endpoint; on Tron the base of the HTTP API, under which `/wallet` and `/walletsolidity` are.
     pub rpc_url: String,
+    /// On Tron, and only there: the provider's API key, sent as `TRON-PRO-API-KEY`.
+    #[serde(default)]
+    pub api_key: Option<ApiKey>,
     /// The `GatewayEscrow` used when a request names none.
     pub escrow_contract: String,
     /// The `FulfillmentProxy` used when a request names none.
@@ -77,6 +82,45 @@ impl ChainConfig {
         let Ok(contract) = Account::parse(family, contract) else { return false };
         let trusted = others.iter().map(String::as_str).chain([default]);
         trusted.into_iter().any(|trusted| Account::parse(family, trusted).as_ref() == Ok(&contract))
+    }
+}
+
+/// A provider's API key. It is never shown, not even when it cannot be used.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "ApiKeyForm")]
+pub struct ApiKey(String);
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "must be a text")]
+enum ApiKeyForm {
+    Text(String),
+}
+
+impl TryFrom<ApiKeyForm> for ApiKey {
+    type Error = &'static str;
+
+    fn try_from(ApiKeyForm::Text(text): ApiKeyForm) -> Result<Self, Self::Error> {
+        // It becomes the value of an HTTP header.
+        let sendable = !text.is_empty() && text.bytes().all(|c| c.is_ascii_graphic());
+        if sendable { Ok(Self(text)) } else { Err("must be visible ASCII characters without spaces") }
+    }
+}
+
+impl ApiKey {
+    /// The key with this text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text, for the one place that sends it.
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[secret]")
     }
 }
 

@@ -6,11 +6,11 @@ use async_trait::async_trait;
 
 use events::{
     ChainId, Family, PaymentId,
-    event::{EscrowPlan, EscrowSecured, TransactionPrepared},
+    event::{EscrowOpened, EscrowPlan, EscrowSecured, TransactionPrepared},
 };
 use sagas::ports::{
-    Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError, RefundOrder,
-    Statement, TransactionState, Transient,
+    Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, OwnDeposit, PrepareError,
+    RefundOrder, Statement, TransactionState, Transient,
 };
 
 /// How long the wait for a block of a chain that is not connected lasts.
@@ -75,6 +75,10 @@ impl Chains for Families {
 
     async fn deposit_secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
         self.of(&order.escrow.chain_id)?.deposit_secured(order).await
+    }
+
+    async fn stranded_deposit(&self, deposit: &OwnDeposit) -> Result<Option<EscrowOpened>, Transient> {
+        self.of(&deposit.escrow.chain_id)?.stranded_deposit(deposit).await
     }
 
     async fn deposit_ruled_out(

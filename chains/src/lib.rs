@@ -9,4 +9,6 @@ pub mod families;
 mod heads;
 pub mod setup;
 pub mod solana;
+pub mod tron;
 pub mod verifier;
+mod windows;

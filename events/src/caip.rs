@@ -387,6 +387,26 @@ mod tests {
     }
 
     #[test]
+    fn one_tron_chain_is_one_value_however_its_reference_is_written() {
+        // Mainnet, Nile and Shasta.
+        for (decimal, hex) in [("728126428", "0x2b6653dc"), ("3448148188", "0xcd8690dc"), ("2494104990", "0x94a9059e")]
+        {
+            let chain: ChainId = format!("tron:{decimal}").parse().unwrap();
+            assert_eq!((chain.family(), chain.reference()), (Some(Family::Tron), decimal));
+            let upper = format!("0x{}", hex[2..].to_ascii_uppercase());
+            for other in [hex, &upper, &format!("0x00{}", &hex[2..]), &format!("0{decimal}")] {
+                assert_eq!(format!("tron:{other}").parse(), Ok(chain.clone()), "{other}");
+                let asset = |reference: &str| format!("tron:{reference}/trc20:TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t");
+                let (one, two): (AssetId, AssetId) = (asset(decimal).parse().unwrap(), asset(other).parse().unwrap());
+                assert_eq!((&one, one.to_string()), (&two, asset(decimal)), "{other}");
+            }
+        }
+        for bad in ["tron:0x", "tron:0xg", "tron:2b6653dc", "tron:0x10000000000000000", "tron:-1", "tron:0X2b6653dc"] {
+            assert_eq!(bad.parse::<ChainId>(), Err(Error::ChainReference), "{bad}");
+        }
+    }
+
+    #[test]
     fn assets_follow_the_pattern_of_the_contract() {
         let long = "a".repeat(129);
         for bad in [

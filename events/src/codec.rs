@@ -65,7 +65,7 @@ pub enum Error {
 }
 
 /// Types of [`PaymentEvent`].
-const PAYMENT_TYPES: [&str; 17] = [
+const PAYMENT_TYPES: [&str; 19] = [
     "Submitted",
     "AuctionClosed",
     "SelectorAsked",
@@ -75,6 +75,8 @@ const PAYMENT_TYPES: [&str; 17] = [
     "DepositRepriced",
     "DepositAbandoned",
     "EscrowSecured",
+    "EscrowOpened",
+    "DepositRuledOut",
     "FulfillmentSeen",
     "FulfillmentConfirmed",
     "EscrowReleased",

@@ -13,7 +13,8 @@ const ED25519_MULTICODEC: [u8; 2] = [0xed, 0x01];
 
 /// A DID of the form `^did:[a-z][a-z0-9]*:[a-zA-Z0-9._:%-]+$` (spec 2.1).
 ///
-/// The EVM account in a `did:pkh:eip155` is written in lower case, so that one account is one DID.
+/// The EVM account in a `did:pkh:eip155` is written in lower case and the chain in a `did:pkh:tron` in decimal digits, so that
+/// one account is one DID.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Did(String);
 

@@ -4,8 +4,11 @@
 //! Stored payloads stay readable for ever. A type here is the *current* version of its event; a change of meaning or
 //! shape adds a version, an upcaster and a golden file in [`crate::codec`], and never edits an old one.
 
+mod authorization;
+
 use serde::{Deserialize, Serialize};
 
+pub use self::authorization::{Authorization, OwnTransaction, Permit2, SolanaSpend, TronSpend};
 pub use crate::quote_request::QuoteRequestEvent;
 use crate::{
     Amount, ChainId, Did, Failure, Hash32, PaymentId, QuoteRequestId, StreamId, Terms,
@@ -94,6 +97,10 @@ pub enum PaymentEvent {
     DepositAbandoned(TransactionAbandoned),
     /// The payer's funds are in escrow, reserved for the winner, at the depth the source chain requires.
     EscrowSecured(EscrowSecured),
+    /// The payer's own transaction brought the funds into escrow, and no settler can be named for them any more.
+    EscrowOpened(EscrowOpened),
+    /// The payment failed before the escrow, and the payer's own transaction can't bring anything there any more.
+    DepositRuledOut(DepositRuledOut),
     /// The delivery is on the destination chain, not yet deep enough; recorded again when it moves to another block.
     FulfillmentSeen(FulfillmentSeen),
     /// The delivery has its depth and the verifier attested it.
@@ -125,6 +132,8 @@ impl PaymentEvent {
             Self::DepositRepriced(_) => "DepositRepriced",
             Self::DepositAbandoned(_) => "DepositAbandoned",
             Self::EscrowSecured(_) => "EscrowSecured",
+            Self::EscrowOpened(_) => "EscrowOpened",
+            Self::DepositRuledOut(_) => "DepositRuledOut",
             Self::FulfillmentSeen(_) => "FulfillmentSeen",
             Self::FulfillmentConfirmed(_) => "FulfillmentConfirmed",
             Self::EscrowReleased(_) => "EscrowReleased",
@@ -215,78 +224,6 @@ pub struct CounterpartyDecision {
     pub policies: Vec<String>,
     /// SHA-256 of the policy set in force.
     pub policy_set: Hash32,
-}
-
-/// The payer's authorization of the deposit, checked field by field against the request when it was accepted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "scheme")]
-pub enum Authorization {
-    /// Permit2 `permitWitnessTransferFrom` with a `GatewayDeposit` witness.
-    #[serde(rename = "EVM_PERMIT2_ESCROW")]
-    EvmPermit2Escrow(Permit2),
-    /// Permit2 `permitTransferFrom`; the nonce alone binds the terms.
-    #[serde(rename = "EVM_PERMIT2")]
-    EvmPermit2(Permit2),
-    /// Ed25519 over the deposit's terms; the program draws on the payer's SPL allowance.
-    #[serde(rename = "SOLANA")]
-    Solana(SolanaSpend),
-}
-
-impl Authorization {
-    /// The message scheme's name in a request (spec 2.3).
-    pub fn scheme(&self) -> &'static str {
-        match self {
-            Self::EvmPermit2Escrow(_) => "EVM_PERMIT2_ESCROW",
-            Self::EvmPermit2(_) => "EVM_PERMIT2",
-            Self::Solana(_) => "SOLANA",
-        }
-    }
-
-    /// The most that may be drawn, smallest unit of the source asset.
-    pub fn permitted(&self) -> Amount {
-        match self {
-            Self::EvmPermit2Escrow(permit) | Self::EvmPermit2(permit) => permit.amount,
-            Self::Solana(spend) => spend.amount,
-        }
-    }
-
-    /// The quote that the payer signed for; zero where it signed before the auction, `None` where it signs no quote.
-    pub fn quote_hash(&self) -> Option<Hash32> {
-        match self {
-            Self::EvmPermit2Escrow(permit) => Some(permit.quote_hash),
-            Self::EvmPermit2(_) => None,
-            Self::Solana(spend) => Some(spend.quote_hash),
-        }
-    }
-}
-
-/// What an Ed25519 signature over a deposit's terms permits on Solana. The terms are rebuilt from the payment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SolanaSpend {
-    /// The cap of the spend, smallest unit.
-    pub amount: Amount,
-    /// The quote signed for: zero in the one-call flow.
-    pub quote_hash: Hash32,
-    /// The key that signed, Base58: the payer, or the delegate signer to whose address the payer gave its SPL allowance.
-    pub signer: String,
-    /// The 64 bytes of the signature, hex with 0x.
-    pub signature: String,
-}
-
-/// What a Permit2 signature permits.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Permit2 {
-    /// Permitted amount: the cap of the spend, smallest unit.
-    pub amount: Amount,
-    /// Permit2's unordered nonce, keccak256(paymentId ‖ termsHash) as a number.
-    pub nonce: Hash32,
-    /// Permit2's own deadline, UNIX seconds.
-    pub deadline: u64,
-    /// `quoteHash` of the witness: zero in the one-call flow.
-    pub quote_hash: Hash32,
-    /// The signature, hex with 0x; 65 bytes, 64 bytes of EIP-2098, or what an ERC-1271 account takes, wrapped by ERC-6492
-    /// where the deposit has to deploy that account.
-    pub signature: String,
 }
 
 /// The escrow a payment's funds go into, and its windows.
@@ -421,7 +358,8 @@ pub struct TransactionPrepared {
     pub chain_id: ChainId,
     /// Account that signed it.
     pub sender: String,
-    /// What it uses up: the sender's nonce; on Solana, where there is none, the last block height at which it may land.
+    /// What it uses up: the sender's nonce. Where there is none, when it ends: on Solana the last block height at which it
+    /// may land, on Tron its expiration in UNIX milliseconds.
     pub nonce: u64,
     /// Its hash.
     pub transaction_hash: String,
@@ -466,6 +404,22 @@ pub struct EscrowSecured {
     pub amount: Amount,
 }
 
+/// Payload of [`PaymentEvent::EscrowOpened`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EscrowOpened {
+    /// The payer's transaction, in its settled block.
+    pub inclusion: Inclusion,
+    /// Amount in escrow, smallest unit of the source asset.
+    pub amount: Amount,
+}
+
+/// Payload of [`PaymentEvent::DepositRuledOut`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DepositRuledOut {
+    /// When a settled block past the reserve deadline was found that holds no escrow.
+    pub ruled_out_at: Timestamp,
+}
+
 /// Payload of [`PaymentEvent::FulfillmentSeen`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FulfillmentSeen {
@@ -506,7 +460,8 @@ pub struct Failed {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum RefundDue {
-    /// The money never left the payer, and no signature that was given for it can take it any more.
+    /// The money never left the payer, and no signature that was given for it can take it any more. Where the payer's own
+    /// transaction deposits, it is watched until this is so.
     Nothing,
     /// The escrow is to be cancelled with the releaser's signed non-delivery.
     ByNonDelivery {

@@ -146,6 +146,21 @@ mod tests {
     }
 
     #[test]
+    fn terms_on_tron_are_the_same_however_the_chain_is_written() {
+        let terms = |reference: &str| {
+            let owned = |asset: &str| {
+                let asset = format!("tron:{reference}/{asset}").parse().unwrap();
+                OwnedAsset::new(asset, "TJEh7TX8sNj5uq4hXKyYdTrnGmeeG48top").unwrap()
+            };
+            let token = owned("trc20:TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t");
+            Terms::new(token, vec![owned("slip44:195")], "25".parse().unwrap(), None)
+        };
+        assert_eq!(terms("728126428"), terms("0x2b6653dc"));
+        assert_eq!(terms("728126428").hash(), terms("0x2B6653DC").hash());
+        assert_ne!(terms("728126428").hash(), terms("3448148188").hash());
+    }
+
+    #[test]
     fn an_absent_cap_differs_from_any_cap() {
         let terms = |cap: Option<&str>| {
             let cap = cap.map(|cap| cap.parse().unwrap());

@@ -8,10 +8,11 @@ use events::{
     QuoteRequestId, Terms,
     codec::{self, Error},
     event::{
-        AuctionClosed, Authorization, CollectedQuote, CounterpartyDecision, Decline, DroppedBid, EscrowPlan,
-        EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion,
-        Permit2, QuoteAwarded, QuoteReceived, RefundDue, SelectorAnswered, SelectorAsked, SelectorRef, SolanaSpend,
-        Submitted, TransactionAbandoned, TransactionPrepared, VerifierRef,
+        AuctionClosed, Authorization, CollectedQuote, CounterpartyDecision, Decline, DepositRuledOut, DroppedBid,
+        EscrowOpened, EscrowPlan, EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed,
+        FulfillmentSeen, Inclusion, OwnTransaction, Permit2, QuoteAwarded, QuoteReceived, RefundDue, SelectorAnswered,
+        SelectorAsked, SelectorRef, SolanaSpend, Submitted, TransactionAbandoned, TransactionPrepared, TronSpend,
+        VerifierRef,
     },
     failure::{BlockchainContext, Domain, RetryClassification},
     identity::{Carrier, HeldPolicy, PresentedCredential, ProvenIdentity},
@@ -201,6 +202,60 @@ fn submitted_on_solana() -> Submitted {
     }
 }
 
+/// From Tron to an EVM chain and to Tron's native asset, by the payer's own transactions.
+fn submitted_on_tron() -> Submitted {
+    const CHAIN: &str = "tron:728126428";
+    const ESCROW: &str = "T9yD14Nj9j7xAB4dbGeiX9h8vLJypTSwjX";
+    let full = submitted();
+    let payer = "TJEh7TX8sNj5uq4hXKyYdTrnGmeeG48top";
+    let terms = Terms::new(
+        owned(&format!("{CHAIN}/trc20:TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t"), payer),
+        vec![
+            owned("eip155:10/erc20:0x0b2c639c533813f4aa9d7837caf62653d097ff85", RECIPIENT),
+            owned(&format!("{CHAIN}/slip44:195"), payer),
+        ],
+        amount("25000000"),
+        Some(amount("26000000")),
+    );
+    let own = |byte: u8| OwnTransaction {
+        transaction_hash: hash(byte).to_string(),
+        raw: format!("0x0a02{byte:02x}1241"),
+        expires_at: 1_767_323_081_250,
+    };
+    Submitted {
+        payment_id: PaymentId::derive(&format!("tron:{payer}"), "order-1"),
+        originator: format!("tron:{payer}"),
+        terms_hash: terms.hash(),
+        terms,
+        authorization: Authorization::Tron(TronSpend {
+            amount: amount("26000000"),
+            quote_hash: Hash32::ZERO,
+            approval: Some(own(0x71)),
+            deposit: own(0x72),
+        }),
+        escrow: EscrowPlan {
+            chain_id: CHAIN.parse().unwrap(),
+            contract: ESCROW.into(),
+            reserver: "T9yD14Nj9j7xAB4dbGeiX9h8uoRLjkvBwh".into(),
+            releaser: "T9yD14Nj9j7xAB4dbGeiX9h8uoRDWtBcLf".into(),
+            ..full.escrow
+        },
+        fulfillment_proxies: vec![PROXY.into(), "T9yD14Nj9j7xAB4dbGeiX9h8v8YfkoQbCJ".into()],
+        ..full
+    }
+}
+
+/// The allowance stands already, and the payer signed for a quote of a batch.
+fn submitted_on_tron_without_approval() -> Submitted {
+    let full = submitted_on_tron();
+    let Authorization::Tron(spend) = full.authorization.clone() else { unreachable!() };
+    Submitted {
+        authorization: Authorization::Tron(TronSpend { approval: None, quote_hash: hash(0x41), ..spend }),
+        collected_quote: Some(CollectedQuote { quote_request_id: batch(), quote_id: "quo_1".into() }),
+        ..full
+    }
+}
+
 /// A payment out of a batch, with everything that may be absent.
 fn submitted_from_a_batch() -> Submitted {
     let full = submitted();
@@ -356,6 +411,8 @@ fn golden() -> Vec<(&'static str, Event)> {
     };
     let confirmed = FulfillmentConfirmed { inclusion: inclusion(10), attestation: "0x1c".into(), confirmed_at: at(45) };
     let refunded = EscrowRefunded { inclusion: inclusion(1), amount: amount("25500000") };
+    let on_tron = Inclusion { chain_id: "tron:728126428".parse().unwrap(), ..inclusion(1) };
+    let opened_by_the_payer = EscrowOpened { inclusion: on_tron, amount: amount("26000000") };
     let by_non_delivery = RefundDue::ByNonDelivery { attestation: "0x1d".into() };
     let collected = QuotesCollected {
         auction: auction.clone(),
@@ -394,6 +451,8 @@ fn golden() -> Vec<(&'static str, Event)> {
         ("submitted_by_a_holder", PaymentEvent::Submitted(Box::new(proven))),
         ("submitted_from_a_batch", PaymentEvent::Submitted(Box::new(submitted_from_a_batch()))),
         ("submitted_on_solana", PaymentEvent::Submitted(Box::new(submitted_on_solana()))),
+        ("submitted_on_tron", PaymentEvent::Submitted(Box::new(submitted_on_tron()))),
+        ("submitted_on_tron_without_approval", PaymentEvent::Submitted(Box::new(submitted_on_tron_without_approval()))),
         ("submitted_with_a_selector", PaymentEvent::Submitted(Box::new(submitted_with_a_selector()))),
         ("selector_asked", PaymentEvent::SelectorAsked(asked)),
         ("selector_answered", PaymentEvent::SelectorAnswered(answered)),
@@ -409,6 +468,8 @@ fn golden() -> Vec<(&'static str, Event)> {
             "escrow_secured",
             PaymentEvent::EscrowSecured(EscrowSecured { inclusion: inclusion(1), amount: amount("25500000") }),
         ),
+        ("escrow_opened", PaymentEvent::EscrowOpened(opened_by_the_payer)),
+        ("deposit_ruled_out", PaymentEvent::DepositRuledOut(DepositRuledOut { ruled_out_at: at(41) })),
         ("fulfillment_seen", PaymentEvent::FulfillmentSeen(FulfillmentSeen { inclusion: inclusion(10) })),
         ("fulfillment_confirmed", PaymentEvent::FulfillmentConfirmed(confirmed)),
         ("escrow_released", PaymentEvent::EscrowReleased(EscrowReleased { inclusion: inclusion(1) })),
@@ -448,7 +509,7 @@ fn every_file_and_every_event_has_its_counterpart() {
     let named: BTreeSet<String> = golden().into_iter().map(|(name, _)| name.to_owned()).collect();
     assert_eq!(files, named);
     let types: BTreeSet<&str> = golden().iter().map(|(_, event)| event.type_name()).collect();
-    assert_eq!(types.len(), 20, "a new event needs a golden file");
+    assert_eq!(types.len(), 22, "a new event needs a golden file");
 }
 
 #[test]

@@ -112,7 +112,8 @@ async fn a_read_at_a_server_that_is_behind_sees_every_acknowledged_append() {
     for round in 0..40 {
         let leader = three.leader(shard).await;
         let behind = (leader + 1) % three.cluster.len();
-        let writer = journal(&connect(&three.cluster.url_of((leader + 2) % 3)).await, crate::support::cluster::three()).await;
+        let writer =
+            journal(&connect(&three.cluster.url_of((leader + 2) % 3)).await, crate::support::cluster::three()).await;
         let local = connect(&three.cluster.url_of(behind)).await;
         let reader = journal(&local, crate::support::cluster::three()).await;
         three.cluster.pause(behind).await.unwrap();

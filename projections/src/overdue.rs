@@ -105,15 +105,20 @@ impl Projections {
 /// Whether the payment is past its time at `now`. `grace` is what a chain may take until a deadline that has passed can
 /// be acted on with proof: its finality, and the next look.
 ///
-/// A payment at rest is never overdue, nor is one whose quotes are still being collected: no money can have moved.
+/// A payment at rest is never overdue, nor is one whose quotes are still being collected: no money can have moved, unless the
+/// payer deposits by a transaction of its own.
 pub fn overdue(view: &PaymentView, now: Timestamp, grace: Duration) -> Option<Overdue> {
     if view.at_rest {
         return None;
     }
     let windows = &view.windows;
     let (stage, since, waits_for, transaction) = match (view.status, view.escrowed, &view.refund_owed) {
-        (PaymentStatus::Failed, _, owed) => {
-            let owed = owed.as_ref()?;
+        (PaymentStatus::Failed, _, None) => {
+            let since = from_unix_seconds(windows.reserve_deadline)?;
+            let waits_for = "proof that the payer's own transaction can deposit nothing any more";
+            (OverdueStage::Undeposited, since, waits_for, None)
+        }
+        (PaymentStatus::Failed, _, Some(owed)) => {
             let since = if owed.after_window { from_unix_seconds(windows.refund_after)? } else { owed.failed_at };
             let waits_for = match &view.refund {
                 None => "a refund transaction",
@@ -144,7 +149,9 @@ pub fn overdue(view: &PaymentView, now: Timestamp, grace: Duration) -> Option<Ov
             (OverdueStage::Undelivered, since, waits_for, view.deposit.as_ref())
         }
         (PaymentStatus::Pending, None, _) => {
-            view.quote.as_ref()?;
+            if view.quote.is_none() && !view.own_deposit {
+                return None;
+            }
             let since = from_unix_seconds(windows.reserve_deadline)?;
             let waits_for = "the deposit to be settled, or proof that it can never be made";
             (OverdueStage::Undeposited, since, waits_for, view.deposit.as_ref())

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use events::{
     Amount, ChainId, Failure, Hash32, OwnedAsset, PaymentEvent, PaymentId, QuoteRequestId,
-    event::{AuctionClosed, Decline, EscrowPlan, Failed, Inclusion, RefundDue, Submitted, TransactionPrepared},
+    event::{
+        AuctionClosed, Decline, EscrowOpened, EscrowPlan, Failed, Inclusion, RefundDue, Submitted, TransactionPrepared,
+    },
     journal::Recorded,
     mutant,
     time::{Timestamp, from_unix_seconds},
@@ -202,9 +204,14 @@ pub struct PaymentView {
     pub permitted: Amount,
     /// What was put in escrow, smallest unit of the source asset; absent until it is there at the required depth.
     pub escrowed: Option<Amount>,
+    /// Whether the payer's own transaction deposits, which anyone who holds it can send.
+    pub own_deposit: bool,
+    /// When the payment failed.
+    pub failed_at: Option<Timestamp>,
     /// The refund that is due; present from a failure with money in escrow on.
     pub refund_owed: Option<RefundOwed>,
-    /// Whether nothing is left for the engine to do: released, refunded, or failed before money moved.
+    /// Whether nothing is left for the engine to do: released, refunded, or failed before money moved and past the time in
+    /// which it could.
     pub at_rest: bool,
     /// Commits in the view.
     pub version: u64,
@@ -291,6 +298,8 @@ impl PaymentView {
             windows: (&submitted.escrow).into(),
             permitted: submitted.authorization.permitted(),
             escrowed: None,
+            own_deposit: submitted.authorization.is_own_deposit(),
+            failed_at: None,
             refund_owed: None,
             at_rest: false,
             version: recorded.position.version,
@@ -307,6 +316,9 @@ impl PaymentView {
             | PaymentEvent::SelectorAnswered(_)
             | PaymentEvent::DepositAbandoned(_)
             | PaymentEvent::RefundAbandoned(_) => return false,
+            // The failure before it says that the payer's own transaction is still watched.
+            PaymentEvent::DepositRuledOut(_) => self.at_rest = true,
+            PaymentEvent::EscrowOpened(opened) => self.opened(opened),
             PaymentEvent::AuctionClosed(closed) => self.auction_closed(closed),
             PaymentEvent::QuoteAwarded(awarded) => {
                 self.quote = Some(AwardedQuote {
@@ -360,9 +372,22 @@ impl PaymentView {
         self.requested_count = Some(closed.addressed.len() as u64);
     }
 
+    /// The payer's own deposit is there and can only go back. It may be found before the failure or after it.
+    fn opened(&mut self, opened: &EscrowOpened) {
+        self.deposit = Some((&opened.inclusion).into());
+        self.escrowed = Some(opened.amount);
+        if let Some(failed_at) = self.failed_at {
+            self.refund_owed = Some(RefundOwed { failed_at, after_window: true });
+            self.at_rest = false;
+        }
+    }
+
     fn failed(&mut self, failed: &Failed) {
         self.status = PaymentStatus::Failed;
-        self.at_rest = failed.refund == RefundDue::Nothing;
+        self.failed_at = Some(failed.failed_at);
+        // Without an award nothing was proven about a transaction of the payer's own; with one the failure rests on that.
+        let watched = self.own_deposit && self.quote.is_none();
+        self.at_rest = failed.refund == RefundDue::Nothing && !watched;
         let after_window = match &failed.refund {
             RefundDue::Nothing => None,
             RefundDue::ByNonDelivery { .. } => Some(false),

@@ -17,7 +17,8 @@ fn payment() -> PaymentId {
 }
 
 fn view(events: Vec<PaymentEvent>) -> PaymentView {
-    let all = [vec![submitted(&payment())], events].concat();
+    let begun = matches!(events.first(), Some(PaymentEvent::Submitted(_)));
+    let all = if begun { events } else { [vec![submitted(&payment())], events].concat() };
     PaymentView::fold(&history(payment(), all.into_iter().map(|event| vec![event]).collect())).unwrap()
 }
 
@@ -89,6 +90,29 @@ fn a_refund_is_overdue_by_the_way_it_is_made() {
     assert_eq!(found.transaction.unwrap().transaction_hash, hash(0x33));
     let by_window = and(in_escrow(), vec![failed(RefundDue::AfterWindow, None)]);
     becomes(by_window, OverdueStage::Unrefunded, REFUND_AFTER + GRACE);
+}
+
+#[test]
+fn a_failed_payment_whose_own_deposit_is_not_ruled_out_is_overdue_past_the_reserve_deadline() {
+    let unsold = vec![own_submitted(&payment()), auction_closed(&[], &[]), failed(RefundDue::Nothing, None)];
+    let found = becomes(unsold.clone(), OverdueStage::Undeposited, RESERVE + GRACE);
+    assert_eq!((found.amount, found.since, found.transaction), (amount(110), at(RESERVE), None));
+    assert!(found.waits_for.starts_with("proof that the payer's own transaction"), "{}", found.waits_for);
+    assert_eq!(stage(&view(and(unsold.clone(), vec![ruled_out()])), at(1_000_000)), None);
+    // Nor need its auction have ended for the payer to have sent it.
+    becomes(vec![own_submitted(&payment())], OverdueStage::Undeposited, RESERVE + GRACE);
+    // Once it is found it waits for the refund window.
+    let opened = and(unsold, vec![escrow_opened(hash(0x11), 21)]);
+    let found = becomes(opened.clone(), OverdueStage::Unrefunded, REFUND_AFTER + GRACE);
+    assert_eq!((found.amount, found.waits_for), (amount(110), "a refund transaction"));
+    assert_eq!(found.transaction.unwrap().transaction_hash, hash(0x11));
+    assert_eq!(stage(&view(and(opened, vec![refunded(hash(0x33), 210)])), at(1_000_000)), None);
+    let stranded = vec![escrow_opened(hash(0x11), 21), failed(RefundDue::AfterWindow, None)];
+    becomes(
+        [vec![own_submitted(&payment())], auction(), stranded].concat(),
+        OverdueStage::Unrefunded,
+        REFUND_AFTER + GRACE,
+    );
 }
 
 #[test]

@@ -11,10 +11,11 @@ use std::{
 };
 
 use crate::support::*;
-use events::{PaymentEvent, PaymentId, StreamId, journal::Journal};
+use events::{PaymentEvent, PaymentId, StreamId, event::RefundDue, journal::Journal};
 use projections::{
     PaymentView, Projections, QuoteRequestView, RebuildError, RebuildPhase, RunError, ShardState, Verdict,
 };
+use sagas::ports::OpenStreams;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -406,5 +407,44 @@ async fn all_that_is_overdue_is_listed() {
     expected.sort();
     assert_eq!(ids, expected);
     assert!(running.projections.overdue(at(0), grace).await.unwrap().payments.is_empty());
+    running.stop().await;
+}
+
+/// Whoever takes a shard over asks the read model what is open: what is watched has to be among it, after a restart and in a
+/// copy that was built anew.
+#[tokio::test]
+async fn a_payment_whose_own_deposit_is_watched_stays_open_until_that_is_settled() {
+    let (directory, journal) = (TempDir::new().unwrap(), Arc::new(Streams::new(SHARDS)));
+    let ids: Vec<_> = (0..3).map(payment).collect();
+    for id in &ids {
+        journal.push(id, vec![own_submitted(id)]);
+        journal.push(id, vec![auction_closed(&[], &[]), failed(RefundDue::Nothing, None)]);
+    }
+    journal.push(&ids[1], vec![escrow_opened(hash(0x11), 21)]);
+    journal.push(&ids[2], vec![ruled_out()]);
+    let is_open = async |running: &Running, id: &PaymentId| {
+        let stream = StreamId::from(id.clone());
+        let shard = stream.shard(SHARDS);
+        running.projections.open_streams(shard, journal.head_of(shard)).await.unwrap().contains(&stream)
+    };
+    for restarted in [false, true] {
+        let running = Running::start(directory.path(), &journal);
+        running.caught_up().await;
+        for rebuilt in [false, true] {
+            if rebuilt {
+                assert!(all_equal(&running.rebuild().await.unwrap(), &journal));
+            }
+            running.same_as_fold();
+            let open =
+                [is_open(&running, &ids[0]).await, is_open(&running, &ids[1]).await, is_open(&running, &ids[2]).await];
+            assert_eq!(open, [true, true, false], "restarted: {restarted}, rebuilt: {rebuilt}");
+        }
+        running.stop().await;
+    }
+    journal.push(&ids[0], vec![ruled_out()]);
+    journal.push(&ids[1], vec![refunded(hash(0x33), 210)]);
+    let running = Running::start(directory.path(), &journal);
+    running.caught_up().await;
+    assert!(!is_open(&running, &ids[0]).await && !is_open(&running, &ids[1]).await);
     running.stop().await;
 }

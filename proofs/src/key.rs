@@ -21,8 +21,10 @@ pub enum Key {
     Secp256k1(Secp256k1),
     /// A P-256 public key.
     P256(P256),
-    /// The 20 bytes of an EVM or Tron address: a secp256k1 key known only by its Keccak-256.
+    /// The 20 bytes of an EVM address: a secp256k1 key known only by its Keccak-256.
     Address([u8; 20]),
+    /// The 20 bytes of a Tron address behind its 0x41: made from the key as on EVM, but its wallets sign texts otherwise.
+    TronAddress([u8; 20]),
 }
 
 /// A text or JSON object is no key that is verified here.
@@ -90,7 +92,7 @@ impl Key {
             Self::Ed25519(key) => [&ED25519_PREFIX[..], key.as_bytes()].concat(),
             Self::Secp256k1(key) => [&SECP256K1_PREFIX[..], key.to_encoded_point(true).as_bytes()].concat(),
             Self::P256(key) => [&P256_PREFIX[..], key.to_encoded_point(true).as_bytes()].concat(),
-            Self::Address(_) => return None,
+            Self::Address(_) | Self::TronAddress(_) => return None,
         };
         Some(format!("z{}", bs58::encode(bytes).into_string()))
     }
@@ -99,7 +101,7 @@ impl Key {
     pub(crate) fn is_of(&self, key: &Secp256k1) -> bool {
         match self {
             Self::Secp256k1(own) => own == key,
-            Self::Address(address) => *address == address_of(key),
+            Self::Address(address) | Self::TronAddress(address) => *address == address_of(key),
             Self::Ed25519(_) | Self::P256(_) => false,
         }
     }

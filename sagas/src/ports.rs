@@ -9,7 +9,10 @@ use std::time::Duration;
 
 use events::{
     Amount, ChainId, Did, Hash32, PaymentId, SettlerToken, StreamId, Terms,
-    event::{Authorization, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, TransactionPrepared, VerifierRef},
+    event::{
+        Authorization, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, TransactionPrepared,
+        VerifierRef,
+    },
     failure::BlockchainContext,
     identity::HeldPolicy,
     selection::{SelectorKey, Shown, SignedChoice},
@@ -36,6 +39,34 @@ pub struct DepositOrder {
     pub authorization: Authorization,
     /// What the awarded quote reserves.
     pub reservation: Reservation,
+}
+
+/// A deposit that the payer's own transaction makes, whoever broadcasts it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnDeposit {
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// Its economics.
+    pub terms: Terms,
+    /// Their hash.
+    pub terms_hash: Hash32,
+    /// The escrow and its windows.
+    pub escrow: EscrowPlan,
+    /// What the payer signed.
+    pub authorization: Authorization,
+}
+
+impl DepositOrder {
+    /// The deposit without the reservation.
+    pub fn own_deposit(&self) -> OwnDeposit {
+        OwnDeposit {
+            payment_id: self.payment_id.clone(),
+            terms: self.terms.clone(),
+            terms_hash: self.terms_hash,
+            escrow: self.escrow.clone(),
+            authorization: self.authorization.clone(),
+        }
+    }
 }
 
 /// What a reservation commits to on chain.
@@ -87,6 +118,9 @@ pub enum PrepareError {
     /// Nothing is known; try again.
     #[error(transparent)]
     Transient(#[from] Transient),
+    /// Nothing is wrong, and it is too early: what has to be on chain before is on its way. Look again at the next block.
+    #[error("not yet: {0}")]
+    Waiting(String),
     /// The chain refuses the call at its latest state; no nonce was taken. The refusal may pass (a lagging node, an
     /// allowance about to be given), so the caller decides how often to ask again.
     #[error("the chain refuses the transaction: {}", .0.context.revert_reason.as_deref().unwrap_or("no reason given"))]
@@ -123,6 +157,9 @@ pub enum DepositState {
         /// What proves it.
         evidence: String,
     },
+    /// A final block is past the deposit's window and holds the payer's money with no settler named, so none ever will be.
+    /// Only where the payer's own transaction deposits.
+    Stranded(EscrowOpened),
 }
 
 /// Where a delivery stands.
@@ -168,7 +205,8 @@ pub enum TransactionState {
 /// The chains, source and destination.
 #[async_trait]
 pub trait Chains: Send + Sync {
-    /// Simulates, takes a nonce for and signs the deposit-and-reserve; broadcasts nothing.
+    /// Simulates, takes a nonce for and signs the deposit-and-reserve; broadcasts nothing of its own. Where the payer's own
+    /// transactions deposit, which the journal holds since the submission, it broadcasts those and signs the reservation.
     ///
     /// # Errors
     /// See [`PrepareError`].
@@ -221,6 +259,21 @@ pub trait Chains: Send + Sync {
     /// # Errors
     /// [`Transient`]; nothing may be concluded.
     async fn deposit_secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient>;
+
+    /// The payer's money in escrow, at a settled block past the reserve deadline, with no settler named: what became of a
+    /// deposit by the payer's own transaction that nobody can reserve any more. `None` while that is not so, and always on
+    /// chains where a deposit is reserved at once.
+    ///
+    /// It is told also when it has gone back meanwhile, which anyone can bring about from `refund_after` on; and when its
+    /// terms are others than these under the same plan, because whoever prepares a payment twice has two deposits signed for
+    /// one id, of which the escrow takes either. Told neither, the payment would be watched for ever.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn stranded_deposit(&self, deposit: &OwnDeposit) -> Result<Option<EscrowOpened>, Transient> {
+        let _ = deposit;
+        Ok(None)
+    }
 
     /// Whether a settled block later than the UNIX second `after` holds no escrow for the payment: the proof that a
     /// deposit which the escrow takes up to `after` was not made and can't be made any more.

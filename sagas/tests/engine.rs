@@ -1,5 +1,6 @@
 //! The engine over a small world in memory: whole sagas, faults, and a stop at every single port call.
 
+mod own;
 mod parking;
 mod selection;
 mod world;
@@ -17,7 +18,7 @@ use crate::given::{batch, *};
 use async_trait::async_trait;
 use events::{
     ChainId, CommitId, PaymentEvent, PaymentId, QuoteRequestEvent, StreamId,
-    event::{EscrowPlan, EscrowRefunded, EscrowSecured, TransactionPrepared, VerifierRef},
+    event::{EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, RefundDue, TransactionPrepared, VerifierRef},
     failure::BlockchainContext,
     journal::{AppendError, Commit, Journal, Position, ReadError, Recorded, ShardWorker, memory::MemoryJournal},
     parking::memory::MemoryParking,
@@ -35,6 +36,7 @@ use world::*;
 fn submitted_in(plot: Plot) -> PaymentEvent {
     match plot {
         Plot::Selector(_) => PaymentEvent::Submitted(Box::new(selection::submission())),
+        Plot::Own(_) => own_submitted(),
         _ => submitted(),
     }
 }

@@ -258,15 +258,166 @@ fn a_stored_quote_that_was_tampered_with_is_found() {
     assert!(evolve(state, &PaymentEvent::QuoteAwarded(award)).is_err());
 }
 
+/// An own deposit's payment up to the award, up to a deposit under way, and failed in the auction.
+fn own_histories() -> [Vec<PaymentEvent>; 3] {
+    let awarded = vec![own_submitted(), auction_closed(), awarded()];
+    let depositing = [awarded.clone(), vec![deposit_prepared(1)]].concat();
+    [awarded, depositing, vec![own_submitted(), auction_closed(), failed(RefundDue::Nothing)]]
+}
+
+fn strand() -> Command {
+    Command::StrandDeposit { opened: escrow_opened(), at: at(31) }
+}
+
+fn stranded(history: &[PaymentEvent]) -> Command {
+    match given(history).0.stage() {
+        Stage::Depositing => Command::ObserveDeposit { state: DepositState::Stranded(escrow_opened()), at: at(31) },
+        _ => strand(),
+    }
+}
+
+#[test]
+fn a_deposit_that_can_not_be_reserved_fails_the_payment_and_is_owed_in_the_same_commit() {
+    for history in &own_histories()[..2] {
+        let events = given(history).when(stranded(history));
+        assert_eq!(types(&events), ["EscrowOpened", "Failed"]);
+        let (failure, refund) = failure(&events);
+        assert_eq!(*refund, RefundDue::AfterWindow);
+        assert_eq!(failure.retry_classification, Some(RetryClassification::RetryWithNewRequestId));
+        let context = failure.blockchain_context.as_ref().unwrap();
+        assert_eq!(context.transaction_hash.as_ref(), Some(&escrow_opened().inclusion.transaction_hash));
+        let mut history = history.clone();
+        history.extend(events);
+        assert_eq!(given(&history).0.stage(), Stage::Refunding);
+        history.extend(given(&history).when(Command::PrepareRefund(transaction(1))));
+        let PaymentEvent::EscrowRefunded(refund) = refunded() else { unreachable!() };
+        history.extend(given(&history).when(Command::ObserveEscrow(EscrowState::Refunded(refund))));
+        assert_eq!(given(&history).0.stage(), Stage::Rest);
+    }
+}
+
+#[test]
+fn a_payment_that_failed_in_the_auction_is_watched_until_its_deposit_is_found_or_ruled_out() {
+    let [_, _, unsold] = own_histories();
+    assert_eq!(given(&unsold).0.stage(), Stage::Watching);
+    let found = given(&unsold).when(strand());
+    assert_eq!(types(&found), ["EscrowOpened"]);
+    let found = [unsold.clone(), found].concat();
+    assert_eq!(given(&found).0.stage(), Stage::Refunding);
+    let missed = Command::MissDepositWindow { at: at(31) };
+    let gone = given(&unsold).when(missed.clone());
+    assert_eq!(gone, [ruled_out()]);
+    let gone = [unsold, gone].concat();
+    assert_eq!(given(&gone).0.stage(), Stage::Rest);
+    for history in [found, gone] {
+        for command in [strand(), missed.clone(), Command::PrepareDeposit(transaction(1))] {
+            given(&history).refuses(command);
+        }
+        for event in [deposit_opened(), ruled_out(), secured(), awarded()] {
+            assert!(evolve(fold(&history).unwrap(), &event).is_err(), "{event:?}");
+        }
+    }
+}
+
+#[test]
+fn a_failure_after_the_award_rests_on_proof_and_is_not_watched() {
+    let [awarded, depositing, _] = own_histories();
+    let reverted = |state| Command::ObserveDeposit { state, at: at(31) };
+    for (history, command) in [
+        (&awarded, Command::MissDepositWindow { at: at(31) }),
+        (&awarded, Command::RefuseDeposit { context: context(), at: at(31) }),
+        (&depositing, reverted(DepositState::Expired { evidence: "no escrow".to_owned() })),
+    ] {
+        let events = given(history).when(command);
+        assert_eq!(*failure(&events).1, RefundDue::Nothing);
+        let history = [history.clone(), events].concat();
+        assert_eq!(given(&history).0.stage(), Stage::Rest);
+        given(&history).refuses(strand());
+    }
+}
+
+#[test]
+fn an_escrow_that_was_opened_has_nothing_but_its_failure_and_its_refund_before_it() {
+    let [awarded, depositing, unsold] = own_histories();
+    for history in [awarded, depositing] {
+        let history = [history, vec![deposit_opened()]].concat();
+        let state = fold(&history).unwrap();
+        for event in [
+            secured(),
+            deposit_opened(),
+            ruled_out(),
+            deposit_prepared(1),
+            deposit_abandoned(1),
+            deposit_repriced(1, 2),
+            failed(RefundDue::Nothing),
+            failed(RefundDue::ByNonDelivery { attestation: "0x".to_owned() }),
+            released(),
+            refunded(),
+        ] {
+            assert!(evolve(state.clone(), &event).is_err(), "{event:?}");
+        }
+        assert!(evolve(state, &failed(RefundDue::AfterWindow)).is_ok());
+    }
+    // Without a settler nobody can be paid.
+    let found = fold(&[unsold, vec![deposit_opened()]].concat()).unwrap();
+    assert!(evolve(found.clone(), &released()).is_err());
+    assert!(evolve(found, &refunded()).is_ok());
+}
+
+#[test]
+fn deposits_that_are_reserved_at_once_are_never_opened_nor_watched() {
+    let awarded = vec![submitted(), auction_closed(), awarded()];
+    given(&awarded).refuses(strand());
+    let depositing = [awarded.clone(), vec![deposit_prepared(1)]].concat();
+    let unsold = vec![submitted(), auction_closed(), failed(RefundDue::Nothing)];
+    assert_eq!(given(&unsold).0.stage(), Stage::Rest);
+    for history in [awarded, depositing, unsold] {
+        for event in [deposit_opened(), ruled_out()] {
+            assert!(evolve(fold(&history).unwrap(), &event).is_err(), "{event:?}");
+        }
+    }
+}
+
+#[test]
+fn an_unsold_own_deposit_is_not_said_to_be_untaken() {
+    let submit = |authorization| {
+        let selector = events::event::SelectorRef {
+            key: events::selection::SelectorSigner::Ed25519(settler(100)).key(),
+            answer_by: at(14),
+        };
+        let submitted = events::event::Submitted { selector: Some(selector), authorization, ..submission() };
+        PaymentEvent::Submitted(Box::new(submitted))
+    };
+    let offered = signed(1, quote(1, "1010"));
+    for (authorization, promised) in [(submission().authorization, true), (own_submission().authorization, false)] {
+        let mut history = vec![submit(authorization)];
+        let judgement = Judgement {
+            addressed: vec![did(1)],
+            quotes: vec![sagas::auction::received(&offered)],
+            declines: Vec::new(),
+            dropped: Vec::new(),
+            held_policies: Vec::new(),
+            winner: None,
+            offered: vec![offered.clone()],
+        };
+        history.extend(given(&history).when(Command::CloseAuction { judgement: Box::new(judgement), at: at(10) }));
+        let events = given(&history).when(Command::MissChoice { at: at(15) });
+        assert_eq!(failure(&events).0.message.contains("nothing was taken"), promised);
+    }
+}
+
 fn any_event() -> impl Strategy<Value = PaymentEvent> {
     prop_oneof![
         Just(submitted()),
+        Just(own_submitted()),
         Just(auction_closed()),
         Just(awarded()),
         (1u32..3).prop_map(deposit_prepared),
         (1u32..3, 2u32..5).prop_map(|(attempt, version)| deposit_repriced(attempt, version)),
         (1u32..3).prop_map(deposit_abandoned),
         Just(secured()),
+        Just(deposit_opened()),
+        Just(ruled_out()),
         (7u64..9).prop_map(seen),
         (7u64..9).prop_map(confirmed),
         Just(released()),
@@ -303,7 +454,20 @@ proptest! {
         prop_assert!(count("EscrowSecured") <= 1);
         prop_assert!(count("FulfillmentConfirmed") <= 1);
         prop_assert!(count("Failed") + count("FulfillmentConfirmed") <= 1);
-        prop_assert!(count("EscrowReleased") + count("EscrowRefunded") <= count("EscrowSecured"));
+        let escrowed = count("EscrowSecured") + count("EscrowOpened");
+        prop_assert!(escrowed <= 1, "one escrow a payment");
+        prop_assert!(count("EscrowOpened") + count("DepositRuledOut") <= 1);
+        prop_assert!(count("EscrowReleased") <= count("EscrowSecured"), "without a settler nobody is paid");
+        prop_assert!(count("EscrowReleased") + count("EscrowRefunded") <= escrowed);
+        if let Some(payment) = &state
+            && payment.stage() == Stage::Rest
+        {
+            let ended = count("EscrowReleased") + count("EscrowRefunded");
+            prop_assert_eq!(ended, escrowed, "nothing is at rest with money in escrow");
+            let own = payment.submitted.authorization.is_own_deposit();
+            let proven = count("EscrowOpened") + count("DepositRuledOut") + count("EscrowSecured") + count("QuoteAwarded");
+            prop_assert!(!own || proven > 0, "an own deposit is at rest only when it can't land any more");
+        }
         prop_assert!(count("DepositPrepared") <= count("DepositAbandoned") + 1);
     }
 }

@@ -32,6 +32,9 @@ pub struct Config {
     /// Keypair of the account that delivers and is paid on Solana chains: Base58 of its 64 bytes, or the JSON array of
     /// `solana-keygen`. Needed where there is a Solana chain.
     pub solana_private_key: Option<String>,
+    /// Private key of the account that delivers and is paid on Tron chains: 64 hex digits, with or without 0x. Needed where
+    /// there is a Tron chain.
+    pub tron_private_key: Option<String>,
     /// The chains; their contracts are the only ones this settler trusts.
     pub chains: Vec<ChainConfig>,
     /// The verifiers this settler trusts to attest its deliveries.

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use alloy::signers::local::PrivateKeySigner;
 
-use chains::{evm, solana};
+use chains::{evm, solana, tron};
 use events::{ChainId, Family};
 
-use crate::{chain::DeliveryChain, config::Config, evm::EvmChain, quoting::Chains, solana::SolanaChain};
+use crate::{
+    chain::DeliveryChain, config::Config, evm::EvmChain, quoting::Chains, solana::SolanaChain, tron::TronChain,
+};
 
 /// Why the chains of a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +29,12 @@ pub enum Error {
     /// The keypair is none.
     #[error("solana_private_key {0}")]
     SolanaKey(solana::keys::KeypairError),
+    /// A Tron chain's configuration cannot be meant.
+    #[error(transparent)]
+    Tron(Box<tron::node::ConnectError>),
+    /// There is a Tron chain, and no private key for it, or a text that is none.
+    #[error("tron_private_key must be 64 hex digits of a key")]
+    TronKey,
     /// The settler has no account on chains of this family.
     #[error("{0} is of no family that is settled on")]
     Family(ChainId),
@@ -52,7 +60,12 @@ pub fn connect(config: &Config) -> Result<Chains, Error> {
                 let node = solana::node::Node::connect(chain).map_err(|error| Error::Solana(Box::new(error)))?;
                 Arc::new(SolanaChain::new(solana::settler::SettlerChain::new(node, key)))
             }
-            Some(Family::Tron) | None => return Err(Error::Family(chain.chain_id.clone())),
+            Some(Family::Tron) => {
+                let key = config.tron_private_key.as_ref().and_then(|key| key.parse::<PrivateKeySigner>().ok());
+                let node = tron::node::Node::connect(chain).map_err(|error| Error::Tron(Box::new(error)))?;
+                Arc::new(TronChain::new(tron::settler::SettlerChain::new(node, key.ok_or(Error::TronKey)?)))
+            }
+            None => return Err(Error::Family(chain.chain_id.clone())),
         };
         chains.insert(chain.chain_id.clone(), connected);
     }

@@ -22,6 +22,7 @@ pub mod quoting;
 pub mod settlement;
 pub mod solana;
 pub mod stanza;
+pub mod tron;
 pub mod verifier;
 
 mod agent;

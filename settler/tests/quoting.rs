@@ -314,6 +314,29 @@ fn a_chain_needs_the_key_of_its_family() {
     assert!(matches!(connect(&both), Err(families::Error::EvmKey)));
 }
 
+#[test]
+fn a_tron_chain_needs_a_key_of_its_own() {
+    let account = "TYBNgWfhGuNzdLtjKtxXTfskAhTbMcqbaG";
+    let mut config = config();
+    config["chains"].as_array_mut().unwrap().push(json!({
+        "chain_id": "tron:0x2b6653dc", "rpc_url": "http://127.0.0.1:1", "escrow_contract": account,
+        "fulfillment_proxy": account, "reserver": account, "releaser": account, "required_depth": "finalized",
+        "refund_delay_seconds": 60,
+    }));
+    let connect = |config: &Value| families::connect(&serde_json::from_value::<Config>(config.clone()).unwrap());
+    // The key for EVM chains is not taken for it.
+    assert!(matches!(connect(&config), Err(families::Error::TronKey)));
+    config["tron_private_key"] = "0x12".into();
+    let refused = connect(&config).map(drop).unwrap_err().to_string();
+    assert!(refused.starts_with("tron_private_key ") && !refused.contains("0x12"), "{refused}");
+    config["tron_private_key"] = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80".into();
+    let chains = connect(&config).unwrap();
+    let tron: ChainId = "tron:728126428".parse().unwrap();
+    assert_eq!((chains.get(&tron).unwrap().account(), chains.len()), (account, 3));
+    config["chains"][2]["required_depth"] = 19.into();
+    assert!(matches!(connect(&config), Err(families::Error::Tron(_))));
+}
+
 #[tokio::test]
 async fn what_does_not_fit_64_bits_is_not_delivered_on_solana() {
     let sol = format!("{}/slip44:501", solana()["chain_id"].as_str().unwrap());

@@ -6,7 +6,7 @@ use events::{
     event::{EscrowPlan, QuoteReceived, RefundDue},
     journal::Recorded,
     quote::{Quote, SignedQuote},
-    time::{Timestamp, unix_seconds},
+    time::{Timestamp, from_unix_seconds, unix_seconds},
 };
 use sagas::{
     auction::{check_content, request_for_batch, request_for_quotes},
@@ -90,20 +90,49 @@ impl Claims<'_> {
                 format!("released at {at}, when the refund window was open since {end}")
             });
         }
-        if let (Some(secured), Some(refunded)) = (&payment.secured, &payment.refunded) {
-            self.require(secured.amount == refunded.amount, "conservation", "EscrowRefunded", || {
-                format!("{} went into the escrow and {} came back", secured.amount, refunded.amount)
+        self.own_deposit(payment);
+        let escrowed = payment.secured.as_ref().map(|secured| secured.amount);
+        let escrowed = escrowed.or(payment.opened.as_ref().map(|opened| opened.amount));
+        if let (Some(escrowed), Some(refunded)) = (escrowed, &payment.refunded) {
+            self.require(escrowed == refunded.amount, "conservation", "EscrowRefunded", || {
+                format!("{escrowed} went into the escrow and {} came back", refunded.amount)
             });
         }
         if let (Some(secured), Some(award)) = (&payment.secured, &payment.award) {
-            self.require(secured.amount == award.quote.source_amount, "conservation", "EscrowSecured", || {
-                format!("{} is in escrow, the quote says {}", secured.amount, award.quote.source_amount)
+            // The payer's own transaction deposits before anybody knows the price: what is left over goes back on release.
+            let own = submitted.authorization.is_own_deposit();
+            let expected = if own { submitted.authorization.permitted() } else { award.quote.source_amount };
+            self.require(secured.amount == expected, "conservation", "EscrowSecured", || {
+                format!("{} is in escrow, and not {expected}", secured.amount)
             });
         }
         if let Some(failed) = &payment.failed {
             let nothing = failed.refund == RefundDue::Nothing;
-            self.require(nothing == payment.secured.is_none(), "conservation", "Failed", || {
+            // A payment that failed with nothing in escrow may have had its deposit found later.
+            let fits = nothing == payment.secured.is_none() || payment.opened.is_some();
+            self.require(fits, "conservation", "Failed", || {
                 "whether money is to be returned does not fit whether there was any".to_owned()
+            });
+        }
+    }
+
+    /// That what is said of the payer's own deposit after its window, is said of a deposit within it.
+    fn own_deposit(&mut self, payment: &Payment) {
+        let end = payment.submitted.escrow.reserve_deadline;
+        if let Some(opened) = &payment.opened {
+            let at = opened.inclusion.block_time;
+            self.require(at <= end, "deadline", "EscrowOpened", || {
+                format!("deposited at {at}, and the escrow takes deposits up to {end}")
+            });
+        }
+        let examined = self.examined;
+        let events = examined.commits.iter().flat_map(Recorded::payment_events);
+        for event in events {
+            let PaymentEvent::DepositRuledOut(ruled_out) = event else { continue };
+            let at = ruled_out.ruled_out_at;
+            let after = from_unix_seconds(end).is_some_and(|end| at > end);
+            self.require(after, "deadline", "DepositRuledOut", || {
+                format!("ruled out at {at}, and the escrow takes deposits up to {end}")
             });
         }
     }

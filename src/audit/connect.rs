@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use anyhow::{Context, Result, bail};
 use async_nats::ConnectOptions;
 
-use chains::{auditor::Audit, config::ChainConfig, evm, solana};
+use chains::{auditor::Audit, config::ChainConfig, evm, solana, tron};
 use events::{ChainId, Family, raw::RawReader};
 
 use crate::config::{AuditorConfig, AuditorNatsConfig};
@@ -44,6 +44,7 @@ fn node(chain: &ChainConfig) -> Result<Arc<dyn Audit>> {
     match chain.chain_id.family() {
         Some(Family::Evm) => Ok(Arc::new(evm::node::Node::connect(chain)?)),
         Some(Family::Solana) => Ok(Arc::new(solana::node::Node::connect(chain)?)),
-        _ => bail!("{} is of no family that can be audited", chain.chain_id),
+        Some(Family::Tron) => Ok(Arc::new(tron::node::Node::connect(chain)?)),
+        None => bail!("{} is of no family that can be audited", chain.chain_id),
     }
 }

@@ -14,7 +14,7 @@ use events::{
 };
 use sagas::{
     payment::{Payment, Stage},
-    ports::{EscrowState, Statement, Transient},
+    ports::{EscrowState, OwnDeposit, Statement, Transient},
 };
 
 use super::{Finding, Severity, examine::Examined};
@@ -127,6 +127,7 @@ impl<'a> Check<'a> {
                 self.take("refund", "EscrowRefunded", asked);
             }
         }
+        self.own_deposit(node).await;
         self.attestations(node).await;
         match node.audit_standing(&submitted.payment_id, plan, case.as_ref()).await {
             Ok((standing, doubts)) => {
@@ -134,6 +135,24 @@ impl<'a> Check<'a> {
                 self.standing(node, &standing).await;
             }
             Err(fault) => self.find(Severity::Unverifiable, "escrow", "EscrowSecured", fault.to_string()),
+        }
+    }
+
+    /// The payer's own deposit for which nobody was named to be paid, and its way back.
+    async fn own_deposit(&mut self, node: &dyn Audit) {
+        let (submitted, Some(opened)) = (&self.payment.submitted, &self.payment.opened) else { return };
+        let deposit = OwnDeposit {
+            payment_id: submitted.payment_id.clone(),
+            terms: submitted.terms.clone(),
+            terms_hash: submitted.terms_hash,
+            escrow: submitted.escrow.clone(),
+            authorization: submitted.authorization.clone(),
+        };
+        let asked = node.audit_opened(&deposit, opened).await;
+        self.take("deposit", "EscrowOpened", asked);
+        if let Some(refunded) = &self.payment.refunded {
+            let asked = node.audit_return(&deposit, refunded, opened.amount).await;
+            self.take("refund", "EscrowRefunded", asked);
         }
     }
 
@@ -170,6 +189,7 @@ impl<'a> Check<'a> {
         let payment = self.payment;
         let last = payment.refunded.as_ref().map(|refunded| &refunded.inclusion).or(payment.released.as_ref());
         let last = last.or(payment.secured.as_ref().map(|secured| &secured.inclusion));
+        let last = last.or(payment.opened.as_ref().map(|opened| &opened.inclusion));
         let (severity, check, what) = match last {
             Some(last) if last.block_number > standing.settled_number => {
                 let Inclusion { transaction_hash, block_number, .. } = last;
@@ -198,7 +218,21 @@ impl<'a> Check<'a> {
             // The money is where the stream says.
             (Some(State::Released), Stage::Rest) if payment.released.is_some() => None,
             (Some(State::Refunded), Stage::Rest) if payment.refunded.is_some() => None,
-            (None, Stage::Rest) if payment.secured.is_none() => None,
+            (None, Stage::Rest) if payment.secured.is_none() && payment.opened.is_none() => None,
+            // The payer's own transaction may still come; nothing else is under way.
+            (None, Stage::Watching) => {
+                let end = plan.reserve_deadline;
+                Some(match late(end) {
+                    true => {
+                        let what = format!("no deposit was made until {}, and the stream does not say so", time(end));
+                        (Severity::Contradiction, "overdue", what)
+                    }
+                    false => {
+                        let what = format!("failed; the payer's own deposit may come until {}", time(end));
+                        (Severity::Open, "open", what)
+                    }
+                })
+            }
             (None, Stage::Auction | Stage::Awarded | Stage::Depositing) => {
                 let end = plan.reserve_deadline;
                 Some(match late(end) {

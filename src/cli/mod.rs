@@ -63,7 +63,7 @@ enum Command {
     /// Write or check the documents of the settlers' protocol.
     #[command(hide = true)]
     Protocol(protocol::Args),
-    /// Development only: start a local network of real chains and make real payments across them.
+    /// Development only: start a local network of chains and make real payments across them.
     Dev(dev::Args),
 }
 

@@ -4,13 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{Args as ClapArgs, Subcommand};
-use figment::{
-    Figment,
-    providers::{Env, Format, Toml},
-};
 
 use events::Did;
-use settler::{Config, Settler};
+use settler::Settler;
+
+use crate::config;
 
 /// Arguments of `gw settler`.
 #[derive(Debug, ClapArgs)]
@@ -48,8 +46,7 @@ pub async fn run(args: Args) -> Result<()> {
         return show(did);
     }
     let path = args.config.context("--config FILE is needed; see config/settler.example.toml")?;
-    let environment = Env::prefixed("GW_SETTLER_").ignore(&["config"]).split("__");
-    let config: Config = Figment::from(Toml::file_exact(&path)).merge(environment).extract()?;
+    let config = config::settler(&path)?;
     if let Some(Command::Id { .. }) = args.command {
         return show(&Did::from_ed25519(&config.signing_key()?.verifying_key()));
     }

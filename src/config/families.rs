@@ -7,6 +7,7 @@ use chains::{
         authorization::{ClusterId, SIGNATURE_DOMAIN_VERSION, wallet_key},
         keys,
     },
+    tron,
 };
 
 use events::{Account, AssetId, Family};
@@ -21,10 +22,7 @@ const SOLANA_REFERENCE_CHARS: usize = 32;
 
 /// The family of a chain, when it is one that can be connected to.
 pub(super) fn family(key: &str, chain: &ChainConfig) -> Result<Family, Error> {
-    match chain.chain_id.family() {
-        Some(family @ (Family::Evm | Family::Solana)) => Ok(family),
-        Some(Family::Tron) | None => Err(invalid(key, "must be of namespace eip155 or solana")),
-    }
+    chain.chain_id.family().ok_or_else(|| invalid(key, "must be of namespace eip155, solana or tron"))
 }
 
 /// An account of the family.
@@ -34,15 +32,24 @@ pub(super) fn account(family: Family, key: &str, text: &str) -> Result<Account, 
 
 /// The rules that only chains of this family have. `key` makes the path of a member.
 pub(super) fn check(family: Family, chain: &ChainConfig, key: impl Fn(&str) -> String) -> Result<(), Error> {
+    let (has_cluster, has_api_key) = (chain.signature_cluster_id.is_some(), chain.api_key.is_some());
+    require(family == Family::Solana || !has_cluster, &key("signature_cluster_id"), "is for Solana chains only")?;
+    require(family == Family::Tron || !has_api_key, &key("api_key"), "is for Tron chains only")?;
     match family {
-        Family::Evm => {
-            account(family, &key("permit2"), &chain.permit2)?;
-            require(chain.signature_cluster_id.is_none(), &key("signature_cluster_id"), "is for Solana chains only")
-        }
+        Family::Evm => account(family, &key("permit2"), &chain.permit2).map(drop),
         Family::Solana => solana(chain, key),
-        // Refused with its chain id.
-        Family::Tron => Ok(()),
+        Family::Tron => tron(chain, key),
     }
+}
+
+fn tron(chain: &ChainConfig, key: impl Fn(&str) -> String) -> Result<(), Error> {
+    // It is four bytes of the first block's id.
+    let reference = chain.chain_id.reference().parse::<u32>();
+    require(reference.is_ok(), &key("chain_id"), "must be below 2^32 on Tron")?;
+    let path = chain.rpc_url.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let rule = "must be the base of the HTTP API: what /wallet and /walletsolidity come after";
+    require(!matches!(path, "wallet" | "walletsolidity"), &key("rpc_url"), rule)?;
+    require(chain.required_depth == Depth::Finalized, &key("required_depth"), "must be \"finalized\" on Tron")
 }
 
 fn solana(chain: &ChainConfig, key: impl Fn(&str) -> String) -> Result<(), Error> {
@@ -65,29 +72,32 @@ fn solana(chain: &ChainConfig, key: impl Fn(&str) -> String) -> Result<(), Error
 /// An asset that can be served on a chain of the family.
 pub(super) fn asset(family: Family, key: &str, asset: &AssetId) -> Result<(), Error> {
     match (family, asset.namespace(), asset.reference()) {
-        (Family::Evm, "erc20", token) | (Family::Solana, "token", token) => account(family, key, token).map(drop),
-        // Of use as a destination: a deposit is of tokens.
-        (Family::Solana, "slip44", "501") => Ok(()),
+        (Family::Evm, "erc20", token) | (Family::Solana, "token", token) | (Family::Tron, "trc20", token) => {
+            account(family, key, token).map(drop)
+        }
+        // Of use as destinations: a deposit is of tokens.
+        (Family::Solana, "slip44", "501") | (Family::Tron, "slip44", "195") => Ok(()),
         (Family::Evm, ..) => Err(invalid(key, "must be of namespace erc20")),
         (Family::Solana, ..) => Err(invalid(key, "must be of namespace token, or slip44:501")),
-        (Family::Tron, ..) => Err(invalid(key, "must be on a chain that is served")),
+        (Family::Tron, ..) => Err(invalid(key, "must be of namespace trc20, or slip44:195")),
     }
 }
 
 /// The account of a private key of the family. The error says nothing of the key.
 pub(super) fn account_of(family: Family, key: &str, secret: &Secret) -> Result<String, Error> {
+    let hex = || evm_key(secret).ok_or_else(|| invalid(key, "must be a private key, 0x and 64 hex digits"));
     match family {
-        Family::Evm => evm_account(secret).ok_or_else(|| invalid(key, "must be a private key, 0x and 64 hex digits")),
+        // Lower case.
+        Family::Evm => hex().map(|signer| format!("{:#x}", signer.address())),
         Family::Solana => keys::keypair(secret.expose())
             .map(|keypair| keys::account(&keypair))
             .map_err(|rule| invalid(key, rule.to_string())),
-        Family::Tron => Err(invalid(key, "must be of a chain that is served")),
+        Family::Tron => hex().map(|signer| tron::address::text(signer.address())),
     }
 }
 
-/// Lower case.
-fn evm_account(secret: &Secret) -> Option<String> {
+/// The key of an account on EVM or Tron, which have the same.
+fn evm_key(secret: &Secret) -> Option<PrivateKeySigner> {
     let digits = secret.expose().strip_prefix("0x").filter(|digits| digits.len() == 64)?;
-    let signer: PrivateKeySigner = digits.parse().ok()?;
-    Some(format!("{:#x}", signer.address()))
+    digits.parse().ok()
 }

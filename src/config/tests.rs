@@ -1,3 +1,5 @@
+pub(crate) mod tron;
+
 use std::path::PathBuf;
 
 use super::*;
@@ -34,12 +36,20 @@ fn uncommented(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The Solana chain of an example, switched on: a section that could stand in the file as it is.
-pub(crate) fn solana_section(example: &str) -> String {
-    let (_, section) = example.split_once("#   [[chains]]").unwrap();
-    let line = |line: &str| line.strip_prefix("#   ").or(line.strip_prefix('#')).map(str::to_owned);
-    let lines: Vec<String> = section.lines().skip(1).map_while(line).collect();
-    format!("\n[[chains]]\n{}\n", lines.join("\n"))
+/// The chain of another family in an example, switched on: a section that could stand in the file as it is.
+fn section(example: &str, namespace: &str) -> String {
+    let sections = example.split("#   [[chains]]").skip(1).map(|section| {
+        let line = |line: &str| line.strip_prefix("#   ").or(line.strip_prefix('#')).map(str::to_owned);
+        let lines: Vec<String> = section.lines().skip(1).map_while(line).collect();
+        format!("\n[[chains]]\n{}\n", lines.join("\n"))
+    });
+    let id = format!("\nchain_id = \"{namespace}:");
+    sections.into_iter().find(|section| section.contains(&id)).unwrap()
+}
+
+/// The Solana chain of an example.
+fn solana_section(example: &str) -> String {
+    section(example, "solana")
 }
 
 /// The gateway's example with its Solana chain and that chain's verifier.
@@ -79,7 +89,7 @@ fn the_values_of_a_solana_chain_are_checked_and_the_key_is_named() {
     let other_cluster = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d";
     let off_curve = "ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knM";
     for (name, value, key) in [
-        ("CHAIN_ID", "tron:728126428", "chains[1].chain_id"),
+        ("CHAIN_ID", "cosmos:cosmoshub-4", "chains[1].chain_id"),
         ("CHAIN_ID", "solana:abc", "chains[1].signature_cluster_id"),
         ("SIGNATURE_CLUSTER_ID", other_cluster, "chains[1].signature_cluster_id"),
         ("SIGNATURE_CLUSTER_ID", &cluster[..40], "chains[1].signature_cluster_id"),
@@ -249,6 +259,7 @@ fn the_environment_overrides_every_level() {
             ("GW_VERIFIER_LISTEN", "127.0.0.1:1"),
             ("GW_VERIFIER_CHAINS__0__RPC_URL", "http://127.0.0.1:1"),
             ("GW_AUDITOR_NATS__USER", "auditor"),
+            ("GW_SETTLER_NATS__USER", "settler_1"),
         ],
     )
     .unwrap();
@@ -293,7 +304,8 @@ fn values_are_checked_and_the_key_is_named() {
         ("GW_VERIFIER__ENDPOINT", "http://127.0.0.1:8090/v1", "verifier.endpoint"),
         ("GW_VERIFIER__ACCOUNT", "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "chains[0].releaser"),
         ("GW_CHAINS__0__RPC_URL", "127.0.0.1", "chains[0].rpc_url"),
-        ("GW_CHAINS__0__CHAIN_ID", "tron:5", "chains[0].chain_id"),
+        ("GW_CHAINS__0__CHAIN_ID", "cosmos:cosmoshub-4", "chains[0].chain_id"),
+        ("GW_CHAINS__0__CHAIN_ID", "tron:5", "chains[0].escrow_contract"),
         ("GW_CHAINS__0__CHAIN_ID", "eip155:5", "chains[0].assets[0].asset_identifier"),
         ("GW_CHAINS__0__PERMIT2", "0x1", "chains[0].permit2"),
         ("GW_CHAINS__0__ESCROW_CONTRACT", "0x0000000000000000000000000000000000000000", "chains[0].escrow_contract"),

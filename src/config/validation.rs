@@ -103,8 +103,9 @@ pub(super) fn gateway(config: &GatewayConfig) -> Result<(), Error> {
         let chain = &served.chain;
         let family = families::family(&format!("chains[{i}].chain_id"), chain)?;
         let (name, verifier) = match family {
+            Family::Evm => ("verifier.account", &config.verifier.account),
             Family::Solana => ("verifier.solana_account", &config.verifier.solana_account),
-            Family::Evm | Family::Tron => ("verifier.account", &config.verifier.account),
+            Family::Tron => ("verifier.tron_account", &config.verifier.tron_account),
         };
         let verifier = verifier.as_deref().and_then(|text| families::account(family, name, text).ok());
         require(verifier.is_some(), name, "must be an account of the chains served")?;
@@ -145,13 +146,15 @@ pub(super) fn gateway(config: &GatewayConfig) -> Result<(), Error> {
 
 pub(super) fn verifier(config: &VerifierConfig) -> Result<(), Error> {
     chains(config.chains.iter())?;
-    let some = config.releaser_key.is_some() || config.solana_releaser_key.is_some();
-    require(some, "releaser_key", "must be given, or solana_releaser_key, for there to be anything to sign with")?;
+    let keys = [&config.releaser_key, &config.solana_releaser_key, &config.tron_releaser_key];
+    let rule = "must be given, or solana_releaser_key or tron_releaser_key, for there to be anything to sign with";
+    require(keys.iter().any(|key| key.is_some()), "releaser_key", rule)?;
     for (i, chain) in config.chains.iter().enumerate() {
         let family = families::family(&format!("chains[{i}].chain_id"), chain)?;
         let (name, secret) = match family {
+            Family::Evm => ("releaser_key", &config.releaser_key),
             Family::Solana => ("solana_releaser_key", &config.solana_releaser_key),
-            Family::Evm | Family::Tron => ("releaser_key", &config.releaser_key),
+            Family::Tron => ("tron_releaser_key", &config.tron_releaser_key),
         };
         let Some(secret) = secret else { continue };
         let key = format!("chains[{i}].releaser");

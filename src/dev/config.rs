@@ -10,12 +10,15 @@ use super::{
     keys::{self, Role},
     network::{Chain, DECIMALS, Network, nats_password},
     solana::{COIN_DECIMALS, SolanaChain},
+    tron::{self, TronChain},
 };
 
 /// Margins of the three settlers in basis points: the first is the cheapest.
 const SPREADS_BPS: [u32; 3] = [10, 20, 50];
 /// Smallest units of the development token for lamports: 150 tokens a SOL.
 const COIN_RATE: (u64, u64) = (3, 20);
+/// Smallest units of the development token for sun: a quarter of a token a TRX.
+const TRX_RATE: (u64, u64) = (1, 4);
 /// The settler that wins and never delivers.
 const VANISHING: u8 = 3;
 
@@ -35,9 +38,19 @@ pub(super) fn gateway(network: &Network, port: u16, projections: &std::path::Pat
         members["submitter_keys"] = json!([Role::Submitter.solana_secret()]);
         chains.push(members);
     }
+    if let Some(tron) = &network.tron {
+        let mut members = tron_members(network, tron)?;
+        members["rpc_url"] = tron.gateway_rpc_url().into();
+        members["reserver_key"] = Role::Reserver.secret_hex().into();
+        members["submitter_keys"] = json!([Role::Submitter.secret_hex()]);
+        chains.push(members);
+    }
     let mut verifier = json!({"account": Role::Releaser.account(), "endpoint": network.verifier_endpoint()});
     if network.solana.is_some() {
         verifier["solana_account"] = Role::Releaser.solana_account().into();
+    }
+    if network.tron.is_some() {
+        verifier["tron_account"] = Role::Releaser.tron_account().into();
     }
     write(&json!({
         "nats": {"url": network.nats.url(), "user": "gateway", "password": nats_password("GATEWAY")},
@@ -80,6 +93,9 @@ pub(super) fn verifier(network: &Network, port: u16) -> Result<String> {
     if network.solana.is_some() {
         members["solana_releaser_key"] = Role::Releaser.solana_secret().into();
     }
+    if network.tron.is_some() {
+        members["tron_releaser_key"] = Role::Releaser.secret_hex().into();
+    }
     write(&members)
 }
 
@@ -106,14 +122,18 @@ pub(super) fn settler(network: &Network, n: u8) -> Result<String> {
         "evm_private_key": Role::Settler(n).secret_hex(),
         "deliver": n != VANISHING,
         "chains": all_chains(network)?,
-        "verifiers": [verifier_of(network, network.source.id(), Role::Releaser.account())],
         "corridors": corridors(network, SPREADS_BPS[index])?,
     });
+    let mut verifiers = vec![verifier_of(network, network.source.id(), Role::Releaser.account())];
     if let Some(solana) = &network.solana {
         members["solana_private_key"] = Role::Settler(n).solana_secret().into();
-        let verifiers = members["verifiers"].as_array_mut().context("a list")?;
         verifiers.push(verifier_of(network, solana.id()?, Role::Releaser.solana_account()));
     }
+    if let Some(tron) = &network.tron {
+        members["tron_private_key"] = Role::Settler(n).secret_hex().into();
+        verifiers.push(verifier_of(network, tron.id()?, Role::Releaser.tron_account()));
+    }
+    members["verifiers"] = verifiers.into();
     write(&members)
 }
 
@@ -127,6 +147,17 @@ fn corridors(network: &Network, spread_bps: u32) -> Result<Vec<Value>> {
     let pair = |source: AssetId, destination: AssetId| json!({"source_asset": source, "destination_asset": destination, "spread_bps": spread_bps});
     let (source, destination) = (network.source.token()?, network.destination.token()?);
     let mut pairs = vec![pair(source.clone(), destination.clone())];
+    if let Some(tron) = &network.tron {
+        let mut coin = pair(source.clone(), tron.coin()?);
+        coin["rate"] = json!({"source": TRX_RATE.0, "destination": TRX_RATE.1});
+        pairs.push(pair(source.clone(), tron.token()?));
+        pairs.push(coin);
+        pairs.push(pair(tron.token()?, destination.clone()));
+    }
+    if let (Some(solana), Some(tron)) = (&network.solana, &network.tron) {
+        pairs.push(pair(solana.token()?, tron.token()?));
+        pairs.push(pair(tron.token()?, solana.token()?));
+    }
     if let Some(solana) = &network.solana {
         let mut coin = pair(source.clone(), solana.coin()?);
         coin["rate"] = json!({"source": COIN_RATE.0, "destination": COIN_RATE.1});
@@ -143,6 +174,9 @@ fn all_chains(network: &Network) -> Result<Vec<Value>> {
     let mut chains = network.chains().map(|chain| chain_members(network, chain)).collect::<Result<Vec<_>>>()?;
     if let Some(solana) = &network.solana {
         chains.push(solana_members(network, solana)?);
+    }
+    if let Some(tron) = &network.tron {
+        chains.push(tron_members(network, tron)?);
     }
     Ok(chains)
 }
@@ -164,6 +198,25 @@ fn solana_members(network: &Network, chain: &SolanaChain) -> Result<Value> {
             {"asset_identifier": chain.token()?, "symbol": "DEV", "decimals": DECIMALS},
             {"asset_identifier": chain.token_2022()?, "symbol": "DEV22", "decimals": DECIMALS},
             {"asset_identifier": chain.coin()?, "symbol": "SOL", "decimals": COIN_DECIMALS},
+        ],
+    }))
+}
+
+/// What every role knows about the Tron chain.
+fn tron_members(network: &Network, chain: &TronChain) -> Result<Value> {
+    Ok(json!({
+        "chain_id": chain.id()?,
+        "rpc_url": chain.node.url(),
+        "escrow_contract": chain.contracts.escrow,
+        "fulfillment_proxy": chain.contracts.proxy,
+        "reserver": Role::Reserver.tron_account(),
+        "releaser": Role::Releaser.tron_account(),
+        "required_depth": "finalized",
+        "refund_delay_seconds": network.options().refund_delay_seconds,
+        "poll_ms": 200,
+        "assets": [
+            {"asset_identifier": chain.token()?, "symbol": "DEV", "decimals": DECIMALS},
+            {"asset_identifier": chain.coin()?, "symbol": "TRX", "decimals": tron::COIN_DECIMALS},
         ],
     }))
 }

@@ -4,11 +4,12 @@ use alloy::{
     primitives::{Address, B256, keccak256},
     signers::local::PrivateKeySigner,
 };
+use chains::tron;
 use ed25519_dalek::SigningKey;
 
 use events::{Hash32, selection::SelectorSigner};
 
-/// A role of the development network. It holds an EVM key and a Solana key.
+/// A role of the development network. It holds an EVM key, which is its key on Tron, too, and a Solana key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Deploys the contracts and mints tokens.
@@ -65,6 +66,11 @@ impl Role {
     /// The address as normalised text.
     pub fn account(self) -> String {
         self.address().to_string().to_ascii_lowercase()
+    }
+
+    /// The account on Tron, `T…`.
+    pub fn tron_account(self) -> String {
+        tron::address::text(self.address())
     }
 
     /// The role's Solana key.

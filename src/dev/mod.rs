@@ -1,4 +1,5 @@
-//! `gw dev`: a local network of real chains, and real payments across them. For development and demonstration only.
+//! `gw dev`: a local network of real chains, and real payments across them. For development and demonstration only. The
+//! Tron chain is a development tool's, as there is no Tron node to be had.
 
 pub mod chain;
 mod config;
@@ -11,6 +12,7 @@ pub mod shop;
 mod showcase;
 pub mod solana;
 pub mod timeline;
+pub mod tron;
 
 use std::path::PathBuf;
 
@@ -22,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use self::{
     network::{Network, Options},
     solana::SolanaOptions,
+    tron::TronOptions,
 };
 
 /// Arguments of `gw dev`.
@@ -45,6 +48,9 @@ pub struct Args {
     /// Leave Solana out.
     #[arg(long)]
     without_solana: bool,
+    /// Leave Tron out.
+    #[arg(long)]
+    without_tron: bool,
 }
 
 /// Starts the network, shows the payments, and stays up until `shutdown` unless `--once`.
@@ -62,6 +68,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<()> {
             Err(error) => println!("· without Solana: {error}"),
         }
     }
+    options.tron = (!args.without_tron).then(TronOptions::default);
     let network = tokio::select! {
         network = Network::start(options, |step| println!("· {step}")) => network?,
         () = shutdown.cancelled() => return Ok(()),

@@ -1,6 +1,6 @@
 //! The development network: nats-server with the repository's `nats.conf`, two anvil chains with the contracts
-//! deployed, a Solana chain with the program where it is wanted, a verifier, settlers and any number of gateways, each a
-//! process of its own on loopback.
+//! deployed, a Solana chain with the program and a Tron chain with the contracts where they are wanted, a verifier, settlers
+//! and any number of gateways, each a process of its own on loopback. The Tron chain alone is in this process.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,6 +16,7 @@ use super::{
     config,
     nats::Nats,
     solana::{SolanaChain, SolanaOptions},
+    tron::{TronChain, TronOptions},
 };
 
 /// A file by which a directory is known to be a network's.
@@ -44,10 +45,12 @@ pub struct Options {
     pub refund_delay_seconds: u64,
     /// The Solana chain, where there is one.
     pub solana: Option<SolanaOptions>,
+    /// The Tron chain, where there is one.
+    pub tron: Option<TronOptions>,
 }
 
 impl Options {
-    /// A network under `directory`, run by `gw`, with the values of `make demo` but without Solana.
+    /// A network under `directory`, run by `gw`, with the values of `make demo` but with the two EVM chains alone.
     pub fn new(directory: PathBuf, gw: PathBuf) -> Self {
         Self {
             directory,
@@ -59,6 +62,7 @@ impl Options {
             depth: 2,
             refund_delay_seconds: 30,
             solana: None,
+            tron: None,
         }
     }
 }
@@ -91,6 +95,8 @@ pub struct Network {
     pub destination: Chain,
     /// The Solana chain, where there is one: paid from and to.
     pub solana: Option<SolanaChain>,
+    /// The Tron chain, where there is one: paid from and to.
+    pub tron: Option<TronChain>,
     /// The gateways.
     pub gateways: Vec<Gateway>,
     /// The verifier.
@@ -120,9 +126,11 @@ impl Network {
         let env = NATS_USERS.map(|user| (format!("GW_NATS_{user}_PASSWORD"), nats_password(user)));
         let nats = Nats::start(options.nats_nodes, &env, &options.directory).await?;
 
-        report(match options.solana {
-            Some(_) => "starting two EVM chains and Solana, and deploying contracts and program",
-            None => "starting two chains and deploying the contracts",
+        report(match (&options.solana, &options.tron) {
+            (Some(_), Some(_)) => "starting two EVM chains, Solana and Tron, and deploying contracts and program",
+            (Some(_), None) => "starting two EVM chains and Solana, and deploying contracts and program",
+            (None, Some(_)) => "starting two EVM chains and Tron, and deploying the contracts",
+            (None, None) => "starting two chains and deploying the contracts",
         });
         let solana = async {
             match &options.solana {
@@ -130,8 +138,14 @@ impl Network {
                 None => Ok(None),
             }
         };
-        let (source, destination, solana) =
-            tokio::try_join!(Chain::start(SOURCE_ID, &options), Chain::start(DESTINATION_ID, &options), solana)?;
+        let tron = async {
+            match &options.tron {
+                Some(tron) => Ok(Some(TronChain::start(tron).await?)),
+                None => Ok(None),
+            }
+        };
+        let (source, destination) = (Chain::start(SOURCE_ID, &options), Chain::start(DESTINATION_ID, &options));
+        let (source, destination, solana, tron) = tokio::try_join!(source, destination, solana, tron)?;
 
         let verifier_port = free_port()?;
         let mut network = Self {
@@ -139,6 +153,7 @@ impl Network {
             source,
             destination,
             solana,
+            tron,
             gateways: Vec::new(),
             verifier: None,
             selector: None,

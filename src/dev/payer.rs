@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use alloy::signers::{SignerSync, local::PrivateKeySigner};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use chrono::{SecondsFormat, Utc};
 use ed25519_dalek::SigningKey;
 use serde_json::{Value, json};
 
-use chains::evm::permit2::{self, Choice, EscrowSettings, Scheme, SpendRequest};
+use chains::{
+    evm::permit2::{self, Choice, EscrowSettings, Scheme, SpendRequest},
+    tron,
+};
 use events::{Amount, AssetId, Did, Hash32, OwnedAsset, PaymentId, Terms, quote::SignedQuote, time::Timestamp};
 
 use super::keys;
@@ -57,6 +60,7 @@ impl Answer {
 enum Key {
     Evm(PrivateKeySigner),
     Solana(SigningKey),
+    Tron(PrivateKeySigner),
 }
 
 /// A client with one key.
@@ -87,6 +91,14 @@ impl Payer {
         Self::of_key(Key::Solana(key))
     }
 
+    /// A payer with this key, on Tron.
+    ///
+    /// # Errors
+    /// When the HTTP client cannot be set up.
+    pub fn on_tron(signer: PrivateKeySigner) -> Result<Self> {
+        Self::of_key(Key::Tron(signer))
+    }
+
     fn of_key(key: Key) -> Result<Self> {
         let http = reqwest::Client::builder().timeout(Duration::from_secs(60)).build()?;
         Ok(Self { key, delegate: None, http, originator: None })
@@ -109,6 +121,7 @@ impl Payer {
         match &self.key {
             Key::Evm(signer) => signer.address().to_string().to_ascii_lowercase(),
             Key::Solana(key) => keys::solana_account(key),
+            Key::Tron(signer) => tron::address::text(signer.address()),
         }
     }
 
@@ -117,6 +130,7 @@ impl Payer {
         let namespace = match self.key {
             Key::Evm(_) => "eip155",
             Key::Solana(_) => "solana",
+            Key::Tron(_) => "tron",
         };
         let account = || format!("{namespace}:{}", self.account());
         PaymentId::derive(&self.originator.clone().unwrap_or_else(account), request_id)
@@ -131,7 +145,7 @@ impl Payer {
         let payment_id = self.payment_id(&wish.request_id);
         body["sender_auth"] = match &self.key {
             Key::Evm(signer) => self.permit(signer, base, payment_id, &body, Hash32::ZERO).await?,
-            Key::Solana(key) => self.sign_prepared(key, base, body.clone()).await?,
+            Key::Solana(_) | Key::Tron(_) => self.sign_prepared(base, body.clone()).await?,
         };
         Ok(body)
     }
@@ -186,14 +200,14 @@ impl Payer {
         let quote = SignedQuote::parse(&offered["fulfillment_quote"].to_string())?;
         let auth = match &self.key {
             Key::Evm(signer) => self.permit(signer, base, self.payment_id(request_id), batch, quote.hash()).await?,
-            Key::Solana(key) => {
+            Key::Solana(_) | Key::Tron(_) => {
                 let award = json!({
                     "version": "1.0",
                     "request_id": request_id,
                     "quote_request_id": batch["quote_request_id"],
                     "quote_id": offered["quote_id"],
                 });
-                self.sign_prepared(key, base, award).await?
+                self.sign_prepared(base, award).await?
             }
         };
         Ok(json!({
@@ -215,13 +229,14 @@ impl Payer {
         Ok(Answer { status: response.status().as_u16(), body: response.json().await? })
     }
 
-    /// Asks the gateway what is to be signed for `body`, and signs it. The bytes have to be those that the digest is of.
-    async fn sign_prepared(&self, key: &SigningKey, base: &str, mut body: Value) -> Result<Value> {
-        use ed25519_dalek::Signer;
-
-        let signer = self.delegate.as_ref().unwrap_or(key);
-        if self.delegate.is_some() {
-            body["payload"] = json!({"delegate_signer": keys::solana_account(signer)});
+    /// Asks the gateway what is to be signed for `body`, and signs it as a wallet does: one message after the other, each a
+    /// digest of the bytes that come with it.
+    ///
+    /// # Errors
+    /// When nothing is prepared for it, or a digest is of other bytes.
+    pub async fn sign_prepared(&self, base: &str, mut body: Value) -> Result<Value> {
+        if let Some(delegate) = &self.delegate {
+            body["payload"] = json!({"delegate_signer": keys::solana_account(delegate)});
         }
         if let Some(originator) = &self.originator {
             body["originator"] = originator.as_str().into();
@@ -229,18 +244,39 @@ impl Payer {
         let response = self.http.post(format!("{base}/v1/payments/prepare")).json(&body).send().await?;
         let (status, mut prepared) = (response.status(), response.json::<Value>().await?);
         ensure!(status.is_success(), "nothing was prepared: {prepared}");
-        let [message] = prepared["signed_messages"].as_array_mut().context("no messages")?.as_mut_slice() else {
-            bail!("one message is signed on Solana: {prepared}");
-        };
-        let bytes = |member: &str| -> Result<Vec<u8>> {
-            let text = message[member].as_str().and_then(|text| text.strip_prefix("0x"));
-            Ok(hex::decode(text.with_context(|| format!("{member} is no hex: {message}"))?)?)
-        };
-        let digest = bytes("message")?;
-        ensure!(digest == Hash32::sha256(bytes("message_prehash")?).0, "the digest is of other bytes: {message}");
-        message["signature"] = format!("0x{}", hex::encode(signer.sign(&digest).to_bytes())).into();
+        let messages = prepared["signed_messages"].as_array_mut().context("no messages")?;
+        ensure!(!messages.is_empty(), "no message is to be signed");
+        for message in messages {
+            let bytes = |member: &str| -> Result<Vec<u8>> {
+                let text = message[member].as_str().context("no text")?;
+                Ok(hex::decode(text.strip_prefix("0x").unwrap_or(text))?)
+            };
+            let prehash = bytes("message_prehash")?;
+            let digest = Hash32::sha256(&prehash);
+            ensure!(bytes("message")? == digest.0, "the digest is of other bytes: {message}");
+            message["signature"] = self.sign_digest(digest, &prehash)?.into();
+        }
         prepared.as_object_mut().context("an object")?.remove("payment_id");
         Ok(prepared)
+    }
+
+    /// The signature over the SHA-256 of `prehash`, hex with 0x.
+    fn sign_digest(&self, digest: Hash32, prehash: &[u8]) -> Result<String> {
+        use ed25519_dalek::Signer;
+
+        match &self.key {
+            Key::Solana(key) => {
+                let signer = self.delegate.as_ref().unwrap_or(key);
+                Ok(format!("0x{}", hex::encode(signer.sign(&digest.0).to_bytes())))
+            }
+            Key::Tron(signer) => {
+                // Nobody signs a transaction of somebody else's, nor one that gives TRX away.
+                let call = tron::transaction::read(prehash)?.draft.call;
+                ensure!(call.owner == signer.address() && call.value_sun == 0, "cannot be meant: {call:?}");
+                Ok(signer.sign_hash_sync(&digest.0.into())?.to_string())
+            }
+            Key::Evm(_) => anyhow::bail!("EVM payers sign typed data"),
+        }
     }
 
     /// The Permit2 signature for the terms in `order`, which is the body of a request or a batch.

@@ -1,6 +1,8 @@
 //! The payments that `gw dev` makes and shows.
 
+mod corridors;
 mod solana;
+mod tron;
 
 use std::{
     fs,
@@ -44,6 +46,8 @@ struct Stage<'a> {
     auditor: Auditor,
     base: String,
     tally: Tally,
+    /// Number of the newest payment.
+    number: u32,
 }
 
 /// Makes the payments and checks that each goes as said.
@@ -58,6 +62,7 @@ pub async fn run(network: &Network) -> Result<()> {
         auditor: Auditor::connect(network).await?,
         base: network.gateways[0].base_url(),
         tally: Tally::default(),
+        number: 0,
     };
     println!("\nGateway at {}\n", stage.base);
     let first = stage.completes().await.context("payment 1")?;
@@ -66,6 +71,9 @@ pub async fn run(network: &Network) -> Result<()> {
     stage.is_refunded().await.context("payment 4")?;
     if let Some(solana) = &network.solana {
         stage.solana(solana).await?;
+    }
+    if let Some(tron) = &network.tron {
+        stage.tron(tron).await?;
     }
     stage.buys_a_page().await.context("the shop")?;
     println!("Showcase took {:.1} s.", started.elapsed().as_secs_f64());
@@ -96,7 +104,10 @@ pub async fn invite(network: &Network) -> Result<()> {
         println!("The other gateways answer alike: {}", others.join(", "));
     }
     if let Some(solana) = &network.solana {
-        solana::invite(network, solana, wish).await?;
+        solana::invite(network, solana, wish.clone()).await?;
+    }
+    if let Some(tron) = &network.tron {
+        tron::invite(network, tron, wish).await?;
     }
     println!("A second time it answers with the same payment and \"idempotent_replay\": true.");
     println!("NATS: {}", network.nats.url());
@@ -119,8 +130,15 @@ fn ordinary(network: &Network, request_id: &str) -> Result<Wish> {
 }
 
 impl Stage<'_> {
+    /// Begins the next payment, and returns its number.
+    fn title(&mut self, text: &str) -> u32 {
+        self.number += 1;
+        println!("{}. {text}", self.number);
+        self.number
+    }
+
     async fn completes(&mut self) -> Result<(serde_json::Value, Answer)> {
-        println!("1. A payment that completes inside the synchronous hold");
+        self.title("A payment that completes inside the synchronous hold");
         let before = self.recipients_balance().await?;
         let wish = ordinary(self.network, "showcase-1")?;
         let body = self.payer.sign(&self.base, &wish).await?;
@@ -139,7 +157,7 @@ impl Stage<'_> {
     }
 
     async fn replays(&mut self, (body, first): (serde_json::Value, Answer)) -> Result<()> {
-        println!("2. The same request again");
+        self.title("The same request again");
         let before = self.payers_balance().await?;
         let answer = self.submit(&body, Duration::ZERO).await?;
         ensure!(answer.body["idempotent_replay"] == true, "not a replay: {}", answer.body);
@@ -151,7 +169,7 @@ impl Stage<'_> {
     }
 
     async fn finds_no_quote(&mut self) -> Result<()> {
-        println!("3. A payment that no settler can serve");
+        self.title("A payment that no settler can serve");
         let amount: Amount = TOO_MUCH.parse()?;
         let cap: Amount = TOO_MUCH_CAP.parse()?;
         let wish = Wish { amount, cap, ..ordinary(self.network, "showcase-3")? };
@@ -169,7 +187,7 @@ impl Stage<'_> {
     }
 
     async fn is_refunded(&mut self) -> Result<()> {
-        println!("4. A payment whose winner never delivers");
+        self.title("A payment whose winner never delivers");
         let before = self.payers_balance().await?;
         let vanishing = settler::dev::key(3).context("the network has three settlers")?;
         let wish = Wish {

@@ -93,11 +93,12 @@ impl Entry {
                 Err(error) => format!("{} ({error})", awarded.quote_id),
             },
             PaymentEvent::DepositPrepared(transaction) | PaymentEvent::RefundPrepared(transaction) => {
-                let until = match transaction.chain_id.family() {
-                    Some(Family::Solana) => "counts until block height",
-                    _ => "signed with nonce",
-                };
-                format!("{} {until} {}", short(&transaction.transaction_hash), transaction.nonce)
+                let hash = short(&transaction.transaction_hash);
+                match transaction.chain_id.family() {
+                    Some(Family::Solana) => format!("{hash} counts until block height {}", transaction.nonce),
+                    Some(Family::Tron) => format!("{hash} counts until {}", time(transaction.nonce)),
+                    Some(Family::Evm) | None => format!("{hash} signed with nonce {}", transaction.nonce),
+                }
             }
             PaymentEvent::DepositRepriced(transaction) | PaymentEvent::RefundRepriced(transaction) => {
                 format!("{} signed with higher fees", short(&transaction.transaction_hash))
@@ -106,6 +107,8 @@ impl Entry {
                 abandoned.evidence.clone()
             }
             PaymentEvent::EscrowSecured(secured) => placed(&format!("{} by", secured.amount), &secured.inclusion),
+            PaymentEvent::EscrowOpened(opened) => placed(&format!("{} by", opened.amount), &opened.inclusion),
+            PaymentEvent::DepositRuledOut(_) => "nothing was taken, and nothing can be any more".to_owned(),
             PaymentEvent::FulfillmentSeen(seen) => placed("by", &seen.inclusion),
             PaymentEvent::FulfillmentConfirmed(confirmed) => placed("by", &confirmed.inclusion),
             PaymentEvent::EscrowReleased(released) => placed("by", &released.inclusion),
@@ -121,4 +124,10 @@ fn short(text: &str) -> String {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
+}
+
+/// UNIX milliseconds for people.
+fn time(milliseconds: u64) -> String {
+    let time = i64::try_from(milliseconds).ok().and_then(DateTime::from_timestamp_millis);
+    time.map_or_else(|| milliseconds.to_string(), |time| time.format("%H:%M:%S UTC").to_string())
 }

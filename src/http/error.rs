@@ -231,8 +231,8 @@ codes! {
         "Merchants take scheme and network from `/x402/v1/supported`.";
     INVALID_NETWORK Some(StatusCode::OK), PaymentGateway, NotRetryableFixRequest, None, false,
         "A network of the requirement is not served.",
-        "`network` or `extra.gw.destination.network` is no CAIP-2 id, or that of a chain that this gateway does not serve. \
-         Nothing was accepted.",
+        "`network` or `extra.gw.destination.network` is no CAIP-2 id, or that of a chain that this gateway does not serve, or \
+         `network` is of a family from which x402 is not paid. Nothing was accepted.",
         "Merchants take the networks from `/x402/v1/supported`.";
     INVALID_PAYMENT_REQUIREMENTS Some(StatusCode::OK), PaymentGateway, NotRetryableFixRequest, None, false,
         "The requirement is not one that this gateway can serve.",

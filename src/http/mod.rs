@@ -49,6 +49,7 @@ mod submit_payment;
 #[cfg(test)]
 mod tests;
 mod timeline_body;
+mod tron_authorizer;
 mod verify_payment;
 pub mod x402;
 
@@ -64,4 +65,5 @@ pub use self::{
     routes::router,
     solana_authorizer::{Approvals, SolanaAuthorizer},
     state::{HttpState, Readiness, Services},
+    tron_authorizer::TronAuthorizer,
 };

@@ -193,8 +193,14 @@ fn source(owned: &Object<'_>, corridors: &Corridors, faults: &mut Faults) -> Opt
     let asset = asset(owned, Code::INVALID_SOURCE_ASSET, corridors, faults);
     let account: Option<&str> = owned.required("account", faults);
     let asset = asset?;
-    if asset.chain().family() == Some(Family::Solana) && asset.namespace() != "token" {
-        let rule = "must be a token on Solana; SOL itself is paid as wrapped SOL";
+    let rule = match (asset.chain().family(), asset.namespace()) {
+        (Some(Family::Solana), namespace) if namespace != "token" => {
+            Some("must be a token on Solana; SOL itself is paid as wrapped SOL")
+        }
+        (Some(Family::Tron), namespace) if namespace != "trc20" => Some("must be a TRC-20 on Tron"),
+        _ => None,
+    };
+    if let Some(rule) = rule {
         faults.add(Code::UNSUPPORTED_ASSET, &owned.path("asset_identifier"), rule);
     }
     let source = OwnedAsset::new(asset, account?);

@@ -5,7 +5,7 @@
 //! `signature` added to each message the answer is the `sender_auth` of a submission that differs in nothing else.
 //!
 //! Who is going to prove an originator names it as `originator`, a DID, or sends the proof: the payment id is made of it,
-//! and so what the payer signs.
+//! and so what the payer signs. A payer on Tron has to send the proof.
 //!
 //! For an award the body is `version`, `request_id`, `quote_request_id` and `quote_id`, with the same two members besides.
 
@@ -73,7 +73,8 @@ async fn of_order(json: &JsonBody, state: &HttpState) -> Result<Json<PreparedBod
         manner.check_family(order.terms.source.family(), &mut faults);
     }
     let order = faults.or(order)?;
-    let originator = manner.originator(json, &order.terms.source.account().originator(), state).await?;
+    let source = &order.terms.source;
+    let originator = manner.originator(json, source.family(), &source.account().originator(), state).await?;
     order.check_deadlines(state.services.clock.now(), state.deadlines)?;
     let payment_id = PaymentId::derive(&originator, &order.request_id);
     let request = AuthorizationRequest {
@@ -115,7 +116,7 @@ async fn of_award(json: &JsonBody, state: &HttpState) -> Result<Json<PreparedBod
     let mut faults = Faults::default();
     manner.check_family(terms.source.family(), &mut faults);
     faults.or(Some(()))?;
-    let originator = manner.originator(json, &batch.opened.originator, state).await?;
+    let originator = manner.originator(json, terms.source.family(), &batch.opened.originator, state).await?;
     let payment_id = PaymentId::derive(&originator, request_id);
     let award = Award { batch: &batch, quote, payment_id };
     award.check(state.services.clock.now())?;
@@ -157,14 +158,25 @@ impl Manner {
     }
 
     /// Who is going to ask. A body that proves it is believed; one that only names it is told what it would have to sign,
-    /// which harms nobody: the submission needs the proof.
+    /// which harms nobody: the submission needs the proof. Not so on Tron: the answer holds the reserver's signature for this
+    /// payment id, with which its payer can use the id up on chain before the one whose id it is.
     /// Where neither is there it is `else_it_is`.
-    async fn originator(&self, body: &JsonBody, else_it_is: &str, state: &HttpState) -> Result<String, ApiError> {
+    async fn originator(
+        &self,
+        body: &JsonBody,
+        source: Family,
+        else_it_is: &str,
+        state: &HttpState,
+    ) -> Result<String, ApiError> {
         let proven = envelope::prove(body, state).await?;
         envelope::credentials_count(&proven)?;
         match (&self.originator, proven.originator()) {
             (Some(named), Some(proven)) if named.as_str() != proven.as_str() => {
                 Err(ApiError::new(Code::INVALID_REQUEST, "originator: is not the one that the proof shows"))
+            }
+            (Some(named), None) if source == Family::Tron && named.as_str() != else_it_is => {
+                let rule = "originator: must be proven by this request, too, where the source is on Tron";
+                Err(ApiError::new(Code::INVALID_REQUEST, rule))
             }
             (Some(named), _) => Ok(named.to_string()),
             (None, Some(proven)) => Ok(proven.to_string()),

@@ -10,7 +10,7 @@ use super::{
     fields::{self, Faults, Object},
 };
 
-/// Most signed messages; the schemes served need one.
+/// Most signed messages; the schemes served need one, and two on Tron.
 pub(super) const SIGNED_MESSAGES_MAX: usize = 16;
 
 /// How and what the payer signed, of the right shape and otherwise not believed.
@@ -86,7 +86,8 @@ fn signed_message(
         let digits = text.strip_prefix("0x").or(bare_allowed.then_some(*text)).unwrap_or_default();
         let good = is_hex(digits);
         if !good {
-            faults.invalid(&signed.path("message"), "must be hex with a 0x prefix");
+            let rule = if bare_allowed { "must be hex" } else { "must be hex with a 0x prefix" };
+            faults.invalid(&signed.path("message"), rule);
         }
         good
     });

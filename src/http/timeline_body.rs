@@ -119,7 +119,7 @@ impl From<History> for TimelineBody {
 fn add(recorded: &Recorded, view: &PaymentView, base_url: &str, entries: &mut Vec<Entry>) {
     let version = recorded.position.version;
     for (index, event) in recorded.payment_events().enumerate() {
-        let Shown { summary, transactions, data } = shown(event, base_url);
+        let Shown { summary, transactions, data } = shown(event, view, base_url);
         entries.push(Entry {
             id: EntryId { version, index },
             version,
@@ -170,7 +170,8 @@ impl Shown {
     }
 }
 
-fn shown(event: &PaymentEvent, base_url: &str) -> Shown {
+/// `view` is the payment after the commit that holds the event.
+fn shown(event: &PaymentEvent, view: &PaymentView, base_url: &str) -> Shown {
     match event {
         PaymentEvent::Submitted(submitted) => self::submitted(submitted),
         PaymentEvent::AuctionClosed(closed) => auction_closed(closed),
@@ -181,8 +182,11 @@ fn shown(event: &PaymentEvent, base_url: &str) -> Shown {
         PaymentEvent::SelectorAnswered(answered) => selector_answered(answered),
         PaymentEvent::QuoteAwarded(awarded) => quote_awarded(awarded),
         PaymentEvent::DepositPrepared(prepared) => {
-            Shown::new("The deposit is signed and being sent.", json!({"attempt": prepared.attempt}))
-                .sent("deposit", prepared)
+            let summary = match view.own_deposit {
+                true => "The payer's deposit is on chain; its reservation for the settler is signed and being sent.",
+                false => "The deposit is signed and being sent.",
+            };
+            Shown::new(summary, json!({"attempt": prepared.attempt})).sent("deposit", prepared)
         }
         PaymentEvent::DepositRepriced(prepared) => Shown::new(
             "The deposit waits for a block and is sent again with higher fees; one of its transactions lands at most.",
@@ -197,6 +201,15 @@ fn shown(event: &PaymentEvent, base_url: &str) -> Shown {
             let data = json!({"amount": secured.amount, "block_time": block_time(&secured.inclusion)});
             Shown::new("The funds are in escrow, reserved for the settler.", data).at("deposit", &secured.inclusion)
         }
+        PaymentEvent::EscrowOpened(opened) => {
+            let data = json!({"amount": opened.amount, "block_time": block_time(&opened.inclusion)});
+            let summary = "The payer's own transaction brought the funds into escrow, where no settler can be named any \
+                           more; they go back to the payer when the refund window opens.";
+            Shown::new(summary, data).at("deposit", &opened.inclusion)
+        }
+        PaymentEvent::DepositRuledOut(_) => {
+            Shown::new("The payer's own transaction can deposit nothing any more. No money was taken.", json!({}))
+        }
         PaymentEvent::FulfillmentSeen(seen) => {
             let data = json!({"block_time": block_time(&seen.inclusion)});
             Shown::new("The delivery is on chain and gathers confirmations.", data).at("fulfillment", &seen.inclusion)
@@ -209,7 +222,7 @@ fn shown(event: &PaymentEvent, base_url: &str) -> Shown {
             let data = json!({"block_time": block_time(&released.inclusion)});
             Shown::new("The escrow paid the settler.", data).at("release", &released.inclusion)
         }
-        PaymentEvent::Failed(failed) => self::failed(failed, base_url),
+        PaymentEvent::Failed(failed) => self::failed(failed, view, base_url),
         PaymentEvent::RefundPrepared(prepared) => {
             Shown::new("The refund is signed and being sent.", json!({"attempt": prepared.attempt}))
                 .sent("refund", prepared)
@@ -302,7 +315,7 @@ fn quote_awarded(awarded: &QuoteAwarded) -> Shown {
     Shown::new("A quote was awarded.", data)
 }
 
-fn failed(failed: &Failed, base_url: &str) -> Shown {
+fn failed(failed: &Failed, view: &PaymentView, base_url: &str) -> Shown {
     let refund = match &failed.refund {
         RefundDue::Nothing => "nothing_due",
         RefundDue::ByNonDelivery { .. } => "by_cancellation",
@@ -310,6 +323,10 @@ fn failed(failed: &Failed, base_url: &str) -> Shown {
     };
     let error = FailureBody::new(failed.failure.clone(), base_url);
     let summary = match &failed.refund {
+        RefundDue::Nothing if !view.at_rest => {
+            "The payment failed. The payer's own transaction is watched until it can deposit nothing any more; what it \
+             deposits goes back."
+        }
         RefundDue::Nothing => "The payment failed. No money was taken.",
         RefundDue::ByNonDelivery { .. } => "The payment failed. The escrow is being cancelled in favour of the payer.",
         RefundDue::AfterWindow => "The payment failed. The escrow goes back to the payer when its refund window opens.",

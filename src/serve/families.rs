@@ -17,6 +17,10 @@ use chains::{
         authorization::ClusterId,
         keys::keypair,
     },
+    tron::{
+        self,
+        adapter::{TronChain, TronChains},
+    },
 };
 use events::{Family, ledger::nats::NatsLedger};
 use sagas::ports::{Chains, Clock};
@@ -24,7 +28,7 @@ use sagas::ports::{Chains, Clock};
 use crate::{
     config::{GatewayChain, GatewayConfig, Secret},
     http::{
-        Approvals, Authorizer, Authorizers, EvmAuthorizer, SolanaAuthorizer,
+        Approvals, Authorizer, Authorizers, EvmAuthorizer, SolanaAuthorizer, TronAuthorizer,
         x402::{EvmFunds, Funds, SolanaFunds},
     },
 };
@@ -37,7 +41,7 @@ pub(super) struct Connected {
     pub evm: Arc<EvmChains>,
     /// What checks payers' signatures.
     pub authorizer: Arc<dyn Authorizer>,
-    /// What reads payers' balances.
+    /// What reads payers' balances, on the families from which x402 is paid.
     pub funds: BTreeMap<Family, Arc<dyn Funds>>,
 }
 
@@ -55,6 +59,11 @@ impl Connected {
         let solana_nodes: Vec<_> = solana.iter().map(|chain| chain.node.clone()).collect();
         let solana = Arc::new(SolanaChains::new(solana, clock.clone())?);
 
+        let tron = of(Family::Tron).map(tron_chain).collect::<Result<Vec<_>>>()?;
+        let openers = tron.iter().filter_map(|chain| Some((chain.node.clone(), chain.keys.as_ref()?.reserver.clone())));
+        let tron_authorizer = TronAuthorizer::new(openers);
+        let tron = Arc::new(TronChains::new(tron, clock.clone())?);
+
         let clusters = solana_nodes.iter().map(|node| {
             let approvals: Arc<dyn Approvals> = Arc::new(node.clone());
             (node.chain_id().clone(), ClusterId::from(node.cluster_id()), approvals)
@@ -64,11 +73,12 @@ impl Connected {
             (Family::Evm, Arc::new(EvmAuthorizer::new(evm_nodes.clone())));
         let evm_funds: (Family, Arc<dyn Funds>) = (Family::Evm, Arc::new(EvmFunds::new(evm_nodes)));
         Ok(Self {
-            chains: Arc::new(Families::new([evm_port, (Family::Solana, solana)], clock)),
+            chains: Arc::new(Families::new([evm_port, (Family::Solana, solana), (Family::Tron, tron)], clock)),
             evm,
             authorizer: Arc::new(Authorizers::new([
                 evm_authorizer,
                 (Family::Solana, Arc::new(SolanaAuthorizer::new(clusters))),
+                (Family::Tron, Arc::new(tron_authorizer)),
             ])),
             funds: BTreeMap::from([evm_funds, (Family::Solana, Arc::new(SolanaFunds::new(solana_nodes)))]),
         })
@@ -96,7 +106,17 @@ fn solana_chain(served: &GatewayChain) -> Result<SolanaChain> {
     Ok(SolanaChain { node: solana::node::Node::connect(&served.chain)?, keys: Some(keys) })
 }
 
-/// The signer of an EVM account.
+fn tron_chain(served: &GatewayChain) -> Result<TronChain> {
+    let chain_id = &served.chain.chain_id;
+    let submitters = served.submitter_keys.iter().map(signer).collect::<Result<Vec<_>>>();
+    let keys = tron::adapter::Keys {
+        reserver: signer(&served.reserver_key).with_context(|| format!("reserver_key of {chain_id}"))?,
+        submitters: submitters.with_context(|| format!("submitter_keys of {chain_id}"))?,
+    };
+    Ok(TronChain { node: tron::node::Node::connect(&served.chain)?, keys: Some(keys) })
+}
+
+/// The signer of an account on EVM or Tron chains.
 ///
 /// # Errors
 /// When it is no private key; the text says nothing of it.

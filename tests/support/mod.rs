@@ -3,6 +3,7 @@
 pub mod client;
 pub mod reckoning;
 pub mod solana;
+pub mod tron;
 
 use std::{collections::BTreeMap, future::Future, path::PathBuf, time::Duration};
 
@@ -10,6 +11,7 @@ use alloy::primitives::{U256, keccak256};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::process::Command;
 
 use events::{Did, PaymentEvent, PaymentId, event::RefundDue};
 use gateway::dev::{
@@ -25,6 +27,9 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 pub const AMOUNT: u64 = 25_000_000;
 /// Price of the cheapest settler for it: ten basis points more.
 pub const PRICE: u64 = 25_025_000;
+
+/// What came into somebody's hands, negative for what went; only what differs.
+pub type Moves = BTreeMap<&'static str, i128>;
 
 /// A network in a temporary directory, which stays when GW_TEST_KEEP is set.
 pub struct World {
@@ -83,8 +88,13 @@ impl World {
 
     /// Signs and submits without waiting for the outcome.
     pub async fn submit(&self, wish: &Wish) -> Result<PaymentId> {
-        let body = self.payer.sign(&self.base(0), wish).await?;
-        let answer = self.payer.submit(&self.base(0), &body, Duration::ZERO).await?;
+        self.submit_by(&self.payer, wish).await
+    }
+
+    /// Signs and submits for `payer` without waiting for the outcome.
+    pub async fn submit_by(&self, payer: &Payer, wish: &Wish) -> Result<PaymentId> {
+        let body = payer.sign(&self.base(0), wish).await?;
+        let answer = payer.submit(&self.base(0), &body, Duration::ZERO).await?;
         ensure!(answer.status == 200, "{answer:?}");
         Ok(answer.text("payment_id").parse()?)
     }
@@ -152,6 +162,23 @@ impl World {
             ("recipient", destination.balance(Role::Recipient).await?),
         ]))
     }
+
+    /// Runs `gw audit verify` for one payment.
+    ///
+    /// # Errors
+    /// When it is not proven.
+    pub async fn audited(&self, payment_id: &PaymentId) -> Result<()> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gw"));
+        command.args(["audit", "--config"]).arg(self.network.auditor_config());
+        let output = command.args(["verify", payment_id.as_str()]).kill_on_drop(true).output().await?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        ensure!(
+            output.status.success(),
+            "{payment_id} is not proven: {said}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(())
+    }
 }
 
 impl Drop for World {
@@ -207,4 +234,20 @@ where
         }
     };
     tokio::time::timeout(PATIENCE, polled).await.context("it did not happen in time")
+}
+
+/// What the settlers hold of the development token.
+pub async fn settlers(chain: &Chain) -> Result<U256> {
+    let mut all = U256::ZERO;
+    for n in 1..=3 {
+        all += chain.balance(Role::Settler(n)).await?;
+    }
+    Ok(all)
+}
+
+/// What moved between two looks.
+pub fn moves(before: &BTreeMap<&'static str, U256>, after: &BTreeMap<&'static str, U256>) -> Moves {
+    let signed = |held: &U256| i128::try_from(held.to::<u128>()).unwrap();
+    let difference = |name: &&'static str| signed(&after[name]) - signed(&before[name]);
+    before.keys().map(|name| (*name, difference(name))).filter(|(_, moved)| *moved != 0).collect()
 }

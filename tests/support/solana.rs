@@ -10,31 +10,28 @@ use std::{
 };
 
 use alloy::primitives::U256;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use axum::{Json, Router, extract::State, http::StatusCode, routing::post};
 use data_encoding::BASE64;
 use gateway::dev::{
     keys::Role,
-    network::{Chain, Options},
+    network::Options,
     payer::{Payer, Wish},
     solana::{SolanaChain, SolanaOptions},
 };
 use gateway_program::host;
 use serde_json::{Value, json};
-use tokio::{net::TcpListener, process::Command};
+use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 
 use events::PaymentId;
 
-use super::World;
+use super::{World, settlers};
 
 /// Native SOL that a payment delivers: two SOL, in lamports.
 pub const COIN_AMOUNT: u64 = 2_000_000_000;
 /// Price of the cheapest settler for it: 150 tokens a SOL, and ten basis points more.
 pub const COIN_PRICE: u64 = 300_300_000;
-
-/// What came into somebody's hands, negative for what went; only what differs.
-pub type Moves = BTreeMap<&'static str, i128>;
 
 impl World {
     /// A network with a Solana chain, and what else `choose` makes of the options.
@@ -45,14 +42,6 @@ impl World {
     /// The Solana chain.
     pub fn solana(&self) -> Result<&SolanaChain> {
         self.network.solana.as_ref().context("the network has no Solana chain")
-    }
-
-    /// Signs and submits for `payer` without waiting for the outcome.
-    pub async fn submit_by(&self, payer: &Payer, wish: &Wish) -> Result<PaymentId> {
-        let body = payer.sign(&self.base(0), wish).await?;
-        let answer = payer.submit(&self.base(0), &body, std::time::Duration::ZERO).await?;
-        ensure!(answer.status == 200, "{answer:?}");
-        Ok(answer.text("payment_id").parse()?)
     }
 
     /// Tokens on Solana for tokens on the second EVM chain.
@@ -126,43 +115,11 @@ impl World {
         let found = found.as_array().context("no list of signatures")?;
         Ok(found.iter().filter(|entry| entry["err"].is_null()).count())
     }
-
-    /// Runs `gw audit verify` for one payment.
-    ///
-    /// # Errors
-    /// When it is not proven.
-    pub async fn audited(&self, payment_id: &PaymentId) -> Result<()> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_gw"));
-        command.args(["audit", "--config"]).arg(self.network.auditor_config());
-        let output = command.args(["verify", payment_id.as_str()]).kill_on_drop(true).output().await?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        ensure!(
-            output.status.success(),
-            "{payment_id} is not proven: {said}{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Ok(())
-    }
 }
 
 /// The payer on Solana.
 pub fn solana_payer() -> Result<Payer> {
     Payer::on_solana(Role::Payer.solana_key())
-}
-
-async fn settlers(chain: &Chain) -> Result<U256> {
-    let mut all = U256::ZERO;
-    for n in 1..=3 {
-        all += chain.balance(Role::Settler(n)).await?;
-    }
-    Ok(all)
-}
-
-/// What moved between two looks.
-pub fn moves(before: &BTreeMap<&'static str, U256>, after: &BTreeMap<&'static str, U256>) -> Moves {
-    let signed = |held: &U256| i128::try_from(held.to::<u128>()).unwrap();
-    let difference = |name: &&'static str| signed(&after[name]) - signed(&before[name]);
-    before.keys().map(|name| (*name, difference(name))).filter(|(_, moved)| *moved != 0).collect()
 }
 
 /// A node that passes everything on to the real one, but can lose transactions: it answers with their signatures and keeps

@@ -126,6 +126,31 @@ async fn what_waits_can_be_lost() -> Result<()> {
 }
 
 #[tokio::test]
+async fn what_waits_can_be_shown() -> Result<()> {
+    let network = Network::start().await?;
+    let alice = network.funded(1, 1_000 * TRX).await?;
+    let contract = Party::new(9).address;
+    // Asked with nothing it answers with what it keeps; else it keeps the block's number and 5.
+    let code = "36600f5760005460005260206000f35b4360050160005500";
+    network.dev("code", json!({ "address": contract.to_base58(), "code": code })).await?;
+    let kept = async || -> Result<u8> {
+        let (answer, _) = network.ask(alice.address, contract, &[]).await?;
+        answer.first().and_then(|word| word.last()).copied().context("an answer")
+    };
+    network.send(&alice, network.trigger(alice.address, contract, 0, &[1]).await?).await?;
+    assert_eq!(kept().await?, 0);
+    network.dev("pending", json!({ "shown": true })).await?;
+    assert_eq!(kept().await?, 5, "what waits is in no block");
+    network.dev("pending", json!({ "shown": false })).await?;
+    assert_eq!(kept().await?, 0);
+    network.dev("pending", json!({ "shown": true })).await?;
+    network.mine(1).await?;
+    let head = network.get("dev/status").await?["head"].as_u64().context("a head")?;
+    assert_eq!(u64::from(kept().await?), head + 5);
+    Ok(())
+}
+
+#[tokio::test]
 async fn blocks_by_the_clock_and_an_end_with_the_handle() -> Result<()> {
     let blocks = Blocks::Every(Duration::from_millis(10));
     let network = Network::with(Options { blocks, solidified_lag: 2, ..Options::default() }).await?;

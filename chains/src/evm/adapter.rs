@@ -215,7 +215,9 @@ impl EvmChains {
         let (permit, with_witness) = match &order.authorization {
             Authorization::EvmPermit2Escrow(permit) => (permit, true),
             Authorization::EvmPermit2(permit) => (permit, false),
-            Authorization::Solana(_) => return Err(Transient("the payer signed for no EVM chain".to_owned())),
+            Authorization::Solana(_) | Authorization::Tron(_) => {
+                return Err(Transient("the payer signed for no EVM chain".to_owned()));
+            }
         };
         let deposit = eip712::deposit(&order.payment_id, order.terms_hash, permit.quote_hash, payer, &order.escrow)
             .map_err(unusable)?;

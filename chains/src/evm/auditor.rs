@@ -6,8 +6,6 @@ use std::fmt::Display;
 use alloy::{
     primitives::{Address, B256, U64, U256, keccak256},
     rpc::types::Log,
-    sol,
-    sol_types::SolEvent,
 };
 use async_trait::async_trait;
 use serde::Deserialize;
@@ -20,9 +18,10 @@ use events::{
 use sagas::ports::{EscrowState, Statement, Transient};
 
 use super::{
-    contracts::{self, ConvertError, FulfillmentProxy, GatewayEscrow, address, units, word},
+    contracts::{self, ConvertError, FulfillmentProxy, GatewayEscrow, address, text, units, word},
     eip712::{self, PermitTransferFrom, PermitWitnessTransferFrom, TokenPermissions, permit2_domain},
-    node::{At, BlockRef, Node},
+    evidence::{Evidence, Parties},
+    node::{At, Node},
     signature,
     transaction::raw_bytes,
 };
@@ -30,12 +29,6 @@ use crate::{
     auditor::{self, Audit, Case, Doubt, Doubts, Kind, Standing},
     config::ChainConfig,
 };
-
-sol! {
-    /// A movement of an ERC-20.
-    #[derive(Debug)]
-    event Transfer(address indexed from, address indexed to, uint256 value);
-}
 
 /// A receipt with its events.
 #[derive(Debug, Deserialize)]
@@ -45,12 +38,6 @@ struct LoggedReceipt {
     block_number: U64,
     block_hash: B256,
     status: U64,
-    logs: Vec<Log>,
-}
-
-/// A transaction on the canonical chain.
-struct Mined {
-    block: BlockRef,
     logs: Vec<Log>,
 }
 
@@ -85,7 +72,9 @@ impl Audit for Node {
         let (permit, with_witness) = match authorization {
             Authorization::EvmPermit2Escrow(permit) => (permit, true),
             Authorization::EvmPermit2(permit) => (permit, false),
-            Authorization::Solana(_) => return Ok(unreadable("the payer signed for another family")),
+            Authorization::Solana(_) | Authorization::Tron(_) => {
+                return Ok(unreadable("the payer signed for another family"));
+            }
         };
         let mut doubts = Doubts::default();
         let nonce = Hash32::keccak256([payment_id.on_chain().0, terms.hash().0].concat());
@@ -111,12 +100,11 @@ impl Audit for Node {
     async fn audit_deposit(&self, case: &Case<'_>, secured: &EscrowSecured) -> Result<Vec<Doubt>, Transient> {
         let mut doubts = Doubts::default();
         let Some(mined) = self.mined(&secured.inclusion, &mut doubts).await? else { return Ok(doubts.0) };
-        let parties = match Parties::of(case) {
+        let (parties, payout) = match parties(case) {
             Ok(parties) => parties,
             Err(error) => return Ok(unreadable(error)),
         };
-        let source_amount = case.quote.source_amount;
-        doubts.same("the amount in escrow", secured.amount, source_amount);
+        doubts.same("the amount in escrow", secured.amount, case.quote.source_amount);
         let deposits: Vec<GatewayEscrow::Deposited> = mined.events(parties.escrow);
         let reservations: Vec<GatewayEscrow::Reserved> = mined.events(parties.escrow);
         let deposit = deposits.iter().find(|event| event.paymentId == parties.id);
@@ -127,24 +115,11 @@ impl Audit for Node {
             return Ok(doubts.0);
         };
         doubts.same("the amount deposited", units(secured.amount), deposit.amount);
-        doubts.same("the payer", parties.payer, deposit.payer);
-        doubts.same("the token", parties.token, deposit.token);
-        doubts.same("the terms' hash in the deposit", word(case.terms.hash()), deposit.termsHash);
-        doubts.same("the quote's hash in the deposit", word(case.quote_hash), deposit.quoteHash);
-        doubts.same("the quote's hash in the reservation", word(case.quote_hash), reserved.quoteHash);
-        doubts.same("the account that is to be paid", parties.payout, reserved.settler);
-        doubts.same("the amount that is to be paid", units(source_amount), reserved.sourceAmount);
-        let fulfill_by = unix_seconds(case.quote.fulfill_by);
-        doubts.same("the time of delivery in the reservation", fulfill_by, contracts::seconds(reserved.fulfillBy));
-        let taken = mined.moved(parties.token, |event| event.from == parties.payer && event.to == parties.escrow);
-        doubts.require(covers(deposits.len(), taken, deposit.amount), || {
-            format!("{taken} were taken from the payer for a deposit of {}", deposit.amount)
-        });
-        doubts.require(mined.block.time <= case.plan.reserve_deadline, || {
-            format!(
-                "the deposit came at {}, after the reserve deadline {}",
-                mined.block.time, case.plan.reserve_deadline
-            )
+        Evidence::deposited(&parties, case.terms.hash(), case.quote_hash, deposit, &mut doubts);
+        Evidence::reserved(case, &parties, payout, reserved, &mut doubts);
+        mined.taken(&parties, deposits.len(), deposit.amount, &mut doubts);
+        doubts.require(mined.time <= case.plan.reserve_deadline, || {
+            format!("the deposit came at {}, after the reserve deadline {}", mined.time, case.plan.reserve_deadline)
         });
         Ok(doubts.0)
     }
@@ -152,16 +127,9 @@ impl Audit for Node {
     async fn audit_delivery(&self, case: &Case<'_>, inclusion: &Inclusion) -> Result<Vec<Doubt>, Transient> {
         let mut doubts = Doubts::default();
         let Some(mined) = self.mined(inclusion, &mut doubts).await? else { return Ok(doubts.0) };
-        let wanted = delivery(case);
-        let (wanted, proxy) = match wanted {
-            Ok(wanted) => wanted,
+        match delivery(case) {
+            Ok((wanted, proxy)) => mined.delivered(&wanted, proxy, inclusion, &mut doubts),
             Err(error) => return Ok(unreadable(error)),
-        };
-        let found: Vec<FulfillmentProxy::Fulfilled> = mined.events(proxy);
-        if !found.contains(&wanted) {
-            let place = &inclusion.transaction_hash;
-            let what = format!("{place} is no delivery of {} under the quote", case.quote.fulfillment_amount);
-            doubts.add(if found.is_empty() { Kind::Missing } else { Kind::Contradiction }, what);
         }
         Ok(doubts.0)
     }
@@ -174,27 +142,10 @@ impl Audit for Node {
     ) -> Result<Vec<Doubt>, Transient> {
         let mut doubts = Doubts::default();
         let Some(mined) = self.mined(inclusion, &mut doubts).await? else { return Ok(doubts.0) };
-        let parties = match Parties::of(case) {
-            Ok(parties) => parties,
+        match parties(case) {
+            Ok((parties, payout)) => mined.released(case, &parties, payout, inclusion, deposited, &mut doubts),
             Err(error) => return Ok(unreadable(error)),
-        };
-        let releases: Vec<GatewayEscrow::Released> = mined.events(parties.escrow);
-        let Some(release) = releases.iter().find(|event| event.paymentId == parties.id) else {
-            doubts.add(Kind::Missing, format!("{} released nothing for the payment", inclusion.transaction_hash));
-            return Ok(doubts.0);
-        };
-        doubts.same("the quote's hash in the release", word(case.quote_hash), release.quoteHash);
-        doubts.same("the account that was paid", parties.payout, release.settler);
-        doubts.same("the amount that was paid", units(case.quote.source_amount), release.amount);
-        let out = release.amount.saturating_add(release.remainder);
-        doubts.require(out == units(deposited), || format!("{deposited} went into the escrow and {out} came out"));
-        self.paid_out(&mined, &parties, releases.len(), out, &mut doubts);
-        doubts.require(mined.block.time < case.plan.refund_after, || {
-            format!(
-                "the release came at {}, inside the refund window from {}",
-                mined.block.time, case.plan.refund_after
-            )
-        });
+        }
         Ok(doubts.0)
     }
 
@@ -206,21 +157,10 @@ impl Audit for Node {
     ) -> Result<Vec<Doubt>, Transient> {
         let mut doubts = Doubts::default();
         let Some(mined) = self.mined(&refunded.inclusion, &mut doubts).await? else { return Ok(doubts.0) };
-        let parties = match Parties::of(case) {
-            Ok(parties) => parties,
+        match parties(case) {
+            Ok((parties, _)) => mined.refunded(&parties, refunded, deposited, &mut doubts),
             Err(error) => return Ok(unreadable(error)),
-        };
-        doubts.require(refunded.amount == deposited, || {
-            format!("{deposited} went into the escrow and {} came back", refunded.amount)
-        });
-        let refunds: Vec<GatewayEscrow::Refunded> = mined.events(parties.escrow);
-        let Some(refund) = refunds.iter().find(|event| event.paymentId == parties.id) else {
-            doubts.add(Kind::Missing, format!("{} refunded nothing", refunded.inclusion.transaction_hash));
-            return Ok(doubts.0);
-        };
-        doubts.same("the amount that came back", units(refunded.amount), refund.amount);
-        doubts.same("the account that was refunded", parties.payer, refund.payer);
-        self.paid_out(&mined, &parties, refunds.len(), refund.amount, &mut doubts);
+        }
         Ok(doubts.0)
     }
 
@@ -308,16 +248,8 @@ impl Node {
         Ok(contradiction(format!("the spend that the stream shows was not signed by the payer {account}")))
     }
 
-    fn paid_out(&self, mined: &Mined, parties: &Parties, events: usize, due: U256, doubts: &mut Doubts) {
-        let claims: Vec<GatewayEscrow::Claimable> = mined.events(parties.escrow);
-        let claims = claims.iter().filter(|claim| claim.token == parties.token);
-        let owed = claims.fold(U256::ZERO, |sum, claim| sum.saturating_add(claim.amount));
-        let out = mined.moved(parties.token, |event| event.from == parties.escrow).saturating_add(owed);
-        doubts.require(covers(events, out, due), || format!("{due} were due from the escrow and {out} left it"));
-    }
-
     /// The claimed transaction, when it is on the canonical chain in the block that was claimed.
-    async fn mined(&self, inclusion: &Inclusion, doubts: &mut Doubts) -> Result<Option<Mined>, Transient> {
+    async fn mined(&self, inclusion: &Inclusion, doubts: &mut Doubts) -> Result<Option<Evidence>, Transient> {
         let place = &inclusion.transaction_hash;
         let Ok(hash) = place.parse::<B256>() else {
             doubts.add(Kind::Contradiction, format!("{place} is no transaction hash"));
@@ -339,50 +271,21 @@ impl Node {
             doubts.add(Kind::Contradiction, format!("transaction {place} reverted"));
             return Ok(None);
         }
-        Ok(Some(Mined { block, logs: receipt.logs }))
+        let logs = receipt.logs.into_iter().filter(|log| !log.removed).map(|log| log.inner).collect();
+        Ok(Some(Evidence { time: block.time, logs }))
     }
 }
 
-impl Mined {
-    /// The events of one kind that `contract` emitted.
-    fn events<E: SolEvent>(&self, contract: Address) -> Vec<E> {
-        let own = self.logs.iter().filter(|log| !log.removed && log.address() == contract);
-        own.filter_map(|log| E::decode_log(&log.inner).ok().map(|event| event.data)).collect()
-    }
-
-    /// What moved of `token` in transfers for which `counts`.
-    fn moved(&self, token: Address, counts: impl Fn(&Transfer) -> bool) -> U256 {
-        let transfers: Vec<Transfer> = self.events(token);
-        let counted = transfers.iter().filter(|event| counts(event));
-        counted.fold(U256::ZERO, |sum, event| sum.saturating_add(event.value))
-    }
-}
-
-/// Whether what moved is what one of `events` in the transaction asked for. A transaction may hold those of several
-/// payments; then it must have moved at least so much.
-fn covers(events: usize, moved: U256, due: U256) -> bool {
-    if events == 1 { moved == due } else { moved >= due }
-}
-
-/// The accounts of a case on its source chain.
-struct Parties {
-    id: B256,
-    escrow: Address,
-    payer: Address,
-    token: Address,
-    payout: Address,
-}
-
-impl Parties {
-    fn of(case: &Case<'_>) -> Result<Self, ConvertError> {
-        Ok(Self {
-            id: word(case.payment_id.on_chain()),
-            escrow: address(&case.plan.contract)?,
-            payer: address(case.terms.source.account().as_str())?,
-            token: contracts::erc20(case.terms.source.asset())?,
-            payout: address(&case.quote.payout_account)?,
-        })
-    }
+/// The parties of a case on its source chain, and the account that is to be paid.
+fn parties(case: &Case<'_>) -> Result<(Parties, Address), ConvertError> {
+    let parties = Parties {
+        id: word(case.payment_id.on_chain()),
+        escrow: address(&case.plan.contract)?,
+        payer: address(case.terms.source.account().as_str())?,
+        token: contracts::erc20(case.terms.source.asset())?,
+        text,
+    };
+    Ok((parties, address(&case.quote.payout_account)?))
 }
 
 /// The event that the delivery of a case emits, and the contract that emits it.

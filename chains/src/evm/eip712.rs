@@ -74,6 +74,14 @@ sol! {
         uint48 admittedUntil;
     }
 
+    /// The deposit of the payer's cap by the payer's own transaction (Tron), signed by the escrow's reserver.
+    #[derive(Debug, PartialEq, Eq)]
+    struct Opening {
+        GatewayDeposit deposit;
+        address token;
+        uint256 amount;
+    }
+
     /// The delivery was made.
     #[derive(Debug, PartialEq, Eq)]
     struct Delivery {

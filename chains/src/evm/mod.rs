@@ -12,6 +12,7 @@ pub mod auditor;
 pub mod contracts;
 pub mod dev;
 pub mod eip712;
+pub(crate) mod evidence;
 mod logs;
 pub mod node;
 mod outcome;

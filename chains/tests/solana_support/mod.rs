@@ -122,6 +122,7 @@ impl World {
         ChainConfig {
             chain_id: self.surfnet.chain_id().parse().unwrap(),
             rpc_url: self.surfnet.url(),
+            api_key: None,
             escrow_contract: self.program.clone(),
             fulfillment_proxy: self.program.clone(),
             trusted_escrow_contracts: Vec::new(),

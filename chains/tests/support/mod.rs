@@ -101,6 +101,7 @@ impl Chain {
         let config = ChainConfig {
             chain_id: ChainId::evm(evm_id),
             rpc_url: anvil.url(),
+            api_key: None,
             escrow_contract: contracts.escrow.clone(),
             fulfillment_proxy: contracts.proxy.clone(),
             trusted_escrow_contracts: Vec::new(),

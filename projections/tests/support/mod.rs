@@ -80,6 +80,15 @@ pub fn submitted(payment_id: &PaymentId) -> PaymentEvent {
     }))
 }
 
+/// A submission whose payer deposits by a transaction of its own.
+pub fn own_submitted(payment_id: &PaymentId) -> PaymentEvent {
+    let PaymentEvent::Submitted(submitted) = submitted(payment_id) else { unreachable!() };
+    let deposit =
+        OwnTransaction { transaction_hash: hash(0x11), raw: "0x0a".to_owned(), expires_at: 1_800_000_050_000 };
+    let spend = TronSpend { amount: amount(110), quote_hash: Hash32::ZERO, approval: None, deposit };
+    PaymentEvent::Submitted(Box::new(Submitted { authorization: Authorization::Tron(spend), ..*submitted }))
+}
+
 pub fn auction_closed(addressed: &[&str], declines: &[(&str, &str)]) -> PaymentEvent {
     let decline = |(settler, reason): &(&str, &str)| Decline { settler: did(settler), reason: (*reason).to_owned() };
     PaymentEvent::AuctionClosed(AuctionClosed {
@@ -138,6 +147,14 @@ pub fn inclusion(chain: u64, hash: String, block_number: u64) -> Inclusion {
 
 pub fn secured(hash: String, block: u64) -> PaymentEvent {
     PaymentEvent::EscrowSecured(EscrowSecured { inclusion: inclusion(1, hash, block), amount: amount(105) })
+}
+
+pub fn escrow_opened(hash: String, block: u64) -> PaymentEvent {
+    PaymentEvent::EscrowOpened(EscrowOpened { inclusion: inclusion(1, hash, block), amount: amount(110) })
+}
+
+pub fn ruled_out() -> PaymentEvent {
+    PaymentEvent::DepositRuledOut(DepositRuledOut { ruled_out_at: at(80) })
 }
 
 pub fn seen(hash: String, block: u64) -> PaymentEvent {

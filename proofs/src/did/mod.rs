@@ -20,7 +20,8 @@ const DID_CHARS_MAX: usize = 256;
 
 /// A DID of the form `^did:[a-z][a-z0-9]*:[a-zA-Z0-9._:%-]+$` (spec 2.1).
 ///
-/// The EVM account in a `did:pkh:eip155` is written in lower case, so that one account is one DID.
+/// The EVM account in a `did:pkh:eip155` is written in lower case and the chain in a `did:pkh:tron` in decimal digits, so that
+/// one account is one DID.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Did(String);
 
@@ -168,7 +169,7 @@ impl Did {
                     .into_vec()
                     .map_err(|_| self.malformed("is no Tron account"))?;
                 let address = bytes[1..].try_into().map_err(|_| self.malformed("is no Tron account"))?;
-                Ok(DidDocument::of_one_key(self, &["blockchainAccountId", "controller"], Key::Address(address)))
+                Ok(DidDocument::of_one_key(self, &["blockchainAccountId", "controller"], Key::TronAddress(address)))
             }
             "solana" => {
                 let bytes = bs58::decode(Some(address).filter(|a| a.len() <= 44).unwrap_or_default()).into_vec();
@@ -214,14 +215,26 @@ impl FromStr for Did {
         if !method_ok || !id_ok || text.len() > DID_CHARS_MAX {
             return Err(Error::Pattern);
         }
-        let did = Self(text.to_owned());
-        match text.strip_prefix("did:pkh:eip155:").and_then(|rest| rest.split_once(':')) {
-            // A wrong checksum stays as it is, and is refused when the DID is resolved.
-            Some((reference, address)) if parse_evm_address(address).is_some() => {
-                Ok(Self(format!("did:pkh:eip155:{reference}:{}", address.to_ascii_lowercase())))
-            }
-            _ => Ok(did),
+        Ok(Self(normalised_pkh(text).unwrap_or_else(|| text.to_owned())))
+    }
+}
+
+/// One spelling of the account in a `did:pkh`; `None` when it has no other. What is wrong in it stays as it is, and is
+/// refused when the DID is resolved.
+fn normalised_pkh(text: &str) -> Option<String> {
+    let (namespace, account) = text.strip_prefix("did:pkh:")?.split_once(':')?;
+    let (reference, address) = account.split_once(':')?;
+    match namespace {
+        "eip155" => {
+            parse_evm_address(address)?;
+            Some(format!("did:pkh:eip155:{reference}:{}", address.to_ascii_lowercase()))
         }
+        // The namespace's registry writes the last bytes of the genesis block's id in hex, others the same number.
+        "tron" => {
+            let number = u64::from_str_radix(reference.strip_prefix("0x")?, 16).ok()?;
+            Some(format!("did:pkh:tron:{number}:{address}"))
+        }
+        _ => None,
     }
 }
 
@@ -261,6 +274,23 @@ mod tests {
     }
 
     #[test]
+    fn one_tron_account_is_one_did() {
+        let decimal = did("did:pkh:tron:728126428:TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t");
+        for hex in ["0x2b6653dc", "0x2B6653DC", "0x0000002b6653dc"] {
+            let same = did(&format!("did:pkh:tron:{hex}:TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t"));
+            assert_eq!(same, decimal, "{hex}");
+            let method = format!("did:pkh:tron:{hex}:TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t#controller");
+            assert!(decimal.expand().unwrap().authorised(&method, Purpose::Authentication).is_ok(), "{hex}");
+        }
+        for other in ["0x2b6653dd", "0x", "0xxyz", "0x12b6653dc", "2b6653dc", "0x+2b6653dc"] {
+            let text = format!("did:pkh:tron:{other}:TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t");
+            assert!(text.parse::<Did>().map_or(true, |other| other != decimal), "{other}");
+        }
+        // On another namespace the text means something else.
+        assert_eq!(did("did:pkh:solana:0x2b:x").as_str(), "did:pkh:solana:0x2b:x");
+    }
+
+    #[test]
     fn accounts_on_three_kinds_of_chain() {
         let solana =
             did("did:pkh:solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp:CKg5d12Jhpej1JqtmxLJgaFqqeYjxgPqToJ4LBdvG9Ev");
@@ -273,7 +303,7 @@ mod tests {
         let method = format!("{tron}#blockchainAccountId");
         assert_eq!(
             tron.expand().unwrap().authorised(&method, Purpose::Authentication).unwrap().key,
-            Key::Address([0; 20])
+            Key::TronAddress([0; 20])
         );
 
         for bad in [

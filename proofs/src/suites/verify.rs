@@ -71,14 +71,14 @@ impl Secured {
                 verify_bytes(key, &input.bytes, &multibase(&self.proof.value)?)?;
                 Ok(input.verified())
             }
-            (Suite::EthereumEip712Signature2021, Key::Secp256k1(_) | Key::Address(_)) => {
+            (Suite::EthereumEip712Signature2021, Key::Secp256k1(_) | Key::Address(_) | Key::TronAddress(_)) => {
                 let signature = self.proof.value.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok());
                 let signature = signature.ok_or_else(|| member("proofValue", "is no 0x hex"))?;
                 let digest = eip712::digest(&self.document, &self.proof.options)?;
                 verify_recoverable(key, &digest, &signature)?;
                 Ok(Verified { nquads: None })
             }
-            (Suite::EcdsaSecp256k1RecoverySignature2020, Key::Secp256k1(_) | Key::Address(_)) => {
+            (Suite::EcdsaSecp256k1RecoverySignature2020, Key::Secp256k1(_) | Key::Address(_) | Key::TronAddress(_)) => {
                 let input = input()?;
                 let (signed, signature) = jws::open(&self.proof.value, "ES256K-R", &input.bytes)?;
                 verify_recoverable(key, &Sha256::digest(signed).into(), &signature)?;
@@ -105,7 +105,9 @@ pub(super) fn jws_algorithm(suite: Suite, key: &Key) -> Option<&'static str> {
         (Suite::Ed25519Signature2018 | Suite::JsonWebSignature2020, Key::Ed25519(_)) => Some("EdDSA"),
         (Suite::EcdsaSecp256k1Signature2019 | Suite::JsonWebSignature2020, Key::Secp256k1(_)) => Some("ES256K"),
         (Suite::JsonWebSignature2020, Key::P256(_)) => Some("ES256"),
-        (Suite::EcdsaSecp256k1RecoverySignature2020, Key::Secp256k1(_) | Key::Address(_)) => Some("ES256K-R"),
+        (Suite::EcdsaSecp256k1RecoverySignature2020, Key::Secp256k1(_) | Key::Address(_) | Key::TronAddress(_)) => {
+            Some("ES256K-R")
+        }
         _ => None,
     }
 }
@@ -217,7 +219,7 @@ pub(super) fn verify_bytes(key: &Key, bytes: &[u8], signature: &[u8]) -> Result<
             let signature = P256Signature::from_slice(signature).map_err(|_| Error::Signature)?;
             key.verify_prehash(&Sha256::digest(bytes), &signature).is_ok()
         }
-        Key::Address(_) => false,
+        Key::Address(_) | Key::TronAddress(_) => false,
     };
     if verified { Ok(()) } else { Err(Error::Signature) }
 }

@@ -19,7 +19,7 @@ use events::{
 use crate::{
     payment::{Awarded, Payment, Stage},
     ports::{
-        Award, DeliveryOrder, DepositOrder, RefundOrder, RequestForQuotes, Reservation, SelectionRequest,
+        Award, DeliveryOrder, DepositOrder, OwnDeposit, RefundOrder, RequestForQuotes, Reservation, SelectionRequest,
         VerificationCase,
     },
 };
@@ -87,6 +87,11 @@ pub enum Action {
         /// Least time before the next look; the chain's next block when `None`.
         patience: Option<Duration>,
     },
+    /// After a failure, see whether the payer's own transaction has deposited all the same, or can't any more.
+    WatchDeposit {
+        /// The deposit.
+        deposit: OwnDeposit,
+    },
     /// Sign the refund, unless the escrow has paid out already.
     SecureRefund {
         /// The refund.
@@ -113,6 +118,7 @@ impl Action {
             }
             Self::FollowDelivery { order, .. } => Some(order.destination.asset().chain()),
             Self::FollowEscrow { escrow, .. } => Some(&escrow.chain_id),
+            Self::WatchDeposit { deposit } => Some(&deposit.escrow.chain_id),
             Self::SecureRefund { order, .. } | Self::FollowRefund { order, .. } => Some(&order.escrow.chain_id),
         }
     }
@@ -126,6 +132,7 @@ pub fn next(payment: &Payment, now: Timestamp) -> Step {
         (Stage::Depositing, Some(award)) => escrow::next_depositing(payment, award),
         (Stage::Secured | Stage::Finalizing, Some(award)) => settlement::next(payment, award, now),
         (Stage::Completed, _) => settlement::next_completed(payment, now),
+        (Stage::Watching, _) => refund::next_watching(payment, now),
         (Stage::Refunding, _) => refund::next(payment, now),
         (Stage::Rest, _) => Step::Rest,
         // `evolve` lets a payment into these stages only with an award.
@@ -152,6 +159,17 @@ fn deposit_order(payment: &Payment, award: &Awarded) -> DepositOrder {
             source_amount: award.quote.source_amount,
             fulfill_by: events::time::unix_seconds(award.quote.fulfill_by),
         },
+    }
+}
+
+fn own_deposit(payment: &Payment) -> OwnDeposit {
+    let submitted = &payment.submitted;
+    OwnDeposit {
+        payment_id: submitted.payment_id.clone(),
+        terms: submitted.terms.clone(),
+        terms_hash: submitted.terms_hash,
+        escrow: submitted.escrow.clone(),
+        authorization: submitted.authorization.clone(),
     }
 }
 

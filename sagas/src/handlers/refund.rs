@@ -6,7 +6,7 @@ use events::{
     time::{Timestamp, from_unix_seconds},
 };
 
-use super::{Action, Step, is_past};
+use super::{Action, Step, is_past, own_deposit};
 use crate::{payment::Payment, ports::RefundOrder};
 
 pub(super) fn next(payment: &Payment, now: Timestamp) -> Step {
@@ -26,4 +26,14 @@ pub(super) fn next(payment: &Payment, now: Timestamp) -> Step {
         return from_unix_seconds(escrow.refund_after + 1).map_or(Step::Rest, Step::WaitUntil);
     }
     Step::Do(Box::new(Action::SecureRefund { order, attempt: payment.refund.count + 1 }))
+}
+
+/// The payment failed before its escrow, while a transaction of the payer's own that deposits may be on its way: wallets
+/// broadcast by themselves. The escrow takes it up to the reserve deadline.
+pub(super) fn next_watching(payment: &Payment, now: Timestamp) -> Step {
+    let reserve_deadline = payment.submitted.escrow.reserve_deadline;
+    if !is_past(now, reserve_deadline) {
+        return from_unix_seconds(reserve_deadline + 1).map_or(Step::Rest, Step::WaitUntil);
+    }
+    Step::Do(Box::new(Action::WatchDeposit { deposit: own_deposit(payment) }))
 }

@@ -1,7 +1,7 @@
 //! What the engine may ask of a payment. Each command reports something that was observed or done.
 
 use events::{
-    event::{EscrowSecured, Inclusion, TransactionPrepared},
+    event::{EscrowOpened, EscrowSecured, Inclusion, TransactionPrepared},
     failure::BlockchainContext,
     selection::SignedChoice,
     time::Timestamp,
@@ -43,6 +43,13 @@ pub enum Command {
         /// The refusal.
         context: Box<BlockchainContext>,
         /// When it was given up.
+        at: Timestamp,
+    },
+    /// The payer's own transaction deposited, and no settler can be named any more.
+    StrandDeposit {
+        /// What is in escrow.
+        opened: EscrowOpened,
+        /// When that was found.
         at: Timestamp,
     },
     /// The deposit's window passed, and a settled block past it holds no deposit.

@@ -3,8 +3,8 @@
 use events::{
     Failure, PaymentEvent,
     event::{
-        AuctionClosed, EscrowReleased, Failed, FulfillmentConfirmed, FulfillmentSeen, QuoteAwarded, RefundDue,
-        SelectorAnswered, SelectorAsked, TransactionAbandoned,
+        AuctionClosed, DepositRuledOut, EscrowOpened, EscrowReleased, Failed, FulfillmentConfirmed, FulfillmentSeen,
+        QuoteAwarded, RefundDue, SelectorAnswered, SelectorAsked, TransactionAbandoned,
     },
     failure::{BlockchainContext, Domain, RetryClassification},
     quote::SignedQuote,
@@ -49,7 +49,13 @@ pub fn decide(payment: &Payment, command: Command) -> Result<Vec<PaymentEvent>, 
         },
         Command::MissChoice { at } => match (stage, payment.selection()) {
             (Stage::Auction, Some(_)) => {
-                let message = "the quote selector gave no valid choice in time; nothing was taken from the payer";
+                // The payer's own transaction may be on its way.
+                let message = match payment.submitted.authorization.is_own_deposit() {
+                    true => {
+                        "the quote selector gave no valid choice in time; a deposit that lands all the same goes back"
+                    }
+                    false => "the quote selector gave no valid choice in time; nothing was taken from the payer",
+                };
                 Ok(vec![unselected(Failure::SELECTOR_UNAVAILABLE, message, at)])
             }
             _ => rejected("MissChoice"),
@@ -74,7 +80,13 @@ pub fn decide(payment: &Payment, command: Command) -> Result<Vec<PaymentEvent>, 
             }
             _ => rejected("RefuseDeposit"),
         },
+        Command::StrandDeposit { opened, at } => match stage {
+            Stage::Awarded if payment.submitted.authorization.is_own_deposit() => Ok(stranded(opened, at)),
+            Stage::Watching => Ok(vec![PaymentEvent::EscrowOpened(opened)]),
+            _ => rejected("StrandDeposit"),
+        },
         Command::MissDepositWindow { at } => match stage {
+            Stage::Watching => Ok(vec![PaymentEvent::DepositRuledOut(DepositRuledOut { ruled_out_at: at })]),
             Stage::Awarded => {
                 let message = "the deposit could not be made before its deadline";
                 let class = RetryClassification::RetryWithNewRequestId;
@@ -263,7 +275,30 @@ fn observe_deposit(state: DepositState, attempt: u32, at: Timestamp) -> Vec<Paym
             let message = "the deposit did not land before its deadline; nothing was taken from the payer";
             vec![failed_before_escrow(message, class, None, at)]
         }
+        DepositState::Stranded(opened) => stranded(opened, at),
     }
+}
+
+/// The payer's deposit is in escrow, and nobody can be named for it any more.
+fn stranded(opened: EscrowOpened, at: Timestamp) -> Vec<PaymentEvent> {
+    let failure = Failure {
+        code: Failure::SETTLEMENT_FAILED.to_owned(),
+        message: "the deposit could not be reserved for the settler before its deadline; the escrow is returned"
+            .to_owned(),
+        domain: Some(Domain::Blockchain),
+        retry_classification: Some(RetryClassification::RetryWithNewRequestId),
+        blockchain_context: Some(BlockchainContext {
+            chain_id: opened.inclusion.chain_id.clone(),
+            transaction_hash: Some(opened.inclusion.transaction_hash.clone()),
+            block_number: Some(opened.inclusion.block_number),
+            contract_address: None,
+            revert_reason: None,
+            gas_used: None,
+            estimated_gas_needed: None,
+        }),
+    };
+    let failed = Failed { failure, refund: RefundDue::AfterWindow, failed_at: at };
+    vec![PaymentEvent::EscrowOpened(opened), PaymentEvent::Failed(Box::new(failed))]
 }
 
 fn failed_before_escrow(

@@ -38,6 +38,8 @@ pub fn evolve(state: Option<Payment>, event: &PaymentEvent) -> Result<Payment, I
                 award: None,
                 deposit: Attempts::default(),
                 secured: None,
+                opened: None,
+                ruled_out: false,
                 seen: None,
                 confirmed: None,
                 released: None,
@@ -50,6 +52,9 @@ pub fn evolve(state: Option<Payment>, event: &PaymentEvent) -> Result<Payment, I
     };
     let stage = payment.stage();
     let refuse = |reason: &str| Err(illegal(format!("in stage {stage:?}"), reason));
+    if payment.opened.is_some() && payment.failed.is_none() && !matches!(event, PaymentEvent::Failed(_)) {
+        return refuse("money that nobody can be paid from is in escrow, and only the failure may follow");
+    }
     match (event, stage) {
         (PaymentEvent::AuctionClosed(_), Stage::Auction) if payment.submitted.collected_quote.is_some() => {
             return refuse("its quotes were collected in a batch");
@@ -123,12 +128,24 @@ pub fn evolve(state: Option<Payment>, event: &PaymentEvent) -> Result<Payment, I
         (PaymentEvent::FulfillmentConfirmed(confirmed), Stage::Finalizing) => {
             payment.confirmed = Some(Box::new(confirmed.clone()));
         }
+        (PaymentEvent::EscrowReleased(_), Stage::Refunding) if payment.opened.is_some() => {
+            return refuse("no settler was named for the escrow");
+        }
         (PaymentEvent::EscrowReleased(released), Stage::Completed | Stage::Refunding) => {
             payment.released = Some(released.inclusion.clone());
         }
+        (PaymentEvent::EscrowOpened(opened), Stage::Awarded | Stage::Depositing | Stage::Watching) => {
+            if !payment.submitted.authorization.is_own_deposit() {
+                return refuse("a deposit under this scheme is reserved at once");
+            }
+            payment.opened = Some(opened.clone());
+        }
+        (PaymentEvent::DepositRuledOut(_), Stage::Watching) => payment.ruled_out = true,
         (PaymentEvent::Failed(failed), Stage::Auction | Stage::Awarded | Stage::Depositing) => {
-            if failed.refund != RefundDue::Nothing {
-                return refuse("no money was in escrow");
+            match (&failed.refund, &payment.opened) {
+                (RefundDue::Nothing, None) | (RefundDue::AfterWindow, Some(_)) => {}
+                (_, None) => return refuse("no money was in escrow"),
+                (_, Some(_)) => return refuse("money is in escrow and must be returned after its window"),
             }
             payment.offer = None;
             payment.failed = Some(failed.clone());

@@ -10,8 +10,8 @@ pub use evolve::{IllegalTransition, evolve, fold};
 
 use events::{
     event::{
-        AuctionClosed, EscrowRefunded, EscrowSecured, Failed, FulfillmentConfirmed, Inclusion, QuoteAwarded, RefundDue,
-        SelectorAsked, Submitted, TransactionPrepared,
+        AuctionClosed, EscrowOpened, EscrowRefunded, EscrowSecured, Failed, FulfillmentConfirmed, Inclusion,
+        QuoteAwarded, RefundDue, SelectorAsked, Submitted, TransactionPrepared,
     },
     mutant,
     quote::Quote,
@@ -40,6 +40,10 @@ pub struct Payment {
     pub deposit: Attempts,
     /// The escrow, once funded at depth.
     pub secured: Option<EscrowSecured>,
+    /// The escrow that the payer's own transaction funded and that nobody can be paid from any more.
+    pub opened: Option<EscrowOpened>,
+    /// Whether it is proven, after a failure, that the payer's own transaction can't deposit any more.
+    pub ruled_out: bool,
     /// Where the delivery was seen last.
     pub seen: Option<Inclusion>,
     /// The delivery, once confirmed.
@@ -98,6 +102,8 @@ pub enum Stage {
     Finalizing,
     /// Delivered; the settler has yet to be paid.
     Completed,
+    /// Failed before the escrow, with a transaction of the payer's that may still deposit.
+    Watching,
     /// Failed, with money still in escrow.
     Refunding,
     /// Nothing is left to do.
@@ -126,13 +132,24 @@ impl Payment {
         })
     }
 
+    /// Whether the payer's own transaction may still bring money into escrow after the payment has failed. With an award the
+    /// failure itself rests on the proof that nothing can.
+    fn may_still_deposit(&self) -> bool {
+        self.submitted.authorization.is_own_deposit() && self.award.is_none() && !self.ruled_out
+    }
+
     /// Where the payment stands.
     pub fn stage(&self) -> Stage {
         if self.released.is_some() || self.refunded.is_some() {
             return Stage::Rest;
         }
         if let Some(failed) = &self.failed {
-            return if failed.refund == RefundDue::Nothing { Stage::Rest } else { Stage::Refunding };
+            return match failed.refund {
+                _ if self.opened.is_some() => Stage::Refunding,
+                RefundDue::Nothing if self.may_still_deposit() => Stage::Watching,
+                RefundDue::Nothing => Stage::Rest,
+                RefundDue::ByNonDelivery { .. } | RefundDue::AfterWindow => Stage::Refunding,
+            };
         }
         if self.confirmed.is_some() && !mutant!("completed-is-not-terminal") {
             Stage::Completed

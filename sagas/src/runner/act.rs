@@ -12,8 +12,8 @@ use crate::{
     handlers::Action,
     payment::{Command, Payment},
     ports::{
-        DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError, RefundOrder, Refusal,
-        SelectionRequest, Statement, TransactionState, Transient, VerificationCase,
+        DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, OwnDeposit, PrepareError, RefundOrder,
+        Refusal, SelectionRequest, Statement, TransactionState, Transient, VerificationCase,
     },
 };
 
@@ -23,6 +23,8 @@ pub(super) enum Outcome {
     Command(Box<Command>),
     /// Nothing new; look again when the chain has moved.
     Nothing,
+    /// The payer's own transaction is on its way; what was refused before was mended. Look again when the chain has moved.
+    DepositAwaited,
     /// The source chain refused the deposit, for now.
     DepositRefused(Box<Refusal>),
 }
@@ -59,10 +61,17 @@ pub(super) async fn act(ports: &Ports, payment: &Payment, action: &Action) -> Re
                     Ok(Outcome::command(Command::PrepareDeposit(transaction)))
                 }
                 Err(PrepareError::Transient(fault)) => Err(fault),
-                Err(PrepareError::Refused(refusal)) => Ok(Outcome::DepositRefused(refusal)),
+                Err(PrepareError::Waiting(why)) => {
+                    tracing::debug!(payment_id = %order.payment_id, why, "the reservation waits");
+                    Ok(Outcome::DepositAwaited)
+                }
+                Err(PrepareError::Refused(refusal)) => refused(ports, order, refusal).await,
             }
         }
         Action::RuleOutDeposit { order } => {
+            if let Some(stranded) = stranded(ports, &order.own_deposit()).await? {
+                return Ok(stranded);
+            }
             rule_out(ports, order, order.escrow.reserve_deadline, || Command::MissDepositWindow {
                 at: ports.clock.now(),
             })
@@ -80,6 +89,16 @@ pub(super) async fn act(ports: &Ports, payment: &Payment, action: &Action) -> Re
             DepositState::Pending => keep_alive(ports, versions, Command::RepriceDeposit).await,
             state => Ok(Outcome::command(Command::ObserveDeposit { state, at: ports.clock.now() })),
         },
+        Action::WatchDeposit { deposit } => {
+            if let Some(stranded) = stranded(ports, deposit).await? {
+                return Ok(stranded);
+            }
+            let (escrow, ends) = (&deposit.escrow, deposit.escrow.reserve_deadline);
+            match ports.chains.deposit_ruled_out(&deposit.payment_id, escrow, ends).await? {
+                true => Ok(Outcome::command(Command::MissDepositWindow { at: ports.clock.now() })),
+                false => Ok(Outcome::Nothing),
+            }
+        }
         Action::FollowDelivery { order, case, verifier, payout_account, window_open } => {
             let delivery = Delivery { order, case, verifier, payout_account, window_open: *window_open };
             delivery.follow(ports, payment).await
@@ -95,7 +114,7 @@ pub(super) async fn act(ports: &Ports, payment: &Payment, action: &Action) -> Re
                 Ok(transaction) => Ok(Outcome::command(Command::PrepareRefund(transaction))),
                 Err(PrepareError::Transient(fault)) => Err(fault),
                 // The chain's clock may be behind ours, or the escrow may have paid out in a block not yet deep.
-                Err(refused @ PrepareError::Refused(_)) => Err(Transient(refused.to_string())),
+                Err(other @ (PrepareError::Refused(_) | PrepareError::Waiting(_))) => Err(Transient(other.to_string())),
             },
             EscrowState::Absent => Err(Transient("the escrow that was secured is not there now".to_owned())),
             state => Ok(Outcome::command(Command::ObserveEscrow(state))),
@@ -122,6 +141,26 @@ async fn ask_selector(ports: &Ports, request: &SelectionRequest) -> Outcome {
             Outcome::Nothing
         }
     }
+}
+
+/// What follows from a refusal. Whoever was shown a reservation that the payer's own deposit waited for may have brought it;
+/// the deposit counts as refused up to the end of its window, so that is found now, while the settler can still deliver.
+async fn refused(ports: &Ports, order: &DepositOrder, refusal: Box<Refusal>) -> Result<Outcome, Transient> {
+    if order.authorization.is_own_deposit()
+        && let Some(secured) = ports.chains.deposit_secured(order).await?
+    {
+        return Ok(Outcome::command(Command::AdoptDeposit(secured)));
+    }
+    Ok(Outcome::DepositRefused(refusal))
+}
+
+/// What to record of a deposit by the payer's own transaction that nobody can reserve any more; `None` when there is none.
+async fn stranded(ports: &Ports, deposit: &OwnDeposit) -> Result<Option<Outcome>, Transient> {
+    if !deposit.authorization.is_own_deposit() {
+        return Ok(None);
+    }
+    let opened = ports.chains.stranded_deposit(deposit).await?;
+    Ok(opened.map(|opened| Outcome::command(Command::StrandDeposit { opened, at: ports.clock.now() })))
 }
 
 /// Half a minute without a receipt, for broken variants that take it for something.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use events::{
     Event, PaymentEvent, PaymentId, StreamId,
+    failure::BlockchainContext,
     journal::{ReadError, Recorded},
     mutant,
 };
@@ -89,6 +90,8 @@ impl Engine {
     async fn drive_payment(&self, stream_id: &StreamId, payment_id: &PaymentId) -> Result<(), Stuck> {
         let mut faults = Faults::default();
         let mut refusals = 0;
+        // Why the payer's own deposit is refused, to be told if it stays so until its window ends.
+        let mut refused: Option<Box<BlockchainContext>> = None;
         let Some(mut loaded) = self.load(stream_id).await? else { return Ok(()) };
         let nudge = self.nudges.receive(payment_id);
         loop {
@@ -102,17 +105,34 @@ impl Engine {
                 Step::Do(action) => action,
             };
             let command = match act(&self.ports, &loaded.state, &action).await {
-                Ok(Outcome::Command(command)) => *command,
+                Ok(Outcome::Command(command)) => match (*command, refused.take()) {
+                    (Command::MissDepositWindow { at }, Some(context)) => Command::RefuseDeposit { context, at },
+                    (command, _) => command,
+                },
                 Ok(Outcome::Nothing) => {
                     self.over(stream_id, &mut faults);
                     self.pause(&action, &nudge).await;
                     continue;
                 }
+                Ok(Outcome::DepositAwaited) => {
+                    refused = None;
+                    self.over(stream_id, &mut faults);
+                    self.pause(&action, &nudge).await;
+                    continue;
+                }
                 Ok(Outcome::DepositRefused(refusal)) => {
+                    let own = loaded.state.submitted.authorization.is_own_deposit();
+                    let again = refused.as_deref() == Some(&refusal.context);
+                    self.over(stream_id, &mut faults);
                     refusals += 1;
-                    let reason = refusal.context.revert_reason.as_deref();
-                    tracing::info!(%payment_id, refusals, reason, "deposit refused");
-                    if refusals < self.options.refusals_max {
+                    if !again {
+                        let reason = refusal.context.revert_reason.as_deref();
+                        tracing::info!(%payment_id, refusals, reason, "deposit refused");
+                    }
+                    if own || refusals < self.options.refusals_max {
+                        // The payer's own deposit may land all the same, from its wallet, and is reserved then; up to the end
+                        // of its window nothing rules it out.
+                        refused = own.then(|| Box::new(refusal.context));
                         self.pause(&action, &nudge).await;
                         continue;
                     }

@@ -34,6 +34,8 @@ pub enum Plot {
     Unattested,
     /// The payer's selector does this with the quotes of two settlers.
     Selector(selection::Conduct),
+    /// The payer deposits by transactions of its own.
+    Own(own::Own),
 }
 
 /// Second up to which a deposit that was refused when it was tried out may be sent by whoever saw it.
@@ -53,6 +55,7 @@ pub struct State {
     pub asked: u32,
     /// Hashes of all that was ever sent.
     pub sent: BTreeSet<String>,
+    pub own: own::OwnState,
 }
 
 pub struct World {
@@ -122,7 +125,13 @@ pub fn vanishes(plot: Plot) -> bool {
         Plot::WordRefused | Plot::WordTooLate => true,
         Plot::Delivers | Plot::Refuses | Plot::Usurped | Plot::Superseded | Plot::NoQuotes | Plot::Unattested => false,
         Plot::Selector(_) => false,
+        Plot::Own(own) => own.vanishes(),
     }
+}
+
+/// What a deposit puts in escrow.
+pub fn drawn(plot: Plot) -> events::Amount {
+    if let Plot::Own(_) = plot { own::cap() } else { amount("1010") }
 }
 
 pub fn context(reason: &str) -> BlockchainContext {
@@ -144,6 +153,9 @@ pub fn escrowed(state: &State) -> bool {
 #[async_trait]
 impl Chains for World {
     async fn prepare_deposit(&self, _: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+        if let Plot::Own(own) = self.plot {
+            return own::prepare(self, own, attempt).await;
+        }
         if matches!(self.plot, Plot::Refuses | Plot::Usurped) {
             let context = context("TRANSFER_FROM_FAILED");
             return Err(PrepareError::Refused(Box::new(Refusal {
@@ -193,6 +205,11 @@ impl Chains for World {
         assert!(journaled, "sent before it was journaled");
         self.call(|state| {
             state.sent.insert(transaction.transaction_hash.clone());
+            if let Plot::Own(own) = self.plot
+                && own::took(own, state, transaction)
+            {
+                return;
+            }
             if self.is_dear() && *transaction != version(transaction.attempt, PRICES) {
                 return;
             }
@@ -221,7 +238,10 @@ impl Chains for World {
     ) -> Result<DepositState, Transient> {
         self.call(|state| {
             if state.effective.is_some() {
-                return DepositState::Secured(EscrowSecured { inclusion: inclusion(5), amount: amount("1010") });
+                return DepositState::Secured(EscrowSecured { inclusion: inclusion(5), amount: drawn(self.plot) });
+            }
+            if let Some(opened) = own::stranded(state) {
+                return DepositState::Stranded(opened);
             }
             let sent = versions.iter().any(|version| state.deposits.contains_key(&version.transaction_hash));
             if sent && self.plot == Plot::Superseded {
@@ -245,12 +265,17 @@ impl Chains for World {
 
     async fn escrow_state(&self, _: &PaymentId, _: &EscrowPlan) -> Result<EscrowState, Transient> {
         self.call(|state| {
+            if let Plot::Own(own) = self.plot
+                && let Some(told) = own::escrow_state(own, state)
+            {
+                return told;
+            }
             if state.effective.is_none() {
                 return EscrowState::Absent;
             }
             if !state.refunds.is_empty() {
                 state.refunded = true;
-                let refunded = EscrowRefunded { inclusion: inclusion(9), amount: amount("1010") };
+                let refunded = EscrowRefunded { inclusion: inclusion(9), amount: drawn(self.plot) };
                 return EscrowState::Refunded(refunded);
             }
             match self.plot {
@@ -265,14 +290,20 @@ impl Chains for World {
 
     async fn deposit_secured(&self, _: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
         self.call(|state| {
-            let secured = || EscrowSecured { inclusion: inclusion(5), amount: amount("1010") };
+            let secured = || EscrowSecured { inclusion: inclusion(5), amount: drawn(self.plot) };
             (state.effective.is_some() || self.plot == Plot::Usurped).then(secured)
         })
         .await
     }
 
+    async fn stranded_deposit(&self, deposit: &OwnDeposit) -> Result<Option<EscrowOpened>, Transient> {
+        assert!(deposit.authorization.is_own_deposit(), "nothing else can be stranded");
+        self.call(|state| own::stranded(state)).await
+    }
+
     async fn deposit_ruled_out(&self, _: &PaymentId, _: &EscrowPlan, after: u64) -> Result<bool, Transient> {
-        self.call(|state| state.effective.is_none() && unix_seconds(at(state.now)) > after).await
+        self.call(|state| state.effective.is_none() && !state.own.deposited && unix_seconds(at(state.now)) > after)
+            .await
     }
 
     async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient> {
@@ -325,11 +356,9 @@ impl Auction for World {
             }
             let quote = Quote { auction_id: request.auction_id.clone(), valid_until: at(50), ..quote(1, "1010") };
             let answer = Answer::Quote(signed(1, quote).document().to_owned());
-            Gathered {
-                addressed,
-                bids: vec![Bid { settler: did(1).token(), received_at: at(3), answer }],
-                held: Vec::new(),
-            }
+            let bids = vec![Bid { settler: did(1).token(), received_at: at(3), answer }];
+            let gathered = Gathered { addressed, bids, held: Vec::new() };
+            if let Plot::Own(own) = self.plot { own::gathered(own, state, gathered) } else { gathered }
         })
         .await
     }

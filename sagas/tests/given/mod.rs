@@ -7,9 +7,9 @@ use ed25519_dalek::SigningKey;
 use events::{
     Amount, ChainId, Did, Hash32, OwnedAsset, PaymentEvent, PaymentId, Terms,
     event::{
-        AuctionClosed, Authorization, EscrowPlan, EscrowRefunded, EscrowReleased, EscrowSecured, Failed,
-        FulfillmentConfirmed, FulfillmentSeen, Inclusion, Permit2, QuoteAwarded, RefundDue, Submitted,
-        TransactionAbandoned, TransactionPrepared, VerifierRef,
+        AuctionClosed, Authorization, DepositRuledOut, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowReleased,
+        EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion, OwnTransaction, Permit2, QuoteAwarded,
+        RefundDue, Submitted, TransactionAbandoned, TransactionPrepared, TronSpend, VerifierRef,
     },
     quote::{Quote, SignedQuote, auction_of},
     time::{Timestamp, from_unix_seconds, unix_seconds},
@@ -89,6 +89,22 @@ pub fn submission() -> Submitted {
     }
 }
 
+/// The same, and the payer deposits by transactions of its own.
+pub fn own_submission() -> Submitted {
+    let own = |byte: u8| OwnTransaction {
+        transaction_hash: format!("0x{}", hex::encode([byte; 32])),
+        raw: format!("0x{}", hex::encode([byte; 8])),
+        expires_at: unix_seconds(at(30)) * 1_000,
+    };
+    let authorization = Authorization::Tron(TronSpend {
+        amount: amount("1100"),
+        quote_hash: Hash32::ZERO,
+        approval: Some(own(0xa1)),
+        deposit: own(0xd1),
+    });
+    Submitted { authorization, ..submission() }
+}
+
 /// A good quote of settler `n` over `price`.
 pub fn quote(n: u8, price: &str) -> Quote {
     let submitted = submission();
@@ -152,6 +168,10 @@ pub fn submitted() -> PaymentEvent {
     PaymentEvent::Submitted(Box::new(submission()))
 }
 
+pub fn own_submitted() -> PaymentEvent {
+    PaymentEvent::Submitted(Box::new(own_submission()))
+}
+
 pub fn auction_closed() -> PaymentEvent {
     PaymentEvent::AuctionClosed(AuctionClosed {
         addressed: vec![did(1)],
@@ -191,6 +211,18 @@ pub fn deposit_abandoned(attempt: u32) -> PaymentEvent {
 
 pub fn secured() -> PaymentEvent {
     PaymentEvent::EscrowSecured(EscrowSecured { inclusion: inclusion(5), amount: amount("1010") })
+}
+
+pub fn escrow_opened() -> EscrowOpened {
+    EscrowOpened { inclusion: inclusion(5), amount: amount("1100") }
+}
+
+pub fn deposit_opened() -> PaymentEvent {
+    PaymentEvent::EscrowOpened(escrow_opened())
+}
+
+pub fn ruled_out() -> PaymentEvent {
+    PaymentEvent::DepositRuledOut(DepositRuledOut { ruled_out_at: at(31) })
 }
 
 pub fn seen(block: u64) -> PaymentEvent {

@@ -117,6 +117,10 @@ impl Entry {
                     format!("{payment_id} was delivered, and cancelled")
                 })?;
             }
+            // Only where the payer's own transaction deposits, which no chain of the simulation has.
+            PaymentEvent::EscrowOpened(_) | PaymentEvent::DepositRuledOut(_) => {
+                require(false, "a deposit is reserved at once", || payment_id.to_string())?;
+            }
             PaymentEvent::Submitted(_)
             | PaymentEvent::SelectorAsked(_)
             | PaymentEvent::SelectorAnswered(_)

@@ -59,6 +59,7 @@ impl SimChain {
         });
         ChainConfig {
             rpc_url: format!("simulation:{}", self.evm_id()),
+            api_key: None,
             escrow_contract: text(contracts.escrow),
             fulfillment_proxy: text(contracts.proxy),
             trusted_escrow_contracts: Vec::new(),

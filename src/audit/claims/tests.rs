@@ -6,9 +6,11 @@ use chrono::TimeDelta;
 use ed25519_dalek::SigningKey;
 
 use events::{
-    ChainId, Did, Event, OwnedAsset, PaymentId, Terms,
+    ChainId, Did, Event, Failure, OwnedAsset, PaymentId, Terms,
     event::{
-        AuctionClosed, Authorization, Permit2, SelectorAnswered, SelectorAsked, SelectorRef, Submitted, VerifierRef,
+        AuctionClosed, Authorization, DepositRuledOut, EscrowOpened, EscrowRefunded, EscrowSecured, Failed, Inclusion,
+        OwnTransaction, Permit2, QuoteAwarded, SelectorAnswered, SelectorAsked, SelectorRef, Submitted, TronSpend,
+        VerifierRef,
     },
     journal::{Position, Recorded},
     quote::auction_of,
@@ -124,7 +126,12 @@ fn found(answer_by: i64, record: &[SignedQuote], documents: &[SignedQuote]) -> V
             answered_at: at(11),
         }),
     ];
-    let payment = fold(&payment_events).unwrap().unwrap();
+    checks(stream_id, payment_events.to_vec())
+}
+
+/// The checks that find something in a history, in one commit.
+fn checks(stream_id: StreamId, events: Vec<PaymentEvent>) -> Vec<String> {
+    let payment = fold(&events).unwrap().unwrap();
     let commit = Recorded {
         stream_id,
         position: Position { version: 1, sequence: 1, hash: Hash32::ZERO },
@@ -134,7 +141,7 @@ fn found(answer_by: i64, record: &[SignedQuote], documents: &[SignedQuote]) -> V
         correlation: String::new(),
         causation: String::new(),
         stored_at: at(0),
-        events: payment_events.into_iter().map(Event::from).collect(),
+        events: events.into_iter().map(Event::from).collect(),
     };
     let examined = Examined {
         subject: "gw.evt.00.x".to_owned(),
@@ -145,6 +152,91 @@ fn found(answer_by: i64, record: &[SignedQuote], documents: &[SignedQuote]) -> V
         findings: Vec::new(),
     };
     check(&examined).into_iter().map(|finding| finding.check).collect()
+}
+
+/// The checks that find something in the history of a payer that deposits 1100 by a transaction of its own.
+fn found_of_own(quotes: &[SignedQuote], then: Vec<PaymentEvent>) -> Vec<String> {
+    let deposit = OwnTransaction { transaction_hash: "0x01".to_owned(), raw: "0x0a".to_owned(), expires_at: 0 };
+    let amount = "1100".parse().unwrap();
+    let spend = TronSpend { amount, quote_hash: Hash32::ZERO, approval: None, deposit };
+    let submitted = Submitted { authorization: Authorization::Tron(spend), selector: None, ..submitted(15) };
+    let stream_id = StreamId::from(&submitted.payment_id);
+    let closed = AuctionClosed {
+        addressed: Vec::new(),
+        quotes: quotes.iter().map(received).collect(),
+        declines: Vec::new(),
+        dropped: Vec::new(),
+        held_policies: Vec::new(),
+        closed_at: at(10),
+    };
+    let awarded = quotes.first().map(|signed| {
+        PaymentEvent::QuoteAwarded(Box::new(QuoteAwarded {
+            quote_id: signed.id(),
+            quote_hash: signed.hash(),
+            document: signed.document().to_owned(),
+            awarded_at: at(10),
+        }))
+    });
+    let begin = [PaymentEvent::Submitted(Box::new(submitted)), PaymentEvent::AuctionClosed(closed)];
+    checks(stream_id, begin.into_iter().chain(awarded).chain(then).collect())
+}
+
+fn inclusion(second: i64) -> Inclusion {
+    Inclusion {
+        chain_id: ChainId::evm(1),
+        transaction_hash: "0x02".to_owned(),
+        block_number: 7,
+        block_hash: "0x03".to_owned(),
+        block_time: unix_seconds(at(second)),
+    }
+}
+
+fn failed(refund: RefundDue) -> PaymentEvent {
+    let failure = Failure {
+        code: Failure::SETTLEMENT_FAILED.to_owned(),
+        message: String::new(),
+        domain: None,
+        retry_classification: None,
+        blockchain_context: None,
+    };
+    PaymentEvent::Failed(Box::new(Failed { failure, refund, failed_at: at(31) }))
+}
+
+fn opened(second: i64) -> PaymentEvent {
+    PaymentEvent::EscrowOpened(EscrowOpened { inclusion: inclusion(second), amount: "1100".parse().unwrap() })
+}
+
+fn refunded(amount: &str) -> PaymentEvent {
+    PaymentEvent::EscrowRefunded(EscrowRefunded { inclusion: inclusion(101), amount: amount.parse().unwrap() })
+}
+
+#[test]
+fn all_of_an_own_deposit_goes_into_the_escrow_and_what_went_in_comes_back() {
+    let none = Vec::<String>::new();
+    let sold = [quote(1, "1010")];
+    let secured = |amount: &str| {
+        PaymentEvent::EscrowSecured(EscrowSecured { inclusion: inclusion(20), amount: amount.parse().unwrap() })
+    };
+    assert_eq!(found_of_own(&sold, vec![secured("1100")]), none);
+    // On the other chains only the price is drawn.
+    assert_eq!(found_of_own(&sold, vec![secured("1010")]), ["conservation"]);
+    let nothing = failed(RefundDue::Nothing);
+    assert_eq!(found_of_own(&[], vec![nothing.clone()]), none);
+    assert_eq!(found_of_own(&[], vec![nothing.clone(), opened(20), refunded("1100")]), none);
+    assert_eq!(found_of_own(&[], vec![nothing, opened(20), refunded("1010")]), ["conservation"]);
+    let stranded = vec![opened(30), failed(RefundDue::AfterWindow)];
+    assert_eq!(found_of_own(&sold, stranded.clone()), none);
+    assert_eq!(found_of_own(&sold, [stranded, vec![refunded("1099")]].concat()), ["conservation"]);
+}
+
+#[test]
+fn an_own_deposit_outside_its_window_is_found() {
+    let nothing = failed(RefundDue::Nothing);
+    assert_eq!(found_of_own(&[], vec![nothing.clone(), opened(31)]), ["deadline"]);
+    let ruled_out = |at| PaymentEvent::DepositRuledOut(DepositRuledOut { ruled_out_at: at });
+    assert_eq!(found_of_own(&[], vec![nothing.clone(), ruled_out(at(30))]), ["deadline"]);
+    let just_past = at(30) + TimeDelta::milliseconds(1);
+    assert_eq!(found_of_own(&[], vec![nothing, ruled_out(just_past)]), Vec::<String>::new());
 }
 
 #[test]

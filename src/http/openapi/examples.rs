@@ -10,6 +10,7 @@ use crate::http::docs::QUOTE_EXAMPLE;
 const SOURCE_CHAIN: &str = "eip155:31337";
 const DESTINATION_CHAIN: &str = "eip155:31338";
 const SOLANA_CHAIN: &str = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp";
+const TRON_CHAIN: &str = "tron:728126428";
 const TOKEN: &str = "0x9fe46736679d2d9a65f0992f2272de9f3c7fa6e0";
 const PAYER: &str = "0x90f79bf6eb2c4f870365e785982e1f101e93b906";
 const RECIPIENT: &str = "0x15d34aaf54267db7d7c367839aaf71a00a2c6a65";
@@ -341,13 +342,38 @@ fn solana_defaults() -> Value {
     })
 }
 
-/// All chains, and one.
+/// The defaults of a Tron chain.
+fn tron_defaults() -> Value {
+    let verifier = "TFTsyAaajS3DTEbekme2wm9fNcypguDHp4";
+    json!({
+        "family": "tron",
+        "quote_selector": "",
+        "fulfillment_verifier": {"account": verifier, "endpoint": "http://127.0.0.1:8090"},
+        "escrow_contract_address": "TJhSSbZ8dVqtEiLYgva1WWcV4R4NkRCARH",
+        "fulfillment_proxy": "TX7cLPN5XdNGBzyF9ti4nsHCPZhq7qqJ7C",
+        "reserver": "TYBNgWfhGuNzdLtjKtxXTfskAhTbMcqbaG",
+        "releaser": verifier,
+        "message_schemes": ["TRON"],
+        "refund_delay_seconds": 3600,
+        "required_depth": "finalized",
+        "assets": [{
+            "asset_identifier": format!("{TRON_CHAIN}/trc20:TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t"),
+            "symbol": "USDT",
+            "decimals": 6,
+        }],
+    })
+}
+
+/// All chains, and one of each family.
 pub(super) fn defaults() -> Examples {
-    let every = json!({"chains": {SOURCE_CHAIN: chain_defaults(), SOLANA_CHAIN: solana_defaults()}});
+    let every = json!({
+        "chains": {SOURCE_CHAIN: chain_defaults(), SOLANA_CHAIN: solana_defaults(), TRON_CHAIN: tron_defaults()},
+    });
     vec![
         ("every chain", every),
         ("one chain, by chain_id", chain_defaults()),
         ("a Solana chain, by chain_id", solana_defaults()),
+        ("a Tron chain, by chain_id", tron_defaults()),
     ]
 }
 

@@ -303,6 +303,57 @@ async fn deprecated_carriers_prove_who_signed_this_request() {
     assert_eq!(carriers, [Carrier::Envelope, Carrier::SenderAuth]);
 }
 
+/// What `signMessageV2` of a Tron wallet gives, or `personal_sign`.
+fn signed_by_wallet(prefix: &str, text: &str, seed: u8) -> Value {
+    let digest = alloy::primitives::keccak256(format!("\x19{prefix} Signed Message:\n{}{text}", text.len()));
+    let (signature, recovery) = secp256k1(seed).sign_prehash_recoverable(digest.as_slice()).unwrap();
+    json!(format!("0x{}{:02x}", hex::encode(signature.to_bytes()), 27 + recovery.to_byte()))
+}
+
+#[tokio::test]
+async fn a_tron_wallet_proves_its_account_which_is_one_originator_however_its_chain_is_written() {
+    let gateway = Gateway::new();
+    let address = [&[0x41][..], &hex::decode(&account(5)[2..]).unwrap()].concat();
+    let address = bs58::encode(address).with_check().into_string();
+    let decimal = format!("did:pkh:tron:728126428:{address}");
+    for (number, (reference, prefix, seed, proves)) in [
+        ("728126428", "TRON", 5, true),
+        ("0x2b6653dc", "TRON", 5, true),
+        ("0x2B6653DC", "Ethereum", 5, true),
+        ("728126428", "TRON", 6, false),
+        ("728126428", "Bitcoin", 5, false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let did = format!("did:pkh:tron:{reference}:{address}");
+        let (method, request_id) = (format!("{did}#controller"), format!("order-{number}"));
+        let mut body = with("/request_id", json!(request_id));
+        let credential = holder(9).credential(&did, "KycCredential", &claims("LI"), at(NOW)).unwrap();
+        let (members, held) = (body.as_object().unwrap(), credential.as_object().unwrap());
+        let text = crate::identity::signed_text(Carrier::OriginatorAuth, members, held, &method).unwrap();
+        let auth = json!({
+            "verifiable_credential": credential,
+            "verification_method_id": method,
+            "signature": signed_by_wallet(prefix, &text, seed),
+        });
+        set(&mut body, "/originator_auth", auth);
+        let answer = gateway.post(&body).await;
+        if !proves {
+            answer.expect_error(401, "INVALID_PROOF");
+            continue;
+        }
+        let answer = answer.expect(200);
+        assert_eq!(answer.body["payment_id"], id_of(&decimal, &request_id), "{reference}");
+        let submitted = gateway.submitted(answer.body["payment_id"].as_str().unwrap()).await;
+        assert_eq!(submitted.identities[0].did.as_str(), decimal);
+        for written in [&decimal, &did] {
+            let path = format!("/v1/payments/resolve?request_id={request_id}&originator={written}");
+            assert_eq!(gateway.get(&path).await.expect(200).body["payment_id"], answer.body["payment_id"]);
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_credential_that_does_not_hold_refuses_what_is_new() {
     let gateway = Gateway::new();

@@ -18,6 +18,7 @@ mod selectors;
 mod shapes;
 mod signatures;
 mod solana;
+mod tron;
 mod validation;
 mod x402;
 

@@ -68,7 +68,7 @@ async fn is_undeployed(node: &Node, payer: Address, authorization: &Authorizatio
         Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => {
             signature::bytes(&permit.signature).is_ok_and(|bytes| signature::is_erc6492(&bytes))
         }
-        Authorization::Solana(_) => false,
+        Authorization::Solana(_) | Authorization::Tron(_) => false,
     };
     Ok(wrapped && node.code(payer, At::Latest).await.map_err(fault)?.is_empty())
 }

@@ -100,6 +100,11 @@ impl<'a> Resolved<'a> {
         })
     }
 
+    /// The family of the source's chain.
+    pub(super) fn source_family(&self) -> Option<Family> {
+        self.source.chain().family()
+    }
+
     /// The destination's chain.
     pub(super) fn destination_chain(&self) -> &ChainId {
         self.destination.asset().chain()

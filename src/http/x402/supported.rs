@@ -82,9 +82,11 @@ struct Asset {
 /// What can be paid with, and where to.
 pub(in crate::http) async fn handle(State(state): State<Arc<HttpState>>) -> Json<SupportedBody> {
     let corridors = &state.corridors;
-    // A payment is made in a token; the coins of a chain can only be received.
+    // A payment is made in a token; the coins of a chain can only be received. And the payer's funds have to be read.
     let sources = || {
-        corridors.iter().filter(|(_, corridor)| corridor.assets.iter().any(|asset| is_token(&asset.asset_identifier)))
+        let is_read = |corridor: &Corridor| state.services.funds.contains_key(&corridor.family);
+        let has_token = |corridor: &Corridor| corridor.assets.iter().any(|asset| is_token(&asset.asset_identifier));
+        corridors.iter().filter(move |(_, corridor)| is_read(corridor) && has_token(corridor))
     };
     let kinds = sources().map(|(chain, corridor)| Kind {
         version: VERSION,

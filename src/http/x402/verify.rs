@@ -96,6 +96,11 @@ pub(super) async fn read(state: &HttpState, request: Request, outline: &mut Outl
     message.check_accepted()?;
     let resolved = Resolved::new(&message.requirement, &state.corridors)?;
     outline.network = resolved.destination_chain().to_string();
+    if !resolved.source_family().is_some_and(|family| state.services.funds.contains_key(&family)) {
+        let rule =
+            "paymentRequirements.network: is no source of x402 payments; /x402/v1/supported lists those that are";
+        return Err(ApiError::new(Code::INVALID_NETWORK, rule).into());
+    }
     resolved.check(submission.order(), &state.corridors, state.services.clock.now())?;
     Ok(Read { message, payment: Payment::Due(Box::new(submission)) })
 }

@@ -9,9 +9,12 @@ use serde_json::{Value, json};
 use events::{Amount, Hash32, event::EscrowPlan, time::unix_seconds};
 
 use super::{AuthorizationError, Scheme, SpendRequest, typed_data};
-use crate::evm::{
-    contracts::{self, ConvertError},
-    eip712::{GatewayDeposit, PermitTransferFrom, PermitWitnessTransferFrom, TokenPermissions, permit2_domain},
+use crate::{
+    evm::{
+        contracts::{self, ConvertError},
+        eip712::{GatewayDeposit, PermitTransferFrom, PermitWitnessTransferFrom, TokenPermissions, permit2_domain},
+    },
+    windows::{Broken, Window, Windows},
 };
 
 /// The numbers that are the payer's to choose. What is absent has its default.
@@ -298,31 +301,29 @@ impl Expected {
         Ok((self.fulfillment_deadline, refund_after))
     }
 
-    /// `quote_deadline < reserveDeadline ≤ fulfillmentDeadline`, and the refund window far enough behind.
     fn check_windows(
         &self,
         spend: &SpendRequest,
         reserve_deadline: u64,
         refund_after: u64,
     ) -> Result<(), AuthorizationError> {
-        let field = "message.witness.reserveDeadline";
-        if reserve_deadline <= self.quote_deadline {
-            let expected = format!("after quote_deadline, {}", self.quote_deadline);
-            return Err(AuthorizationError::mismatch(field, expected, reserve_deadline));
-        }
-        if reserve_deadline > self.fulfillment_deadline {
-            let expected = format!("at most fulfillment_deadline, {}", self.fulfillment_deadline);
-            return Err(AuthorizationError::mismatch(field, expected, reserve_deadline));
-        }
-        let earliest = self.refund_delayed(spend).max(self.fulfillment_deadline.saturating_add(1));
-        if refund_after < earliest {
-            let expected =
-                format!("at least {earliest}, {} s after fulfillment_deadline", spend.escrow.refund_delay_seconds);
-            return Err(AuthorizationError::mismatch("message.witness.refundAfter", expected, refund_after));
-        }
-        contracts::time(refund_after)
-            .map(|_| ())
-            .map_err(|error| AuthorizationError::malformed("message.witness.refundAfter", error.to_string()))
+        let windows = Windows {
+            quote_deadline: self.quote_deadline,
+            reserve_deadline,
+            fulfillment_deadline: self.fulfillment_deadline,
+            refund_after,
+            refund_delay_seconds: spend.escrow.refund_delay_seconds,
+        };
+        let field = |window| match window {
+            Window::Reserve => "message.witness.reserveDeadline",
+            Window::Refund => "message.witness.refundAfter",
+        };
+        windows.check().map_err(|broken| match broken {
+            Broken::Mismatch { window, expected, found } => {
+                AuthorizationError::mismatch(field(window), expected, found)
+            }
+            Broken::TooFar(window, reason) => AuthorizationError::malformed(field(window), reason),
+        })
     }
 }
 

@@ -61,6 +61,7 @@ use sagas::ports::Transient;
 
 pub use self::claims::Choice;
 use self::claims::{Claims, Expected};
+pub(crate) use self::typed_data::uint;
 use super::{
     node::{At, Node},
     signature::{self, SignatureError},

@@ -180,7 +180,7 @@ fn names(members: Members) -> Vec<&'static str> {
 }
 
 /// A whole number as a decimal string, a hex string with 0x, or a JSON integer.
-pub(super) fn uint(value: &Value) -> Option<U256> {
+pub(crate) fn uint(value: &Value) -> Option<U256> {
     match value {
         Value::Number(number) => number.as_u64().map(U256::from),
         Value::String(text) => match text.strip_prefix("0x") {

@@ -9,9 +9,7 @@ use gateway_program::{
 use events::{Amount, Family, Hash32, OwnedAsset, event::EscrowPlan, time::unix_seconds};
 
 use super::{AuthorizationError, Choice, SpendRequest, bytes32, wallet_key};
-
-/// Times are bounded as on EVM chains, so that whatever is added to one stays far from the edge of 64 bits.
-const TIME_BITS: u32 = 48;
+use crate::windows::{Broken, Window, Windows};
 
 /// The values of the preimage in their order, for an error to name the one that differs.
 const FIELDS: [(&str, Form); 16] = [
@@ -218,27 +216,20 @@ fn signer(source: &OwnedAsset, choice: &Choice) -> Result<VerifyingKey, Authoriz
     })
 }
 
-/// `quote_deadline < reserve_deadline ≤ fulfillment_deadline`, and the refund window far enough behind.
 fn check_windows(spend: &SpendRequest, deposit: &Deposit) -> Result<(), AuthorizationError> {
-    let Deposit { reserve_deadline, fulfillment_deadline, refund_after, .. } = *deposit;
-    let quote_deadline = unix_seconds(spend.quote_deadline);
-    let field = "payload.reserve_deadline";
-    if reserve_deadline <= quote_deadline {
-        let expected = format!("after quote_deadline, {quote_deadline}");
-        return Err(AuthorizationError::mismatch(field, expected, reserve_deadline));
-    }
-    if reserve_deadline > fulfillment_deadline {
-        let expected = format!("at most fulfillment_deadline, {fulfillment_deadline}");
-        return Err(AuthorizationError::mismatch(field, expected, reserve_deadline));
-    }
-    let delay = spend.escrow.refund_delay_seconds;
-    let earliest = fulfillment_deadline.saturating_add(delay.max(1));
-    if refund_after < earliest {
-        let expected = format!("at least {earliest}, {delay} s after fulfillment_deadline");
-        return Err(AuthorizationError::mismatch("payload.refund_after", expected, refund_after));
-    }
-    if refund_after >> TIME_BITS != 0 {
-        return Err(AuthorizationError::malformed("payload.refund_after", format!("must fit {TIME_BITS} bits")));
-    }
-    Ok(())
+    let windows = Windows {
+        quote_deadline: unix_seconds(spend.quote_deadline),
+        reserve_deadline: deposit.reserve_deadline,
+        fulfillment_deadline: deposit.fulfillment_deadline,
+        refund_after: deposit.refund_after,
+        refund_delay_seconds: spend.escrow.refund_delay_seconds,
+    };
+    let field = |window| match window {
+        Window::Reserve => "payload.reserve_deadline",
+        Window::Refund => "payload.refund_after",
+    };
+    windows.check().map_err(|broken| match broken {
+        Broken::Mismatch { window, expected, found } => AuthorizationError::mismatch(field(window), expected, found),
+        Broken::TooFar(window, reason) => AuthorizationError::malformed(field(window), reason),
+    })
 }

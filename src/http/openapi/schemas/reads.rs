@@ -28,7 +28,9 @@ fn timeline() -> Value {
             "status": schema("PaymentStatus"),
             "at_rest": {
                 "type": "boolean",
-                "description": "Nothing more will happen: the money is with the settler or back with the payer.",
+                "description": "Nothing more will happen: the money is with the settler or back with the payer. A failed \
+                                payment whose payer deposits by a transaction of its own (Tron) is not there before that \
+                                transaction can't land any more.",
             },
             "entries": {"type": "array", "items": schema("TimelineEntry"), "description": "In the order of events."},
         }),
@@ -51,7 +53,7 @@ fn timeline_entry() -> Value {
                 "type": "object",
                 "description": "Transactions by stage.",
                 "properties": {
-                    "deposit": transaction("Commits the payer's funds."),
+                    "deposit": transaction("Commits the payer's funds; on Tron to the settler, once they are in escrow."),
                     "fulfillment": transaction("Pays the recipient."),
                     "release": transaction("Pays the settler out of the escrow."),
                     "refund": transaction("Returns the escrow to the payer."),

@@ -63,7 +63,8 @@ fn originator() -> Value {
         "pattern": DID_PATTERN,
         "maxLength": 256,
         "description": "DID that is going to prove the submission. The payment id is made of it, and so what is signed. \
-                        Without it: the DID of `proof`, else the batch's originator, else the source account.",
+                        Without it: the DID of `proof`, else the batch's originator, else the source account. \
+                        Where the source is on Tron, this request has to prove it, too.",
     })
 }
 
@@ -87,11 +88,13 @@ fn unsigned_message() -> Value {
             "message": text("What the signature is over, in hex."),
             "message_prehash": text(
                 "On EVM the EIP-712 typed data as JSON, ready for `eth_signTypedData_v4`. On Solana the ordered bytes in hex, \
-                 whose SHA-256 is `message`.",
+                 whose SHA-256 is `message`. On Tron the `raw_data` of a transaction in hex, whose SHA-256 is `message`; the \
+                 messages are in the order in which their transactions are sent, after the auction.",
             ),
             "payload": free_form(
                 "What else the submission has to repeat. On Solana its `allowance_delegate` is the address that the payer \
-                 approves to draw on its tokens.",
+                 approves to draw on its tokens. On Tron it says what the transaction does: `function`, `contract`, `amount` \
+                 and so on; everything is in the transaction itself.",
             ),
         }),
     )

@@ -204,17 +204,22 @@ fn signed_message() -> Value {
         json!({
             "message": matching(
                 BARE_HEX_PATTERN,
-                "Signed data in hex: on EVM and Solana the message hash with 0x prefix, on Tron possibly without it.",
+                "Signed data in hex: on EVM and Solana the message hash with 0x prefix; on Tron the transaction's id, with \
+                 or without it.",
             ),
             "message_prehash": text(
                 "Original data before hashing. On EVM the EIP-712 typed data as a JSON string, or the 66 bytes that \
-                 begin with 0x1901 in hex. On Solana the ordered bytes in hex with 0x prefix.",
+                 begin with 0x1901 in hex. On Solana the ordered bytes in hex with 0x prefix. On Tron the transaction's \
+                 `raw_data` in hex, whose SHA-256 is `message`: a token approval and the deposit, in this order, or the \
+                 deposit alone where the allowance stands already.",
             ),
             "signature": matching(HEX_PATTERN, "Signature in hex with 0x prefix, on every chain."),
             "payload": free_form(
                 "Free-form context of the chain, preserved. `reserve_deadline`, `refund_after` (UNIX seconds) and \
                  `permitted_amount` are the payer's to choose; on EVM also `permit_deadline`, on Solana `delegate_signer`: the \
-                 Ed25519 key, Base58, that signed because the payer approved it.",
+                 Ed25519 key, Base58, that signed because the payer approved it. On Tron they are chosen with \
+                 `/v1/payments/prepare`, where also `fee_limit_sun` of the deposit and `expiration_ms` (UNIX milliseconds) of \
+                 the transactions can be, and are part of the transactions.",
             ),
         }),
     )
@@ -264,7 +269,7 @@ fn credential_auth() -> Value {
             "verification_method_id": text("Reference to a verification method of a DID document."),
             "signature": text(
                 "Hex with 0x, or base58btc multibase. Ed25519 over the text, ECDSA over its SHA-256, an account of \
-                 `did:pkh:eip155` as `personal_sign` does.",
+                 `did:pkh:eip155` as `personal_sign` does, one of `did:pkh:tron` as `signMessageV2` of TronWeb does.",
             ),
         }),
     );

@@ -1,0 +1,180 @@
+//! What the events of a transaction prove, on all chains whose contracts are the Solidity ones.
+//!
+//! A transaction runs whole or not at all, so an event of the gateway's contracts in one that succeeded is their word. What
+//! moved is read from the token's own events.
+
+use alloy::{
+    primitives::{Address, B256, Log, U256},
+    sol,
+    sol_types::SolEvent,
+};
+
+use events::{
+    Amount, Hash32,
+    event::{EscrowRefunded, Inclusion},
+    time::unix_seconds,
+};
+
+use super::contracts::{self, FulfillmentProxy, GatewayEscrow, units, word};
+use crate::auditor::{Case, Doubts, Kind};
+
+sol! {
+    /// A movement of a token.
+    #[derive(Debug)]
+    event Transfer(address indexed from, address indexed to, uint256 value);
+}
+
+/// A transaction that is on the chain and had its effect.
+#[derive(Debug)]
+pub(crate) struct Evidence {
+    /// UNIX second of its block.
+    pub(crate) time: u64,
+    /// All that contracts logged in it.
+    pub(crate) logs: Vec<Log>,
+}
+
+/// Who and what a payment is about on its source chain.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Parties {
+    pub(crate) id: B256,
+    pub(crate) escrow: Address,
+    pub(crate) payer: Address,
+    pub(crate) token: Address,
+    /// How the chain's family writes an address.
+    pub(crate) text: fn(Address) -> String,
+}
+
+impl Parties {
+    /// `name` must be the same account in the stream and on the chain.
+    pub(crate) fn same(&self, name: &str, stream: Address, chain: Address, doubts: &mut Doubts) {
+        doubts.same(name, (self.text)(stream), (self.text)(chain));
+    }
+}
+
+impl Evidence {
+    /// The events of one kind that `contract` emitted.
+    pub(crate) fn events<E: SolEvent>(&self, contract: Address) -> Vec<E> {
+        let own = self.logs.iter().filter(|log| log.address == contract);
+        own.filter_map(|log| E::decode_log(log).ok().map(|event| event.data)).collect()
+    }
+
+    /// What moved of `token` in transfers for which `counts`.
+    pub(crate) fn moved(&self, token: Address, counts: impl Fn(&Transfer) -> bool) -> U256 {
+        let transfers: Vec<Transfer> = self.events(token);
+        let counted = transfers.iter().filter(|event| counts(event));
+        counted.fold(U256::ZERO, |sum, event| sum.saturating_add(event.value))
+    }
+
+    /// Checks that the deposit took from the payer what it says, no more and no less. `deposits` is how many deposits the
+    /// transaction made.
+    pub(crate) fn taken(&self, parties: &Parties, deposits: usize, due: U256, doubts: &mut Doubts) {
+        let taken = self.moved(parties.token, |event| event.from == parties.payer && event.to == parties.escrow);
+        doubts.require(covers(deposits, taken, due), || {
+            format!("{taken} were taken from the payer for a deposit of {due}")
+        });
+    }
+
+    /// Checks that a deposit is the payment's. That of `amount` is the caller's to check.
+    pub(crate) fn deposited(
+        parties: &Parties,
+        terms_hash: Hash32,
+        quote_hash: Hash32,
+        deposit: &GatewayEscrow::Deposited,
+        doubts: &mut Doubts,
+    ) {
+        parties.same("the payer", parties.payer, deposit.payer, doubts);
+        parties.same("the token", parties.token, deposit.token, doubts);
+        doubts.same("the terms' hash in the deposit", word(terms_hash), deposit.termsHash);
+        doubts.same("the quote's hash in the deposit", word(quote_hash), deposit.quoteHash);
+    }
+
+    /// Checks that a reservation is for the quote of the case.
+    pub(crate) fn reserved(
+        case: &Case<'_>,
+        parties: &Parties,
+        payout: Address,
+        reserved: &GatewayEscrow::Reserved,
+        doubts: &mut Doubts,
+    ) {
+        doubts.same("the quote's hash in the reservation", word(case.quote_hash), reserved.quoteHash);
+        parties.same("the account that is to be paid", payout, reserved.settler, doubts);
+        doubts.same("the amount that is to be paid", units(case.quote.source_amount), reserved.sourceAmount);
+        let fulfill_by = unix_seconds(case.quote.fulfill_by);
+        doubts.same("the time of delivery in the reservation", fulfill_by, contracts::seconds(reserved.fulfillBy));
+    }
+
+    /// Checks that the transaction `inclusion` paid the settler its price out of `deposited`, and the rest to the payer.
+    pub(crate) fn released(
+        &self,
+        case: &Case<'_>,
+        parties: &Parties,
+        payout: Address,
+        inclusion: &Inclusion,
+        deposited: Amount,
+        doubts: &mut Doubts,
+    ) {
+        let releases: Vec<GatewayEscrow::Released> = self.events(parties.escrow);
+        let Some(release) = releases.iter().find(|event| event.paymentId == parties.id) else {
+            return doubts
+                .add(Kind::Missing, format!("{} released nothing for the payment", inclusion.transaction_hash));
+        };
+        doubts.same("the quote's hash in the release", word(case.quote_hash), release.quoteHash);
+        parties.same("the account that was paid", payout, release.settler, doubts);
+        doubts.same("the amount that was paid", units(case.quote.source_amount), release.amount);
+        let out = release.amount.saturating_add(release.remainder);
+        doubts.require(out == units(deposited), || format!("{deposited} went into the escrow and {out} came out"));
+        self.paid_out(parties, releases.len(), out, doubts);
+        doubts.require(self.time < case.plan.refund_after, || {
+            format!("the release came at {}, inside the refund window from {}", self.time, case.plan.refund_after)
+        });
+    }
+
+    /// Checks that the transaction of `refunded` returned the whole deposit to the payer.
+    pub(crate) fn refunded(
+        &self,
+        parties: &Parties,
+        refunded: &EscrowRefunded,
+        deposited: Amount,
+        doubts: &mut Doubts,
+    ) {
+        doubts.require(refunded.amount == deposited, || {
+            format!("{deposited} went into the escrow and {} came back", refunded.amount)
+        });
+        let refunds: Vec<GatewayEscrow::Refunded> = self.events(parties.escrow);
+        let Some(refund) = refunds.iter().find(|event| event.paymentId == parties.id) else {
+            return doubts.add(Kind::Missing, format!("{} refunded nothing", refunded.inclusion.transaction_hash));
+        };
+        doubts.same("the amount that came back", units(refunded.amount), refund.amount);
+        parties.same("the account that was refunded", parties.payer, refund.payer, doubts);
+        self.paid_out(parties, refunds.len(), refund.amount, doubts);
+    }
+
+    /// Checks that the transaction `inclusion` is the delivery `wanted` through the proxy at `proxy`.
+    pub(crate) fn delivered(
+        &self,
+        wanted: &FulfillmentProxy::Fulfilled,
+        proxy: Address,
+        inclusion: &Inclusion,
+        doubts: &mut Doubts,
+    ) {
+        let found: Vec<FulfillmentProxy::Fulfilled> = self.events(proxy);
+        if !found.contains(wanted) {
+            let what = format!("{} is no delivery of {} under the quote", inclusion.transaction_hash, wanted.amount);
+            doubts.add(if found.is_empty() { Kind::Missing } else { Kind::Contradiction }, what);
+        }
+    }
+
+    fn paid_out(&self, parties: &Parties, events: usize, due: U256, doubts: &mut Doubts) {
+        let claims: Vec<GatewayEscrow::Claimable> = self.events(parties.escrow);
+        let claims = claims.iter().filter(|claim| claim.token == parties.token);
+        let owed = claims.fold(U256::ZERO, |sum, claim| sum.saturating_add(claim.amount));
+        let out = self.moved(parties.token, |event| event.from == parties.escrow).saturating_add(owed);
+        doubts.require(covers(events, out, due), || format!("{due} were due from the escrow and {out} left it"));
+    }
+}
+
+/// Whether what moved is what one of `events` in the transaction asked for. A transaction may hold those of several
+/// payments; then it must have moved at least so much.
+fn covers(events: usize, moved: U256, due: U256) -> bool {
+    if events == 1 { moved == due } else { moved >= due }
+}

@@ -1,0 +1,426 @@
+//! An auditor's view of a Tron chain: the payer's transactions are read out of the stream byte by byte, those on the chain with
+//! their events and the escrow's record from the node, and all is compared field by field.
+
+use std::fmt::Display;
+
+use alloy::{
+    primitives::{Address, B256},
+    sol_types::SolCall,
+};
+use async_trait::async_trait;
+
+use events::{
+    Amount, PaymentId, Terms,
+    event::{
+        Authorization, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, OwnTransaction,
+        TransactionPrepared, TronSpend,
+    },
+};
+use sagas::ports::{EscrowState, OwnDeposit, Statement, Transient};
+
+use super::{
+    address::{address, text, trc20},
+    node::{Node, State},
+    reads::{self, OrderError, block_seconds},
+    transaction::{self, Call, Decoded},
+};
+use crate::{
+    auditor::{self, Audit, Case, Doubt, Doubts, Kind, Standing},
+    config::ChainConfig,
+    evm::{
+        contracts::{DevToken as Trc20, GatewayEscrow, time, units, word},
+        eip712::{self, escrow_domain},
+        evidence::{Evidence, Parties},
+        signature,
+    },
+};
+
+fn unreadable(error: impl Display) -> Vec<Doubt> {
+    auditor::unreadable("Tron", error)
+}
+
+/// A journaled transaction must be the one whose hash was journaled with it, signed by its sender and with the expiration
+/// that stands in the nonce's place.
+///
+/// # Errors
+/// What is wrong.
+pub fn check_prepared(transaction: &TransactionPrepared) -> Result<(), String> {
+    let (decoded, signer) = signed(&transaction.raw)?;
+    let owner = text(decoded.draft.call.owner);
+    if decoded.id.to_string() != transaction.transaction_hash {
+        return Err(format!("its bytes hash to {}, not to {}", decoded.id, transaction.transaction_hash));
+    }
+    if owner != transaction.sender {
+        return Err(format!("its owner is {owner}, not {}", transaction.sender));
+    }
+    if signer != Some(decoded.draft.call.owner) {
+        return Err(format!("its signature is not that of {owner}"));
+    }
+    let expiration_ms = decoded.draft.expiration_ms;
+    if expiration_ms != transaction.nonce {
+        return Err(format!("it expires at {expiration_ms}, not at {}", transaction.nonce));
+    }
+    Ok(())
+}
+
+/// A transaction with whose key it was signed.
+fn signed(raw: &str) -> Result<(Decoded, Option<Address>), String> {
+    let bytes = raw.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok()).ok_or("its bytes are no hex")?;
+    let (decoded, signature) = transaction::read_signed(&bytes).map_err(|error| error.to_string())?;
+    let signer = transaction::signer(decoded.id, &signature);
+    Ok((decoded, signer))
+}
+
+/// What the payer's own deposit must be, rebuilt from the stream.
+struct Own {
+    parties: Parties,
+    call: GatewayEscrow::depositOwnCall,
+    reserver: Address,
+    /// Of the reserver's signature.
+    opening: B256,
+    approval: Call,
+}
+
+impl Own {
+    fn of(
+        payment_id: &PaymentId,
+        terms: &Terms,
+        plan: &EscrowPlan,
+        spend: &TronSpend,
+        chain: u64,
+    ) -> Result<Self, OrderError> {
+        let parties = parties(payment_id, terms, plan)?;
+        let reserver = address(&plan.reserver)?;
+        let deposit = eip712::GatewayDeposit {
+            paymentId: parties.id,
+            termsHash: word(terms.hash()),
+            quoteHash: word(spend.quote_hash),
+            payer: parties.payer,
+            reserver,
+            releaser: address(&plan.releaser)?,
+            reserveDeadline: time(plan.reserve_deadline)?,
+            fulfillmentDeadline: time(plan.fulfillment_deadline)?,
+            refundAfter: time(plan.refund_after)?,
+        };
+        let (token, amount) = (parties.token, units(spend.amount));
+        let call = GatewayEscrow::depositOwnCall {
+            d: (&deposit).into(),
+            token,
+            amount,
+            reserverSignature: Default::default(),
+        };
+        let opening =
+            eip712::digest(&eip712::Opening { deposit, token, amount }, &escrow_domain(chain, parties.escrow));
+        let approval = Call {
+            owner: parties.payer,
+            contract: token,
+            data: Trc20::approveCall { spender: parties.escrow, value: amount }.abi_encode(),
+            value_sun: 0,
+        };
+        Ok(Self { parties, call, reserver, opening, approval })
+    }
+
+    /// Checks that `transaction` is what it is journaled as, signed by the payer; its call, when it can be read.
+    fn read(&self, name: &str, transaction: &OwnTransaction, doubts: &mut Doubts) -> Option<Call> {
+        let (decoded, signer) = match signed(&transaction.raw) {
+            Ok(read) => read,
+            Err(what) => {
+                doubts.add(Kind::Contradiction, format!("the payer's {name}: {what}"));
+                return None;
+            }
+        };
+        let (hash, payer) = (decoded.id.to_string(), text(self.parties.payer));
+        doubts.require(hash == transaction.transaction_hash, || {
+            format!("the bytes of the payer's {name} hash to {hash}, not to {}", transaction.transaction_hash)
+        });
+        doubts.require(signer == Some(self.parties.payer), || {
+            format!("the {name} that the stream shows was not signed by the payer {payer}")
+        });
+        let expiration_ms = decoded.draft.expiration_ms;
+        doubts.require(expiration_ms == transaction.expires_at, || {
+            format!("the payer's {name} expires at {expiration_ms}, not at {}", transaction.expires_at)
+        });
+        Some(decoded.draft.call)
+    }
+
+    fn check(&self, spend: &TronSpend, doubts: &mut Doubts) {
+        if let Some(approval) = &spend.approval
+            && let Some(call) = self.read("approval", approval, doubts)
+        {
+            doubts.require(call == self.approval, || {
+                format!("the payer's approval is not of {} for the escrow", spend.amount)
+            });
+        }
+        let Some(call) = self.read("deposit", &spend.deposit, doubts) else { return };
+        let is_to = call.owner == self.parties.payer && call.contract == self.parties.escrow && call.value_sun == 0;
+        doubts.require(is_to, || {
+            let (owner, contract) = (text(call.owner), text(call.contract));
+            format!("the payer's deposit is from {owner} to {contract} with {} sun", call.value_sun)
+        });
+        let Some(deposit) = GatewayEscrow::depositOwnCall::abi_decode(&call.data)
+            .ok()
+            // One encoding of what was read, so nothing was signed that was not.
+            .filter(|deposit| deposit.abi_encode() == call.data)
+        else {
+            return doubts.add(Kind::Contradiction, "the payer's deposit calls no depositOwn");
+        };
+        let wanted =
+            GatewayEscrow::depositOwnCall { reserverSignature: deposit.reserverSignature.clone(), ..self.call.clone() };
+        doubts.require(deposit == wanted, || {
+            format!("the payer's deposit has other terms, windows or accounts than the stream: {deposit:?}")
+        });
+        doubts.require(signature::is_of_key(self.reserver, self.opening, &deposit.reserverSignature), || {
+            format!("the payer's deposit was not admitted by the reserver {}", text(self.reserver))
+        });
+    }
+}
+
+fn parties(payment_id: &PaymentId, terms: &Terms, plan: &EscrowPlan) -> Result<Parties, OrderError> {
+    Ok(Parties {
+        id: word(payment_id.on_chain()),
+        escrow: address(&plan.contract)?,
+        payer: address(terms.source.account().as_str())?,
+        token: trc20(terms.source.asset())?,
+        text,
+    })
+}
+
+/// The parties of a case, and the account that is to be paid.
+fn parties_of(case: &Case<'_>) -> Result<(Parties, Address), OrderError> {
+    Ok((parties(case.payment_id, case.terms, case.plan)?, address(&case.quote.payout_account)?))
+}
+
+#[async_trait]
+impl Audit for Node {
+    fn config(&self) -> &ChainConfig {
+        self.config()
+    }
+
+    async fn audit_authorization(
+        &self,
+        payment_id: &PaymentId,
+        terms: &Terms,
+        plan: &EscrowPlan,
+        authorization: &Authorization,
+    ) -> Result<Vec<Doubt>, Transient> {
+        let Authorization::Tron(spend) = authorization else {
+            return Ok(unreadable("the payer signed for another family"));
+        };
+        let mut doubts = Doubts::default();
+        if let Some(cap) = terms.max_source_amount {
+            doubts.require(cap == spend.amount, || format!("the payer deposits {}, the terms say {cap}", spend.amount));
+        }
+        match Own::of(payment_id, terms, plan, spend, u64::from(self.reference())) {
+            Ok(own) => own.check(spend, &mut doubts),
+            Err(error) => return Ok(unreadable(error)),
+        }
+        Ok(doubts.0)
+    }
+
+    async fn audit_deposit(&self, case: &Case<'_>, secured: &EscrowSecured) -> Result<Vec<Doubt>, Transient> {
+        let mut doubts = Doubts::default();
+        let (Authorization::Tron(spend), Ok((parties, payout))) = (case.authorization, parties_of(case)) else {
+            return Ok(unreadable("a deposit that is none"));
+        };
+        let Some(evidence) = self.executed_as(&secured.inclusion, &mut doubts).await? else { return Ok(doubts.0) };
+        let reservations: Vec<GatewayEscrow::Reserved> = evidence.events(parties.escrow);
+        match reservations.iter().find(|event| event.paymentId == parties.id) {
+            Some(reserved) => Evidence::reserved(case, &parties, payout, reserved, &mut doubts),
+            None => {
+                let place = &secured.inclusion.transaction_hash;
+                doubts.add(Kind::Missing, format!("{place} made no reservation for the payment"));
+            }
+        }
+        self.in_time("reservation", evidence.time, case.plan, &mut doubts);
+        let record = self.escrow_record(case.payment_id, parties.escrow, State::Newest).await?.record;
+        let Some(record) = record else {
+            doubts.add(Kind::Missing, "the escrow has no record of the payment");
+            return Ok(doubts.0);
+        };
+        let reserved_at = record.reserved_at.unwrap_or_default();
+        doubts.same("the block of the reservation on record", secured.inclusion.block_number, reserved_at);
+        let is = |event: &GatewayEscrow::Deposited| event.paymentId == parties.id;
+        let found = self.event_in(parties.escrow, record.deposited_at, State::Newest, is).await?;
+        let deposit = OwnDeposit {
+            payment_id: case.payment_id.clone(),
+            terms: case.terms.clone(),
+            terms_hash: case.terms.hash(),
+            escrow: case.plan.clone(),
+            authorization: case.authorization.clone(),
+        };
+        let made = self.made_deposit(&deposit, spend, &parties, &found.inclusion, secured.amount).await?;
+        doubts.0.extend(made);
+        Ok(doubts.0)
+    }
+
+    async fn audit_opened(&self, deposit: &OwnDeposit, opened: &EscrowOpened) -> Result<Vec<Doubt>, Transient> {
+        let parties = parties(&deposit.payment_id, &deposit.terms, &deposit.escrow);
+        let (Authorization::Tron(spend), Ok(parties)) = (&deposit.authorization, parties) else {
+            return Ok(unreadable("a deposit that is none"));
+        };
+        self.made_deposit(deposit, spend, &parties, &opened.inclusion, opened.amount).await
+    }
+
+    async fn audit_return(
+        &self,
+        deposit: &OwnDeposit,
+        refunded: &EscrowRefunded,
+        deposited: Amount,
+    ) -> Result<Vec<Doubt>, Transient> {
+        match parties(&deposit.payment_id, &deposit.terms, &deposit.escrow) {
+            Ok(parties) => self.gave_back(&parties, refunded, deposited).await,
+            Err(error) => Ok(unreadable(error)),
+        }
+    }
+
+    async fn audit_delivery(&self, case: &Case<'_>, inclusion: &Inclusion) -> Result<Vec<Doubt>, Transient> {
+        let mut doubts = Doubts::default();
+        let order = case.delivery();
+        let wanted = reads::delivery(&order).and_then(|wanted| Ok((wanted, address(&order.proxy)?)));
+        let (wanted, proxy) = match wanted {
+            Ok(wanted) => wanted,
+            Err(error) => return Ok(unreadable(error)),
+        };
+        if let Some(evidence) = self.executed_as(inclusion, &mut doubts).await? {
+            evidence.delivered(&wanted, proxy, inclusion, &mut doubts);
+        }
+        Ok(doubts.0)
+    }
+
+    async fn audit_release(
+        &self,
+        case: &Case<'_>,
+        inclusion: &Inclusion,
+        deposited: Amount,
+    ) -> Result<Vec<Doubt>, Transient> {
+        let mut doubts = Doubts::default();
+        let (parties, payout) = match parties_of(case) {
+            Ok(parties) => parties,
+            Err(error) => return Ok(unreadable(error)),
+        };
+        if let Some(evidence) = self.executed_as(inclusion, &mut doubts).await? {
+            evidence.released(case, &parties, payout, inclusion, deposited, &mut doubts);
+        }
+        Ok(doubts.0)
+    }
+
+    async fn audit_refund(
+        &self,
+        case: &Case<'_>,
+        refunded: &EscrowRefunded,
+        deposited: Amount,
+    ) -> Result<Vec<Doubt>, Transient> {
+        match parties(case.payment_id, case.terms, case.plan) {
+            Ok(parties) => self.gave_back(&parties, refunded, deposited).await,
+            Err(error) => Ok(unreadable(error)),
+        }
+    }
+
+    async fn audit_standing(
+        &self,
+        payment_id: &PaymentId,
+        plan: &EscrowPlan,
+        case: Option<&Case<'_>>,
+    ) -> Result<(Standing, Vec<Doubt>), Transient> {
+        let mut doubts = Doubts::default();
+        let found = self.settled_escrow(payment_id, &plan.contract).await?;
+        let record = found.record.map(|record| record.escrow);
+        if let (Some(record), Some(case)) = (&record, case) {
+            doubts.committed(case, record);
+        }
+        let state = record.filter(|record| record.is_of(plan)).map(|record| record.state);
+        Ok((Standing { state, settled_number: found.settled.number, settled_time: found.time }, doubts.0))
+    }
+
+    async fn attestation_holds(
+        &self,
+        statement: &Statement,
+        plan: &EscrowPlan,
+        signature: &str,
+    ) -> Result<bool, Transient> {
+        Ok(self.attestation_holds(statement, plan, signature))
+    }
+
+    async fn escrow_state(&self, payment_id: &PaymentId, plan: &EscrowPlan) -> Result<EscrowState, Transient> {
+        self.escrow_state(payment_id, plan).await
+    }
+}
+
+impl Node {
+    /// Checks that the transaction of `inclusion` is the deposit of `amount` that the payer signed for. It need not be the one
+    /// in the stream: a wallet can sign the same deposit again, and the escrow takes it from the payer alone.
+    async fn made_deposit(
+        &self,
+        deposit: &OwnDeposit,
+        spend: &TronSpend,
+        parties: &Parties,
+        inclusion: &Inclusion,
+        amount: Amount,
+    ) -> Result<Vec<Doubt>, Transient> {
+        let mut doubts = Doubts::default();
+        doubts.require(amount == spend.amount, || {
+            format!("{amount} are said to be in escrow, and the payer deposits {}", spend.amount)
+        });
+        let Some(evidence) = self.executed_as(inclusion, &mut doubts).await? else { return Ok(doubts.0) };
+        let deposits: Vec<GatewayEscrow::Deposited> = evidence.events(parties.escrow);
+        let Some(made) = deposits.iter().find(|event| event.paymentId == parties.id) else {
+            doubts.add(Kind::Missing, format!("{} made no deposit for the payment", inclusion.transaction_hash));
+            return Ok(doubts.0);
+        };
+        doubts.same("the amount deposited", units(amount), made.amount);
+        Evidence::deposited(parties, deposit.terms_hash, spend.quote_hash, made, &mut doubts);
+        evidence.taken(parties, deposits.len(), made.amount, &mut doubts);
+        self.in_time("deposit", evidence.time, &deposit.escrow, &mut doubts);
+        Ok(doubts.0)
+    }
+
+    async fn gave_back(
+        &self,
+        parties: &Parties,
+        refunded: &EscrowRefunded,
+        deposited: Amount,
+    ) -> Result<Vec<Doubt>, Transient> {
+        let mut doubts = Doubts::default();
+        if let Some(evidence) = self.executed_as(&refunded.inclusion, &mut doubts).await? {
+            evidence.refunded(parties, refunded, deposited, &mut doubts);
+        }
+        Ok(doubts.0)
+    }
+
+    fn in_time(&self, name: &str, time: u64, plan: &EscrowPlan, doubts: &mut Doubts) {
+        doubts.require(time <= plan.reserve_deadline, || {
+            format!("the {name} came at {time}, after the reserve deadline {}", plan.reserve_deadline)
+        });
+    }
+
+    /// The claimed transaction, when it is on the chain in the block that was claimed, and had its effect.
+    async fn executed_as(&self, inclusion: &Inclusion, doubts: &mut Doubts) -> Result<Option<Evidence>, Transient> {
+        let place = &inclusion.transaction_hash;
+        let Ok(hash) = place.parse::<B256>() else {
+            doubts.add(Kind::Contradiction, format!("{place} is no transaction hash"));
+            return Ok(None);
+        };
+        // One of several nodes may lag, so that it is nowhere is believed when it was said twice.
+        let found = match self.info(hash, State::Newest).await? {
+            None => self.info(hash, State::Solidified).await?,
+            found => found,
+        };
+        let Some(info) = found else {
+            doubts.add(Kind::Missing, format!("transaction {place} is not on {}", self.chain_id()));
+            return Ok(None);
+        };
+        let block = self.block(info.block_number, State::Newest).await?;
+        let block = block.filter(|block| block.time_ms == info.block_time_ms);
+        let block = block.ok_or_else(|| self.contradiction(format!("{place} is in no block that there is")))?;
+        doubts.same(&format!("the block of {place}"), inclusion.block_number, block.number);
+        doubts.same(&format!("the block hash of {place}"), inclusion.block_hash.clone(), block.id.to_string());
+        doubts.same(&format!("the block time of {place}"), inclusion.block_time, block_seconds(&block));
+        if let Some(failure) = info.failure {
+            doubts.add(Kind::Contradiction, format!("transaction {place} failed: {failure}"));
+            return Ok(None);
+        }
+        let logs = info.logs.into_iter();
+        let logs = logs.map(|log| alloy::primitives::Log::new_unchecked(log.address, log.topics, log.data.into()));
+        Ok(Some(Evidence { time: block_seconds(&block), logs: logs.collect() }))
+    }
+}

@@ -1,0 +1,238 @@
+//! What a settler does on one chain: reads the reservation that is to pay it, delivers through the proxy, and brings the
+//! attestation to the escrow.
+//!
+//! Every act begins with a look at the chain, so doing it again, after a crash too, has no second effect.
+
+use alloy::{
+    primitives::{Address, U256},
+    signers::local::PrivateKeySigner,
+    sol_types::SolCall,
+};
+
+use events::{AssetId, PaymentId, event::EscrowPlan};
+use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
+
+use super::{
+    address::{address, text, token_or_coin},
+    node::{Answer, Node, State},
+    reads::{self, EscrowRecord, fulfillment_key, unusable},
+    wallet::{Spare, Task, Wallet},
+};
+use crate::{
+    act::ActError,
+    escrow::{self, Record},
+    evm::{
+        contracts::{DevToken as Trc20, FulfillmentProxy, GatewayEscrow, word},
+        signature,
+    },
+};
+
+/// Energy whose price a settler keeps in TRX and never promises, as far as it has none of its own: what a release may need,
+/// and some three deliveries.
+pub const FEE_RESERVE_ENERGY: u64 = 1_500_000;
+/// Bytes whose price a settler keeps in TRX besides: those of some three transactions.
+const FEE_RESERVE_BYTES: u64 = 1_500;
+
+/// A settler's account on one chain, its own process's alone.
+#[derive(Debug)]
+pub struct SettlerChain {
+    wallet: Wallet,
+}
+
+impl SettlerChain {
+    /// The account of `key` on the chain of `node`.
+    pub fn new(node: Node, key: PrivateKeySigner) -> Self {
+        Self { wallet: Wallet::new(node, key) }
+    }
+
+    /// The account that `wallet` holds.
+    pub fn over(wallet: Wallet) -> Self {
+        Self { wallet }
+    }
+
+    /// The account, `T…`.
+    pub fn account(&self) -> String {
+        self.wallet.account()
+    }
+
+    /// The connection.
+    pub fn node(&self) -> &Node {
+        self.wallet.node()
+    }
+
+    /// The UNIX second of a solidified block, and what the escrow has on record for the payment as of it.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn reservation(
+        &self,
+        payment_id: &PaymentId,
+        escrow_contract: &str,
+    ) -> Result<(u64, Option<Record>), Transient> {
+        let found = self.node().settled_escrow(payment_id, escrow_contract).await?;
+        Ok((found.time, found.record.map(|record| record.escrow)))
+    }
+
+    /// Where a delivery stands.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {
+        self.node().delivery_state(order).await
+    }
+
+    /// Delivers from this account, giving the proxy an allowance first if there is none, and waits until the delivery landed.
+    /// Returns its transaction; of a delivery that is there already, that one.
+    ///
+    /// # Errors
+    /// [`ActError`]; after [`ActError::Transient`] do the same again. The proxy takes one delivery of these terms only.
+    pub async fn deliver(&self, order: &DeliveryOrder) -> Result<String, ActError> {
+        match self.delivery_state(order).await? {
+            DeliveryState::Final(inclusion) | DeliveryState::Seen(inclusion) => return Ok(inclusion.transaction_hash),
+            DeliveryState::Impossible => return Err(ActError::TooLate(format!("past {}", order.fulfill_by))),
+            DeliveryState::NotSeen => {}
+        }
+        let terms = reads::delivery(order).map_err(unusable)?;
+        if terms.settler != self.wallet.address() {
+            return Err(Transient(format!("{} is not this settler's account", order.delivery_account)).into());
+        }
+        let contract = address(&order.proxy).map_err(unusable)?;
+        let mut value_sun = 0;
+        if terms.token.is_zero() {
+            value_sun = u64::try_from(terms.amount)
+                .map_err(|_| Transient(format!("{} sun are more than there are", order.amount)))?;
+        } else {
+            self.allow(terms.token, contract, terms.amount, order.fulfill_by).await?;
+        }
+        let fulfill = FulfillmentProxy::fulfillCall {
+            paymentId: terms.paymentId,
+            quoteHash: terms.quoteHash,
+            token: terms.token,
+            recipient: terms.recipient,
+            amount: terms.amount,
+            fulfillBy: terms.fulfillBy,
+        };
+        let task = Task {
+            // The delivery's once-only key: other terms are another delivery.
+            purpose: format!("fulfill/{contract}/{}", fulfillment_key(order).map_err(unusable)?),
+            contract,
+            data: fulfill.abi_encode(),
+            value_sun,
+            spare: Spare::default(),
+            until: Some(order.fulfill_by),
+            again: false,
+        };
+        self.wallet.execute(&task).await
+    }
+
+    /// An allowance for the proxy, without limit: the proxy takes tokens from its caller only.
+    async fn allow(&self, token: Address, proxy: Address, amount: U256, until: u64) -> Result<(), ActError> {
+        let owner = self.wallet.address();
+        let call = Trc20::allowanceCall { owner, spender: proxy };
+        let allowed = match self.node().call(None, token, &call, State::Newest).await? {
+            Answer::Returned { value, .. } => value,
+            Answer::Reverted { reason, .. } => {
+                return Err(Transient(format!("allowance of {}: {reason}", text(token))).into());
+            }
+        };
+        if allowed >= amount {
+            return Ok(());
+        }
+        // Tron's USDT takes no change from one allowance to another, only from or to none.
+        let steps: &[U256] = if allowed.is_zero() { &[U256::MAX] } else { &[U256::ZERO, U256::MAX] };
+        for value in steps {
+            let task = Task {
+                purpose: format!("approve/{token}/{proxy}/{value}"),
+                contract: token,
+                data: Trc20::approveCall { spender: proxy, value: *value }.abi_encode(),
+                value_sun: 0,
+                spare: Spare::default(),
+                until: Some(until),
+                // An allowance can be used up.
+                again: true,
+            };
+            self.wallet.execute(&task).await?;
+        }
+        Ok(())
+    }
+
+    /// Brings the releaser's attestation to the escrow, which then pays the settler, and waits until that landed. Returns the
+    /// transaction; of a release that is there already, whoever made it, that one.
+    ///
+    /// # Errors
+    /// [`ActError`]; after [`ActError::Transient`] do the same again.
+    pub async fn release(
+        &self,
+        payment_id: &PaymentId,
+        plan: &EscrowPlan,
+        attestation: &str,
+    ) -> Result<String, ActError> {
+        let contract = address(&plan.contract).map_err(unusable)?;
+        let read = self.node().escrow_record(payment_id, contract, State::Newest).await?;
+        let found = read.record.as_ref().map(|record| (record.escrow.state, record));
+        match found {
+            Some((escrow::State::Reserved, _)) => {}
+            Some((escrow::State::Released, record)) => return self.released(payment_id, contract, record).await,
+            Some((escrow::State::Refunded, _)) => {
+                return Err(ActError::TooLate("the escrow was refunded".to_owned()));
+            }
+            // A newest block without the reservation may be a node that lags.
+            None | Some((escrow::State::Deposited, _)) => {
+                return Err(Transient(format!("{payment_id} is not reserved at block {}", read.number)).into());
+            }
+        }
+        let attestation = signature::bytes(attestation);
+        let attestation = attestation.map_err(|_| Transient("the attestation is no hex".to_owned()))?;
+        let release =
+            GatewayEscrow::releaseCall { paymentId: word(payment_id.on_chain()), attestation: attestation.into() };
+        let task = Task {
+            purpose: format!("release/{contract}/{payment_id}"),
+            contract,
+            data: release.abi_encode(),
+            value_sun: 0,
+            spare: Spare::PAYOUT,
+            // The escrow releases strictly before `refundAfter`.
+            until: Some(plan.refund_after.saturating_sub(1)),
+            again: false,
+        };
+        self.wallet.execute(&task).await
+    }
+
+    async fn released(
+        &self,
+        payment_id: &PaymentId,
+        contract: Address,
+        record: &EscrowRecord,
+    ) -> Result<String, ActError> {
+        let ended = record.ended_at.ok_or_else(|| Transient(format!("{payment_id} was released in no block")))?;
+        let id = word(payment_id.on_chain());
+        let is = |event: &GatewayEscrow::Released| event.paymentId == id;
+        Ok(self.node().event_in(contract, ended, State::Newest, is).await?.inclusion.transaction_hash)
+    }
+
+    /// What this account can deliver of `asset` in the newest state, smallest unit: of TRX what is above what it keeps for
+    /// fees ([`FEE_RESERVE_ENERGY`]); of a token what it holds, as long as that much is there to pay for the delivery.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn balance(&self, asset: &AssetId) -> Result<U256, Transient> {
+        let token = token_or_coin(asset).map_err(unusable)?;
+        let (prices, means) = (self.node().prices().await?, self.node().means(self.wallet.address()).await?);
+        let energy = FEE_RESERVE_ENERGY.saturating_sub(means.energy).saturating_mul(prices.energy_sun);
+        let bytes = FEE_RESERVE_BYTES.saturating_mul(prices.bandwidth_sun);
+        let spare = means.balance_sun.saturating_sub(energy.saturating_add(bytes));
+        if token.is_zero() {
+            return Ok(U256::from(spare));
+        }
+        if spare == 0 {
+            let (account, chain_id) = (self.account(), self.node().chain_id());
+            tracing::warn!(account, %chain_id, sun = means.balance_sun, "too little TRX and energy to deliver");
+            return Ok(U256::ZERO);
+        }
+        let call = Trc20::balanceOfCall { account: self.wallet.address() };
+        match self.node().call(None, token, &call, State::Newest).await? {
+            Answer::Returned { value, .. } => Ok(value),
+            Answer::Reverted { reason, .. } => Err(Transient(format!("balance of {}: {reason}", text(token)))),
+        }
+    }
+}

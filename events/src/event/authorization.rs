@@ -1,0 +1,114 @@
+//! What a payer signed so that the deposit can be made, of each scheme.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Amount, Hash32};
+
+/// The payer's authorization of the deposit, checked field by field against the request when it was accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "scheme")]
+pub enum Authorization {
+    /// Permit2 `permitWitnessTransferFrom` with a `GatewayDeposit` witness.
+    #[serde(rename = "EVM_PERMIT2_ESCROW")]
+    EvmPermit2Escrow(Permit2),
+    /// Permit2 `permitTransferFrom`; the nonce alone binds the terms.
+    #[serde(rename = "EVM_PERMIT2")]
+    EvmPermit2(Permit2),
+    /// Ed25519 over the deposit's terms; the program draws on the payer's SPL allowance.
+    #[serde(rename = "SOLANA")]
+    Solana(SolanaSpend),
+    /// The payer's own transactions: an approval, and the deposit of the cap.
+    #[serde(rename = "TRON")]
+    Tron(TronSpend),
+}
+
+impl Authorization {
+    /// The message scheme's name in a request (spec 2.3).
+    pub fn scheme(&self) -> &'static str {
+        match self {
+            Self::EvmPermit2Escrow(_) => "EVM_PERMIT2_ESCROW",
+            Self::EvmPermit2(_) => "EVM_PERMIT2",
+            Self::Solana(_) => "SOLANA",
+            Self::Tron(_) => "TRON",
+        }
+    }
+
+    /// Whether the payer's own transaction makes the deposit, so that it is complete before a settler is known: the cap is
+    /// deposited and reserved later, and whoever holds the transaction can send it.
+    pub fn is_own_deposit(&self) -> bool {
+        matches!(self, Self::Tron(_))
+    }
+
+    /// The most that may be drawn, smallest unit of the source asset.
+    pub fn permitted(&self) -> Amount {
+        match self {
+            Self::EvmPermit2Escrow(permit) | Self::EvmPermit2(permit) => permit.amount,
+            Self::Solana(spend) => spend.amount,
+            Self::Tron(spend) => spend.amount,
+        }
+    }
+
+    /// The quote that the payer signed for; zero where it signed before the auction, `None` where it signs no quote.
+    pub fn quote_hash(&self) -> Option<Hash32> {
+        match self {
+            Self::EvmPermit2Escrow(permit) => Some(permit.quote_hash),
+            Self::EvmPermit2(_) => None,
+            Self::Solana(spend) => Some(spend.quote_hash),
+            Self::Tron(spend) => Some(spend.quote_hash),
+        }
+    }
+}
+
+/// What an Ed25519 signature over a deposit's terms permits on Solana. The terms are rebuilt from the payment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SolanaSpend {
+    /// The cap of the spend, smallest unit.
+    pub amount: Amount,
+    /// The quote signed for: zero in the one-call flow.
+    pub quote_hash: Hash32,
+    /// The key that signed, Base58: the payer, or the delegate signer to whose address the payer gave its SPL allowance.
+    pub signer: String,
+    /// The 64 bytes of the signature, hex with 0x.
+    pub signature: String,
+}
+
+/// The transactions with which a payer on Tron deposits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TronSpend {
+    /// What is deposited: the cap of the spend, smallest unit.
+    pub amount: Amount,
+    /// The quote signed for: zero in the one-call flow.
+    pub quote_hash: Hash32,
+    /// Gives the escrow its allowance; absent where the payer has given it already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<OwnTransaction>,
+    /// Calls the escrow's `depositOwn`.
+    pub deposit: OwnTransaction,
+}
+
+/// A transaction that the payer signed, to be broadcast as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnTransaction {
+    /// Its hash, hex with 0x.
+    pub transaction_hash: String,
+    /// Its bytes with the signature, hex with 0x.
+    pub raw: String,
+    /// Its expiration, UNIX milliseconds.
+    pub expires_at: u64,
+}
+
+/// What a Permit2 signature permits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Permit2 {
+    /// Permitted amount: the cap of the spend, smallest unit.
+    pub amount: Amount,
+    /// Permit2's unordered nonce, keccak256(paymentId ‖ termsHash) as a number.
+    pub nonce: Hash32,
+    /// Permit2's own deadline, UNIX seconds.
+    pub deadline: u64,
+    /// `quoteHash` of the witness: zero in the one-call flow.
+    pub quote_hash: Hash32,
+    /// The signature, hex with 0x; 65 bytes, 64 bytes of EIP-2098, or what an ERC-1271 account takes, wrapped by ERC-6492
+    /// where the deposit has to deploy that account.
+    pub signature: String,
+}

@@ -1,0 +1,281 @@
+//! Payments whose payer deposits by transactions of its own, which anyone who holds them can send.
+
+use events::{
+    Amount,
+    event::{EscrowOpened, Failed},
+};
+
+use super::*;
+
+/// What becomes of such a payment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Own {
+    /// Approval, deposit and reservation go out one after the other, and the settler delivers.
+    Delivers,
+    /// The same, and the settler never delivers.
+    Vanishes,
+    /// Nobody bids, and the payer's wallet sends nothing.
+    Unsold,
+    /// Nobody bids, and the payer's wallet sends the deposit.
+    UnsoldAndSent,
+    /// The same, no gateway runs until long after the refund window opened, and somebody has asked for the refund by then.
+    Returned,
+    /// The chain refuses the deposit.
+    Refused,
+    /// The chain refuses the deposit at first; then it is sent, and never lands.
+    RefusedThenLost,
+    /// Somebody who was shown the reservation has sent it.
+    Usurped,
+    /// The deposit lands; no submitter can pay for the reservation.
+    NoSubmitter,
+    /// The deposit lands; the reservation is sent and never lands.
+    NeverReserved,
+}
+
+impl Own {
+    fn is_unsold(self) -> bool {
+        matches!(self, Self::Unsold | Self::UnsoldAndSent | Self::Returned)
+    }
+
+    pub fn vanishes(self) -> bool {
+        self == Self::Vanishes
+    }
+}
+
+/// The second in which a gateway is back that was away.
+const BACK: i64 = 150;
+const REASON: &str = "TRANSFER_FROM_FAILED";
+
+/// The payer's transactions on the chain.
+#[derive(Debug, Default)]
+pub struct OwnState {
+    approved: bool,
+    pub deposited: bool,
+    looks: u32,
+}
+
+pub fn cap() -> Amount {
+    own_submission().authorization.permitted()
+}
+
+pub fn gathered(own: Own, state: &mut State, sold: Gathered) -> Gathered {
+    match own {
+        Own::Returned => state.now = BACK,
+        _ => state.now = state.now.max(10),
+    }
+    state.own.deposited |= matches!(own, Own::UnsoldAndSent | Own::Returned);
+    if own.is_unsold() { Gathered { bids: Vec::new(), ..sold } } else { sold }
+}
+
+pub async fn prepare(world: &World, own: Own, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+    let refused = |reason| {
+        let valid_until = own_submission().escrow.reserve_deadline;
+        Err(PrepareError::Refused(Box::new(Refusal { context: context(reason), valid_until })))
+    };
+    let prepared = world.call(|state| {
+        assert!(state.awards > 0, "the settler is told first");
+        let on_its_way = |what: &str| Err(PrepareError::Waiting(what.to_owned()));
+        state.own.looks += 1;
+        match own {
+            Own::Refused => return refused(REASON),
+            Own::RefusedThenLost if state.own.looks < 3 => return refused(REASON),
+            Own::RefusedThenLost => return on_its_way("the deposit is sent"),
+            Own::Usurped => {
+                state.own.deposited = true;
+                state.effective = Some("somebody's".to_owned());
+                return refused("StateNotAllowed");
+            }
+            _ => {}
+        }
+        if !state.own.approved {
+            state.own.approved = true;
+            return on_its_way("the approval is sent");
+        }
+        if !state.own.deposited {
+            state.own.deposited = true;
+            return on_its_way("the deposit is sent");
+        }
+        match own {
+            Own::NoSubmitter => Err(Transient("no submitter can pay".to_owned()).into()),
+            _ => Ok(transaction(attempt)),
+        }
+    });
+    prepared.await?
+}
+
+/// Whether the transaction takes no part in what the world does otherwise.
+pub fn took(own: Own, state: &mut State, transaction: &TransactionPrepared) -> bool {
+    if state.effective.is_some() {
+        return false;
+    }
+    if at(state.now) > at(100) {
+        assert!(state.own.deposited, "a refund of nothing");
+        *state.refunds.entry(transaction.transaction_hash.clone()).or_default() += 1;
+        return true;
+    }
+    assert!(state.own.deposited, "reserved before it is deposited");
+    own == Own::NeverReserved
+}
+
+/// The deposit at a settled block past its window, while nobody has reserved it.
+pub fn stranded(state: &State) -> Option<EscrowOpened> {
+    let opened = EscrowOpened { inclusion: inclusion(5), amount: cap() };
+    (state.own.deposited && state.effective.is_none() && state.now > 30).then_some(opened)
+}
+
+pub fn escrow_state(own: Own, state: &State) -> Option<EscrowState> {
+    let refunded = || EscrowState::Refunded(EscrowRefunded { inclusion: inclusion(9), amount: cap() });
+    match own {
+        _ if state.effective.is_some() => None,
+        Own::Returned => Some(refunded()),
+        _ if !state.own.deposited => Some(EscrowState::Absent),
+        _ if !state.refunds.is_empty() => Some(refunded()),
+        _ if state.now > 100 => Some(EscrowState::Lapsed),
+        _ => Some(EscrowState::Held),
+    }
+}
+
+const UNSOLD: [&str; 3] = ["Submitted", "AuctionClosed", "Failed"];
+const AWARDED: [&str; 3] = ["Submitted", "AuctionClosed", "QuoteAwarded"];
+const STRANDED: [&str; 4] = ["EscrowOpened", "Failed", "RefundPrepared", "EscrowRefunded"];
+
+fn expected(own: Own) -> Vec<&'static str> {
+    let after = |first: &[&'static str], then: &[&'static str]| [first, then].concat();
+    match own {
+        Own::Delivers => DELIVERED.to_vec(),
+        Own::Vanishes => UNDELIVERED.to_vec(),
+        Own::Unsold => after(&UNSOLD, &["DepositRuledOut"]),
+        Own::UnsoldAndSent => after(&UNSOLD, &["EscrowOpened", "RefundPrepared", "EscrowRefunded"]),
+        Own::Returned => after(&UNSOLD, &["EscrowOpened", "EscrowRefunded"]),
+        Own::Refused | Own::RefusedThenLost => after(&AWARDED, &["Failed"]),
+        Own::Usurped => DELIVERED.into_iter().filter(|name| *name != "DepositPrepared").collect(),
+        Own::NoSubmitter => after(&AWARDED, &STRANDED),
+        Own::NeverReserved => after(&after(&AWARDED, &["DepositPrepared"]), &STRANDED),
+    }
+}
+
+const ALL: [Own; 10] = [
+    Own::Delivers,
+    Own::Vanishes,
+    Own::Unsold,
+    Own::UnsoldAndSent,
+    Own::Returned,
+    Own::Refused,
+    Own::RefusedThenLost,
+    Own::Usurped,
+    Own::NoSubmitter,
+    Own::NeverReserved,
+];
+
+fn failure(events: &[PaymentEvent]) -> &Failed {
+    let failed = events.iter().find_map(|event| match event {
+        PaymentEvent::Failed(failed) => Some(failed),
+        _ => None,
+    });
+    failed.unwrap_or_else(|| panic!("{:?}", types(events)))
+}
+
+/// What holds of every such payment, whoever died where.
+fn check(own: Own, world: &World, events: &[PaymentEvent], told: &str) {
+    assert_eq!(types(events), expected(own), "{own:?} {told}");
+    let state = world.state.lock().unwrap();
+    let settled = matches!(events.last(), Some(PaymentEvent::EscrowReleased(_) | PaymentEvent::EscrowRefunded(_)));
+    assert_eq!(settled, state.own.deposited, "{own:?} {told}: what is deposited goes on or back");
+    let refunds =
+        usize::from(matches!(own, Own::Vanishes | Own::UnsoldAndSent | Own::NoSubmitter | Own::NeverReserved));
+    assert_eq!(state.refunds.len(), refunds, "{own:?} {told}");
+    assert!(state.deposits.len() <= 1, "{own:?} {told}");
+}
+
+#[tokio::test]
+async fn a_death_at_any_port_call_leaves_no_money_behind() {
+    for own in ALL {
+        let (undisturbed, events) = live(World::new(Plot::Own(own))).await;
+        check(own, &undisturbed, &events, "undisturbed");
+        let calls = undisturbed.calls.load(Ordering::SeqCst);
+        assert!(calls > 5, "{own:?}");
+        for stop_at in (1..=calls).flat_map(|number| [(number, false), (number, true)]) {
+            let (world, events) = live(World { stop_at: Some(stop_at), ..World::new(Plot::Own(own)) }).await;
+            check(own, &world, &events, &format!("died at {stop_at:?}"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn faults_change_nothing_about_own_deposits() {
+    for own in ALL {
+        for one_in in 4..10 {
+            let (world, events) = live(World { fault_one_in: Some(one_in), ..World::new(Plot::Own(own)) }).await;
+            check(own, &world, &events, &format!("a fault at one call in {one_in}"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_unsold_payment_is_at_rest_only_when_its_deposit_can_not_land_any_more() {
+    for own in [Own::Unsold, Own::UnsoldAndSent] {
+        let (world, events) = live(World::new(Plot::Own(own))).await;
+        assert_eq!(failure(&events).refund, RefundDue::Nothing);
+        assert_eq!(failure(&events).failed_at, at(10), "the payer is told at once");
+        let least = if own == Own::Unsold { 30 } else { 100 };
+        assert!(world.state.lock().unwrap().now > least);
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_is_told_once_the_window_is_over_and_only_if_it_stayed() {
+    let (world, events) = live(World::new(Plot::Own(Own::Refused))).await;
+    let context = failure(&events).failure.blockchain_context.as_ref();
+    assert_eq!(context.and_then(|context| context.revert_reason.as_deref()), Some(REASON));
+    assert_eq!(failure(&events).refund, RefundDue::Nothing);
+    {
+        let state = world.state.lock().unwrap();
+        assert!(state.now > 30, "the payer could still have sent it");
+        assert!(state.own.looks > Options::default().refusals_max, "it was asked again until then");
+    }
+    // What was mended is not blamed.
+    let (_, events) = live(World::new(Plot::Own(Own::RefusedThenLost))).await;
+    assert_eq!(failure(&events).failure.blockchain_context, None);
+}
+
+#[tokio::test]
+async fn a_reservation_that_somebody_else_sent_is_adopted_while_the_settler_can_deliver() {
+    let (world, events) = live(World::new(Plot::Own(Own::Usurped))).await;
+    assert!(types(&events).ends_with(&["FulfillmentConfirmed", "EscrowReleased"]));
+    assert!(world.state.lock().unwrap().now < 30, "not only once the deposit's window is over");
+}
+
+#[tokio::test]
+async fn money_that_nobody_can_be_named_for_any_more_goes_back_after_its_window() {
+    for own in [Own::NoSubmitter, Own::NeverReserved] {
+        let (world, events) = live(World::new(Plot::Own(own))).await;
+        let failed = failure(&events);
+        assert_eq!(failed.refund, RefundDue::AfterWindow, "{own:?}");
+        assert!(failed.failed_at > at(30), "{own:?}");
+        let context = failed.failure.blockchain_context.as_ref().unwrap();
+        assert_eq!(context.transaction_hash.as_ref(), Some(&inclusion(5).transaction_hash), "{own:?}");
+        assert!(world.state.lock().unwrap().now > 100, "{own:?}");
+        // In one commit: no gateway ever finds the money without the failure that sends it back.
+        let commits = world.journal.load(&StreamId::from(submission().payment_id)).await.unwrap();
+        let commit = commits.iter().find(|commit| types_of(commit).contains(&"EscrowOpened")).unwrap();
+        assert_eq!(types_of(commit), ["EscrowOpened", "Failed"], "{own:?}");
+    }
+}
+
+fn types_of(commit: &Recorded) -> Vec<&'static str> {
+    commit.payment_events().map(PaymentEvent::type_name).collect()
+}
+
+#[tokio::test]
+async fn two_engines_on_one_own_deposit_reserve_it_once() {
+    for own in ALL {
+        let world = Arc::new(World::new(Plot::Own(own)));
+        let payment = submit(&world).await;
+        let (one, two) = (engine(&world), engine(&world));
+        let (one, two) = tokio::join!(one.drive(&payment), two.drive(&payment));
+        one.unwrap();
+        two.unwrap();
+        let events = history(&world, &payment).await;
+        check(own, &world, &events, "driven twice");
+    }
+}

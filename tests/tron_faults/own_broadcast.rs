@@ -1,0 +1,139 @@
+//! Payers whose wallets send the deposit by themselves, when nobody can be named for it any more.
+
+use super::{
+    node::Mode,
+    payer::{CAP, SUN, Stranger, bring, chain_time_ms, escrow_moves, fees, info, send, soon},
+    restart_gateway, with_lossy_node,
+};
+use crate::support::*;
+use anyhow::{Context, Result};
+use ed25519_dalek::SigningKey;
+use gateway::dev::network::Options;
+use serde_json::json;
+
+use events::{
+    Did, PaymentEvent, PaymentId,
+    event::{EscrowOpened, RefundDue},
+};
+
+async fn opened(world: &World, payment_id: &PaymentId) -> Result<EscrowOpened> {
+    world.until(payment_id, "EscrowOpened").await?;
+    match world.events(payment_id, "EscrowOpened").await?.remove(0) {
+        PaymentEvent::EscrowOpened(opened) => Ok(opened),
+        other => anyhow::bail!("{other:?}"),
+    }
+}
+
+/// The last second in which the escrow takes the payment's deposit, UNIX.
+async fn reserve_deadline(world: &World, payment_id: &PaymentId) -> Result<u64> {
+    match world.events(payment_id, "Submitted").await?.remove(0) {
+        PaymentEvent::Submitted(submitted) => Ok(submitted.escrow.reserve_deadline),
+        other => anyhow::bail!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deposit_that_lands_though_the_auction_failed_is_found_and_refunded() -> Result<()> {
+    let mut world = World::with_tron(|options| Options { refund_delay_seconds: 10, ..options }).await?;
+    let before = world.tron_holdings().await?;
+    let nobody = Did::from_ed25519(&SigningKey::from_bytes(&[7; 32]).verifying_key());
+    let mut payments = Vec::new();
+    for name in ["before the auction ends", "after it failed", "never"] {
+        let mut wish = soon(world.wish_from_tron("no-quotes")?);
+        wish.whitelist = vec![nobody.clone()];
+        let payer = Stranger::endowed(&world, name).await?;
+        let (payment_id, own) = payer.submit(&world, &wish, json!({})).await?;
+        payments.push((payer, payment_id, own));
+    }
+    let [early, late, never] = &payments[..] else { anyhow::bail!("three payments") };
+    for own in &early.2 {
+        assert_eq!(bring(&world, own).await?["receipt"]["result"], "SUCCESS");
+    }
+    for (_, payment_id, _) in &payments {
+        assert_eq!(world.failed(payment_id).await?, RefundDue::Nothing);
+        let outcome = world.outcome(payment_id).await?;
+        assert_eq!(outcome.body["error"]["code"], "NO_QUOTES_RECEIVED", "{outcome:?}");
+    }
+    for own in &late.2 {
+        assert_eq!(bring(&world, own).await?["receipt"]["result"], "SUCCESS");
+    }
+    // The watch goes on in whatever gateway is there.
+    restart_gateway(&mut world).await?;
+    world.until(&early.1, "EscrowOpened").await?;
+    restart_gateway(&mut world).await?;
+    for (payer, payment_id, own) in [early, late] {
+        let opened = opened(&world, payment_id).await?;
+        assert_eq!(opened.inclusion.transaction_hash, own[1].id.to_string());
+        assert_eq!(opened.amount.to_string(), CAP.to_string());
+        let types = world.types(payment_id).await?;
+        let place = |name| types.iter().position(|found| *found == name).context(name);
+        assert!(place("Failed")? < place("EscrowOpened")?, "{types:?}");
+        world.until(payment_id, "EscrowRefunded").await?;
+        assert_eq!(escrow_moves(&world, payment_id).await?, [1, 0, 1]);
+        assert_eq!(payer.tokens(&world).await?, CAP);
+        assert_eq!(payer.sun(&world).await?, SUN - fees(&world, own).await?);
+        assert_eq!(world.outcome(payment_id).await?.body["error"]["code"], "NO_QUOTES_RECEIVED");
+    }
+    let (payer, payment_id, own) = never;
+    world.until(payment_id, "DepositRuledOut").await?;
+    // Whoever has what it signed can do nothing with it.
+    for own in own {
+        assert_eq!(send(&world, own).await?["code"], "TRANSACTION_EXPIRATION_ERROR");
+        assert!(info(&world, own.id).await?.is_none());
+    }
+    assert_eq!((payer.sun(&world).await?, payer.tokens(&world).await?), (SUN, CAP));
+    assert_eq!(escrow_moves(&world, payment_id).await?, [0, 0, 0]);
+    assert_eq!(world.tron_holdings().await?, before);
+    for (_, payment_id, _) in &payments {
+        world.audited(payment_id).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deposit_that_could_not_be_reserved_in_time_is_refunded_by_its_window() -> Result<()> {
+    let (mut world, node) = with_lossy_node(|options| Options { refund_delay_seconds: 10, ..options }).await?;
+    let before = world.tron_holdings().await?;
+    // Nothing that the gateway sends arrives; what wallets send does.
+    node.set(Mode::Losing);
+    let with_reservation = Stranger::endowed(&world, "a payer whose reservation is lost").await?;
+    let without = Stranger::endowed(&world, "a payer whose gateway dies").await?;
+    let wish = world.wish_from_tron("stranded")?;
+    let (first, first_own) = with_reservation.submit(&world, &soon(wish.clone()), json!({})).await?;
+    world.until(&first, "QuoteAwarded").await?;
+    for own in &first_own {
+        bring(&world, own).await?;
+    }
+    world.until(&first, "DepositPrepared").await?;
+    let (second, second_own) = without.submit(&world, &soon(wish), json!({})).await?;
+    world.until(&second, "QuoteAwarded").await?;
+    world.network.kill_gateway(0).await?;
+    for own in &second_own {
+        bring(&world, own).await?;
+    }
+    let deadline = reserve_deadline(&world, &second).await?;
+    let past = || async { chain_time_ms(&world, "walletsolidity").await.is_ok_and(|time| time / 1000 > deadline) };
+    eventually(past).await?;
+    node.set(Mode::Passing);
+    world.network.start_gateway(0).await?;
+    world.network.ready(0).await?;
+
+    for (payer, payment_id, own) in [(&with_reservation, &first, &first_own), (&without, &second, &second_own)] {
+        assert_eq!(world.failed(payment_id).await?, RefundDue::AfterWindow);
+        let opened = opened(&world, payment_id).await?;
+        assert_eq!(opened.inclusion.transaction_hash, own[1].id.to_string());
+        let outcome = world.outcome(payment_id).await?;
+        let error = &outcome.body["error"];
+        assert_eq!(error["code"], "SETTLEMENT_FAILED", "{outcome:?}");
+        assert_eq!(error["blockchain_context"]["transaction_hash"], own[1].id.to_string(), "{outcome:?}");
+        world.until(payment_id, "EscrowRefunded").await?;
+        assert_eq!(escrow_moves(&world, payment_id).await?, [1, 0, 1]);
+        assert_eq!(payer.tokens(&world).await?, CAP);
+        assert_eq!(payer.sun(&world).await?, SUN - fees(&world, own).await?);
+    }
+    assert!(world.types(&first).await?.contains(&"DepositPrepared"));
+    assert!(!world.types(&second).await?.contains(&"DepositPrepared"));
+    assert_eq!(world.tron_holdings().await?, before);
+    world.audited(&first).await?;
+    world.audited(&second).await
+}

@@ -1,0 +1,340 @@
+//! `examples/tron/pay.cjs`: a payer whose only tools are tronweb, as it comes from npm, and the HTTP API.
+
+use std::{
+    net::Ipv4Addr,
+    path::Path,
+    process::Output,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use crate::support::*;
+use alloy::{
+    primitives::{U256, keccak256},
+    signers::local::PrivateKeySigner,
+    sol_types::SolCall,
+};
+use anyhow::{Context, Result, ensure};
+use axum::{
+    Router,
+    body::{Bytes, to_bytes},
+    extract::{Request, State},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use chains::{
+    evm::contracts::{DevToken, GatewayEscrow},
+    tron::{
+        address::text,
+        transaction::{self, Draft},
+    },
+};
+use devkit::tools;
+use gateway::dev::{keys::Role, payer::Payer};
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, process::Command};
+use tokio_util::task::AbortOnDropHandle;
+
+/// What a stranger's cap is here, and all that the stranger has.
+const CAP: u64 = 25_500_000;
+/// TRX of the stranger, in sun.
+const SUN: u64 = 1_000_000_000;
+
+/// Somebody who is not among the network's roles, with TRX and just enough tokens.
+async fn stranger(world: &World, name: &str) -> Result<PrivateKeySigner> {
+    let (key, tron) = (PrivateKeySigner::from_bytes(&keccak256(name))?, world.tron()?);
+    tron.dev.fund(&text(key.address()), SUN).await?;
+    tron.dev.mint(&tron.token, &text(key.address()), U256::from(CAP)).await?;
+    Ok(key)
+}
+
+/// Runs `pay.cjs` for an order of `key`'s, against the gateway at `base`.
+async fn pay(world: &World, base: &str, key: &PrivateKeySigner, order: &Value) -> Result<Output> {
+    let directory = tempfile::tempdir()?;
+    let (secret, request) = (directory.path().join("key"), directory.path().join("request.json"));
+    std::fs::write(&secret, hex::encode(key.to_bytes()))?;
+    std::fs::write(&request, order.to_string())?;
+    let modules = tools::root().join(".tools/tronweb/node_modules");
+    ensure!(modules.join("tronweb").is_dir(), "npm `tronweb` is missing; run scripts/tools.sh test");
+    let mut command = Command::new("node");
+    command.arg(tools::root().join("examples/tron/pay.cjs")).arg(base).arg(world.tron()?.node.url());
+    command.args([&secret, &request].map(|path| -> &Path { path })).env("NODE_PATH", modules);
+    Ok(tokio::time::timeout(PATIENCE, command.kill_on_drop(true).output()).await??)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payer_with_tronweb_signs_pays_and_reads_its_transactions() -> Result<()> {
+    let world = World::with_tron(|options| options).await?;
+    let (tron, key) = (world.tron()?, stranger(&world, "a payer with tronweb").await?);
+    let account = text(key.address());
+    let order = Payer::on_tron(key.clone())?.quote_request(&world.wish_from_tron("tronweb")?);
+    let before = world.tron_holdings().await?;
+
+    let output = pay(&world, &world.base(0), &key, &order).await?;
+    ensure!(output.status.success(), "{output:?}");
+    let said: Value = serde_json::from_slice(&output.stdout)?;
+    assert_eq!(said["status"], "completed");
+    let payment_id = said["payment_id"].as_str().context("payment_id")?.parse()?;
+    world.until(&payment_id, "EscrowReleased").await?;
+    assert_eq!(said["reservation"]["source_amount"], PRICE.to_string());
+    let own = said["transactions"].as_array().context("transactions")?;
+    assert_eq!(own.len(), 2, "an approval and a deposit: {said}");
+    let block = |transaction: &Value| transaction["block"].as_u64().context("a block");
+    assert!(block(&own[0])? <= block(&own[1])? && block(&own[1])? <= block(&said["reservation"])?, "{said}");
+
+    // What its transactions burnt is what tronweb says, and nothing else of its TRX is gone.
+    let fees = own.iter().map(|transaction| transaction["fee"].as_u64().context("a fee")).sum::<Result<u64>>()?;
+    assert!(fees > 0, "{said}");
+    assert_eq!(tron.dev.balance(&account).await?, SUN - fees);
+    // The remainder came back with the release.
+    assert_eq!(tron.dev.token_balance(&tron.token, &account).await?, U256::from(CAP - PRICE));
+    let expected = Moves::from([
+        ("settlers", i128::from(PRICE)),
+        ("evm settlers' destination", -i128::from(AMOUNT)),
+        ("evm recipient", i128::from(AMOUNT)),
+    ]);
+    assert_eq!(moves(&before, &world.tron_holdings().await?), expected);
+    Ok(())
+}
+
+/// A gateway in between that changes what the payer is asked to sign, and counts what is submitted to it.
+struct Liar {
+    url: String,
+    submissions: Arc<AtomicUsize>,
+    _serving: AbortOnDropHandle<()>,
+}
+
+/// What a liar makes of the answer to `/v1/payments/prepare`.
+type Lie = fn(&mut Value) -> Result<()>;
+
+#[derive(Clone)]
+struct Between {
+    gateway: String,
+    lie: Lie,
+    submissions: Arc<AtomicUsize>,
+}
+
+impl Liar {
+    async fn start(gateway: String, lie: Lie) -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let url = format!("http://{}", listener.local_addr()?);
+        let submissions = Arc::new(AtomicUsize::new(0));
+        let between = Between { gateway, lie, submissions: submissions.clone() };
+        let routes = Router::new().fallback(pass_on).with_state(between);
+        let serving = tokio::spawn(async move {
+            let _ = axum::serve(listener, routes).await;
+        });
+        Ok(Self { url, submissions, _serving: AbortOnDropHandle::new(serving) })
+    }
+}
+
+async fn pass_on(State(between): State<Between>, request: Request) -> Response {
+    match between.pass_on(request).await {
+        Ok((status, body)) => (status, [("content-type", "application/json")], body).into_response(),
+        Err(error) => (StatusCode::BAD_GATEWAY, format!("{error:#}")).into_response(),
+    }
+}
+
+impl Between {
+    async fn pass_on(&self, request: Request) -> Result<(StatusCode, Bytes)> {
+        let (parts, body) = request.into_parts();
+        let path = parts.uri.path_and_query().context("a path")?.as_str();
+        if parts.method == "POST" && path == "/v1/payments" {
+            self.submissions.fetch_add(1, Ordering::SeqCst);
+        }
+        let body = to_bytes(body, 1 << 20).await?;
+        let http = reqwest::Client::new();
+        let asked = http.request(parts.method, format!("{}{path}", self.gateway));
+        let answer = asked.header("content-type", "application/json").body(body).send().await?;
+        let (status, body) = (StatusCode::from_u16(answer.status().as_u16())?, answer.bytes().await?);
+        if path != "/v1/payments/prepare" {
+            return Ok((status, body));
+        }
+        ensure!(status == StatusCode::OK, "nothing was prepared: {body:?}");
+        let mut prepared = serde_json::from_slice(&body)?;
+        (self.lie)(&mut prepared)?;
+        Ok((status, serde_json::to_vec(&prepared)?.into()))
+    }
+}
+
+/// Puts another transaction into message `index`, with its right id.
+fn redraft(prepared: &mut Value, index: usize, change: impl FnOnce(&mut Draft) -> Result<()>) -> Result<()> {
+    let bytes = raw_data(prepared, index)?;
+    let mut draft = transaction::read(&bytes)?.draft;
+    change(&mut draft)?;
+    put(prepared, index, &draft.raw_data())
+}
+
+fn raw_data(prepared: &Value, index: usize) -> Result<Vec<u8>> {
+    let text = prepared["signed_messages"][index]["message_prehash"].as_str().context("a message")?;
+    Ok(hex::decode(text.trim_start_matches("0x"))?)
+}
+
+fn put(prepared: &mut Value, index: usize, raw_data: &[u8]) -> Result<()> {
+    let message = prepared["signed_messages"].get_mut(index).context("a message")?;
+    message["message"] = json!(transaction::id(raw_data));
+    message["message_prehash"] = format!("0x{}", hex::encode(raw_data)).into();
+    Ok(())
+}
+
+/// Puts other arguments into the deposit.
+fn redeposit(prepared: &mut Value, change: impl FnOnce(&mut GatewayEscrow::depositOwnCall)) -> Result<()> {
+    redraft(prepared, 1, |draft| {
+        let mut call = GatewayEscrow::depositOwnCall::abi_decode(&draft.call.data)?;
+        change(&mut call);
+        draft.call.data = call.abi_encode();
+        Ok(())
+    })
+}
+
+/// Puts other arguments into the approval.
+fn reapprove(prepared: &mut Value, change: impl FnOnce(&mut DevToken::approveCall)) -> Result<()> {
+    redraft(prepared, 0, |draft| {
+        let mut call = DevToken::approveCall::abi_decode(&draft.call.data)?;
+        change(&mut call);
+        draft.call.data = call.abi_encode();
+        Ok(())
+    })
+}
+
+/// What a gateway that cannot be trusted might ask for, and what the payer answers.
+const LIES: [(Lie, &str); 19] = [
+    (|prepared| reapprove(prepared, |call| call.spender = Role::Settler(1).address()), "something else than approve"),
+    (|prepared| reapprove(prepared, |call| call.value = U256::MAX), "something else than approve"),
+    (
+        |prepared| {
+            redraft(prepared, 0, |draft| {
+                let (to, value) = (Role::Settler(1).address(), U256::from(CAP));
+                draft.call.data = DevToken::transferCall { to, value }.abi_encode();
+                Ok(())
+            })
+        },
+        "something else than approve",
+    ),
+    (
+        |prepared| {
+            redraft(prepared, 0, |draft| {
+                draft.call.value_sun = SUN;
+                Ok(())
+            })
+        },
+        "something else than approve",
+    ),
+    (
+        |prepared| redeposit(prepared, |call| call.d.releaser = Role::Settler(1).address()),
+        "something else than depositOwn",
+    ),
+    (
+        |prepared| redeposit(prepared, |call| call.d.reserver = Role::Settler(1).address()),
+        "something else than depositOwn",
+    ),
+    (
+        |prepared| redeposit(prepared, |call| call.d.payer = Role::Settler(1).address()),
+        "something else than depositOwn",
+    ),
+    (
+        |prepared| redeposit(prepared, |call| call.d.termsHash = keccak256("other terms")),
+        "something else than depositOwn",
+    ),
+    (
+        |prepared| redeposit(prepared, |call| call.d.paymentId = keccak256("another payment")),
+        "something else than depositOwn",
+    ),
+    (|prepared| redeposit(prepared, |call| call.d.quoteHash = keccak256("a quote")), "something else than depositOwn"),
+    (|prepared| redeposit(prepared, |call| call.amount += U256::ONE), "something else than depositOwn"),
+    (
+        |prepared| {
+            redeposit(prepared, |call| {
+                call.d.refundAfter = alloy::primitives::aliases::U48::from(u32::MAX);
+            })
+        },
+        "the refund would come too late",
+    ),
+    (
+        |prepared| {
+            redeposit(prepared, |call| {
+                let mut signature = call.reserverSignature.to_vec();
+                signature[40] ^= 1;
+                call.reserverSignature = signature.into();
+            })
+        },
+        "the reserver did not sign it",
+    ),
+    (
+        |prepared| {
+            redraft(prepared, 1, |draft| {
+                draft.call.contract = Role::Settler(1).address();
+                Ok(())
+            })
+        },
+        "something else than depositOwn",
+    ),
+    (
+        |prepared| {
+            redraft(prepared, 1, |draft| {
+                draft.fee_limit_sun = 14_000_000_000;
+                Ok(())
+            })
+        },
+        "may burn too much",
+    ),
+    (
+        |prepared| {
+            redraft(prepared, 1, |draft| {
+                draft.expiration_ms += 60_000;
+                Ok(())
+            })
+        },
+        "when nobody takes it",
+    ),
+    (
+        // A field that no reader shows: number 100, a varint.
+        |prepared| {
+            let mut bytes = raw_data(prepared, 1)?;
+            bytes.extend([0xa0, 0x06, 0x01]);
+            put(prepared, 1, &bytes)
+        },
+        "something else than depositOwn",
+    ),
+    (
+        |prepared| {
+            prepared["signed_messages"][1]["message"] = json!(keccak256("another transaction"));
+            Ok(())
+        },
+        "not the id of the transaction",
+    ),
+    (
+        |prepared| {
+            let messages = prepared["signed_messages"].as_array_mut().context("messages")?;
+            messages.push(messages[1].clone());
+            Ok(())
+        },
+        "a number of signatures",
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payer_with_tronweb_signs_nothing_that_it_did_not_ask_for() -> Result<()> {
+    let world = World::with_tron(|options| options).await?;
+    let (tron, key) = (world.tron()?, stranger(&world, "a payer who reads first").await?);
+    let account = text(key.address());
+    let payer = Payer::on_tron(key.clone())?;
+    for (number, (lie, answer)) in LIES.into_iter().enumerate() {
+        let liar = Liar::start(world.base(0), lie).await?;
+        let order = payer.quote_request(&world.wish_from_tron(&format!("lie-{number}"))?);
+        let output = pay(&world, &liar.url, &key, &order).await?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains(answer), "lie {number}, {answer}: {output:?}");
+        assert_eq!(liar.submissions.load(Ordering::SeqCst), 0, "lie {number}: {said}");
+    }
+    assert_eq!(tron.dev.token_balance(&tron.token, &account).await?, U256::from(CAP));
+    assert_eq!(tron.dev.balance(&account).await?, SUN);
+    // The same way through somebody who says the truth.
+    let honest = Liar::start(world.base(0), |_| Ok(())).await?;
+    let output = pay(&world, &honest.url, &key, &payer.quote_request(&world.wish_from_tron("truth")?)).await?;
+    ensure!(output.status.success(), "{output:?}");
+    assert_eq!(honest.submissions.load(Ordering::SeqCst), 1);
+    Ok(())
+}
