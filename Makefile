@@ -2,9 +2,10 @@
 # check  formatting, lints, and that the committed contract artefacts and protocol documents are what the sources give
 # test   every test: contracts, crates, and the real binary end to end
 # sim    the engine under SEEDS=n simulated worlds (or one, SEED=s, with everything that happens in it)
+# bench  what is measured against the design (BRIEF=1: only that it works; ONLY="floor sagas"; see bench/README.md)
 # tools  fetch the pinned development tools into .tools/
 
-.PHONY: demo check test sim tools
+.PHONY: demo check test sim bench tools
 
 demo:
 	scripts/tools.sh run
@@ -25,6 +26,17 @@ test:
 sim:
 	scripts/tools.sh contracts
 	cargo run --quiet --locked -p simulation --bin sim -- $(if $(SEED),--seed $(SEED) --trace,--seeds $(or $(SEEDS),1000) --from $(or $(FROM),1))
+
+bench_brief := $(filter 1 true yes,$(BRIEF))
+bench_profile := $(if $(bench_brief),dev,$(or $(PROFILE),bench-run))
+
+bench:
+	scripts/tools.sh run
+	cargo build --locked --profile $(bench_profile) -p gateway -p bench --bin gw --bin bench
+	ulimit -n "$$(ulimit -H -n)"; target="$${CARGO_TARGET_DIR:-target}"; \
+	  "$$target/$(if $(filter dev,$(bench_profile)),debug,$(bench_profile))/bench" \
+	  --json "$$target/bench.json" --data "$$target/bench-data" $(if $(bench_brief),--brief) \
+	  $(if $(filter 1 true yes,$(FULL)),--full) $(foreach one,$(ONLY),--only $(one))
 
 tools:
 	scripts/tools.sh all

@@ -1,0 +1,195 @@
+//! Whole payments through the engine: the runner and the real journal, with a world in which everything happens at
+//! once.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use events::{
+    Did,
+    journal::{Commit, Journal, nats::NatsJournal},
+    parking::memory::MemoryParking,
+    quote::auction_of,
+};
+use gateway::clock::SystemClock;
+use sagas::runner::{Engine, Options, Ports, Runner};
+use tokio::{task::JoinHandle, time::timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    context::{Context, SHARDS},
+    floor::IN_FLIGHT,
+    load::{self, Answered, Bound, Caller, Load},
+    orders::in_parallel,
+    report::{Rows, Target},
+    stage::{PATIENCE, Stage, eventually},
+    world::World,
+};
+
+/// Name under which the engine owns its shards.
+const OWNER: &str = "bench-engine";
+/// How long quotes are collected, as far as anybody asks: they are there at once.
+const WINDOW: Duration = Duration::from_secs(900);
+/// The world's settler, as `settler::dev::key` counts them.
+const SETTLER: usize = 1;
+
+/// A running engine in a world of its own.
+pub struct EngineRun {
+    /// Its world.
+    pub world: World,
+    shutdown: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+/// A client that submits payments to the journal, one after the other, and waits until each is at rest.
+struct Client {
+    world: World,
+    commits: Arc<Vec<Mutex<Option<Commit>>>>,
+}
+
+impl Caller for Client {
+    async fn call(&mut self, number: usize) -> Result<Answered> {
+        let commit = self.commits[number].lock().map(|mut commit| commit.take()).ok().flatten();
+        let commit = commit.context("a payment is submitted once")?;
+        let payment_id = commit.stream_id.payment().context("a payment")?.clone();
+        let at_rest = self.world.expect(payment_id);
+        self.world.append(&commit).await?;
+        timeout(PATIENCE, at_rest).await.context("a payment does not come to rest")??;
+        Ok(Answered::Served)
+    }
+}
+
+impl EngineRun {
+    /// Starts the engine and waits until it owns all shards.
+    ///
+    /// # Errors
+    /// When it does not get them.
+    pub async fn start(journal: NatsJournal) -> Result<Self> {
+        let settler = settler::dev::key(SETTLER).context("the demo's settlers")?;
+        let world = World::new(journal.clone(), Did::from_ed25519(&settler.verifying_key()));
+        let port = Arc::new(world.clone());
+        let ports = Ports {
+            journal: port.clone(),
+            chains: port.clone(),
+            auction: port.clone(),
+            selector: port.clone(),
+            verifier: port.clone(),
+            open_streams: port,
+            parking: Arc::new(MemoryParking::new(journal.shards())),
+            clock: Arc::new(SystemClock),
+        };
+        let runner = Runner::new(Engine::new(ports, Options::default()), OWNER.to_owned());
+        let shutdown = CancellationToken::new();
+        let task = tokio::spawn(runner.run(shutdown.clone()));
+        let run = Self { world, shutdown, task };
+        eventually("the engine owns all shards", async || {
+            for shard in 0..journal.shards() {
+                if journal.owner(shard).await?.as_deref() != Some(OWNER) {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        })
+        .await?;
+        Ok(run)
+    }
+
+    /// Drives the payments `{name}-0 …` to rest, so many at a time; at `per_second` where that is given.
+    ///
+    /// # Errors
+    /// When one does not get there.
+    pub async fn drive(
+        &self,
+        context: &Context,
+        name: &str,
+        bound: Bound,
+        in_flight: usize,
+        per_second: Option<f64>,
+    ) -> Result<Load> {
+        let settler = settler::dev::key(SETTLER).context("the demo's settlers")?;
+        let orders = context.payer.sign(name, 0..bound.calls, WINDOW)?;
+        let quotes = in_parallel(0..orders.len(), |number| {
+            let order = &orders[number];
+            Ok((auction_of(&order.payment_id), order.quote(&settler)?))
+        })?;
+        self.world.quotes(quotes);
+        let commits = in_parallel(0..orders.len(), |number| Ok(Mutex::new(Some(orders[number].commit()?))))?;
+        drop(orders);
+        let commits = Arc::new(commits);
+        let client = |_| Client { world: self.world.clone(), commits: commits.clone() };
+        let clients = (0..in_flight).map(client).collect();
+        self.world.take_times();
+        self.world.take_counts();
+        let (load, _) = match per_second {
+            Some(per_second) => load::open(clients, per_second, bound).await?,
+            None => load::closed(clients, bound).await?,
+        };
+        Ok(load)
+    }
+
+    /// Stops the engine.
+    ///
+    /// # Errors
+    /// When it panicked.
+    pub async fn stop(self) -> Result<()> {
+        self.shutdown.cancel();
+        self.task.await.context("the engine panicked")
+    }
+}
+
+/// The bench.
+///
+/// # Errors
+/// When it cannot be measured, or a payment does not come to rest.
+pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
+    let floor = context.floor().await?.best();
+    let stage = Stage::start(&context.place, SHARDS).await?;
+    let engine = EngineRun::start(stage.journal().await?).await?;
+    let warm_up = Bound { calls: context.pick(10, 300), time: Duration::from_secs(30) };
+    engine.drive(context, "warm-up", warm_up, 16, None).await?;
+
+    let alone = Bound { calls: context.pick(10, 500), time: Duration::from_secs(context.pick(5, 15)) };
+    engine.drive(context, "alone", alone, 1, None).await?;
+    add_times(rows, "one payment at a time", &engine.world, false);
+
+    let (mut best, mut stored_before) = (0.0_f64, stage.stored().await?);
+    for in_flight in IN_FLIGHT {
+        let load =
+            engine.drive(context, &format!("closed-{in_flight}"), context.bound(80, 30_000), in_flight, None).await?;
+        let (commits, loads) = engine.world.take_counts();
+        let stored = stage.stored().await?;
+        ensure!(stored.0 - stored_before.0 == commits, "{commits} commits were acknowledged, {stored:?} are stored");
+        let name = format!("payments, {in_flight} in flight");
+        rows.add(&name, load.rate(), "a second");
+        best = best.max(load.rate());
+        rows.add(format!("{name}: commits"), commits as f64 / load.served as f64, "each").target(Target::AtMost(8.0));
+        rows.add(format!("{name}: loads of the stream"), loads as f64 / load.served as f64, "each");
+        let bytes = (stored.1 - stored_before.1) as f64 / load.served as f64;
+        rows.add(format!("{name}: size in the streams"), bytes, "bytes each");
+        rows.add(format!("{name}: appends"), commits as f64 / load.elapsed.as_secs_f64(), "a second").of_floor(floor);
+        rows.add(format!("{name}: whole payment, p50"), load.latencies.ms(0.5), "ms");
+        rows.add(format!("{name}: whole payment, p99"), load.latencies.ms(0.99), "ms");
+        stored_before = stored;
+    }
+    rows.add("payments, the most", best, "a second").target(Target::AtLeast(2_500.0));
+
+    let time = Duration::from_secs(context.pick(1, 10));
+    let bound = Bound { calls: (best / 2.0 * time.as_secs_f64()) as usize + 1, time };
+    let load = engine.drive(context, "half", bound, IN_FLIGHT[1], Some(best / 2.0)).await?;
+    rows.add("payments at half of that", load.rate(), "a second");
+    add_times(rows, "payments at half of that", &engine.world, true);
+    engine.stop().await
+}
+
+fn add_times(rows: &mut Rows, name: &str, world: &World, judged: bool) {
+    let times = world.take_times();
+    rows.add(format!("{name}: engine time between chain events, p50"), times.between_events.ms(0.5), "ms");
+    if judged {
+        rows.target(Target::AtMost(10.0));
+    }
+    rows.add(format!("{name}: engine time between chain events, p99"), times.between_events.ms(0.99), "ms");
+    rows.add(format!("{name}: submission to deposit, p50"), times.to_deposit.ms(0.5), "ms");
+    rows.add(format!("{name}: submission to deposit, p99"), times.to_deposit.ms(0.99), "ms");
+}

@@ -1,0 +1,193 @@
+//! Measures the gateway against the figures of its design (§11).
+//!
+//! Everything runs on loopback, on a nats-server of its own with the repository's `nats.conf` (`sync_interval:
+//! always`), and with the real `gw` as a process wherever HTTP is measured. Ratios are between figures of the same
+//! run. Loads are bounded in number and time. `make bench` is how it is started; `bench/README.md` says what is
+//! measured, and how.
+
+mod context;
+mod crypto;
+mod engine;
+mod fanout;
+mod floor;
+mod http;
+mod life;
+mod load;
+mod machine;
+mod orders;
+mod overload;
+mod replay;
+mod report;
+mod scale;
+mod size;
+mod stage;
+mod status;
+mod submissions;
+mod takeover;
+mod world;
+
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use chrono::{SecondsFormat, Utc};
+use clap::Parser;
+use tokio::signal::{
+    ctrl_c,
+    unix::{SignalKind, signal},
+};
+
+use context::{Context, Size};
+use machine::Machine;
+use report::{Failed, Report, Row};
+use stage::Place;
+
+/// Longest time one bench may take.
+const BENCH_TIME_MAX: Duration = Duration::from_secs(3_600);
+
+/// Measures the gateway against the figures of its design.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Tiny sizes: shows that every bench works, and judges nothing.
+    #[arg(long, conflicts_with = "full")]
+    brief: bool,
+    /// The largest sizes, too.
+    #[arg(long)]
+    full: bool,
+    /// Only this bench; may be given several times.
+    #[arg(long)]
+    only: Vec<Bench>,
+    /// The gw program; the one beside this program when not given.
+    #[arg(long)]
+    gw: Option<PathBuf>,
+    /// Where the figures go as JSON.
+    #[arg(long, default_value = "target/bench.json")]
+    json: PathBuf,
+    /// Directory for the servers' data, on the disk that is to be measured.
+    #[arg(long, default_value = "target/bench-data")]
+    data: PathBuf,
+}
+
+/// A bench, in the order in which they run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Bench {
+    Floor,
+    Submissions,
+    Sagas,
+    Status,
+    Replay,
+    Rebuild,
+    Takeover,
+    Events,
+    Size,
+    Scale,
+    Overload,
+    Crypto,
+}
+
+impl Bench {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Floor => "floor",
+            Self::Submissions => "submissions",
+            Self::Sagas => "sagas",
+            Self::Status => "status",
+            Self::Replay => "replay",
+            Self::Rebuild => "rebuild",
+            Self::Takeover => "takeover",
+            Self::Events => "events",
+            Self::Size => "size",
+            Self::Scale => "scale",
+            Self::Overload => "overload",
+            Self::Crypto => "crypto",
+        }
+    }
+
+    async fn run(self, context: &Context) -> Result<Vec<Row>> {
+        let mut rows = context.rows(self.name());
+        match self {
+            Self::Floor => floor::run(context, &mut rows).await?,
+            Self::Submissions => submissions::run(context, &mut rows).await?,
+            Self::Sagas => engine::run(context, &mut rows).await?,
+            Self::Status => status::run(context, &mut rows).await?,
+            Self::Replay => replay::run(context, &mut rows).await?,
+            Self::Rebuild => replay::rebuild(context, &mut rows).await?,
+            Self::Takeover => takeover::run(context, &mut rows).await?,
+            Self::Events => fanout::run(context, &mut rows).await?,
+            Self::Size => size::run(context, &mut rows).await?,
+            Self::Scale => scale::run(context, &mut rows).await?,
+            Self::Overload => overload::run(context, &mut rows).await?,
+            Self::Crypto => crypto::run(context, &mut rows).await?,
+        }
+        Ok(rows.finish())
+    }
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = tokio::select! {
+        done = run(arguments) => done,
+        // Whatever was started ends with the future that is dropped here.
+        () = told_to_stop() => Err(anyhow!("stopped")),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Returns when the process is to end.
+async fn told_to_stop() {
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else { return drop(ctrl_c().await) };
+    tokio::select! {
+        _ = ctrl_c() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<()> {
+    let (started, at) = (Instant::now(), Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true));
+    let size = match (arguments.brief, arguments.full) {
+        (true, _) => Size::Brief,
+        (_, true) => Size::Full,
+        _ => Size::Usual,
+    };
+    let beside = std::env::current_exe()?.with_file_name("gw");
+    let place = Place { gw: arguments.gw.unwrap_or(beside), data: arguments.data };
+    ensure!(place.gw.is_file(), "{} is missing: run `make bench`", place.gw.display());
+    std::fs::create_dir_all(&place.data)?;
+    let machine = Machine::look(&place.data)?;
+    let context = Context::new(place, size)?;
+    let all = <Bench as clap::ValueEnum>::value_variants();
+    let chosen = all.iter().filter(|bench| arguments.only.is_empty() || arguments.only.contains(bench));
+    let (mut rows, mut failed) = (Vec::new(), Vec::new());
+    for bench in chosen {
+        let (begun, name) = (Instant::now(), bench.name());
+        println!("{name}");
+        let measured = tokio::time::timeout(BENCH_TIME_MAX, bench.run(&context)).await;
+        match measured.context("it takes too long").flatten() {
+            Ok(measured) => rows.extend(measured),
+            // The others are of use all the same.
+            Err(error) => {
+                eprintln!("  FAILED: {error:#}");
+                failed.push(Failed { bench: name, error: format!("{error:#}") });
+            }
+        }
+        println!("  ({:.0} s)", begun.elapsed().as_secs_f64());
+    }
+    let (brief, seconds) = (size == Size::Brief, started.elapsed().as_secs_f64());
+    let report = Report { at, machine, brief, seconds, rows, failed };
+    report.write(&arguments.json)?;
+    println!("\n{}", report.table());
+    println!("{:.0} s in all; the same as JSON in {}", report.seconds, arguments.json.display());
+    let failed: Vec<_> = report.failed.iter().map(|failed| failed.bench).collect();
+    ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! Reading everything again: the streams themselves, and the read models built from them in an empty directory.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use events::journal::{Journal, nats::NatsJournal};
+use futures::future::try_join_all;
+use projections::Projections;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    context::{Context, SHARDS},
+    engine::EngineRun,
+    floor::IN_FLIGHT,
+    load::{Bound, rate},
+    machine,
+    report::{Rows, Target},
+    stage::Stage,
+};
+
+/// Commits read at a time, as many as the read models take.
+const PAGE: usize = 512;
+/// How often it is looked whether the read models are there.
+const POLL: Duration = Duration::from_millis(2);
+/// Longest time a rebuild may take.
+const REBUILD_MAX: Duration = Duration::from_secs(600);
+
+/// The bench `replay`.
+///
+/// # Errors
+/// When it cannot be measured.
+pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
+    let stage = Stage::start(&context.place, SHARDS).await?;
+    let (commits, payments) = fill(context, &stage).await?;
+    let journal = stage.journal().await?;
+    let started = Instant::now();
+    let counts = try_join_all((0..SHARDS).map(|shard| tokio::spawn(read(journal.clone(), shard)))).await?;
+    let elapsed = started.elapsed();
+    let counts = counts.into_iter().collect::<Result<Vec<_>>>()?;
+    let (read, events) = counts.iter().fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+    ensure!(read == commits, "{read} of {commits} commits were read");
+    rows.add(format!("events of {payments} payments, all shards at once"), rate(events, elapsed), "a second")
+        .target(Target::AtLeast(150_000.0));
+    rows.add("the same in commits", rate(read, elapsed), "a second");
+    Ok(())
+}
+
+/// The bench `rebuild`.
+///
+/// # Errors
+/// When it cannot be measured.
+pub async fn rebuild(context: &Context, rows: &mut Rows) -> Result<()> {
+    let stage = Stage::start(&context.place, SHARDS).await?;
+    let (commits, payments) = fill(context, &stage).await?;
+    let journal: Arc<dyn Journal> = Arc::new(stage.journal().await?);
+    let heads = try_join_all((0..SHARDS).map(|shard| journal.head(shard))).await?;
+    let directory = stage.directory().join("projections");
+    let shutdown = CancellationToken::new();
+    let started = Instant::now();
+    let projections = Projections::open(&directory, SHARDS)?;
+    let task = tokio::spawn({
+        let (projections, journal, shutdown) = (projections.clone(), journal.clone(), shutdown.clone());
+        async move { projections.run(journal, shutdown).await }
+    });
+    let current = || {
+        let reached = heads.iter().zip(0..).all(|(head, shard)| projections.checkpoint(shard) >= *head);
+        reached && projections.ready().is_ok()
+    };
+    while !current() {
+        ensure!(started.elapsed() < REBUILD_MAX, "the read models are not there after {REBUILD_MAX:?}");
+        tokio::time::sleep(POLL).await;
+    }
+    let elapsed = started.elapsed();
+    // Submitted, AuctionClosed and QuoteAwarded in one commit, and five more of one event each.
+    let events = commits + payments as u64;
+    rows.add(format!("events of {payments} payments into empty read models"), rate(events, elapsed), "a second")
+        .target(Target::AtLeast(150_000.0));
+    rows.add("the same in commits", rate(commits, elapsed), "a second");
+    shutdown.cancel();
+    task.await.context("the read models panicked")??;
+    let disk = machine::disk_bytes(&directory)? as f64 / payments as f64;
+    rows.add("size of the read models on the disk", disk, "bytes each");
+    Ok(())
+}
+
+/// Fills the journal with payments at rest; how many commits there are, and how many payments.
+///
+/// # Errors
+/// When one does not come to rest.
+pub async fn fill(context: &Context, stage: &Stage) -> Result<(u64, usize)> {
+    let payments = context.pick(40, 25_000);
+    let engine = EngineRun::start(stage.journal().await?).await?;
+    let bound = Bound { calls: payments, time: Duration::from_secs(600) };
+    let load = engine.drive(context, "fill", bound, IN_FLIGHT[1], None).await?;
+    engine.stop().await?;
+    ensure!(load.served == payments as u64, "{} of {payments} payments came to rest", load.served);
+    Ok((stage.stored().await?.0, payments))
+}
+
+/// Commits and events of a shard.
+async fn read(journal: NatsJournal, shard: u16) -> Result<(u64, u64)> {
+    let (mut commits, mut events, mut from) = (0, 0, 1);
+    loop {
+        let page = journal.replay(shard, from, PAGE).await?;
+        commits += page.len() as u64;
+        events += page.iter().map(|commit| commit.events.len() as u64).sum::<u64>();
+        match page.last() {
+            Some(last) if page.len() == PAGE => from = last.position.sequence + 1,
+            _ => return Ok((commits, events)),
+        }
+    }
+}

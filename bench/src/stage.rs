@@ -1,0 +1,379 @@
+//! What is measured: a nats-server with the repository's `nats.conf`, gateways as real processes, and connections to
+//! them.
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use async_nats::{Client, ConnectOptions, jetstream};
+use devkit::{NatsServer, Process, free_port, tools};
+use events::{
+    Did,
+    journal::{
+        Journal, ShardWorker, WakeUp, envelope,
+        nats::{NatsJournal, Options},
+    },
+};
+use futures::{StreamExt, TryStreamExt, stream};
+use gateway::dev::{
+    keys::Role,
+    network::{DESTINATION_ID, SOURCE_ID, nats_password},
+};
+use serde_json::{Value, json};
+use settler::stanza::{inbox_prefix, nats_stanza};
+use tempfile::TempDir;
+use tokio::{process::Command, time::timeout};
+
+use crate::{http::Connection, machine};
+
+/// Longest time to wait for anything that has to happen.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(10);
+/// Contracts that nobody asks for anything: no chain runs here.
+pub const ESCROW: &str = "0x00000000000000000000000000000000000e5c40";
+/// The same for deliveries.
+pub const PROXY: &str = "0x00000000000000000000000000000000000f1f11";
+/// Uniswap's Permit2, whose address is in what payers sign.
+pub const PERMIT2: &str = "0x000000000022d473030f116ddee9f6b43ac78ba3";
+/// The token on both chains.
+pub const TOKEN: &str = "0x000000000000000000000000000000000000dd01";
+/// Where a verifier would be.
+pub const VERIFIER: &str = "http://127.0.0.1:9";
+/// Name under which the bench holds shards.
+const HOLDER: &str = "bench";
+/// A port on which nobody answers: chains are not asked for what is measured here.
+const NO_CHAIN: &str = "http://127.0.0.1:9";
+/// A gateway's log, in its directory.
+const LOG: &str = "gateway.log";
+/// Lines of the log that are shown when a gateway does not get ready.
+const LOG_LINES: usize = 20;
+/// Seconds between a fulfillment deadline and the refund window.
+pub const REFUND_DELAY_SECONDS: u64 = 3_600;
+
+/// Where binaries and data are.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The `gw` program.
+    pub gw: PathBuf,
+    /// Directory under which data is written: on a real disk, since a sync to memory costs nothing.
+    pub data: PathBuf,
+}
+
+/// A nats-server of its own, with room for gateways. Dropping it ends all processes and removes the data.
+pub struct Stage {
+    place: Place,
+    /// Number of shards of the journal.
+    pub shards: u16,
+    nats: NatsServer,
+    // Last, so that it goes when nobody writes there any more.
+    directory: TempDir,
+}
+
+/// A gateway process.
+pub struct Gateway {
+    process: Process,
+    config: PathBuf,
+    directory: PathBuf,
+    name: String,
+    /// Port of its API.
+    pub port: u16,
+}
+
+impl Stage {
+    /// Starts the server. Streams are made by whoever needs them.
+    ///
+    /// # Errors
+    /// When nats-server is missing or does not start.
+    pub async fn start(place: &Place, shards: u16) -> Result<Self> {
+        Self::with_settlers(place, shards, &[]).await
+    }
+
+    /// As [`Stage::start`], with an account for each of these settlers in the server's configuration, and the user
+    /// and the password of [`Stage::settler`].
+    ///
+    /// # Errors
+    /// When nats-server is missing or does not start.
+    pub async fn with_settlers(place: &Place, shards: u16, settlers: &[Did]) -> Result<Self> {
+        std::fs::create_dir_all(&place.data)?;
+        let directory = TempDir::with_prefix_in("stage-", &place.data)?;
+        let text = std::fs::read_to_string(tools::root().join("nats.conf"))?;
+        let accounts = text.trim_end().strip_suffix('}').context("nats.conf ends with its accounts")?;
+        let stanzas: String = settlers.iter().map(nats_stanza).collect();
+        let text = format!("{accounts}{stanzas}}}\n");
+        let config = directory.path().join("nats.conf");
+        std::fs::write(&config, &text)?;
+        let env = passwords(&text);
+        let nats = NatsServer::in_directory(&config, env, &directory.path().join("nats"), free_port()?).await?;
+        Ok(Self { place: place.clone(), shards, nats, directory })
+    }
+
+    /// A connection with the gateway's credentials and limits.
+    ///
+    /// # Errors
+    /// When the server cannot be reached.
+    pub async fn client(&self) -> Result<Client> {
+        let options = ConnectOptions::with_user_and_password("gateway".to_owned(), nats_password("GATEWAY"));
+        Ok(options.name("bench").connect(self.nats.url()).await?)
+    }
+
+    /// A connection with a settler's credentials and limits.
+    ///
+    /// # Errors
+    /// When the server cannot be reached, or knows no such settler.
+    pub async fn settler(&self, settler: &Did) -> Result<Client> {
+        let token = settler.token();
+        let password = nats_password(&format!("SETTLER_{}", token.as_str().to_ascii_uppercase()));
+        let options = ConnectOptions::with_user_and_password(format!("settler_{token}"), password);
+        Ok(options.custom_inbox_prefix(inbox_prefix(&token)).connect(self.nats.url()).await?)
+    }
+
+    /// The journal, over a connection of its own.
+    ///
+    /// # Errors
+    /// When the server cannot be reached or refuses.
+    pub async fn journal(&self) -> Result<NatsJournal> {
+        let options = Options { shards: self.shards, ..Options::default() };
+        Ok(NatsJournal::connect(self.client().await?, options).await?)
+    }
+
+    /// Takes all shards and drives nothing in them; no gateway does either while what is returned is kept.
+    ///
+    /// # Errors
+    /// When another has them.
+    pub async fn hold_shards(&self, journal: &NatsJournal) -> Result<Vec<Box<dyn ShardWorker>>> {
+        let mut held = Vec::new();
+        for shard in 0..self.shards {
+            let mut worker = journal.work(shard, HOLDER).await;
+            match timeout(PATIENCE, worker.next()).await.context("a shard cannot be had")?? {
+                WakeUp::Acquired => held.push(worker),
+                other => bail!("{other:?} before the shard was acquired"),
+            }
+        }
+        Ok(held)
+    }
+
+    /// Checks that no gateway took a shard since [`Stage::hold_shards`].
+    ///
+    /// # Errors
+    /// When one did: what was measured meanwhile is something else.
+    pub async fn still_held(&self, journal: &NatsJournal) -> Result<()> {
+        for shard in 0..self.shards {
+            let owner = journal.owner(shard).await?;
+            ensure!(owner.as_deref() == Some(HOLDER), "shard {shard} was lost to {owner:?}");
+        }
+        Ok(())
+    }
+
+    /// Starts a gateway called `name` and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it does not get ready.
+    pub async fn gateway(&self, name: &str) -> Result<Gateway> {
+        let directory = self.directory.path().join(name);
+        std::fs::create_dir_all(&directory)?;
+        let port = free_port()?;
+        let text = toml::to_string_pretty(&self.config(name, port, &directory.join("projections")))?;
+        let config = directory.join("gateway.toml");
+        std::fs::write(&config, text)?;
+        let process = spawn(&self.place.gw, name, &config, &directory)?;
+        let mut gateway = Gateway { process, config, directory, name: name.to_owned(), port };
+        gateway.ready().await?;
+        Ok(gateway)
+    }
+
+    /// Starts a gateway again that was killed, on the data it left, and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it does not get ready.
+    pub async fn restart(&self, gateway: &mut Gateway) -> Result<()> {
+        gateway.process = spawn(&self.place.gw, &gateway.name, &gateway.config, &gateway.directory)?;
+        gateway.ready().await
+    }
+
+    /// Messages in the journal's streams, and what they take in bytes, as the server counts them.
+    ///
+    /// # Errors
+    /// When the server does not say.
+    pub async fn stored(&self) -> Result<(u64, u64)> {
+        let context = jetstream::new(self.client().await?);
+        let infos = stream::iter(0..self.shards).then(|shard| {
+            let context = &context;
+            async move {
+                Ok::<_, anyhow::Error>(context.get_stream(envelope::stream(shard)).await?.cached_info().state.clone())
+            }
+        });
+        let states: Vec<_> = infos.try_collect().await?;
+        Ok((states.iter().map(|state| state.messages).sum(), states.iter().map(|state| state.bytes).sum()))
+    }
+
+    /// Bytes of memory that nats-server holds.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn nats_memory(&self) -> Result<u64> {
+        machine::memory_bytes(self.nats_id()?)
+    }
+
+    /// Processor time that nats-server has used.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn nats_time(&self) -> Result<Duration> {
+        machine::processor_time(self.nats_id()?)
+    }
+
+    /// Bytes of the journal on the disk.
+    ///
+    /// # Errors
+    /// When they cannot be counted.
+    pub fn nats_disk(&self) -> Result<u64> {
+        machine::disk_bytes(&self.directory.path().join("nats/jetstream"))
+    }
+
+    /// A directory for whatever a bench keeps beside the server's data.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    fn nats_id(&self) -> Result<u32> {
+        self.nats.id().context("nats-server has ended")
+    }
+
+    fn config(&self, name: &str, port: u16, projections: &Path) -> Value {
+        let chain = |id: u64| {
+            json!({
+                "chain_id": format!("eip155:{id}"),
+                "rpc_url": NO_CHAIN,
+                "escrow_contract": ESCROW,
+                "fulfillment_proxy": PROXY,
+                "permit2": PERMIT2,
+                "reserver": Role::Reserver.account(),
+                "reserver_key": Role::Reserver.secret_hex(),
+                "submitter_keys": [Role::Submitter.secret_hex()],
+                "releaser": Role::Releaser.account(),
+                "required_depth": 2,
+                "refund_delay_seconds": REFUND_DELAY_SECONDS,
+                "assets": [{"asset_identifier": format!("eip155:{id}/erc20:{TOKEN}"), "symbol": "DEV", "decimals": 6}],
+            })
+        };
+        json!({
+            "gateway": {"name": name},
+            "nats": {"url": self.nats.url(), "user": "gateway", "password": nats_password("GATEWAY")},
+            "journal": {"shards": self.shards},
+            "http": {"listen": format!("127.0.0.1:{port}"), "base_url": format!("http://127.0.0.1:{port}")},
+            "projections": {"directory": projections},
+            "verifier": {"account": Role::Releaser.account(), "endpoint": VERIFIER},
+            "chains": [chain(SOURCE_ID), chain(DESTINATION_ID)],
+        })
+    }
+}
+
+impl Gateway {
+    /// Bytes of memory that the process holds.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn memory(&self) -> Result<u64> {
+        machine::memory_bytes(self.id()?)
+    }
+
+    /// Processor time that the process has used.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn time(&self) -> Result<Duration> {
+        machine::processor_time(self.id()?)
+    }
+
+    /// Bytes of its read models on the disk.
+    ///
+    /// # Errors
+    /// When they cannot be counted.
+    pub fn disk(&self) -> Result<u64> {
+        machine::disk_bytes(&self.directory.join("projections"))
+    }
+
+    /// Ends it as `kill -9` does.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub async fn kill(&mut self) -> Result<()> {
+        self.process.kill().await
+    }
+
+    fn id(&self) -> Result<u32> {
+        self.process.id().with_context(|| format!("{} has ended", self.name))
+    }
+
+    async fn ready(&mut self) -> Result<()> {
+        let ready = async {
+            self.process.listening_on(self.port).await?;
+            eventually("the gateway is ready", async || {
+                let mut connection = Connection::open(self.port).await?;
+                Ok(connection.get("/readyz").await?.0.is_success())
+            })
+            .await
+        };
+        // The log goes with the stage.
+        ready.await.with_context(|| format!("{} is not ready; its log ends with\n{}", self.name, self.log_end()))
+    }
+
+    fn log_end(&self) -> String {
+        let log = std::fs::read_to_string(self.directory.join(LOG)).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
+    }
+}
+
+fn spawn(gw: &Path, name: &str, config: &Path, directory: &Path) -> Result<Process> {
+    ensure!(gw.is_file(), "{} is missing: run `make bench`", gw.display());
+    let mut command = Command::new(gw);
+    // What a gateway logs by default.
+    command.arg("serve").arg("--config").arg(config).env("RUST_LOG", "info");
+    Process::spawn(name, &mut command, &directory.join(LOG))
+}
+
+/// The variables of `nats.conf`, each with the development network's password.
+fn passwords(config: &str) -> Vec<(String, String)> {
+    let after = config.split("$GW_NATS_").skip(1);
+    let users = after.filter_map(|text| {
+        let end = text.find(|c: char| !c.is_ascii_uppercase() && !c.is_ascii_digit() && c != '_')?;
+        text[..end].strip_suffix("_PASSWORD")
+    });
+    users.map(|user| (format!("GW_NATS_{user}_PASSWORD"), nats_password(user))).collect()
+}
+
+/// Waits until `holds`; what fails meanwhile is tried again.
+///
+/// # Errors
+/// When that takes longer than [`PATIENCE`].
+pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
+    let started = Instant::now();
+    loop {
+        let found = holds().await;
+        if matches!(found, Ok(true)) {
+            return Ok(());
+        }
+        if started.elapsed() > PATIENCE {
+            found?;
+            bail!("it did not come about within {PATIENCE:?} that {what}");
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_password_of_nats_conf_is_given() {
+        let config = std::fs::read_to_string(tools::root().join("nats.conf")).unwrap();
+        let given = passwords(&config);
+        let asked = config.lines().filter(|line| line.contains("password: $")).count();
+        assert!(given.len() >= asked && asked >= 5, "{given:?}");
+        assert!(given.contains(&("GW_NATS_SETTLER_1_PASSWORD".to_owned(), "dev-settler_1".to_owned())), "{given:?}");
+    }
+}
