@@ -45,6 +45,16 @@ pub enum Error {
     /// The file or a variable cannot be read as this configuration; the text names key and source.
     #[error("{0}")]
     Unreadable(Box<figment::Error>),
+    /// The file is no TOML. What stands there is not repeated: it may be a secret.
+    #[error("{}: line {line}, column {column}: is no TOML; texts stand in quotes", path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// Column in characters, from 1.
+        column: usize,
+    },
     /// A value breaks a rule.
     #[error("{key}: {rule}")]
     Invalid {

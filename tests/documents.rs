@@ -1,7 +1,7 @@
 //! What the documents show a client, done against the running gateway: the examples of README.md and of the OpenAPI
 //! document.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use crate::support::*;
 use alloy::{primitives::B256, signers::SignerSync};
@@ -80,8 +80,8 @@ async fn the_calls_and_bodies_of_the_readme_work() -> Result<()> {
     members.remove("sender_auth");
     std::fs::write(directory.path().join("quote-request.json"), quote_request.to_string())?;
 
-    // What earlier calls answered, by the words that stand for it.
-    let mut known = Vec::<(&str, String)>::new();
+    // What earlier calls answered last, by the words that stand for it.
+    let mut known = BTreeMap::<&str, String>::new();
     let mut calls = 0;
     let commands = blocks("sh").into_iter().map(|block| block.replace("\\\n", " "));
     for line in commands.flat_map(|block| block.lines().map(str::to_owned).collect::<Vec<_>>()) {
@@ -99,11 +99,11 @@ async fn the_calls_and_bodies_of_the_readme_work() -> Result<()> {
             [("pay_…", "/payment_id"), ("qrq_…", "/quote_request_id"), ("quo_…", "/quotes/0/quote_id")]
         {
             if let Some(value) = answer.pointer(pointer).and_then(Value::as_str) {
-                known.push((word, value.to_owned()));
+                known.insert(word, value.to_owned());
             }
         }
         if answer.get("signed_messages").is_some() {
-            known.push(("{…}", signature(answer)?.to_string()));
+            known.insert("{…}", signature(answer)?.to_string());
         }
         calls += 1;
     }

@@ -73,6 +73,12 @@ function preimage(order, defaults, windows) {
   ]);
 }
 
+// The form that the terms are hashed in: on EVM chains lower case.
+function normal(owned) {
+  const { asset_identifier: asset, account } = owned;
+  return asset.startsWith('eip155:') ? { asset_identifier: asset.toLowerCase(), account: account.toLowerCase() } : owned;
+}
+
 async function call(url, body) {
   const options = body && { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
   const response = await fetch(url, options);
@@ -118,9 +124,14 @@ function signDigest(payer, digest) {
 async function main([gateway, rpc, keypair, request]) {
   const payer = web3.Keypair.fromSecretKey(Uint8Array.from(JSON.parse(readFileSync(keypair, 'utf8'))));
   const order = JSON.parse(readFileSync(request, 'utf8'));
+  order.destination = order.destination.map(normal);
   insist(order.source.account === payer.publicKey.toBase58(), 'the keypair is not that of source.account');
   const [chain, token] = order.source.asset_identifier.split('/token:');
-  const defaults = await call(`${gateway}/v1/defaults?chain_id=${chain}`);
+  const defaultsOf = (id) => call(`${gateway}/v1/defaults?chain_id=${id}`);
+  const defaults = await defaultsOf(chain);
+  const target = await defaultsOf(order.destination[0].asset_identifier.split('/')[0]);
+  // The longest of the payment's chains counts.
+  const refundDelay = Math.max(defaults.refund_delay_seconds, target.refund_delay_seconds);
   // The node has to be of the cluster that the signature is for.
   const connection = new web3.Connection(rpc, 'confirmed');
   insist((await connection.getGenesisHash()) === defaults.signature_cluster_id, 'the node is of another cluster');
@@ -134,7 +145,7 @@ async function main([gateway, rpc, keypair, request]) {
   const fulfillmentDeadline = Math.floor(Date.parse(order.fulfillment_deadline) / 1000);
   const { reserve_deadline: reserveDeadline, refund_after: refundAfter } = message.payload;
   insist(reserveDeadline <= fulfillmentDeadline, 'the deposit would be taken too late');
-  insist(refundAfter - fulfillmentDeadline <= defaults.refund_delay_seconds, 'the refund would come too late');
+  insist(refundAfter - fulfillmentDeadline <= refundDelay, 'the refund would come too late');
   const bytes = preimage(order, defaults, { reserveDeadline, fulfillmentDeadline, refundAfter });
   insist(message.message_prehash === hex(bytes), 'the gateway asks for a signature over something else');
   insist(message.message === hex(sha256(bytes)), 'the digest is not that of the bytes');

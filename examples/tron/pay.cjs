@@ -59,6 +59,12 @@ function paymentId(account, requestId) {
   return `pay_${digits.map((digit) => 'abcdefghijklmnopqrstuvwxyz234567'[digit]).join('')}`;
 }
 
+// The form that the terms are hashed in: on EVM chains lower case.
+function normal(owned) {
+  const { asset_identifier: asset, account } = owned;
+  return asset.startsWith('eip155:') ? { asset_identifier: asset.toLowerCase(), account: account.toLowerCase() } : owned;
+}
+
 async function call(url, body) {
   const options = body && { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
   const response = await fetch(url, options);
@@ -103,7 +109,7 @@ function depositArguments(prepared, order, defaults) {
   const { reserveDeadline, refundAfter } = given;
   const fulfillmentDeadline = unixSeconds(order.fulfillment_deadline);
   insist(reserveDeadline <= fulfillmentDeadline, 'the deposit would be taken too late');
-  insist(refundAfter - fulfillmentDeadline <= BigInt(defaults.refund_delay_seconds), 'the refund would come too late');
+  insist(refundAfter - fulfillmentDeadline <= BigInt(defaults.refundDelay), 'the refund would come too late');
   const deposit = {
     paymentId: TronWeb.sha3(paymentId(source.account, order.request_id)),
     termsHash: `0x${sha256(canonical({ destination, fulfillment_amount, max_source_amount: cap, source })).toString('hex')}`,
@@ -190,6 +196,7 @@ async function onChain(tronWeb, transactions, order, status, escrow) {
 async function main([gateway, api, keyFile, request]) {
   const key = bare(readFileSync(keyFile, 'utf8').trim());
   const order = JSON.parse(readFileSync(request, 'utf8'));
+  order.destination = order.destination.map(normal);
   insist(order.source.account === TronWeb.address.fromPrivateKey(key), 'the key is not that of source.account');
   const [chain] = order.source.asset_identifier.split('/trc20:');
   const apiKey = process.env.TRON_PRO_API_KEY;
@@ -198,7 +205,11 @@ async function main([gateway, api, keyFile, request]) {
   const first = await tronWeb.trx.getBlock('earliest');
   insist(chain === `tron:${parseInt(first.blockID.slice(-8), 16)}`, 'the node is of another network');
 
-  const defaults = await call(`${gateway}/v1/defaults?chain_id=${chain}`);
+  const defaultsOf = (id) => call(`${gateway}/v1/defaults?chain_id=${id}`);
+  const defaults = await defaultsOf(chain);
+  const target = await defaultsOf(order.destination[0].asset_identifier.split('/')[0]);
+  // The longest of the payment's chains counts.
+  defaults.refundDelay = Math.max(defaults.refund_delay_seconds, target.refund_delay_seconds);
   const prepared = await call(`${gateway}/v1/payments/prepare`, order);
   const { payment_id: id, ...auth } = prepared;
   insist(id === paymentId(order.source.account, order.request_id), 'the payment has another id');

@@ -79,6 +79,7 @@ fn every_rule_of_a_quote_is_checked() {
         ("permitted", Quote { source_amount: amount("1101"), ..quote(1, "1010") }),
         ("escrow", Quote { escrow_contract: PAYER.to_owned(), ..quote(1, "1010") }),
         ("payout", Quote { payout_account: "0x0".to_owned(), ..quote(1, "1010") }),
+        ("payout account is the escrow", Quote { payout_account: submission().escrow.contract, ..quote(1, "1010") }),
         ("destination", Quote { destination: owned("eip155:11/slip44:60"), ..quote(1, "1010") }),
         ("exact amount", Quote { fulfillment_amount: amount("999"), ..quote(1, "1010") }),
         ("proxy", Quote { fulfillment_proxy: PAYER.to_owned(), ..quote(1, "1010") }),

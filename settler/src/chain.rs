@@ -78,6 +78,9 @@ fn difference(record: &Record, order: &ReservationOrder) -> Option<&'static str>
         ("deposit", record.deposited.is_some_and(|deposited| deposited >= order.source_amount)),
         ("releaser", record.names(&record.releaser, &plan.releaser)),
         ("fulfill_by", record.fulfill_by == order.fulfill_by),
+        // A verifier attests only what has all the accounts and windows of the plan.
+        ("reserver", record.names(&record.reserver, &plan.reserver)),
+        ("reserve_deadline", record.reserve_deadline == plan.reserve_deadline),
         ("fulfillment_deadline", record.fulfillment_deadline == plan.fulfillment_deadline),
         ("refund_after", record.refund_after == plan.refund_after),
     ];

@@ -48,7 +48,7 @@ fn tron(chain: &ChainConfig, key: impl Fn(&str) -> String) -> Result<(), Error> 
     require(reference.is_ok(), &key("chain_id"), "must be below 2^32 on Tron")?;
     let path = chain.rpc_url.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     let rule = "must be the base of the HTTP API: what /wallet and /walletsolidity come after";
-    require(!matches!(path, "wallet" | "walletsolidity"), &key("rpc_url"), rule)?;
+    require(!matches!(path, "wallet" | "walletsolidity" | "jsonrpc"), &key("rpc_url"), rule)?;
     require(chain.required_depth == Depth::Finalized, &key("required_depth"), "must be \"finalized\" on Tron")
 }
 

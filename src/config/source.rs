@@ -35,6 +35,7 @@ impl Source {
         variables: Vec<(String, String)>,
     ) -> Result<T, Error> {
         let unreadable = |error| Error::Unreadable(Box::new(error));
+        check_syntax(path)?;
         let file = Figment::from(Toml::file_exact(path));
         let mut overrides = self.overrides(variables);
         if let Some(Value::Dict(_, by_index)) = overrides.get("chains")
@@ -65,6 +66,18 @@ impl Source {
         }
         figment.extract().unwrap_or_default()
     }
+}
+
+/// Refuses a file that is no TOML by its place alone. The reader's own error repeats the whole line, which may hold a secret
+/// that somebody forgot to quote. A file that cannot be read at all is the reader's to tell of.
+fn check_syntax(path: &Path) -> Result<(), Error> {
+    let Ok(text) = std::fs::read_to_string(path) else { return Ok(()) };
+    let Err(error) = toml::from_str::<toml::Table>(&text) else { return Ok(()) };
+    let start = error.span().map_or(0, |span| span.start);
+    let before = text.get(..start).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    Err(Error::Syntax { path: path.to_owned(), line, column })
 }
 
 /// Lays members over the items of an array, named by index.

@@ -219,7 +219,8 @@ fn unknown_keys_are_refused_by_name() {
         ("[[chains]]", "rpc"),
         ("[[chains.assets]]", "decimal"),
     ] {
-        let error = gateway(&GATEWAY.replace(section, &format!("{section}\n{key} = 1")), &[]).unwrap_err();
+        let line = format!("\n{section}\n");
+        let error = gateway(&GATEWAY.replace(&line, &format!("{line}{key} = 1\n")), &[]).unwrap_err();
         assert!(error.contains(key) && error.contains("gateway.toml"), "{section} {key}: {error}");
     }
     let error = gateway(&format!("{GATEWAY}\n[htpp]\nlisten = 1"), &[]).unwrap_err();
@@ -337,6 +338,20 @@ fn values_are_checked_and_the_key_is_named() {
 fn secrets_are_never_shown() {
     let shown = format!("{:?}", gateway(GATEWAY, &[]).unwrap());
     assert!(!shown.contains("ac0974be") && !shown.contains("change-me"), "{shown}");
+}
+
+/// The reader's own error repeats the line.
+#[test]
+fn a_secret_that_is_not_quoted_is_not_repeated() {
+    for line in
+        ["reserver_key = 0xac0974bec39a17e36ba4a6b4d238ff94", "reserver_key = \"0xac0974bec39a17e3", "x = ac0974be-1"]
+    {
+        let text = format!("# first\n{line}\n");
+        for error in [gateway(&text, &[]).unwrap_err(), verifier(&text, &[]).unwrap_err()] {
+            assert!(!error.contains("ac0974be"), "{error}");
+            assert!(error.contains("line 2, column "), "{error}");
+        }
+    }
 }
 
 #[test]

@@ -18,7 +18,9 @@ use axum::{
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use events::{Did, Family, Hash32, PaymentId, QuoteRequestId, quote::SignedQuote, quote_request::CollectedDocument};
+use events::{
+    Did, Family, Hash32, OwnedAsset, PaymentId, QuoteRequestId, quote::SignedQuote, quote_request::CollectedDocument,
+};
 
 use super::{
     authorizer::{AuthorizationRequest, AuthorizeError, MessageScheme, UnsignedMessage},
@@ -74,7 +76,8 @@ async fn of_order(json: &JsonBody, state: &HttpState) -> Result<Json<PreparedBod
     }
     let order = faults.or(order)?;
     let source = &order.terms.source;
-    let originator = manner.originator(json, source.family(), &source.account().originator(), state).await?;
+    let account = source.account().originator();
+    let originator = manner.originator(json, source, &account, state).await?;
     order.check_deadlines(state.services.clock.now(), state.deadlines)?;
     let payment_id = PaymentId::derive(&originator, &order.request_id);
     let request = AuthorizationRequest {
@@ -116,7 +119,7 @@ async fn of_award(json: &JsonBody, state: &HttpState) -> Result<Json<PreparedBod
     let mut faults = Faults::default();
     manner.check_family(terms.source.family(), &mut faults);
     faults.or(Some(()))?;
-    let originator = manner.originator(json, terms.source.family(), &batch.opened.originator, state).await?;
+    let originator = manner.originator(json, &terms.source, &batch.opened.originator, state).await?;
     let payment_id = PaymentId::derive(&originator, request_id);
     let award = Award { batch: &batch, quote, payment_id };
     award.check(state.services.clock.now())?;
@@ -159,22 +162,25 @@ impl Manner {
 
     /// Who is going to ask. A body that proves it is believed; one that only names it is told what it would have to sign,
     /// which harms nobody: the submission needs the proof. Not so on Tron: the answer holds the reserver's signature for this
-    /// payment id, with which its payer can use the id up on chain before the one whose id it is.
+    /// payment id, with which its payer can use the id up on chain before the one whose id it is. There only the source's
+    /// own account needs no proof.
     /// Where neither is there it is `else_it_is`.
     async fn originator(
         &self,
         body: &JsonBody,
-        source: Family,
+        source: &OwnedAsset,
         else_it_is: &str,
         state: &HttpState,
     ) -> Result<String, ApiError> {
         let proven = envelope::prove(body, state).await?;
         envelope::credentials_count(&proven)?;
+        let unproven = self.originator.as_ref().map_or(else_it_is, |named| named.as_str());
+        let own = source.account().originator();
         match (&self.originator, proven.originator()) {
             (Some(named), Some(proven)) if named.as_str() != proven.as_str() => {
                 Err(ApiError::new(Code::INVALID_REQUEST, "originator: is not the one that the proof shows"))
             }
-            (Some(named), None) if source == Family::Tron && named.as_str() != else_it_is => {
+            (_, None) if source.family() == Family::Tron && unproven != own => {
                 let rule = "originator: must be proven by this request, too, where the source is on Tron";
                 Err(ApiError::new(Code::INVALID_REQUEST, rule))
             }

@@ -403,6 +403,22 @@ async fn an_originator_is_proven_before_anything_is_prepared_in_its_name() {
     award.as_object_mut().unwrap().remove("originator");
     let own = json!(PaymentId::derive(&format!("tron:{}", account(&payer())), "order-1"));
     assert_eq!(gateway.post_to(PREPARE, &award).await.expect(200).body["payment_id"], own);
+
+    // A batch that somebody else opened by proof: its payer is not whom it would be asked for.
+    let mut opened = world.unsigned();
+    set(&mut opened, "/request_id", json!("batch-2"));
+    let hers = quote_requests::open_batch_of(gateway, &enveloped(&opened)).await;
+    award["quote_request_id"] = json!(hers.id);
+    award["quote_id"] = json!(hers.quote_ids[0]);
+    for named in [None, Some(alice.did())] {
+        let mut award = award.clone();
+        if let Some(did) = named {
+            award["originator"] = json!(did.as_str());
+        }
+        let refused = gateway.post_to(PREPARE, &award).await.expect_error(400, "INVALID_REQUEST");
+        assert!(refused.message().starts_with("originator: must be proven"), "{refused:?}");
+    }
+    assert_eq!(gateway.post_to(PREPARE, &enveloped(&award)).await.expect(200).body["payment_id"], id);
 }
 
 /// The payer's funds on Tron are not read, so x402 names Tron as a destination only.
