@@ -21,6 +21,7 @@ mod tron_authorization;
 mod tron_belief;
 mod tron_client;
 mod tron_deposit;
+mod tron_deposit_reservable;
 mod tron_endpoint;
 mod tron_outcome;
 mod tron_settlement;

@@ -14,7 +14,10 @@ use chains::{
     auditor::{Audit, Case, Doubt, Kind, check_prepared},
     escrow::State,
     evm::contracts::{DevToken, GatewayEscrow},
-    tron::transaction::{Draft, read_signed},
+    tron::{
+        authorization::Choice,
+        transaction::{Draft, read_signed},
+    },
 };
 use events::{
     Hash32, PaymentId,
@@ -351,6 +354,60 @@ async fn a_deposit_that_was_never_reserved_is_audited_until_it_is_back() -> Resu
     assert_eq!(kinds(&missing), [Kind::Missing]);
     let not_back = EscrowRefunded { inclusion: opened.inclusion.clone(), ..refunded };
     assert_eq!(kinds(&node.audit_return(&own, &not_back, opened.amount).await?), [Kind::Missing]);
+    Ok(())
+}
+
+/// A payer has two deposits of other terms admitted under one id and the same windows, submits one and broadcasts the other.
+#[tokio::test]
+async fn a_deposit_of_other_terms_is_the_payers_doing() -> Result<()> {
+    let world = World::start().await?;
+    let (node, chains) = (world.node(), world.chains());
+    let payment = Payment::within_tron(&world, 600, world.trx()).await?;
+    let (plan, id) = (&payment.plan, payment.id.clone());
+    let cap = CAP - 1;
+    let (deadline, end) = (plan.fulfillment_deadline - 300, plan.fulfillment_deadline);
+    let other = world.order_for(&world.payer, id, cap, deadline, end, &Choice::default()).await?;
+    assert_eq!((&other.escrow, &other.payment_id), (plan, &payment.id));
+    assert_ne!(other.terms_hash, payment.terms.hash());
+    world.deposit(&other).await?;
+    let left = plan.reserve_deadline + 1 - world.time().await?;
+    world.advance(Duration::from_secs(left)).await?;
+    world.solidify().await?;
+    let own = payment.own_deposit();
+    let opened = chains.stranded_deposit(&own).await?.context("not stranded")?;
+    assert_eq!(opened.amount, amount(cap));
+    assert_eq!(node.audit_opened(&own, &opened).await?, []);
+    let (standing, doubts) = node.audit_standing(&payment.id, plan, Some(&payment.audited())).await?;
+    assert_eq!((standing.state, doubts), (Some(State::Deposited), vec![]));
+
+    // What the gateway says of it is compared all the same.
+    let more = EscrowOpened { amount: amount(CAP), ..opened.clone() };
+    assert!(is_contradicted(&node.audit_opened(&own, &more).await?));
+    let approved = spend(&other).approval.as_ref().context("no approval")?.transaction_hash.clone();
+    let elsewhere = Inclusion { transaction_hash: approved, ..opened.inclusion.clone() };
+    let doubts = node.audit_opened(&own, &EscrowOpened { inclusion: elsewhere, ..opened.clone() }).await?;
+    assert!(kinds(&doubts).contains(&Kind::Missing), "{doubts:?}");
+    let mut later = opened.clone();
+    later.inclusion.block_number += 1;
+    assert!(is_contradicted(&node.audit_opened(&own, &later).await?));
+    // So is whether what the stream shows as submitted is what is on the chain.
+    let mut shown = own.clone();
+    shown.authorization = other.authorization.clone();
+    assert!(is_contradicted(&node.audit_opened(&shown, &opened).await?));
+    let mut early = own.clone();
+    early.escrow.reserve_deadline = opened.inclusion.block_time - 1;
+    assert!(is_contradicted(&node.audit_opened(&early, &opened).await?));
+
+    let left = plan.refund_after + 1 - world.time().await?;
+    world.advance(Duration::from_secs(left)).await?;
+    world.solidify().await?;
+    world.settle(&chains, &chains.prepare_refund(&refund(&other), 1).await?).await?;
+    let EscrowState::Refunded(refunded) = payment.ended(&world).await? else { bail!("not refunded") };
+    assert_eq!(node.audit_opened(&own, &opened).await?, []);
+    assert_eq!(node.audit_return(&own, &refunded, opened.amount).await?, []);
+    assert!(is_contradicted(&node.audit_return(&own, &refunded, amount(CAP)).await?));
+    let (standing, doubts) = node.audit_standing(&payment.id, plan, Some(&payment.audited())).await?;
+    assert_eq!((standing.state, doubts), (Some(State::Refunded), vec![]));
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! What is not believed of a node of Tron's that lags, errs or lies.
 
+mod siblings;
+
 use std::{
     slice::from_ref,
     sync::{
@@ -184,9 +186,8 @@ async fn a_record_without_its_transactions_is_a_fault() -> Result<()> {
     let deposit = spend(&secured.order).deposit.transaction_hash.parse()?;
     let deposit = secured.world.node().info(deposit, State::Solidified).await?.context("no deposit")?;
     for number in [deposit.block_number, escrow.inclusion.block_number] {
-        let lies: [Lie; 10] = [
+        let lies: [Lie; 9] = [
             ("no transactions", |truth| *truth = json!([])),
-            ("a transaction of another block", |truth| truth[0]["blockNumber"] = json!(1)),
             ("a transaction of another time", |truth| truth[0]["blockTimeStamp"] = json!(1_000)),
             ("a transaction that failed", |truth| {
                 truth[0]["receipt"]["result"] = json!("OUT_OF_ENERGY");
@@ -493,6 +494,50 @@ async fn a_delivery_is_proven_by_its_event_and_its_absence_twice() -> Result<()>
         |_, words| words[2] = format!("{:064x}", 1),
     ] {
         on_answer(change);
+        chains.delivery_state(&delivery).await.expect_err("believed");
+    }
+    // Whichever of two answers it is.
+    on_answer(|count, words| {
+        if count == 1 {
+            words[0] = "0".repeat(64);
+        }
+    });
+    chains.delivery_state(&delivery).await.expect_err("believed");
+    // One node that knows of a delivery that is none: another has neither its record nor its transaction.
+    for denied in ["fulfilledAsOf", "gettransactioninfobyid"] {
+        let mut count = 0;
+        liar.tell(move |path, request, mut truth| {
+            if denied == "gettransactioninfobyid" && path == "walletsolidity/gettransactioninfobyid" {
+                return json!({});
+            }
+            if denied == "fulfilledAsOf" && calls(path, request, "fulfilledAsOf(bytes32)") {
+                count += 1;
+                if count == 2 {
+                    let found = words(&truth);
+                    truth["constant_result"][0] = json!(format!("{:064x}{}{}", 2, found[1], found[2]));
+                }
+            }
+            truth
+        });
+        chains.delivery_state(&delivery).await.expect_err(denied);
+    }
+    // Its transaction, asked for by itself, tells of another amount, another block, or that it failed.
+    let of_itself: [fn(&mut Value); 4] = [
+        |truth| truth["log"][0]["topics"][1] = json!("11".repeat(32)),
+        |truth| truth["blockTimeStamp"] = json!(1_000),
+        |truth| truth["blockNumber"] = json!(1),
+        |truth| {
+            truth["receipt"]["result"] = json!("REVERT");
+            truth["result"] = json!("FAILED");
+        },
+    ];
+    for change in of_itself {
+        liar.tell(move |path, _, mut truth| {
+            if path == "walletsolidity/gettransactioninfobyid" {
+                change(&mut truth);
+            }
+            truth
+        });
         chains.delivery_state(&delivery).await.expect_err("believed");
     }
     // Past its window, one answer that has nothing.

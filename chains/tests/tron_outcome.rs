@@ -317,6 +317,7 @@ async fn the_payers_transactions_are_not_sent_after_their_end() -> Result<()> {
     let order = world.order_by(&world.payer, 600, &Choice { expiration_ms, ..Choice::default() }).await?;
     let sun = world.sun(&world.payer).await?;
     world.advance(Duration::from_secs(331)).await?;
+    world.solidify().await?;
     let why = reason(chains.prepare_deposit(&order, 1).await)?;
     assert!(why.contains("expired"), "{why}");
     world.mine(1).await?;

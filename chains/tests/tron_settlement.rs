@@ -417,7 +417,7 @@ async fn an_allowance_that_is_short_is_given_anew_from_none() -> Result<()> {
     let delivery = payment.delivered(&world).await?;
     let mut calls = Vec::new();
     for number in before + 1..=delivery.block_number {
-        calls.extend(world.node().infos_of(number, node::State::Newest).await?);
+        calls.extend(world.node().infos_of(number, node::State::Newest).await?.read);
     }
     assert_eq!(calls.len(), 3, "{calls:?}");
     assert!(calls.iter().all(|info| info.failure.is_none()));

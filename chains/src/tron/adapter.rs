@@ -17,8 +17,8 @@ use sagas::ports::{
 use super::{
     address::{address, text},
     calls::{self, Cost, Next, OwnCall, with_margin},
-    node::{Answer, Node},
-    submitters::{self, Warnings},
+    node::{Answer, Node, Span},
+    submitters::{Submitters, Warnings},
     transaction::{Call, Draft, Reference},
 };
 use crate::setup::SetupError;
@@ -105,28 +105,32 @@ impl TronChains {
         self.chains.get(chain_id).ok_or_else(|| Transient(format!("{chain_id} is not configured")))
     }
 
+    /// Who may send for the payment on `chain`.
+    fn submitters<'a>(&'a self, chain: &'a TronChain, keys: &'a Keys, payment_id: &'a PaymentId) -> Submitters<'a> {
+        let (node, keys) = (&chain.node, keys.submitters.as_slice());
+        Submitters { node, keys, payment_id, warnings: &self.warnings, now: self.clock.now() }
+    }
+
     /// Tries `call` out, prices it and signs it with a submitter.
     async fn prepare(
         &self,
-        node: &Node,
-        submitters: &[PrivateKeySigner],
-        payment_id: &PaymentId,
+        submitters: &Submitters<'_>,
         call: OwnCall,
         attempt: u32,
     ) -> Result<TransactionPrepared, PrepareError> {
+        let node = submitters.node;
         let OwnCall { contract, data, energy_least, taken_until, valid_until } = call;
         let refuse = |reason| {
             let context = node.refusal(contract, reason);
             PrepareError::Refused(Box::new(Refusal { context, valid_until }))
         };
-        let preferred = submitters::preferred(submitters, payment_id);
-        let first = preferred.first().ok_or_else(|| Transient(format!("{} has no submitter", node.chain_id())))?;
+        let first = submitters.first()?;
         let energy = match node.trial(first.address(), contract, data.clone(), 0).await? {
             Answer::Returned { energy, .. } => with_margin(energy).max(energy_least),
             Answer::Reverted { reason, .. } => return Err(refuse(reason)),
         };
         let (now, prices) = (self.clock.now(), node.prices().await?);
-        let (settled, head) = (node.settled().await?, node.head().await?);
+        let Span { settled, head } = node.span().await?;
         // In a block after the contract's own deadline it would only cost.
         let last_ms = taken_until.map_or(u64::MAX, |second| second.saturating_mul(1_000));
         let expiration_ms = head.time_ms.saturating_add(VALID_MS).min(last_ms);
@@ -148,7 +152,11 @@ impl TronChains {
         draft.fee_limit_sun = cost
             .fee_limit(&prices)
             .ok_or_else(|| Transient(format!("{} takes no fee_limit that covers {energy} energy", node.chain_id())))?;
-        let submitter = submitters::choose(node, submitters, payment_id, &cost, &prices, &self.warnings, now).await?;
+        // Nothing is signed before somebody can pay.
+        let submitter = submitters
+            .choose(&cost, &prices)
+            .await?
+            .ok_or_else(|| Transient(format!("no submitter of {} has the TRX for a transaction", node.chain_id())))?;
         draft.call.owner = submitter.address();
         let signed = draft.sign(submitter);
         Ok(TransactionPrepared {
@@ -175,8 +183,9 @@ impl Chains for TronChains {
         let Authorization::Tron(spend) = &order.authorization else {
             return Err(Transient("the payer signed for no Tron chain".to_owned()).into());
         };
-        match calls::deposit(&chain.node, order, spend, &keys.reserver).await? {
-            Next::Reserve(call) => self.prepare(&chain.node, &keys.submitters, &order.payment_id, call, attempt).await,
+        let submitters = self.submitters(chain, keys, &order.payment_id);
+        match calls::deposit(order, spend, &keys.reserver, &submitters).await? {
+            Next::Reserve(call) => self.prepare(&submitters, call, attempt).await,
             Next::NotYet(why) => Err(why),
         }
     }
@@ -185,7 +194,7 @@ impl Chains for TronChains {
         let chain = self.chain(&order.escrow.chain_id)?;
         let keys = keys(chain)?;
         let call = calls::refund(&chain.node, order).await?;
-        self.prepare(&chain.node, &keys.submitters, &order.payment_id, call, attempt).await
+        self.prepare(&self.submitters(chain, keys, &order.payment_id), call, attempt).await
     }
 
     async fn reprice(&self, _versions: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient> {

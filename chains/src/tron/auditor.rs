@@ -10,7 +10,7 @@ use alloy::{
 use async_trait::async_trait;
 
 use events::{
-    Amount, PaymentId, Terms,
+    Amount, Hash32, OwnedAsset, PaymentId, Terms,
     event::{
         Authorization, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, OwnTransaction,
         TransactionPrepared, TronSpend,
@@ -21,12 +21,15 @@ use sagas::ports::{EscrowState, OwnDeposit, Statement, Transient};
 use super::{
     address::{address, text, trc20},
     node::{Node, State},
-    reads::{self, OrderError, block_seconds},
+    outcome::own_deposit_id,
+    reads::{self, EscrowRecord, OrderError, block_seconds, unusable},
+    search::Place,
     transaction::{self, Call, Decoded},
 };
 use crate::{
     auditor::{self, Audit, Case, Doubt, Doubts, Kind, Standing},
     config::ChainConfig,
+    escrow,
     evm::{
         contracts::{DevToken as Trc20, GatewayEscrow, time, units, word},
         eip712::{self, escrow_domain},
@@ -190,6 +193,20 @@ fn parties_of(case: &Case<'_>) -> Result<(Parties, Address), OrderError> {
     Ok((parties(case.payment_id, case.terms, case.plan)?, address(&case.quote.payout_account)?))
 }
 
+/// Whether the record is of the payment's windows and of other terms, and no settler was paid from it.
+fn is_other_deposit(record: &EscrowRecord, source: &OwnedAsset, terms_hash: Hash32, plan: &EscrowPlan) -> bool {
+    record.escrow.is_of(plan)
+        && !record.is_deposit_of(source, terms_hash, plan)
+        && record.escrow.state != escrow::State::Released
+}
+
+/// The parties of what is on record under the payment's id.
+fn parties_on_record(parties: &Parties, record: &EscrowRecord) -> Result<Parties, Transient> {
+    let payer = address(&record.escrow.payer).map_err(unusable)?;
+    let token = trc20(&record.escrow.asset).map_err(unusable)?;
+    Ok(Parties { payer, token, ..*parties })
+}
+
 #[async_trait]
 impl Audit for Node {
     fn config(&self) -> &ChainConfig {
@@ -239,8 +256,16 @@ impl Audit for Node {
         };
         let reserved_at = record.reserved_at.unwrap_or_default();
         doubts.same("the block of the reservation on record", secured.inclusion.block_number, reserved_at);
+        let known = own_deposit_id(case.authorization);
+        let place = Place {
+            contract: parties.escrow,
+            number: record.deposited_at,
+            state: State::Newest,
+            payment: parties.id,
+            known: known.as_slice(),
+        };
         let is = |event: &GatewayEscrow::Deposited| event.paymentId == parties.id;
-        let found = self.event_in(parties.escrow, record.deposited_at, State::Newest, is).await?;
+        let found = self.event_in(&place, is).await?;
         let deposit = OwnDeposit {
             payment_id: case.payment_id.clone(),
             terms: case.terms.clone(),
@@ -258,7 +283,13 @@ impl Audit for Node {
         let (Authorization::Tron(spend), Ok(parties)) = (&deposit.authorization, parties) else {
             return Ok(unreadable("a deposit that is none"));
         };
-        self.made_deposit(deposit, spend, &parties, &opened.inclusion, opened.amount).await
+        // The deposit that the stream shows must be as the stream shows it.
+        let is_own = opened.inclusion.transaction_hash == spend.deposit.transaction_hash;
+        let other = if is_own { None } else { self.other_deposit(deposit, &opened.inclusion).await? };
+        match other {
+            Some(record) => self.made_other_deposit(deposit, &record, &parties, opened).await,
+            None => self.made_deposit(deposit, spend, &parties, &opened.inclusion, opened.amount).await,
+        }
     }
 
     async fn audit_return(
@@ -267,10 +298,15 @@ impl Audit for Node {
         refunded: &EscrowRefunded,
         deposited: Amount,
     ) -> Result<Vec<Doubt>, Transient> {
-        match parties(&deposit.payment_id, &deposit.terms, &deposit.escrow) {
-            Ok(parties) => self.gave_back(&parties, refunded, deposited).await,
-            Err(error) => Ok(unreadable(error)),
-        }
+        let parties = match parties(&deposit.payment_id, &deposit.terms, &deposit.escrow) {
+            Ok(parties) => parties,
+            Err(error) => return Ok(unreadable(error)),
+        };
+        let parties = match self.other_deposit(deposit, &refunded.inclusion).await? {
+            Some(record) => parties_on_record(&parties, &record)?,
+            None => parties,
+        };
+        self.gave_back(&parties, refunded, deposited).await
     }
 
     async fn audit_delivery(&self, case: &Case<'_>, inclusion: &Inclusion) -> Result<Vec<Doubt>, Transient> {
@@ -324,10 +360,12 @@ impl Audit for Node {
     ) -> Result<(Standing, Vec<Doubt>), Transient> {
         let mut doubts = Doubts::default();
         let found = self.settled_escrow(payment_id, &plan.contract).await?;
-        let record = found.record.map(|record| record.escrow);
-        if let (Some(record), Some(case)) = (&record, case) {
-            doubts.committed(case, record);
+        if let (Some(record), Some(case)) = (&found.record, case)
+            && !is_other_deposit(record, &case.terms.source, case.terms.hash(), plan)
+        {
+            doubts.committed(case, &record.escrow);
         }
+        let record = found.record.map(|record| record.escrow);
         let state = record.filter(|record| record.is_of(plan)).map(|record| record.state);
         Ok((Standing { state, settled_number: found.settled.number, settled_time: found.time }, doubts.0))
     }
@@ -370,6 +408,57 @@ impl Node {
         doubts.same("the amount deposited", units(amount), made.amount);
         Evidence::deposited(parties, deposit.terms_hash, spend.quote_hash, made, &mut doubts);
         evidence.taken(parties, deposits.len(), made.amount, &mut doubts);
+        self.in_time("deposit", evidence.time, &deposit.escrow, &mut doubts);
+        Ok(doubts.0)
+    }
+
+    /// The record under the payment's id and windows, when it is of other terms than the payment's and paid nobody but its
+    /// payer. A payer can have two deposits admitted under one id, submit the one and broadcast the other; that the escrow took
+    /// it is no fault of the gateway's, which has to say so and to give it back.
+    /// The record must be as new as what the stream says of it.
+    async fn other_deposit(
+        &self,
+        deposit: &OwnDeposit,
+        inclusion: &Inclusion,
+    ) -> Result<Option<EscrowRecord>, Transient> {
+        let found = self.settled_escrow(&deposit.payment_id, &deposit.escrow.contract).await?;
+        let (settled, claimed) = (found.settled.number, inclusion.block_number);
+        if found.unsettled || (found.record.is_none() && settled < claimed) {
+            return Err(self.contradiction(format!("block {claimed} is claimed where {settled} is settled")));
+        }
+        let is = |record: &EscrowRecord| {
+            is_other_deposit(record, &deposit.terms.source, deposit.terms_hash, &deposit.escrow)
+        };
+        Ok(found.record.filter(is))
+    }
+
+    /// Checks that the transaction that the stream names made the deposit on record.
+    async fn made_other_deposit(
+        &self,
+        deposit: &OwnDeposit,
+        record: &EscrowRecord,
+        parties: &Parties,
+        opened: &EscrowOpened,
+    ) -> Result<Vec<Doubt>, Transient> {
+        let mut doubts = Doubts::default();
+        let parties = parties_on_record(parties, record)?;
+        let EscrowOpened { inclusion, amount } = opened;
+        doubts.require(record.escrow.deposited == Some(*amount), || {
+            format!("{amount} are said to be in escrow, and {:?} are on record", record.escrow.deposited)
+        });
+        doubts.same("the block of the deposit on record", inclusion.block_number, record.deposited_at);
+        let Some(evidence) = self.executed_as(inclusion, &mut doubts).await? else { return Ok(doubts.0) };
+        let deposits: Vec<GatewayEscrow::Deposited> = evidence.events(parties.escrow);
+        let Some(made) = deposits.iter().find(|event| event.paymentId == parties.id) else {
+            doubts.add(Kind::Missing, format!("{} made no deposit for the payment", inclusion.transaction_hash));
+            return Ok(doubts.0);
+        };
+        let is_on_record = made.payer == parties.payer
+            && made.token == parties.token
+            && made.termsHash == word(record.escrow.terms_hash)
+            && made.amount == units(*amount);
+        doubts.require(is_on_record, || format!("{} made another deposit: {made:?}", inclusion.transaction_hash));
+        evidence.taken(&parties, deposits.len(), made.amount, &mut doubts);
         self.in_time("deposit", evidence.time, &deposit.escrow, &mut doubts);
         Ok(doubts.0)
     }

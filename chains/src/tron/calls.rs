@@ -1,28 +1,23 @@
-//! What is sent for a payment: the payer's own transactions, the reservation, the refund; and what a transaction costs.
+//! What is sent for a payment: the reservation, the refund; and what a transaction costs. The payer's own transactions are
+//! [`super::own`]'s.
 
-use alloy::{
-    primitives::{Address, U256},
-    signers::local::PrivateKeySigner,
-    sol_types::{SolCall, SolError},
-};
+use alloy::{primitives::Address, signers::local::PrivateKeySigner, sol_types::SolCall};
 
-use events::{
-    event::{OwnTransaction, TronSpend},
-    failure::BlockchainContext,
-};
+use events::{Hash32, event::TronSpend, failure::BlockchainContext};
 use sagas::ports::{DepositOrder, PrepareError, RefundOrder, Refusal, Transient};
 
 use super::{
-    address::{address, trc20},
-    node::{Answer, BroadcastError, Info, Means, Node, Prices, State},
+    address::address,
+    node::{Means, Node, Prices},
+    own::Own,
     reads::unusable,
-    transaction::{self, Decoded},
+    submitters::Submitters,
 };
 use crate::{
     escrow,
     evm::{
         attest,
-        contracts::{self, DevToken, GatewayEscrow, units, word},
+        contracts::{self, GatewayEscrow, units, word},
         eip712::{self, escrow_domain},
         signature,
     },
@@ -33,8 +28,6 @@ pub(super) const RESERVATION_ENERGY: u64 = 150_000;
 /// Energy that a payer's deposit takes at least: the escrow writes seven words that were zero, at 20,000 each, and checks a
 /// signature.
 pub(super) const DEPOSIT_ENERGY_LEAST: u64 = 150_000;
-/// Energy that the deposit of a plain token takes.
-const DEPOSIT_ENERGY: u64 = 220_000;
 /// Energy that must be there for a refund or a release: the escrow asks for 380,000 and more before each of up to two payouts,
 /// so that nobody can starve one. What is not used is not paid.
 pub(super) const PAYOUT_ENERGY: u64 = 1_000_000;
@@ -115,7 +108,7 @@ pub(super) enum Next {
 }
 
 /// A refusal that holds for the chain's state as it is now.
-fn refused(context: BlockchainContext, valid_until: u64) -> PrepareError {
+pub(super) fn refused(context: BlockchainContext, valid_until: u64) -> PrepareError {
     PrepareError::Refused(Box::new(Refusal { context, valid_until }))
 }
 
@@ -124,11 +117,12 @@ fn refused(context: BlockchainContext, valid_until: u64) -> PrepareError {
 /// # Errors
 /// [`Transient`].
 pub(super) async fn deposit(
-    node: &Node,
     order: &DepositOrder,
     spend: &TronSpend,
     reserver: &PrivateKeySigner,
+    submitters: &Submitters<'_>,
 ) -> Result<Next, Transient> {
+    let node = submitters.node;
     let contract = address(&order.escrow.contract).map_err(unusable)?;
     let Some(read) = node.newest_escrow(&order.payment_id, contract).await? else {
         return Ok(Next::NotYet(waiting(RECORD_WAITS)));
@@ -138,7 +132,10 @@ pub(super) async fn deposit(
         Ok(Next::NotYet(refused(context, order.escrow.reserve_deadline)))
     };
     match read.record {
-        None => Own::of(node, order, spend, contract)?.bring().await.map(Next::NotYet),
+        None => match unreservable(order, spend, contract)? {
+            Some(reason) => refuse(&reason),
+            None => Own::of(submitters, order, spend, contract)?.bring().await.map(Next::NotYet),
+        },
         Some(record)
             if !record.is_deposit_of(&order.terms.source, order.terms_hash, &order.escrow)
                 || record.escrow.deposited != Some(spend.amount) =>
@@ -151,6 +148,29 @@ pub(super) async fn deposit(
             escrow::State::Released | escrow::State::Refunded => refuse("the escrow has paid out already"),
         },
     }
+}
+
+/// The last second in which the escrow takes the reservation: up to and in its own deadline's, and before the delivery's.
+pub(super) fn reservable_until(order: &DepositOrder) -> u64 {
+    order.escrow.reserve_deadline.min(order.reservation.fulfill_by.saturating_sub(1))
+}
+
+/// Why the escrow would take the reservation at no time: then the payer's money is not to be locked up at all.
+fn unreservable(order: &DepositOrder, spend: &TronSpend, escrow: Address) -> Result<Option<String>, Transient> {
+    let terms = &order.reservation;
+    let payout = address(&terms.payout_account).map_err(unusable)?;
+    let latest = order.escrow.fulfillment_deadline;
+    Ok(if payout == escrow {
+        Some(format!("the escrow pays nothing out to the payout account {}", terms.payout_account))
+    } else if terms.source_amount > spend.amount {
+        Some(format!("{} are deposited, {} are to be reserved", spend.amount, terms.source_amount))
+    } else if terms.fulfill_by > latest {
+        Some(format!("the delivery may take up to {}, past the escrow's deadline {latest}", terms.fulfill_by))
+    } else if spend.quote_hash != Hash32::ZERO && spend.quote_hash != terms.quote_hash {
+        Some(format!("the payer agreed to the quote {} and to no other", spend.quote_hash))
+    } else {
+        None
+    })
 }
 
 fn reservation(
@@ -171,13 +191,12 @@ fn reservation(
     let signed = attest::sign_digest(reserver, digest).map_err(|error| Transient(error.to_string()))?;
     let signature = signature::bytes(&signed).map_err(|error| Transient(error.to_string()))?;
     let call = GatewayEscrow::reserveCall { r: (&message).into(), reserverSignature: signature.into() };
-    let reserve_deadline = order.escrow.reserve_deadline;
     Ok(OwnCall {
         contract,
         data: call.abi_encode(),
         energy_least: 0,
-        taken_until: Some(reserve_deadline),
-        valid_until: reserve_deadline,
+        taken_until: Some(reservable_until(order)),
+        valid_until: order.escrow.reserve_deadline,
     })
 }
 
@@ -208,212 +227,9 @@ pub(super) async fn refund(node: &Node, order: &RefundOrder) -> Result<OwnCall, 
     Ok(OwnCall { contract, data, energy_least: PAYOUT_ENERGY, taken_until, valid_until: 0 })
 }
 
-/// The payer's own transactions.
-struct Own<'a> {
-    node: &'a Node,
-    escrow: Address,
-    token: Address,
-    payer: Address,
-    amount: U256,
-    reserve_deadline: u64,
-    approval: Option<Signed>,
-    deposit: Signed,
-}
-
-/// A transaction that the payer signed.
-struct Signed {
-    decoded: Decoded,
-    bytes: Vec<u8>,
-}
-
-impl Signed {
-    fn read(own: &OwnTransaction) -> Result<Self, Transient> {
-        let bytes = own.raw.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok());
-        let bytes = bytes.ok_or_else(|| unusable("the payer's transaction is no hex with 0x"))?;
-        let (decoded, _) = transaction::read_signed(&bytes).map_err(unusable)?;
-        if decoded.id.to_string() != own.transaction_hash || decoded.draft.expiration_ms != own.expires_at {
-            return Err(unusable("the payer's transaction is not what is journaled of it"));
-        }
-        Ok(Self { decoded, bytes })
-    }
-}
-
-/// What came of trying a transaction of the payer's out.
-enum Trial {
-    Fits(Cost),
-    Reverts { reason: String, data: Vec<u8> },
-}
-
-impl<'a> Own<'a> {
-    fn of(node: &'a Node, order: &DepositOrder, spend: &TronSpend, escrow: Address) -> Result<Self, Transient> {
-        let source = &order.terms.source;
-        Ok(Self {
-            node,
-            escrow,
-            token: trc20(source.asset()).map_err(unusable)?,
-            payer: address(source.account().as_str()).map_err(unusable)?,
-            amount: units(spend.amount),
-            reserve_deadline: order.escrow.reserve_deadline,
-            approval: spend.approval.as_ref().map(Signed::read).transpose()?,
-            deposit: Signed::read(&spend.deposit)?,
-        })
-    }
-
-    /// Sees to it that the payer's deposit gets on chain, or says why it does not. Nothing of the payer's is burnt for what
-    /// is known to fail: each transaction is tried out and counted up first.
-    async fn bring(&self) -> Result<PrepareError, Transient> {
-        let deposit = &self.deposit;
-        if let Some(info) = self.node.info(deposit.decoded.id, State::Newest).await? {
-            return Ok(match &info.failure {
-                Some(failure) => self.failed(&info, failure),
-                None => waiting("the payer's deposit is in a block whose state is not shown yet"),
-            });
-        }
-        match self.try_out(deposit).await? {
-            Trial::Fits(_) if let Some(first) = self.allowance_waits().await? => Ok(first),
-            Trial::Fits(cost) => match self.hindrance("deposit", deposit, cost.energy, cost).await? {
-                Some(hindrance) => Ok(hindrance),
-                None => self.send("deposit", deposit).await,
-            },
-            Trial::Reverts { reason, data } => match &self.approval {
-                Some(approval) if nothing_came(&data) => self.bring_approval(approval, reason).await,
-                _ => Ok(self.refused(reason)),
-            },
-        }
-    }
-
-    /// Why a deposit that fits is not to be sent yet: the allowance by which it fits may only wait, for a full node shows what
-    /// waits. A block could have the deposit first, which then fails at the payer's cost.
-    ///
-    /// The allowance is in a block when the payer's approval is, or when it stands in solidified state and the approval is not
-    /// under way.
-    async fn allowance_waits(&self) -> Result<Option<PrepareError>, Transient> {
-        let Some(approval) = &self.approval else { return Ok(None) };
-        let id = approval.decoded.id;
-        match self.node.info(id, State::Newest).await? {
-            Some(info) if info.failure.is_none() => return Ok(None),
-            Some(_) => {}
-            // A node that does not tell is a fault, and the next look may find the approval in a block.
-            None if self.node.waits(id).await? => return Ok(Some(self.on_its_way("approval", approval))),
-            None => {}
-        }
-        let allowance = DevToken::allowanceCall { owner: self.payer, spender: self.escrow };
-        Ok(match self.node.call(None, self.token, &allowance, State::Solidified).await? {
-            Answer::Returned { value, .. } if value >= self.amount => None,
-            _ => Some(waiting(&format!("the payer's approval {id} gives no allowance, and no other is settled"))),
-        })
-    }
-
-    /// The deposit fits but for the token, which moved nothing.
-    async fn bring_approval(&self, approval: &Signed, reason: String) -> Result<PrepareError, Transient> {
-        if let Some(info) = self.node.info(approval.decoded.id, State::Newest).await? {
-            return Ok(match &info.failure {
-                Some(failure) => self.failed(&info, failure),
-                None => self.refused(reason),
-            });
-        }
-        let balance = DevToken::balanceOfCall { account: self.payer };
-        if let Answer::Returned { value, .. } = self.node.call(None, self.token, &balance, State::Newest).await?
-            && value < self.amount
-        {
-            return Ok(self.refused(format!("the payer has {value} of the token, {} are to be deposited", self.amount)));
-        }
-        match self.try_out(approval).await? {
-            // Some tokens take no second approval (USDT), and one of several nodes may show the first, which waits.
-            Trial::Reverts { .. } if self.node.waits(approval.decoded.id).await? => {
-                Ok(self.on_its_way("approval", approval))
-            }
-            Trial::Reverts { reason, .. } => Ok(self.refused(format!("the token refuses the approval: {reason}"))),
-            Trial::Fits(cost) => {
-                // What the deposit takes can only be guessed before it fits.
-                let deposit = Cost::new(DEPOSIT_ENERGY, self.deposit.bytes.len());
-                let both = Cost { energy: cost.energy + deposit.energy, bandwidth: cost.bandwidth + deposit.bandwidth };
-                if let Some(hindrance) = self.hindrance("deposit", &self.deposit, DEPOSIT_ENERGY_LEAST, both).await? {
-                    return Ok(hindrance);
-                }
-                match self.hindrance("approval", approval, cost.energy, both).await? {
-                    Some(hindrance) => Ok(hindrance),
-                    None => self.send("approval", approval).await,
-                }
-            }
-        }
-    }
-
-    async fn try_out(&self, own: &Signed) -> Result<Trial, Transient> {
-        let call = &own.decoded.draft.call;
-        Ok(match self.node.trial(call.owner, call.contract, call.data.clone(), call.value_sun).await? {
-            Answer::Returned { energy, .. } => Trial::Fits(Cost::new(with_reserve(energy), own.bytes.len())),
-            Answer::Reverted { reason, data } => Trial::Reverts { reason, data },
-        })
-    }
-
-    /// Why `own`, which takes `energy`, would fail although its contract takes it; `all` is what has to be paid for altogether.
-    async fn hindrance(
-        &self,
-        name: &str,
-        own: &Signed,
-        energy: u64,
-        all: Cost,
-    ) -> Result<Option<PrepareError>, Transient> {
-        let draft = &own.decoded.draft;
-        let head = self.node.head().await?;
-        if head.time_ms >= draft.expiration_ms {
-            return Ok(Some(self.refused(format!(
-                "the payer's {name} expired at {} ms, and the chain is at {} ms",
-                draft.expiration_ms, head.time_ms
-            ))));
-        }
-        let prices = self.node.prices().await?;
-        let limit = draft.fee_limit_sun.checked_div(prices.energy_sun).unwrap_or(u64::MAX);
-        let lacking = if limit < energy {
-            let fee_limit = draft.fee_limit_sun;
-            Some(format!("its fee_limit of {fee_limit} sun covers {limit} energy, and {energy} are needed"))
-        } else {
-            all.lacking(&self.node.means(self.payer).await?, &prices)
-        };
-        Ok(lacking.map(|lacking| {
-            let mut context =
-                self.node.refusal(self.escrow, format!("the payer's {name} cannot be paid for: {lacking}"));
-            context.estimated_gas_needed = Some(energy.to_string());
-            refused(context, self.reserve_deadline)
-        }))
-    }
-
-    async fn send(&self, name: &str, own: &Signed) -> Result<PrepareError, Transient> {
-        match self.node.broadcast(&own.bytes).await {
-            Ok(()) => Ok(self.on_its_way(name, own)),
-            Err(BroadcastError::Transient(fault)) => Err(fault),
-            Err(refusal @ BroadcastError::Refused { .. }) => {
-                Ok(self.refused(format!("the network refuses the payer's {name}: {refusal}")))
-            }
-        }
-    }
-
-    fn on_its_way(&self, name: &str, own: &Signed) -> PrepareError {
-        waiting(&format!("the payer's {name} {} is on its way", own.decoded.id))
-    }
-
-    /// Whoever has the payer's transactions can bring them as long as the escrow takes the deposit.
-    fn refused(&self, reason: String) -> PrepareError {
-        refused(self.node.refusal(self.escrow, reason), self.reserve_deadline)
-    }
-
-    fn failed(&self, info: &Info, failure: &str) -> PrepareError {
-        let mut context = self.node.refusal(self.escrow, failure.to_owned());
-        context.transaction_hash = Some(info.id.to_string());
-        context.block_number = Some(info.block_number);
-        context.gas_used = Some(info.energy.to_string());
-        refused(context, self.reserve_deadline)
-    }
-}
-
-fn waiting(what: &str) -> PrepareError {
+/// Nothing is wrong, and the next block may change it.
+pub(super) fn waiting(what: &str) -> PrepareError {
     PrepareError::Waiting(what.to_owned())
-}
-
-/// Whether the escrow refused a deposit for nothing but that no token came: all else about it is in order.
-fn nothing_came(data: &[u8]) -> bool {
-    GatewayEscrow::ReceivedNotExact::abi_decode_validate(data).is_ok_and(|error| error.received.is_zero())
 }
 
 #[cfg(test)]
@@ -442,18 +258,5 @@ mod tests {
         assert!(!lacks(0, 20_000, 1_000));
         let told = cost.lacking(&Means { balance_sun: 7, energy: 0, bandwidth: 0 }, &PRICES).unwrap();
         assert!(told.contains("1364000 sun") && told.contains("has 7 sun"), "{told}");
-    }
-
-    #[test]
-    fn only_a_token_that_moved_nothing_calls_for_an_approval() {
-        let received = |received: u64| {
-            let expected = U256::from(10);
-            GatewayEscrow::ReceivedNotExact { expected, received: U256::from(received) }.abi_encode()
-        };
-        assert!(nothing_came(&received(0)));
-        assert!(!nothing_came(&received(9)));
-        assert!(!nothing_came(&GatewayEscrow::AmountZero {}.abi_encode()));
-        assert!(!nothing_came(&received(0)[..40]));
-        assert!(!nothing_came(&[]));
     }
 }

@@ -4,7 +4,7 @@
 //!   whether its key may sign.
 //! - [`adapter`]: the engine's port over any number of chains.
 //! - [`node`]: one connection to a chain, and what may be believed of it; `query` is what it is asked, over HTTP,
-//!   and [`reads`] what its contracts have on record.
+//!   [`reads`] what its contracts have on record, and [`search`] where in a block their events are.
 //! - [`transaction`] is bytes, ids and signatures, `proto` the messages that they are made of, [`address`] the forms of
 //!   addresses. Contracts and EIP-712 are those of [`crate::evm`].
 //! - [`settler`], [`verifier`] and [`auditor`] are the other parties; a settler's [`wallet`] sends.
@@ -18,11 +18,13 @@ mod calls;
 pub mod dev;
 pub mod node;
 mod outcome;
+mod own;
 pub mod permission;
 mod proto;
 mod query;
 pub mod reads;
 mod rpc;
+pub mod search;
 pub mod settler;
 mod submitters;
 pub mod transaction;

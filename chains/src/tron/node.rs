@@ -15,12 +15,12 @@ use alloy::{
     sol_types::SolCall,
 };
 use tokio::sync::OnceCell;
-use url::Url;
+use url::{Host, Url};
 
 use events::{ChainId, Family};
 use sagas::ports::Transient;
 
-pub use super::query::{Answer, Block, BroadcastError, Info, Log, Means, Prices, State};
+pub use super::query::{Answer, Block, BlockInfos, BroadcastError, Info, Log, Means, Prices, State};
 use super::{
     address::{ConvertError, address},
     query::{Trial, Tried},
@@ -30,6 +30,19 @@ use crate::{
     config::{ChainConfig, Depth},
     heads::Heads,
 };
+
+/// How far the newest block's time may be ahead of the settled one's, in milliseconds. Blocks settle within some twenty others,
+/// a minute; while they do not, nothing is signed.
+const AHEAD_MS_MAX: u64 = 5 * 60 * 1_000;
+
+/// The newest settled block and the newest of all, whose times fit together.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Span {
+    /// The newest settled block.
+    pub settled: Block,
+    /// The newest block.
+    pub head: Block,
+}
 
 /// Why a chain's configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -107,6 +120,10 @@ impl Node {
         }
         let reference = config.chain_id.reference().parse().map_err(|_| ConnectError::Reference(chain_id()))?;
         let url = base(&config.rpc_url).map_err(|reason| ConnectError::Url { chain_id: chain_id(), reason })?;
+        if config.api_key.is_some() && url.scheme() == "http" && !is_loopback(&url) {
+            let reason = "must begin with https:// where an api_key goes along".to_owned();
+            return Err(ConnectError::Url { chain_id: chain_id(), reason });
+        }
         if config.required_depth != Depth::Finalized {
             return Err(ConnectError::Depth { chain_id: chain_id() });
         }
@@ -223,6 +240,26 @@ impl Node {
         Ok(found)
     }
 
+    /// What a transaction's time is reckoned by. The newest block's time is the word of one node; it is believed only within
+    /// [`AHEAD_MS_MAX`] of the settled one's, so that no node can make a transaction hold for days or seem too late.
+    ///
+    /// # Errors
+    /// [`Transient`], also when the two do not fit together.
+    pub(super) async fn span(&self) -> Result<Span, Transient> {
+        let (settled, head) = (self.settled().await?, self.head().await?);
+        let follows = head.number > settled.number
+            && head.time_ms > settled.time_ms
+            && head.time_ms - settled.time_ms <= AHEAD_MS_MAX;
+        if !follows && head != settled {
+            let what = format!(
+                "newest block {} of {} ms, where {} of {} ms is settled",
+                head.number, head.time_ms, settled.number, settled.time_ms
+            );
+            return Err(self.contradiction(what));
+        }
+        Ok(Span { settled, head })
+    }
+
     fn settled_before(&self) -> Option<Block> {
         *self.0.settled.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -317,12 +354,12 @@ impl Node {
         Ok(self.rpc().await?.waits(id).await?)
     }
 
-    /// What became of all transactions of a block, in order. What is missing is not disproved: a node without the block
-    /// answers with nothing, too.
+    /// What became of the transactions of a block. What is missing is not disproved: a node without the block answers with
+    /// nothing, too.
     ///
     /// # Errors
     /// [`Transient`].
-    pub async fn infos_of(&self, block: u64, state: State) -> Result<Vec<Info>, Transient> {
+    pub async fn infos_of(&self, block: u64, state: State) -> Result<BlockInfos, Transient> {
         Ok(self.rpc().await?.block_infos(block, state).await?)
     }
 
@@ -351,6 +388,16 @@ impl Node {
     }
 }
 
+/// Whether nobody on a network can read what is sent there.
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
 /// The address under which the calls are.
 fn base(text: &str) -> Result<Url, String> {
     let url: Url = text.parse().map_err(|error: url::ParseError| format!("is no URL: {error}"))?;
@@ -361,8 +408,10 @@ fn base(text: &str) -> Result<Url, String> {
         return Err("must have no query and no fragment: a key goes into api_key".to_owned());
     }
     let last = url.path().trim_end_matches('/').rsplit('/').next();
-    if let Some("wallet" | "walletsolidity") = last {
-        return Err("must end before /wallet and /walletsolidity, which both are under it".to_owned());
+    if let Some("wallet" | "walletsolidity" | "jsonrpc") = last {
+        return Err(
+            "must end before /wallet and /walletsolidity, which both are under it; /jsonrpc is not asked".to_owned()
+        );
     }
     Ok(url)
 }

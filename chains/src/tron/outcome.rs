@@ -7,7 +7,7 @@ use alloy::primitives::{Address, B256};
 
 use events::{
     PaymentId,
-    event::{EscrowOpened, EscrowPlan, EscrowSecured, TransactionPrepared},
+    event::{Authorization, EscrowOpened, EscrowPlan, EscrowSecured, TransactionPrepared},
     failure::BlockchainContext,
 };
 use sagas::ports::{DepositOrder, DepositState, OwnDeposit, TransactionState, Transient};
@@ -16,6 +16,7 @@ use super::{
     address::{self, address},
     node::{Block, Info, Node, State},
     reads::{EscrowRecord, unusable},
+    search::Place,
 };
 use crate::{
     escrow,
@@ -60,7 +61,7 @@ impl Node {
     ) -> Result<DepositState, Transient> {
         let found = self.settled_escrow(&order.payment_id, &order.escrow.contract).await?;
         if let Some(record) = found.record.as_ref().filter(|record| is_of_order(record, order)) {
-            return self.secured(order, record).await.map(DepositState::Secured);
+            return self.secured(order, record, versions).await.map(DepositState::Secured);
         }
         if found.unsettled {
             return Ok(DepositState::Pending);
@@ -68,7 +69,7 @@ impl Node {
         if found.time > order.escrow.reserve_deadline {
             let own = order.own_deposit();
             return match found.record.filter(|record| is_stranded(record, &own)) {
-                Some(record) => self.opened(&own.payment_id, &own.escrow, &record).await.map(DepositState::Stranded),
+                Some(record) => self.opened(&own, &record).await.map(DepositState::Stranded),
                 None => Ok(DepositState::Expired {
                     evidence: format!(
                         "solidified block {} {} of {} has time {}, past the reserve deadline {}, and nothing of the payment's \
@@ -100,7 +101,7 @@ impl Node {
     pub async fn deposit_secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
         let found = self.settled_escrow(&order.payment_id, &order.escrow.contract).await?;
         match found.record.filter(|record| is_of_order(record, order)) {
-            Some(record) => self.secured(order, &record).await.map(Some),
+            Some(record) => self.secured(order, &record, &[]).await.map(Some),
             None => Ok(None),
         }
     }
@@ -116,7 +117,7 @@ impl Node {
             return Ok(None);
         }
         match found.record.filter(|record| is_stranded(record, deposit)) {
-            Some(record) => self.opened(&deposit.payment_id, &deposit.escrow, &record).await.map(Some),
+            Some(record) => self.opened(deposit, &record).await.map(Some),
             None => Ok(None),
         }
     }
@@ -138,15 +139,24 @@ impl Node {
         Ok(!found.record.is_some_and(|record| record.escrow.is_of(plan)))
     }
 
-    async fn secured(&self, order: &DepositOrder, record: &EscrowRecord) -> Result<EscrowSecured, Transient> {
+    /// Any of `versions` may be the reservation.
+    async fn secured(
+        &self,
+        order: &DepositOrder,
+        record: &EscrowRecord,
+        versions: &[TransactionPrepared],
+    ) -> Result<EscrowSecured, Transient> {
         let contract = address(&order.escrow.contract).map_err(unusable)?;
         let settler = address(&order.reservation.payout_account).map_err(unusable)?;
         let reserved = record.reserved_at.ok_or_else(|| self.contradiction("a reservation in no block"))?;
         // The reservation does not say what was deposited, nor whose; the deposit's own event does.
-        let EscrowOpened { amount, .. } = self.opened(&order.payment_id, &order.escrow, record).await?;
+        let EscrowOpened { amount, .. } = self.opened(&order.own_deposit(), record).await?;
+        let known = versions.iter().map(id_of).collect::<Result<Vec<_>, _>>()?;
+        let payment = word(order.payment_id.on_chain());
+        let place = Place { contract, number: reserved, state: State::Solidified, payment, known: &known };
         let found = self
-            .event_in(contract, reserved, State::Solidified, |event: &GatewayEscrow::Reserved| {
-                event.paymentId == word(order.payment_id.on_chain())
+            .event_in(&place, |event: &GatewayEscrow::Reserved| {
+                event.paymentId == payment
                     && event.quoteHash == word(order.reservation.quote_hash)
                     && event.settler == settler
                     && event.sourceAmount == units(order.reservation.source_amount)
@@ -156,22 +166,21 @@ impl Node {
     }
 
     /// The deposit of a record: the event, too, must say whose it is, of what, and how much.
-    async fn opened(
-        &self,
-        payment_id: &PaymentId,
-        plan: &EscrowPlan,
-        record: &EscrowRecord,
-    ) -> Result<EscrowOpened, Transient> {
-        let contract = address(&plan.contract).map_err(unusable)?;
+    async fn opened(&self, deposit: &OwnDeposit, record: &EscrowRecord) -> Result<EscrowOpened, Transient> {
+        let contract = address(&deposit.escrow.contract).map_err(unusable)?;
         let payer = address(&record.escrow.payer).map_err(unusable)?;
         let token = address::trc20(&record.escrow.asset).map_err(unusable)?;
         let amount = record.escrow.deposited.ok_or_else(|| self.contradiction("an escrow of nothing"))?;
         // A payer who agreed to no quote has the reserved one on record later.
         let quote = word(record.escrow.quote_hash);
         let agreed = |hash: B256| hash == quote || (record.reserved_at.is_some() && hash.is_zero());
+        let payment = word(deposit.payment_id.on_chain());
+        let known = own_deposit_id(&deposit.authorization);
+        let place =
+            Place { contract, number: record.deposited_at, state: State::Solidified, payment, known: known.as_slice() };
         let found = self
-            .event_in(contract, record.deposited_at, State::Solidified, |event: &GatewayEscrow::Deposited| {
-                event.paymentId == word(payment_id.on_chain())
+            .event_in(&place, |event: &GatewayEscrow::Deposited| {
+                event.paymentId == payment
                     && agreed(event.quoteHash)
                     && event.payer == payer
                     && event.termsHash == word(record.escrow.terms_hash)
@@ -245,6 +254,14 @@ impl Node {
 pub(super) fn id_of(version: &TransactionPrepared) -> Result<B256, Transient> {
     let text = &version.transaction_hash;
     text.parse().map_err(|_| Transient(format!("{text:?} is no transaction id")))
+}
+
+/// The id of the payer's own deposit. Its wallet may have brought another with the same call.
+pub(super) fn own_deposit_id(authorization: &Authorization) -> Option<B256> {
+    match authorization {
+        Authorization::Tron(spend) => spend.deposit.transaction_hash.parse().ok(),
+        _ => None,
+    }
 }
 
 /// Whether the record is this payment's money, reserved under this quote, whatever has become of it since.

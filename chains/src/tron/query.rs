@@ -1,7 +1,8 @@
 //! What nodes are asked, one call each, and how their answers are read. What may be believed of them is [`super::node`]'s.
 
+mod answers;
+
 use alloy::primitives::{Address, B256};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use sagas::ports::Transient;
@@ -11,6 +12,10 @@ use super::{
     rpc::{Fault, Rpc, shortened},
 };
 use crate::evm::revert::Revert;
+use answers::{
+    RawAccount, RawBlock, RawCall, RawDetailedBlock, RawInfo, RawListed, RawParameters, RawResources, RawReturn,
+    RawSibling, RawWaiting,
+};
 
 /// How the TVM's result is named when everything went well.
 const SUCCESS: &str = "SUCCESS";
@@ -96,6 +101,15 @@ pub struct Info {
     pub contract: Option<Address>,
     /// What contracts logged, in order; nothing when it failed.
     pub logs: Vec<Log>,
+}
+
+/// What became of the transactions of a block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockInfos {
+    /// Those that could be read, in order. Why one failed is told without what its contract returned.
+    pub read: Vec<Info>,
+    /// How many there are besides.
+    pub unread: usize,
 }
 
 /// An event of a contract.
@@ -189,18 +203,7 @@ impl Rpc {
 
     async fn find_block(&self, asked: Value, state: State) -> Result<Option<Block>, Fault> {
         let answer: RawBlock = self.post(&state.path("getblock"), &asked).await?;
-        let (Some(id), Some(header)) = (answer.id, answer.header) else { return Ok(None) };
-        let header = header.raw_data;
-        let read = || -> Option<Block> {
-            let block = Block {
-                number: header.number,
-                id: word(&id)?,
-                parent: word(&header.parent_hash)?,
-                time_ms: header.timestamp,
-            };
-            (block.id[..8] == block.number.to_be_bytes()).then_some(block)
-        };
-        read().map(Some).ok_or_else(|| unreadable(format!("block {} with the id {}", header.number, shortened(&id))))
+        answer.read()
     }
 
     /// Tries a call out in the newest or the solidified state.
@@ -257,15 +260,39 @@ impl Rpc {
         }
     }
 
-    /// What became of all transactions of a block, in order; none, too, when the node has no such block.
-    pub async fn block_infos(&self, number: u64, state: State) -> Result<Vec<Info>, Fault> {
-        let answer: Vec<RawInfo> =
+    /// What became of the transactions of a block; of none, too, when the node has no such block.
+    pub async fn block_infos(&self, number: u64, state: State) -> Result<BlockInfos, Fault> {
+        let answer: Vec<RawSibling> =
             self.post(&state.path("gettransactioninfobyblocknum"), &json!({"num": number})).await?;
-        let infos = answer.into_iter().map(RawInfo::read).collect::<Result<Vec<_>, _>>()?;
-        match infos.iter().find(|info| info.block_number != number) {
+        let all = answer.len();
+        // One transaction in a block must not hide the others.
+        let read: Vec<Info> = answer.into_iter().filter_map(|sibling| sibling.0?.read().ok()).collect();
+        match read.iter().find(|info| info.block_number != number) {
             Some(other) => Err(unreadable(format!("{} of block {} in {number}", other.id, other.block_number))),
-            None => Ok(infos),
+            None => Ok(BlockInfos { unread: all - read.len(), read }),
         }
+    }
+
+    /// A block with the ids of its transactions, those first that name `payment` and did not fail; `None` when the node has
+    /// none.
+    pub async fn transactions_of(
+        &self,
+        number: u64,
+        payment: B256,
+        state: State,
+    ) -> Result<Option<(Block, Vec<B256>)>, Fault> {
+        let asked = json!({"id_or_num": number.to_string(), "detail": true});
+        let answer: RawDetailedBlock = self.post(&state.path("getblock"), &asked).await?;
+        let Some(block) = (RawBlock { id: answer.id, header: answer.header }).read()? else { return Ok(None) };
+        let payment = hex::encode(payment);
+        let failed = |one: &RawListed| one.ret.iter().any(|ret| ret.result != SUCCESS);
+        let mut listed: Vec<_> = answer
+            .transactions
+            .into_iter()
+            .filter_map(|one| Some(((!one.raw_data.contains(&payment), failed(&one)), word(&one.id)?)))
+            .collect();
+        listed.sort_by_key(|(rank, _)| *rank);
+        Ok(Some((block, listed.into_iter().map(|(_, id)| id).collect())))
     }
 
     /// What the network asks for.
@@ -311,192 +338,6 @@ impl Rpc {
         }
         Err(BroadcastError::Refused { code, message })
     }
-}
-
-#[derive(Deserialize)]
-struct RawBlock {
-    #[serde(rename = "blockID")]
-    id: Option<String>,
-    #[serde(rename = "block_header")]
-    header: Option<RawHeader>,
-}
-
-#[derive(Deserialize)]
-struct RawHeader {
-    raw_data: RawHeaderData,
-}
-
-/// What is zero is left out everywhere.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawHeaderData {
-    #[serde(default)]
-    number: u64,
-    #[serde(default)]
-    timestamp: u64,
-    parent_hash: String,
-}
-
-#[derive(Deserialize)]
-struct RawReturn {
-    #[serde(default)]
-    result: bool,
-    code: Option<String>,
-    #[serde(default)]
-    message: String,
-}
-
-#[derive(Deserialize)]
-struct RawCall {
-    result: RawReturn,
-    #[serde(default)]
-    energy_used: u64,
-    #[serde(default)]
-    constant_result: Vec<String>,
-    transaction: Option<RawCallTransaction>,
-}
-
-#[derive(Deserialize)]
-struct RawCallTransaction {
-    #[serde(default)]
-    ret: Vec<RawRet>,
-}
-
-#[derive(Deserialize)]
-struct RawRet {
-    #[serde(default)]
-    ret: String,
-}
-
-#[derive(Deserialize)]
-struct RawInfo {
-    id: Option<String>,
-    #[serde(default, rename = "blockNumber")]
-    block_number: u64,
-    #[serde(default, rename = "blockTimeStamp")]
-    block_time: u64,
-    #[serde(default)]
-    fee: u64,
-    #[serde(default, rename = "contractResult")]
-    contract_result: Vec<String>,
-    contract_address: Option<String>,
-    #[serde(default)]
-    receipt: RawReceipt,
-    #[serde(default)]
-    log: Vec<RawLog>,
-    result: Option<String>,
-    #[serde(default, rename = "resMessage")]
-    message: String,
-}
-
-#[derive(Deserialize)]
-struct RawWaiting {
-    #[serde(rename = "txID")]
-    id: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-struct RawReceipt {
-    result: Option<String>,
-    #[serde(default)]
-    energy_usage_total: u64,
-}
-
-#[derive(Deserialize)]
-struct RawLog {
-    address: String,
-    #[serde(default)]
-    topics: Vec<String>,
-    #[serde(default)]
-    data: String,
-}
-
-impl RawInfo {
-    fn read(self) -> Result<Info, Fault> {
-        let failure = self.failure()?;
-        let id = self.id.as_deref().and_then(word).ok_or_else(|| unreadable("a transaction without an id"))?;
-        let contract = self
-            .contract_address
-            .as_deref()
-            .map(|text| address::from_api(text).ok_or_else(|| unreadable(format!("the contract {}", shortened(text)))));
-        let logs = if failure.is_some() { Vec::new() } else { self.log };
-        Ok(Info {
-            id,
-            block_number: self.block_number,
-            block_time_ms: self.block_time,
-            failure,
-            energy: self.receipt.energy_usage_total,
-            fee_sun: self.fee,
-            contract: contract.transpose()?,
-            logs: logs.into_iter().map(RawLog::read).collect::<Result<_, _>>()?,
-        })
-    }
-
-    /// A call of a contract has the VM's result. What ran no code has none, and has failed only when it says so.
-    fn failure(&self) -> Result<Option<String>, Fault> {
-        let ran = self.receipt.result.as_deref().filter(|result| *result != DEFAULT);
-        let failed = self.result.as_deref() == Some(FAILED);
-        match ran {
-            Some(SUCCESS) if !failed => Ok(None),
-            Some(SUCCESS) => Err(unreadable("a result that is SUCCESS and FAILED")),
-            Some(other) => {
-                let output = self.contract_result.first().map(|text| unhex(text)).transpose()?.unwrap_or_default();
-                let revert = Revert::new(output.into(), &words(&self.message));
-                Ok(Some(format!("{}: {}", shortened(other), revert.reason)))
-            }
-            None if failed => Ok(Some(format!("{FAILED}: {}", shortened(&words(&self.message))))),
-            None if self.contract_address.is_some() => Err(unreadable("a contract's result that is missing")),
-            None => Ok(None),
-        }
-    }
-}
-
-impl RawLog {
-    fn read(self) -> Result<Log, Fault> {
-        // Twenty bytes here, where the rest of the API has twenty-one.
-        let address = hex::decode(&self.address).ok().and_then(|bytes| Address::try_from(bytes.as_slice()).ok());
-        let topics = self.topics.iter().map(|topic| word(topic)).collect::<Option<Vec<_>>>();
-        match (address, topics) {
-            (Some(address), Some(topics)) => Ok(Log { address, topics, data: unhex(&self.data)? }),
-            _ => Err(unreadable("a log without an address or with a topic that is none")),
-        }
-    }
-}
-
-#[derive(Deserialize)]
-struct RawParameters {
-    #[serde(rename = "chainParameter")]
-    parameters: Vec<RawParameter>,
-}
-
-#[derive(Deserialize)]
-struct RawParameter {
-    key: String,
-    #[serde(default)]
-    value: i64,
-}
-
-#[derive(Deserialize)]
-struct RawAccount {
-    address: Option<String>,
-    #[serde(default)]
-    balance: u64,
-}
-
-#[derive(Deserialize)]
-struct RawResources {
-    #[serde(default, rename = "EnergyLimit")]
-    energy_limit: u64,
-    #[serde(default, rename = "EnergyUsed")]
-    energy_used: u64,
-    #[serde(default, rename = "NetLimit")]
-    net_limit: u64,
-    #[serde(default, rename = "NetUsed")]
-    net_used: u64,
-    #[serde(default, rename = "freeNetLimit")]
-    free_net_limit: u64,
-    #[serde(default, rename = "freeNetUsed")]
-    free_net_used: u64,
 }
 
 fn unreadable(what: impl Into<String>) -> Fault {

@@ -7,7 +7,7 @@
 
 use alloy::{
     primitives::{Address, B256, U256, keccak256},
-    sol_types::{SolEvent, SolValue},
+    sol_types::SolValue,
 };
 
 use events::{
@@ -18,7 +18,8 @@ use sagas::ports::{DeliveryOrder, DeliveryState, EscrowState, Statement, Transie
 
 use super::{
     address::{self, ConvertError, address},
-    node::{Answer, Block, Info, Node, State},
+    node::{Answer, Block, Node, State},
+    search::Place,
 };
 use crate::{
     escrow,
@@ -64,15 +65,6 @@ pub struct SettledEscrow {
     pub record: Option<EscrowRecord>,
     /// There is a record, and its deposit came later.
     pub unsettled: bool,
-}
-
-/// An event and where it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found<E> {
-    /// The event.
-    pub event: E,
-    /// Its transaction, in its block.
-    pub inclusion: Inclusion,
 }
 
 pub(super) fn unusable(error: impl std::fmt::Display) -> Transient {
@@ -323,8 +315,9 @@ impl Node {
             amount: paid.unwrap_or_default(),
             remainder: deposited.unwrap_or_default().saturating_sub(paid.unwrap_or_default()),
         };
+        let place = Place { contract, number: ended, state: State::Solidified, payment: wanted.paymentId, known: &[] };
         let is = |event: &GatewayEscrow::Released| *event == wanted;
-        self.event_in(contract, ended, State::Solidified, is).await.map(|found| found.inclusion)
+        self.event_in(&place, is).await.map(|found| found.inclusion)
     }
 
     async fn refunded(
@@ -341,43 +334,9 @@ impl Node {
             payer: address(&record.payer).map_err(unusable)?,
             amount: record.deposited.map(units).unwrap_or_default(),
         };
+        let place = Place { contract, number: ended, state: State::Solidified, payment: wanted.paymentId, known: &[] };
         let is = |event: &GatewayEscrow::Refunded| *event == wanted;
-        self.event_in(contract, ended, State::Solidified, is).await.map(|found| found.inclusion)
-    }
-
-    /// The event of `contract` that `is` describes, in the block of that number.
-    ///
-    /// # Errors
-    /// [`Transient`], also when it is not there: the contract's own record says that it is, and its node lags or errs.
-    pub async fn event_in<E: SolEvent>(
-        &self,
-        contract: Address,
-        number: u64,
-        state: State,
-        is: impl Fn(&E) -> bool,
-    ) -> Result<Found<E>, Transient> {
-        let missing = |what: &str| self.contradiction(format!("{what} of {} in block {number}", E::SIGNATURE));
-        let block = self.block(number, state).await?.ok_or_else(|| missing("no block"))?;
-        let infos = self.infos_of(number, state).await?;
-        let found = infos.iter().find_map(|info| Some((info, event_of(info, contract, &is)?)));
-        let (info, event) = found.ok_or_else(|| missing("no event"))?;
-        // Several nodes may answer: one on another branch has the same transaction in another block.
-        let again = self.block(number, state).await?;
-        if again != Some(block) || info.block_number != number || info.block_time_ms != block.time_ms {
-            return Err(missing("two blocks"));
-        }
-        Ok(Found { event, inclusion: self.inclusion(info.id, &block) })
-    }
-
-    /// A transaction in its block.
-    pub(super) fn inclusion(&self, id: B256, block: &Block) -> Inclusion {
-        Inclusion {
-            chain_id: self.chain_id().clone(),
-            transaction_hash: id.to_string(),
-            block_number: block.number,
-            block_hash: block.id.to_string(),
-            block_time: block_seconds(block),
-        }
+        self.event_in(&place, is).await.map(|found| found.inclusion)
     }
 
     /// Where the delivery stands, on this chain as its destination.
@@ -389,26 +348,30 @@ impl Node {
         let proxy = address(&order.proxy).map_err(unusable)?;
         let key = key_of(&wanted);
         let settled = self.settled().await?;
-        let read = self.is_settled(self.delivery_at(key, proxy, State::Solidified).await?, &settled)?;
-        let found = async |number, state| {
-            let is = |event: &FulfillmentProxy::Fulfilled| *event == wanted;
-            self.event_in(proxy, number, state, is).await.map(|found| found.inclusion)
+        let look = async || self.is_settled(self.delivery_at(key, proxy, State::Solidified).await?, &settled);
+        let place = |number, state| Place { contract: proxy, number, state, payment: wanted.paymentId, known: &[] };
+        let is = |event: &FulfillmentProxy::Fulfilled| *event == wanted;
+        let seen = async |number| {
+            let found = self.event_in(&place(number, State::Newest), is).await?;
+            Ok(DeliveryState::Seen(found.inclusion))
         };
-        match read.record {
+        match look().await?.record {
+            // On this the escrow pays the settler: one wrong answer must not be enough, neither of the record nor of the event.
             Some(number) if number <= settled.number => {
-                found(number, State::Solidified).await.map(DeliveryState::Final)
-            }
-            Some(number) => found(number, State::Newest).await.map(DeliveryState::Seen),
-            // The proxy delivers up to and in the second `fulfill_by`.
-            None if block_seconds(&settled) > order.fulfill_by => {
-                let again = self.is_settled(self.delivery_at(key, proxy, State::Solidified).await?, &settled)?;
-                match again.record {
-                    Some(_) => Err(self.contradiction("a delivery that was not there, and then was")),
-                    None => Ok(DeliveryState::Impossible),
+                if look().await?.record != Some(number) {
+                    return Err(self.contradiction("a delivery in two blocks, or in none"));
                 }
+                let found = self.confirmed_event_in(&place(number, State::Solidified), is).await?;
+                Ok(DeliveryState::Final(found.inclusion))
             }
+            Some(number) => seen(number).await,
+            // The proxy delivers up to and in the second `fulfill_by`.
+            None if block_seconds(&settled) > order.fulfill_by => match look().await?.record {
+                Some(_) => Err(self.contradiction("a delivery that was not there, and then was")),
+                None => Ok(DeliveryState::Impossible),
+            },
             None => match self.delivery_at(key, proxy, State::Newest).await?.record {
-                Some(number) => found(number, State::Newest).await.map(DeliveryState::Seen),
+                Some(number) => seen(number).await,
                 None => Ok(DeliveryState::NotSeen),
             },
         }
@@ -453,12 +416,6 @@ fn last_change_waits(escrow: &GatewayEscrow::Escrow) -> bool {
         Some(contracts::State::None) | None => return false,
     };
     changed.is_zero()
-}
-
-fn event_of<E: SolEvent>(info: &Info, contract: Address, is: impl Fn(&E) -> bool) -> Option<E> {
-    let logs = info.logs.iter().filter(|log| info.failure.is_none() && log.address == contract);
-    let mut events = logs.filter_map(|log| E::decode_raw_log_validate(&log.topics, &log.data).ok());
-    events.find(|event| is(event))
 }
 
 /// The digest of a releaser's statement in the domain of one escrow on the chain of that number.

@@ -16,6 +16,7 @@ use super::{
     address::{address, text, token_or_coin},
     node::{Answer, Node, State},
     reads::{self, EscrowRecord, fulfillment_key, unusable},
+    search::Place,
     wallet::{Spare, Task, Wallet},
 };
 use crate::{
@@ -206,8 +207,9 @@ impl SettlerChain {
     ) -> Result<String, ActError> {
         let ended = record.ended_at.ok_or_else(|| Transient(format!("{payment_id} was released in no block")))?;
         let id = word(payment_id.on_chain());
+        let place = Place { contract, number: ended, state: State::Newest, payment: id, known: &[] };
         let is = |event: &GatewayEscrow::Released| event.paymentId == id;
-        Ok(self.node().event_in(contract, ended, State::Newest, is).await?.inclusion.transaction_hash)
+        Ok(self.node().event_in(&place, is).await?.inclusion.transaction_hash)
     }
 
     /// What this account can deliver of `asset` in the newest state, smallest unit: of TRX what is above what it keeps for

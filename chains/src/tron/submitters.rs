@@ -21,7 +21,7 @@ use super::{
 const WARN_EVERY: TimeDelta = TimeDelta::minutes(10);
 
 /// The submitters in the order in which a payment prefers them: the payments are spread evenly over the first place.
-pub(super) fn preferred<'a>(submitters: &'a [PrivateKeySigner], payment_id: &PaymentId) -> Vec<&'a PrivateKeySigner> {
+fn preferred<'a>(submitters: &'a [PrivateKeySigner], payment_id: &PaymentId) -> Vec<&'a PrivateKeySigner> {
     let head = payment_id.on_chain().0.iter().take(8).fold(0u64, |number, byte| number << 8 | u64::from(*byte));
     let mut signers: Vec<_> = submitters.iter().collect();
     let first = head.checked_rem(signers.len() as u64).unwrap_or_default();
@@ -30,27 +30,45 @@ pub(super) fn preferred<'a>(submitters: &'a [PrivateKeySigner], payment_id: &Pay
     signers
 }
 
-/// The submitter whom the payment prefers among those that can pay `cost`.
-///
-/// # Errors
-/// [`Transient`], also when none can: nothing is signed before somebody can pay.
-pub(super) async fn choose<'a>(
-    node: &Node,
-    submitters: &'a [PrivateKeySigner],
-    payment_id: &PaymentId,
-    cost: &Cost,
-    prices: &Prices,
-    warnings: &Warnings,
-    now: Timestamp,
-) -> Result<&'a PrivateKeySigner, Transient> {
-    for submitter in preferred(submitters, payment_id) {
-        let means = node.means(submitter.address()).await?;
-        warnings.look(node, submitter.address(), &means, prices, now);
-        if cost.lacking(&means, prices).is_none() {
-            return Ok(submitter);
-        }
+/// Who may send for a payment.
+#[derive(Clone, Copy)]
+pub(super) struct Submitters<'a> {
+    /// Their chain.
+    pub node: &'a Node,
+    /// Their keys.
+    pub keys: &'a [PrivateKeySigner],
+    /// The payment.
+    pub payment_id: &'a PaymentId,
+    /// Where it is said that one runs low.
+    pub warnings: &'a Warnings,
+    /// When they are asked.
+    pub now: Timestamp,
+}
+
+impl<'a> Submitters<'a> {
+    /// The one whom the payment prefers.
+    ///
+    /// # Errors
+    /// [`Transient`] when there is none.
+    pub fn first(&self) -> Result<&'a PrivateKeySigner, Transient> {
+        let first = preferred(self.keys, self.payment_id).into_iter().next();
+        first.ok_or_else(|| Transient(format!("{} has no submitter", self.node.chain_id())))
     }
-    Err(Transient(format!("no submitter of {} has the TRX for a transaction", node.chain_id())))
+
+    /// The one whom the payment prefers among those that can pay `cost`; `None` when nobody can.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn choose(&self, cost: &Cost, prices: &Prices) -> Result<Option<&'a PrivateKeySigner>, Transient> {
+        for submitter in preferred(self.keys, self.payment_id) {
+            let means = self.node.means(submitter.address()).await?;
+            self.warnings.look(self.node, submitter.address(), &means, prices, self.now);
+            if cost.lacking(&means, prices).is_none() {
+                return Ok(Some(submitter));
+            }
+        }
+        Ok(None)
+    }
 }
 
 /// When it was last said of which submitter that it runs low.

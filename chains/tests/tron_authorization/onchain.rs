@@ -127,6 +127,25 @@ async fn an_allowance_that_stands_needs_no_approval() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_deposit_that_has_used_its_allowance_up_needs_none() -> Result<()> {
+    let world = World::start().await?;
+    let (node, spend) = (world.node(), spend(&world).await?);
+    world.dev.approve(&payer(), &world.token, &world.contracts.escrow, U256::from(110)).await?;
+    let own = own(&spend, &signed_onchain(&spend, &node).await?);
+    assert_eq!(own.approval, None);
+    // The payer's wallet sends it first; until it is in a block, nobody knows.
+    world.dev.control("pending", json!({"shown": true})).await?;
+    node.broadcast(&hex::decode(&own.deposit.raw[2..])?).await?;
+    assert_unknown(confirm(&spend, &own, &node).await);
+    world.mine(1).await?;
+    confirm(&spend, &own, &node).await?;
+    let another = SpendRequest { payment_id: PaymentId::derive("tron:another", "order-1"), ..spend };
+    let alone = self::own(&another, &signed_onchain(&another, &node).await?[DEPOSIT..]);
+    assert_denied(confirm(&another, &alone, &node).await, 0, "deposit");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_payer_without_the_money_is_told_what_to_sign() -> Result<()> {
     let world = World::start().await?;
     let (node, mut spend) = (world.node(), spend(&world).await?);

@@ -161,6 +161,12 @@ impl World {
         Ok(self.node().head().await?.time_ms / 1000)
     }
 
+    /// How many transactions wait for a block.
+    pub async fn waiting(&self) -> Result<u64> {
+        let status = self.dev.control("../wallet/getpendingsize", json!({})).await?;
+        status["pendingSize"].as_u64().context("no size")
+    }
+
     /// What `owner` has of the token.
     pub async fn tokens(&self, owner: &PrivateKeySigner) -> Result<u64> {
         self.tokens_of(&account(owner)).await

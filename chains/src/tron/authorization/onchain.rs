@@ -110,6 +110,9 @@ pub async fn confirm(spend: &SpendRequest, own: &TronSpend, node: &Node) -> Resu
         _ => {
             let allowed = allowance(&expected, node).await?;
             if allowed < U256::from(own.amount.get()) {
+                if is_on_chain(&own.deposit, node).await? {
+                    return Ok(());
+                }
                 let expected = format!("preceded by an approval of {}: the escrow's allowance", own.amount);
                 return Err(within(last)(AuthorizationError::mismatch("deposit", expected, allowed)).into());
             }
@@ -128,6 +131,20 @@ async fn allowance(expected: &Expected, node: &Node) -> Result<U256, Transient> 
         Answer::Returned { value, .. } => Ok(value),
         Answer::Reverted { reason, .. } => Err(Transient(format!("the token tells no allowance: {reason}"))),
     }
+}
+
+/// Whether the deposit has had its effect already: its payer's wallet may have sent it, and it has used the allowance up.
+///
+/// # Errors
+/// [`Transient`], also when it waits for a block: a full node shows the allowance as used up then.
+async fn is_on_chain(deposit: &OwnTransaction, node: &Node) -> Result<bool, Transient> {
+    let id = deposit.transaction_hash.parse();
+    let id = id.map_err(|_| Transient(format!("{:?} is no transaction id", deposit.transaction_hash)))?;
+    // In this order: what waited may be in a block by the second answer.
+    if node.waits(id).await? {
+        return Err(Transient(format!("{}: the deposit {id} waits for a block", node.chain_id())));
+    }
+    Ok(node.info(id, State::Newest).await?.is_some_and(|info| info.failure.is_none()))
 }
 
 /// Energy that a call of the payer's takes, or why it would be refused.

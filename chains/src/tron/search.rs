@@ -1,0 +1,151 @@
+//! Where in a block an event is.
+//!
+//! A contract's record names the block of a change and not the transaction, and no node of Tron's searches logs. So the results
+//! of the whole block are asked for. Others choose what else is in it: what cannot be read of those is left out, and where the
+//! answer as a whole is of no use, the block's transactions are asked for one by one, those that name the payment first.
+
+use alloy::{
+    primitives::{Address, B256},
+    sol_types::SolEvent,
+};
+
+use events::event::Inclusion;
+use sagas::ports::Transient;
+
+use super::{
+    node::{Block, Info, Node, State},
+    reads::block_seconds,
+};
+
+/// So many transactions of a block may have no result that can be read before the search is given up.
+const FAULTS_MAX: usize = 8;
+
+/// Where an event must be.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// The contract that logs it.
+    pub contract: Address,
+    /// Number of its block.
+    pub number: u64,
+    /// The state that is asked.
+    pub state: State,
+    /// The payment that its transaction names, as contracts know it.
+    pub payment: B256,
+    /// Transactions that may be its own.
+    pub known: &'a [B256],
+}
+
+/// An event and where it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found<E> {
+    /// The event.
+    pub event: E,
+    /// Its transaction.
+    pub id: B256,
+    /// The same, in its block.
+    pub inclusion: Inclusion,
+}
+
+impl Node {
+    /// The event that `is` describes.
+    ///
+    /// # Errors
+    /// [`Transient`], also when it is not there: the contract's own record says that it is, and its node lags or errs.
+    pub async fn event_in<E: SolEvent>(
+        &self,
+        place: &Place<'_>,
+        is: impl Fn(&E) -> bool,
+    ) -> Result<Found<E>, Transient> {
+        self.located(place, is).await.map(|(found, _)| found)
+    }
+
+    /// The event that `is` describes, told a second time by its transaction, which is asked for by its id.
+    ///
+    /// # Errors
+    /// As [`event_in`](Self::event_in).
+    pub(super) async fn confirmed_event_in<E: SolEvent>(
+        &self,
+        place: &Place<'_>,
+        is: impl Fn(&E) -> bool,
+    ) -> Result<Found<E>, Transient> {
+        let (found, block) = self.located(place, &is).await?;
+        let info = self.info(found.id, place.state).await?;
+        match info.and_then(|info| event_of(&info, place, &block, &is)) {
+            Some(_) => Ok(found),
+            None => Err(self.contradiction(format!("{} is not the transaction of a {}", found.id, E::SIGNATURE))),
+        }
+    }
+
+    async fn located<E: SolEvent>(
+        &self,
+        place: &Place<'_>,
+        is: impl Fn(&E) -> bool,
+    ) -> Result<(Found<E>, Block), Transient> {
+        let Place { number, state, .. } = *place;
+        let missing = |what: &str| self.contradiction(format!("{what} of {} in block {number}", E::SIGNATURE));
+        let block = self.block(number, state).await?.ok_or_else(|| missing("no block"))?;
+        let told = self.infos_of(number, state).await;
+        let all_read = told.as_ref().is_ok_and(|infos| infos.unread == 0);
+        let mut infos = told.iter().flat_map(|infos| &infos.read);
+        let mut found = infos.find_map(|info| Some((info.id, event_of(info, place, &block, &is)?)));
+        if found.is_none() && !all_read {
+            let (chain_id, fault) = (self.chain_id(), told.as_ref().err());
+            tracing::debug!(%chain_id, number, ?fault, "a block's transactions are asked for one by one");
+            found = self.event_singly(place, &block, &is).await?;
+        }
+        let (id, event) = found.ok_or_else(|| missing("no event"))?;
+        // Several nodes may answer: one on another branch has the same transaction in another block.
+        if self.block(number, state).await? != Some(block) {
+            return Err(missing("two blocks"));
+        }
+        let inclusion = Inclusion {
+            chain_id: self.chain_id().clone(),
+            transaction_hash: id.to_string(),
+            block_number: block.number,
+            block_hash: block.id.to_string(),
+            block_time: block_seconds(&block),
+        };
+        Ok((Found { event, id, inclusion }, block))
+    }
+
+    /// Looks for the event in one transaction of the block after the other.
+    async fn event_singly<E: SolEvent>(
+        &self,
+        place: &Place<'_>,
+        block: &Block,
+        is: impl Fn(&E) -> bool,
+    ) -> Result<Option<(B256, E)>, Transient> {
+        let mut faults = 0;
+        let mut look = async |id: &B256| match self.info(*id, place.state).await {
+            Ok(info) => Ok(info.and_then(|info| Some((*id, event_of(&info, place, block, &is)?)))),
+            Err(fault) => {
+                faults += 1;
+                if faults < FAULTS_MAX { Ok(None) } else { Err(fault) }
+            }
+        };
+        for id in place.known {
+            if let Some(found) = look(id).await? {
+                return Ok(Some(found));
+            }
+        }
+        let listed = self.rpc().await?.transactions_of(place.number, place.payment, place.state).await?;
+        let (of, ids) = listed.ok_or_else(|| self.contradiction(format!("no block {}", place.number)))?;
+        if of != *block {
+            return Err(self.contradiction(format!("the blocks {} and {}", of.id, block.id)));
+        }
+        for id in ids.iter().filter(|id| !place.known.contains(id)) {
+            if let Some(found) = look(id).await? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The event in a transaction of that block.
+fn event_of<E: SolEvent>(info: &Info, place: &Place<'_>, block: &Block, is: impl Fn(&E) -> bool) -> Option<E> {
+    let in_block = info.block_number == block.number && info.block_time_ms == block.time_ms;
+    let logs = info.logs.iter().filter(|log| in_block && info.failure.is_none() && log.address == place.contract);
+    let mut events = logs.filter_map(|log| E::decode_raw_log_validate(&log.topics, &log.data).ok());
+    events.find(|event| is(event))
+}
