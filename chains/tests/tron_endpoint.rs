@@ -192,6 +192,11 @@ async fn the_api_key_is_sent_and_never_shown() -> Result<()> {
     let closed = { format!("http://{}", TcpListener::bind("127.0.0.1:0").await?.local_addr()?) };
     let node = Node::connect(&ChainConfig { rpc_url: format!("{closed}/{path_key}"), ..config.clone() })?;
     shown.push(node.head().await.expect_err("answered").0);
+    // Nobody on the way can read it, nor is it sent where somebody could.
+    for (url, is_taken) in [("http://tron.example", false), ("https://tron.example", true), ("http://[::1]:1", true)] {
+        let connected = Node::connect(&ChainConfig { rpc_url: url.to_owned(), ..config.clone() });
+        assert_eq!(connected.is_ok(), is_taken, "{url}");
+    }
     let bad = Node::connect(&ChainConfig { api_key: Some(ApiKey::new(format!("{KEY}\n"))), ..config.clone() });
     let bad = bad.expect_err("connected");
     assert!(matches!(bad, ConnectError::Client { .. }), "{bad:?}");
