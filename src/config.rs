@@ -10,6 +10,7 @@
 mod auditor;
 mod chain;
 mod families;
+mod http;
 mod selector;
 mod source;
 mod validation;
@@ -18,7 +19,6 @@ mod verifier;
 use std::{
     collections::BTreeMap,
     fmt,
-    net::SocketAddr,
     path::{Path, PathBuf},
 };
 
@@ -32,6 +32,7 @@ pub(crate) use self::validation::signing_key;
 pub use self::{
     auditor::{AuditorConfig, AuditorNatsConfig},
     chain::{ContractRef, GatewayChain},
+    http::HttpConfig,
     selector::{Scheme, SelectorConfig, SelectorNatsConfig},
     verifier::VerifierConfig,
 };
@@ -240,48 +241,6 @@ pub struct JournalConfig {
 impl Default for JournalConfig {
     fn default() -> Self {
         Self { shards: 8, replicas: 1 }
-    }
-}
-
-/// `[http]`: the API.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct HttpConfig {
-    /// Address to listen on.
-    pub listen: SocketAddr,
-    /// Address under which clients reach the service, without a slash at its end; every `docs_url` begins with it.
-    pub base_url: String,
-    /// Longest time a submission is held for its outcome, in milliseconds; at most 30,000 (spec 8). Zero answers at
-    /// once.
-    pub hold_ms_max: u64,
-    /// Longest time a quote-request with `?wait=true` is held for its quotes, in milliseconds; at most 30,000.
-    pub quotes_hold_ms_max: u64,
-    /// Submissions held at the same time; those above are answered at once with the status they have.
-    pub holds_max: usize,
-    /// Event streams (`/v1/payments/{id}/events`) open at the same time; those above are answered with 503.
-    pub event_streams_max: usize,
-    /// Largest body accepted, in bytes; more is answered with 413. At most 262,144, because the body is journaled in one
-    /// NATS message together with what was made of it.
-    pub body_bytes_max: usize,
-    /// Longest time a body may take to arrive, in milliseconds.
-    pub body_ms_max: u64,
-    /// `Retry-After` of a 503, in seconds.
-    pub retry_after_seconds: u64,
-}
-
-impl Default for HttpConfig {
-    fn default() -> Self {
-        Self {
-            listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
-            base_url: "http://127.0.0.1:8080".to_owned(),
-            hold_ms_max: HOLD_MS_LIMIT,
-            quotes_hold_ms_max: HOLD_MS_LIMIT,
-            holds_max: 20_000,
-            event_streams_max: 10_000,
-            body_bytes_max: 65_536,
-            body_ms_max: 10_000,
-            retry_after_seconds: 1,
-        }
     }
 }
 

@@ -44,8 +44,6 @@ use crate::{
 
 /// How long one question to a verifier may take.
 const VERIFIER_WAIT_MAX: Duration = Duration::from_secs(10);
-/// How long requests in flight may take once the process is to stop.
-const DRAIN_MAX: Duration = Duration::from_secs(10);
 /// Longest pause between two attempts to reach NATS again.
 const RECONNECT_PAUSE_MAX: Duration = Duration::from_millis(500);
 /// How often NATS is asked whether it is still there; a connection that answers two in a row with silence is dead, and
@@ -67,7 +65,7 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
         return Ok(());
     };
     let (settlers, auction_service, mut reports) = auction;
-    let projections = Projections::open(&config.projections.directory, config.journal.shards)?;
+    let projections = Projections::open(&config.projections.directory, journal.shards())?;
     let counterparties = counterparties(&config).context("[counterparty]")?;
 
     let clock = Arc::new(SystemClock);
@@ -107,7 +105,9 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
     let watchdog = Watchdog::new(projections.clone(), (*journal).clone(), owner.clone(), options);
     let views = CurrentViews::new(projections.clone(), journal.clone());
 
-    let signing = audit::signing::run(client.clone(), config.audit.clone(), config.journal, shutdown.clone());
+    let replicas = usize::from(config.journal.replicas);
+    let signing =
+        audit::signing::run(client.clone(), config.audit.clone(), journal.clone(), replicas, shutdown.clone());
     let services = Services {
         journal: journal.clone(),
         payments: Arc::new(views.clone()),
@@ -193,8 +193,11 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
         Ok(())
     });
     parts.spawn({
-        let shutdown = shutdown.clone();
-        async move { listen(listener, router, shutdown).await }
+        let (config, shutdown) = (config.http.clone(), shutdown.clone());
+        async move {
+            http::listen(listener, router, &config, shutdown).await;
+            Ok(())
+        }
     });
 
     // All parts end by `shutdown` alone; one that ends before it takes the process with it.
@@ -303,19 +306,6 @@ pub async fn selector(config: SelectorConfig, shutdown: CancellationToken) -> Re
     selector::run(client, signer, config.rule, config.delivery_seconds_max, shutdown).await
 }
 
-async fn listen(listener: TcpListener, router: axum::Router, shutdown: CancellationToken) -> Result<()> {
-    let drained = shutdown.clone();
-    let server = axum::serve(listener, router).with_graceful_shutdown(async move { shutdown.cancelled().await });
-    let deadline = async {
-        drained.cancelled().await;
-        tokio::time::sleep(DRAIN_MAX).await;
-    };
-    tokio::select! {
-        served = server => served.context("HTTP server"),
-        () = deadline => Ok(()),
-    }
-}
-
 fn counterparties(config: &GatewayConfig) -> Result<Counterparties, policy::Error> {
     let assets = config.chains.iter().flat_map(|served| &served.chain.assets);
     let decimals = assets.map(|asset| (asset.asset_identifier.clone(), asset.decimals)).collect();
@@ -358,7 +348,9 @@ impl Readiness for GatewayReadiness {
         self.projections.ready().map_err(|unavailable| format!("read models: {unavailable}"))?;
         // Without a majority of the servers no stream has a leader. One stream that has none will have another in
         // seconds; were that enough to be not ready, all gateways would be so at once for the sake of one shard.
-        let heads = (0..self.journal.shards()).map(|shard| self.journal.head(shard));
+        // A sealed stream takes nothing, and may lie on servers that nobody needs for now.
+        let epochs = self.journal.epochs();
+        let heads = epochs.open_shards().map(|shard| self.journal.head(shard));
         match timeout(LEADER_WAIT_MAX, select_ok(heads)).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err(format!("no stream of the journal has a leader: {error}")),

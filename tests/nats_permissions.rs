@@ -181,6 +181,7 @@ async fn a_settler_speaks_for_itself_only() -> Result<()> {
         "$KV.gw_leases.00".to_owned(),
         "$KV.gw_control.pause".to_owned(),
         "gw.operator.all.rebuild".to_owned(),
+        "$JS.API.STREAM.UPDATE.EVT_00".to_owned(),
     ];
     for subject in foreign {
         one.publish(subject, "x".into()).await?;
@@ -469,7 +470,7 @@ async fn an_auditor_sees_what_was_parked_and_nobody_but_the_gateway_parks_or_rep
 
     let stream_id = StreamId::from(payment_of(&request(Duration::ZERO)));
     let now = chrono::Utc::now();
-    let cause = Cause::new(CauseKind::Unreadable, "unknown event", Some(7));
+    let cause = Cause::new(CauseKind::Unreadable, "unknown event", Some((0, 7)));
     let parked = Parked { cause, attempts: 5, first_at: now, last_at: now, gateway: "one".to_owned() };
     park.park(&stream_id, 0, &parked).await?;
     let subject = format!("gw.park.{:02}.{stream_id}", stream_id.shard(options.shards));
@@ -507,7 +508,7 @@ async fn the_gateway_signs_checkpoints_and_an_auditor_reads_them() -> Result<()>
     let stage = Stage::set().await?;
     let auditor = connect(&stage.server, Role::Auditor).await?;
     let store = checkpoint::Store::connect(stage.gateway.clone(), 1, PATIENCE).await?;
-    let options = checkpoint::Options { shards: 1, interval: PATIENCE, trusted: Vec::new(), timeout: PATIENCE };
+    let options = checkpoint::Options { interval: PATIENCE, trusted: Vec::new(), timeout: PATIENCE };
     let mut checkpointer = Checkpointer::new(stage.gateway.clone(), store, SigningKey::from_bytes(&[1; 32]), options);
     assert_eq!(checkpointer.step(0, chrono::Utc::now()).await?, Stepped::Signed(COMMITS));
 
@@ -546,6 +547,55 @@ async fn not_even_the_gateway_can_undo_what_is_stored() -> Result<()> {
     for (subject, payload) in refused {
         assert!(!answered(gateway, subject, payload).await, "{subject}");
     }
+    stage.untouched().await
+}
+
+#[tokio::test]
+async fn an_operator_seals_a_shard_and_writes_nothing() -> Result<()> {
+    let stage = Stage::set().await?;
+    let operator = connect(&stage.server, Role::Operator).await?;
+    assert!(answered(&operator, "$JS.API.STREAM.NAMES", "").await);
+    assert!(answered(&operator, "$JS.API.DIRECT.GET.EVT_00", r#"{"seq":1}"#).await);
+    let mut overheard = Vec::new();
+    for subject in ["gw.>", "auction.>", "$KV.>", ">"] {
+        overheard.push(operator.subscribe(subject).await?);
+    }
+    for subject in
+        [EVENTS, "gw.chk.00", "gw.park.00.x", "gw.operator.all.rebuild", "$KV.gw_control.pause", "auction.rfq.x.y"]
+    {
+        assert!(!answered(&operator, subject, "x").await, "{subject}");
+    }
+    let refused = [
+        ("$JS.API.STREAM.CREATE.MINE", r#"{"name":"MINE","subjects":["mine"]}"#),
+        ("$JS.API.STREAM.UPDATE.AWARDS", r#"{"name":"AWARDS","subjects":["auction.award.>"],"sealed":true}"#),
+        ("$JS.API.STREAM.UPDATE.CHK", r#"{"name":"CHK","subjects":["gw.chk.*"],"sealed":true}"#),
+        ("$JS.API.STREAM.DELETE.EVT_00", ""),
+        ("$JS.API.STREAM.PURGE.EVT_00", ""),
+        ("$JS.API.STREAM.MSG.DELETE.EVT_00", r#"{"seq":1}"#),
+        (
+            "$JS.API.CONSUMER.CREATE.EVT_00.mine",
+            r#"{"stream_name":"EVT_00","config":{"name":"mine","ack_policy":"none"}}"#,
+        ),
+        ("$JS.API.DIRECT.GET.BIDS", r#"{"seq":1}"#),
+        ("$JS.API.STREAM.MSG.GET.KV_gw_leases", r#"{"seq":1}"#),
+    ];
+    for (subject, payload) in refused {
+        assert!(!answered(&operator, subject, payload).await, "{subject}");
+    }
+    stage.untouched().await?;
+    for mut subscription in overheard {
+        let next = tokio::time::timeout(Duration::ZERO, subscription.next()).await;
+        assert!(matches!(next, Err(_) | Ok(None)), "{next:?}");
+    }
+
+    let context = jetstream::new(operator.clone());
+    let mut config = context.get_stream("EVT_00").await?.cached_info().config.clone();
+    config.sealed = true;
+    assert!(context.update_stream(&config).await?.config.sealed);
+    let published = jetstream::new(stage.gateway.clone()).publish(EVENTS, "x".into()).await?.await;
+    assert!(published.is_err());
+    config.sealed = false;
+    assert!(context.update_stream(&config).await.is_err(), "what is sealed stays so");
     stage.untouched().await
 }
 

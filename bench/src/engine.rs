@@ -77,7 +77,7 @@ impl EngineRun {
             selector: port.clone(),
             verifier: port.clone(),
             open_streams: port,
-            parking: Arc::new(MemoryParking::new(journal.shards())),
+            parking: Arc::new(MemoryParking::default()),
             clock: Arc::new(SystemClock),
         };
         let runner = Runner::new(Engine::new(ports, Options::default()), OWNER.to_owned());

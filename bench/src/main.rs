@@ -35,10 +35,15 @@ use std::{
 use anyhow::{Context as _, Result, anyhow, ensure};
 use chrono::{SecondsFormat, Utc};
 use clap::Parser;
+use mimalloc::MiMalloc;
 use tokio::signal::{
     ctrl_c,
     unix::{SignalKind, signal},
 };
+
+/// That of `gw`, whose engine is measured in this process, too.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 use context::{Context, Size};
 use machine::Machine;

@@ -14,6 +14,7 @@ use crate::{
     floor::IN_FLIGHT,
     http::Connection,
     load::{self, Answered, Bound, Caller, Load},
+    orders::Order,
     report::{Rows, Target},
     stage::{Gateway, Stage},
 };
@@ -59,6 +60,14 @@ pub async fn submitters(
     count: usize,
 ) -> Result<Vec<Submitter>> {
     let orders = context.payer.sign(name, 0..orders, WINDOW)?;
+    submitters_of(gateways, orders, count).await
+}
+
+/// So many clients, shared out among the gateways, with these orders.
+///
+/// # Errors
+/// When nobody listens.
+pub async fn submitters_of(gateways: &[Gateway], orders: Vec<Order>, count: usize) -> Result<Vec<Submitter>> {
     let bodies = Arc::new(orders.into_iter().map(|order| order.body).collect::<Vec<_>>());
     let mut submitters = Vec::with_capacity(count);
     for gateway in gateways.iter().cycle().take(count) {

@@ -17,7 +17,7 @@ use std::{
 use async_trait::async_trait;
 use chrono::Utc;
 use events::{
-    Amount, ChainId, Did, PaymentEvent, PaymentId, StreamId,
+    Amount, ChainId, Did, Epochs, PaymentEvent, PaymentId, StreamId,
     event::{EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, VerifierRef},
     journal::{AppendError, Commit, Journal, ReadError, Recorded, ShardWorker, nats::NatsJournal},
     selection::SignedChoice,
@@ -326,8 +326,8 @@ impl OpenStreams for World {
 /// The real journal, whose commits are counted.
 #[async_trait]
 impl Journal for World {
-    fn shards(&self) -> u16 {
-        self.0.journal.shards()
+    fn epochs(&self) -> Epochs {
+        self.0.journal.epochs()
     }
 
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {

@@ -27,6 +27,8 @@ pub enum Event {
     Payment(PaymentEvent),
     /// It happened to a quote-request batch.
     QuoteRequest(QuoteRequestEvent),
+    /// Neither: a mark of the journal's own, of either kind of stream.
+    Mark(Mark),
 }
 
 impl Event {
@@ -35,6 +37,7 @@ impl Event {
         match self {
             Self::Payment(event) => event.type_name(),
             Self::QuoteRequest(event) => event.type_name(),
+            Self::Mark(mark) => mark.type_name(),
         }
     }
 
@@ -43,6 +46,7 @@ impl Event {
         match (self, stream) {
             (Self::Payment(_), StreamId::Payment(_)) | (Self::QuoteRequest(_), StreamId::QuoteRequest(_)) => true,
             (Self::Payment(_), StreamId::QuoteRequest(_)) | (Self::QuoteRequest(_), StreamId::Payment(_)) => false,
+            (Self::Mark(_), _) => true,
         }
     }
 
@@ -50,7 +54,7 @@ impl Event {
     pub fn payment(&self) -> Option<&PaymentEvent> {
         match self {
             Self::Payment(event) => Some(event),
-            Self::QuoteRequest(_) => None,
+            Self::QuoteRequest(_) | Self::Mark(_) => None,
         }
     }
 
@@ -58,7 +62,7 @@ impl Event {
     pub fn quote_request(&self) -> Option<&QuoteRequestEvent> {
         match self {
             Self::QuoteRequest(event) => Some(event),
-            Self::Payment(_) => None,
+            Self::Payment(_) | Self::Mark(_) => None,
         }
     }
 }
@@ -69,9 +73,44 @@ impl From<PaymentEvent> for Event {
     }
 }
 
+impl From<Mark> for Event {
+    fn from(mark: Mark) -> Self {
+        Self::Mark(mark)
+    }
+}
+
 impl From<QuoteRequestEvent> for Event {
     fn from(event: QuoteRequestEvent) -> Self {
         Self::QuoteRequest(event)
+    }
+}
+
+/// A mark that the journal leaves in a stream's place (ADR 73). It says nothing about a payment or batch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "data")]
+pub enum Mark {
+    /// Whoever asks for this id begins its stream in a later epoch. Stands alone, as the only commit of its subject, and
+    /// keeps everyone who does not know of the later epoch from beginning the same stream here.
+    #[serde(rename = "StreamMoved")]
+    Moved(Moved),
+}
+
+/// See [`Mark::Moved`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moved {
+    /// The epoch in which the stream was about to begin.
+    pub to_epoch: u16,
+}
+
+impl Mark {
+    /// Type name of [`Mark::Moved`].
+    pub const MOVED: &'static str = "StreamMoved";
+
+    /// The mark's type name as it stands in `Gw-Type`.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Moved(_) => Self::MOVED,
+        }
     }
 }
 

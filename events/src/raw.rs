@@ -3,7 +3,10 @@
 //! [`crate::journal`] gives commits and refuses what is none. Here everything is given, whatever it is, and nothing is
 //! believed. Reading needs no more than an auditor may do: `STREAM.NAMES`, `STREAM.INFO` and Direct Gets.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
 use async_nats::{Client, HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
@@ -112,6 +115,23 @@ pub struct Unavailable {
     pub reason: String,
 }
 
+/// What a stream says about itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct About {
+    /// Its metadata.
+    pub metadata: HashMap<String, String>,
+    /// Whether it takes nothing any more.
+    pub sealed: bool,
+    /// When it was created, by the server's clock.
+    pub created_at: Timestamp,
+    /// Messages in it.
+    pub messages: u64,
+    /// What they take on disk.
+    pub bytes: u64,
+    /// Their different subjects.
+    pub subjects: u64,
+}
+
 /// Reads streams as they are. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct RawReader {
@@ -146,6 +166,23 @@ impl RawReader {
     pub async fn head(&self, stream: &str) -> Result<u64, Unavailable> {
         let timeout = self.attempt_timeout;
         self.retrying(stream, || jetstream::last_sequence(&self.client, stream, timeout)).await
+    }
+
+    /// What `stream` says about itself, from its leader; `None` when there is no such stream.
+    ///
+    /// # Errors
+    /// [`Unavailable`].
+    pub async fn about(&self, stream: &str) -> Result<Option<About>, Unavailable> {
+        let timeout = self.attempt_timeout;
+        let described = self.retrying(stream, || jetstream::description(&self.client, stream, timeout)).await?;
+        Ok(described.map(|described| About {
+            metadata: described.config.metadata,
+            sealed: described.config.sealed,
+            created_at: described.created,
+            messages: described.state.messages,
+            bytes: described.state.bytes,
+            subjects: described.state.num_subjects,
+        }))
     }
 
     /// Up to `limit` messages of `stream`, at most [`BATCH_MESSAGES`], with sequence at or above `from`, in order; with

@@ -1,6 +1,9 @@
 //! Signed checkpoints on a real nats-server: several gateways sign, and whatever is not as it was signed is cried out.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
 use async_nats::{
@@ -12,7 +15,7 @@ use devkit::NatsServer;
 use ed25519_dalek::SigningKey;
 
 use events::{
-    Did,
+    Did, Epochs,
     checkpoint::{Alarm, Checkpointer, Options, Rolling, STREAM, SignedCheckpoint, StepError, Stepped, Store, subject},
     raw::RawReader,
 };
@@ -37,9 +40,13 @@ impl Stage {
     }
 
     async fn shard(&self) -> Result<()> {
+        self.shard_of(0).await
+    }
+
+    async fn shard_of(&self, number: u16) -> Result<()> {
         let config = Config {
-            name: "EVT_00".into(),
-            subjects: vec!["gw.evt.00.*".into()],
+            name: format!("EVT_{number:02}"),
+            subjects: vec![format!("gw.evt.{number:02}.*")],
             allow_direct: true,
             ..Config::default()
         };
@@ -49,11 +56,32 @@ impl Stage {
 
     /// Stores a message whose body is `text`; checkpoints ask for no more than that it is there.
     async fn write(&self, text: &str) -> Result<()> {
+        self.write_to(0, text.to_owned()).await
+    }
+
+    async fn write_to(&self, number: u16, text: String) -> Result<()> {
         let mut headers = HeaderMap::new();
-        headers.insert("Nats-Msg-Id", text);
+        headers.insert("Nats-Msg-Id", text.as_str());
         let context = jetstream::new(self.client.clone());
-        context.publish_with_headers("gw.evt.00.x", headers, text.to_owned().into()).await?.await?;
+        context.publish_with_headers(format!("gw.evt.{number:02}.x"), headers, text.into()).await?.await?;
         Ok(())
+    }
+
+    /// The sequence up to which the shard is signed.
+    async fn last_signed(&self, number: u16) -> Result<u64> {
+        let signed = self.checkpoints_of(number).await?;
+        Ok(signed.last().map_or(0, |last| last.checkpoint().sequence))
+    }
+
+    /// Waits until the shard is signed up to `sequence`.
+    async fn signed(&self, number: u16, sequence: u64) -> Result<()> {
+        let signed = async {
+            while self.last_signed(number).await? < sequence {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            Ok(())
+        };
+        tokio::time::timeout(TIMEOUT, signed).await.context("it is not signed in time")?
     }
 
     /// Replaces the shard by one with these messages.
@@ -67,19 +95,19 @@ impl Stage {
     }
 
     fn gateway(&self, seed: u8, trusted: &[u8]) -> Checkpointer {
-        let options = Options {
-            shards: 1,
-            interval: TIMEOUT,
-            trusted: trusted.iter().map(|seed| did(*seed)).collect(),
-            timeout: TIMEOUT,
-        };
+        let options =
+            Options { interval: TIMEOUT, trusted: trusted.iter().map(|seed| did(*seed)).collect(), timeout: TIMEOUT };
         Checkpointer::new(self.client.clone(), self.store.clone(), key(seed), options)
     }
 
     async fn checkpoints(&self) -> Result<Vec<SignedCheckpoint>> {
+        self.checkpoints_of(0).await
+    }
+
+    async fn checkpoints_of(&self, number: u16) -> Result<Vec<SignedCheckpoint>> {
         let reader = RawReader::new(self.client.clone(), TIMEOUT);
         let head = reader.head(STREAM).await?;
-        let messages = reader.subject(STREAM, &subject(0), 1, head).await?;
+        let messages = reader.subject(STREAM, &subject(number), 1, head).await?;
         Ok(messages.iter().map(|message| SignedCheckpoint::parse(&message.body)).collect::<Result<_, _>>()?)
     }
 }
@@ -181,5 +209,43 @@ async fn checkpoints_that_are_forged_or_gone_are_an_alarm() -> Result<()> {
     context.delete_stream(STREAM).await?;
     Store::connect(stage.client.clone(), 1, TIMEOUT).await?;
     assert_eq!(alarm(&mut signer).await?, Alarm::Vanished { shard: 0, sequence: 1 });
+    Ok(())
+}
+
+/// Shards that come are signed, too, and a sealed one is not looked at any more once it is signed to its end.
+#[tokio::test]
+async fn all_shards_there_are_are_signed_and_sealed_ones_to_their_end() -> Result<()> {
+    let stage = Stage::set().await?;
+    stage.write("a").await?;
+    let options = Options { interval: Duration::from_millis(10), trusted: Vec::new(), timeout: TIMEOUT };
+    let checkpointer = Checkpointer::new(stage.client.clone(), stage.store.clone(), key(1), options);
+    let epochs = Arc::new(Mutex::new(Epochs::one(1)));
+    let signing = tokio::spawn({
+        let epochs = epochs.clone();
+        checkpointer.run(move || epochs.lock().unwrap().clone(), Utc::now)
+    });
+    stage.signed(0, 1).await?;
+    stage.write("b").await?;
+    stage.signed(0, 2).await?;
+
+    stage.shard_of(1).await?;
+    stage.write("c").await?;
+    let mut both = epochs.lock().unwrap().followed_by(1).all().to_vec();
+    both[0].sealed = true;
+    *epochs.lock().unwrap() = Epochs::new(both)?;
+    // What it had when it was sealed is signed, and then a look that finds nothing new is the last.
+    stage.signed(0, 3).await?;
+    let other = |n: u64| stage.write_to(1, format!("{n}"));
+    for n in 1..=3 {
+        other(n).await?;
+        stage.signed(1, n).await?;
+    }
+    stage.write("nobody looks").await?;
+    for n in 4..=6 {
+        other(n).await?;
+        stage.signed(1, n).await?;
+    }
+    assert_eq!(stage.last_signed(0).await?, 3);
+    signing.abort();
     Ok(())
 }

@@ -10,9 +10,9 @@ use events::{
     event::{
         AuctionClosed, Authorization, CollectedQuote, CounterpartyDecision, Decline, DepositRuledOut, DroppedBid,
         EscrowOpened, EscrowPlan, EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed,
-        FulfillmentSeen, Inclusion, OwnTransaction, Permit2, QuoteAwarded, QuoteReceived, RefundDue, SelectorAnswered,
-        SelectorAsked, SelectorRef, SolanaSpend, Submitted, TransactionAbandoned, TransactionPrepared, TronSpend,
-        VerifierRef,
+        FulfillmentSeen, Inclusion, Mark, Moved, OwnTransaction, Permit2, QuoteAwarded, QuoteReceived, RefundDue,
+        SelectorAnswered, SelectorAsked, SelectorRef, SolanaSpend, Submitted, TransactionAbandoned,
+        TransactionPrepared, TronSpend, VerifierRef,
     },
     failure::{BlockchainContext, Domain, RetryClassification},
     identity::{Carrier, HeldPolicy, PresentedCredential, ProvenIdentity},
@@ -481,8 +481,9 @@ fn golden() -> Vec<(&'static str, Event)> {
         ("refund_abandoned", PaymentEvent::RefundAbandoned(abandoned())),
         ("escrow_refunded", PaymentEvent::EscrowRefunded(refunded)),
     ];
+    let marks = [("stream_moved", Event::from(Mark::Moved(Moved { to_epoch: 3 })))];
     let payments = payments.into_iter().map(|(name, event)| (name, Event::from(event)));
-    payments.chain(batches.into_iter().map(|(name, event)| (name, event.into()))).collect()
+    payments.chain(batches.into_iter().map(|(name, event)| (name, event.into()))).chain(marks).collect()
 }
 
 #[test]
@@ -509,7 +510,7 @@ fn every_file_and_every_event_has_its_counterpart() {
     let named: BTreeSet<String> = golden().into_iter().map(|(name, _)| name.to_owned()).collect();
     assert_eq!(files, named);
     let types: BTreeSet<&str> = golden().iter().map(|(_, event)| event.type_name()).collect();
-    assert_eq!(types.len(), 22, "a new event needs a golden file");
+    assert_eq!(types.len(), 23, "a new event needs a golden file");
 }
 
 #[test]

@@ -1,17 +1,21 @@
 //! The journal and the ledger on three nats-servers with three copies of each stream: the conformance suites.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use crate::support::{
     cluster::{journal, three, until},
     connect,
+    epochs::FromNats,
 };
 use devkit::NatsCluster;
 use events::{
-    journal::{Journal, conformance},
+    journal::{Journal, conformance, nats::Options},
     ledger::{
         self, Ledger,
         nats::{NatsLedger, Options as LedgerOptions},
@@ -37,6 +41,19 @@ async fn conforms_while_a_server_is_down() {
     cluster.kill(2).await.unwrap();
     conformance::run(|| async { Arc::new(journal(&connect(&cluster.url()).await, three()).await) as Arc<dyn Journal> })
         .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn conforms_with_several_epochs() {
+    let cluster = NatsCluster::open().await.unwrap();
+    let processes = AtomicUsize::new(0);
+    let operator = FromNats(journal(&connect(&cluster.url()).await, three()).await);
+    let make = || async {
+        let client = connect(&cluster.url_of(processes.fetch_add(1, Ordering::SeqCst))).await;
+        let often = Options { look_every: Some(Duration::from_millis(200)), ..three() };
+        Arc::new(journal(&client, often).await) as Arc<dyn Journal>
+    };
+    conformance::epochs::run(make, &operator).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,21 +3,26 @@
 
 use std::{
     collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use crate::support::{
     cluster::{PATIENCE, api, journal, leader, level, step_down, three, until},
     connect,
+    epochs::FromNats,
     load::{Load, load},
 };
 use async_nats::Client;
 use devkit::NatsCluster;
 use events::{
-    CommitId,
+    CommitId, StreamId,
     journal::{
         AppendError, Journal, Position, ShardWorker, WakeUp,
-        conformance::{commit, fresh, fresh_in},
+        conformance::{commit, epochs::Operator, fresh, fresh_in},
         envelope,
         nats::{NatsJournal, Options},
     },
@@ -183,6 +188,71 @@ async fn without_a_majority_nothing_succeeds_and_with_it_everything_goes_on() {
     }
     until("a second append", || async { alone.append(&second).await.ok() }).await;
     assert_eq!(load(&alone, &before).await.len(), 2);
+}
+
+/// Claims ids until told to stop, and counts.
+async fn claim_on(journal: NatsJournal, stop: Arc<AtomicBool>, count: Arc<AtomicUsize>) -> Vec<StreamId> {
+    let mut claimed = Vec::new();
+    while !stop.load(Ordering::SeqCst) {
+        let id = fresh();
+        let claim = commit(&id, Position::START, "first");
+        until("a claim", || async { journal.append(&claim).await.ok() }).await;
+        claimed.push(id);
+        count.fetch_add(1, Ordering::SeqCst);
+    }
+    claimed
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_epoch_that_is_sealed_under_load_is_the_same_on_all_servers() {
+    let three = start().await;
+    let (stop, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let goes_on = |more: usize| {
+        let (count, so_far) = (count.clone(), count.load(Ordering::SeqCst));
+        async move { until("more claims", || async { (count.load(Ordering::SeqCst) > so_far + more).then_some(()) }).await }
+    };
+    let mut tasks = Vec::new();
+    for n in 0..9 {
+        let client = connect(&three.cluster.url_of(n % 3)).await;
+        let journal = journal(&client, crate::support::cluster::three()).await;
+        tasks.push(tokio::spawn(claim_on(journal, stop.clone(), count.clone())));
+    }
+    let operator = FromNats(three.journal.clone());
+    for epoch in 0..3 {
+        goes_on(50).await;
+        operator.begin(2).await;
+        // Everybody leaves marks in the epoch that is sealed under them.
+        goes_on(50).await;
+        operator.seal(epoch).await;
+    }
+    goes_on(50).await;
+    stop.store(true, Ordering::SeqCst);
+    let mut claimed = Vec::new();
+    for task in tasks {
+        claimed.extend(timeout(PATIENCE, task).await.unwrap().unwrap());
+    }
+    let mut heads = Vec::new();
+    for n in 0..3 {
+        let client = connect(&three.cluster.url_of(n)).await;
+        let auditor = NatsJournal::bind(client, Options::default()).await.unwrap();
+        let all = until("the commits of every shard", || async {
+            let mut all = Vec::new();
+            for shard in 0..auditor.shards() {
+                let commits = auditor.replay(shard, 1, usize::MAX).await.ok()?;
+                let last = commits.last().map_or(0, |last| last.position.sequence);
+                (last == three.journal.head(shard).await.ok()?).then_some(())?;
+                all.extend(commits);
+            }
+            Some(all)
+        })
+        .await;
+        for id in &claimed {
+            let begun = all.iter().filter(|commit| commit.stream_id == *id && !commit.is_moved()).count();
+            assert_eq!(begun, 1, "{id} on server {n}");
+        }
+        heads.push(all.iter().map(|commit| (commit.position, commit.commit_id.clone())).collect::<Vec<_>>());
+    }
+    assert!(heads.windows(2).all(|pair| pair[0] == pair[1]));
 }
 
 /// What a server answered to one publish: a code, or `stored`, `duplicate` or `silence`.

@@ -207,7 +207,7 @@ async fn a_tampered_chain_is_unreadable() {
     for (case, tamper) in tampered.into_iter().enumerate() {
         let id = fresh();
         let first = journal.append(&commit(&id, Position::START, "first")).await.unwrap();
-        let shard = first.shard;
+        let shard = first.position.shard;
         let (mut at, mut headers, mut body) = (first.position, HeaderMap::new(), Vec::new());
         tamper(&mut at, &mut headers, &mut body);
         let sealed = Sealed::new(&commit(&id, at, "second"), shard).unwrap();
@@ -240,7 +240,7 @@ async fn the_hash_can_be_made_from_what_any_client_reads() {
     let id = fresh();
     let first = journal.append(&commit(&id, Position::START, "first")).await.unwrap();
     let second = journal.append(&commit(&id, first.position, "second")).await.unwrap();
-    let stream = async_nats::jetstream::new(client).get_stream(envelope::stream(first.shard)).await.unwrap();
+    let stream = async_nats::jetstream::new(client).get_stream(envelope::stream(first.position.shard)).await.unwrap();
     let stored = stream.get_raw_message(first.position.sequence).await.unwrap();
     let read = Envelope::read(&stored.subject, &stored.headers).unwrap();
     assert_eq!(read.hash(&stored.payload), second.prev);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::support::epochs::FromMemory;
 use events::journal::{
     AppendError, Journal, Position, WakeUp,
     conformance::{self, commit, fresh},
@@ -16,6 +17,16 @@ async fn conforms() {
         async { journal }
     })
     .await;
+}
+
+#[tokio::test]
+async fn conforms_with_several_epochs() {
+    let journal = MemoryJournal::new(4);
+    let make = || {
+        let journal: Arc<dyn Journal> = Arc::new(journal.clone());
+        async { journal }
+    };
+    conformance::epochs::run(make, &FromMemory(journal.clone())).await;
 }
 
 #[tokio::test]

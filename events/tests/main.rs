@@ -2,8 +2,11 @@
 
 mod checkpoints;
 mod golden;
+mod group_commit;
 mod journal_cluster;
 mod journal_cluster_faults;
+mod journal_epochs;
+mod journal_epochs_layout;
 mod journal_faults;
 mod journal_memory;
 mod journal_nats;

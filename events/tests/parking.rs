@@ -23,7 +23,7 @@ async fn open(url: &str) -> NatsParking {
 
 #[tokio::test]
 async fn memory_conforms() {
-    let parking = MemoryParking::new(conformance::SHARDS);
+    let parking = MemoryParking::default();
     conformance::run(|| {
         let parking: Arc<dyn Parking> = Arc::new(parking.clone());
         async { parking }

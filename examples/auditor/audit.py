@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Replays one payment and checks its hash chain, then every signed checkpoint of its shard: an audit by a plain NATS
-client. Standard library and nats-py, nothing of the gateway's.
+"""Replays one payment, checks its hash chain and that it lies in one epoch only, then every signed checkpoint of its
+shard: an audit by a plain NATS client. Standard library and nats-py, nothing of the gateway's.
 
     NATS_URL=nats://127.0.0.1:4222 NATS_PASSWORD=… audit.py pay_… [did:key of the gateway's checkpoint key]
 
-Exit code 0: everything agrees. The recipes are in events/src/journal/envelope.rs and events/src/checkpoint/mod.rs.
+Exit code 0: everything agrees. The recipes are in events/src/journal/envelope.rs, events/src/epoch.rs and
+events/src/checkpoint/mod.rs.
 """
 import asyncio, json, os, sys
 from hashlib import sha256, sha512
@@ -123,23 +124,56 @@ async def check_checkpoint(client, shard, key):
     print(f"EVT_{shard}: {expected - 1} messages, its checkpoints agree")
 
 
+def shard_of(payment, first, shards):
+    return first + int.from_bytes(sha256(payment.encode()).digest()[:8], "big") % shards
+
+
+async def epochs(client):
+    """First shard, number of shards and whether all are sealed of each epoch, oldest first, as the streams say."""
+    found, first = [], 0
+    while True:
+        says = []
+        while not says or len(says) < says[0][0]:
+            asked = await client.request(f"$JS.API.STREAM.INFO.EVT_{first + len(says):02}", b"{}", timeout=10)
+            config = json.loads(asked.data).get("config")
+            if config is None:
+                break
+            of = [int(config.get("metadata", {}).get(f"gw.{key}", 0)) for key in ("shards", "epoch", "first")]
+            says.append((*of, config.get("sealed", False)))
+        if not says or (found and len(says) < says[0][0]):
+            return found  # an epoch that is not whole holds nothing
+        require({of[:3] for of in says} == {(len(says), len(found), first)}, f"the epoch from EVT_{first:02} on")
+        found.append((first, len(says), all(of[3] for of in says)))
+        first += len(says)
+
+
 async def main(payment, key=None):
     client = await nats.connect(
         os.environ.get("NATS_URL", "nats://127.0.0.1:4222"), user="auditor",
         password=os.environ["NATS_PASSWORD"], inbox_prefix=b"_INBOX_auditor",
     )
-    names = json.loads((await client.request("$JS.API.STREAM.NAMES", b"{}", timeout=10)).data)["streams"]
-    version, previous, shard = 0, "0x" + "00" * 32, None
-    for stream in sorted(name for name in names if name.startswith("EVT_")):
-        async for sequence, subject, headers, body in read(client, stream, f"gw.evt.{stream[4:]}.{payment}"):
-            version, shard = version + 1, stream[4:]
-            require(headers["Gw-Version"] == str(version), f"#{sequence} is not version {version}")
-            require(headers["Gw-Prev"] == previous, f"#{sequence} does not know the message before it")
+    lies_in = None
+    # The newest first: where a stream begins, its marks in the older ones are there already.
+    for first, shards, sealed in reversed(await epochs(client)):
+        shard = f"{shard_of(payment, first, shards):02}"
+        stream, version, previous, types = f"EVT_{shard}", 0, "0x" + "00" * 32, []
+        async for sequence, subject, headers, body in read(client, stream, f"gw.evt.{shard}.{payment}"):
+            version += 1
+            require(headers["Gw-Version"] == str(version), f"{stream} #{sequence} is not version {version}")
+            require(headers["Gw-Prev"] == previous, f"{stream} #{sequence} does not know the message before it")
             previous = "0x" + message_hash(subject, headers, body).hex()
+            types.append(headers["Gw-Type"])
             print(f"{headers['Nats-Time-Stamp']}  {stream} #{sequence}  {headers['Gw-Type']}\n    {previous}")
-    require(version > 0, f"there is no {payment}")
+        # A mark stands in the place of a stream that begins in a later epoch, so that it can begin there only.
+        marked = types == ["StreamMoved"]
+        require(marked or not any("StreamMoved" in text for text in types), f"{stream} holds more than a mark")
+        if types and not marked:
+            require(not lies_in, f"{payment} lies in {stream} and in EVT_{lies_in}")
+            lies_in = shard
+        require(not lies_in or types or sealed, f"{payment} could begin in {stream} too: there is no mark of it")
+    require(lies_in, f"there is no {payment}")
     if key:
-        await check_checkpoint(client, shard, key)
+        await check_checkpoint(client, lies_in, key)
     await client.close()
 
 

@@ -92,6 +92,21 @@ impl Alarms {
         self.write()
     }
 
+    /// Raises an alarm as loudly as can be. Blocks.
+    pub(crate) fn cry(&mut self, alarm: JournalAlarm) {
+        error!(
+            shard = alarm.shard,
+            checkpoint = alarm.checkpoint,
+            head = alarm.head,
+            commit_id = alarm.commit_id,
+            "JOURNAL ALARM: {alarm}. ACKNOWLEDGED COMMITS ARE LOST: payments may be missing or shown as they were. \
+             The gateway goes on from what the stream has; find out what happened to NATS, and compare with the chains"
+        );
+        if let Err(error) = self.raise(alarm) {
+            error!(%error, "the journal alarm cannot be kept on disk and would be forgotten by a restart");
+        }
+    }
+
     /// Drops the alarms and returns them.
     ///
     /// # Errors
@@ -130,17 +145,7 @@ impl Projections {
 
     /// Raises an alarm, before the evidence is given up. Blocks.
     pub(crate) fn raise(&self, alarm: JournalAlarm) {
-        error!(
-            shard = alarm.shard,
-            checkpoint = alarm.checkpoint,
-            head = alarm.head,
-            commit_id = alarm.commit_id,
-            "JOURNAL ALARM: {alarm}. ACKNOWLEDGED COMMITS ARE LOST: payments may be missing or shown as they were. \
-             The gateway goes on from what the stream has; find out what happened to NATS, and compare with the chains"
-        );
-        if let Err(error) = self.lock_alarms().raise(alarm) {
-            error!(%error, "the journal alarm cannot be kept on disk and would be forgotten by a restart");
-        }
+        self.lock_alarms().cry(alarm);
     }
 }
 

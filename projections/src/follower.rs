@@ -14,7 +14,8 @@ use tracing::{error, info, warn};
 use crate::{
     alarm::JournalAlarm,
     quote_request::QuoteRequestView,
-    service::{Projections, STARTING, ShardState, ShardStatus},
+    service::Projections,
+    shards::{STARTING, ShardState, ShardStatus},
     store::{Checkpoint, Fault, Store},
     unreadable::{self, NO_COMMIT, Next},
     view::PaymentView,
@@ -293,11 +294,33 @@ impl Follower {
             return self.wait_for_stream(&format!("commit {} is not readable yet", sequence + 1)).await;
         }
         let (journal, projections, shard) = (Arc::clone(&self.journal), self.projections.clone(), self.shard);
+        let ended = self.has_ended(sequence).await?;
+        let shutdown = self.shutdown.clone();
+        let news = async {
+            if ended {
+                shutdown.cancelled().await;
+                return Err(Break::Shutdown);
+            }
+            self.read(|| journal.wait_beyond(shard, sequence)).await
+        };
         tokio::select! {
             () = projections.doubted(shard) => Err(Break::Doubted),
             () = projections.moved(shard) => Ok(()),
-            news = self.read(|| journal.wait_beyond(shard, sequence)) => news,
+            news = news => news,
         }
+    }
+
+    /// Whether nothing will ever come behind `sequence`, because the shard is sealed.
+    async fn has_ended(&mut self, sequence: u64) -> Result<bool, Break> {
+        let (journal, shard) = (Arc::clone(&self.journal), self.shard);
+        let epochs = journal.epochs();
+        // In this order: what a stream has once it is sealed is all that it will ever have.
+        if !epochs.is_sealed(shard) || self.read(|| journal.head(shard)).await? > sequence {
+            return Ok(false);
+        }
+        self.projections.learn(&epochs);
+        info!(shard, checkpoint = sequence, "projection has all that its sealed stream will ever have");
+        Ok(true)
     }
 
     /// Reads the journal, again and again while it is unavailable.

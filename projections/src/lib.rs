@@ -2,7 +2,7 @@
 //!
 //! [`PaymentView`] is what the HTTP responses of spec 2.6 and 2.11 show of a payment, folded from that payment's own
 //! events and nothing else; [`QuoteRequestView`] is the same for spec 2.13. [`Projections`] keeps the view of every stream, one sled tree a shard, and follows the
-//! journal. Nothing here is the truth: a directory that is missing, damaged, or not made from the streams at hand is
+//! journal as it grows. Nothing here is the truth: a directory that is missing, damaged, or not made from the streams at hand is
 //! built again from the first commit, and while that goes on [`Projections::get`] says so, so that the caller answers
 //! from the journal with [`PaymentView::fold`].
 //!
@@ -32,6 +32,7 @@ mod overdue;
 mod quote_request;
 mod rebuild;
 mod service;
+mod shards;
 mod store;
 mod unreadable;
 mod view;
@@ -41,7 +42,8 @@ pub use alarm::JournalAlarm;
 pub use overdue::{Overdue, OverdueList, OverdueStage, overdue};
 pub use quote_request::{BatchAward, OfferedQuote, QuoteRequestStatus, QuoteRequestView};
 pub use rebuild::{Rebuild, RebuildError, RebuildPhase, RebuildProgress, RebuildStatus, Verdict};
-pub use service::{OpenError, Projections, RunError, ShardState, ShardStatus, Unavailable};
+pub use service::{Located, OpenError, Projections, RunError, Unavailable};
+pub use shards::{ShardState, ShardStatus};
 pub use view::{
     Applied, AwardedQuote, Confirmation, DeclineCount, PaymentStatus, PaymentView, RefundOwed, Transaction, Windows,
 };

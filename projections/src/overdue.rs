@@ -47,6 +47,8 @@ impl OverdueStage {
 pub struct Overdue {
     /// The payment.
     pub payment_id: PaymentId,
+    /// The shard it lies in.
+    pub shard: u16,
     /// What should have happened.
     pub stage: OverdueStage,
     /// The asset that pays.
@@ -83,7 +85,7 @@ impl Projections {
             let store = self.store();
             let read = tokio::task::spawn_blocking(move || {
                 let mut found = Vec::new();
-                store.visit_open_payments(shard, |view| found.extend(overdue(&view, now, grace)))?;
+                store.visit_open_payments(shard, |view| found.extend(overdue(&view, shard, now, grace)))?;
                 Ok::<_, Fault>((found, store.marked(shard)?))
             });
             let read = read.await.map_err(|error| Transient(format!("what is open in shard {shard}: {error}")))?;
@@ -102,12 +104,12 @@ impl Projections {
     }
 }
 
-/// Whether the payment is past its time at `now`. `grace` is what a chain may take until a deadline that has passed can
+/// Whether the payment, which lies in `shard`, is past its time at `now`. `grace` is what a chain may take until a deadline that has passed can
 /// be acted on with proof: its finality, and the next look.
 ///
 /// A payment at rest is never overdue, nor is one whose quotes are still being collected: no money can have moved, unless the
 /// payer deposits by a transaction of its own.
-pub fn overdue(view: &PaymentView, now: Timestamp, grace: Duration) -> Option<Overdue> {
+pub fn overdue(view: &PaymentView, shard: u16, now: Timestamp, grace: Duration) -> Option<Overdue> {
     if view.at_rest {
         return None;
     }
@@ -135,7 +137,7 @@ pub fn overdue(view: &PaymentView, now: Timestamp, grace: Duration) -> Option<Ov
                 "the settler, or anyone with the attestation, to release the escrow before its refund window";
             // Nothing has to be proven here, so there is no grace.
             return (now > since)
-                .then(|| found(view, OverdueStage::Unreleased, since, waits_for, view.fulfillment.as_ref()));
+                .then(|| found(view, shard, OverdueStage::Unreleased, since, waits_for, view.fulfillment.as_ref()));
         }
         (PaymentStatus::Finalizing, _, _) => {
             let since = from_unix_seconds(windows.fulfillment_deadline)?;
@@ -159,11 +161,12 @@ pub fn overdue(view: &PaymentView, now: Timestamp, grace: Duration) -> Option<Ov
     };
     let grace = TimeDelta::from_std(grace).unwrap_or(TimeDelta::MAX);
     let late = since.checked_add_signed(grace).is_some_and(|due| now > due);
-    late.then(|| found(view, stage, since, waits_for, transaction))
+    late.then(|| found(view, shard, stage, since, waits_for, transaction))
 }
 
 fn found(
     view: &PaymentView,
+    shard: u16,
     stage: OverdueStage,
     since: Timestamp,
     waits_for: &'static str,
@@ -171,6 +174,7 @@ fn found(
 ) -> Overdue {
     Overdue {
         payment_id: view.payment_id.clone(),
+        shard,
         stage,
         asset: view.source.asset().clone(),
         amount: view.escrowed.unwrap_or(view.permitted),

@@ -22,7 +22,8 @@ use tracing::{error, info, warn};
 
 use crate::{
     follower::{PAGE_COMMITS, blocking},
-    service::{Projections, ShardState},
+    service::{Projections, Swap},
+    shards::ShardState,
     store::{Checkpoint, Fault, Store},
     unreadable::{self, Next},
 };
@@ -42,7 +43,7 @@ pub enum RebuildError {
     /// One is under way already.
     #[error("a rebuild is under way already, since {}", .0.format("%H:%M:%S"))]
     UnderWay(Timestamp),
-    /// Journal and projections do not fit each other.
+    /// The journal has fewer shards than the projections.
     #[error("the journal has {journal} shards, the projections were opened for {projections}")]
     Shards {
         /// Shards of the journal.
@@ -176,7 +177,7 @@ impl Projections {
             return Err(RebuildError::UnderWay(*started_at));
         }
         let id = CommitId::random().to_string();
-        let shards = (0..self.shards()).map(|shard| RebuildProgress { shard, done: 0, total: self.checkpoint(shard) });
+        let shards = (0..self.shards()).map(|shard| self.to_rebuild(shard));
         *slot = Some(RebuildStatus {
             id: id.clone(),
             started_at: Utc::now(),
@@ -185,6 +186,10 @@ impl Projections {
             shards: shards.collect(),
         });
         Ok(Rebuild { projections: self.clone(), id })
+    }
+
+    fn to_rebuild(&self, shard: u16) -> RebuildProgress {
+        RebuildProgress { shard, done: 0, total: self.checkpoint(shard) }
     }
 }
 
@@ -224,7 +229,7 @@ impl Rebuild {
     async fn make(&self, journal: Arc<dyn Journal>) -> Result<Vec<Verdict>, RebuildError> {
         let projections = &self.projections;
         let (theirs, ours) = (journal.shards(), projections.shards());
-        if theirs != ours {
+        if theirs < ours {
             return Err(RebuildError::Shards { journal: theirs, projections: ours });
         }
         info!(id = self.id, "rebuild of the projections begins; until it ends they take twice the disk");
@@ -248,18 +253,9 @@ impl Rebuild {
         old: &Arc<Store>,
         new: &Arc<Store>,
     ) -> Result<Vec<Verdict>, RebuildError> {
-        let half = |shard| async move {
-            let mut half = Half::new(shard);
-            self.fill(journal, new, &mut half).await?;
-            Ok::<_, RebuildError>(half)
-        };
-        let mut halves = try_join_all((0..self.projections.shards()).map(half)).await?;
-        self.note(|status| status.phase = RebuildPhase::Comparing);
-        for half in &mut halves {
-            self.look(old, new, half).await;
-        }
-        blocking(new, Store::flush).await?;
+        let mut halves = Vec::new();
         for _ in 0..LAST_STEPS_MAX {
+            self.take_in(journal, old, new, &mut halves).await?;
             for half in &mut halves {
                 self.fill(journal, new, half).await?;
             }
@@ -271,9 +267,43 @@ impl Rebuild {
         Err(RebuildError::Unsettled("a stream was away, or a shard was being checked, again and again".to_owned()))
     }
 
+    /// Fills and compares the shards that are not among `halves`: at first all, and later those that the journal got
+    /// meanwhile.
+    async fn take_in(
+        &self,
+        journal: &dyn Journal,
+        old: &Arc<Store>,
+        new: &Arc<Store>,
+        halves: &mut Vec<Half>,
+    ) -> Result<(), RebuildError> {
+        let (from, shards) = (halves.len() as u16, self.projections.shards());
+        if from == shards {
+            return Ok(());
+        }
+        self.note(|status| {
+            status.phase = RebuildPhase::Building;
+            // At first some may be there from the beginning.
+            let known = status.shards.len() as u16;
+            status.shards.extend((known..shards).map(|shard| self.projections.to_rebuild(shard)));
+        });
+        let half = |shard| async move {
+            let mut half = Half::new(shard);
+            self.fill(journal, new, &mut half).await?;
+            Ok::<_, RebuildError>(half)
+        };
+        let mut more = try_join_all((from..shards).map(half)).await?;
+        self.note(|status| status.phase = RebuildPhase::Comparing);
+        for half in &mut more {
+            self.look(old, new, half).await;
+        }
+        halves.append(&mut more);
+        blocking(new, Store::flush).await?;
+        Ok(())
+    }
+
     /// Fills a shard up to where the copy in use stands, once that follows its stream or has stopped for good.
     async fn fill(&self, journal: &dyn Journal, new: &Arc<Store>, half: &mut Half) -> Result<(), RebuildError> {
-        let mut status = self.projections.watch(half.shard);
+        let mut status = self.projections.watch(half.shard).await;
         loop {
             let (target, settled) = {
                 let status = status.borrow_and_update();
@@ -337,7 +367,7 @@ impl Rebuild {
     }
 
     /// With all followers halted: fills what is still missing, compares what was in doubt, and swaps. `None` when that
-    /// cannot be done at once.
+    /// cannot be done at once, or there are more shards by now.
     async fn last_steps(
         &self,
         journal: &dyn Journal,
@@ -367,11 +397,16 @@ impl Rebuild {
         }
         let swapped = tokio::task::spawn_blocking({
             let (projections, old, new) = (projections.clone(), Arc::clone(old), Arc::clone(new));
-            move || projections.swap(&old, &new)
+            let shards = halves.len() as u16;
+            move || projections.swap(&old, &new, shards)
         });
         let swapped = swapped.await.map_err(|error| RebuildError::Storage(error.to_string()))??;
         drop(turns);
-        if swapped { Ok(Some(verdicts)) } else { Err(RebuildError::Replaced) }
+        match swapped {
+            Swap::Done => Ok(Some(verdicts)),
+            Swap::Grown => Ok(None),
+            Swap::Replaced => Err(RebuildError::Replaced),
+        }
     }
 
     fn note(&self, change: impl FnOnce(&mut RebuildStatus)) {

@@ -13,11 +13,11 @@ use std::{
 };
 
 use async_trait::async_trait;
-use events::{PaymentId, QuoteRequestId, StreamId, journal::Journal};
-use futures::future::join_all;
+use events::{Epochs, PaymentId, QuoteRequestId, StreamId, journal::Journal};
+use futures::{StreamExt, stream::FuturesUnordered};
 use sagas::ports::{OpenStreams, Transient};
 use tokio::{
-    sync::{Notify, watch},
+    sync::{OwnedMutexGuard, watch},
     time::{Instant, timeout, timeout_at},
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
@@ -28,6 +28,7 @@ use crate::{
     follower::Follower,
     quote_request::QuoteRequestView,
     rebuild::RebuildStatus,
+    shards::{Known, STARTING, ShardState, ShardStatus, Shards},
     store::{Fault, Store},
     view::PaymentView,
     waiters::Waiters,
@@ -49,7 +50,7 @@ struct Inner {
     store: RwLock<Arc<Store>>,
     /// Number of the newest generation that was begun.
     generation: AtomicU64,
-    shards: Vec<Shard>,
+    shards: Shards,
     waiters: Waiters,
     alarms: Mutex<Alarms>,
     /// The rebuild that is under way, or the last one.
@@ -58,39 +59,24 @@ struct Inner {
     _lock: File,
 }
 
-#[derive(Debug)]
-struct Shard {
-    status: watch::Sender<ShardStatus>,
-    recheck: Notify,
-    /// Held while the shard's views and its status are changed.
-    turn: tokio::sync::Mutex<()>,
-    /// Tells the follower that a rebuilt copy took the place of the one it follows with.
-    moved: Notify,
+/// A view, and where its stream lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Located<V> {
+    /// The shard of the stream.
+    pub shard: u16,
+    /// The view.
+    pub view: V,
 }
 
-/// How far a shard follows its stream.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ShardStatus {
-    /// Stream sequence of the last commit that is in the views; 0 for none, and while [`ShardState::Starting`].
-    pub checkpoint: u64,
-    /// What the shard is doing.
-    pub state: ShardState,
-}
-
-/// What a shard is doing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ShardState {
-    /// What is stored is not yet checked, or is about to be thrown away.
-    Starting,
-    /// What is stored is sound but lacks commits that were in the stream when the shard started.
-    CatchingUp,
-    /// All commits that were in the stream at the start are applied, and new ones as they come.
-    Live,
-    /// The shard's stream cannot be read any further. Nothing new is shown until this is looked into.
-    Stopped {
-        /// Why.
-        reason: String,
-    },
+/// What became of the wish to put a rebuilt copy in the place of the one in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Swap {
+    /// It is in use.
+    Done,
+    /// There are more shards by now, which it does not have.
+    Grown,
+    /// The copy that it was to follow is not in use any more.
+    Replaced,
 }
 
 /// Why no directory was opened.
@@ -112,7 +98,7 @@ pub enum OpenError {
 /// Why [`Projections::run`] did not start.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
-    /// The journal has another number of shards than the projections were opened with.
+    /// The journal has fewer shards than the projections were opened with.
     #[error("the journal has {journal} shards, the projections were opened for {projections}")]
     Shards {
         /// Shards of the journal.
@@ -143,8 +129,9 @@ pub enum Unavailable {
 }
 
 impl Projections {
-    /// Opens the read models under `directory`, creating it when it is missing. A database that is damaged or was made
-    /// from another number of shards is moved aside with an error line, and an empty one takes its place.
+    /// Opens the read models under `directory`, creating it when it is missing. A database that is damaged is moved aside
+    /// with an error line, and an empty one takes its place; the same goes for one that was made from more shards than the
+    /// journal has now. One from fewer is used: journals only grow.
     ///
     /// Blocks for as long as sled needs to recover; nothing is read or followed before [`Projections::run`].
     ///
@@ -159,33 +146,35 @@ impl Projections {
             Err(TryLockError::WouldBlock) => return Err(OpenError::Locked(directory.to_owned())),
             Err(TryLockError::Error(source)) => return Err(refused(source)),
         }
-        let alarms = Mutex::new(Alarms::open(directory).map_err(refused)?);
-        let store = Store::open(directory, shards).map_err(refused)?;
+        let mut alarms = Alarms::open(directory).map_err(refused)?;
+        let shards = Shards::new(shards);
+        let store = Store::open(directory, shards.known().count(), |lost| alarms.cry(lost));
+        let store = store.map_err(refused)?;
         let generation = AtomicU64::new(store.generation());
         let inner = Inner {
             root: directory.to_owned(),
             store: RwLock::new(Arc::new(store)),
             generation,
-            shards: (0..shards).map(|_| Shard::new()).collect(),
+            shards,
             waiters: Waiters::new(),
-            alarms,
+            alarms: Mutex::new(alarms),
             rebuild: Mutex::default(),
             _lock: lock,
         };
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Follows the journal, one task a shard, until `shutdown`. A shard whose stream cannot be read stops with an error
-    /// line, and the others go on.
+    /// Follows the journal, one task a shard, until `shutdown`, also in the shards that it gets meanwhile. A shard whose
+    /// stream cannot be read stops with an error line, and the others go on.
     ///
     /// # Errors
     /// [`RunError`] when journal and projections do not fit each other.
     pub async fn run(&self, journal: Arc<dyn Journal>, shutdown: CancellationToken) -> Result<(), RunError> {
-        let (ours, theirs) = (self.inner.shards.len() as u16, journal.shards());
-        if ours != theirs {
+        let (ours, theirs) = (self.shards(), journal.shards());
+        if theirs < ours {
             return Err(RunError::Shards { journal: theirs, projections: ours });
         }
-        let followers = (0..ours).map(|shard| {
+        let follow = |shard| {
             let follower = Follower::new(self.clone(), Arc::clone(&journal), shard, shutdown.clone());
             let task = AbortOnDropHandle::new(tokio::spawn(follower.run()));
             async move {
@@ -193,8 +182,20 @@ impl Projections {
                     self.stop(shard, format!("its task ended: {error}"));
                 }
             }
-        });
-        join_all(followers).await;
+        };
+        let mut followers = FuturesUnordered::new();
+        let mut followed = 0;
+        while !shutdown.is_cancelled() {
+            self.learn(&journal.epochs());
+            followers.extend((followed..self.shards()).map(follow));
+            followed = self.shards();
+            tokio::select! {
+                () = shutdown.cancelled() => {}
+                () = journal.grown(followed) => {}
+                Some(()) = followers.next() => {}
+            }
+        }
+        while followers.next().await.is_some() {}
         let store = self.store();
         if let Ok(Err(fault)) = tokio::task::spawn_blocking(move || store.flush()).await {
             warn!(%fault, "projections were not flushed; they will be caught up at the next start");
@@ -202,15 +203,23 @@ impl Projections {
         Ok(())
     }
 
-    /// The view of a payment as far as its shard's checkpoint; `None` when the shard knows no such payment.
+    /// The view of a payment as far as its shard's checkpoint; `None` when no shard in which it may lie knows it.
     ///
     /// A commit that was acknowledged a moment ago may not be in it yet (see [`Projections::wait_for`]), so `None` alone
     /// does not prove that there is no such payment: the journal does. Reads sled inline, which takes microseconds.
     ///
     /// # Errors
-    /// [`Unavailable`] unless the shard is live; a view that cannot be read makes the shard be built again.
+    /// [`Unavailable`] unless the shards asked are live; a view that cannot be read makes its shard be built again.
     pub fn get(&self, payment_id: &PaymentId) -> Result<Option<PaymentView>, Unavailable> {
-        self.read(payment_id.shard(self.shards()), |store, shard| store.payment(shard, payment_id))
+        Ok(self.find(payment_id)?.map(|found| found.view))
+    }
+
+    /// [`Projections::get`], with the shard in which the payment lies.
+    ///
+    /// # Errors
+    /// As [`Projections::get`].
+    pub fn find(&self, payment_id: &PaymentId) -> Result<Option<Located<PaymentView>>, Unavailable> {
+        self.read(&payment_id.into(), |store, shard| store.payment(shard, payment_id))
     }
 
     /// The view of a batch, with the promises of [`Projections::get`].
@@ -218,36 +227,45 @@ impl Projections {
     /// # Errors
     /// As [`Projections::get`].
     pub fn get_quote_request(&self, id: &QuoteRequestId) -> Result<Option<QuoteRequestView>, Unavailable> {
-        self.read(id.shard(self.shards()), |store, shard| store.quote_request(shard, id))
+        Ok(self.find_quote_request(id)?.map(|found| found.view))
+    }
+
+    /// [`Projections::get_quote_request`], with the shard in which the batch lies.
+    ///
+    /// # Errors
+    /// As [`Projections::get`].
+    pub fn find_quote_request(&self, id: &QuoteRequestId) -> Result<Option<Located<QuoteRequestView>>, Unavailable> {
+        self.read(&id.into(), |store, shard| store.quote_request(shard, id))
     }
 
     /// Stream sequence of the last commit of `shard` that is in the views; 0 before the shard has started.
     pub fn checkpoint(&self, shard: u16) -> u64 {
-        self.inner.shards[usize::from(shard)].status.borrow().checkpoint
+        self.known().get(shard).map_or(0, |shard| shard.status.borrow().checkpoint)
     }
 
     /// How far `shard` follows its stream.
     pub fn status(&self, shard: u16) -> ShardStatus {
-        self.inner.shards[usize::from(shard)].status.borrow().clone()
+        self.known().get(shard).map_or(STARTING, |shard| shard.status.borrow().clone())
     }
 
-    /// Whether every shard is live.
+    /// Whether every shard is live that may still take something. What lies in the others is at rest, and is answered from
+    /// the journal as long as they are not.
     ///
     /// # Errors
     /// [`Unavailable`] for the first shard that is not.
     pub fn ready(&self) -> Result<(), Unavailable> {
-        (0..self.inner.shards.len() as u16).try_for_each(|shard| self.live(shard))
+        self.known().open().try_for_each(|shard| self.live(shard))
     }
 
     /// Waits until the commit at `sequence` is in the views of `shard`, at most for `wait_max`, and says whether it is.
-    /// Does not wait for a shard that has stopped.
+    /// Does not wait for a shard that has stopped, and does for one that is not known yet.
     pub async fn wait_for(&self, shard: u16, sequence: u64, wait_max: Duration) -> bool {
-        let mut status = self.inner.shards[usize::from(shard)].status.subscribe();
-        let reached = status.wait_for(|status| status.reached(sequence) || status.has_stopped());
-        match timeout(wait_max, reached).await {
-            Ok(Ok(status)) => status.reached(sequence),
-            _ => false,
-        }
+        let reached = async {
+            let mut status = self.inner.shards.get(shard).await.status.subscribe();
+            let status = status.wait_for(|status| status.reached(sequence) || status.has_stopped()).await;
+            status.is_ok_and(|status| status.reached(sequence))
+        };
+        timeout(wait_max, reached).await.unwrap_or(false)
     }
 
     /// Waits until the payment's view is beyond `seen_version` (0 for a payment not yet seen), at most for `wait_max`,
@@ -287,7 +305,24 @@ impl Projections {
         self.inner.rebuild.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What `read` finds in one of the shards in which the stream may lie. It lies in one of them at most.
     fn read<T>(
+        &self,
+        stream_id: &StreamId,
+        read: impl Fn(&Store, u16) -> Result<Option<T>, Fault>,
+    ) -> Result<Option<Located<T>>, Unavailable> {
+        let mut missing = None;
+        for shard in self.known().of(stream_id) {
+            match self.read_in(shard, &read) {
+                Ok(Some(view)) => return Ok(Some(Located { shard, view })),
+                Ok(None) => {}
+                Err(unavailable) => missing = missing.or(Some(unavailable)),
+            }
+        }
+        missing.map_or(Ok(None), Err)
+    }
+
+    fn read_in<T>(
         &self,
         shard: u16,
         read: impl FnOnce(&Store, u16) -> Result<Option<T>, Fault>,
@@ -306,15 +341,15 @@ impl Projections {
         wait_max: Duration,
         read: impl Fn(&Store, u16) -> Result<Option<T>, Fault>,
     ) -> Option<T> {
-        let shard = stream_id.shard(self.shards());
         let deadline = Instant::now() + wait_max;
         let waiting = self.inner.waiters.enter(stream_id);
         loop {
             let mut notified = pin!(waiting.notify().notified());
             notified.as_mut().enable();
             // A view beyond what was seen is news even while the shard is catching up.
-            if let Ok(Some(view)) = self.peek(shard, &read) {
-                return Some(view);
+            let news = self.known().of(stream_id).find_map(|shard| self.peek(shard, &read).ok().flatten());
+            if news.is_some() {
+                return news;
             }
             timeout_at(deadline, notified).await.ok()?;
         }
@@ -322,11 +357,24 @@ impl Projections {
 
     /// Number of shards.
     pub fn shards(&self) -> u16 {
-        self.inner.shards.len() as u16
+        self.known().count()
+    }
+
+    fn known(&self) -> Arc<Known> {
+        self.inner.shards.known()
+    }
+
+    /// Takes in what is known of the journal's epochs now.
+    pub(crate) fn learn(&self, epochs: &Epochs) {
+        // Held, so that no copy takes the place of another without the shards of both being the same.
+        let _in_use = self.inner.store.write().unwrap_or_else(PoisonError::into_inner);
+        self.inner.shards.learn(epochs);
     }
 
     pub(crate) fn live(&self, shard: u16) -> Result<(), Unavailable> {
-        match &self.inner.shards[usize::from(shard)].status.borrow().state {
+        let known = self.known();
+        let Some(of_shard) = known.get(shard) else { return Err(Unavailable::CatchingUp { shard }) };
+        match &of_shard.status.borrow().state {
             ShardState::Live => Ok(()),
             ShardState::Starting | ShardState::CatchingUp => Err(Unavailable::CatchingUp { shard }),
             ShardState::Stopped { reason } => Err(Unavailable::Stopped { shard, reason: reason.clone() }),
@@ -343,7 +391,8 @@ impl Projections {
 
     /// Makes the shard's follower check everything that is stored before it is used again.
     pub(crate) fn doubt(&self, shard: u16, fault: &Fault) {
-        let at_fault = &self.inner.shards[usize::from(shard)];
+        let known = self.known();
+        let Some(at_fault) = known.get(shard) else { return };
         let first = at_fault.status.send_if_modified(|status| {
             let doubted = matches!(status.state, ShardState::Live | ShardState::CatchingUp);
             if doubted {
@@ -368,7 +417,7 @@ impl Projections {
             return Ok(());
         }
         *current = Arc::new(broken.successor(&self.inner.root, self.next_generation())?);
-        for shard in &self.inner.shards {
+        for shard in self.known().all() {
             shard.status.send_if_modified(|status| {
                 let running = !status.has_stopped();
                 if running {
@@ -394,22 +443,26 @@ impl Projections {
         current.beside(&self.inner.root, self.next_generation())
     }
 
-    /// Puts `rebuilt`, which has everything that `current` has, in its place; `false` when that is not in use any more.
-    /// The caller holds every shard's turn. Blocks.
-    pub(crate) fn swap(&self, current: &Arc<Store>, rebuilt: &Arc<Store>) -> Result<bool, Fault> {
+    /// Puts `rebuilt`, which has everything that `current` has of the first `shards` shards, in its place. The caller holds
+    /// the turns of all these. Blocks.
+    pub(crate) fn swap(&self, current: &Arc<Store>, rebuilt: &Arc<Store>, shards: u16) -> Result<Swap, Fault> {
         let mut in_use = self.inner.store.write().unwrap_or_else(PoisonError::into_inner);
         if !Arc::ptr_eq(&in_use, current) {
-            return Ok(false);
+            return Ok(Swap::Replaced);
+        }
+        let known = self.known();
+        if known.count() > shards {
+            return Ok(Swap::Grown);
         }
         rebuilt.finish(&self.inner.root)?;
         *in_use = Arc::clone(rebuilt);
         drop(in_use);
-        for shard in &self.inner.shards {
+        for shard in known.all() {
             shard.moved.notify_one();
         }
         // Whoever waits looks again, at the copy in use now.
         self.inner.waiters.wake_all();
-        Ok(true)
+        Ok(Swap::Done)
     }
 
     /// Removes the files of a generation that is not in use. Blocks.
@@ -426,18 +479,18 @@ impl Projections {
     }
 
     /// The right to change the shard's views and status.
-    pub(crate) async fn turn(&self, shard: u16) -> tokio::sync::MutexGuard<'_, ()> {
-        self.inner.shards[usize::from(shard)].turn.lock().await
+    pub(crate) async fn turn(&self, shard: u16) -> OwnedMutexGuard<()> {
+        self.inner.shards.get(shard).await.turn().await
     }
 
     /// Returns when a rebuilt copy took the place of the one in use.
     pub(crate) async fn moved(&self, shard: u16) {
-        self.inner.shards[usize::from(shard)].moved.notified().await;
+        self.inner.shards.get(shard).await.moved.notified().await;
     }
 
     /// What `shard` does, to be waited on.
-    pub(crate) fn watch(&self, shard: u16) -> watch::Receiver<ShardStatus> {
-        self.inner.shards[usize::from(shard)].status.subscribe()
+    pub(crate) async fn watch(&self, shard: u16) -> watch::Receiver<ShardStatus> {
+        self.inner.shards.get(shard).await.status.subscribe()
     }
 
     /// Publishes what a follower of `store` knows; `false` when the database was replaced, and it knows nothing.
@@ -452,7 +505,9 @@ impl Projections {
     }
 
     pub(crate) fn publish(&self, shard: u16, status: ShardStatus) {
-        self.inner.shards[usize::from(shard)].status.send_if_modified(|current| {
+        let known = self.known();
+        let Some(shard) = known.get(shard) else { return };
+        shard.status.send_if_modified(|current| {
             let changed = *current != status;
             *current = status;
             changed
@@ -470,7 +525,7 @@ impl Projections {
 
     /// Returns when somebody doubts what is stored of the shard, or its database was replaced.
     pub(crate) async fn doubted(&self, shard: u16) {
-        self.inner.shards[usize::from(shard)].recheck.notified().await;
+        self.inner.shards.get(shard).await.recheck.notified().await;
     }
 
     pub(crate) fn wake(&self, changed: &[StreamId]) {
@@ -494,35 +549,6 @@ impl OpenStreams for Projections {
             self.doubt(shard, &fault);
             Transient(format!("what is open in shard {shard}: {fault}"))
         })
-    }
-}
-
-impl Shard {
-    fn new() -> Self {
-        Self {
-            status: watch::Sender::new(STARTING),
-            recheck: Notify::new(),
-            turn: tokio::sync::Mutex::default(),
-            moved: Notify::new(),
-        }
-    }
-}
-
-/// A shard of which nothing is known.
-pub(crate) const STARTING: ShardStatus = ShardStatus { checkpoint: 0, state: ShardState::Starting };
-
-impl ShardStatus {
-    fn reached(&self, sequence: u64) -> bool {
-        match self.state {
-            ShardState::CatchingUp | ShardState::Live => self.checkpoint >= sequence,
-            ShardState::Starting => false,
-            // What was applied before it stopped remains.
-            ShardState::Stopped { .. } => self.checkpoint > 0 && self.checkpoint >= sequence,
-        }
-    }
-
-    pub(crate) fn has_stopped(&self) -> bool {
-        matches!(self.state, ShardState::Stopped { .. })
     }
 }
 

@@ -15,16 +15,19 @@ use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
+    sync::{PoisonError, RwLock, RwLockReadGuard},
     thread,
     time::{Duration, Instant},
 };
 
+use chrono::Utc;
 use events::{CommitId, PaymentId, QuoteRequestId, StreamId, journal::Recorded};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sled::Batch;
 use tracing::{error, info};
 
 use crate::{
+    alarm::JournalAlarm,
     entry::{
         CHECKPOINT, ENTRY_PREFIXES, OPEN_PREFIX, PAYMENT_PREFIX, QUOTE_REQUEST_PREFIX, UNREADABLE_PREFIX, View, decode,
         encode, key, stream_of, view_key,
@@ -49,7 +52,7 @@ pub(crate) struct Checkpoint {
     pub(crate) sequence: u64,
     /// Its commit id, by which a stream that was replaced is told from the one that was applied.
     pub(crate) commit_id: String,
-    /// Commits applied since the first.
+    /// Commits applied since the first, marks not counted.
     pub(crate) commits: u64,
 }
 
@@ -93,14 +96,16 @@ impl From<sled::Error> for Fault {
 #[derive(Debug)]
 pub(crate) struct Store {
     db: sled::Db,
-    trees: Vec<sled::Tree>,
+    /// Those of the shards from 0 on, as many as were needed so far.
+    trees: RwLock<Vec<sled::Tree>>,
     generation: u64,
     rebuilt_from: Option<u64>,
 }
 
 impl Store {
-    /// Opens the newest generation under `root`, or begins a new one when there is none or it is of no use.
-    pub(crate) fn open(root: &Path, shards: u16) -> io::Result<Self> {
+    /// Opens the newest generation under `root`, or begins a new one when there is none or it is of no use. `lost` is told
+    /// of shards that commits were read from and that the journal has no more.
+    pub(crate) fn open(root: &Path, shards: u16, lost: impl FnMut(JournalAlarm)) -> io::Result<Self> {
         discard_unfinished(root)?;
         let generations = generations(root)?;
         let newest = generations.last().copied();
@@ -112,7 +117,7 @@ impl Store {
             return Self::begin(root, 1, shards);
         };
         let path = generation_path(root, generation);
-        match Self::reopen(&path, generation, shards) {
+        match Self::reopen(&path, generation, shards, lost) {
             Ok(store) => Ok(store),
             Err(Opening::Environment(error)) => Err(error),
             Err(Opening::Unusable(reason)) => {
@@ -130,7 +135,7 @@ impl Store {
 
     /// Begins `generation`, a later one than this, empty.
     pub(crate) fn successor(&self, root: &Path, generation: u64) -> io::Result<Self> {
-        Self::begin(root, generation, self.trees.len() as u16)
+        Self::begin(root, generation, self.trees().len() as u16)
     }
 
     /// Begins `generation` beside this one, to be filled from the streams. Until [`Store::finish`] it is thrown away by
@@ -176,44 +181,80 @@ impl Store {
             fs::remove_dir_all(&path)?;
         }
         let made = guarded(|| {
-            let db = sled_config(&path).open()?;
-            let trees = open_trees(&db, shards)?;
-            db.insert(SHARDS, &shards.to_be_bytes())?;
-            // From here on a database without this entry is one that lost it.
-            db.flush()?;
-            Ok(Self { db, trees, generation, rebuilt_from: None })
+            let store = Self::over(sled_config(&path).open()?, generation);
+            store.open_trees(shards)?;
+            // From here on a database without the number of its shards is one that lost it.
+            store.db.flush()?;
+            Ok(store)
         });
         made.map_err(|fault| io::Error::other(fault.to_string()))
     }
 
-    fn reopen(path: &Path, generation: u64, shards: u16) -> Result<Self, Opening> {
+    fn reopen(path: &Path, generation: u64, shards: u16, mut lost: impl FnMut(JournalAlarm)) -> Result<Self, Opening> {
         let unusable = |fault: Fault| Opening::Unusable(fault.to_string());
-        let db = open_released(path)?;
-        let stored = guarded(|| Ok(db.get(SHARDS)?)).map_err(unusable)?;
+        let store = Self::over(open_released(path)?, generation);
+        let stored = guarded(|| Ok(store.db.get(SHARDS)?)).map_err(unusable)?;
+        let stored = stored.and_then(|stored| stored.as_ref().try_into().ok()).map(u16::from_be_bytes);
         let Some(stored) = stored else {
             return Err(Opening::Unusable("it lost its contents".to_owned()));
         };
-        if stored.as_ref() != shards.to_be_bytes() {
-            return Err(Opening::Unusable(format!("it was not made from {shards} shards")));
+        guarded(|| store.open_trees(shards.max(stored))).map_err(unusable)?;
+        for shard in shards..stored {
+            let Checkpoint { sequence, commit_id, .. } = store.checkpoint(shard).map_err(unusable)?;
+            if sequence > 0 {
+                lost(JournalAlarm { shard, checkpoint: sequence, commit_id, head: 0, found_at: Utc::now() });
+            }
         }
-        let trees = guarded(|| open_trees(&db, shards)).map_err(unusable)?;
-        Ok(Self { db, trees, generation, rebuilt_from: None })
+        if stored > shards {
+            return Err(Opening::Unusable(format!("it was made from {stored} shards, and there are {shards}")));
+        }
+        Ok(store)
+    }
+
+    fn over(db: sled::Db, generation: u64) -> Self {
+        Self { db, trees: RwLock::default(), generation, rebuilt_from: None }
+    }
+
+    fn trees(&self) -> RwLockReadGuard<'_, Vec<sled::Tree>> {
+        // Trees are only ever added, one by one.
+        self.trees.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tree of a shard. The journal grows, so it may be needed for the first time.
+    fn tree(&self, shard: u16) -> Result<sled::Tree, Fault> {
+        if let Some(tree) = self.trees().get(usize::from(shard)) {
+            return Ok(tree.clone());
+        }
+        self.open_trees(shard + 1)?;
+        Ok(self.trees()[usize::from(shard)].clone())
+    }
+
+    /// Opens the trees of the first `shards` shards, and notes that they are there.
+    fn open_trees(&self, shards: u16) -> Result<(), Fault> {
+        let mut trees = self.trees.write().unwrap_or_else(PoisonError::into_inner);
+        for shard in trees.len()..usize::from(shards) {
+            trees.push(self.db.open_tree(format!("payments_{shard:02}"))?);
+        }
+        // Behind the trees, so that none that was noted is missing. Fewer are never noted than were before: a database that
+        // was made from more is not used.
+        self.db.insert(SHARDS, &(trees.len() as u16).to_be_bytes())?;
+        Ok(())
     }
 
     /// The view of a payment.
     pub(crate) fn payment(&self, shard: u16, id: &PaymentId) -> Result<Option<PaymentView>, Fault> {
-        guarded(|| read(&self.trees[usize::from(shard)], PAYMENT_PREFIX, id.as_str()))
+        guarded(|| read(&self.tree(shard)?, PAYMENT_PREFIX, id.as_str()))
     }
 
     /// The view of a batch.
     pub(crate) fn quote_request(&self, shard: u16, id: &QuoteRequestId) -> Result<Option<QuoteRequestView>, Fault> {
-        guarded(|| read(&self.trees[usize::from(shard)], QUOTE_REQUEST_PREFIX, id.as_str()))
+        guarded(|| read(&self.tree(shard)?, QUOTE_REQUEST_PREFIX, id.as_str()))
     }
 
     /// Every payment and batch of the shard that is not at rest.
     pub(crate) fn open_streams(&self, shard: u16) -> Result<Vec<StreamId>, Fault> {
         guarded(|| {
-            let keys = self.trees[usize::from(shard)].scan_prefix([OPEN_PREFIX]).keys();
+            let keys = self.tree(shard)?.scan_prefix([OPEN_PREFIX]).keys();
             keys.map(|key| stream_of(&key?)).collect()
         })
     }
@@ -221,7 +262,7 @@ impl Store {
     /// Shows `visit` the view of every payment of the shard that is not at rest.
     pub(crate) fn visit_open_payments(&self, shard: u16, mut visit: impl FnMut(PaymentView)) -> Result<(), Fault> {
         guarded(|| {
-            let tree = &self.trees[usize::from(shard)];
+            let tree = &self.tree(shard)?;
             for key in tree.scan_prefix([OPEN_PREFIX]).keys() {
                 // One that has come to rest since the key was read is still shown as it is.
                 if let StreamId::Payment(payment_id) = stream_of(&key?)?
@@ -236,14 +277,14 @@ impl Store {
 
     /// How far the shard was applied.
     pub(crate) fn checkpoint(&self, shard: u16) -> Result<Checkpoint, Fault> {
-        guarded(|| read_checkpoint(&self.trees[usize::from(shard)]))
+        guarded(|| read_checkpoint(&self.tree(shard)?))
     }
 
     /// The streams of the shard whose entries here and in `other` are not the same bytes, and how many entries there are
     /// here. Streams that move meanwhile may be among them.
     pub(crate) fn differences(&self, other: &Self, shard: u16) -> Result<(BTreeSet<StreamId>, u64), Fault> {
         guarded(|| {
-            let (ours, theirs) = (&self.trees[usize::from(shard)], &other.trees[usize::from(shard)]);
+            let (ours, theirs) = (self.tree(shard)?, other.tree(shard)?);
             let (mut differ, mut entries) = (BTreeSet::new(), 0);
             for prefix in ENTRY_PREFIXES {
                 for entry in ours.scan_prefix([prefix]) {
@@ -267,7 +308,7 @@ impl Store {
     /// Whether a stream's entries here and in `other` are the same bytes.
     pub(crate) fn agrees(&self, other: &Self, shard: u16, stream_id: &StreamId) -> Result<bool, Fault> {
         guarded(|| {
-            let (ours, theirs) = (&self.trees[usize::from(shard)], &other.trees[usize::from(shard)]);
+            let (ours, theirs) = (self.tree(shard)?, other.tree(shard)?);
             let id = stream_id.as_str();
             for key in [view_key(stream_id), key(OPEN_PREFIX, id), key(UNREADABLE_PREFIX, id)] {
                 if ours.get(&key)? != theirs.get(&key)? {
@@ -281,7 +322,7 @@ impl Store {
     /// Reads the whole shard and checks that it is what applying `commits` commits must have left.
     pub(crate) fn verify(&self, shard: u16) -> Result<Checkpoint, Fault> {
         guarded(|| {
-            let tree = &self.trees[usize::from(shard)];
+            let tree = &self.tree(shard)?;
             let checkpoint = read_checkpoint(tree)?;
             let (mut commits, mut open) = (0, 0);
             for entry in tree.scan_prefix([PAYMENT_PREFIX]).chain(tree.scan_prefix([QUOTE_REQUEST_PREFIX])) {
@@ -323,16 +364,17 @@ impl Store {
     }
 
     /// Applies a page of commits in one batch. Commits at or below the checkpoint are skipped, and so are those of streams
-    /// that cannot be read.
+    /// that cannot be read, and marks.
     pub(crate) fn apply(&self, shard: u16, page: &[Recorded]) -> Result<Page, Fault> {
         guarded(|| {
-            let tree = &self.trees[usize::from(shard)];
+            let tree = &self.tree(shard)?;
             let mut checkpoint = read_checkpoint(tree)?;
             let mut views = HashMap::<&StreamId, View>::new();
             let applied_before = checkpoint.sequence;
             let marked = marked(tree)?;
             for recorded in page.iter().filter(|recorded| recorded.position.sequence > applied_before) {
-                if !marked.contains(&recorded.stream_id) {
+                // A mark says that the stream begins elsewhere, and nothing of it.
+                if !recorded.is_moved() && !marked.contains(&recorded.stream_id) {
                     checkpoint.commits += u64::from(take_in(tree, &mut views, recorded)?);
                 }
                 checkpoint.sequence = recorded.position.sequence;
@@ -380,7 +422,7 @@ impl Store {
     /// Steps over a message that cannot be read. Whatever it belongs to has no view any more, and counts as open.
     pub(crate) fn step_over(&self, shard: u16, unreadable: &Unreadable) -> Result<Page, Fault> {
         guarded(|| {
-            let tree = &self.trees[usize::from(shard)];
+            let tree = &self.tree(shard)?;
             let mut checkpoint = read_checkpoint(tree)?;
             let Unreadable { stream_id, commit_id, mark } = unreadable;
             if mark.sequence <= checkpoint.sequence {
@@ -414,13 +456,13 @@ impl Store {
 
     /// The streams of the shard that cannot be read.
     pub(crate) fn marked(&self, shard: u16) -> Result<BTreeSet<StreamId>, Fault> {
-        guarded(|| marked(&self.trees[usize::from(shard)]))
+        guarded(|| marked(&self.tree(shard)?))
     }
 
     /// Empties a shard. Interrupted half way it fails [`Store::verify`], because the checkpoint goes first.
     pub(crate) fn reset(&self, shard: u16) -> Result<(), Fault> {
         guarded(|| {
-            let tree = &self.trees[usize::from(shard)];
+            let tree = &self.tree(shard)?;
             tree.remove(CHECKPOINT)?;
             Ok(tree.clear()?)
         })
@@ -435,13 +477,14 @@ impl Store {
     #[cfg(test)]
     pub(crate) fn falsify(&self, shard: u16, view: &PaymentView) {
         let key = key(PAYMENT_PREFIX, view.payment_id.as_str());
-        self.trees[usize::from(shard)].insert(key, encode(view).unwrap()).unwrap();
+        self.tree(shard).unwrap().insert(key, encode(view).unwrap()).unwrap();
     }
 
     /// Makes a view unreadable.
     #[cfg(test)]
     pub(crate) fn damage(&self, shard: u16, payment_id: &PaymentId) {
-        self.trees[usize::from(shard)]
+        self.tree(shard)
+            .unwrap()
             .insert(key(PAYMENT_PREFIX, payment_id.as_str()), &[crate::entry::FORMAT + 1])
             .unwrap();
     }
@@ -481,10 +524,6 @@ fn open_released(path: &Path) -> Result<sled::Db, Opening> {
 fn is_environment(kind: io::ErrorKind) -> bool {
     use io::ErrorKind::{OutOfMemory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
     matches!(kind, OutOfMemory | PermissionDenied | QuotaExceeded | ReadOnlyFilesystem | StorageFull)
-}
-
-fn open_trees(db: &sled::Db, shards: u16) -> Result<Vec<sled::Tree>, Fault> {
-    (0..shards).map(|shard| Ok(db.open_tree(format!("payments_{shard:02}"))?)).collect()
 }
 
 /// sled panics on some damage where it could return an error; either way the database is of no use.

@@ -1,5 +1,6 @@
 //! The read models against a journal: one program; a file is a subject.
 
+mod epochs;
 mod follow;
 mod overdue;
 mod quote_requests;

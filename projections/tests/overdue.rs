@@ -23,7 +23,7 @@ fn view(events: Vec<PaymentEvent>) -> PaymentView {
 }
 
 fn stage(view: &PaymentView, now: Timestamp) -> Option<OverdueStage> {
-    overdue(view, now, Duration::from_secs(GRACE)).map(|found| found.stage)
+    overdue(view, 0, now, Duration::from_secs(GRACE)).map(|found| found.stage)
 }
 
 /// Checks that the payment becomes overdue right after `second`, and stays so.
@@ -35,7 +35,7 @@ fn becomes(events: Vec<PaymentEvent>, expected: OverdueStage, second: u64) -> pr
     for late in [second + 1, second + 1_000, 1_000_000] {
         assert_eq!(stage(&view, at(late)), Some(expected), "{late}");
     }
-    overdue(&view, at(second + 1), Duration::from_secs(GRACE)).unwrap()
+    overdue(&view, 0, at(second + 1), Duration::from_secs(GRACE)).unwrap()
 }
 
 fn auction() -> Vec<PaymentEvent> {
@@ -138,5 +138,5 @@ fn a_window_beyond_the_calendar_is_never_past() {
     let mut view = view(and(in_escrow(), vec![failed(RefundDue::AfterWindow, None)]));
     view.windows.refund_after = u64::MAX;
     assert_eq!(stage(&view, at(1_000_000)), None);
-    assert_eq!(overdue(&view, at(1_000_000), Duration::MAX), None);
+    assert_eq!(overdue(&view, 0, at(1_000_000), Duration::MAX), None);
 }

@@ -17,7 +17,7 @@ use std::{
 use crate::given::{batch, *};
 use async_trait::async_trait;
 use events::{
-    ChainId, CommitId, PaymentEvent, PaymentId, QuoteRequestEvent, StreamId,
+    ChainId, CommitId, Epochs, PaymentEvent, PaymentId, QuoteRequestEvent, StreamId,
     event::{EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, RefundDue, TransactionPrepared, VerifierRef},
     failure::BlockchainContext,
     journal::{AppendError, Commit, Journal, Position, ReadError, Recorded, ShardWorker, memory::MemoryJournal},
@@ -68,7 +68,7 @@ fn engine(world: &Arc<World>) -> Engine {
         selector: world.clone(),
         verifier: world.clone(),
         open_streams: world.clone(),
-        parking: Arc::new(MemoryParking::new(4)),
+        parking: Arc::new(MemoryParking::default()),
         clock: world.clone(),
     };
     Engine::new(ports, Options::default())

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::given::{batch::*, *};
 use async_trait::async_trait;
 use events::{
-    Hash32, PaymentEvent, PaymentId, QuoteRequestEvent, StreamId,
+    Epochs, Hash32, PaymentEvent, PaymentId, QuoteRequestEvent, StreamId,
     event::{Authorization, CollectedQuote, EscrowPlan, Submitted},
     journal::{
         AppendError, Commit, Journal, ReadError, Recorded, ShardWorker,
@@ -371,8 +371,8 @@ impl Process {
 
 #[async_trait]
 impl Journal for Process {
-    fn shards(&self) -> u16 {
-        self.journal.shards()
+    fn epochs(&self) -> Epochs {
+        self.journal.epochs()
     }
 
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {

@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use tokio::{sync::Notify, time::sleep};
 
 use events::{
-    StreamId,
+    Epochs, StreamId,
     journal::{AppendError, Commit, Journal, ReadError, Recorded, ShardWorker, WakeUp, memory::MemoryJournal},
 };
 
@@ -227,11 +227,11 @@ fn wake(world: &Arc<World>, dice: &Dice, recorded: &Recorded) {
         census::fault("wake-up comes more than once");
     }
     if copies == 0 {
-        world.shards.wake(recorded.shard, &recorded.stream_id);
+        world.shards.wake(recorded.position.shard, &recorded.stream_id);
     }
     for _ in 0..copies {
         let after = Duration::from_millis(dice.number(0..=6_000));
-        let (world, shard, stream_id) = (world.clone(), recorded.shard, recorded.stream_id.clone());
+        let (world, shard, stream_id) = (world.clone(), recorded.position.shard, recorded.stream_id.clone());
         tokio::spawn(async move {
             sleep(after).await;
             world.shards.wake(shard, &stream_id);
@@ -241,8 +241,8 @@ fn wake(world: &Arc<World>, dice: &Dice, recorded: &Recorded) {
 
 #[async_trait]
 impl Journal for SimJournal {
-    fn shards(&self) -> u16 {
-        SHARDS
+    fn epochs(&self) -> Epochs {
+        Epochs::one(SHARDS)
     }
 
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {

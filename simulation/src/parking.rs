@@ -4,7 +4,7 @@ use std::{future::ready, time::Duration};
 
 use async_trait::async_trait;
 use events::{
-    StreamId,
+    Epoch, StreamId,
     parking::{Error, Lane, Parked, Parking, Record, Replayed},
 };
 use tokio::time::sleep;
@@ -51,8 +51,8 @@ impl Parking for SimParking {
         self.0.world.parking.parked().await
     }
 
-    fn follow(&self, shard: u16) -> Box<dyn Lane> {
-        Box::new(SimLane { parking: Self(self.0.clone()), entries: self.0.world.parking.follow(shard) })
+    fn follow(&self, epoch: Epoch, shard: u16) -> Box<dyn Lane> {
+        Box::new(SimLane { parking: Self(self.0.clone()), entries: self.0.world.parking.follow(epoch, shard) })
     }
 }
 

@@ -271,7 +271,7 @@ impl World {
             memory: MemoryJournal::with_clock(SHARDS, clock),
             shards: Shards::default(),
             ledger: MemoryLedger::default(),
-            parking: MemoryParking::with_clock(SHARDS, clock),
+            parking: MemoryParking::with_clock(clock),
             house: House::default(),
             parties,
             books: Mutex::new(Books::new(submitters)),

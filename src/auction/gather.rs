@@ -10,7 +10,7 @@ use bytes::Bytes;
 use chrono::Utc;
 use futures::StreamExt;
 use serde_json::{Map, Value};
-use tokio::time::{Instant, interval_at, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use events::{Did, SettlerToken, identity::HeldPolicy, time::Timestamp};
 use sagas::ports::{Bid, Gathered, RequestForQuotes, Transient};
@@ -23,8 +23,10 @@ use super::{
     wire,
 };
 
-/// Settlers that have not answered are asked again this often: the request or the answer may have been lost.
-const ASK_AGAIN_EVERY: Duration = Duration::from_secs(2);
+/// Settlers that have not answered are asked again after this time, since the request or the answer may have been lost,
+/// and then after twice the time each, up to the longest.
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(2);
+const ASK_AGAIN_AFTER_MAX: Duration = Duration::from_secs(16);
 /// Different answers of one settler that are kept; further ones are dropped.
 const ANSWERS_MAX: usize = 8;
 /// Settlers whose answers are kept, whether they were asked or not.
@@ -52,7 +54,8 @@ impl Inner {
         let payload: Bytes = protocol::write(&wire::rfq(request)).into();
         self.ask(&mut window, &payload, false).await?;
         self.find_stored(&mut window).await?;
-        let mut ask_again = interval_at(Instant::now() + ASK_AGAIN_EVERY, ASK_AGAIN_EVERY);
+        let mut pause = ASK_AGAIN_AFTER;
+        let mut ask_again = Instant::now() + pause;
         while !window.is_complete() {
             tokio::select! {
                 () = sleep_until(deadline) => {
@@ -65,7 +68,13 @@ impl Inner {
                     window.take(&message.subject, &message.payload, Utc::now());
                 }
                 _ = registry.changed() => self.ask(&mut window, &payload, false).await?,
-                _ = ask_again.tick() => {
+                () = sleep_until(ask_again) => {
+                    pause = (pause * 2).min(ASK_AGAIN_AFTER_MAX);
+                    ask_again = Instant::now() + pause;
+                    // Whoever becomes eligible is asked at once, and there may be thousands of auctions without anybody.
+                    if window.addressed.is_empty() {
+                        continue;
+                    }
                     if let Err(fault) = self.ask_again(&mut window, &payload).await {
                         tracing::warn!(auction_id = request.auction_id, %fault, "cannot ask again for now");
                     }

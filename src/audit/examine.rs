@@ -2,6 +2,7 @@
 
 use events::{
     Event, Hash32, StreamId,
+    event::Mark,
     journal::{Recorded, envelope},
     raw::RawMessage,
 };
@@ -10,7 +11,7 @@ use sagas::{
     quote_request::{self, QuoteRequest},
 };
 
-use super::{Finding, Place, Severity};
+use super::{Finding, Place, Severity, layout::Layout};
 
 /// The state that a stream's events lead to.
 #[derive(Debug, Clone)]
@@ -32,8 +33,10 @@ pub struct Examined {
     pub messages: usize,
     /// The commits that could be read.
     pub commits: Vec<Recorded>,
-    /// The state they lead to; `None` when a message could not be read or is not legal where it stands.
+    /// The state they lead to; `None` when a message could not be read or is not legal where it stands, and for a mark.
     pub state: Option<State>,
+    /// Whether this is no stream but the mark in the place of one that begins in a later epoch.
+    pub is_mark: bool,
     /// What is wrong.
     pub findings: Vec<Finding>,
 }
@@ -55,25 +58,28 @@ impl Examined {
     }
 }
 
-/// Checks the messages of `subject`, which is in a shard of `shards`: envelopes, hash chain, versions, events, and that
-/// each event may follow those before it.
-pub fn examine(stream: &str, shard: u16, shards: u16, subject: &str, messages: &[RawMessage]) -> Examined {
+/// Checks the messages of `subject`, which is in `shard`: envelopes, hash chain, versions, events, and that each event may
+/// follow those before it. Whether the stream lies in other epochs too is not looked at.
+pub fn examine(layout: &Layout, shard: u16, subject: &str, messages: &[RawMessage]) -> Examined {
+    let stream = envelope::stream(shard);
     let mut examined = Examined {
         subject: subject.to_owned(),
-        stream: stream.to_owned(),
+        stream: stream.clone(),
         messages: messages.len(),
         commits: Vec::with_capacity(messages.len()),
         state: None,
+        is_mark: false,
         findings: Vec::new(),
     };
-    let whole = Place::stream(stream, Some(subject));
+    let whole = Place::stream(&stream, Some(subject));
     let Ok(stream_id) = envelope::stream_of(shard, subject) else {
         let what = "the subject is not that of a payment or batch of this shard";
         examined.findings.push(Finding::new(Severity::Tampered, "subject", whole, what));
         return examined;
     };
-    if stream_id.shard(shards) != shard {
-        let what = format!("{stream_id} belongs into shard {}, not {shard}", stream_id.shard(shards));
+    let epoch = layout.epochs().of_shard(shard);
+    if let Some(own) = epoch.map(|epoch| epoch.shard_of(&stream_id)).filter(|own| *own != shard) {
+        let what = format!("{stream_id} belongs into shard {own}, not {shard}");
         examined.findings.push(Finding::new(Severity::Tampered, "shard", whole.clone(), what));
     }
     if messages.is_empty() {
@@ -95,7 +101,32 @@ pub fn examine(stream: &str, shard: u16, shards: u16, subject: &str, messages: &
     if examined.commits.len() == messages.len() {
         fold(&mut examined, &stream_id);
     }
+    check_marks(&mut examined, layout, epoch.map_or(0, |epoch| epoch.number));
     examined
+}
+
+/// Whether the message is a mark. That it stands alone, as a mark must, is checked where it is examined.
+pub fn is_mark(shard: u16, message: &RawMessage) -> bool {
+    open(shard, message).is_ok_and(|commit| commit.is_moved())
+}
+
+/// A mark is the only event of the only commit of its subject, and points to a later epoch.
+fn check_marks(examined: &mut Examined, layout: &Layout, epoch: u16) {
+    let marks = |commit: &Recorded| commit.events.iter().any(|event| matches!(event, Event::Mark(_)));
+    let Some(commit) = examined.commits.iter().find(|commit| marks(commit)) else { return };
+    let place = Place::at(&examined.stream, commit.position.sequence, Some(&examined.subject));
+    let mut found = |what: String| {
+        examined.findings.push(Finding::new(Severity::Contradiction, "mark", place.clone(), what));
+    };
+    match &commit.events[..] {
+        [Event::Mark(Mark::Moved(moved))] if examined.messages == 1 => {
+            if moved.to_epoch <= epoch || usize::from(moved.to_epoch) >= layout.epochs().all().len() {
+                found(format!("a mark in epoch {epoch} points to epoch {}", moved.to_epoch));
+            }
+            examined.is_mark = true;
+        }
+        _ => found("a mark stands in the place of a stream, and there is more than the mark".to_owned()),
+    }
 }
 
 fn open(shard: u16, message: &RawMessage) -> Result<Recorded, envelope::Error> {
@@ -147,6 +178,8 @@ fn fold(examined: &mut Examined, stream_id: &StreamId) {
                 Event::QuoteRequest(event) => {
                     quote_request::evolve(a_batch.take(), event).map(|state| a_batch = Some(state))
                 }
+                // What it may stand beside is a rule of its own.
+                Event::Mark(_) => Ok(()),
             };
             if let Err(error) = folded {
                 let finding = illegal(commit, error);
@@ -162,16 +195,27 @@ fn fold(examined: &mut Examined, stream_id: &StreamId) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::BTreeMap;
+
+    use async_nats::HeaderValue;
+    use serde_json::Value;
 
     use events::{
         CommitId, PaymentEvent, PaymentId,
-        event::TransactionAbandoned,
+        event::{Moved, TransactionAbandoned},
         journal::{Commit, Position, envelope::Sealed},
     };
 
     use super::*;
+    use crate::audit::layout;
+
+    /// An event that is no legal beginning.
+    pub(in crate::audit) fn abandoned(attempt: u32) -> Event {
+        let abandoned_at = "2026-01-02T03:04:05Z".parse().unwrap();
+        let event = TransactionAbandoned { attempt, evidence: "nonce consumed".into(), abandoned_at };
+        PaymentEvent::DepositAbandoned(event).into()
+    }
 
     /// Three commits of one payment as they would be stored. The events are no legal history, which is what comes last.
     fn messages() -> (StreamId, Vec<RawMessage>) {
@@ -180,16 +224,11 @@ mod tests {
         let mut expected = Position::START;
         let mut messages = Vec::new();
         for n in 1..=3u32 {
-            let abandoned = TransactionAbandoned {
-                attempt: n,
-                evidence: "nonce consumed".into(),
-                abandoned_at: "2026-01-02T03:04:05Z".parse().unwrap(),
-            };
             let commit = Commit {
                 stream_id: stream_id.clone(),
                 expected,
                 commit_id: CommitId::from_stored(format!("cmt{n}")),
-                events: vec![PaymentEvent::DepositAbandoned(abandoned).into()],
+                events: vec![abandoned(n)],
                 correlation: "req".into(),
                 causation: "req".into(),
             };
@@ -206,7 +245,7 @@ mod tests {
                 body: sealed.body.clone(),
                 stored_at: "2026-01-02T03:04:05Z".parse().unwrap(),
             });
-            expected = Position { version: u64::from(n), sequence: u64::from(n) * 10, hash: sealed.hash };
+            expected = Position { shard, version: u64::from(n), sequence: u64::from(n) * 10, hash: sealed.hash };
         }
         (stream_id, messages)
     }
@@ -215,7 +254,7 @@ mod tests {
         let (id, _) = self::messages();
         let shard = id.shard(8);
         let subject = envelope::subject(shard, &id);
-        let examined = examine(&envelope::stream(shard), shard, 8, &subject, messages);
+        let examined = examine(&Layout::one(8), shard, &subject, messages);
         examined.findings.into_iter().map(|finding| (finding.check, finding.place.sequence)).collect()
     }
 
@@ -223,6 +262,58 @@ mod tests {
     fn only_the_illegal_history_is_found_in_untouched_messages() {
         assert_eq!(found(&messages().1), [("transition".to_owned(), Some(10))]);
         assert_eq!(found(&[]), [("stream".to_owned(), None)]);
+    }
+
+    /// The stream of these messages, and a message of it with this event, as it would be stored in `shard` behind `expected`.
+    pub(in crate::audit) fn stored(shard: u16, expected: Position, event: Event) -> (StreamId, RawMessage) {
+        let (stream_id, mut messages) = messages();
+        let commit = Commit {
+            stream_id: stream_id.clone(),
+            expected,
+            commit_id: CommitId::random(),
+            events: vec![event],
+            correlation: "req".into(),
+            causation: "req".into(),
+        };
+        let sealed = Sealed::new(&commit, shard).unwrap();
+        let mut message = messages.remove(0);
+        let headers = sealed.headers(expected.sequence);
+        let text = |values: &Vec<HeaderValue>| values.iter().map(|value| value.as_str().to_owned()).collect();
+        message.headers = headers.iter().map(|(name, values)| (name.to_string(), text(values))).collect();
+        (message.stream, message.subject) = (envelope::stream(shard), sealed.envelope.subject);
+        (message.sequence, message.body) = (expected.sequence + 1, sealed.body);
+        (stream_id, message)
+    }
+
+    #[test]
+    fn a_mark_stands_alone_and_points_to_a_later_epoch() {
+        let runs = [0, 1].map(|number| layout::Run { number, first: number, shards: 1 });
+        let layout = Layout::new(&runs, [].into()).unwrap();
+        let mark = |to_epoch| Event::Mark(Mark::Moved(Moved { to_epoch }));
+        let stored = |expected, event| stored(0, expected, event).1;
+        let behind =
+            |message: &RawMessage| Position { shard: 0, version: 1, sequence: message.sequence, hash: message.hash() };
+        let found = |messages: &[RawMessage], check: &str| {
+            let examined = examine(&layout, 0, &messages[0].subject, messages);
+            (examined.is_mark, examined.findings.iter().any(|finding| finding.check == check))
+        };
+        let (alone, begun) = (stored(Position::START, mark(1)), stored(Position::START, abandoned(1)));
+        assert_eq!(found(std::slice::from_ref(&alone), "mark"), (true, false));
+        assert!(is_mark(0, &alone) && !is_mark(0, &begun) && !is_mark(1, &alone));
+        for to_epoch in [0, 2] {
+            assert_eq!(found(&[stored(Position::START, mark(to_epoch))], "mark"), (true, true), "{to_epoch}");
+        }
+        let followed = [alone.clone(), stored(behind(&alone), abandoned(2))];
+        assert_eq!(found(&followed, "mark"), (false, true));
+        let following = [begun.clone(), stored(behind(&begun), mark(1))];
+        assert_eq!(found(&following, "mark"), (false, true));
+        let mut beside = alone;
+        for (name, value) in [("Gw-Type", "DepositAbandoned,StreamMoved"), ("Gw-Schema", "1,1")] {
+            beside.headers.insert(name.into(), vec![value.into()]);
+        }
+        let bodies = [&begun.body, &beside.body].map(|body| serde_json::from_slice::<Vec<Value>>(body).unwrap());
+        beside.body = serde_json::to_vec(&bodies.concat()).unwrap().into();
+        assert_eq!(found(&[beside], "envelope"), (false, true));
     }
 
     #[test]

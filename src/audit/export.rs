@@ -2,9 +2,10 @@
 //!
 //! Into a directory goes one file a stream, `EVT_00.jsonl` and so on; into a file they go one after another. A file that is
 //! there is gone on with: each stream behind its last whole line. A line without its end, which a killed run leaves, is
-//! cut off first.
+//! cut off first. Where the journal has several epochs, which they are goes with it.
 
 use std::{
+    cmp::Reverse,
     collections::BTreeMap,
     fs::File,
     io::{BufRead, BufReader, Seek, SeekFrom, Write},
@@ -21,7 +22,15 @@ use events::{
     raw::{BATCH_MESSAGES, RawReader, Unavailable},
 };
 
-use super::{line, progress::Progress};
+use super::{
+    layout::{self, Layout},
+    line::{self, Contents},
+    progress::Progress,
+    source,
+};
+
+/// The file of a directory that holds the epochs.
+const LAYOUT: &str = "layout.jsonl";
 
 /// How often a message that a replica does not give is asked for again before it counts as missing.
 const ASKED_AGAIN: u32 = 100;
@@ -52,6 +61,9 @@ pub enum Error {
     /// The journal is not there.
     #[error("there is no stream {0}")]
     NoStream(String),
+    /// The journal's epochs cannot be told.
+    #[error(transparent)]
+    Layout(#[from] source::Error),
     /// A message is missing in the stream.
     #[error("message {sequence} of {stream} is missing: the stream holds it no longer")]
     Gap {
@@ -99,8 +111,8 @@ struct Output {
     file: File,
     /// Last sequence of each stream in it.
     held: BTreeMap<String, u64>,
-    /// It held nothing.
-    is_new: bool,
+    /// The last line in it that says what there is.
+    said: Option<Contents>,
 }
 
 /// Exports to `output`: a directory, or a file when its name ends in `.jsonl`.
@@ -113,30 +125,19 @@ pub async fn export(
     output: &Path,
     progress: &Arc<Progress>,
 ) -> Result<Exported, Error> {
-    let mut streams = reader.streams().await?;
-    let wanted = order.shard.map(envelope::stream);
-    streams.retain(|name| match &wanted {
-        Some(wanted) => name == wanted,
-        None => name.starts_with("EVT_") || name == checkpoint::STREAM,
-    });
-    if streams.is_empty() {
-        return Err(Error::NoStream(wanted.unwrap_or_else(|| envelope::stream(0))));
-    }
+    let Snapshot { streams, layout } = Snapshot::take(reader, order.shard).await?;
     let one_file = output.extension().is_some_and(|extension| extension == "jsonl") && !output.is_dir();
     if !one_file {
         std::fs::create_dir_all(output).map_err(|error| Error::File { path: output.to_owned(), error })?;
     }
+    progress.expect(streams.values().sum());
     let mut shared = if one_file { Some(Output::open(output)?) } else { None };
-    if let Some(output) = shared.as_mut().filter(|output| output.is_new && streams.len() > 1) {
-        output.append(&line::write_contents(&streams))?;
+    match &mut shared {
+        Some(output) => output.say(Contents { streams: streams.keys().cloned().collect(), layout })?,
+        None => say_beside(output, layout)?,
     }
     let mut exported = Exported { streams: BTreeMap::new() };
-    let mut heads = Vec::new();
-    for stream in &streams {
-        heads.push(reader.head(stream).await?);
-    }
-    progress.expect(heads.iter().sum());
-    for (stream, head) in streams.into_iter().zip(heads) {
+    for (stream, head) in streams {
         let done = match &mut shared {
             Some(output) => copy(reader, order, &stream, head, output, progress).await?,
             None => {
@@ -147,6 +148,58 @@ pub async fn export(
         exported.streams.insert(stream, done);
     }
     Ok(exported)
+}
+
+/// What is exported, as it is at one time.
+struct Snapshot {
+    /// The last sequence of each stream.
+    streams: BTreeMap<String, u64>,
+    /// The epochs, where there are several.
+    layout: Option<layout::Exported>,
+}
+
+impl Snapshot {
+    /// Asks for the heads in the order in which nothing can be missed that something else rests on: the checkpoints before
+    /// what they sign, and newer shards before older ones, as a stream begins in a new epoch behind its marks in the
+    /// old ones.
+    async fn take(reader: &RawReader, shard: Option<u16>) -> Result<Self, Error> {
+        let wanted = shard.map(envelope::stream);
+        loop {
+            let layout = Layout::read(reader).await?;
+            let mut names = reader.streams().await?;
+            names.retain(|name| match &wanted {
+                Some(wanted) => name == wanted,
+                None => name.starts_with("EVT_") || name == checkpoint::STREAM,
+            });
+            if names.is_empty() {
+                return Err(Error::NoStream(wanted.unwrap_or_else(|| envelope::stream(0))));
+            }
+            names.sort_by_key(|name| (name != checkpoint::STREAM, Reverse(name.clone())));
+            let mut streams = BTreeMap::new();
+            for name in names {
+                let head = reader.head(&name).await?;
+                streams.insert(name, head);
+            }
+            // An epoch that was begun or sealed meanwhile counts in all of it or in nothing.
+            if Layout::read(reader).await? == layout {
+                return Ok(Self { streams, layout: layout.exported() });
+            }
+        }
+    }
+}
+
+/// Writes the epochs into a file of their own in the directory, whole or not at all.
+fn say_beside(directory: &Path, layout: Option<layout::Exported>) -> Result<(), Error> {
+    if layout.is_none() {
+        return Ok(());
+    }
+    let (path, new) = (directory.join(LAYOUT), directory.join(format!("{LAYOUT}.new")));
+    let line = line::write_contents(&Contents { streams: Vec::new(), layout });
+    let written = File::create(&new).and_then(|mut file| {
+        file.write_all(&line)?;
+        file.sync_all()
+    });
+    written.and_then(|()| std::fs::rename(&new, &path)).map_err(|error| Error::File { path, error })
 }
 
 async fn copy(
@@ -200,9 +253,8 @@ impl Output {
             Err(std::fs::TryLockError::WouldBlock) => return Err(Error::Busy(path.to_owned())),
             Err(std::fs::TryLockError::Error(error)) => return Err(fault(error)),
         }
-        let mut output = Self { path: path.to_owned(), file, held: BTreeMap::new(), is_new: false };
+        let mut output = Self { path: path.to_owned(), file, held: BTreeMap::new(), said: None };
         let whole = output.read_held()?;
-        output.is_new = whole == 0;
         output.file.set_len(whole).map_err(fault)?;
         output.file.seek(SeekFrom::End(0)).map_err(fault)?;
         Ok(output)
@@ -221,7 +273,8 @@ impl Output {
             }
             number += 1;
             let foreign = |reason: String| Error::Foreign { path: self.path.clone(), line: number, reason };
-            if number == 1 && line::contents(&bytes).is_some() {
+            if let Some(contents) = line::contents(&bytes) {
+                self.said = Some(contents);
                 whole += read as u64;
                 continue;
             }
@@ -234,6 +287,17 @@ impl Output {
             self.held.insert(head.stream, head.sequence);
             whole += read as u64;
         }
+    }
+
+    /// Says what there is in the file, where its messages do not say it and nothing says it yet. What an earlier run said
+    /// about one epoch needs no second line.
+    fn say(&mut self, contents: Contents) -> Result<(), Error> {
+        let needed = contents.layout.is_some() || (contents.streams.len() > 1 && self.held.is_empty());
+        if needed && self.said.as_ref() != Some(&contents) {
+            self.append(&line::write_contents(&contents))?;
+            self.said = Some(contents);
+        }
+        Ok(())
     }
 
     fn append(&mut self, lines: &[u8]) -> Result<(), Error> {

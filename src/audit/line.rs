@@ -10,6 +10,11 @@
 //!
 //! A file that holds several streams begins with a line that names them all, `{"streams":["CHK","EVT_00",…]}`, because those
 //! that are empty have no line of their own. A file with one stream bears its name.
+//!
+//! Where the journal has several epochs, such a line names them too, and the shards that are sealed,
+//! `{"streams":[…],"layout":{"epochs":[{"number":0,"first":0,"shards":8},…],"sealed":[0,…]}}`, and a directory has it in a
+//! file of its own, `layout.jsonl`. There may be several such lines, each from the time at which the file was gone on with;
+//! the last one holds.
 
 use std::collections::BTreeMap;
 
@@ -18,6 +23,8 @@ use data_encoding::BASE64;
 use serde::{Deserialize, Serialize};
 
 use events::raw::RawMessage;
+
+use super::layout;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -56,23 +63,28 @@ pub struct Head {
 #[error("line is no exported message: {0}")]
 pub struct Error(String);
 
-#[derive(Serialize, Deserialize)]
+/// A line that says what there is in the file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Contents {
-    streams: Vec<String>,
+pub struct Contents {
+    /// The streams of the file.
+    pub streams: Vec<String>,
+    /// The epochs of the journal, where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<layout::Exported>,
 }
 
-/// The line that names the streams of a file, with its line break.
-pub fn write_contents(streams: &[String]) -> Vec<u8> {
-    // A list of strings always serializes.
-    let mut bytes = serde_json::to_vec(&Contents { streams: streams.to_vec() }).unwrap_or_default();
+/// Such a line, with its line break.
+pub fn write_contents(contents: &Contents) -> Vec<u8> {
+    // Strings and numbers always serialize.
+    let mut bytes = serde_json::to_vec(contents).unwrap_or_default();
     bytes.push(b'\n');
     bytes
 }
 
-/// The streams that a line names, when it is such a line.
-pub fn contents(line: &[u8]) -> Option<Vec<String>> {
-    serde_json::from_slice(line).ok().map(|Contents { streams }| streams)
+/// What a line says there is, when it is such a line.
+pub fn contents(line: &[u8]) -> Option<Contents> {
+    serde_json::from_slice(line).ok()
 }
 
 /// The line of a message, with its line break.
@@ -155,8 +167,13 @@ mod tests {
             let head = head(&line).unwrap();
             assert_eq!((head.stream.as_str(), head.sequence, head.subject.as_str()), ("EVT_00", 7, "gw.evt.00.x"));
         }
-        let streams = vec!["CHK".to_owned(), "EVT_00".to_owned()];
-        assert_eq!((contents(&write_contents(&streams)), contents(&write(&message))), (Some(streams), None));
+        let sealed = layout::Layout::new(&[0, 1].map(|n| layout::Run { number: n, first: n, shards: 1 }), [0].into());
+        for layout in [None, sealed.unwrap().exported()] {
+            let said = Contents { streams: vec!["CHK".to_owned(), "EVT_00".to_owned()], layout };
+            assert_eq!((contents(&write_contents(&said)), contents(&write(&message))), (Some(said), None));
+        }
+        let old = contents(b"{\"streams\":[\"CHK\",\"EVT_00\"]}\n").unwrap();
+        assert_eq!((old.streams.len(), old.layout), (2, None));
         let text = String::from_utf8(write(&message)).unwrap();
         for (from, to) in [("body_base64", "bodi"), ("\"time\":\"2", "\"time\":\"x"), ("/w", "/"), ("7", "-7")] {
             assert!(read(text.replacen(from, to, 1).as_bytes()).is_err(), "{from}");

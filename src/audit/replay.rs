@@ -6,15 +6,17 @@ use serde_json::{Value, json};
 
 use events::{
     Event, QuoteRequestEvent, StreamId,
+    event::Mark,
     journal::{Recorded, envelope},
     raw::RawMessage,
     time::Timestamp,
 };
 
 use super::{
-    Finding,
+    Finding, Place, Severity,
     examine::{Examined, examine},
     source::{Error, Source},
+    uniqueness,
 };
 use crate::dev::timeline::Entry;
 
@@ -27,6 +29,9 @@ pub struct Replay {
     pub stream: String,
     /// Its messages.
     pub messages: Vec<Message>,
+    /// The marks in older epochs that keep it from beginning there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<MarkLeft>,
     /// What is wrong with them by themselves; `gw audit verify` looks further.
     pub findings: Vec<Finding>,
 }
@@ -47,6 +52,16 @@ pub struct Message {
     /// Its body, when it cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
+}
+
+/// A mark in the place of a stream that begins in a later epoch.
+#[derive(Debug, Clone, Serialize)]
+pub struct MarkLeft {
+    /// The stream of JetStream that holds it.
+    pub stream: String,
+    /// The mark.
+    #[serde(flatten)]
+    pub message: Message,
 }
 
 /// One event.
@@ -80,15 +95,31 @@ pub struct Transaction {
 /// # Errors
 /// [`Error`] when the messages cannot be read.
 pub async fn replay(source: &Source, id: &StreamId) -> Result<Replay, Error> {
-    let shards = source.shards().await?;
-    let shard = id.shard(shards);
-    let (stream, subject) = (envelope::stream(shard), envelope::subject(shard, id));
-    let messages = source.subject(&stream, &subject, u64::MAX).await?;
-    let Examined { commits, findings, .. } = examine(&stream, shard, shards, &subject, &messages);
-    let findings = if messages.is_empty() { Vec::new() } else { findings };
-    let commit = |message: &RawMessage| commits.iter().find(|commit| commit.position.sequence == message.sequence);
-    let messages = messages.iter().map(|message| told(message, commit(message))).collect();
-    Ok(Replay { id: id.clone(), stream, messages, findings })
+    let layout = source.layout().await?;
+    let (mut marks, mut findings) = (Vec::new(), Vec::new());
+    let mut replayed: Option<(String, Vec<Message>)> = None;
+    for (shard, messages) in uniqueness::everywhere(source, &layout, id).await? {
+        let stream = envelope::stream(shard);
+        let examined = examine(&layout, shard, &envelope::subject(shard, id), &messages);
+        let Examined { commits, findings: found, is_mark, .. } = examined;
+        findings.extend(found);
+        let commit = |message: &RawMessage| commits.iter().find(|commit| commit.position.sequence == message.sequence);
+        let told = messages.iter().map(|message| told(message, commit(message)));
+        if is_mark {
+            marks.extend(told.map(|message| MarkLeft { stream: stream.clone(), message }));
+            continue;
+        }
+        if let Some((newer, _)) = &replayed {
+            let what = format!("{id} lies in {newer} too, which is what is shown");
+            findings.push(Finding::new(Severity::Contradiction, "two-epochs", Place::stream(&stream, None), what));
+            continue;
+        }
+        replayed = Some((stream, told.collect()));
+    }
+    // A stream that never began would begin in the newest epoch.
+    let newest = || envelope::stream(layout.epochs().current().shard_of(id));
+    let (stream, messages) = replayed.unwrap_or_else(|| (newest(), Vec::new()));
+    Ok(Replay { id: id.clone(), stream, messages, marks, findings })
 }
 
 fn told(message: &RawMessage, commit: Option<&Recorded>) -> Message {
@@ -115,6 +146,7 @@ fn event_told(event: &Event, stored_at: Timestamp) -> Told {
     let says = match event {
         Event::Payment(event) => Entry { stored_at, event: event.clone() }.describe(),
         Event::QuoteRequest(event) => batch_says(event),
+        Event::Mark(Mark::Moved(moved)) => format!("begins in epoch {} or later", moved.to_epoch),
     };
     let mut transactions = Vec::new();
     find_transactions(&data, &mut transactions);
@@ -159,6 +191,10 @@ impl Replay {
     /// For people.
     pub fn describe(&self) -> String {
         let mut text = format!("{}, {} messages in {}\n", self.id, self.messages.len(), self.stream);
+        for MarkLeft { stream, message } in &self.marks {
+            let says: Vec<_> = message.events.iter().map(|event| event.says.as_str()).collect();
+            text.push_str(&format!("{stream} #{} holds its mark: {}\n", message.sequence, says.join(", ")));
+        }
         for message in &self.messages {
             let time = message.stored_at.to_rfc3339_opts(SecondsFormat::Millis, true);
             text.push_str(&format!("\n{time}  #{}  {}\n", message.sequence, message.hash));

@@ -14,7 +14,11 @@ use events::{
     raw::{RawMessage, RawReader, Unavailable},
 };
 
-use super::{Finding, Place, Severity, line};
+use super::{
+    Finding, Place, Severity,
+    layout::{self, Layout},
+    line::{self, Contents},
+};
 
 /// Longest line of an exported file; a commit has at most 900 KiB, and escaping may double it.
 const LINE_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -50,6 +54,8 @@ pub enum Source {
 pub struct Exported {
     files: Vec<(PathBuf, File)>,
     streams: BTreeMap<String, Indexed>,
+    /// The epochs, where there are several.
+    layout: Option<layout::Exported>,
     /// Lines that are no messages, messages out of order.
     faults: Vec<Finding>,
 }
@@ -70,20 +76,14 @@ struct Spot {
 }
 
 impl Source {
-    /// Number of shards of the journal.
+    /// The epochs of the journal, by what its streams or files say.
     ///
     /// # Errors
-    /// [`Error::NoJournal`] when there is none, or its streams are not `EVT_00` and so on without a gap.
-    pub async fn shards(&self) -> Result<u16, Error> {
-        let streams = self.streams().await?;
-        let shards = streams.iter().filter(|name| name.starts_with("EVT_")).count();
-        let shards = u16::try_from(shards).unwrap_or(u16::MAX);
-        if shards == 0 {
-            return Err(Error::NoJournal("no stream is called EVT_00".to_owned()));
-        }
-        match (0..shards).map(envelope::stream).find(|name| !streams.contains(name)) {
-            Some(missing) => Err(Error::NoJournal(format!("{shards} streams of events, and {missing} is not there"))),
-            None => Ok(shards),
+    /// [`Error::NoJournal`] when there is none, or its streams are not those of whole epochs without a gap.
+    pub async fn layout(&self) -> Result<Layout, Error> {
+        match self {
+            Self::Nats(reader) => Layout::read(reader).await,
+            Self::Export(exported) => exported.layout(),
         }
     }
 
@@ -191,7 +191,7 @@ impl Exported {
         if paths.is_empty() {
             return Err(Error::NoJournal(format!("{} holds no *.jsonl", path.display())));
         }
-        let mut exported = Self { files: Vec::new(), streams: BTreeMap::new(), faults: Vec::new() };
+        let mut exported = Self { files: Vec::new(), streams: BTreeMap::new(), layout: None, faults: Vec::new() };
         for path in paths {
             let file = File::open(&path).map_err(|error| fault(&path, error))?;
             exported.index(path.clone(), file).map_err(|error| fault(&path, error))?;
@@ -216,12 +216,12 @@ impl Exported {
             number += 1;
             let spot = Spot { file: self.files.len(), offset, bytes: read };
             offset += read as u64;
-            if number == 1
-                && let Some(streams) = line::contents(&bytes)
-            {
+            if let Some(Contents { streams, layout }) = line::contents(&bytes) {
                 for stream in streams {
                     self.streams.entry(stream).or_default();
                 }
+                // The last one is what the journal was when the file was written last.
+                self.layout = layout.or(self.layout.take());
                 continue;
             }
             match line::read(&bytes) {
@@ -234,6 +234,23 @@ impl Exported {
         }
         self.files.push((path, file));
         Ok(())
+    }
+
+    /// What the files say, or one epoch of all their streams, as in exports of old.
+    fn layout(&self) -> Result<Layout, Error> {
+        let shards = self.streams.keys().filter(|name| name.starts_with("EVT_")).count();
+        let shards = u16::try_from(shards).unwrap_or(u16::MAX);
+        if shards == 0 {
+            return Err(Error::NoJournal("no stream is called EVT_00".to_owned()));
+        }
+        let layout = match &self.layout {
+            Some(layout) => Layout::new(&layout.epochs, layout.sealed.clone())?,
+            None => Layout::one(shards),
+        };
+        match (0..layout.shards()).map(envelope::stream).find(|name| !self.streams.contains_key(name)) {
+            Some(missing) => Err(Error::NoJournal(format!("{shards} streams of events, and {missing} is not there"))),
+            None => Ok(layout),
+        }
     }
 
     fn note(&mut self, head: &RawMessage, spot: Spot) {

@@ -7,7 +7,6 @@ use std::{
     time::Duration,
 };
 
-use serde::Serialize;
 use tokio::{task::JoinSet, time::sleep};
 
 use events::{
@@ -22,16 +21,17 @@ use super::{
     checkpoints::Walk,
     claims::{self, about},
     examine::{Examined, State, examine},
+    layout::Layout,
     memory::{Memory, Seen},
     onchain::Chains,
     progress::Progress,
+    report::Report,
     source::{Error, Source},
+    uniqueness,
 };
 
 /// Streams of one shard that are checked at the same time.
 const CHECKS_AT_ONCE: usize = 8;
-/// Most findings that are kept; the rest are counted.
-const FINDINGS_MAX: usize = 10_000;
 /// How often a message that a replica does not give is asked for again before it counts as missing.
 const ASKED_AGAIN: u32 = 100;
 const ASK_PAUSE: Duration = Duration::from_millis(100);
@@ -46,103 +46,6 @@ pub struct Auditor {
     pub signers: Vec<Did>,
 }
 
-/// The outcome of an audit.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct Report {
-    /// Messages read.
-    pub messages: u64,
-    /// Payments checked.
-    pub payments: u64,
-    /// Quote-request batches checked.
-    pub batches: u64,
-    /// Checkpoints compared with the messages.
-    pub checkpoints: u64,
-    /// Messages that are newer than the last checkpoint of their shard, or not covered by any.
-    pub unsigned: u64,
-    /// Findings by severity, those that are not listed too.
-    pub counts: Counts,
-    /// What was found, worst first; at most ten thousand.
-    pub findings: Vec<Finding>,
-    /// What was not checked, and why.
-    pub not_checked: Vec<String>,
-}
-
-/// How many findings there are of each severity.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
-    /// [`Severity::Tampered`].
-    pub tampered: u64,
-    /// [`Severity::Missing`].
-    pub missing: u64,
-    /// [`Severity::Contradiction`].
-    pub contradiction: u64,
-    /// [`Severity::Unverifiable`].
-    pub unverifiable: u64,
-    /// [`Severity::Open`].
-    pub open: u64,
-}
-
-/// What an audit comes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// Everything that was checked holds.
-    Proven,
-    /// Something is wrong.
-    Faults,
-    /// Nothing is wrong so far, but not everything could be checked.
-    Incomplete,
-}
-
-impl Report {
-    /// What it comes to. Open payments are no fault.
-    pub fn verdict(&self) -> Verdict {
-        let Counts { tampered, missing, contradiction, unverifiable, open: _ } = self.counts;
-        if tampered + missing + contradiction > 0 {
-            Verdict::Faults
-        } else if unverifiable > 0 {
-            Verdict::Incomplete
-        } else {
-            Verdict::Proven
-        }
-    }
-
-    fn add(&mut self, finding: Finding) {
-        let counts = &mut self.counts;
-        let count = match finding.severity {
-            Severity::Tampered => &mut counts.tampered,
-            Severity::Missing => &mut counts.missing,
-            Severity::Contradiction => &mut counts.contradiction,
-            Severity::Unverifiable => &mut counts.unverifiable,
-            Severity::Open => &mut counts.open,
-        };
-        *count += 1;
-        if self.findings.len() < FINDINGS_MAX {
-            self.findings.push(finding);
-        }
-    }
-
-    fn absorb(&mut self, other: Self) {
-        self.messages += other.messages;
-        self.payments += other.payments;
-        self.batches += other.batches;
-        self.checkpoints += other.checkpoints;
-        self.unsigned += other.unsigned;
-        let (own, counts) = (&mut self.counts, other.counts);
-        own.tampered += counts.tampered;
-        own.missing += counts.missing;
-        own.contradiction += counts.contradiction;
-        own.unverifiable += counts.unverifiable;
-        own.open += counts.open;
-        let room = FINDINGS_MAX.saturating_sub(self.findings.len());
-        self.findings.extend(other.findings.into_iter().take(room));
-    }
-
-    fn close(&mut self) {
-        self.findings.sort_by_key(|finding| finding.severity);
-    }
-}
-
 /// What a shard's audit gives.
 struct ShardOutcome {
     shard: u16,
@@ -151,32 +54,43 @@ struct ShardOutcome {
 }
 
 impl Auditor {
-    /// Checks one payment or batch.
+    /// Checks one payment or batch, wherever it lies, and that it lies in one epoch only.
     ///
     /// # Errors
     /// [`Error`] when the messages cannot be read.
     pub async fn verify(&self, id: &StreamId) -> Result<Report, Error> {
-        let shards = self.source.shards().await?;
-        let shard = id.shard(shards);
-        let (stream, subject) = (envelope::stream(shard), envelope::subject(shard, id));
         let mut report = Report::default();
-        self.say_what_is_not_checked(&mut report);
+        let (layout, found) = loop {
+            let layout = self.source.layout().await?;
+            let found = uniqueness::everywhere(&self.source, &layout, id).await?;
+            // Nothing can be said about an epoch that was begun or sealed in the middle of it.
+            if self.source.layout().await? == layout {
+                break (layout, found);
+            }
+        };
+        self.say_what_is_not_checked(&layout, &mut report);
         report
             .not_checked
             .push("signed checkpoints, which cover all messages of a shard: `--all` checks them".to_owned());
-        let head = self.source.head(&stream).await?;
-        let messages = self.source.subject(&stream, &subject, head).await?;
-        let last = self.source.last(&stream, &subject).await?;
-        if let (Some(read), Some(last)) = (messages.last(), &last)
-            && last.sequence < read.sequence
-        {
-            let what = format!(
-                "a direct get says that #{} is the last, the replay goes on to #{}",
-                last.sequence, read.sequence
-            );
-            report.add(Finding::new(Severity::Contradiction, "tail", Place::message(last), what));
+        if found.iter().all(|(shard, messages)| uniqueness::is_moved(*shard, messages)) {
+            let shard = layout.epochs().current().shard_of(id);
+            let subject = envelope::subject(shard, id);
+            report.absorb(self.check(&layout, shard, subject, Vec::new()).await?);
         }
-        report.absorb(self.check(stream, shard, shards, subject, messages).await?);
+        for (shard, messages) in found {
+            let (stream, subject) = (envelope::stream(shard), envelope::subject(shard, id));
+            let last = self.source.last(&stream, &subject).await?;
+            if let (Some(read), Some(last)) = (messages.last(), &last)
+                && last.sequence < read.sequence
+            {
+                let what = format!(
+                    "a direct get says that #{} is the last, the replay goes on to #{}",
+                    last.sequence, read.sequence
+                );
+                report.add(Finding::new(Severity::Contradiction, "tail", Place::message(last), what));
+            }
+            report.absorb(self.check(&layout, shard, subject, messages).await?);
+        }
         report.close();
         Ok(report)
     }
@@ -187,23 +101,33 @@ impl Auditor {
     /// # Errors
     /// [`Error`] when the messages cannot be read.
     pub async fn verify_all(self: &Arc<Self>, memory: &mut Memory, progress: &Arc<Progress>) -> Result<Report, Error> {
-        let shards = self.source.shards().await?;
         let mut report = Report::default();
-        self.say_what_is_not_checked(&mut report);
         for fault in self.source.faults() {
             report.add(fault.clone());
         }
-        let mut heads = Vec::new();
-        for shard in 0..shards {
-            heads.push(self.source.head(&envelope::stream(shard)).await?);
+        let (layout, heads, strays) = loop {
+            let layout = self.source.layout().await?;
+            let mut heads = Vec::new();
+            for shard in 0..layout.shards() {
+                heads.push(self.source.head(&envelope::stream(shard)).await?);
+            }
+            let strays = uniqueness::shards_that_are_gone(&self.source, &layout, memory).await?;
+            // What lies before these heads was begun in these epochs, and a shard that was open is so still.
+            if self.source.layout().await? == layout {
+                break (Arc::new(layout), heads, strays);
+            }
+        };
+        self.say_what_is_not_checked(&layout, &mut report);
+        for stray in strays {
+            report.add(stray);
         }
         progress.expect(heads.iter().sum());
         self.check_checkpoints_exist(memory, &heads, &mut report).await?;
         let mut running = JoinSet::new();
-        for (shard, head) in (0..shards).zip(heads) {
-            let (auditor, progress) = (self.clone(), progress.clone());
+        for (shard, head) in (0..layout.shards()).zip(heads) {
+            let (auditor, layout, progress) = (self.clone(), layout.clone(), progress.clone());
             let remembered = memory.shards.get(&shard).cloned();
-            running.spawn(async move { auditor.verify_shard(shard, shards, head, remembered, &progress).await });
+            running.spawn(async move { auditor.verify_shard(layout, shard, head, remembered, &progress).await });
         }
         while let Some(ended) = running.join_next().await {
             // A panic of the check is a bug, and goes on up as it would without the task.
@@ -217,7 +141,7 @@ impl Auditor {
         Ok(report)
     }
 
-    fn say_what_is_not_checked(&self, report: &mut Report) {
+    fn say_what_is_not_checked(&self, layout: &Layout, report: &mut Report) {
         if self.chains.is_none() {
             report
                 .not_checked
@@ -225,6 +149,13 @@ impl Auditor {
         }
         if self.signers.is_empty() {
             report.not_checked.push("who signed the checkpoints: no checkpoint_signers are configured".to_owned());
+        }
+        let closed = layout.epochs().all().iter().filter(|epoch| epoch.sealed).map(|epoch| epoch.number.to_string());
+        let closed: Vec<_> = closed.collect();
+        if !closed.is_empty() {
+            let whose = if matches!(self.source, Source::Nats(_)) { "the server's" } else { "the export's" };
+            let what = "that nothing more can come into the sealed epochs";
+            report.not_checked.push(format!("{what} {}: it is {whose} word", closed.join(", ")));
         }
     }
 
@@ -244,8 +175,8 @@ impl Auditor {
 
     async fn verify_shard(
         self: Arc<Self>,
+        layout: Arc<Layout>,
         shard: u16,
-        shards: u16,
         head: u64,
         remembered: Option<Seen>,
         progress: &Progress,
@@ -283,10 +214,10 @@ impl Auditor {
                         while checks.len() >= CHECKS_AT_ONCE {
                             collect(&mut report, &mut streams, checks.join_next().await)?;
                         }
-                        let (auditor, stream) = (self.clone(), stream.clone());
+                        let (auditor, layout, stream) = (self.clone(), layout.clone(), stream.clone());
                         checks.spawn(async move {
                             let messages = auditor.source.subject(&stream, &message.subject, head).await?;
-                            auditor.check(stream, shard, shards, message.subject, messages).await
+                            auditor.check(&layout, shard, message.subject, messages).await
                         });
                     }
                     Met::Orphan => {
@@ -345,22 +276,28 @@ impl Auditor {
     /// Checks one stream with all its messages.
     async fn check(
         &self,
-        stream: String,
+        layout: &Layout,
         shard: u16,
-        shards: u16,
         subject: String,
         messages: Vec<RawMessage>,
     ) -> Result<Report, Error> {
-        let examined = examine(&stream, shard, shards, &subject, &messages);
+        let examined = examine(layout, shard, &subject, &messages);
         let mut report = Report { messages: messages.len() as u64, ..Report::default() };
         let sound = examined.findings.is_empty();
         for finding in examined.findings.iter().cloned().chain(claims::check(&examined)) {
             report.add(finding);
         }
+        if examined.is_mark {
+            report.marks = 1;
+            return Ok(report);
+        }
+        if !messages.is_empty() {
+            uniqueness::check(&self.source, layout, shard, &examined, &mut report).await?;
+        }
         match &examined.state {
             Some(State::Payment(payment)) => {
                 report.payments = 1;
-                self.check_batch_of(&examined, shards, &mut report).await?;
+                self.check_batch_of(&examined, layout, &mut report).await?;
                 // What a broken stream claims need not be asked of a chain: it is known not to be what was written.
                 if let (true, Some(chains)) = (sound, &self.chains) {
                     for finding in chains.check(&examined, payment).await {
@@ -370,7 +307,7 @@ impl Auditor {
             }
             Some(State::Batch(_)) => {
                 report.batches = 1;
-                self.check_award_of(&examined, shards, &mut report).await?;
+                self.check_award_of(&examined, layout, &mut report).await?;
             }
             None => match examined.commits.first().map(|commit| &commit.stream_id) {
                 Some(StreamId::QuoteRequest(_)) => report.batches = 1,
@@ -381,11 +318,14 @@ impl Auditor {
     }
 
     /// A payment that came out of a batch must be the one that the batch was awarded to.
-    async fn check_batch_of(&self, examined: &Examined, shards: u16, report: &mut Report) -> Result<(), Error> {
+    async fn check_batch_of(&self, examined: &Examined, layout: &Layout, report: &mut Report) -> Result<(), Error> {
         let Some(State::Payment(payment)) = &examined.state else { return Ok(()) };
         let Some(collected) = &payment.submitted.collected_quote else { return Ok(()) };
         let batch_id = StreamId::from(&collected.quote_request_id);
-        let batch = self.state_of(&batch_id, shards).await?;
+        let batch = match uniqueness::find(&self.source, layout, &batch_id).await? {
+            Some((shard, messages)) => examine(layout, shard, &envelope::subject(shard, &batch_id), &messages).state,
+            None => None,
+        };
         let awarded = match &batch {
             Some(State::Batch(batch)) => batch.awarded.as_ref(),
             _ => None,
@@ -406,24 +346,15 @@ impl Auditor {
     }
 
     /// A batch that was awarded leads to a payment; a gateway may have died in between, before anything was taken.
-    async fn check_award_of(&self, examined: &Examined, shards: u16, report: &mut Report) -> Result<(), Error> {
+    async fn check_award_of(&self, examined: &Examined, layout: &Layout, report: &mut Report) -> Result<(), Error> {
         let Some(State::Batch(batch)) = &examined.state else { return Ok(()) };
         let Some(awarded) = &batch.awarded else { return Ok(()) };
         let payment_id = StreamId::from(&awarded.payment_id);
-        let shard = payment_id.shard(shards);
-        let first = self.source.last(&envelope::stream(shard), &envelope::subject(shard, &payment_id)).await?;
-        if first.is_none() {
+        if uniqueness::find(&self.source, layout, &payment_id).await?.is_none() {
             let what = format!("it was awarded to {payment_id}, which was never begun");
             report.add(about(examined, Severity::Open, "award", what));
         }
         Ok(())
-    }
-
-    async fn state_of(&self, id: &StreamId, shards: u16) -> Result<Option<State>, Error> {
-        let shard = id.shard(shards);
-        let (stream, subject) = (envelope::stream(shard), envelope::subject(shard, id));
-        let messages = self.source.subject(&stream, &subject, u64::MAX).await?;
-        Ok(examine(&stream, shard, shards, &subject, &messages).state)
     }
 }
 

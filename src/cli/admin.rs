@@ -45,6 +45,8 @@ enum Command {
     Acknowledge(gateways::Addressed),
     /// Payments and batches that keep failing and were taken out of work.
     Park(super::park::Args),
+    /// The epochs of the journal: list them, begin one, seal one whose payments are all at rest.
+    Epochs(super::epochs::Args),
 }
 
 /// Carries out one order.
@@ -67,6 +69,7 @@ pub async fn run(args: Args) -> Result<()> {
         Command::Overdue(args) => return gateways::overdue(args, client).await,
         Command::Acknowledge(args) => return gateways::acknowledge(args, client).await,
         Command::Park(args) => return super::park::run(args, &config, client).await,
+        Command::Epochs(args) => return super::epochs::run(args, &config, client).await,
     };
     super::answer(&describe(control.as_ref()))
 }

@@ -20,8 +20,9 @@ use crate::{
         onchain::Chains,
         progress::Progress,
         replay,
+        report::{Report, Verdict},
         source::{Exported, Source},
-        verify::{Auditor, Report, Verdict},
+        verify::Auditor,
     },
     config::AuditorConfig,
 };
@@ -109,7 +110,8 @@ async fn audit(args: Args) -> Result<ExitCode> {
         Command::Replay { id, json, export } => {
             let replay = replay::replay(&source(config.as_ref(), export.as_deref()).await?, &id).await?;
             if replay.messages.is_empty() {
-                eprintln!("gw audit: there is no {id}");
+                let left = if replay.marks.is_empty() { "" } else { "; only marks of it, whose stream never began" };
+                eprintln!("gw audit: there is no {id}{left}");
                 return Ok(ExitCode::from(FAULTS));
             }
             let text = if json { serde_json::to_string_pretty(&replay)? } else { replay.describe() };
@@ -206,8 +208,10 @@ fn describe(report: &Report) -> String {
         lines.push(format!("… and {} more", counted - report.findings.len() as u64));
     }
     lines.extend(report.not_checked.iter().map(|what| format!("not checked: {what}")));
+    // Only where there are several epochs.
+    let marks = if report.marks > 0 { format!(", {} marks", report.marks) } else { String::new() };
     lines.push(format!(
-        "{} payments, {} batches, {} messages, {} of them not covered by one of the {} checkpoints",
+        "{} payments, {} batches{marks}, {} messages, {} of them not covered by one of the {} checkpoints",
         report.payments, report.batches, report.messages, report.unsigned, report.checkpoints
     ));
     lines.push(match report.verdict() {

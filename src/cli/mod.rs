@@ -18,6 +18,7 @@ use crate::{
 
 mod admin;
 mod audit;
+mod epochs;
 mod gateways;
 mod park;
 mod protocol;

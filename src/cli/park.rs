@@ -77,9 +77,11 @@ pub(super) async fn run(args: Args, config: &GatewayConfig, client: Client) -> R
         Command::Show { id, json } => {
             let history = parking.history(&id).await?;
             let Some(newest) = history.last() else { bail!("{id} was never parked") };
-            let fault = at_fault(&history).map(|sequence| (envelope::stream(id.shard(shards)), sequence));
-            let message = match &fault {
-                Some((stream, sequence)) => message(client, stream, *sequence).await?,
+            let message = match at_fault(&history) {
+                // Causes name no shard where there was one epoch, whose shards the configuration knows.
+                Some((shard, sequence)) => {
+                    message(client, &envelope::stream(shard.unwrap_or_else(|| id.shard(shards))), sequence).await?
+                }
                 None => None,
             };
             if json {
@@ -118,12 +120,13 @@ async fn replay(parking: &NatsParking, id: Option<StreamId>, by: &str) -> Result
     Ok(format!("replayed {id}: the gateway that owns its shard drives it again"))
 }
 
-/// Sequence of the message at fault, by the last entry that names one.
-fn at_fault(history: &[Record]) -> Option<u64> {
-    history.iter().rev().find_map(|record| match &record.entry {
-        Entry::Parked(parked) => Some(parked.cause.sequence),
+/// Shard, where it is named, and sequence of the message at fault, by the last entry that names one.
+fn at_fault(history: &[Record]) -> Option<(Option<u16>, u64)> {
+    let cause = history.iter().rev().find_map(|record| match &record.entry {
+        Entry::Parked(parked) => Some(&parked.cause),
         Entry::Replayed(_) | Entry::Unknown { .. } => None,
-    })?
+    })?;
+    cause.sequence.map(|sequence| (cause.shard, sequence))
 }
 
 async fn message(client: Client, stream: &str, sequence: u64) -> Result<Option<RawMessage>> {

@@ -13,6 +13,12 @@ use super::{Error, GatewayConfig, HOLD_MS_LIMIT, NAME_CHARS_MAX, Secret, Verifie
 /// Largest body: quoted inside the journaled event it may double, and a NATS message holds 1 MiB.
 const BODY_BYTES_LIMIT: usize = 262_144;
 const SHARDS_LIMIT: u16 = 256;
+/// Most of anything that is counted in `[http]`, and most threads.
+const COUNT_LIMIT: usize = 1_000_000;
+const THREADS_LIMIT: usize = 256;
+const IDLE_MS_LIMIT: u64 = 3_600_000;
+/// Who waited longer than a synchronous hold would be gone.
+const WRITE_WAIT_MS_LIMIT: u64 = HOLD_MS_LIMIT;
 const BODY_MS_LIMIT: u64 = 60_000;
 const SETTLE_HOLD_MS_LIMIT: u64 = 600_000;
 const SELECTOR_MS_LIMIT: u64 = 60_000;
@@ -85,6 +91,17 @@ pub(super) fn gateway(config: &GatewayConfig) -> Result<(), Error> {
     require(body_range.contains(&http.body_bytes_max), "http.body_bytes_max", "must be 1024 to 262144")?;
     require((1..=BODY_MS_LIMIT).contains(&http.body_ms_max), "http.body_ms_max", "must be 1 to 60000")?;
     require((1..=3_600).contains(&http.retry_after_seconds), "http.retry_after_seconds", "must be 1 to 3600")?;
+    for (name, count) in [
+        ("http.connections_max", http.connections_max),
+        ("http.writes_in_flight_max", http.writes_in_flight_max),
+        ("http.writes_waiting_max", http.writes_waiting_max),
+    ] {
+        require((1..=COUNT_LIMIT).contains(&count), name, "must be 1 to 1000000")?;
+    }
+    require((1_000..=IDLE_MS_LIMIT).contains(&http.idle_ms_max), "http.idle_ms_max", "must be 1000 to 3600000")?;
+    let wait = http.write_wait_ms_max;
+    require((1..=WRITE_WAIT_MS_LIMIT).contains(&wait), "http.write_wait_ms_max", "must be 1 to 30000")?;
+    require(http.check_threads <= THREADS_LIMIT, "http.check_threads", "must be at most 256")?;
     let hold = config.x402.settle_hold_ms_max;
     require(hold <= SETTLE_HOLD_MS_LIMIT, "x402.settle_hold_ms_max", "must be at most 600000")?;
     let settlement = config.deadlines.settlement_ms_min;

@@ -22,7 +22,7 @@ use super::{
 /// A file by which a directory is known to be a network's.
 const MARK: &str = ".gw-dev";
 /// Users of nats.conf with the variables that hold their passwords.
-const NATS_USERS: [&str; 6] = ["GATEWAY", "AUDITOR", "SELECTOR_1", "SETTLER_1", "SETTLER_2", "SETTLER_3"];
+const NATS_USERS: [&str; 7] = ["GATEWAY", "OPERATOR", "AUDITOR", "SELECTOR_1", "SETTLER_1", "SETTLER_2", "SETTLER_3"];
 
 /// What a network is made of.
 #[derive(Debug, Clone)]

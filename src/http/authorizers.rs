@@ -1,38 +1,58 @@
 //! The authorizers of every family behind one.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
+use tokio::sync::OwnedSemaphorePermit;
 
 use events::Family;
 
-use super::authorizer::{AuthorizationRequest, AuthorizeError, Authorized, Authorizer, UnsignedMessage};
+use super::{
+    authorizer::{AuthorizationRequest, AuthorizeError, Authorized, Authorizer, UnsignedMessage},
+    line::Line,
+};
+
+/// Checks of one family that are being made at a time, and that wait for it. Some ask a node, and one that hangs must
+/// not take the places of all writes, whichever chains they are for.
+const CHECKS_MAX: usize = 64;
+/// How long they wait.
+const WAIT_MAX: Duration = Duration::from_millis(250);
 
 /// [`Authorizer`] that asks the one of the source's family.
-pub struct Authorizers(BTreeMap<Family, Arc<dyn Authorizer>>);
+pub struct Authorizers(BTreeMap<Family, (Line, Arc<dyn Authorizer>)>);
 
 impl Authorizers {
     /// An authorizer for payers of these families.
     pub fn new(families: impl IntoIterator<Item = (Family, Arc<dyn Authorizer>)>) -> Self {
-        Self(families.into_iter().collect())
+        let line = || Line::new(CHECKS_MAX, CHECKS_MAX, WAIT_MAX);
+        Self(families.into_iter().map(|(family, authorizer)| (family, (line(), authorizer))).collect())
     }
 
-    fn of(&self, request: &AuthorizationRequest<'_>) -> Result<&dyn Authorizer, AuthorizeError> {
+    /// The authorizer of the source's family, and a place with it.
+    async fn of(
+        &self,
+        request: &AuthorizationRequest<'_>,
+    ) -> Result<(OwnedSemaphorePermit, &dyn Authorizer), AuthorizeError> {
         let family = request.terms.source.family();
-        let authorizer = self.0.get(&family).map(Arc::as_ref);
-        authorizer.ok_or_else(|| AuthorizeError::Unavailable(format!("no {} chain is connected", family.namespace())))
+        let unavailable = |what: &str| AuthorizeError::Unavailable(format!("{what} {}", family.namespace()));
+        let (line, authorizer) = self.0.get(&family).ok_or_else(|| unavailable("no chain is connected of"))?;
+        let place =
+            line.place().await.ok_or_else(|| unavailable("as many checks as there may be wait for chains of"))?;
+        Ok((place, authorizer.as_ref()))
     }
 }
 
 #[async_trait]
 impl Authorizer for Authorizers {
     async fn authorize(&self, request: &AuthorizationRequest<'_>) -> Result<Authorized, AuthorizeError> {
-        self.of(request)?.authorize(request).await
+        let (_place, authorizer) = self.of(request).await?;
+        authorizer.authorize(request).await
     }
 
     async fn confirm(&self, request: &AuthorizationRequest<'_>, authorized: &Authorized) -> Result<(), AuthorizeError> {
-        self.of(request)?.confirm(request, authorized).await
+        let (_place, authorizer) = self.of(request).await?;
+        authorizer.confirm(request, authorized).await
     }
 
     async fn prepare(
@@ -40,6 +60,7 @@ impl Authorizer for Authorizers {
         request: &AuthorizationRequest<'_>,
         payload: Option<&Map<String, Value>>,
     ) -> Result<Vec<UnsignedMessage>, AuthorizeError> {
-        self.of(request)?.prepare(request, payload).await
+        let (_place, authorizer) = self.of(request).await?;
+        authorizer.prepare(request, payload).await
     }
 }

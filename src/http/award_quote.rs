@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::{
     Extension, Json,
-    extract::{Path, Request, State, rejection::PathRejection},
+    extract::{Path, State, rejection::PathRejection},
 };
 
 use events::{
@@ -20,7 +20,6 @@ use sagas::quote_request::{self, AwardCall, AwardError, AwardOutcome, AwardRefus
 use super::{
     authorizer::{AuthorizationRequest, Authorized, MessageScheme, SignedMessage},
     award_request::AwardRequest,
-    body::JsonBody,
     envelope,
     error::{ApiError, Code},
     fields::Faults,
@@ -30,6 +29,7 @@ use super::{
     request_id::RequestId,
     state::HttpState,
     submit_payment::outcome,
+    writes::Write,
 };
 use crate::{
     identity::Proven,
@@ -41,34 +41,47 @@ pub(super) async fn handle(
     State(state): State<Arc<HttpState>>,
     Extension(correlation): Extension<RequestId>,
     path: Result<Path<String>, PathRejection>,
-    request: Request,
+    write: Write,
 ) -> Result<(Applied, Json<PaymentResponse>), ApiError> {
     let id: Option<QuoteRequestId> = path.ok().and_then(|Path(text)| text.parse().ok());
     let id = id.ok_or(Code::QUOTE_REQUEST_NOT_FOUND)?;
-    let hold_max = hold::longest(request.headers(), state.hold_max());
-    let applied = hold::applied(request.headers(), state.hold_max());
-    let body = JsonBody::read(request, &state).await?;
+    let hold_max = hold::longest(&write.headers, state.hold_max());
+    let applied = hold::applied(&write.headers, state.hold_max());
+    let (view, replay) = state.checks.run(accept(Arc::clone(&state), id, correlation, write)).await??;
+    let view = if replay { view } else { outcome(&state, view, hold_max).await };
+    Ok((applied, Json(PaymentResponse::new(view, replay, &state.http.base_url))))
+}
+
+/// The payment, and whether the quote was awarded to it before.
+async fn accept(
+    state: Arc<HttpState>,
+    id: QuoteRequestId,
+    correlation: RequestId,
+    write: Write,
+) -> Result<(PaymentView, bool), ApiError> {
+    let state = state.as_ref();
+    let Write { body, place, .. } = write;
+    let body = body.json()?;
     let request = AwardRequest::read(&body.members)?;
-    let batch = load(&state, &id).await?;
+    let batch = load(state, &id).await?;
     let quote = quote(&batch, &request.quote_id)?;
     let mut faults = Faults::default();
     request.sender_auth.check_family(batch.opened.terms.source.family(), &mut faults);
     faults.or(Some(()))?;
 
-    let proven = envelope::prove(&body, &state).await?;
+    let proven = envelope::prove(&body, state).await?;
     let originator = awarder(&proven, &batch)?;
     let payment_id = PaymentId::derive(&originator, &request.request_id);
     let award = Award { batch: &batch, quote, payment_id };
-    let accounts = award.accounts(&state)?;
+    let accounts = award.accounts(state)?;
     let sender_auth = &request.sender_auth;
     let spend = award.authorization(&accounts, sender_auth.message_scheme, &sender_auth.signed_messages);
     let authorized = state.services.authorizer.authorize(&spend).await?;
 
-    let journal = state.services.journal.as_ref();
-    let respond = |view, replay| (applied, Json(PaymentResponse::new(view, replay, &state.http.base_url)));
+    let journal = Arc::clone(&state.services.journal);
     let existing = journal.load(&(&award.payment_id).into()).await.map_err(|error| read_failed(&error))?;
     if !existing.is_empty() {
-        return Ok(respond(award.replay(&existing)?, true));
+        return Ok((award.replay(&existing)?, true));
     }
     let now = state.services.clock.now();
     award.check(now)?;
@@ -88,12 +101,14 @@ pub(super) async fn handle(
         request: body.text,
         correlation: correlation.as_str().to_owned(),
     };
-    match quote_request::award(journal, &call, now).await.map_err(|error| award.failed(error))? {
+    let awarded = place.finish(async move { quote_request::award(journal.as_ref(), &call, now).await }).await;
+    let awarded = awarded.unwrap_or_else(|| Err(AwardError::Unknown("the award ended without an outcome".to_owned())));
+    match awarded.map_err(|error| award.failed(error))? {
         AwardOutcome::Created(first) => {
             let view = PaymentView::begin(&first).ok_or_else(|| award.unreadable())?;
-            Ok(respond(outcome(&state, view, hold_max).await, false))
+            Ok((view, false))
         }
-        AwardOutcome::Existing(commits) => Ok(respond(award.replay(&commits)?, true)),
+        AwardOutcome::Existing(commits) => Ok((award.replay(&commits)?, true)),
         AwardOutcome::Refused(refusal) => Err(award.refused(refusal)),
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::{
     body::Bytes,
     extract::{DefaultBodyLimit, FromRequest, Request},
-    http::{StatusCode, header::CONTENT_TYPE},
+    http::{HeaderValue, StatusCode, header::CONTENT_TYPE},
 };
 use serde_json::{Map, Value};
 use tokio::time::timeout;
@@ -18,6 +18,15 @@ use super::{
     state::HttpState,
 };
 
+/// A body as it came, of a size that is accepted; nothing of it has been read.
+#[derive(Debug)]
+pub(super) struct RawBody {
+    bytes: Bytes,
+    content_type: Option<HeaderValue>,
+    /// Where the use of members that are deprecated is noted.
+    pub(super) deprecated: DeprecatedUse,
+}
+
 /// A body that is a JSON object without repeated keys.
 #[derive(Debug)]
 pub(super) struct JsonBody {
@@ -27,28 +36,38 @@ pub(super) struct JsonBody {
     pub(super) members: Map<String, Value>,
 }
 
-impl JsonBody {
-    /// Reads the body of `request`.
-    pub(super) async fn read(request: Request, state: &HttpState) -> Result<Self, ApiError> {
+impl RawBody {
+    /// Receives the body of `request`.
+    ///
+    /// # Errors
+    /// 413, and 400 when it does not arrive in time.
+    pub(super) async fn receive(request: Request, state: &HttpState) -> Result<Self, ApiError> {
         let deprecated = request.extensions().get::<DeprecatedUse>().cloned().unwrap_or_default();
         let content_type = request.headers().get(CONTENT_TYPE).cloned();
-        let bytes = bytes(request, state).await?;
-        let is_json = content_type.as_ref().and_then(|value| value.to_str().ok()).is_some_and(|value| {
+        Ok(Self { bytes: bytes(request, state).await?, content_type, deprecated })
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// 400.
+    pub(super) fn json(self) -> Result<JsonBody, ApiError> {
+        let is_json = self.content_type.as_ref().and_then(|value| value.to_str().ok()).is_some_and(|value| {
             let media_type = value.split(';').next().unwrap_or_default().trim();
             media_type.eq_ignore_ascii_case("application/json")
         });
         if !is_json {
             return Err(invalid("Content-Type must be application/json"));
         }
-        let text = String::from_utf8(bytes.into()).map_err(|_| invalid("body must be UTF-8"))?;
+        let text = String::from_utf8(self.bytes.into()).map_err(|_| invalid("body must be UTF-8"))?;
         let value = serde_json::from_str::<UniqueValue>(&text);
         match value
             .map(UniqueValue::into_inner)
             .map_err(|error| invalid(format!("body is not acceptable JSON: {error}")))?
         {
             Value::Object(members) => {
-                deprecated.note(&members);
-                Ok(Self { text, members })
+                self.deprecated.note(&members);
+                Ok(JsonBody { text, members })
             }
             _ => Err(invalid("body must be a JSON object")),
         }

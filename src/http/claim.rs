@@ -1,7 +1,7 @@
 //! Claiming an idempotency key: the first commit of the stream whose id is derived from it (design: identity and
 //! idempotency).
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::timeout;
 
@@ -10,6 +10,7 @@ use events::journal::{AppendError, Commit, Journal, Recorded};
 use super::{
     error::{ApiError, Code},
     payments::read_failed,
+    writes::Place,
 };
 
 /// How often an append whose outcome is unknown is repeated. The same commit can be stored only once, so repeating
@@ -34,13 +35,17 @@ pub(super) enum ClaimError {
     OutcomeUnknown,
 }
 
-/// Appends the first commit of a stream, or finds the stream that is there already.
+/// Appends the first commit of a stream, or finds the stream that is there already; then gives `place` back.
+///
+/// What was begun is brought to its end when the caller is gone, too: the commit may be on its way, and a caller who
+/// left must not make room for another before it has arrived.
 ///
 /// # Errors
 /// See [`ClaimError`].
-pub(super) async fn claim(journal: &dyn Journal, commit: &Commit) -> Result<Claimed, ClaimError> {
+pub(super) async fn claim(journal: Arc<dyn Journal>, commit: Commit, place: Place) -> Result<Claimed, ClaimError> {
     // What is broken off may have been sent.
-    timeout(CLAIM_MAX, resolve(journal, commit)).await.unwrap_or(Err(ClaimError::OutcomeUnknown))
+    let claimed = place.finish(async move { timeout(CLAIM_MAX, resolve(journal.as_ref(), &commit)).await });
+    claimed.await.and_then(Result::ok).unwrap_or(Err(ClaimError::OutcomeUnknown))
 }
 
 async fn resolve(journal: &dyn Journal, commit: &Commit) -> Result<Claimed, ClaimError> {

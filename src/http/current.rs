@@ -8,7 +8,7 @@
 //! While the journal does not answer, what the read model has is shown as it is.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use events::{PaymentId, QuoteRequestId, journal::Journal};
-use projections::{PaymentView, Projections, QuoteRequestView, Unavailable};
+use projections::{Located, PaymentView, Projections, QuoteRequestView, Unavailable};
 
 use super::{payments::Payments, quote_requests::QuoteRequests};
 
@@ -36,7 +36,9 @@ const CATCH_UP_MAX: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct CurrentViews {
     projections: Projections,
-    heads: Arc<[Head]>,
+    journal: Arc<dyn Journal>,
+    /// Those of the shards from 0 on, as many as were asked for so far.
+    heads: Arc<RwLock<Vec<Head>>>,
 }
 
 /// What the read model has of the stream.
@@ -53,13 +55,24 @@ enum Standing {
 impl CurrentViews {
     /// The views of `projections`, which follow `journal`.
     pub fn new(projections: Projections, journal: Arc<dyn Journal>) -> Self {
-        let heads = (0..projections.shards()).map(|shard| Head::new(shard, Arc::clone(&journal))).collect();
-        Self { projections, heads }
+        Self { projections, journal, heads: Arc::default() }
+    }
+
+    fn head(&self, shard: u16) -> Head {
+        let index = usize::from(shard);
+        if let Some(head) = self.heads.read().unwrap_or_else(PoisonError::into_inner).get(index) {
+            return head.clone();
+        }
+        // Heads are only ever added, one by one.
+        let mut heads = self.heads.write().unwrap_or_else(PoisonError::into_inner);
+        for missing in heads.len()..=index {
+            heads.push(Head::new(missing as u16, Arc::clone(&self.journal)));
+        }
+        heads[index].clone()
     }
 
     async fn standing(&self, shard: u16) -> Standing {
-        let Some(head) = self.heads.get(usize::from(shard)) else { return Standing::Unknown };
-        match head.read().await {
+        match self.head(shard).read().await {
             None => Standing::Unknown,
             Some(head) if self.projections.wait_for(shard, head, CATCH_UP_MAX).await => Standing::Current,
             Some(_) => Standing::Behind,
@@ -69,19 +82,20 @@ impl CurrentViews {
     /// The view that `read` finds, once it is current or `settled`.
     async fn current<V>(
         &self,
-        shard: u16,
-        read: impl Fn() -> Result<Option<V>, Unavailable>,
+        read: impl Fn() -> Result<Option<Located<V>>, Unavailable>,
         settled: impl Fn(&V) -> bool,
     ) -> Result<Option<V>, Unavailable> {
         let known = match read()? {
-            Some(view) if !settled(&view) => view,
+            Some(known) if !settled(&known.view) => known,
             // What is not known the journal is asked for anyway.
-            known => return Ok(known),
+            known => return Ok(known.map(|known| known.view)),
         };
+        // A stream stays in the shard in which it began.
+        let shard = known.shard;
         match self.standing(shard).await {
-            Standing::Current => read(),
+            Standing::Current => Ok(read()?.map(|known| known.view)),
             Standing::Behind => Err(Unavailable::CatchingUp { shard }),
-            Standing::Unknown => Ok(Some(known)),
+            Standing::Unknown => Ok(Some(known.view)),
         }
     }
 }
@@ -89,8 +103,7 @@ impl CurrentViews {
 #[async_trait]
 impl Payments for CurrentViews {
     async fn view(&self, payment_id: &PaymentId) -> Result<Option<PaymentView>, Unavailable> {
-        let shard = payment_id.shard(self.projections.shards());
-        self.current(shard, || self.projections.get(payment_id), |view| view.at_rest).await
+        self.current(|| self.projections.find(payment_id), |view| view.at_rest).await
     }
 
     async fn changed(&self, payment_id: &PaymentId, seen_version: u64, wait_max: Duration) -> Option<PaymentView> {
@@ -101,8 +114,7 @@ impl Payments for CurrentViews {
 #[async_trait]
 impl QuoteRequests for CurrentViews {
     async fn view(&self, id: &QuoteRequestId) -> Result<Option<QuoteRequestView>, Unavailable> {
-        let shard = id.shard(self.projections.shards());
-        self.current(shard, || self.projections.get_quote_request(id), |view| view.award.is_some()).await
+        self.current(|| self.projections.find_quote_request(id), |view| view.award.is_some()).await
     }
 
     async fn changed(&self, id: &QuoteRequestId, seen_version: u64, wait_max: Duration) -> Option<QuoteRequestView> {

@@ -9,6 +9,8 @@ mod authorizers;
 mod award_quote;
 mod award_request;
 mod body;
+mod bounded_journal;
+mod checks;
 mod claim;
 mod contexts;
 mod corridors;
@@ -24,6 +26,8 @@ mod evm_authorizer;
 mod fields;
 mod health;
 mod hold;
+mod line;
+mod listen;
 mod open_quote_request;
 pub mod openapi;
 mod order;
@@ -46,11 +50,13 @@ mod solana_authorizer;
 mod state;
 mod status_page;
 mod submit_payment;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod timeline_body;
 mod tron_authorizer;
 mod verify_payment;
+mod writes;
 pub mod x402;
 
 pub use self::{
@@ -59,6 +65,7 @@ pub use self::{
     authorizers::Authorizers,
     current::CurrentViews,
     evm_authorizer::EvmAuthorizer,
+    listen::listen,
     payments::Payments,
     quote_requests::QuoteRequests,
     request_id::RequestId,

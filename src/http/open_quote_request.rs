@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{
     Extension, Json,
-    extract::{Query, Request, State, rejection::QueryRejection},
+    extract::{Query, State, rejection::QueryRejection},
 };
 use serde::Deserialize;
 
@@ -29,6 +29,7 @@ use super::{
     quote_requests::{from_journal, turnout},
     request_id::RequestId,
     state::HttpState,
+    writes::{Place, Write},
 };
 use crate::{
     identity::Proven,
@@ -45,25 +46,38 @@ pub(super) async fn handle(
     State(state): State<Arc<HttpState>>,
     Extension(correlation): Extension<RequestId>,
     parameters: Result<Query<Parameters>, QueryRejection>,
-    request: Request,
+    write: Write,
 ) -> Result<Json<QuoteRequestResponse>, ApiError> {
     let hold_max = if wait(parameters)? {
-        hold::longest(request.headers(), Duration::from_millis(state.http.quotes_hold_ms_max))
+        hold::longest(&write.headers, Duration::from_millis(state.http.quotes_hold_ms_max))
     } else {
         Duration::ZERO
     };
-    let body = JsonBody::read(request, &state).await?;
-    let request = QuoteRequest::read(&body.members, &state.corridors)?;
-    let proven = envelope::prove(&body, &state).await?;
-    let originator = envelope::originator(&proven, &request.order.terms);
-    let quote_request_id = QuoteRequestId::derive(&originator, &request.order.request_id);
-    let terms_hash = request.order.terms.hash();
-    let opening = Opening { quote_request_id, originator, proven, terms_hash, request, text: body.text };
-
-    let (view, replay) = opening.settle(&state, &correlation).await?;
+    let (view, replay) = Box::pin(open(&state, &correlation, write)).await?;
     let view = collected(&state, view, hold_max).await;
     let turnout = turnout(&state, &view).await;
     Ok(Json(QuoteRequestResponse::new(&view, turnout, replay, &state.http.base_url)))
+}
+
+/// The batch, and whether it was there before.
+async fn open(
+    state: &Arc<HttpState>,
+    correlation: &RequestId,
+    write: Write,
+) -> Result<(QuoteRequestView, bool), ApiError> {
+    let Write { body, place, .. } = write;
+    let checked = {
+        let state = Arc::clone(state);
+        async move {
+            let opening = Opening::read(body.json()?, &state).await?;
+            let verdict = opening.judge(&state).await?;
+            Ok::<_, ApiError>((opening, verdict))
+        }
+    };
+    match state.checks.run(checked).await?? {
+        (opening, Verdict::New { decision, now }) => opening.append(state, decision, now, correlation, place).await,
+        (_, Verdict::Replay(view)) => Ok((*view, true)),
+    }
 }
 
 /// Whether to hold for quotes.
@@ -87,27 +101,56 @@ struct Opening {
     text: String,
 }
 
+/// What an opening comes to.
+enum Verdict {
+    /// It may be opened, unless another comes first.
+    New { decision: Option<CounterpartyDecision>, now: Timestamp },
+    /// It was opened before.
+    Replay(Box<QuoteRequestView>),
+}
+
 impl Opening {
-    /// The batch, and whether it was there before.
-    async fn settle(&self, state: &HttpState, correlation: &RequestId) -> Result<(QuoteRequestView, bool), ApiError> {
+    /// Checks a body by itself, and who asks.
+    async fn read(body: JsonBody, state: &HttpState) -> Result<Self, ApiError> {
+        let request = QuoteRequest::read(&body.members, &state.corridors)?;
+        let proven = envelope::prove(&body, state).await?;
+        let originator = envelope::originator(&proven, &request.order.terms);
+        let quote_request_id = QuoteRequestId::derive(&originator, &request.order.request_id);
+        let terms_hash = request.order.terms.hash();
+        Ok(Self { quote_request_id, originator, proven, terms_hash, request, text: body.text })
+    }
+
+    /// Checks everything else.
+    async fn judge(&self, state: &HttpState) -> Result<Verdict, ApiError> {
         let services = &state.services;
         if let Ok(Some(view)) = services.quote_requests.view(&self.quote_request_id).await {
-            return Ok((self.replay(view)?, true));
+            return Ok(Verdict::Replay(Box::new(self.replay(view)?)));
         }
         let now = services.clock.now();
         let admitted = self.request.order.check_deadlines(now, state.deadlines);
         let credible = admitted.and_then(|()| envelope::credentials_count(&self.proven));
-        let decision = match credible.and_then(|()| services.admission.admit(&self.proposal(), now)) {
-            Ok(decision) => decision,
+        match credible.and_then(|()| services.admission.admit(&self.proposal(), now)) {
+            Ok(decision) => Ok(Verdict::New { decision, now }),
             Err(refusal) => {
                 // The read model may not have the batch yet; only the journal proves that this is a new one.
                 let existing = from_journal(services.journal.as_ref(), &self.quote_request_id).await;
-                return match existing.map_err(|error| read_failed(&error))? {
-                    Some(view) => Ok((self.replay(view)?, true)),
+                match existing.map_err(|error| read_failed(&error))? {
+                    Some(view) => Ok(Verdict::Replay(Box::new(self.replay(view)?))),
                     None => Err(refusal),
-                };
+                }
             }
-        };
+        }
+    }
+
+    /// Claims the batch's id with its first commit, and gives `place` back.
+    async fn append(
+        &self,
+        state: &HttpState,
+        decision: Option<CounterpartyDecision>,
+        now: Timestamp,
+        correlation: &RequestId,
+        place: Place,
+    ) -> Result<(QuoteRequestView, bool), ApiError> {
         let commit = Commit {
             stream_id: self.quote_request_id.clone().into(),
             expected: Position::START,
@@ -116,7 +159,8 @@ impl Opening {
             correlation: correlation.as_str().to_owned(),
             causation: correlation.as_str().to_owned(),
         };
-        let claimed = claim(services.journal.as_ref(), &commit).await.map_err(|error| match error {
+        let claimed = claim(Arc::clone(&state.services.journal), commit, place).await;
+        let claimed = claimed.map_err(|error| match error {
             ClaimError::NotStored(answer) => answer,
             ClaimError::OutcomeUnknown => outcome_unknown(),
         })?;

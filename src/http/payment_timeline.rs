@@ -34,9 +34,9 @@ pub(super) async fn history(state: &HttpState, payment_id: &PaymentId) -> Result
     let commits = state.services.journal.load(&payment_id.into()).await?;
     let Some(first) = commits.first() else { return Ok(None) };
     let unreadable = || ReadError::Unreadable {
-        shard: first.shard,
+        shard: first.position.shard,
         sequence: first.position.sequence,
-        subject: Some(envelope::subject(first.shard, &first.stream_id)),
+        subject: Some(envelope::subject(first.position.shard, &first.stream_id)),
         reason: "the payment's first commit is no submission".to_owned(),
     };
     History::of(&commits, &state.http.base_url).map(Some).ok_or_else(unreadable)

@@ -33,9 +33,9 @@ pub(super) async fn from_journal(
     let commits = journal.load(&payment_id.into()).await?;
     let Some(first) = commits.first() else { return Ok(None) };
     let unreadable = || ReadError::Unreadable {
-        shard: first.shard,
+        shard: first.position.shard,
         sequence: first.position.sequence,
-        subject: Some(envelope::subject(first.shard, &first.stream_id)),
+        subject: Some(envelope::subject(first.position.shard, &first.stream_id)),
         reason: "the payment's first commit is no submission".to_owned(),
     };
     PaymentView::fold(&commits).map(Some).ok_or_else(unreadable)

@@ -11,10 +11,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{Request, State},
-};
+use axum::{Json, extract::State};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -32,6 +29,7 @@ use super::{
     order::{self, Order},
     sender_auth,
     state::HttpState,
+    writes::Write,
 };
 
 /// Body of the answer.
@@ -58,13 +56,17 @@ struct Manner {
 }
 
 /// Makes the messages. Nothing is kept.
-pub(super) async fn handle(
-    State(state): State<Arc<HttpState>>,
-    request: Request,
-) -> Result<Json<PreparedBody>, ApiError> {
-    let body = JsonBody::read(request, &state).await?;
-    let is_award = ["quote_request_id", "quote_id"].iter().any(|name| body.members.contains_key(*name));
-    if is_award { of_award(&body, &state).await } else { of_order(&body, &state).await }
+pub(super) async fn handle(State(state): State<Arc<HttpState>>, write: Write) -> Result<Json<PreparedBody>, ApiError> {
+    let Write { body, place: _place, .. } = write;
+    let prepared = {
+        let state = Arc::clone(&state);
+        async move {
+            let body = body.json()?;
+            let is_award = ["quote_request_id", "quote_id"].iter().any(|name| body.members.contains_key(*name));
+            if is_award { of_award(&body, &state).await } else { of_order(&body, &state).await }
+        }
+    };
+    state.checks.run(prepared).await?
 }
 
 async fn of_order(json: &JsonBody, state: &HttpState) -> Result<Json<PreparedBody>, ApiError> {

@@ -34,9 +34,9 @@ pub(super) async fn from_journal(
     let commits = journal.load(&id.into()).await?;
     let Some(first) = commits.first() else { return Ok(None) };
     let unreadable = || ReadError::Unreadable {
-        shard: first.shard,
+        shard: first.position.shard,
         sequence: first.position.sequence,
-        subject: Some(envelope::subject(first.shard, &first.stream_id)),
+        subject: Some(envelope::subject(first.position.shard, &first.stream_id)),
         reason: "the batch's first commit does not open it".to_owned(),
     };
     QuoteRequestView::fold(&commits).map(Some).ok_or_else(unreadable)

@@ -16,10 +16,13 @@ use sagas::ports::Clock;
 use super::{
     admission::Admission,
     authorizer::Authorizer,
+    bounded_journal::BoundedJournal,
+    checks::Checks,
     corridors::Corridors,
     docs::Documents,
     payments::Payments,
     quote_requests::QuoteRequests,
+    writes::Writes,
     x402::{Funds, Identifiers},
 };
 use crate::{
@@ -79,6 +82,8 @@ pub struct HttpState {
     pub(super) deadlines: DeadlinesConfig,
     pub(super) x402: X402Config,
     pub(super) corridors: Corridors,
+    pub(super) writes: Writes,
+    pub(super) checks: Checks,
     pub(super) holds: Semaphore,
     pub(super) streams: Arc<Semaphore>,
     documents: OnceLock<Documents>,
@@ -89,13 +94,16 @@ impl HttpState {
     ///
     /// # Errors
     /// The rule that an account of a chain breaks, which loading the configuration has checked already.
-    pub fn new(config: &GatewayConfig, services: Services) -> Result<Self, caip::Error> {
+    pub fn new(config: &GatewayConfig, mut services: Services) -> Result<Self, caip::Error> {
+        services.journal = Arc::new(BoundedJournal::new(services.journal, &config.http));
         Ok(Self {
             services,
             http: config.http.clone(),
             deadlines: config.deadlines,
             x402: config.x402,
             corridors: Corridors::new(config)?,
+            writes: Writes::new(&config.http),
+            checks: Checks::new(config.http.check_threads),
             holds: Semaphore::new(config.http.holds_max.min(Semaphore::MAX_PERMITS)),
             streams: Arc::new(Semaphore::new(config.http.event_streams_max.min(Semaphore::MAX_PERMITS))),
             documents: OnceLock::new(),

@@ -2,10 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use axum::{
-    Extension, Json,
-    extract::{Request, State},
-};
+use axum::{Extension, Json, extract::State};
 
 use events::{
     CommitId, Hash32, PaymentEvent, PaymentId,
@@ -29,6 +26,7 @@ use super::{
     payments::{from_journal, read_failed},
     request_id::RequestId,
     state::HttpState,
+    writes::{Place, Write},
 };
 use crate::{
     identity::Proven,
@@ -39,19 +37,39 @@ use crate::{
 pub(super) async fn handle(
     State(state): State<Arc<HttpState>>,
     Extension(correlation): Extension<RequestId>,
-    request: Request,
+    write: Write,
 ) -> Result<(Applied, Json<PaymentResponse>), ApiError> {
-    let hold_max = hold::longest(request.headers(), state.hold_max());
-    let applied = hold::applied(request.headers(), state.hold_max());
-    let submission = Submission::read(JsonBody::read(request, &state).await?, &state).await?;
-    let respond = |view, replay| (applied, Json(PaymentResponse::new(view, replay, &state.http.base_url)));
-    let admitted = match submission.judge(&state, &state.services.admission).await? {
-        Verdict::New(admitted) => admitted,
-        Verdict::Replay(view) => return Ok(respond(*view, true)),
+    let hold_max = hold::longest(&write.headers, state.hold_max());
+    let applied = hold::applied(&write.headers, state.hold_max());
+    // Boxed, so that nothing of the submission stays in memory while its outcome is waited for.
+    let (view, replay) = Box::pin(accept(&state, &correlation, write)).await?;
+    let view = if replay { view } else { outcome(&state, view, hold_max).await };
+    Ok((applied, Json(PaymentResponse::new(view, replay, &state.http.base_url))))
+}
+
+/// The payment, and whether it was accepted before.
+async fn accept(
+    state: &Arc<HttpState>,
+    correlation: &RequestId,
+    write: Write,
+) -> Result<(PaymentView, bool), ApiError> {
+    let Write { body, place, .. } = write;
+    let checked = {
+        let state = Arc::clone(state);
+        async move {
+            let submission = Submission::read(body.json()?, &state).await?;
+            let verdict = submission.judge(&state, &state.services.admission).await?;
+            Ok::<_, ApiError>((submission, verdict))
+        }
     };
-    match submission.append(&state, admitted, &correlation).await? {
-        Accepted::New(view) => Ok(respond(outcome(&state, view, hold_max).await, false)),
-        Accepted::Before(view) => Ok(respond(submission.replay(view)?, true)),
+    let (submission, verdict) = state.checks.run(checked).await??;
+    let admitted = match verdict {
+        Verdict::New(admitted) => admitted,
+        Verdict::Replay(view) => return Ok((*view, true)),
+    };
+    match submission.append(state, admitted, correlation, place).await? {
+        Accepted::New(view) => Ok((view, false)),
+        Accepted::Before(view) => Ok((submission.replay(view)?, true)),
     }
 }
 
@@ -222,12 +240,13 @@ impl Submission {
         }))
     }
 
-    /// Claims the payment's id with its first commit.
+    /// Claims the payment's id with its first commit, and gives `place` back.
     pub(super) async fn append(
         &self,
         state: &HttpState,
         admitted: Box<Admitted>,
         correlation: &RequestId,
+        place: Place,
     ) -> Result<Accepted, ApiError> {
         let commit = Commit {
             stream_id: self.payment_id.clone().into(),
@@ -237,7 +256,8 @@ impl Submission {
             correlation: correlation.as_str().to_owned(),
             causation: correlation.as_str().to_owned(),
         };
-        let claimed = claim(state.services.journal.as_ref(), &commit).await.map_err(|error| match error {
+        let claimed = claim(Arc::clone(&state.services.journal), commit, place).await;
+        let claimed = claimed.map_err(|error| match error {
             ClaimError::NotStored(answer) => answer,
             ClaimError::OutcomeUnknown => self.outcome_unknown(),
         })?;

@@ -6,19 +6,16 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{Request, State},
-};
+use axum::{Json, extract::State};
 use serde::Serialize;
 
 use events::PaymentId;
 
 use super::{
-    body::JsonBody,
     error::ApiError,
     state::HttpState,
     submit_payment::{Submission, Verdict},
+    writes::Write,
 };
 
 /// Body of the 200.
@@ -36,20 +33,24 @@ pub(super) struct VerifiedBody {
 }
 
 /// Makes all checks of a submission and accepts nothing.
-pub(super) async fn handle(
-    State(state): State<Arc<HttpState>>,
-    request: Request,
-) -> Result<Json<VerifiedBody>, ApiError> {
-    let submission = Submission::read(JsonBody::read(request, &state).await?, &state).await?;
-    let existing = match submission.judge(&state, &state.services.admission.unpaused()).await? {
-        Verdict::Replay(view) => Some(*view),
-        // A submission would find out by its append.
-        Verdict::New(_) => submission.stored(&state).await?,
+pub(super) async fn handle(State(state): State<Arc<HttpState>>, write: Write) -> Result<Json<VerifiedBody>, ApiError> {
+    let Write { body, place: _place, .. } = write;
+    let judged = {
+        let state = Arc::clone(&state);
+        async move {
+            let submission = Submission::read(body.json()?, &state).await?;
+            let existing = match submission.judge(&state, &state.services.admission.unpaused()).await? {
+                Verdict::Replay(view) => Some(*view),
+                // A submission would find out by its append.
+                Verdict::New(_) => submission.stored(&state).await?,
+            };
+            Ok(Json(VerifiedBody {
+                valid: true,
+                payment_id: submission.payment_id,
+                idempotent_replay: existing.is_some(),
+                status: existing.map(|view| view.status.as_str()),
+            }))
+        }
     };
-    Ok(Json(VerifiedBody {
-        valid: true,
-        payment_id: submission.payment_id,
-        idempotent_replay: existing.is_some(),
-        status: existing.map(|view| view.status.as_str()),
-    }))
+    state.checks.run(judged).await?
 }

@@ -63,7 +63,7 @@ impl Watchdog {
             let mut ours = Vec::with_capacity(found.payments.len());
             let mut shards = HashMap::new();
             for overdue in found.payments {
-                let shard = overdue.payment_id.shard(self.projections.shards());
+                let shard = overdue.shard;
                 let mine = match shards.get(&shard) {
                     Some(mine) => *mine,
                     None => *shards.entry(shard).or_insert(self.drives(shard).await),
@@ -146,6 +146,7 @@ mod tests {
     fn overdue(number: u32, stage: OverdueStage) -> Overdue {
         Overdue {
             payment_id: PaymentId::derive("payer", &number.to_string()),
+            shard: 0,
             stage,
             asset: "eip155:1/slip44:60".parse().unwrap(),
             amount: "1".parse().unwrap(),

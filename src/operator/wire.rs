@@ -303,7 +303,7 @@ pub struct OverduePayment {
 
 impl From<Overdue> for OverduePayment {
     fn from(overdue: Overdue) -> Self {
-        let Overdue { payment_id, stage, asset, amount, since, waits_for, transaction } = overdue;
+        let Overdue { payment_id, shard: _, stage, asset, amount, since, waits_for, transaction } = overdue;
         let (chain_id, transaction_hash) = transaction.map(|last| (last.chain_id, last.transaction_hash)).unzip();
         Self { payment_id, stage, asset, amount, since, waits_for: waits_for.to_owned(), chain_id, transaction_hash }
     }

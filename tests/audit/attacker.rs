@@ -213,7 +213,7 @@ pub struct Attacker(NatsServer);
 impl Attacker {
     /// Publishes every message where it was.
     pub async fn rebuild(stored: &Stored) -> Result<Self> {
-        let users = ["GATEWAY", "AUDITOR", "SELECTOR_1", "SETTLER_1", "SETTLER_2", "SETTLER_3"];
+        let users = ["GATEWAY", "OPERATOR", "AUDITOR", "SELECTOR_1", "SETTLER_1", "SETTLER_2", "SETTLER_3"];
         let env = users.map(|user| (format!("GW_NATS_{user}_PASSWORD"), nats_password(user)));
         let server = NatsServer::with_config(&tools::root().join("nats.conf"), env.to_vec()).await?;
         let client = ConnectOptions::with_user_and_password("gateway".to_owned(), nats_password("GATEWAY"))

@@ -26,6 +26,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     Gateway,
+    Operator,
     Auditor,
     /// Of the demo.
     Selector,
@@ -37,6 +38,7 @@ impl Role {
     fn user(self) -> String {
         match self {
             Self::Gateway => "gateway".to_owned(),
+            Self::Operator => "operator".to_owned(),
             Self::Auditor => "auditor".to_owned(),
             Self::Selector => "selector_1".to_owned(),
             Self::Settler(number) => format!("settler_{number}"),
@@ -50,6 +52,7 @@ impl Role {
     fn inbox(self) -> String {
         match self {
             Self::Gateway => "_INBOX".to_owned(),
+            Self::Operator => "_INBOX_operator".to_owned(),
             Self::Auditor => "_INBOX_auditor".to_owned(),
             Self::Selector => "_INBOX_selector".to_owned(),
             Self::Settler(number) => inbox_prefix(&token(number)),
@@ -69,9 +72,10 @@ pub fn token(number: usize) -> SettlerToken {
 
 /// A server on the repository's nats.conf.
 pub async fn server() -> Result<NatsServer> {
-    let roles = [Role::Gateway, Role::Auditor, Role::Selector, Role::Settler(1), Role::Settler(2), Role::Settler(3)];
+    let settlers = [Role::Settler(1), Role::Settler(2), Role::Settler(3)];
+    let roles = [Role::Gateway, Role::Operator, Role::Auditor, Role::Selector].into_iter().chain(settlers);
     let env = roles.map(|role| (format!("GW_NATS_{}_PASSWORD", role.user().to_uppercase()), role.password()));
-    NatsServer::with_config(&tools::root().join("nats.conf"), env.to_vec()).await
+    NatsServer::with_config(&tools::root().join("nats.conf"), env.collect()).await
 }
 
 /// A client in `role`.

@@ -111,7 +111,7 @@ impl Store {
             Published::Stored { sequence } => return Ok(Appended::Stored(sequence)),
             Published::WrongSequence => return Ok(Appended::Lost),
             Published::Duplicate { .. } => "the server takes it for a duplicate".to_owned(),
-            Published::NotStored(reason) | Published::TooLarge(reason) => {
+            Published::NotStored(reason) | Published::Sealed(reason) | Published::TooLarge(reason) => {
                 return Err(Unavailable { what: subject, reason }.into());
             }
             Published::Unclear(reason) => reason,

@@ -1,6 +1,9 @@
 //! The task that signs checkpoints, and cries out when the streams are not what was signed before.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
 
 use async_nats::Client;
 use chrono::SubsecRound;
@@ -12,7 +15,7 @@ use super::{
     store::{Appended, Found, ReadError, Store},
 };
 use crate::{
-    CommitId, Did, Hash32,
+    CommitId, Did, Epochs, Hash32,
     journal::envelope,
     raw::{BATCH_MESSAGES, RawReader, Unavailable},
     time::Timestamp,
@@ -21,8 +24,6 @@ use crate::{
 /// How checkpoints are made.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Number of shards of the journal.
-    pub shards: u16,
     /// Pause between two looks at the shards. A checkpoint is made only of a shard that has moved.
     pub interval: Duration,
     /// Whose checkpoints are believed besides one's own: the keys of the other gateways, where each has its own.
@@ -143,7 +144,7 @@ pub struct Checkpointer {
     signer: Did,
     trusted: BTreeSet<Did>,
     options: Options,
-    agreed: Vec<Option<Agreed>>,
+    agreed: HashMap<u16, Agreed>,
 }
 
 impl Checkpointer {
@@ -151,9 +152,8 @@ impl Checkpointer {
     pub fn new(client: Client, store: Store, key: SigningKey, options: Options) -> Self {
         let signer = Did::from_ed25519(&key.verifying_key());
         let trusted = options.trusted.iter().cloned().chain([signer.clone()]).collect();
-        let agreed = vec![None; usize::from(options.shards)];
         let reader = RawReader::new(client, options.timeout);
-        Self { store, reader, key, signer, trusted, options, agreed }
+        Self { store, reader, key, signer, trusted, options, agreed: HashMap::new() }
     }
 
     /// Who signs.
@@ -161,23 +161,42 @@ impl Checkpointer {
         &self.signer
     }
 
-    /// Works for ever. What goes wrong is logged and tried again at the next look; an [`Alarm`] is an error in the log
-    /// each time, and nothing is signed for its shard as long as it lasts.
-    pub async fn run(mut self, now: impl Fn() -> Timestamp + Send) {
+    /// Works for ever, on all shards of the `epochs` that there are at each look. What goes wrong is logged and tried again
+    /// at the next look; an [`Alarm`] is an error in the log each time, and nothing is signed for its shard as long as it
+    /// lasts. A sealed shard is not looked at any more once it is signed to its end.
+    pub async fn run(mut self, epochs: impl Fn() -> Epochs + Send, now: impl Fn() -> Timestamp + Send) {
+        let mut ended = BTreeSet::new();
         loop {
-            for shard in 0..self.options.shards {
-                match self.step(shard, now()).await {
-                    Ok(Stepped::Signed(sequence)) => tracing::debug!(shard, sequence, "checkpoint signed"),
-                    Ok(Stepped::Unmoved | Stepped::Lost) => {}
-                    Err(StepError::Alarm(alarm)) => {
-                        tracing::error!(shard, "ALARM: the journal is not what was signed before: {alarm}");
-                    }
-                    Err(StepError::Unavailable(error)) => tracing::debug!(shard, %error, "no checkpoint for now"),
-                    Err(error @ StepError::Key(_)) => tracing::error!(shard, %error, "no checkpoint"),
+            let epochs = epochs();
+            for shard in 0..epochs.shards() {
+                if !ended.contains(&shard) && self.look(shard, epochs.is_sealed(shard), now()).await {
+                    ended.insert(shard);
                 }
             }
             sleep(self.options.interval).await;
         }
+    }
+
+    /// One look at a shard, and whether it is the last one that it needs.
+    async fn look(&mut self, shard: u16, sealed: bool, now: Timestamp) -> bool {
+        match self.step(shard, now).await {
+            Ok(Stepped::Signed(sequence)) => tracing::debug!(shard, sequence, "checkpoint signed"),
+            Ok(Stepped::Unmoved) => return sealed && self.is_signed_to_the_end(shard).await,
+            Ok(Stepped::Lost) => {}
+            Err(StepError::Alarm(alarm)) => {
+                tracing::error!(shard, "ALARM: the journal is not what was signed before: {alarm}");
+            }
+            Err(StepError::Unavailable(error)) => tracing::debug!(shard, %error, "no checkpoint for now"),
+            Err(error @ StepError::Key(_)) => tracing::error!(shard, %error, "no checkpoint"),
+        }
+        false
+    }
+
+    /// Whether the last checkpoint is of the last message that the leader knows: a step that found nothing to sign may have
+    /// asked a replica that is behind.
+    async fn is_signed_to_the_end(&self, shard: u16) -> bool {
+        let signed = self.agreed.get(&shard).map(|agreed| agreed.rolling.sequence);
+        self.reader.head(&envelope::stream(shard)).await.is_ok_and(|head| Some(head) == signed)
     }
 
     /// Looks at one shard: everything that was signed since the last look must agree with the messages; then signs what
@@ -187,8 +206,8 @@ impl Checkpointer {
     /// [`StepError`]; nothing was signed then, as far as is known.
     pub async fn step(&mut self, shard: u16, now: Timestamp) -> Result<Stepped, StepError> {
         let last = self.store.last(shard).await.map_err(|error| read(shard, error))?;
-        let agreed = match self.agreed[usize::from(shard)] {
-            Some(agreed) => agreed,
+        let agreed = match self.agreed.get(&shard) {
+            Some(agreed) => *agreed,
             None => self.base(shard, last.as_ref()).await?,
         };
         let stored = last.as_ref().map_or(0, |last| last.sequence);
@@ -213,7 +232,7 @@ impl Checkpointer {
             let (sequence, hash) = (checkpoint.sequence, checkpoint.rolling_hash);
             agreed = Agreed { rolling: Rolling { sequence, hash }, hash: checkpoint.hash(), stored: last.sequence };
         }
-        self.agreed[usize::from(shard)] = Some(agreed);
+        self.agreed.insert(shard, agreed);
         if rolling.sequence <= agreed.rolling.sequence {
             return Ok(Stepped::Unmoved);
         }
@@ -221,7 +240,7 @@ impl Checkpointer {
         match self.store.append(&signed, agreed.stored).await.map_err(|error| read(shard, error))? {
             Appended::Stored(stored) => {
                 let hash = signed.checkpoint().hash();
-                self.agreed[usize::from(shard)] = Some(Agreed { rolling, hash, stored });
+                self.agreed.insert(shard, Agreed { rolling, hash, stored });
                 Ok(Stepped::Signed(rolling.sequence))
             }
             Appended::Lost => Ok(Stepped::Lost),

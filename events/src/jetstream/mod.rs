@@ -6,7 +6,7 @@
 
 mod streams;
 
-use std::{str::FromStr, time::Duration};
+use std::{collections::HashMap, str::FromStr, time::Duration};
 
 use async_nats::{
     Client, HeaderMap, HeaderName, HeaderValue, Message, Request, StatusCode, client::RequestErrorKind,
@@ -17,6 +17,7 @@ use chrono::DateTime;
 use data_encoding::BASE64;
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 pub use self::streams::ConnectError;
@@ -29,17 +30,24 @@ const API: &str = "$JS.API";
 pub(crate) const EXPECTED_SEQUENCE: &str = "Nats-Expected-Last-Subject-Sequence";
 /// Header by which a message is told from another; also the key of the server's duplicate window.
 pub(crate) const MESSAGE_ID: &str = "Nats-Msg-Id";
+/// Headers of an atomic batch (NATS ADR-50): which one, the message's place in it from 1 on, and its end.
+const BATCH_ID: &str = "Nats-Batch-Id";
+const BATCH_SEQUENCE: &str = "Nats-Batch-Sequence";
+const BATCH_COMMIT: &str = "Nats-Batch-Commit";
+/// The stream takes no batches.
+const BATCHES_DISABLED: u64 = 10174;
+/// Refusals of a whole batch: incomplete, too large, and with a message whose id the server remembers.
+const BATCH_REFUSED: [u64; 3] = [10176, 10199, 10201];
 /// "No message found" in answer to a read.
 const NO_MESSAGE_FOUND: u64 = 10037;
 /// How often a lost connection is looked at again.
 const CONNECTION_POLL: Duration = Duration::from_millis(20);
 
 /// Refusals given before anything is stored or proposed to the replicas, other than those of the expected sequence.
-const REFUSED_BEFORE_STORING: [ErrorCode; 8] = [
+const REFUSED_BEFORE_STORING: [ErrorCode; 7] = [
     ErrorCode::ACCOUNT_RESOURCES_EXCEEDED,
     ErrorCode::INSUFFICIENT_RESOURCES,
     ErrorCode::STORAGE_RESOURCES_EXCEEDED,
-    ErrorCode::STREAM_SEALED,
     // An append to the same subject is in process; this one was not taken.
     ErrorCode::STREAM_WRONG_LAST_SEQUENCE_CONSTANT,
     // The leader does not yet know the last sequence of the subject.
@@ -67,6 +75,8 @@ pub(crate) enum Published {
     WrongSequence,
     /// Not stored by this publish.
     NotStored(String),
+    /// The stream is sealed; not stored by this publish, nor by any later one.
+    Sealed(String),
     /// Larger than the server or the stream takes; not stored by this publish.
     TooLarge(String),
     /// Stored, not stored, or still on its way.
@@ -129,6 +139,9 @@ struct ApiError {
 struct PublishAnswer {
     #[serde(default)]
     seq: u64,
+    /// Messages of an atomic batch.
+    #[serde(default)]
+    count: u64,
     #[serde(default)]
     duplicate: bool,
     error: Option<ApiError>,
@@ -168,6 +181,40 @@ struct NamesAnswer {
 #[derive(Deserialize)]
 struct InfoState {
     last_seq: u64,
+}
+
+#[derive(Deserialize)]
+struct DescriptionAnswer {
+    #[serde(flatten)]
+    description: Option<Description>,
+    error: Option<ApiError>,
+}
+
+/// What a stream's leader says about the stream.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Description {
+    pub config: DescribedConfig,
+    pub created: Timestamp,
+    pub state: DescribedState,
+}
+
+/// The part of a stream's settings by which it says what it is for.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct DescribedConfig {
+    #[serde(default)]
+    pub metadata: HashMap<String, String>,
+    #[serde(default)]
+    pub sealed: bool,
+}
+
+/// How much is in a stream.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct DescribedState {
+    pub messages: u64,
+    #[serde(default)]
+    pub bytes: u64,
+    #[serde(default)]
+    pub num_subjects: u64,
 }
 
 /// Whether the client has a connection now. Without one a publish waits in the client and is sent on reconnection, long
@@ -235,10 +282,91 @@ pub(crate) async fn publish(
     }
 }
 
+/// A message about to be published.
+#[derive(Debug, Clone)]
+pub(crate) struct Outgoing {
+    pub subject: String,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+/// What became of an atomic batch.
+#[derive(Debug)]
+pub(crate) enum PublishedBatch {
+    /// All of its messages are stored, one behind the other.
+    Stored {
+        /// The stream sequence of the first.
+        first: u64,
+    },
+    /// None of them is stored by this batch.
+    Refused(String),
+    /// The stream takes no batches; nothing is stored.
+    Disabled,
+    /// Stored, not stored, or still on its way; all of them or none.
+    Unclear(String),
+}
+
+/// Publishes messages into one stream as an atomic batch (NATS ADR-50) and waits for the acknowledgement.
+pub(crate) async fn publish_batch(client: &Client, messages: &[&Outgoing], timeout: Duration) -> PublishedBatch {
+    let Some((last, others)) = messages.split_last() else {
+        return PublishedBatch::Refused("a batch without messages".into());
+    };
+    let id = client.new_inbox();
+    let id = id.rsplit('.').next().unwrap_or_default();
+    let headers = |message: &Outgoing, number: usize| {
+        let mut headers = message.headers.clone();
+        headers.insert(BATCH_ID, id);
+        headers.insert(BATCH_SEQUENCE, HeaderValue::from(number as u64));
+        headers
+    };
+    let others_sent = async {
+        for (message, number) in others.iter().zip(1..) {
+            let (subject, body) = (message.subject.clone(), message.body.clone());
+            client.publish_with_headers(subject, headers(message, number), body).await?;
+        }
+        Ok::<_, async_nats::PublishError>(())
+    };
+    match tokio::time::timeout(timeout, others_sent).await {
+        Ok(Ok(())) => {}
+        // A batch that is not committed is never stored.
+        Ok(Err(error)) => return PublishedBatch::Refused(error.to_string()),
+        Err(_) => return PublishedBatch::Refused("no room in the connection's queue in time".into()),
+    }
+    let mut headers = headers(last, messages.len());
+    headers.insert(BATCH_COMMIT, "1");
+    let message = Request::new().headers(headers).payload(last.body.clone());
+    let answer = match request(client, last.subject.clone(), message, timeout).await {
+        Ok(answer) => answer,
+        Err(Published::Unclear(reason)) => return PublishedBatch::Unclear(reason),
+        Err(Published::NotStored(reason) | Published::TooLarge(reason)) => return PublishedBatch::Refused(reason),
+        Err(other) => return PublishedBatch::Unclear(format!("{other:?}")),
+    };
+    let answer: PublishAnswer = match serde_json::from_slice(&answer.payload) {
+        Ok(answer) => answer,
+        Err(error) => return PublishedBatch::Unclear(format!("acknowledgement cannot be read: {error}")),
+    };
+    let count = messages.len() as u64;
+    match answer.error {
+        None if answer.count == count && answer.seq >= count => {
+            PublishedBatch::Stored { first: answer.seq - count + 1 }
+        }
+        None => PublishedBatch::Unclear("acknowledgement is not that of the batch".into()),
+        Some(error) if error.err_code == BATCHES_DISABLED => PublishedBatch::Disabled,
+        Some(error) if BATCH_REFUSED.contains(&error.err_code) => {
+            PublishedBatch::Refused(format!("{} ({})", error.description, error.err_code))
+        }
+        Some(error) => match refusal(&error) {
+            Published::Unclear(reason) => PublishedBatch::Unclear(reason),
+            certain => PublishedBatch::Refused(format!("{certain:?}")),
+        },
+    }
+}
+
 fn refusal(error: &ApiError) -> Published {
     let reason = format!("{} ({})", error.description, error.err_code);
     match ErrorCode(error.err_code) {
         ErrorCode::STREAM_WRONG_LAST_SEQUENCE => Published::WrongSequence,
+        ErrorCode::STREAM_SEALED => Published::Sealed(reason),
         ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM | ErrorCode::STREAM_HEADER_EXCEEDS_MAXIMUM => {
             Published::TooLarge(reason)
         }
@@ -301,6 +429,31 @@ pub(crate) async fn stream_names(client: &Client, timeout: Duration) -> Result<V
     }
 }
 
+/// Whether a stream takes the messages of `subject`. In a cluster a question about a stream that is not there is answered
+/// late on purpose; this one is not.
+pub(crate) async fn takes(client: &Client, subject: &str, timeout: Duration) -> Result<bool, String> {
+    let ask = serde_json::json!({"subject": subject});
+    let answer: NamesAnswer = api(client, format!("{API}.STREAM.NAMES"), &ask, timeout).await?;
+    match answer.error {
+        Some(error) => Err(format!("{} ({})", error.description, error.err_code)),
+        None => Ok(answer.streams.is_some_and(|names| !names.is_empty())),
+    }
+}
+
+/// Seals a stream: the server takes nothing into it any more, and nothing undoes that. All other settings stay as they
+/// are, also those that this client does not know.
+pub(crate) async fn seal(client: &Client, stream: &str, timeout: Duration) -> Result<(), String> {
+    let config = |mut answer: Value| match answer["error"].take() {
+        Value::Null => Ok(answer["config"].take()),
+        error => Err(format!("{} ({})", error["description"].as_str().unwrap_or_default(), error["err_code"])),
+    };
+    let ask = serde_json::json!({});
+    let mut wanted = config(api(client, format!("{API}.STREAM.INFO.{stream}"), &ask, timeout).await?)?;
+    wanted["sealed"] = true.into();
+    let found = config(api(client, format!("{API}.STREAM.UPDATE.{stream}"), &wanted, timeout).await?)?;
+    if found["sealed"] == true { Ok(()) } else { Err("the server answers with a stream that is not sealed".into()) }
+}
+
 /// The last sequence of a stream, from its leader.
 pub(crate) async fn last_sequence(client: &Client, stream: &str, timeout: Duration) -> Result<u64, String> {
     let answer: InfoAnswer =
@@ -309,6 +462,22 @@ pub(crate) async fn last_sequence(client: &Client, stream: &str, timeout: Durati
         (_, Some(error)) => Err(format!("{} ({})", error.description, error.err_code)),
         (Some(state), None) => Ok(state.last_seq),
         (None, None) => Err("answer holds neither a state nor an error".into()),
+    }
+}
+
+/// What a stream says about itself, from its leader; `None` when there is no such stream.
+pub(crate) async fn description(
+    client: &Client,
+    stream: &str,
+    timeout: Duration,
+) -> Result<Option<Description>, String> {
+    let subject = format!("{API}.STREAM.INFO.{stream}");
+    let answer: DescriptionAnswer = api(client, subject, &serde_json::json!({}), timeout).await?;
+    match (answer.description, answer.error) {
+        (_, Some(error)) if ErrorCode(error.err_code) == ErrorCode::STREAM_NOT_FOUND => Ok(None),
+        (_, Some(error)) => Err(format!("{} ({})", error.description, error.err_code)),
+        (Some(description), None) => Ok(Some(description)),
+        (None, None) => Err("answer holds neither a stream nor an error".into()),
     }
 }
 

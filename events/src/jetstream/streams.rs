@@ -82,14 +82,16 @@ impl StreamPlan {
             deny_delete: true,
             deny_purge: true,
             allow_direct: true,
+            allow_atomic_publish: true,
             num_replicas: self.replicas,
             metadata: self.metadata.clone(),
             ..Config::default()
         }
     }
 
-    /// The first setting in which `found` differs from the plan.
-    fn mismatch(&self, found: &Config) -> Result<(), ConnectError> {
+    /// The first setting in which `found` differs from the plan. Of a stream that is sealed and `may_be` that, how many
+    /// copies there are is the operators' affair.
+    fn mismatch(&self, found: &Config, may_be_sealed: bool) -> Result<(), ConnectError> {
         let wanted = self.config();
         let mut settings = vec![
             ("subjects", format!("{:?}", found.subjects), format!("{:?}", wanted.subjects)),
@@ -119,6 +121,9 @@ impl StreamPlan {
             ("subject_transform", found.subject_transform.is_some(), false),
         ];
         settings.extend(flags.map(|(name, found, wanted)| (name, found.to_string(), wanted.to_string())));
+        if may_be_sealed && found.sealed {
+            settings.retain(|(name, ..)| !["sealed", "num_replicas"].contains(name));
+        }
         for (name, value) in &self.metadata {
             let found = found.metadata.get(name).map_or("nothing", String::as_str);
             settings.push((name, found.to_owned(), value.clone()));
@@ -131,20 +136,33 @@ impl StreamPlan {
 
     /// Checks that the stream is as planned, creating it when it is missing and `create` says so.
     pub(crate) async fn ensure(&self, context: &jetstream::Context, create: bool) -> Result<(), ConnectError> {
-        let found = match stream_config(context, &self.name).await? {
-            Some(config) => config,
+        self.mismatch(&self.find(context, create).await?, false)
+    }
+
+    /// As [`StreamPlan::ensure`], for a stream that may be sealed; whether it is.
+    pub(crate) async fn ensure_or_sealed(
+        &self,
+        context: &jetstream::Context,
+        create: bool,
+    ) -> Result<bool, ConnectError> {
+        let found = self.find(context, create).await?;
+        self.mismatch(&found, true)?;
+        Ok(found.sealed)
+    }
+
+    async fn find(&self, context: &jetstream::Context, create: bool) -> Result<Config, ConnectError> {
+        match stream_config(context, &self.name).await? {
+            Some(config) => return Ok(config),
             None if !create => return Err(ConnectError::Missing(self.name.clone())),
-            None => {
-                let created = context.create_stream(self.config()).await.map_err(|error| match error.kind() {
-                    CreateStreamErrorKind::JetStream(reason) if !PASSING.contains(&reason.error_code()) => {
-                        ConnectError::Refused { stream: self.name.clone(), reason: reason.to_string() }
-                    }
-                    _ => ConnectError::Unavailable(error.to_string()),
-                })?;
-                created.cached_info().config.clone()
+            None => {}
+        }
+        let created = context.create_stream(self.config()).await.map_err(|error| match error.kind() {
+            CreateStreamErrorKind::JetStream(reason) if !PASSING.contains(&reason.error_code()) => {
+                ConnectError::Refused { stream: self.name.clone(), reason: reason.to_string() }
             }
-        };
-        self.mismatch(&found)
+            _ => ConnectError::Unavailable(error.to_string()),
+        })?;
+        Ok(created.cached_info().config.clone())
     }
 }
 

@@ -1,9 +1,11 @@
 //! What every [`Journal`] must do, as a suite that runs against any implementation.
 //!
-//! Call [`run`] from a test. A case that does not hold panics with its reason, as assertions in tests do; this module is
+//! Call [`run`] from a test, and [`epochs::run`]. A case that does not hold panics with its reason, as assertions in tests do; this module is
 //! test code that lives here so that the tests of other crates can use it.
 #![doc(hidden)]
 #![allow(clippy::missing_panics_doc, clippy::unwrap_used, clippy::expect_used)]
+
+pub mod epochs;
 
 use std::{sync::Arc, time::Duration};
 
@@ -119,7 +121,7 @@ async fn a_payment_that_does_not_exist_is_empty(journal: &dyn Journal) {
 async fn the_first_append_claims(one: &dyn Journal, other: &dyn Journal) {
     let id = fresh();
     let first = one.append(&commit(&id, Position::START, "first")).await.unwrap();
-    assert_eq!((first.position.version, first.shard), (1, id.shard(one.shards())));
+    assert_eq!((first.position.version, first.position.shard), (1, id.shard(one.shards())));
     for journal in [one, other] {
         let second = journal.append(&commit(&id, Position::START, "second")).await;
         assert!(matches!(second, Err(AppendError::Conflict)), "{second:?}");
@@ -179,7 +181,7 @@ async fn a_stale_position_conflicts(one: &dyn Journal, other: &dyn Journal) {
     let first = one.append(&commit(&id, Position::START, "first")).await.unwrap().position;
     let second = one.append(&commit(&id, first, "second")).await.unwrap().position;
     let third = one.append(&commit(&id, second, "third")).await.unwrap().position;
-    let ahead = Position { version: 9, sequence: third.sequence + 9, hash: third.hash };
+    let ahead = Position { shard: third.shard, version: 9, sequence: third.sequence + 9, hash: third.hash };
     for stale in [Position::START, first, second, ahead] {
         let outcome = other.append(&commit(&id, stale, "stale")).await;
         assert!(matches!(outcome, Err(AppendError::Conflict)), "{stale:?}: {outcome:?}");
@@ -223,7 +225,7 @@ async fn kinds_do_not_mix(one: &dyn Journal, other: &dyn Journal) {
     let (payment, batch) = (fresh(), fresh_batch());
     for (id, foreign) in [(&payment, &batch), (&batch, &payment)] {
         let first = one.append(&commit(id, Position::START, "first")).await.unwrap();
-        assert_eq!(first.shard, id.shard(one.shards()));
+        assert_eq!(first.position.shard, id.shard(one.shards()));
         let mut mixed = commit(id, first.position, "second");
         mixed.events.push(event(foreign, "foreign"));
         let outcome = one.append(&mixed).await;

@@ -12,6 +12,9 @@
 //! | `Nats-Msg-Id` | the commit's id |
 //! | `Nats-Expected-Last-Subject-Sequence` | sequence of its previous message; 0 for the first |
 //!
+//! A message whose only event is `StreamMoved` is no commit of the payment or batch. It is a mark: whoever asks for this id
+//! begins its stream in a later epoch, and nothing follows it on this subject (ADR 73).
+//!
 //! The hash of a message is SHA-256 over the line `subject\n`, a line `Name:value\n` for each of `Gw-Type`, `Gw-Schema`,
 //! `Gw-Version`, `Gw-Correlation`, `Gw-Causation`, `Gw-Prev` and `Nats-Msg-Id` in this order, one empty line `\n`, and
 //! the body bytes as stored. No value contains a line break, so the parts cannot slide into each other. With any client
@@ -21,7 +24,7 @@
 //! { printf '%s\n' "$subject" "Gw-Type:$type" … "Nats-Msg-Id:$id" ""; cat body; } | sha256sum
 //! ```
 
-use std::str::FromStr;
+use std::{borrow::Cow, str::FromStr};
 
 use async_nats::HeaderMap;
 use bytes::Bytes;
@@ -30,6 +33,7 @@ use sha2::{Digest, Sha256};
 use super::{Commit, Position, Recorded};
 use crate::{
     CommitId, Event, Hash32, StreamId, codec,
+    event::Mark,
     jetstream::{EXPECTED_SEQUENCE, MESSAGE_ID},
     time::Timestamp,
 };
@@ -112,10 +116,20 @@ pub fn label(text: &str) -> String {
     text.chars().take(LABEL_CHARS_MAX).map(|c| if c.is_ascii_graphic() { c } else { '_' }).collect()
 }
 
-/// A commit holds at least one event, and none of another kind than its stream.
+/// Whether a message with these headers says that it is the mark [`Mark::Moved`] and no commit of its stream.
+pub fn is_moved(headers: &HeaderMap) -> bool {
+    headers.get(TYPE).is_some_and(|types| types.as_str() == Mark::MOVED)
+}
+
+/// A commit holds at least one event, none of another kind than its stream, and a mark only alone.
 fn check_events(stream_id: &StreamId, events: &[Event]) -> Result<(), Error> {
     if events.is_empty() {
         return Err(Error::Empty);
+    }
+    if let Some(mark) = events.iter().find(|event| matches!(event, Event::Mark(_)))
+        && events.len() > 1
+    {
+        return Err(Error::Kind(mark.type_name()));
     }
     let foreign = events.iter().find(|event| !event.belongs_to(stream_id));
     foreign.map_or(Ok(()), |event| Err(Error::Kind(event.type_name())))
@@ -181,11 +195,12 @@ impl Sealed {
             prev: at.hash,
             commit_id: commit.commit_id.clone(),
         };
-        let bytes = envelope.preimage().len() + encoded.body.len();
+        let preimage = envelope.preimage();
+        let bytes = preimage.len() + encoded.body.len();
         if bytes > COMMIT_BYTES_MAX {
             return Err(Error::TooLarge { bytes });
         }
-        let hash = envelope.hash(&encoded.body);
+        let hash = hash_of(&preimage, &encoded.body);
         Ok(Self { shard, envelope, body: encoded.body.into(), hash })
     }
 
@@ -193,7 +208,7 @@ impl Sealed {
     pub fn headers(&self, expected: u64) -> HeaderMap {
         let mut headers = HeaderMap::new();
         for (name, value) in self.envelope.hashed() {
-            headers.insert(name, value.as_str());
+            headers.insert(name, &*value);
         }
         headers.insert(EXPECTED_SEQUENCE, expected.to_string().as_str());
         headers
@@ -203,8 +218,7 @@ impl Sealed {
     pub(super) fn recorded(&self, commit: &Commit, sequence: u64, stored_at: Timestamp) -> Recorded {
         Recorded {
             stream_id: commit.stream_id.clone(),
-            position: Position { version: self.envelope.version, sequence, hash: self.hash },
-            shard: self.shard,
+            position: Position { shard: self.shard, version: self.envelope.version, sequence, hash: self.hash },
             commit_id: commit.commit_id.clone(),
             prev: self.envelope.prev,
             correlation: self.envelope.correlation.clone(),
@@ -213,6 +227,13 @@ impl Sealed {
             events: commit.events.clone(),
         }
     }
+}
+
+fn hash_of(preimage: &str, body: &[u8]) -> Hash32 {
+    let mut hasher = Sha256::new();
+    hasher.update(preimage);
+    hasher.update(body);
+    Hash32(hasher.finalize().into())
 }
 
 impl Envelope {
@@ -248,29 +269,37 @@ impl Envelope {
     }
 
     /// The headers that are hashed, in the order in which they are hashed.
-    fn hashed(&self) -> [(&'static str, String); 7] {
+    fn hashed(&self) -> [(&'static str, Cow<'_, str>); 7] {
         [
-            (TYPE, self.types.clone()),
-            (SCHEMA, self.schemas.clone()),
-            (VERSION, self.version.to_string()),
-            (CORRELATION, self.correlation.clone()),
-            (CAUSATION, self.causation.clone()),
-            (PREV, self.prev.to_string()),
-            (MESSAGE_ID, self.commit_id.as_str().to_owned()),
+            (TYPE, Cow::from(&self.types)),
+            (SCHEMA, Cow::from(&self.schemas)),
+            (VERSION, Cow::from(self.version.to_string())),
+            (CORRELATION, Cow::from(&self.correlation)),
+            (CAUSATION, Cow::from(&self.causation)),
+            (PREV, Cow::from(self.prev.to_string())),
+            (MESSAGE_ID, Cow::from(self.commit_id.as_str())),
         ]
     }
 
+    /// The lines that are hashed before the body.
     fn preimage(&self) -> String {
-        let lines = self.hashed().map(|(name, value)| format!("{name}:{value}\n"));
-        format!("{}\n{}\n", self.subject, lines.concat())
+        let texts = [&*self.subject, &self.types, &self.schemas, &self.correlation, &self.causation];
+        // The names, the version, the hash and the id besides.
+        let mut lines = String::with_capacity(texts.iter().map(|text| text.len()).sum::<usize>() + 320);
+        lines.push_str(&self.subject);
+        lines.push('\n');
+        for (name, value) in self.hashed() {
+            for part in [name, ":", &value, "\n"] {
+                lines.push_str(part);
+            }
+        }
+        lines.push('\n');
+        lines
     }
 
     /// The hash of the message with this envelope and `body`, as defined by this module.
     pub fn hash(&self, body: &[u8]) -> Hash32 {
-        let mut hasher = Sha256::new();
-        hasher.update(self.preimage());
-        hasher.update(body);
-        Hash32(hasher.finalize().into())
+        hash_of(&self.preimage(), body)
     }
 
     /// The commit that the message at `sequence` of `shard` is.
@@ -281,9 +310,9 @@ impl Envelope {
         let stream_id = stream_of(shard, &self.subject)?;
         let events = codec::decode(&self.types, &self.schemas, body)?;
         check_events(&stream_id, &events)?;
-        let position = Position { version: self.version, sequence, hash: self.hash(body) };
+        let position = Position { shard, version: self.version, sequence, hash: self.hash(body) };
         let Self { prev, commit_id, correlation, causation, .. } = self;
-        Ok(Recorded { stream_id, position, shard, commit_id, prev, correlation, causation, stored_at, events })
+        Ok(Recorded { stream_id, position, commit_id, prev, correlation, causation, stored_at, events })
     }
 }
 
@@ -331,7 +360,10 @@ impl Chain {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{PaymentEvent, PaymentId, QuoteRequestId, event::TransactionAbandoned};
+    use crate::{
+        PaymentEvent, PaymentId, QuoteRequestId,
+        event::{Moved, TransactionAbandoned},
+    };
 
     fn abandoned(evidence: String) -> Event {
         let abandoned_at = "2026-01-02T03:04:05Z".parse().unwrap();
@@ -341,7 +373,7 @@ mod tests {
     fn commit() -> Commit {
         Commit {
             stream_id: PaymentId::derive("eip155:0xabc", "order-1").into(),
-            expected: Position { version: 1, sequence: 7, hash: Hash32([0x11; 32]) },
+            expected: Position { shard: 3, version: 1, sequence: 7, hash: Hash32([0x11; 32]) },
             commit_id: CommitId::from_stored("cmt1"),
             events: vec![abandoned("nonce consumed".into())],
             correlation: "req 1\r\nGw-Prev: 0x00".into(),
@@ -407,6 +439,10 @@ mod tests {
         assert!(matches!(large, Some(Error::TooLarge { .. })));
         let foreign = sealed(&|commit| commit.stream_id = QuoteRequestId::derive("a", "b").into());
         assert_eq!(foreign, Some(Error::Kind("DepositAbandoned")));
+        let mark: Event = Mark::Moved(Moved { to_epoch: 1 }).into();
+        assert_eq!(sealed(&|commit| commit.events = vec![mark.clone()]), None);
+        let beside = sealed(&|commit| commit.events.push(mark.clone()));
+        assert_eq!(beside, Some(Error::Kind("StreamMoved")));
     }
 
     #[test]

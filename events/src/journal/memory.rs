@@ -4,7 +4,7 @@
 //! commits go through the same envelope and the same limits as on JetStream, so hashes are equal for equal commits.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -13,8 +13,12 @@ use async_trait::async_trait;
 use chrono::Utc;
 use tokio::{sync::watch, time::timeout};
 
-use super::{AppendError, Commit, Journal, Position, ReadError, Recorded, ShardWorker, WakeUp, envelope::Sealed};
-use crate::{StreamId, time::Timestamp};
+use super::{
+    AppendError, Commit, Journal, Position, ReadError, Recorded, ShardWorker, WakeUp,
+    envelope::Sealed,
+    mark::{holds_mark, mark},
+};
+use crate::{CommitId, Epochs, Hash32, StreamId, time::Timestamp};
 
 /// Longest wait for a commit that does not come.
 const WAIT_MAX: Duration = Duration::from_secs(2);
@@ -33,7 +37,7 @@ pub enum Fault {
 pub struct MemoryJournal(Arc<Inner>);
 
 struct Inner {
-    shards: u16,
+    epochs: watch::Sender<Epochs>,
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
     state: Mutex<State>,
     /// Counts changes of anything that somebody may be waiting for.
@@ -42,7 +46,10 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
+    /// Without the marks.
     streams: HashMap<StreamId, Vec<Recorded>>,
+    /// Where a mark keeps a stream from beginning.
+    closed: HashSet<(u16, StreamId)>,
     shards: HashMap<u16, Shard>,
     faults: VecDeque<Fault>,
     workers: u64,
@@ -65,8 +72,21 @@ impl MemoryJournal {
 
     /// An empty journal with `shards` shards, at least one, stamping commits with the time that `clock` tells.
     pub fn with_clock(shards: u16, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
-        let state = Mutex::default();
-        Self(Arc::new(Inner { shards: shards.max(1), clock: Box::new(clock), state, changes: watch::Sender::new(0) }))
+        let (epochs, state) = (watch::Sender::new(Epochs::one(shards)), Mutex::default());
+        Self(Arc::new(Inner { epochs, clock: Box::new(clock), state, changes: watch::Sender::new(0) }))
+    }
+
+    /// Begins an epoch of `shards` shards, at least one.
+    pub fn rotate(&self, shards: u16) {
+        // Held, so that no stream begins in an epoch that is over.
+        let _state = self.0.lock();
+        self.0.epochs.send_modify(|epochs| *epochs = epochs.followed_by(shards));
+    }
+
+    /// Seals the epoch of this number: its shards take nothing any more. The current one stays open.
+    pub fn seal(&self, epoch: u16) {
+        let _state = self.0.lock();
+        self.0.epochs.send_modify(|epochs| *epochs = epochs.with_sealed(epoch));
     }
 
     /// Makes the next append that is not yet spoken for fail in this way.
@@ -99,20 +119,31 @@ impl Inner {
     }
 
     fn store(&self, commit: &Commit) -> Result<Recorded, AppendError> {
-        let shard = commit.stream_id.shard(self.shards);
-        let sealed = Sealed::new(commit, shard).map_err(|error| AppendError::Unacceptable(error.to_string()))?;
+        if holds_mark(commit) {
+            return Err(AppendError::Unacceptable("marks are the journal's own".into()));
+        }
         let mut state = self.lock();
+        let epochs = self.epochs.borrow().clone();
+        let stream = state.streams.get(&commit.stream_id).map_or(&[][..], Vec::as_slice);
+        let begun = stream.first().map(|first| first.position.shard);
+        let shard = begun.unwrap_or_else(|| epochs.current().shard_of(&commit.stream_id));
+        let sealed = seal(commit, shard)?;
+        let successor = successor(stream, commit, &sealed);
         let fault = state.faults.pop_front();
         if fault == Some(Fault::Unavailable) {
             return Err(AppendError::Unavailable("injected fault".into()));
         }
-        let stream = state.streams.get(&commit.stream_id).map_or(&[][..], Vec::as_slice);
-        let recorded = match successor(stream, commit, &sealed)? {
+        let recorded = match successor? {
             Some(stored) => stored,
+            None if epochs.is_sealed(shard) => {
+                return Err(AppendError::Unacceptable(format!("shard {shard} is sealed")));
+            }
             None => {
-                let log = &mut state.shards.entry(shard).or_default().log;
-                let recorded = sealed.recorded(commit, log.len() as u64 + 1, (self.clock)());
-                log.push(recorded.clone());
+                let now = (self.clock)();
+                if begun.is_none() {
+                    state.close_older(commit, &epochs, now)?;
+                }
+                let recorded = state.log(commit, &sealed, now);
                 state.streams.entry(commit.stream_id.clone()).or_default().push(recorded.clone());
                 recorded
             }
@@ -124,6 +155,32 @@ impl Inner {
             _ => Ok(recorded),
         }
     }
+}
+
+impl State {
+    /// Leaves marks where others could still begin the stream, as JetStream's journal does.
+    fn close_older(&mut self, claim: &Commit, epochs: &Epochs, now: Timestamp) -> Result<(), AppendError> {
+        for epoch in epochs.older().iter().filter(|epoch| !epoch.sealed) {
+            let shard = epoch.shard_of(&claim.stream_id);
+            if self.closed.insert((shard, claim.stream_id.clone())) {
+                let id = Hash32::sha256(format!("{}\n{shard}", claim.commit_id));
+                let mark = mark(claim, epochs.current().number, CommitId::from_stored(id.to_string()));
+                self.log(&mark, &seal(&mark, shard)?, now);
+            }
+        }
+        Ok(())
+    }
+
+    fn log(&mut self, commit: &Commit, sealed: &Sealed, now: Timestamp) -> Recorded {
+        let log = &mut self.shards.entry(sealed.shard).or_default().log;
+        let recorded = sealed.recorded(commit, log.len() as u64 + 1, now);
+        log.push(recorded.clone());
+        recorded
+    }
+}
+
+fn seal(commit: &Commit, shard: u16) -> Result<Sealed, AppendError> {
+    Sealed::new(commit, shard).map_err(|error| AppendError::Unacceptable(error.to_string()))
 }
 
 /// The commit itself when it is stored already; `None` when it may be stored now.
@@ -144,8 +201,13 @@ fn successor(stream: &[Recorded], commit: &Commit, sealed: &Sealed) -> Result<Op
 
 #[async_trait]
 impl Journal for MemoryJournal {
-    fn shards(&self) -> u16 {
-        self.0.shards
+    fn epochs(&self) -> Epochs {
+        self.0.epochs.borrow().clone()
+    }
+
+    async fn grown(&self, shards: u16) {
+        // The sender lives as long as the journal.
+        let _ = self.0.epochs.subscribe().wait_for(|epochs| epochs.shards() > shards).await;
     }
 
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
@@ -212,9 +274,11 @@ impl Worker {
                 Some(WakeUp::Lost)
             }
             Some(_) => {
-                let commit = shard.log.get(self.next)?;
-                self.next += 1;
-                Some(WakeUp::Event(commit.stream_id.clone()))
+                // Of a mark nobody is told: the stream begins elsewhere, and there somebody is woken for it.
+                let mut rest = shard.log[self.next..].iter();
+                let commit = rest.find(|commit| !commit.is_moved());
+                self.next = shard.log.len() - rest.len();
+                Some(WakeUp::Event(commit?.stream_id.clone()))
             }
             None if owns => {
                 self.held = Some(shard.tenure);

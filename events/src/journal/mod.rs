@@ -7,16 +7,23 @@
 
 pub mod conformance;
 pub mod envelope;
+mod mark;
 pub mod memory;
 pub mod nats;
 
 use async_trait::async_trait;
 
-use crate::{CommitId, Event, Hash32, PaymentEvent, QuoteRequestEvent, StreamId, time::Timestamp};
+use crate::{
+    CommitId, Epochs, Event, Hash32, PaymentEvent, QuoteRequestEvent, StreamId,
+    event::{Mark, Moved},
+    time::Timestamp,
+};
 
 /// Where a stream stands: what an append is decided on and fenced by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
+    /// Shard the stream lies in; 0 for a stream that does not exist.
+    pub shard: u16,
     /// Commits so far; 0 for a stream that does not exist.
     pub version: u64,
     /// Stream sequence of the last commit; 0 for none.
@@ -27,7 +34,7 @@ pub struct Position {
 
 impl Position {
     /// Before the first commit. An append here claims the stream's id.
-    pub const START: Self = Self { version: 0, sequence: 0, hash: Hash32::ZERO };
+    pub const START: Self = Self { shard: 0, version: 0, sequence: 0, hash: Hash32::ZERO };
 }
 
 /// The events of one decision, about to be appended.
@@ -54,8 +61,6 @@ pub struct Recorded {
     pub stream_id: StreamId,
     /// Where the stream stands with this commit in it.
     pub position: Position,
-    /// Shard it lies in.
-    pub shard: u16,
     /// Identity of the commit.
     pub commit_id: CommitId,
     /// Hash of the commit before it; zero for the first.
@@ -75,6 +80,19 @@ impl Recorded {
     /// The events of a payment's commit; none for another kind of stream.
     pub fn payment_events(&self) -> impl Iterator<Item = &PaymentEvent> {
         self.events.iter().filter_map(Event::payment)
+    }
+
+    /// Whether this is no commit of a payment or batch, but the mark that its stream begins in a later epoch.
+    pub fn is_moved(&self) -> bool {
+        self.moved_to().is_some()
+    }
+
+    /// The epoch that such a mark names.
+    pub fn moved_to(&self) -> Option<u16> {
+        match self.events[..] {
+            [Event::Mark(Mark::Moved(Moved { to_epoch }))] => Some(to_epoch),
+            _ => None,
+        }
     }
 
     /// The events of a batch's commit; none for another kind of stream.
@@ -150,8 +168,21 @@ pub trait ShardWorker: Send {
 /// Append-only streams of payments and quote-request batches, in shards.
 #[async_trait]
 pub trait Journal: Send + Sync {
-    /// Number of shards; fixed when the streams were created.
-    fn shards(&self) -> u16;
+    /// The epochs that this process knows of, by which streams find their shards; at least one. More are begun while the
+    /// process runs, and older ones sealed (ADR 73).
+    fn epochs(&self) -> Epochs;
+
+    /// Number of shards of all epochs that this process knows of: those below it exist, whatever may follow.
+    fn shards(&self) -> u16 {
+        self.epochs().shards()
+    }
+
+    /// Returns when there are more than `shards` shards.
+    async fn grown(&self, shards: u16) {
+        if self.shards() <= shards {
+            std::future::pending().await
+        }
+    }
 
     /// Appends one commit, resolving every ambiguous acknowledgement by reading. Appending the very same commit again
     /// succeeds again, with the same position, also when others followed it.

@@ -148,7 +148,7 @@ impl Inner {
                     "another came first".to_owned()
                 }
                 Published::Duplicate { .. } => "the server takes it for a duplicate".to_owned(),
-                Published::NotStored(reason) | Published::Unclear(reason) => reason,
+                Published::NotStored(reason) | Published::Sealed(reason) | Published::Unclear(reason) => reason,
             };
             debug!(subject, reason, "an entry is tried again");
             let pause = rand::thread_rng().gen_range(PAUSE / 10..PAUSE);

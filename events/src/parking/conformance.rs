@@ -11,9 +11,9 @@ use futures::future::join_all;
 use tokio::time::timeout;
 
 use super::{Cause, CauseKind, Entry, Error, Lane, Parked, Parking, Record, Replayed};
-use crate::{CommitId, PaymentId, QuoteRequestId, StreamId, time::Timestamp};
+use crate::{CommitId, Epoch, PaymentId, QuoteRequestId, StreamId, time::Timestamp};
 
-/// Shards that the parkings of the suite are made for.
+/// Shards of the first epoch of the journal that the parkings of the suite are made for.
 pub const SHARDS: u16 = 4;
 /// Far longer than anything here takes; a case that gets here has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -31,7 +31,11 @@ where
     attempts_from_before_a_replay_park_nothing(&*one, &*other).await;
     only_what_is_parked_is_replayed(&*one, &*other).await;
     of_many_replays_at_once_one_counts([one.clone(), other.clone()]).await;
-    a_lane_gives_what_there_is_and_then_what_comes(&*one, &*other).await;
+    // Epochs with as many shards as there are lanes, a multiple of them, fewer, and something else.
+    for shards in [SHARDS, SHARDS * 4, SHARDS / 2, 1, SHARDS + 3] {
+        let epoch = Epoch { number: 1, first: 7, shards, sealed: false };
+        a_lane_gives_what_there_is_and_then_what_comes(&*one, &*other, epoch).await;
+    }
 }
 
 /// A stream unlike any other.
@@ -41,7 +45,7 @@ pub fn fresh() -> StreamId {
 
 /// A parking for the tests.
 pub fn parked(text: &str) -> Parked {
-    let cause = Cause::new(CauseKind::Unreadable, text, Some(7));
+    let cause = Cause::new(CauseKind::Unreadable, text, Some((1, 7)));
     Parked { cause, attempts: 5, first_at: at(1), last_at: at(9), gateway: "one".to_owned() }
 }
 
@@ -124,36 +128,40 @@ async fn of_many_replays_at_once_one_counts(parkings: [Arc<dyn Parking>; 2]) {
     assert_eq!(parkings[1].history(&stream_id).await.unwrap().len(), 2);
 }
 
-/// The next record of `stream_id`; others may come in between.
-async fn next_of(lane: &mut dyn Lane, stream_id: &StreamId) -> Record {
+/// The next record of `stream_id`; others may come in between, if they are `ours`.
+async fn next_of(lane: &mut dyn Lane, stream_id: &StreamId, ours: impl Fn(&StreamId) -> bool) -> Record {
     loop {
         let records = timeout(PATIENCE, lane.next()).await.expect("a record in time").unwrap();
+        assert!(records.iter().all(|record| ours(&record.stream_id)));
         if let Some(record) = records.into_iter().find(|record| record.stream_id == *stream_id) {
             return record;
         }
     }
 }
 
-async fn a_lane_gives_what_there_is_and_then_what_comes(one: &dyn Parking, other: &dyn Parking) {
+async fn a_lane_gives_what_there_is_and_then_what_comes(one: &dyn Parking, other: &dyn Parking, epoch: Epoch) {
     let stream_id = fresh();
-    let shard = stream_id.shard(SHARDS);
+    let shard = epoch.shard_of(&stream_id);
     let first = one.park(&stream_id, 0, &parked("a")).await.unwrap();
-    let mut lane = other.follow(shard);
+    let mut lane = other.follow(epoch, shard);
     let there = timeout(PATIENCE, lane.next()).await.expect("a first answer in time").unwrap();
     assert_eq!(there.last(), Some(&first));
-    assert!(there.iter().all(|record| record.stream_id.shard(SHARDS) == shard));
+    assert!(there.iter().all(|record| epoch.shard_of(&record.stream_id) == shard));
     assert!(there.is_sorted_by_key(|record| record.sequence));
 
     // Of another shard, to be passed over.
-    let elsewhere = std::iter::repeat_with(fresh).find(|id| id.shard(SHARDS) != shard).unwrap();
-    one.park(&elsewhere, 0, &parked("b")).await.unwrap();
+    let elsewhere = std::iter::repeat_with(fresh).take(1_000).find(|id| epoch.shard_of(id) != shard);
+    if let Some(elsewhere) = elsewhere {
+        one.park(&elsewhere, 0, &parked("b")).await.unwrap();
+    }
     let replay = one.replay(&stream_id, &replayed()).await.unwrap();
-    let heard = next_of(lane.as_mut(), &stream_id).await;
+    let heard = next_of(lane.as_mut(), &stream_id, |id| epoch.shard_of(id) == shard).await;
     assert_eq!((heard.sequence, heard.entry), (replay.sequence, Entry::Replayed(replayed())));
 
-    let empty = (0..SHARDS).find(|shard| there.iter().all(|record| record.stream_id.shard(SHARDS) != *shard));
+    let mut shards = epoch.first..epoch.end();
+    let empty = shards.find(|shard| there.iter().all(|record| epoch.shard_of(&record.stream_id) != *shard));
     if let Some(empty) = empty {
         // A shard with or without entries answers the first time at once.
-        timeout(PATIENCE, other.follow(empty).next()).await.expect("a first answer in time").unwrap();
+        timeout(PATIENCE, other.follow(epoch, empty).next()).await.expect("a first answer in time").unwrap();
     }
 }

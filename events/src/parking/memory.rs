@@ -7,30 +7,30 @@ use chrono::Utc;
 use tokio::sync::watch;
 
 use super::{Entry, Error, Lane, Parked, Parking, Record, Replayed, still_parked};
-use crate::{StreamId, time::Timestamp};
+use crate::{Epoch, StreamId, time::Timestamp};
 
 /// The parking in memory. Clones share the same entries, as connections to one server do.
 #[derive(Clone)]
 pub struct MemoryParking(Arc<Inner>);
 
 struct Inner {
-    shards: u16,
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
     /// The entry at sequence n lies at index n − 1.
     records: Mutex<Vec<Record>>,
     count: watch::Sender<usize>,
 }
 
-impl MemoryParking {
-    /// An empty parking for a journal of `shards` shards, at least one, stamping entries with the system's time.
-    pub fn new(shards: u16) -> Self {
-        Self::with_clock(shards, Utc::now)
+impl Default for MemoryParking {
+    fn default() -> Self {
+        Self::with_clock(Utc::now)
     }
+}
 
-    /// An empty parking for a journal of `shards` shards, at least one, stamping entries with the time that `clock` tells.
-    pub fn with_clock(shards: u16, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+impl MemoryParking {
+    /// An empty parking, stamping entries with the time that `clock` tells.
+    pub fn with_clock(clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         let (records, count) = (Mutex::default(), watch::Sender::new(0));
-        Self(Arc::new(Inner { shards: shards.max(1), clock: Box::new(clock), records, count }))
+        Self(Arc::new(Inner { clock: Box::new(clock), records, count }))
     }
 }
 
@@ -83,13 +83,14 @@ impl Parking for MemoryParking {
         Ok(still_parked(records))
     }
 
-    fn follow(&self, shard: u16) -> Box<dyn Lane> {
-        Box::new(MemoryLane { inner: self.0.clone(), shard, next: None, count: self.0.count.subscribe() })
+    fn follow(&self, epoch: Epoch, shard: u16) -> Box<dyn Lane> {
+        Box::new(MemoryLane { inner: self.0.clone(), epoch, shard, next: None, count: self.0.count.subscribe() })
     }
 }
 
 struct MemoryLane {
     inner: Arc<Inner>,
+    epoch: Epoch,
     shard: u16,
     /// Index of the next record to look at; `None` before the first look.
     next: Option<usize>,
@@ -105,8 +106,8 @@ impl Lane for MemoryLane {
             let found: Vec<Record> = {
                 let records = self.inner.lock();
                 let from = self.next.replace(records.len()).unwrap_or_default();
-                let shards = self.inner.shards;
-                records[from..].iter().filter(|record| record.stream_id.shard(shards) == self.shard).cloned().collect()
+                let ours = |record: &&Record| self.epoch.shard_of(&record.stream_id) == self.shard;
+                records[from..].iter().filter(ours).cloned().collect()
             };
             if first || !found.is_empty() {
                 return Ok(found);

@@ -17,7 +17,7 @@ use std::fmt;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::{StreamId, time::Timestamp};
+use crate::{Epoch, StreamId, time::Timestamp};
 
 /// Most characters of a cause's text and of an operator's name; longer ones are cut.
 pub const TEXT_CHARS_MAX: usize = 1000;
@@ -54,15 +54,20 @@ pub struct Cause {
     pub kind: CauseKind,
     /// What is wrong, for people.
     pub text: String,
-    /// Stream sequence of the message at fault, in the stream's own shard, where one is known.
+    /// Shard of the message at fault, where one is known. Causes that were stored while there was one epoch do not name
+    /// it; what they speak of lies in the stream's shard of that epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<u16>,
+    /// Stream sequence of that message in its shard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<u64>,
 }
 
 impl Cause {
-    /// A cause whose text is cut to [`TEXT_CHARS_MAX`].
-    pub fn new(kind: CauseKind, text: &str, sequence: Option<u64>) -> Self {
-        Self { kind, text: cut(text), sequence }
+    /// A cause whose text is cut to [`TEXT_CHARS_MAX`], with shard and sequence of the message at fault where one is known.
+    pub fn new(kind: CauseKind, text: &str, at_fault: Option<(u16, u64)>) -> Self {
+        let (shard, sequence) = at_fault.unzip();
+        Self { kind, text: cut(text), shard, sequence }
     }
 }
 
@@ -181,11 +186,13 @@ pub trait Parking: Send + Sync {
     /// [`Error::Unavailable`].
     async fn parked(&self) -> Result<Vec<Record>, Error>;
 
-    /// The entries of a shard from the first one on, and then as they come.
-    fn follow(&self, shard: u16) -> Box<dyn Lane>;
+    /// The entries of all streams that lie in `shard` of `epoch` if they began there, from the first one on, and then as
+    /// they come. Where a stream did begin the parking does not know, so some may lie in another epoch's shard: who
+    /// follows has to tell them apart.
+    fn follow(&self, epoch: Epoch, shard: u16) -> Box<dyn Lane>;
 }
 
-/// The entries of one shard, in order.
+/// The entries of the streams of one shard, in order.
 #[async_trait]
 pub trait Lane: Send {
     /// At first all entries that were acknowledged before the call, maybe none; then the next ones, at least one. A call
@@ -260,19 +267,30 @@ mod tests {
 
     fn parked() -> Entry {
         let at = "2026-01-02T03:04:05Z".parse().unwrap();
-        let cause = Cause::new(CauseKind::Unreadable, "unknown event X", Some(7));
+        let cause = Cause::new(CauseKind::Unreadable, "unknown event X", Some((9, 7)));
         Entry::Parked(Parked { cause, attempts: 5, first_at: at, last_at: at, gateway: "cmt_1".to_owned() })
+    }
+
+    fn stored(at_fault: &str) -> Vec<u8> {
+        let stream_id = stream_id();
+        let stored = format!(
+            r#"{{"entry":"parked","stream_id":"{stream_id}","cause":{{"kind":"unreadable","text":"unknown event X",{at_fault}}},"attempts":5,"first_at":"2026-01-02T03:04:05Z","last_at":"2026-01-02T03:04:05Z","gateway":"cmt_1"}}"#
+        );
+        stored.into_bytes()
     }
 
     #[test]
     fn the_stored_form_of_an_entry_never_changes() {
         let body = parked().encode(&stream_id()).unwrap();
-        let expected = format!(
-            r#"{{"entry":"parked","stream_id":"{}","cause":{{"kind":"unreadable","text":"unknown event X","sequence":7}},"attempts":5,"first_at":"2026-01-02T03:04:05Z","last_at":"2026-01-02T03:04:05Z","gateway":"cmt_1"}}"#,
-            stream_id()
-        );
-        assert_eq!(String::from_utf8(body.clone()).unwrap(), expected);
-        assert_eq!(Entry::decode(&stream_id(), &body), parked());
+        assert_eq!(String::from_utf8(body), String::from_utf8(stored(r#""shard":9,"sequence":7"#)));
+        assert_eq!(Entry::decode(&stream_id(), &stored(r#""shard":9,"sequence":7"#)), parked());
+    }
+
+    #[test]
+    fn entries_from_before_there_were_epochs_are_read() {
+        let Entry::Parked(mut expected) = parked() else { unreachable!() };
+        expected.cause.shard = None;
+        assert_eq!(Entry::decode(&stream_id(), &stored(r#""sequence":7"#)), Entry::Parked(expected));
     }
 
     #[test]

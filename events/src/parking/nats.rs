@@ -1,5 +1,8 @@
-//! The parking on NATS JetStream: stream `PARK`, a subject `gw.park.{shard}.{stream_id}` for each stream that was ever
+//! The parking on NATS JetStream: stream `PARK`, a subject `gw.park.{lane}.{stream_id}` for each stream that was ever
 //! parked, everything kept as an audit trail.
+//!
+//! There are as many lanes as the journal's first epoch has shards, for ever, and a stream's lane follows from its id
+//! alone: whoever parks or replays a stream need not know in which epoch it lies.
 //!
 //! The server must permit publishing to `gw.park.>`, `$JS.API.STREAM.MSG.GET.PARK` and `$JS.API.DIRECT.GET.PARK`, for
 //! [`NatsParking::connect`] also to `$JS.API.STREAM.INFO.PARK` and `$JS.API.STREAM.CREATE.PARK`, and subscribing to
@@ -17,12 +20,14 @@ use tracing::debug;
 use super::{Entry, Error, Lane, Parked, Parking, Record, Replayed, still_parked};
 pub use crate::jetstream::ConnectError;
 use crate::{
-    CommitId, StreamId,
+    CommitId, Epoch, StreamId,
     jetstream::{self, BatchRequest, MESSAGE_ID, Pick, Published, Stored, StreamPlan},
 };
 
 /// Name of the JetStream stream that holds the parking.
 pub const STREAM: &str = "PARK";
+/// Subjects of all entries.
+const ALL: &str = "gw.park.*.*";
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(400);
 /// How often a lane looks for new entries besides listening for them.
@@ -33,7 +38,7 @@ const BATCH_BYTES: usize = 4 * 1024 * 1024;
 /// How the parking is laid out and how long it tries.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Number of shards of the journal.
+    /// Number of lanes: the shards of the journal's first epoch.
     pub shards: u16,
     /// Replicas of the stream: 1 on one machine, 3 in a cluster.
     pub replicas: usize,
@@ -67,7 +72,7 @@ impl NatsParking {
     pub async fn connect(client: Client, options: Options) -> Result<Self, ConnectError> {
         let plan = StreamPlan {
             name: STREAM.to_owned(),
-            subject: "gw.park.*.*".to_owned(),
+            subject: ALL.to_owned(),
             replicas: options.replicas,
             metadata: HashMap::new(),
         };
@@ -76,8 +81,12 @@ impl NatsParking {
     }
 }
 
-fn lane_subjects(shard: u16) -> String {
-    format!("gw.park.{shard:02}.*")
+/// The subjects of the lanes in which the streams of a shard can be: one lane where the shards of the epoch are a multiple
+/// of the lanes, and all lanes otherwise.
+fn lane_subjects(lanes: u16, epoch: &Epoch, shard: u16) -> String {
+    // Lane and shard are remainders of the same number.
+    let index = shard.saturating_sub(epoch.first);
+    if epoch.shards.is_multiple_of(lanes) { format!("gw.park.{:02}.*", index % lanes) } else { ALL.to_owned() }
 }
 
 /// The entry that a message is; `None` for a subject that names no stream, which no entry can have.
@@ -161,7 +170,7 @@ impl Inner {
 fn unstored(published: Published) -> Result<String, Error> {
     match published {
         Published::TooLarge(reason) => Err(Error::Refused(reason)),
-        Published::NotStored(reason) | Published::Unclear(reason) => Ok(reason),
+        Published::NotStored(reason) | Published::Sealed(reason) | Published::Unclear(reason) => Ok(reason),
         Published::WrongSequence => Ok("another came first".to_owned()),
         Published::Stored { sequence } | Published::Duplicate { sequence } => Ok(format!("stored at {sequence}")),
     }
@@ -233,17 +242,20 @@ impl Parking for NatsParking {
     }
 
     async fn parked(&self) -> Result<Vec<Record>, Error> {
-        let messages = self.0.messages("gw.park.*.*", 1).await?;
+        let messages = self.0.messages(ALL, 1).await?;
         Ok(still_parked(messages.iter().filter_map(record).collect()))
     }
 
-    fn follow(&self, shard: u16) -> Box<dyn Lane> {
-        Box::new(NatsLane { inner: self.0.clone(), subjects: lane_subjects(shard), next: None, heard: None })
+    fn follow(&self, epoch: Epoch, shard: u16) -> Box<dyn Lane> {
+        let subjects = lane_subjects(self.0.options.shards, &epoch, shard);
+        Box::new(NatsLane { inner: self.0.clone(), epoch, shard, subjects, next: None, heard: None })
     }
 }
 
 struct NatsLane {
     inner: Arc<Inner>,
+    epoch: Epoch,
+    shard: u16,
     subjects: String,
     /// Sequence from which to look; `None` before the first look.
     next: Option<u64>,
@@ -262,7 +274,8 @@ impl Lane for NatsLane {
             let messages =
                 if first { self.inner.messages(&self.subjects, from).await? } else { self.news(from).await? };
             self.next = Some(messages.last().map_or(from, |last| last.sequence + 1));
-            let records: Vec<Record> = messages.iter().filter_map(record).collect();
+            let mut records: Vec<Record> = messages.iter().filter_map(record).collect();
+            records.retain(|record| self.epoch.shard_of(&record.stream_id) == self.shard);
             if first || !records.is_empty() {
                 return Ok(records);
             }
@@ -293,6 +306,27 @@ impl NatsLane {
             Ok(Some(_)) => sleep(PAUSE_MIN).await,
             Err(_) => {}
             Ok(None) => self.heard = None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PaymentId;
+
+    /// Whatever lies in a shard is parked where the shard's worker looks.
+    #[test]
+    fn the_lane_of_a_stream_is_among_those_of_its_shard() {
+        let ids = (0..200).map(|number| StreamId::from(PaymentId::derive("payer", &number.to_string())));
+        for stream_id in ids {
+            for (lanes, shards) in [(8, 8), (8, 16), (8, 4), (8, 12), (1, 4), (3, 1)] {
+                let epoch = Epoch { number: 1, first: 20, shards, sealed: false };
+                let subjects = lane_subjects(lanes, &epoch, epoch.shard_of(&stream_id));
+                let lane = format!("gw.park.{:02}.*", stream_id.shard(lanes));
+                let expected = if shards % lanes == 0 { lane } else { ALL.to_owned() };
+                assert_eq!(subjects, expected, "{lanes} lanes, {shards} shards");
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What the tests on a real nats-server share.
 
 pub mod cluster;
+pub mod epochs;
 pub mod load;
 pub mod proxy;
 

@@ -1,10 +1,10 @@
-//! A TCP proxy in front of a server that loses one answer.
+//! A TCP proxy in front of a server that loses answers.
 
 use std::{
     net::Ipv4Addr,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
 };
 
@@ -16,7 +16,7 @@ use tokio::{
     },
 };
 
-/// What happens to the acknowledgement of the next publish.
+/// What happens to the acknowledgement of a publish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
     /// It vanishes, the connection stays.
@@ -28,7 +28,8 @@ pub enum Loss {
 /// The proxy; it ends with the runtime of the test.
 pub struct Proxy {
     pub url: String,
-    armed: Arc<AtomicBool>,
+    /// Which of the next acknowledgements are lost, the lowest bit first.
+    armed: Arc<AtomicU32>,
     fired: Arc<AtomicBool>,
 }
 
@@ -37,7 +38,7 @@ impl Proxy {
         let server = server.strip_prefix("nats://").unwrap().to_owned();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let url = format!("nats://{}", listener.local_addr().unwrap());
-        let (armed, fired) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (armed, fired) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)));
         let (arm, fire) = (armed.clone(), fired.clone());
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
@@ -53,12 +54,17 @@ impl Proxy {
 
     /// The next acknowledgement of a stored message is lost.
     pub fn arm(&self) {
-        self.armed.store(true, Ordering::SeqCst);
+        self.arm_for(1);
     }
 
-    /// Whether one was lost since.
+    /// Of the next acknowledgements of a stored message those are lost whose bit is set, the lowest first.
+    pub fn arm_for(&self, these: u32) {
+        self.armed.store(these, Ordering::SeqCst);
+    }
+
+    /// Whether one was lost since, and none is left to lose.
     pub fn fired(&self) -> bool {
-        self.fired.swap(false, Ordering::SeqCst)
+        self.fired.swap(false, Ordering::SeqCst) && self.armed.load(Ordering::SeqCst) == 0
     }
 }
 
@@ -69,7 +75,7 @@ async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
 async fn answers(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
-    armed: Arc<AtomicBool>,
+    armed: Arc<AtomicU32>,
     fired: Arc<AtomicBool>,
     loss: Loss,
 ) {
@@ -78,7 +84,12 @@ async fn answers(
         let Ok(read @ 1..) = from.read(&mut buffer).await else { return };
         let chunk = &buffer[..read];
         let acknowledgement = String::from_utf8_lossy(chunk).contains(r#"{"stream":"#);
-        if acknowledgement && armed.swap(false, Ordering::SeqCst) {
+        // One connection acknowledges one thing at a time where this is used.
+        let lost = acknowledgement
+            && armed
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |these| Some(these >> 1))
+                .is_ok_and(|these| these & 1 == 1);
+        if lost {
             fired.store(true, Ordering::SeqCst);
             match loss {
                 Loss::Swallow => continue,

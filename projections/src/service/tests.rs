@@ -59,7 +59,7 @@ async fn a_database_that_fails_is_replaced_while_it_is_in_use() {
     assert_eq!(waiting.await.unwrap().map(|view| (view.version, view.sequence)), Some((2, next.sequence)));
     for shard in 0..2 {
         let head = journal.head(shard).await.unwrap();
-        let mut status = projections.inner.shards[usize::from(shard)].status.subscribe();
+        let mut status = projections.watch(shard).await;
         let live = status.wait_for(|status| status.state == ShardState::Live && status.checkpoint >= head);
         timeout(PATIENCE, live).await.unwrap().unwrap();
     }
@@ -90,7 +90,7 @@ async fn a_view_that_turns_unreadable_is_built_again() {
         let (projections, journal, shutdown) = (projections.clone(), Arc::new(journal.clone()), shutdown.clone());
         async move { projections.run(journal, shutdown).await }
     });
-    let mut status = projections.inner.shards[0].status.subscribe();
+    let mut status = projections.watch(0).await;
     timeout(PATIENCE, status.wait_for(|status| status.state == ShardState::Live)).await.unwrap().unwrap();
     projections.store().damage(0, &payment_id);
     assert_eq!(projections.get(&payment_id), Err(Unavailable::CatchingUp { shard: 0 }));

@@ -4,8 +4,8 @@ use std::{collections::HashMap, sync::Mutex, time::Duration};
 
 use async_trait::async_trait;
 use events::{
-    Amount, ChainId, CommitId, Did, Event, Failure, Hash32, OwnedAsset, PaymentEvent, PaymentId, QuoteRequestEvent,
-    QuoteRequestId, StreamId, Terms,
+    Amount, ChainId, CommitId, Did, Epochs, Event, Failure, Hash32, OwnedAsset, PaymentEvent, PaymentId,
+    QuoteRequestEvent, QuoteRequestId, StreamId, Terms,
     event::*,
     failure::BlockchainContext,
     journal::{AppendError, Commit, Journal, Position, ReadError, Recorded, ShardWorker, envelope},
@@ -280,8 +280,7 @@ pub fn history<E: Into<Event>>(stream_id: impl Into<StreamId>, commits: Vec<Vec<
     let stream_id = stream_id.into();
     let recorded = commits.into_iter().zip(1..).map(|(events, version)| Recorded {
         stream_id: stream_id.clone(),
-        position: Position { version, sequence: version, hash: Hash32([version as u8; 32]) },
-        shard: 0,
+        position: Position { shard: 0, version, sequence: version, hash: Hash32([version as u8; 32]) },
         commit_id: CommitId::random(),
         prev: Hash32::ZERO,
         correlation: String::new(),
@@ -294,10 +293,24 @@ pub fn history<E: Into<Event>>(stream_id: impl Into<StreamId>, commits: Vec<Vec<
 
 /// A journal of which the test is the only writer, and which can be made to fail.
 pub struct Streams {
-    shards: Mutex<Vec<Vec<Recorded>>>,
-    versions: Mutex<HashMap<StreamId, u64>>,
-    heads: Vec<watch::Sender<u64>>,
+    epochs: watch::Sender<Epochs>,
+    shards: Mutex<Vec<Shard>>,
+    streams: Mutex<HashMap<StreamId, Stream>>,
     faults: Mutex<Faults>,
+}
+
+#[derive(Default)]
+struct Shard {
+    log: Vec<Recorded>,
+    head: watch::Sender<u64>,
+    /// Calls about it that were answered or refused so far.
+    reads: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Stream {
+    shard: u16,
+    version: u64,
 }
 
 #[derive(Default)]
@@ -307,14 +320,14 @@ struct Faults {
     /// Whether what is unreadable is so because it is not there.
     missing: bool,
     short_heads: u32,
-    reads: u64,
     replayed: u64,
+    from_the_start: u64,
 }
 
 impl Faults {
     fn readable(&self, commits: &[Recorded]) -> Result<(), ReadError> {
         let Some((shard, sequence)) = self.unreadable else { return Ok(()) };
-        let is_bad = |commit: &&Recorded| (commit.shard, commit.position.sequence) == (shard, sequence);
+        let is_bad = |commit: &&Recorded| (commit.position.shard, commit.position.sequence) == (shard, sequence);
         let Some(bad) = commits.iter().find(is_bad) else { return Ok(()) };
         let subject = (!self.missing).then(|| envelope::subject(shard, &bad.stream_id));
         Err(ReadError::Unreadable { shard, sequence, subject, reason: "unknown event Mystery".to_owned() })
@@ -323,48 +336,79 @@ impl Faults {
 
 impl Streams {
     pub fn new(shards: u16) -> Self {
+        let epochs = Epochs::one(shards);
         Self {
-            shards: Mutex::new(vec![Vec::new(); usize::from(shards)]),
-            versions: Mutex::default(),
-            heads: (0..shards).map(|_| watch::Sender::new(0)).collect(),
+            shards: Mutex::new((0..epochs.shards()).map(|_| Shard::default()).collect()),
+            epochs: watch::Sender::new(epochs),
+            streams: Mutex::default(),
             faults: Mutex::default(),
         }
     }
 
-    /// Appends a commit and returns where it lies.
+    /// Begins an epoch of `shards` shards.
+    pub fn begin_epoch(&self, shards: u16) {
+        let epochs = self.epochs.borrow().followed_by(shards);
+        self.shards.lock().unwrap().resize_with(usize::from(epochs.shards()), Shard::default);
+        self.epochs.send_replace(epochs);
+    }
+
+    /// Lets the shards of an epoch take nothing any more.
+    pub fn seal_epoch(&self, number: u16) {
+        let mut epochs = self.epochs.borrow().all().to_vec();
+        epochs[usize::from(number)].sealed = true;
+        self.epochs.send_replace(Epochs::new(epochs).unwrap());
+    }
+
+    /// Appends a commit and returns where it lies. A stream begins in the newest epoch and stays in its shard.
     pub fn push<E: Into<Event>>(&self, stream_id: impl Into<StreamId>, events: Vec<E>) -> (u16, u64) {
         let stream_id = stream_id.into();
-        let shard = stream_id.shard(self.heads.len() as u16);
+        let mut streams = self.streams.lock().unwrap();
+        let shard = self.epochs.borrow().current().shard_of(&stream_id);
+        let stream = streams.entry(stream_id.clone()).or_insert(Stream { shard, version: 0 });
+        stream.version += 1;
+        let Stream { shard, version } = *stream;
+        (shard, self.store(shard, version, stream_id, events.into_iter().map(Into::into).collect()))
+    }
+
+    /// Leaves a mark in `shard` that the stream begins in a later epoch, and returns where it lies.
+    pub fn mark(&self, stream_id: impl Into<StreamId>, shard: u16) -> u64 {
+        self.store(shard, 1, stream_id.into(), vec![Mark::Moved(Moved { to_epoch: 1 }).into()])
+    }
+
+    fn store(&self, shard: u16, version: u64, stream_id: StreamId, events: Vec<Event>) -> u64 {
+        assert!(!self.epochs.borrow().is_sealed(shard));
         let mut shards = self.shards.lock().unwrap();
-        let stream = &mut shards[usize::from(shard)];
-        let sequence = stream.len() as u64 + 1;
-        let mut versions = self.versions.lock().unwrap();
-        let version = versions.entry(stream_id.clone()).or_default();
-        *version += 1;
-        stream.push(Recorded {
+        let Shard { log, head, .. } = &mut shards[usize::from(shard)];
+        let sequence = log.len() as u64 + 1;
+        log.push(Recorded {
             stream_id,
-            position: Position { version: *version, sequence, hash: Hash32::sha256(sequence.to_be_bytes()) },
-            shard,
+            position: Position { shard, version, sequence, hash: Hash32::sha256(sequence.to_be_bytes()) },
             commit_id: CommitId::random(),
             prev: Hash32::ZERO,
             correlation: String::new(),
             causation: String::new(),
             stored_at: at(sequence),
-            events: events.into_iter().map(Into::into).collect(),
+            events,
         });
-        self.heads[usize::from(shard)].send_replace(sequence);
-        (shard, sequence)
+        head.send_replace(sequence);
+        sequence
+    }
+
+    /// The shard in which the stream lies.
+    pub fn shard_of(&self, stream_id: impl Into<StreamId>) -> Option<u16> {
+        self.streams.lock().unwrap().get(&stream_id.into()).map(|stream| stream.shard)
     }
 
     pub fn commits_of(&self, stream_id: impl Into<StreamId>) -> Vec<Recorded> {
         let stream_id = stream_id.into();
+        let Some(shard) = self.shard_of(stream_id.clone()) else { return Vec::new() };
         let shards = self.shards.lock().unwrap();
-        let stream = &shards[usize::from(stream_id.shard(self.heads.len() as u16))];
-        stream.iter().filter(|recorded| recorded.stream_id == stream_id).cloned().collect()
+        let log = shards[usize::from(shard)].log.iter();
+        log.filter(|recorded| recorded.stream_id == stream_id).cloned().collect()
     }
 
     pub fn streams(&self) -> Vec<StreamId> {
-        self.versions.lock().unwrap().keys().cloned().collect()
+        self.streams.lock().unwrap().keys().cloned().collect()
     }
 
     pub fn payments(&self) -> Vec<PaymentId> {
@@ -372,7 +416,17 @@ impl Streams {
     }
 
     pub fn head_of(&self, shard: u16) -> u64 {
-        *self.heads[usize::from(shard)].borrow()
+        *self.shards.lock().unwrap()[usize::from(shard)].head.borrow()
+    }
+
+    /// Calls about the shard that were answered or refused so far.
+    pub fn reads_of(&self, shard: u16) -> u64 {
+        self.shards.lock().unwrap()[usize::from(shard)].reads
+    }
+
+    /// Replays of any shard from its first commit on, so far.
+    pub fn replays_from_the_start(&self) -> u64 {
+        self.faults.lock().unwrap().from_the_start
     }
 
     pub fn set_unavailable(&self, unavailable: bool) {
@@ -406,7 +460,7 @@ impl Streams {
 
     /// Calls that were answered or refused so far.
     pub fn reads(&self) -> u64 {
-        self.faults.lock().unwrap().reads
+        self.shards.lock().unwrap().iter().map(|shard| shard.reads).sum()
     }
 
     /// Commits that were given out by replay so far.
@@ -414,17 +468,25 @@ impl Streams {
         self.faults.lock().unwrap().replayed
     }
 
+    fn read(&self, shard: u16) -> Result<(), ReadError> {
+        self.shards.lock().unwrap()[usize::from(shard)].reads += 1;
+        self.available()
+    }
+
     fn available(&self) -> Result<(), ReadError> {
-        let mut faults = self.faults.lock().unwrap();
-        faults.reads += 1;
-        if faults.unavailable { Err(ReadError::Unavailable("switched off".to_owned())) } else { Ok(()) }
+        let unavailable = self.faults.lock().unwrap().unavailable;
+        if unavailable { Err(ReadError::Unavailable("switched off".to_owned())) } else { Ok(()) }
     }
 }
 
 #[async_trait]
 impl Journal for Streams {
-    fn shards(&self) -> u16 {
-        self.heads.len() as u16
+    fn epochs(&self) -> Epochs {
+        self.epochs.borrow().clone()
+    }
+
+    async fn grown(&self, shards: u16) {
+        self.epochs.subscribe().wait_for(|epochs| epochs.shards() > shards).await.unwrap();
     }
 
     async fn append(&self, _: &Commit) -> Result<Recorded, AppendError> {
@@ -439,10 +501,11 @@ impl Journal for Streams {
     }
 
     async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
-        self.available()?;
+        self.faults.lock().unwrap().from_the_start += u64::from(from == 1);
+        self.read(shard)?;
         let shards = self.shards.lock().unwrap();
         // Sequences are 1, 2, 3 and so on.
-        let stream = shards[usize::from(shard)].iter().skip(from.saturating_sub(1) as usize);
+        let stream = shards[usize::from(shard)].log.iter().skip(from.saturating_sub(1) as usize);
         let page: Vec<Recorded> = stream.take(limit).cloned().collect();
         let mut faults = self.faults.lock().unwrap();
         faults.readable(&page)?;
@@ -451,18 +514,19 @@ impl Journal for Streams {
     }
 
     async fn head(&self, shard: u16) -> Result<u64, ReadError> {
-        self.available()?;
+        self.read(shard)?;
         let mut faults = self.faults.lock().unwrap();
         if faults.short_heads > 0 {
             faults.short_heads -= 1;
             return Ok(0);
         }
+        drop(faults);
         Ok(self.head_of(shard))
     }
 
     async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
-        self.available()?;
-        let mut head = self.heads[usize::from(shard)].subscribe();
+        self.read(shard)?;
+        let mut head = self.shards.lock().unwrap()[usize::from(shard)].head.subscribe();
         let beyond = head.wait_for(|head| *head > sequence);
         let _ = tokio::time::timeout(Duration::from_millis(50), beyond).await;
         Ok(())

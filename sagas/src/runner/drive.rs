@@ -81,18 +81,31 @@ impl Engine {
     /// # Errors
     /// [`Stuck`] when only an operator can help.
     pub async fn drive(&self, stream_id: &StreamId) -> Result<(), Stuck> {
+        self.drive_in(None, stream_id).await
+    }
+
+    /// The same for the worker of `shard`: a stream that lies in another epoch's shard is left to that one's.
+    pub(super) async fn drive_in(&self, shard: Option<u16>, stream_id: &StreamId) -> Result<(), Stuck> {
         match stream_id {
-            StreamId::Payment(payment_id) => self.drive_payment(stream_id, payment_id).await,
-            StreamId::QuoteRequest(_) => self.drive_quote_request(stream_id).await,
+            StreamId::Payment(payment_id) => self.drive_payment(shard, stream_id, payment_id).await,
+            StreamId::QuoteRequest(_) => self.drive_quote_request(shard, stream_id).await,
         }
     }
 
-    async fn drive_payment(&self, stream_id: &StreamId, payment_id: &PaymentId) -> Result<(), Stuck> {
+    async fn drive_payment(
+        &self,
+        shard: Option<u16>,
+        stream_id: &StreamId,
+        payment_id: &PaymentId,
+    ) -> Result<(), Stuck> {
         let mut faults = Faults::default();
         let mut refusals = 0;
         // Why the payer's own deposit is refused, to be told if it stays so until its window ends.
         let mut refused: Option<Box<BlockchainContext>> = None;
         let Some(mut loaded) = self.load(stream_id).await? else { return Ok(()) };
+        if loaded.at.is_outside(shard) {
+            return Ok(());
+        }
         let nudge = self.nudges.receive(payment_id);
         loop {
             let now = self.ports.clock.now();
@@ -261,12 +274,15 @@ impl Engine {
     }
 
     /// Drives a batch until its quotes are collected; what comes then is the caller's to decide.
-    async fn drive_quote_request(&self, stream_id: &StreamId) -> Result<(), Stuck> {
+    async fn drive_quote_request(&self, shard: Option<u16>, stream_id: &StreamId) -> Result<(), Stuck> {
         let mut faults = Faults::default();
         loop {
             let commits = self.commits(stream_id).await?;
             let state = quote_request::fold(commits.iter().flat_map(Recorded::quote_request_events))?;
             let (Some(batch), Some(at)) = (state, At::end_of(&commits)) else { return Ok(()) };
+            if at.is_outside(shard) {
+                return Ok(());
+            }
             let request = match quote_request::next(&batch) {
                 quote_request::Step::GatherBids(request) => request,
                 quote_request::Step::Rest => return Ok(()),

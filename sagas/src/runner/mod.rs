@@ -61,6 +61,8 @@ pub struct Options {
     pub retry_min: Duration,
     /// Longest wait after such a failure.
     pub retry_max: Duration,
+    /// How often it is looked whether shards were sealed, which are given up then.
+    pub sealed_look_every: Duration,
 }
 
 impl Default for Options {
@@ -73,6 +75,7 @@ impl Default for Options {
             tries_max: 5,
             retry_min: Duration::from_secs(1),
             retry_max: Duration::from_secs(60),
+            sealed_look_every: Duration::from_secs(60),
         }
     }
 }

@@ -106,15 +106,17 @@ impl Engine {
 
     /// What is known of a stream that cannot be driven on.
     pub(super) async fn diagnose(&self, stream_id: &StreamId, stuck: Stuck) -> Failure {
-        let (kind, sequence) = match &stuck {
-            Stuck::Unreadable(ReadError::Unreadable { sequence, .. }) => (CauseKind::Unreadable, Some(*sequence)),
+        let (kind, at_fault) = match &stuck {
+            Stuck::Unreadable(ReadError::Unreadable { shard, sequence, .. }) => {
+                (CauseKind::Unreadable, Some((*shard, *sequence)))
+            }
             Stuck::Unreadable(ReadError::Unavailable(_)) => (CauseKind::Unreadable, None),
             Stuck::Illegal(_) => (CauseKind::Illegal, None),
             Stuck::Unacceptable(_) => (CauseKind::Unacceptable, None),
         };
         let commits = self.commits(stream_id).await.unwrap_or_default();
-        let sequence = sequence.or_else(|| if kind == CauseKind::Illegal { illegal(&commits) } else { None });
-        Failure { cause: Cause::new(kind, &stuck.to_string(), sequence), version: version(&commits) }
+        let at_fault = at_fault.or_else(|| if kind == CauseKind::Illegal { illegal(&commits) } else { None });
+        Failure { cause: Cause::new(kind, &stuck.to_string(), at_fault), version: version(&commits) }
     }
 
     /// The same of a stream whose driving panicked with this text.
@@ -142,8 +144,8 @@ fn version(commits: &[Recorded]) -> Option<u64> {
     commits.last().map(|last| last.position.version)
 }
 
-/// Stream sequence of the first commit that cannot follow on those before it.
-fn illegal(commits: &[Recorded]) -> Option<u64> {
+/// Shard and stream sequence of the first commit that cannot follow on those before it.
+fn illegal(commits: &[Recorded]) -> Option<(u16, u64)> {
     let fold = |upto: usize| {
         let commits = &commits[..=upto];
         let payment = payment::fold(commits.iter().flat_map(Recorded::payment_events));
@@ -152,7 +154,7 @@ fn illegal(commits: &[Recorded]) -> Option<u64> {
     // Once a fold fails it fails with everything longer.
     let indices: Vec<usize> = (0..commits.len()).collect();
     let first = indices.partition_point(|upto| !fold(*upto));
-    commits.get(first).map(|commit| commit.position.sequence)
+    commits.get(first).map(|commit| (commit.position.shard, commit.position.sequence))
 }
 
 #[cfg(test)]

@@ -26,6 +26,11 @@ impl At {
             causation: last.commit_id.to_string(),
         })
     }
+
+    /// Whether the stream lies in another shard than `shard`.
+    pub(super) fn is_outside(&self, shard: Option<u16>) -> bool {
+        shard.is_some_and(|shard| shard != self.position.shard)
+    }
 }
 
 /// Where the stream would stand with `commit` in it, for broken variants that take it for stored.

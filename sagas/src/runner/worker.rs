@@ -1,7 +1,7 @@
 //! Working shards: who drives which payment or batch.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     future::pending,
     panic::AssertUnwindSafe,
     sync::Arc,
@@ -9,7 +9,7 @@ use std::{
 };
 
 use events::{
-    StreamId,
+    Epoch, StreamId,
     journal::WakeUp,
     mutant,
     parking::{Entry, Parked, Record},
@@ -18,6 +18,7 @@ use futures::FutureExt;
 use tokio::{
     sync::mpsc,
     task::{Id, JoinError, JoinSet},
+    time::sleep,
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
@@ -31,7 +32,7 @@ use crate::ports::Transient;
 /// Findings of a tenure that may wait to be looked at.
 const FINDINGS_MAX: usize = 16;
 
-/// Competes for all shards of the journal and drives their payments and batches.
+/// Competes for all open shards of the journal, also for those that it gets, and drives their payments and batches.
 pub struct Runner {
     engine: Arc<Engine>,
     owner: String,
@@ -45,12 +46,37 @@ impl Runner {
 
     /// Runs until `shutdown`; then gives all shards up, so that another process goes on at once.
     pub async fn run(self, shutdown: CancellationToken) {
-        let mut shards = JoinSet::new();
-        for shard in 0..self.engine.ports().journal.shards() {
-            let worker = Worker::new(self.engine.clone(), shard, self.owner.clone(), shutdown.clone());
-            shards.spawn(worker.run());
+        let journal = self.engine.ports().journal.clone();
+        let (mut workers, mut stops) = (JoinSet::new(), BTreeMap::new());
+        while !shutdown.is_cancelled() {
+            let epochs = journal.epochs();
+            // A sealed shard takes nothing, so nothing can be driven in it.
+            stops.retain(|shard, stop: &mut CancellationToken| {
+                let sealed = epochs.is_sealed(*shard);
+                if sealed {
+                    tracing::info!(shard, "shard is sealed");
+                    stop.cancel();
+                }
+                !sealed
+            });
+            for epoch in epochs.all().iter().filter(|epoch| !epoch.sealed) {
+                for shard in epoch.first..epoch.end() {
+                    stops.entry(shard).or_insert_with(|| {
+                        let stop = shutdown.child_token();
+                        let (engine, owner) = (self.engine.clone(), self.owner.clone());
+                        workers.spawn(Worker::new(engine, *epoch, shard, owner, stop.clone()).run());
+                        stop
+                    });
+                }
+            }
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => {}
+                () = journal.grown(epochs.shards()) => {}
+                () = sleep(self.engine.options().sealed_look_every) => {}
+            }
         }
-        while shards.join_next().await.is_some() {}
+        while workers.join_next().await.is_some() {}
     }
 }
 
@@ -85,6 +111,7 @@ struct Tenure {
 /// The worker of one shard.
 struct Worker {
     engine: Arc<Engine>,
+    epoch: Epoch,
     shard: u16,
     owner: String,
     shutdown: CancellationToken,
@@ -97,9 +124,10 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(engine: Arc<Engine>, shard: u16, owner: String, shutdown: CancellationToken) -> Self {
+    fn new(engine: Arc<Engine>, epoch: Epoch, shard: u16, owner: String, shutdown: CancellationToken) -> Self {
         Self {
             engine,
+            epoch,
             shard,
             owner,
             shutdown,
@@ -149,7 +177,7 @@ impl Worker {
         match wake_up {
             WakeUp::Acquired => {
                 tracing::info!(shard = self.shard, "shard acquired");
-                self.tenure = Some(Tenure::begin(&self.engine, self.shard));
+                self.tenure = Some(Tenure::begin(&self.engine, self.epoch, self.shard));
             }
             WakeUp::Event(stream_id) => self.start(stream_id, Duration::ZERO),
             WakeUp::Lost => {
@@ -213,7 +241,7 @@ impl Worker {
         if !self.running.insert(stream_id.clone()) {
             return;
         }
-        let task = self.tasks.spawn(drive(self.engine.clone(), stream_id.clone(), pause));
+        let task = self.tasks.spawn(drive(self.engine.clone(), self.shard, stream_id.clone(), pause));
         self.stream_of.insert(task.id(), stream_id);
     }
 
@@ -296,10 +324,10 @@ async fn found(tenure: &mut Option<Tenure>) -> Finding {
 
 impl Tenure {
     /// Looks at everything open in the shard, and at what is parked of it.
-    fn begin(engine: &Arc<Engine>, shard: u16) -> Self {
+    fn begin(engine: &Arc<Engine>, epoch: Epoch, shard: u16) -> Self {
         let (findings, found) = mpsc::channel(FINDINGS_MAX);
         let survey = tokio::spawn(survey(engine.clone(), shard, findings.clone()));
-        let follow = tokio::spawn(follow(engine.clone(), shard, findings));
+        let follow = tokio::spawn(follow(engine.clone(), epoch, shard, findings));
         let tasks = [AbortOnDropHandle::new(survey), AbortOnDropHandle::new(follow)];
         Self { findings: found, held_back: Some(BTreeSet::new()), _tasks: tasks }
     }
@@ -333,8 +361,8 @@ async fn open_streams(engine: &Engine, shard: u16) -> Result<Vec<StreamId>, Tran
 }
 
 /// Follows the parking until nobody listens.
-async fn follow(engine: Arc<Engine>, shard: u16, findings: mpsc::Sender<Finding>) {
-    let mut lane = engine.ports().parking.follow(shard);
+async fn follow(engine: Arc<Engine>, epoch: Epoch, shard: u16, findings: mpsc::Sender<Finding>) {
+    let mut lane = engine.ports().parking.follow(epoch, shard);
     let mut faults = Faults::default();
     loop {
         let finding = match lane.next().await {
@@ -357,14 +385,14 @@ async fn follow(engine: Arc<Engine>, shard: u16, findings: mpsc::Sender<Finding>
     }
 }
 
-/// Drives the stream after `pause`. What fails or panics is looked into here, so that the stream counts as running until
-/// its failure is known.
-async fn drive(engine: Arc<Engine>, stream_id: StreamId, pause: Duration) -> Ended {
+/// Drives the stream after `pause`, if it lies in `shard`. What fails or panics is looked into here, so that the stream
+/// counts as running until its failure is known.
+async fn drive(engine: Arc<Engine>, shard: u16, stream_id: StreamId, pause: Duration) -> Ended {
     if !pause.is_zero() {
         engine.ports().clock.sleep(pause).await;
     }
     // The engine's state is its ports, which hold nothing of a stream that a panic could leave half done.
-    let failure = match AssertUnwindSafe(engine.drive(&stream_id)).catch_unwind().await {
+    let failure = match AssertUnwindSafe(engine.drive_in(Some(shard), &stream_id)).catch_unwind().await {
         Ok(Ok(())) => return Ended::AtRest,
         Ok(Err(stuck)) => engine.diagnose(&stream_id, stuck).await,
         Err(panic) => {

@@ -2,11 +2,14 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::atomic::AtomicBool,
     time::Duration,
 };
 
 use events::{
+    Epoch,
     event::Submitted,
+    journal::WakeUp,
     parking::{Cause, CauseKind, Entry, Error, Lane, Parked, Parking, Record, Replayed},
 };
 use tokio::task::JoinHandle;
@@ -15,6 +18,8 @@ use super::*;
 
 const SHARDS: u16 = 4;
 const TRIES: u32 = 5;
+/// How often it is looked whether a shard is sealed.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Far longer than anything here takes; a test that gets here has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// A payment that nobody bids for.
@@ -28,6 +33,8 @@ enum Harm {
     Panics,
     /// Each of so many calls to come has a transient fault.
     Transient(u32),
+    /// Its quotes are waited for until it was read so often.
+    Awaits(u32),
 }
 
 /// A world in which nobody bids, some payments are harmed, and reads of each are counted.
@@ -37,6 +44,9 @@ struct Yard {
     open: Mutex<BTreeSet<StreamId>>,
     harmed: Mutex<BTreeMap<StreamId, Harm>>,
     loads: Mutex<BTreeMap<StreamId, u32>>,
+    gathers: Mutex<BTreeMap<StreamId, u32>>,
+    /// Whether the first epoch is sealed.
+    sealed: AtomicBool,
     /// So many reads of the parking to come fail.
     parking_away: Arc<AtomicU32>,
 }
@@ -45,10 +55,12 @@ impl Yard {
     fn new() -> Arc<Self> {
         Arc::new(Self {
             world: World::new(Plot::NoQuotes),
-            parking: MemoryParking::new(SHARDS),
+            parking: MemoryParking::default(),
             open: Mutex::default(),
             harmed: Mutex::default(),
             loads: Mutex::default(),
+            gathers: Mutex::default(),
+            sealed: AtomicBool::default(),
             parking_away: Arc::default(),
         })
     }
@@ -67,6 +79,14 @@ impl Yard {
 
     fn loads_of(&self, stream_id: &StreamId) -> u32 {
         self.loads.lock().unwrap().get(stream_id).copied().unwrap_or_default()
+    }
+
+    fn gathers_of(&self, stream_id: &StreamId) -> u32 {
+        self.gathers.lock().unwrap().get(stream_id).copied().unwrap_or_default()
+    }
+
+    async fn shard_of(&self, stream_id: &StreamId) -> u16 {
+        self.world.journal.load(stream_id).await.unwrap()[0].position.shard
     }
 
     async fn append(&self, stream_id: &StreamId, events: Vec<PaymentEvent>) -> u64 {
@@ -136,8 +156,14 @@ fn payment(number: u32) -> StreamId {
 
 #[async_trait]
 impl Journal for Yard {
-    fn shards(&self) -> u16 {
-        SHARDS
+    fn epochs(&self) -> Epochs {
+        let mut epochs = self.world.journal.epochs().all().to_vec();
+        epochs[0].sealed = self.sealed.load(Ordering::SeqCst);
+        Epochs::new(epochs).unwrap()
+    }
+
+    async fn grown(&self, shards: u16) {
+        self.world.journal.grown(shards).await;
     }
 
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
@@ -177,12 +203,19 @@ impl Journal for Yard {
 impl Auction for Yard {
     async fn gather(&self, request: &RequestForQuotes) -> Result<Gathered, Transient> {
         let stream_id = StreamId::from(request.payment_id.clone().unwrap());
+        *self.gathers.lock().unwrap().entry(stream_id.clone()).or_default() += 1;
         match self.harm_of(&stream_id) {
             Some(Harm::Panics) => panic!("no such settler"),
             Some(Harm::Transient(0)) | None => self.world.gather(request).await,
             Some(Harm::Transient(left)) => {
                 self.harm(&stream_id, Harm::Transient(left - 1));
                 Err(Transient("bus is away".to_owned()))
+            }
+            Some(Harm::Awaits(times)) => {
+                while self.loads_of(&stream_id) < times {
+                    tokio::task::yield_now().await;
+                }
+                self.world.gather(request).await
             }
             Some(Harm::Unreadable | Harm::Unacceptable) => self.world.gather(request).await,
         }
@@ -207,8 +240,9 @@ impl Clock for Yard {
 #[async_trait]
 impl OpenStreams for Yard {
     async fn open_streams(&self, shard: u16, _: u64) -> Result<Vec<StreamId>, Transient> {
-        let open = self.open.lock().unwrap().clone();
-        Ok(open.into_iter().filter(|stream_id| stream_id.shard(SHARDS) == shard).collect())
+        let (open, epochs) = (self.open.lock().unwrap().clone(), self.epochs());
+        // Of every shard in which it may lie.
+        Ok(open.into_iter().filter(|stream_id| epochs.shards_of(stream_id).any(|may| may == shard)).collect())
     }
 }
 
@@ -244,9 +278,9 @@ impl Parking for Distant {
         self.parking.parked().await
     }
 
-    fn follow(&self, shard: u16) -> Box<dyn Lane> {
+    fn follow(&self, epoch: Epoch, shard: u16) -> Box<dyn Lane> {
         let distant = Self { parking: self.parking.clone(), away: self.away.clone() };
-        Box::new(DistantLane { lane: self.parking.follow(shard), distant })
+        Box::new(DistantLane { lane: self.parking.follow(epoch, shard), distant })
     }
 }
 
@@ -282,7 +316,8 @@ impl Process {
             parking: Arc::new(distant),
             clock: yard.clone(),
         };
-        let engine = Engine::new(ports, Options { tries_max: TRIES, ..Options::default() });
+        let engine =
+            Engine::new(ports, Options { tries_max: TRIES, sealed_look_every: LOOK_EVERY, ..Options::default() });
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(Runner::new(engine, owner.to_owned()).run(shutdown.clone()));
         Self { shutdown, task }
@@ -309,7 +344,7 @@ async fn what_cannot_be_driven_is_parked_with_its_cause_and_the_rest_go_on() {
         yard.submit(&bad).await;
         yard.submit(&good).await;
         let parked = yard.parks(&bad, 1).await;
-        let Cause { kind: kind_found, text: text_found, sequence: sequence_found } = &parked.cause;
+        let Cause { kind: kind_found, text: text_found, sequence: sequence_found, .. } = &parked.cause;
         assert_eq!((*kind_found, *sequence_found), (kind, sequence));
         assert!(text_found.contains(text), "{text_found}");
         assert_eq!((parked.attempts, parked.gateway.as_str()), (TRIES, "one"));
@@ -437,5 +472,62 @@ async fn a_parking_that_is_away_stops_nothing_and_takes_what_fails_once_it_is_ba
     assert_eq!(yard.history(&bad).await, []);
     yard.parking_away.store(3, Ordering::SeqCst);
     yard.parks(&bad, 1).await;
+    process.stop().await;
+}
+
+#[tokio::test]
+async fn old_and_new_epochs_are_driven_at_once() {
+    let yard = Yard::new();
+    let (before, after, bad) = (payment(1), payment(2), payment(3));
+    let process = Process::start(&yard, "one");
+    yard.harm(&before, Harm::Transient(u32::MAX));
+    yard.submit(&before).await;
+    yard.world.journal.rotate(SHARDS * 2);
+    yard.submit(&after).await;
+    yard.ends(&after).await;
+    assert!(yard.shard_of(&before).await < SHARDS && yard.shard_of(&after).await >= SHARDS);
+
+    // What is parked in a new epoch is replayed there.
+    yard.harm(&bad, Harm::Panics);
+    yard.submit(&bad).await;
+    yard.parks(&bad, 1).await;
+    yard.heal(&bad);
+    yard.replay(&bad).await;
+    yard.ends(&bad).await;
+
+    yard.heal(&before);
+    yard.ends(&before).await;
+    process.stop().await;
+}
+
+#[tokio::test]
+async fn a_stream_is_driven_by_the_worker_of_the_shard_in_which_it_lies() {
+    let yard = Yard::new();
+    yard.world.journal.rotate(SHARDS * 2);
+    let payment = payment(1);
+    yard.submit(&payment).await;
+    // The workers of both epochs are told of it, and both have looked at it before the first gets on.
+    yard.harm(&payment, Harm::Awaits(2));
+    let process = Process::start(&yard, "one");
+    yard.ends(&payment).await;
+    assert_eq!(yard.gathers_of(&payment), 1);
+    process.stop().await;
+}
+
+#[tokio::test]
+async fn a_shard_that_is_sealed_is_given_up() {
+    let yard = Yard::new();
+    yard.world.journal.rotate(1);
+    let process = Process::start(&yard, "one");
+    let payment = payment(1);
+    yard.submit(&payment).await;
+    yard.ends(&payment).await;
+    let journal = yard.world.journal.clone();
+    let (mut old, mut new) = (journal.work(0, "other").await, journal.work(SHARDS, "other").await);
+    assert!(tokio::time::timeout(LOOK_EVERY * 10, old.next()).await.is_err());
+    yard.sealed.store(true, Ordering::SeqCst);
+    let acquired = tokio::time::timeout(PATIENCE, old.next()).await.expect("it is given up in time");
+    assert!(matches!(acquired, Ok(WakeUp::Acquired)), "{acquired:?}");
+    assert!(tokio::time::timeout(LOOK_EVERY * 10, new.next()).await.is_err());
     process.stop().await;
 }

@@ -392,8 +392,8 @@ impl OpenStreams for World {
 /// The journal of the world, whose calls count as port calls.
 #[async_trait]
 impl Journal for World {
-    fn shards(&self) -> u16 {
-        self.journal.shards()
+    fn epochs(&self) -> Epochs {
+        self.journal.epochs()
     }
 
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {

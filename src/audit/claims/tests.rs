@@ -134,8 +134,7 @@ fn checks(stream_id: StreamId, events: Vec<PaymentEvent>) -> Vec<String> {
     let payment = fold(&events).unwrap().unwrap();
     let commit = Recorded {
         stream_id,
-        position: Position { version: 1, sequence: 1, hash: Hash32::ZERO },
-        shard: 0,
+        position: Position { shard: 0, version: 1, sequence: 1, hash: Hash32::ZERO },
         commit_id: events::CommitId::random(),
         prev: Hash32::ZERO,
         correlation: String::new(),
@@ -148,6 +147,7 @@ fn checks(stream_id: StreamId, events: Vec<PaymentEvent>) -> Vec<String> {
         stream: "EVT_00".to_owned(),
         messages: 1,
         commits: vec![commit],
+        is_mark: false,
         state: Some(State::Payment(Box::new(payment))),
         findings: Vec::new(),
     };

@@ -1,5 +1,5 @@
 use events::{
-    StreamId,
+    Epochs, StreamId,
     journal::{AppendError, ReadError, Recorded, ShardWorker},
 };
 use serde_json::json;
@@ -151,8 +151,8 @@ struct Away;
 
 #[async_trait]
 impl Journal for Away {
-    fn shards(&self) -> u16 {
-        4
+    fn epochs(&self) -> Epochs {
+        Epochs::one(4)
     }
 
     async fn append(&self, _: &Commit) -> Result<Recorded, AppendError> {

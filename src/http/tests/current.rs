@@ -9,7 +9,7 @@ use futures::future::join_all;
 use projections::Projections;
 
 use events::{
-    StreamId,
+    Epochs, StreamId,
     event::TransactionAbandoned,
     journal::{AppendError, Commit, Journal, ReadError, Recorded, ShardWorker, memory::MemoryJournal},
 };
@@ -36,8 +36,12 @@ impl Lagging {
 
 #[async_trait]
 impl Journal for Lagging {
-    fn shards(&self) -> u16 {
-        self.journal.shards()
+    fn epochs(&self) -> Epochs {
+        self.journal.epochs()
+    }
+
+    async fn grown(&self, shards: u16) {
+        self.journal.grown(shards).await;
     }
 
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
@@ -97,7 +101,11 @@ impl Follower {
 
     /// A payment that the read model shows.
     async fn payment(&self) -> PaymentId {
-        let id = self.gateway.post(&body()).await.expect(200).payment_id();
+        self.payment_of(&body()).await
+    }
+
+    async fn payment_of(&self, body: &Value) -> PaymentId {
+        let id = self.gateway.post(body).await.expect(200).payment_id();
         let shown = async {
             while !matches!(self.projections.get(&id), Ok(Some(_))) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -107,10 +115,12 @@ impl Follower {
         id
     }
 
-    /// Stops the read model where it is.
-    async fn halt(&self, id: &PaymentId) {
-        let head = self.journal.journal.head(id.shard(self.journal.shards())).await.unwrap();
+    /// Stops the read model where it is in the payment's shard, which is returned.
+    async fn halt(&self, id: &PaymentId) -> u16 {
+        let shard = self.gateway.journal.load(&id.into()).await.unwrap()[0].position.shard;
+        let head = self.journal.journal.head(shard).await.unwrap();
         self.journal.limit.store(head, Ordering::SeqCst);
+        shard
     }
 
     async fn version(&self, id: &PaymentId) -> Result<Option<u64>, Unavailable> {
@@ -141,6 +151,25 @@ async fn a_read_model_that_lags_is_waited_for_or_left_to_the_journal() {
     assert_eq!(tokio::join!(reading, released).0, Ok(Some(2)));
     // What nobody knows is not waited for: the journal is asked for it in any case.
     assert_eq!(follower.version(&PaymentId::derive("nobody", "1")).await, Ok(None));
+}
+
+#[tokio::test]
+async fn the_stream_that_is_asked_is_the_one_in_which_the_payment_lies() {
+    let follower = Follower::start();
+    let old = follower.payment().await;
+    follower.gateway.journal.rotate(6);
+    let mut body = body();
+    body["request_id"] = "order-2".into();
+    let new = follower.payment_of(&body).await;
+    for id in [&old, &new] {
+        assert_eq!(follower.version(id).await, Ok(Some(1)));
+        let shard = follower.halt(id).await;
+        assert_eq!(shard >= 4, id == &new);
+        follower.gateway.append(id, vec![abandoned()]).await;
+        assert_eq!(follower.version(id).await, Err(Unavailable::CatchingUp { shard }));
+        follower.journal.limit.store(u64::MAX, Ordering::SeqCst);
+        assert_eq!(follower.version(id).await, Ok(Some(2)));
+    }
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use axum::{body::BodyDataStream, response::Response};
 use events::{
-    OwnedAsset, StreamId, Terms,
+    Epochs, OwnedAsset, StreamId, Terms,
     event::{
         DepositRuledOut, EscrowOpened, EscrowRefunded, EscrowReleased, Failed, Inclusion, OwnTransaction, RefundDue,
         TransactionPrepared, TronSpend, VerifierRef,
@@ -469,8 +469,8 @@ struct Away {
 
 #[async_trait]
 impl Journal for Away {
-    fn shards(&self) -> u16 {
-        self.journal.shards()
+    fn epochs(&self) -> Epochs {
+        self.journal.epochs()
     }
 
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {

@@ -1,3 +1,4 @@
+use events::Epochs;
 use events::journal::{AppendError, ReadError, Recorded, ShardWorker, memory::Fault};
 use serde_json::json;
 
@@ -182,8 +183,8 @@ impl Unresolvable {
 
 #[async_trait]
 impl Journal for Unresolvable {
-    fn shards(&self) -> u16 {
-        4
+    fn epochs(&self) -> Epochs {
+        Epochs::one(4)
     }
 
     async fn append(&self, _: &Commit) -> Result<Recorded, AppendError> {

@@ -9,6 +9,7 @@ mod history;
 mod idempotency;
 mod idempotency_rules;
 mod identities;
+mod overload;
 mod pages;
 mod quote_request_bodies;
 mod quote_requests;
@@ -86,6 +87,7 @@ pub const PANICKING: &str = "0xfa11";
 /// A gateway whose parts can be made to misbehave.
 pub struct Gateway {
     pub router: Router,
+    pub state: Arc<HttpState>,
     pub journal: MemoryJournal,
     pub payments: Arc<JournalPayments>,
     pub auctions: Arc<SetAuctions>,
@@ -176,8 +178,9 @@ impl Gateway {
             readiness: ready.clone(),
             stopping: stopping.clone(),
         };
-        let router = router(Arc::new(HttpState::new(&config, services).unwrap()));
-        Self { router, journal, payments, auctions, clock, ready, funds, stopping, pause }
+        let state = Arc::new(HttpState::new(&config, services).unwrap());
+        let router = router(state.clone());
+        Self { router, state, journal, payments, auctions, clock, ready, funds, stopping, pause }
     }
 
     pub async fn send(&self, request: Request<Body>) -> Answer {

@@ -7,11 +7,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use axum::{
-    Extension,
-    extract::{Request, State},
-    response::Response,
-};
+use axum::{Extension, extract::State, response::Response};
 use tokio::time::Instant;
 
 use projections::PaymentView;
@@ -23,22 +19,28 @@ use super::{
     verify::{Payment, Read, read},
 };
 use crate::http::{
-    error::Code,
+    body::RawBody,
+    error::{ApiError, Code},
     hold,
     request_id::RequestId,
     state::HttpState,
-    submit_payment::{Accepted, Submission, Verdict, outcome},
+    submit_payment::{Accepted, Admitted, Submission, Verdict, outcome},
+    writes::Write,
 };
 
 /// Settles a payment, or tells what became of the one that was settled with this payload.
 pub(in crate::http) async fn handle(
     State(state): State<Arc<HttpState>>,
     Extension(correlation): Extension<RequestId>,
-    request: Request,
+    write: Result<Write, ApiError>,
 ) -> Response {
     let mut outline = Outline::default();
     let base_url = &state.http.base_url;
-    match settle(&state, &correlation, request, &mut outline).await {
+    let settled = match write {
+        Ok(write) => settle(&state, &correlation, write, &mut outline).await,
+        Err(error) => Err(Refusal::of_form(error)),
+    };
+    match settled {
         Ok((view, replay)) => answer::settled(&view, replay, outline, base_url),
         Err(refusal) => answer::not_settled(refusal, outline, base_url),
     }
@@ -46,38 +48,83 @@ pub(in crate::http) async fn handle(
 
 /// The payment as it stands when it is final or the hold is over, and whether it was there before.
 async fn settle(
-    state: &HttpState,
+    state: &Arc<HttpState>,
     correlation: &RequestId,
-    request: Request,
+    write: Write,
     outline: &mut Outline,
 ) -> Result<(PaymentView, bool), Refusal> {
     let begun = Instant::now();
-    let hold_max = hold::longest(request.headers(), Duration::from_millis(state.x402.settle_hold_ms_max));
-    let Read { message, payment } = read(state, request, outline).await?;
-    let (view, replay) = match payment {
-        Payment::Known(view) => (*view, true),
-        Payment::Due(submission) => submit(state, &message, &submission, correlation).await?,
-    };
-    let until = hold_max.min(Duration::from_secs(message.requirement.timeout_seconds_max));
+    let hold_max = hold::longest(&write.headers, Duration::from_millis(state.x402.settle_hold_ms_max));
+    // Boxed, so that nothing of the message stays in memory while its outcome is waited for.
+    let Settled { view, replay, timeout } = Box::pin(accept(state, correlation, write, outline)).await?;
+    let until = hold_max.min(timeout);
     Ok((outcome(state, view, until.saturating_sub(begun.elapsed())).await, replay))
 }
 
-async fn submit(
-    state: &HttpState,
-    message: &Message,
-    submission: &Submission,
+/// A payment that there is, before or by this call.
+struct Settled {
+    view: PaymentView,
+    replay: bool,
+    /// How long the merchant waits for its delivery.
+    timeout: Duration,
+}
+
+async fn accept(
+    state: &Arc<HttpState>,
     correlation: &RequestId,
-) -> Result<(PaymentView, bool), Refusal> {
-    let verdict = submission.judge(state, &state.services.admission).await?;
-    claim_identifier(state, message, submission).await?;
-    let admitted = match verdict {
-        Verdict::Replay(view) => return Ok((*view, true)),
-        Verdict::New(admitted) => admitted,
+    write: Write,
+    outline: &mut Outline,
+) -> Result<Settled, Refusal> {
+    let Write { body, place, .. } = write;
+    let checking = {
+        let state = Arc::clone(state);
+        async move {
+            let mut outline = Outline::default();
+            (check(&state, body, &mut outline).await, outline)
+        }
     };
-    Ok(match submission.append(state, admitted, correlation).await? {
-        Accepted::New(view) => (view, false),
-        Accepted::Before(view) => (submission.replay(view)?, true),
+    let (checked, read) = state.checks.run(checking).await?;
+    *outline = read;
+    let Checked { due, timeout } = checked?;
+    let settled = |view, replay| Settled { view, replay, timeout };
+    let (submission, admitted) = match due {
+        Due::Known(view) => return Ok(settled(*view, true)),
+        Due::New(submission, admitted) => (submission, admitted),
+    };
+    Ok(match submission.append(state, admitted, correlation, place).await? {
+        Accepted::New(view) => settled(view, false),
+        Accepted::Before(view) => settled(submission.replay(view)?, true),
     })
+}
+
+/// A message that passed every check.
+struct Checked {
+    due: Due,
+    timeout: Duration,
+}
+
+enum Due {
+    /// Its payment is to be accepted, unless another comes first.
+    New(Box<Submission>, Box<Admitted>),
+    /// Its payment was accepted before.
+    Known(Box<PaymentView>),
+}
+
+/// Makes every check, and makes the payment identifier this payload's.
+async fn check(state: &HttpState, body: RawBody, outline: &mut Outline) -> Result<Checked, Refusal> {
+    let Read { message, payment } = read(state, body, outline).await?;
+    let timeout = Duration::from_secs(message.requirement.timeout_seconds_max);
+    let submission = match payment {
+        Payment::Known(view) => return Ok(Checked { due: Due::Known(view), timeout }),
+        Payment::Due(submission) => submission,
+    };
+    let verdict = submission.judge(state, &state.services.admission).await?;
+    claim_identifier(state, &message, &submission).await?;
+    let due = match verdict {
+        Verdict::Replay(view) => Due::Known(view),
+        Verdict::New(admitted) => Due::New(submission, admitted),
+    };
+    Ok(Checked { due, timeout })
 }
 
 /// Makes the payment identifier this payload's.

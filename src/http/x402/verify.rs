@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::{Request, State},
-    response::Response,
-};
+use axum::{extract::State, response::Response};
 
 use projections::PaymentView;
 
@@ -17,22 +14,33 @@ use super::{
     message::{Message, Outline},
 };
 use crate::http::{
-    body::JsonBody,
-    deprecation::DeprecatedUse,
+    body::RawBody,
     error::{ApiError, Code},
     payment_status,
     state::HttpState,
     submit_payment::{Admitted, Submission, Verdict},
+    writes::Write,
 };
 
 /// Judges a payment.
-pub(in crate::http) async fn handle(State(state): State<Arc<HttpState>>, request: Request) -> Response {
-    let mut outline = Outline::default();
+pub(in crate::http) async fn handle(State(state): State<Arc<HttpState>>, write: Result<Write, ApiError>) -> Response {
     let base_url = &state.http.base_url;
-    match judge(&state, request, &mut outline).await {
-        Ok(Judged::New(submission)) => answer::valid(submission.payment_id, outline),
-        Ok(Judged::Known(view)) => answer::known(&view, outline, base_url),
-        Err(refusal) => answer::not_valid(refusal, outline, base_url),
+    let Write { body, place: _place, .. } = match write {
+        Ok(write) => write,
+        Err(error) => return answer::not_valid(Refusal::of_form(error), Outline::default(), base_url),
+    };
+    let judging = {
+        let state = Arc::clone(&state);
+        async move {
+            let mut outline = Outline::default();
+            (judge(&state, body, &mut outline).await, outline)
+        }
+    };
+    match state.checks.run(judging).await {
+        Ok((Ok(Judged::New(submission)), outline)) => answer::valid(submission.payment_id, outline),
+        Ok((Ok(Judged::Known(view)), outline)) => answer::known(&view, outline, base_url),
+        Ok((Err(refusal), outline)) => answer::not_valid(refusal, outline, base_url),
+        Err(error) => answer::not_valid(error.into(), Outline::default(), base_url),
     }
 }
 
@@ -41,8 +49,8 @@ enum Judged {
     Known(Box<PaymentView>),
 }
 
-async fn judge(state: &HttpState, request: Request, outline: &mut Outline) -> Result<Judged, Refusal> {
-    let submission = match read(state, request, outline).await?.payment {
+async fn judge(state: &HttpState, body: RawBody, outline: &mut Outline) -> Result<Judged, Refusal> {
+    let submission = match read(state, body, outline).await?.payment {
         Payment::Due(submission) => submission,
         Payment::Known(view) => return Ok(Judged::Known(view)),
     };
@@ -77,9 +85,9 @@ pub(super) enum Payment {
 ///
 /// # Errors
 /// What the call is answered with.
-pub(super) async fn read(state: &HttpState, request: Request, outline: &mut Outline) -> Result<Read, Refusal> {
-    let deprecated = request.extensions().get::<DeprecatedUse>().cloned().unwrap_or_default();
-    let body = JsonBody::read(request, state).await.map_err(Refusal::of_form)?;
+pub(super) async fn read(state: &HttpState, body: RawBody, outline: &mut Outline) -> Result<Read, Refusal> {
+    let deprecated = body.deprecated.clone();
+    let body = body.json().map_err(Refusal::of_form)?;
     *outline = Outline::of(&body.members);
     let (message, request) = Message::read(&body).map_err(Refusal::of_form)?;
     deprecated.note(&request.members);

@@ -6,7 +6,10 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -19,8 +22,9 @@ use tokio::{
 use super::Inner;
 use crate::{
     CommitId,
+    epoch::SHARDS_MAX,
     jetstream::{self, MESSAGE_ID},
-    journal::envelope,
+    journal::{ReadError, envelope},
 };
 
 /// Longest wait for a commit that does not come.
@@ -34,13 +38,17 @@ const SETTLE_MAX: Duration = Duration::from_millis(128);
 /// How long a commit that was heard of is looked for before it is left to the next recheck.
 const SETTLE_WITHIN: Duration = Duration::from_millis(300);
 
-pub(super) struct Heads(Vec<Head>);
+/// A place for every shard that there may ever be, so that nobody waits for anybody while they grow.
+pub(super) struct Heads(Box<[OnceLock<Head>]>);
 
+#[derive(Default)]
 struct Head {
     /// Highest sequence known to be stored.
     known: watch::Sender<u64>,
     /// Whether the listening task was started.
-    listening: Mutex<bool>,
+    listening: AtomicBool,
+    /// Whether the shard is sealed and the sequence that is known is its last.
+    ended: AtomicBool,
     /// Commits that this process is appending.
     own: Mutex<HashSet<CommitId>>,
 }
@@ -58,14 +66,15 @@ impl Drop for Own<'_> {
     }
 }
 
-impl Heads {
-    pub(super) fn new(shards: u16) -> Self {
-        let head = || Head { known: watch::Sender::new(0), listening: Mutex::default(), own: Mutex::default() };
-        Self((0..shards).map(|_| head()).collect())
+impl Default for Heads {
+    fn default() -> Self {
+        Self((0..SHARDS_MAX).map(|_| OnceLock::new()).collect())
     }
+}
 
+impl Heads {
     fn head(&self, shard: u16) -> Option<&Head> {
-        self.0.get(usize::from(shard))
+        self.0.get(usize::from(shard)).map(|head| head.get_or_init(Head::default))
     }
 
     pub(super) fn own(&self, shard: u16, commit_id: &CommitId) -> Option<Own<'_>> {
@@ -85,21 +94,36 @@ impl Heads {
     }
 }
 
-pub(super) async fn wait_beyond(inner: &Arc<Inner>, shard: u16, sequence: u64) {
-    let Some(head) = inner.heads.head(shard) else { return sleep(WAIT_MAX).await };
+pub(super) async fn wait_beyond(inner: &Arc<Inner>, shard: u16, sequence: u64) -> Result<(), ReadError> {
+    let Some(head) = inner.heads.head(shard).filter(|_| shard < inner.known.shards()) else {
+        sleep(WAIT_MAX).await;
+        return Ok(());
+    };
+    if inner.known.is_sealed(shard) {
+        return wait_at_the_end(inner, head, shard, sequence).await;
+    }
     let mut known = head.known.subscribe();
-    {
-        let mut listening = head.listening.lock().unwrap_or_else(PoisonError::into_inner);
-        if !*listening {
-            *listening = true;
-            tokio::spawn(listen(Arc::downgrade(inner), shard));
-        }
+    if !head.listening.swap(true, Ordering::Relaxed) {
+        tokio::spawn(listen(Arc::downgrade(inner), shard));
     }
     // Either the head has moved or the time is over; the caller cannot tell the difference and need not.
     let _ = timeout(WAIT_MAX, known.wait_for(|known| *known > sequence)).await;
+    Ok(())
 }
 
-/// Listens for as long as the journal exists.
+/// In a sealed shard nothing comes, so its head is read once and for all.
+async fn wait_at_the_end(inner: &Inner, head: &Head, shard: u16, sequence: u64) -> Result<(), ReadError> {
+    if !head.ended.load(Ordering::Relaxed) {
+        inner.head(shard).await?;
+        head.ended.store(true, Ordering::Relaxed);
+    }
+    if *head.known.borrow() <= sequence {
+        sleep(WAIT_MAX).await;
+    }
+    Ok(())
+}
+
+/// Listens for as long as the journal exists and the shard is not sealed.
 async fn listen(journal: Weak<Inner>, shard: u16) {
     let Some(client) = journal.upgrade().map(|inner| inner.client.clone()) else { return };
     loop {
@@ -110,6 +134,9 @@ async fn listen(journal: Weak<Inner>, shard: u16) {
         let mut foreign = false;
         loop {
             let Some(inner) = journal.upgrade() else { return };
+            if inner.known.is_sealed(shard) {
+                return;
+            }
             settle(&inner, shard, foreign).await;
             drop(inner);
             foreign = false;

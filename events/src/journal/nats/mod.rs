@@ -2,7 +2,7 @@
 //!
 //! One stream a shard, `EVT_00 … EVT_nn`, with the settings of the design: file storage, nothing ever deleted. Streams
 //! carry the number of shards in their metadata, so that a gateway configured with another number is refused instead of
-//! looking for payments in the wrong place.
+//! looking for payments in the wrong place, and from the second epoch on their epoch.
 //!
 //! What the server must permit the user of the connection (`EVT_*` stands for the name of each stream, as a permission
 //! knows no wildcard inside a token):
@@ -10,20 +10,25 @@
 //! | for | subjects |
 //! |---|---|
 //! | appending | publish `gw.evt.>` |
-//! | reading | publish `$JS.API.STREAM.INFO.EVT_*`, `$JS.API.STREAM.MSG.GET.EVT_*`, `$JS.API.DIRECT.GET.EVT_*`; subscribe `gw.evt.>` |
+//! | reading | publish `$JS.API.STREAM.NAMES`, `$JS.API.STREAM.INFO.EVT_*`, `$JS.API.STREAM.MSG.GET.EVT_*`, `$JS.API.DIRECT.GET.EVT_*`; subscribe `gw.evt.>` |
 //! | working | publish `$JS.API.CONSUMER.{INFO,MSG.NEXT}.EVT_*.*`, `$JS.API.CONSUMER.CREATE.EVT_*.>`, `$JS.ACK.EVT_*.>`, `$KV.gw_leases.*`, `$JS.API.STREAM.MSG.GET.KV_gw_leases`; subscribe `$KV.gw_leases.*` |
 //! | [`NatsJournal::connect`] | publish `$JS.API.STREAM.CREATE.>`, `$JS.API.STREAM.INFO.>` |
-//! | [`NatsJournal::bind`] and reading after it | publish `$JS.API.STREAM.INFO.EVT_*`, `$JS.API.DIRECT.GET.EVT_*`, `$JS.API.DIRECT.GET.EVT_*.>`; subscribe `gw.evt.>` |
+//! | [`NatsJournal::begin_epoch`] | publish `$JS.API.STREAM.CREATE.EVT_*`, `$JS.API.STREAM.INFO.EVT_*` |
+//! | [`NatsJournal::seal`] | publish `$JS.API.STREAM.UPDATE.EVT_*`, `$JS.API.STREAM.INFO.EVT_*` |
+//! | [`NatsJournal::bind`] and reading after it | publish `$JS.API.STREAM.NAMES`, `$JS.API.STREAM.INFO.EVT_*`, `$JS.API.DIRECT.GET.EVT_*`, `$JS.API.DIRECT.GET.EVT_*.>`; subscribe `gw.evt.>` |
 //!
 //! Everyone subscribes to the inbox of their connection.
 
 mod append;
+mod claim;
+mod epochs;
+mod group;
 mod heads;
 mod lease;
 mod read;
 mod worker;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use async_nats::{
     Client,
@@ -31,27 +36,28 @@ use async_nats::{
 };
 use async_trait::async_trait;
 
+pub use self::epochs::{BeginError, SealError};
 pub use crate::jetstream::ConnectError;
 use crate::{
-    StreamId,
-    jetstream::{self, StreamPlan},
-    journal::{AppendError, Commit, Journal, ReadError, Recorded, ShardWorker, envelope},
+    Epochs, StreamId,
+    epoch::EPOCH_SHARDS_MAX,
+    jetstream,
+    journal::{AppendError, Commit, Journal, ReadError, Recorded, ShardWorker},
 };
+use epochs::Known;
+use group::Groups;
 use heads::Heads;
 
-/// Most shards; the stream's name and the subject hold two digits.
-const SHARDS_MAX: u16 = 100;
-/// Metadata of each stream: number of shards of the journal.
-const SHARDS_KEY: &str = "gw.shards";
 /// Bucket of the leases on shards.
 const LEASES: &str = "gw_leases";
 
 /// How the journal is laid out and how long it tries.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Number of shards, 1 to 100; fixed when the streams are created.
+    /// Number of shards of the first epoch, 1 to 256; fixed when its streams are created.
     pub shards: u16,
-    /// Replicas of each stream: 1 on one machine, 3 in a cluster.
+    /// Replicas of each stream: 1 on one machine, 3 in a cluster. How many there are of a sealed one is the operators'
+    /// affair.
     pub replicas: usize,
     /// How long an append tries to get an outcome before it says that there is none.
     pub append_timeout: Duration,
@@ -62,6 +68,9 @@ pub struct Options {
     pub read_timeout: Duration,
     /// How long one request waits for its answer before it is asked again.
     pub attempt_timeout: Duration,
+    /// How often a journal that is open for writing looks for epochs that were begun or sealed. `None`: only where something
+    /// gives reason to.
+    pub look_every: Option<Duration>,
 }
 
 impl Default for Options {
@@ -73,6 +82,7 @@ impl Default for Options {
             unstored_timeout: Duration::from_secs(1),
             read_timeout: Duration::from_secs(5),
             attempt_timeout: Duration::from_secs(2),
+            look_every: Some(Duration::from_secs(2)),
         }
     }
 }
@@ -85,9 +95,10 @@ struct Inner {
     client: Client,
     context: client_jetstream::Context,
     options: Options,
-    shards: u16,
     read_only: bool,
+    known: Known,
     heads: Heads,
+    groups: Groups,
 }
 
 impl NatsJournal {
@@ -97,18 +108,21 @@ impl NatsJournal {
     /// [`AppendError::Unavailable`] once [`Options::unstored_timeout`] has passed.
     ///
     /// # Errors
-    /// [`ConnectError::Mismatch`] when a stream exists with other settings or another number of shards;
-    /// [`ConnectError::Unavailable`] when the server does not answer.
+    /// [`ConnectError::Mismatch`] when a stream exists with other settings, the first epoch has another number of shards, or
+    /// a stream of the current one is sealed; [`ConnectError::Unavailable`] when the server does not answer.
     pub async fn connect(client: Client, options: Options) -> Result<Self, ConnectError> {
-        if !(1..=SHARDS_MAX).contains(&options.shards) {
-            return Err(ConnectError::Options("shards must be 1 to 100"));
+        if !(1..=EPOCH_SHARDS_MAX).contains(&options.shards) {
+            return Err(ConnectError::Options("shards must be 1 to 256"));
         }
         let context = client_jetstream::new(client.clone());
-        for shard in 0..options.shards {
-            plan(shard, options.shards, options.replicas).ensure(&context, true).await?;
-        }
+        let epochs = epochs::read(&context, options.shards, Some(options.replicas), true).await?;
         create_leases(&context, options.replicas).await?;
-        Ok(Self::open(client, context, options, false))
+        let look_every = options.look_every;
+        let journal = Self::open(client, context, options, epochs, false);
+        if let Some(every) = look_every {
+            journal.0.look_every(every);
+        }
+        Ok(journal)
     }
 
     /// Opens an existing journal for reading only, as an auditor does: nothing is created, appends are refused, shards
@@ -119,16 +133,9 @@ impl NatsJournal {
     /// [`ConnectError::Missing`] when there is no journal, otherwise as [`NatsJournal::connect`].
     pub async fn bind(client: Client, options: Options) -> Result<Self, ConnectError> {
         let context = client_jetstream::new(client.clone());
-        let name = envelope::stream(0);
-        let first = jetstream::stream_config(&context, &name).await?.ok_or(ConnectError::Missing(name))?;
-        let shards = first.metadata.get(SHARDS_KEY).and_then(|text| text.parse().ok());
-        let shards = shards.filter(|shards| (1..=SHARDS_MAX).contains(shards));
-        let shards = shards.ok_or(ConnectError::Options("the streams do not say how many shards there are"))?;
-        for shard in 0..shards {
-            plan(shard, shards, first.num_replicas).ensure(&context, false).await?;
-        }
-        let options = Options { shards, replicas: first.num_replicas, ..options };
-        Ok(Self::open(client, context, options, true))
+        let shards = epochs::shards_of_first(&context).await?;
+        let epochs = epochs::read(&context, shards, None, false).await?;
+        Ok(Self::open(client, context, Options { shards, ..options }, epochs, true))
     }
 
     /// The owner that works `shard`: who holds its lease, or held it last and has not been followed by another. For
@@ -140,18 +147,15 @@ impl NatsJournal {
         lease::holder(&self.0, shard).await.map_err(ReadError::Unavailable)
     }
 
-    fn open(client: Client, context: client_jetstream::Context, options: Options, read_only: bool) -> Self {
-        let shards = options.shards;
-        Self(Arc::new(Inner { client, context, options, shards, read_only, heads: Heads::new(shards) }))
-    }
-}
-
-fn plan(shard: u16, shards: u16, replicas: usize) -> StreamPlan {
-    StreamPlan {
-        name: envelope::stream(shard),
-        subject: envelope::shard_subjects(shard),
-        replicas,
-        metadata: HashMap::from([(SHARDS_KEY.to_owned(), shards.to_string())]),
+    fn open(
+        client: Client,
+        context: client_jetstream::Context,
+        options: Options,
+        epochs: Epochs,
+        read_only: bool,
+    ) -> Self {
+        let (known, heads, groups) = (Known::new(epochs), Heads::default(), Groups::default());
+        Self(Arc::new(Inner { client, context, options, read_only, known, heads, groups }))
     }
 }
 
@@ -166,8 +170,12 @@ async fn create_leases(context: &client_jetstream::Context, replicas: usize) -> 
 
 #[async_trait]
 impl Journal for NatsJournal {
-    fn shards(&self) -> u16 {
-        self.0.shards
+    fn epochs(&self) -> Epochs {
+        self.0.known.all()
+    }
+
+    async fn grown(&self, shards: u16) {
+        self.0.grown(shards).await;
     }
 
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
@@ -190,8 +198,7 @@ impl Journal for NatsJournal {
     }
 
     async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
-        heads::wait_beyond(&self.0, shard, sequence).await;
-        Ok(())
+        heads::wait_beyond(&self.0, shard, sequence).await
     }
 
     async fn work(&self, shard: u16, owner: &str) -> Box<dyn ShardWorker> {

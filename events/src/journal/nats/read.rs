@@ -37,6 +37,22 @@ fn open(shard: u16, stored: &Stored) -> Result<Recorded, ReadError> {
         .map_err(|error| unreadable(shard, stored, &error))
 }
 
+/// The commits that the messages of one subject are, each the successor of the one before.
+fn chain(shard: u16, stored: &[Stored]) -> Result<Vec<Recorded>, ReadError> {
+    let mut chain = Chain::default();
+    let mut commits = Vec::with_capacity(stored.len());
+    for message in stored {
+        let commit = open(shard, message)?;
+        chain.follow(&commit).map_err(|error| unreadable(shard, message, &error))?;
+        if commit.is_moved() && stored.len() > 1 {
+            let error = envelope::Error::Chain("a mark beside commits".to_owned());
+            return Err(unreadable(shard, message, &error));
+        }
+        commits.push(commit);
+    }
+    Ok(commits)
+}
+
 impl Inner {
     /// Runs `read` until it succeeds, the stored data is at fault, or the read time-out has passed.
     async fn retrying<T, F>(&self, read: impl FnMut() -> F) -> Result<T, ReadError>
@@ -69,18 +85,37 @@ impl Inner {
     }
 
     pub(super) async fn load(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, ReadError> {
-        let shard = stream_id.shard(self.shards);
-        let subject = envelope::subject(shard, stream_id);
-        let read = || self.stored_of(shard, &subject);
-        let stored = self.retrying_connected(self.options.unstored_timeout, read).await?;
-        let mut chain = Chain::default();
-        let mut commits = Vec::with_capacity(stored.len());
-        for message in &stored {
-            let commit = open(shard, message)?;
-            chain.follow(&commit).map_err(|error| unreadable(shard, message, &error))?;
-            commits.push(commit);
+        let mut since = Instant::now();
+        loop {
+            let epochs = self.known.all();
+            let mut moved_to = 0;
+            // A stream never changes its shard, so one that is in none of them was in none when this began.
+            for shard in epochs.shards_of(stream_id) {
+                let subject = envelope::subject(shard, stream_id);
+                let read = || self.stored_of(shard, &subject);
+                let stored = self.retrying_connected(self.options.unstored_timeout, read).await?;
+                let commits = chain(shard, &stored)?;
+                match commits.first().map(Recorded::moved_to) {
+                    None => {}
+                    Some(Some(epoch)) => moved_to = moved_to.max(epoch),
+                    Some(None) => return Ok(commits),
+                }
+            }
+            // It may have begun in an epoch that somebody else has begun.
+            let look = || {
+                // A look that failed says nothing to who tries again.
+                let asked = std::mem::replace(&mut since, Instant::now());
+                async move { self.look(asked).await.map_err(unavailable) }
+            };
+            self.retrying_connected(self.options.unstored_timeout, look).await?;
+            let now = self.known.all();
+            if now.all().len() == epochs.all().len() {
+                if moved_to > now.current().number {
+                    return Err(ReadError::Unavailable(format!("epoch {moved_to} is not there yet")));
+                }
+                return Ok(Vec::new());
+            }
         }
-        Ok(commits)
     }
 
     /// All messages of a subject up to what the leader holds now.

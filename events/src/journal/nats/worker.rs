@@ -259,7 +259,8 @@ impl Task {
             }
         };
         for message in stored {
-            if let Ok(stream_id) = envelope::stream_of(self.shard, &message.subject)
+            if !envelope::is_moved(&message.headers)
+                && let Ok(stream_id) = envelope::stream_of(self.shard, &message.subject)
                 && self.wake_ups.send((tenure, stream_id)).await.is_err()
             {
                 return false;
@@ -282,7 +283,8 @@ impl Task {
             return Fetched::Failed(error.to_string());
         }
         let end = Instant::now() + FETCH_EXPIRES + FETCH_GRACE;
-        loop {
+        // The server says nothing when it has given all that was asked for.
+        for _ in 0..FETCH {
             let message = match tokio::time::timeout_at(end, messages.next()).await {
                 Ok(Some(message)) => message,
                 Ok(None) => return Fetched::Failed("connection was closed".into()),
@@ -298,6 +300,8 @@ impl Task {
                 return Fetched::LeaseOver;
             }
             match envelope::stream_of(self.shard, &message.subject) {
+                // The stream begins elsewhere, and there somebody is woken for it.
+                _ if message.headers.as_ref().is_some_and(envelope::is_moved) => {}
                 Ok(stream_id) => {
                     if self.wake_ups.send((tenure, stream_id)).await.is_err() {
                         return Fetched::Unheard;
@@ -315,6 +319,7 @@ impl Task {
                 return Fetched::Failed(error.to_string());
             }
         }
+        Fetched::Done
     }
 }
 
@@ -331,7 +336,7 @@ fn stream_sequence(reply: &str) -> Option<u64> {
 }
 
 enum Fetched {
-    /// The server ended the fetch.
+    /// The server ended the fetch, or gave all that was asked for.
     Done,
     /// Nothing said that it ended.
     Silent,

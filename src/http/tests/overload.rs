@@ -1,0 +1,274 @@
+//! More writes than the gateway can take, over a journal that takes its time.
+
+use std::convert::Infallible;
+
+use axum::body::Bytes;
+use events::{
+    Epochs, StreamId,
+    journal::{AppendError, ReadError, Recorded, ShardWorker},
+};
+use futures::stream;
+use serde_json::json;
+use tokio::{sync::Semaphore, task::JoinHandle, time::Instant};
+
+use super::{quote_requests::quote_request, *};
+
+const ROUTES: [&str; 7] = [
+    "/v1/payments",
+    "/v1/payments/verify",
+    "/v1/payments/prepare",
+    "/v1/payments/quote-requests",
+    "/v1/payments/quote-requests/qrq_0000000000000000000000000000000000000000000000000000000000000000/award",
+    "/x402/v1/verify",
+    "/x402/v1/settle",
+];
+
+/// A journal whose appends take as long as a test wants.
+struct Slow {
+    journal: MemoryJournal,
+    /// A permit lets one append through.
+    gate: Semaphore,
+    /// Appends that have begun.
+    begun: watch::Sender<usize>,
+}
+
+/// A gateway on such a journal.
+struct Stage {
+    gateway: Arc<Gateway>,
+    slow: Arc<Slow>,
+}
+
+impl Stage {
+    /// One place at work, one in line.
+    fn set(change: impl FnOnce(&mut GatewayConfig)) -> Self {
+        let journal = MemoryJournal::new(4);
+        let slow = Arc::new(Slow { journal: journal.clone(), gate: Semaphore::new(0), begun: watch::Sender::new(0) });
+        let gateway = Gateway::with_journal(slow.clone(), journal, |config| {
+            config.http.writes_in_flight_max = 1;
+            config.http.writes_waiting_max = 1;
+            config.http.write_wait_ms_max = 250;
+            change(config);
+        });
+        Self { gateway: Arc::new(gateway), slow }
+    }
+
+    /// Sends a submission that goes on by itself.
+    fn submit(&self, request_id: &str) -> JoinHandle<Answer> {
+        let (gateway, body) = (self.gateway.clone(), order(request_id));
+        tokio::spawn(async move { gateway.post(&body).await })
+    }
+
+    /// Returns when so many appends have begun.
+    async fn begun(&self, count: usize) {
+        self.slow.begun.subscribe().wait_for(|begun| *begun >= count).await.unwrap();
+    }
+
+    /// Returns when so many places are free at work and in line.
+    async fn free(&self, free: (usize, usize)) {
+        while self.gateway.state.writes.free() != free {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Takes the place at work and the one in line.
+    async fn fill(&self) -> [JoinHandle<Answer>; 2] {
+        let at_work = self.submit("order-at-work");
+        self.begun(1).await;
+        let waiting = self.submit("order-in-line");
+        self.free((0, 0)).await;
+        [at_work, waiting]
+    }
+
+    async fn stored(&self, request_id: &str) -> usize {
+        self.slow.journal.load(&(&payment_id(request_id)).into()).await.unwrap().len()
+    }
+}
+
+fn order(request_id: &str) -> Value {
+    with("/request_id", json!(request_id))
+}
+
+fn payment_id(request_id: &str) -> PaymentId {
+    PaymentId::derive(&format!("eip155:{PAYER}"), request_id)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_write_above_is_refused_at_once_and_nothing_of_it_is_stored() {
+    let stage = Stage::set(|config| config.http.write_wait_ms_max = 10_000);
+    stage.slow.gate.add_permits(1);
+    let known = stage.gateway.post(&order("order-known")).await.expect(200).payment_id();
+    let at_work = stage.submit("order-at-work");
+    stage.begun(2).await;
+    let waiting = stage.submit("order-in-line");
+    stage.free((0, 0)).await;
+
+    let started = Instant::now();
+    let refused = stage.gateway.post(&order("order-1")).await.expect_error(503, "SERVICE_UNAVAILABLE");
+    assert_eq!(started.elapsed(), Duration::ZERO);
+    assert_eq!(refused.headers["retry-after"], "1");
+    assert_eq!(refused.body["request_id_reusable"], true);
+    assert_eq!(refused.body["retry_classification"], "RETRY_AFTER_DELAY");
+    assert!(refused.message().contains("safe to send the same request again"), "{refused:?}");
+    assert_eq!(stage.stored("order-1").await, 0);
+    // A repetition of what is known is a write, too.
+    stage.gateway.post(&order("order-known")).await.expect_error(503, "SERVICE_UNAVAILABLE");
+    // Reads go on.
+    let status = stage.gateway.get(&format!("/v1/payments/{known}/status")).await.expect(200);
+    assert_eq!(status.body["status"], "pending");
+    stage.gateway.get("/v1/defaults").await.expect(200);
+    assert_eq!(started.elapsed(), Duration::ZERO);
+
+    stage.slow.gate.add_permits(10);
+    for held in [at_work, waiting] {
+        assert_eq!(held.await.unwrap().expect(200).body["idempotent_replay"], false);
+    }
+    assert_eq!(stage.gateway.post(&order("order-1")).await.expect(200).body["idempotent_replay"], false);
+    assert_eq!(stage.stored("order-1").await, 1);
+    assert_eq!(stage.gateway.post(&order("order-known")).await.expect(200).body["idempotent_replay"], true);
+    assert_eq!(stage.gateway.state.writes.free(), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_waits_in_line_for_as_long_as_it_may() {
+    let stage = Stage::set(|_| {});
+    let started = Instant::now();
+    let [at_work, waiting] = stage.fill().await;
+    waiting.await.unwrap().expect_error(503, "SERVICE_UNAVAILABLE");
+    assert_eq!(started.elapsed(), Duration::from_millis(250));
+    assert_eq!(stage.gateway.state.writes.free(), (0, 1));
+    stage.slow.gate.add_permits(1);
+    at_work.await.unwrap().expect(200);
+    assert_eq!((stage.stored("order-at-work").await, stage.stored("order-in-line").await), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_write_is_refused_alike() {
+    let stage = Stage::set(|config| config.http.write_wait_ms_max = 10_000);
+    let held = stage.fill().await;
+    for route in ROUTES {
+        // What is in it does not matter: it is not looked at.
+        for body in [quote_request(), json!([])] {
+            let answer = stage.gateway.post_to(route, &body).await.expect(503);
+            assert_eq!(answer.headers["retry-after"], "1", "{route}: {answer:?}");
+            let text = &answer.text;
+            assert!(text.contains("SERVICE_UNAVAILABLE") && text.contains("as much to do"), "{route}: {text}");
+        }
+    }
+    stage.slow.gate.add_permits(10);
+    for held in held {
+        held.await.unwrap().expect(200);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_holds_for_an_outcome_has_given_the_place_back() {
+    let stage = Stage::set(|config| config.http.hold_ms_max = 30_000);
+    stage.slow.gate.add_permits(10);
+    let started = Instant::now();
+    let held = stage.submit("order-1");
+    stage.begun(1).await;
+    stage.free((1, 1)).await;
+    assert!(!held.is_finished());
+    let request = Request::post("/v1/payments").header("content-type", "application/json").header("prefer", "wait=0");
+    let other = stage.gateway.send(request.body(order("order-2").to_string().into()).unwrap()).await.expect(200);
+    assert_eq!(other.body["idempotent_replay"], false);
+    assert!(!held.is_finished());
+    assert_eq!(held.await.unwrap().expect(200).body["status"], "pending");
+    assert_eq!(started.elapsed(), Duration::from_secs(30));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_begun_is_brought_to_its_end_when_the_client_is_gone() {
+    let stage = Stage::set(|config| config.http.write_wait_ms_max = 10_000);
+    let [at_work, waiting] = stage.fill().await;
+    // Whoever waits has begun nothing.
+    waiting.abort();
+    stage.free((0, 1)).await;
+    // An append may be on its way, and counts until it has arrived.
+    at_work.abort();
+    assert!(at_work.await.unwrap_err().is_cancelled());
+    assert_eq!((stage.gateway.state.writes.free(), stage.stored("order-at-work").await), ((0, 1), 0));
+    stage.slow.gate.add_permits(10);
+    stage.free((1, 1)).await;
+    assert_eq!((stage.stored("order-at-work").await, stage.stored("order-in-line").await), (1, 0));
+    assert_eq!(stage.gateway.post(&order("order-at-work")).await.expect(200).body["idempotent_replay"], true);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_arrive_keeps_nobody_out() {
+    let stage = Stage::set(|_| {});
+    stage.slow.gate.add_permits(10);
+    let slow = || {
+        let request = Request::post("/v1/payments").header("content-type", "application/json");
+        let body = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
+        let (gateway, request) = (stage.gateway.clone(), request.body(body).unwrap());
+        tokio::spawn(async move { gateway.send(request).await })
+    };
+    let slow = [slow(), slow(), slow()];
+    tokio::task::yield_now().await;
+    stage.gateway.post(&order("order-1")).await.expect(200);
+    for slow in slow {
+        slow.await.unwrap().expect_error(400, "INVALID_REQUEST");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_memory_for_bodies_is_bounded() {
+    let stage = Stage::set(|config| config.http.body_bytes_max = 262_144);
+    stage.slow.gate.add_permits(10);
+    // 64 MiB, claimed by what is declared and, where nothing is, by the most there may be.
+    let slow = |length: Option<usize>| {
+        let mut request = Request::post("/v1/payments").header("content-type", "application/json");
+        if let Some(length) = length {
+            request = request.header("content-length", length);
+        }
+        let body = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
+        let (gateway, request) = (stage.gateway.clone(), request.body(body).unwrap());
+        tokio::spawn(async move { gateway.send(request).await })
+    };
+    let mut slow: Vec<_> = (0..256).map(|n| slow((n % 2 == 0).then_some(262_144))).collect();
+    while stage.gateway.state.writes.free_kibibytes() > 0 {
+        tokio::task::yield_now().await;
+    }
+    stage.gateway.post(&order("order-1")).await.expect_error(503, "SERVICE_UNAVAILABLE");
+    // The first that is given up makes room.
+    slow.pop().unwrap().abort();
+    while stage.gateway.state.writes.free_kibibytes() == 0 {
+        tokio::task::yield_now().await;
+    }
+    stage.gateway.post(&order("order-1")).await.expect(200);
+    drop(slow);
+}
+
+#[async_trait]
+impl Journal for Slow {
+    fn epochs(&self) -> Epochs {
+        self.journal.epochs()
+    }
+
+    async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
+        self.begun.send_modify(|begun| *begun += 1);
+        self.gate.acquire().await.unwrap().forget();
+        self.journal.append(commit).await
+    }
+
+    async fn load(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, ReadError> {
+        self.journal.load(stream_id).await
+    }
+
+    async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
+        self.journal.replay(shard, from, limit).await
+    }
+
+    async fn head(&self, shard: u16) -> Result<u64, ReadError> {
+        self.journal.head(shard).await
+    }
+
+    async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
+        self.journal.wait_beyond(shard, sequence).await
+    }
+
+    async fn work(&self, shard: u16, owner: &str) -> Box<dyn ShardWorker> {
+        self.journal.work(shard, owner).await
+    }
+}

@@ -1,0 +1,134 @@
+//! How many writes the gateway takes at a time, and the refusal of those above.
+//!
+//! A write is any request that costs checks or a commit: submissions, quote-requests and awards, new or repeated, and
+//! the calls that rehearse them. What it holds until it is done with is bounded three times: the bytes of all bodies
+//! that are arriving or were read, the writes at work, and those that wait for them, in number and in time. Whatever is
+//! above is answered with 503 before its body is parsed.
+//!
+//! The place at work is taken when the body is there and not before: else as many slow clients as there are places
+//! would keep everybody out. It is given back as soon as the commit is stored, so that holding for an outcome takes
+//! none; `tower`'s limits last until the response and cannot do that.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    extract::{FromRequest, Request},
+    http::{HeaderMap, header::CONTENT_LENGTH},
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tracing::{Instrument, Span};
+
+use super::{
+    body::RawBody,
+    error::{ApiError, Code},
+    line::Line,
+    state::HttpState,
+    tally::Tally,
+};
+use crate::config::HttpConfig;
+
+/// Unit in which the bytes of bodies are counted.
+const KIBIBYTE: usize = 1_024;
+/// Memory for all bodies together, in KiB: a thousand of the largest by default, some ten thousand of usual ones.
+const BODIES_KIB_MAX: usize = 64 * KIBIBYTE;
+
+/// The writes of a gateway.
+pub(super) struct Writes {
+    bodies: Arc<Semaphore>,
+    at_work: Line,
+    refused: Tally,
+}
+
+/// A place at work, and the memory of a body. Whoever drops it has nothing more to do but to answer.
+#[derive(Debug)]
+pub(super) struct Place {
+    _at_work: OwnedSemaphorePermit,
+    _body: OwnedSemaphorePermit,
+}
+
+/// A write that may be worked on.
+#[derive(Debug)]
+pub(super) struct Write {
+    /// The request's headers.
+    pub(super) headers: HeaderMap,
+    /// Its body, as it came.
+    pub(super) body: RawBody,
+    /// Its place.
+    pub(super) place: Place,
+}
+
+impl Place {
+    /// What `work` comes to. It goes on to its end when the caller is gone, and only then is the place given back.
+    /// `None` when it panics.
+    pub(super) async fn finish<T: Send + 'static>(self, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
+        let work = async move {
+            let _place = self;
+            work.await
+        };
+        let ended = tokio::spawn(work.instrument(Span::current())).await;
+        ended.inspect_err(|error| tracing::error!(%error, "a write ended without an outcome")).ok()
+    }
+}
+
+impl Writes {
+    pub(super) fn new(config: &HttpConfig) -> Self {
+        let wait_max = Duration::from_millis(config.write_wait_ms_max);
+        Self {
+            // One body always fits.
+            bodies: Arc::new(Semaphore::new(BODIES_KIB_MAX.max(kibibytes(config.body_bytes_max)))),
+            at_work: Line::new(config.writes_in_flight_max, config.writes_waiting_max, wait_max),
+            refused: Tally::default(),
+        }
+    }
+
+    /// Places at work, and in line for them, that are free.
+    #[cfg(test)]
+    pub(super) fn free(&self) -> (usize, usize) {
+        self.at_work.free()
+    }
+
+    /// Memory for bodies that is free, in KiB.
+    #[cfg(test)]
+    pub(super) fn free_kibibytes(&self) -> usize {
+        self.bodies.available_permits()
+    }
+
+    /// Memory for a body of at most so many bytes.
+    fn room(&self, bytes: usize) -> Result<OwnedSemaphorePermit, ApiError> {
+        let kibibytes = u32::try_from(kibibytes(bytes)).unwrap_or(u32::MAX);
+        Arc::clone(&self.bodies).try_acquire_many_owned(kibibytes).map_err(|_| self.refuse())
+    }
+
+    /// A place at work, at once or after a short wait in line.
+    async fn place(&self, body: OwnedSemaphorePermit) -> Result<Place, ApiError> {
+        let at_work = self.at_work.place().await.ok_or_else(|| self.refuse())?;
+        Ok(Place { _at_work: at_work, _body: body })
+    }
+
+    fn refuse(&self) -> ApiError {
+        if let Some(refused) = self.refused.count() {
+            tracing::warn!(refused, "writes are refused: as many are at work and waiting as there may be");
+        }
+        let message = "The gateway has as much to do as it can take. Nothing of this request was looked at or stored; it is \
+                       safe to send the same request again, after as long as Retry-After says.";
+        ApiError::new(Code::SERVICE_UNAVAILABLE, message)
+    }
+}
+
+impl FromRequest<Arc<HttpState>> for Write {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &Arc<HttpState>) -> Result<Self, ApiError> {
+        let limit = state.http.body_bytes_max;
+        let declared = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        let room = state.writes.room(declared.map_or(limit, |declared: usize| declared.min(limit)))?;
+        let headers = request.headers().clone();
+        let body = RawBody::receive(request, state).await?;
+        let place = state.writes.place(room).await?;
+        Ok(Self { headers, body, place })
+    }
+}
+
+fn kibibytes(bytes: usize) -> usize {
+    bytes.div_ceil(KIBIBYTE)
+}
