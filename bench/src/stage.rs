@@ -31,6 +31,8 @@ use crate::{http::Connection, machine};
 /// Longest time to wait for anything that has to happen.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(10);
+/// Writes at work at a time in a gateway that never refuses one.
+const ROOM: u64 = 100_000;
 /// Contracts that nobody asks for anything: no chain runs here.
 pub const ESCROW: &str = "0x00000000000000000000000000000000000e5c40";
 /// The same for deliveries.
@@ -171,10 +173,25 @@ impl Stage {
     /// # Errors
     /// When it does not get ready.
     pub async fn gateway(&self, name: &str) -> Result<Gateway> {
+        self.start_gateway(name, |_| {}).await
+    }
+
+    /// The same, taking so many writes at a time that a load of the benches never meets the bound: what is measured then
+    /// is what the gateway can do, and not where it begins to refuse.
+    ///
+    /// # Errors
+    /// When it does not get ready.
+    pub async fn roomy_gateway(&self, name: &str) -> Result<Gateway> {
+        self.start_gateway(name, |config| config["http"]["writes_in_flight_max"] = ROOM.into()).await
+    }
+
+    async fn start_gateway(&self, name: &str, change: impl Fn(&mut Value)) -> Result<Gateway> {
         let directory = self.directory.path().join(name);
         std::fs::create_dir_all(&directory)?;
         let port = free_port()?;
-        let text = toml::to_string_pretty(&self.config(name, port, &directory.join("projections")))?;
+        let mut config = self.config(name, port, &directory.join("projections"));
+        change(&mut config);
+        let text = toml::to_string_pretty(&config)?;
         let config = directory.join("gateway.toml");
         std::fs::write(&config, text)?;
         let process = spawn(&self.place.gw, name, &config, &directory)?;

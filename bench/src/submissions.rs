@@ -85,7 +85,7 @@ pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
     let stage = Stage::start(&context.place, SHARDS).await?;
     let journal = stage.journal().await?;
     let leases = stage.hold_shards(&journal).await?;
-    let gateways = [stage.gateway("gateway").await?];
+    let gateways = [stage.roomy_gateway("gateway").await?];
     let [gateway] = &gateways;
     let mut accepted = warm_up(context, &gateways).await?;
     let (mut best, mut unknown) = (0.0_f64, 0);

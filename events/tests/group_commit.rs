@@ -113,6 +113,31 @@ async fn one_that_may_not_be_stored_costs_the_others_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_rivals_in_one_batch_one_wins() {
+    let server = NatsServer::open().await.unwrap();
+    let journal = NatsJournal::connect(connect(&server.url()).await, one_shard()).await.unwrap();
+    let ids: Vec<StreamId> = (0..CROWD / 2).map(|_| fresh()).collect();
+    let both = ids.iter().flat_map(|id| ["one", "other"].map(|text| commit(id, Position::START, text)));
+    let commits: Vec<_> = both.collect();
+    let appended = append_all(&journal, &commits).await;
+    for (rivals, outcomes) in commits.chunks(2).zip(appended.chunks(2)) {
+        let stored = journal.load(&rivals[0].stream_id).await.unwrap();
+        assert_eq!(stored.len(), 1);
+        for (rival, outcome) in rivals.iter().zip(outcomes) {
+            match outcome {
+                Ok(recorded) => {
+                    assert_eq!((recorded.position, &rival.commit_id), (stored[0].position, &stored[0].commit_id))
+                }
+                Err(error) => {
+                    assert!(matches!(error, AppendError::Conflict), "{error:?}");
+                    assert_ne!(rival.commit_id, stored[0].commit_id);
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_acknowledgements_of_batches_are_resolved() {
     let server = NatsServer::open().await.unwrap();
     let client = connect(&server.url()).await;

@@ -8,6 +8,7 @@ use events::{
     journal::{Journal, ReadError, Recorded},
 };
 use futures::{FutureExt, future::BoxFuture};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
@@ -28,6 +29,8 @@ const BACKOFF_MAX: Duration = Duration::from_secs(5);
 /// How often in a row a stream has to be found too short before that is believed, and the pause between two looks.
 const SHORT_LOOKS: u32 = 6;
 const SHORT_PAUSE: Duration = Duration::from_millis(500);
+/// How often the head of a sealed stream is looked at again.
+const LOOK_AT_SEALED_EVERY: Duration = Duration::from_secs(60);
 
 /// Follows the stream of one shard.
 pub(crate) struct Follower {
@@ -40,6 +43,8 @@ pub(crate) struct Follower {
     rebuilt_for_gap: bool,
     /// Whether what could not be read was tried again.
     tried_again: bool,
+    /// Whether it was said that the stream is sealed.
+    told_of_the_end: bool,
 }
 
 /// Why following was broken off.
@@ -65,7 +70,16 @@ impl Follower {
         shard: u16,
         shutdown: CancellationToken,
     ) -> Self {
-        Self { projections, journal, shard, shutdown, backoff: BACKOFF_MIN, rebuilt_for_gap: false, tried_again: false }
+        Self {
+            projections,
+            journal,
+            shard,
+            shutdown,
+            backoff: BACKOFF_MIN,
+            rebuilt_for_gap: false,
+            tried_again: false,
+            told_of_the_end: false,
+        }
     }
 
     /// Follows until the shutdown, or until the stream cannot be read.
@@ -298,8 +312,9 @@ impl Follower {
         let shutdown = self.shutdown.clone();
         let news = async {
             if ended {
-                shutdown.cancelled().await;
-                return Err(Break::Shutdown);
+                // A leader that was elected a moment ago may have said too little.
+                let over = timeout(LOOK_AT_SEALED_EVERY, shutdown.cancelled()).await;
+                return over.map_or(Ok(()), |()| Err(Break::Shutdown));
             }
             self.read(|| journal.wait_beyond(shard, sequence)).await
         };
@@ -319,7 +334,9 @@ impl Follower {
             return Ok(false);
         }
         self.projections.learn(&epochs);
-        info!(shard, checkpoint = sequence, "projection has all that its sealed stream will ever have");
+        if !std::mem::replace(&mut self.told_of_the_end, true) {
+            info!(shard, checkpoint = sequence, "projection has all that its sealed stream will ever have");
+        }
         Ok(true)
     }
 

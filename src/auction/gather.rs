@@ -71,8 +71,8 @@ impl Inner {
                 () = sleep_until(ask_again) => {
                     pause = (pause * 2).min(ASK_AGAIN_AFTER_MAX);
                     ask_again = Instant::now() + pause;
-                    // Whoever becomes eligible is asked at once, and there may be thousands of auctions without anybody.
-                    if window.addressed.is_empty() {
+                    // Whoever registers is asked at once, and there may be thousands of auctions without anybody.
+                    if window.addressed.is_empty() && self.registry.eligible(request).is_empty() {
                         continue;
                     }
                     if let Err(fault) = self.ask_again(&mut window, &payload).await {

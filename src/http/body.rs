@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use axum::{
-    body::Bytes,
-    extract::{DefaultBodyLimit, FromRequest, Request},
-    http::{HeaderValue, StatusCode, header::CONTENT_TYPE},
+    body::{Body, Bytes},
+    extract::Request,
+    http::{HeaderValue, header::CONTENT_TYPE},
 };
+use bytes::BytesMut;
+use futures::StreamExt;
 use serde_json::{Map, Value};
-use tokio::time::timeout;
+use tokio::{sync::OwnedSemaphorePermit, time::timeout};
 
 use events::codec::UniqueValue;
 
@@ -37,14 +39,15 @@ pub(super) struct JsonBody {
 }
 
 impl RawBody {
-    /// Receives the body of `request`.
+    /// Receives the body of `request`, with a permit for the memory that it takes.
     ///
     /// # Errors
-    /// 413, and 400 when it does not arrive in time.
-    pub(super) async fn receive(request: Request, state: &HttpState) -> Result<Self, ApiError> {
+    /// 413, 503 when the bodies of all requests take as much memory as they may, and 400 when it does not arrive in time.
+    pub(super) async fn receive(request: Request, state: &HttpState) -> Result<(Self, OwnedSemaphorePermit), ApiError> {
         let deprecated = request.extensions().get::<DeprecatedUse>().cloned().unwrap_or_default();
         let content_type = request.headers().get(CONTENT_TYPE).cloned();
-        Ok(Self { bytes: bytes(request, state).await?, content_type, deprecated })
+        let (bytes, room) = bytes(request.into_body(), state).await?;
+        Ok((Self { bytes, content_type, deprecated }, room))
     }
 
     /// Reads it.
@@ -74,19 +77,31 @@ impl RawBody {
     }
 }
 
-async fn bytes(mut request: Request, state: &HttpState) -> Result<Bytes, ApiError> {
+/// The bytes of `body`, and the memory they take.
+async fn bytes(body: Body, state: &HttpState) -> Result<(Bytes, OwnedSemaphorePermit), ApiError> {
     let limit = state.http.body_bytes_max;
-    DefaultBodyLimit::max(limit).apply(&mut request);
-    let within = Duration::from_millis(state.http.body_ms_max);
-    let Ok(read) = timeout(within, Bytes::from_request(request, &())).await else {
-        return Err(invalid(format!("body did not arrive within {} ms", within.as_millis())));
-    };
-    read.map_err(|rejection| match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => {
-            ApiError::new(Code::REQUEST_TOO_LARGE, format!("body must have at most {limit} bytes"))
+    let too_large = || ApiError::new(Code::REQUEST_TOO_LARGE, format!("body must have at most {limit} bytes"));
+    let mut chunks = body.into_data_stream();
+    let mut arrived = BytesMut::new();
+    let receive = async {
+        // Memory is taken for what is there: what is only announced would cost nothing to announce.
+        let mut room = state.writes.room(1)?;
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk.map_err(|_| invalid("body could not be read"))?;
+            let bytes = arrived.len() + chunk.len();
+            if bytes > limit {
+                return Err(too_large());
+            }
+            state.writes.more_room(&mut room, bytes)?;
+            arrived.extend_from_slice(&chunk);
         }
-        _ => invalid("body could not be read"),
-    })
+        Ok(room)
+    };
+    let within = Duration::from_millis(state.http.body_ms_max);
+    let room = timeout(within, receive).await;
+    let room =
+        room.unwrap_or_else(|_| Err(invalid(format!("body did not arrive within {} ms", within.as_millis()))))?;
+    Ok((arrived.freeze(), room))
 }
 
 fn invalid(message: impl Into<String>) -> ApiError {

@@ -3,7 +3,7 @@
 //! Writes at work are bounded by [`super::writes`], whichever shard they are for. Were that all, one shard whose leader
 //! is silent would soon have all places, because its appends take seconds, and the others nothing to do. So no shard
 //! gets more than twice its share at a time, and as many in line for it. Reads are not writes and have no places; those
-//! that go to the journal, such as for ids that no payment has, are bounded here.
+//! that go to the journal, such as for ids that no payment has, are bounded here, in the same way.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,9 +17,11 @@ use events::{
 use super::line::Line;
 use crate::config::HttpConfig;
 
-/// Streams that are loaded at a time, and those that wait for it.
+/// Streams that are loaded at a time, of all shards, and those that wait for it.
 const LOADS_MAX: usize = 256;
 const LOADS_WAITING_MAX: usize = 4_096;
+/// Least number of them for one shard.
+const LOADS_MIN: usize = 16;
 /// Longest time anything waits for its turn here.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 /// Least number of appends that a shard may have at a time, for journals of many shards: a few streams more or less in
@@ -29,8 +31,9 @@ const APPENDS_MIN: usize = 16;
 /// A journal with bounds.
 pub(super) struct BoundedJournal {
     journal: Arc<dyn Journal>,
-    loads: Line,
     /// One for each shard of the epoch that was current at the start; later epochs share them out as their own.
+    loads: Vec<Line>,
+    /// The same.
     appends: Vec<Line>,
 }
 
@@ -40,16 +43,21 @@ impl BoundedJournal {
         let share = config.writes_in_flight_max.saturating_mul(2).div_ceil(shards).max(APPENDS_MIN);
         Self {
             journal,
-            loads: Line::new(LOADS_MAX, LOADS_WAITING_MAX, WAIT_MAX),
+            loads: (0..shards).map(|_| Line::new(loads_of(shards), LOADS_WAITING_MAX / shards, WAIT_MAX)).collect(),
             appends: (0..shards).map(|_| Line::new(share, share, WAIT_MAX)).collect(),
         }
     }
 
-    fn appends(&self, stream_id: &StreamId) -> &Line {
+    fn of<'a>(&self, lines: &'a [Line], stream_id: &StreamId) -> &'a Line {
         let shard = usize::from(stream_id.shard(self.journal.epochs().current().shards));
         // There is at least one.
-        &self.appends[shard % self.appends.len()]
+        &lines[shard % lines.len()]
     }
+}
+
+/// Streams of one of so many shards that are loaded at a time: twice its share.
+fn loads_of(shards: usize) -> usize {
+    (2 * LOADS_MAX).div_ceil(shards).max(LOADS_MIN)
 }
 
 #[async_trait]
@@ -68,7 +76,7 @@ impl Journal for BoundedJournal {
 
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
         // Nothing of it was sent, so it is certain that nothing is stored.
-        let _place = self.appends(&commit.stream_id).place().await.ok_or_else(|| {
+        let _place = self.of(&self.appends, &commit.stream_id).place().await.ok_or_else(|| {
             AppendError::Unavailable("as many appends to its shard are on their way as there may be".to_owned())
         })?;
         self.journal.append(commit).await
@@ -76,7 +84,7 @@ impl Journal for BoundedJournal {
 
     async fn load(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, ReadError> {
         let _place = self
-            .loads
+            .of(&self.loads, stream_id)
             .place()
             .await
             .ok_or_else(|| ReadError::Unavailable("as many streams are being loaded as there may be".to_owned()))?;
@@ -175,7 +183,7 @@ mod tests {
             let journal = journal.clone();
             tokio::spawn(async move { journal.append(&commit).await });
         }
-        while journal.appends(&commits(true).next().unwrap().stream_id).free() != (0, 0) {
+        while journal.of(&journal.appends, &commits(true).next().unwrap().stream_id).free() != (0, 0) {
             tokio::task::yield_now().await;
         }
         let started = Instant::now();
@@ -191,16 +199,22 @@ mod tests {
     async fn no_more_streams_are_loaded_at_a_time_than_there_may_be() {
         let (silent, journal) = bounded();
         let id = StreamId::from(PaymentId::derive("somebody", "one"));
-        for _ in 0..LOADS_MAX {
+        let most = loads_of(8);
+        for _ in 0..most {
             let (journal, id) = (journal.clone(), id.clone());
             tokio::spawn(async move { journal.load(&id).await });
         }
-        while silent.loads.load(Ordering::SeqCst) < LOADS_MAX {
+        while silent.loads.load(Ordering::SeqCst) < most {
             tokio::task::yield_now().await;
         }
+        // Another shard's streams have their own turn.
+        let other = (0..).map(|n: u64| StreamId::from(PaymentId::derive("else", &n.to_string())));
+        let other = other.into_iter().find(|other| other.shard(8) != id.shard(8)).unwrap();
+        assert!(tokio::time::timeout(WAIT_MAX / 2, journal.load(&other)).await.is_err(), "it is being loaded");
+        assert_eq!(silent.loads.load(Ordering::SeqCst), most + 1);
         let started = Instant::now();
         assert!(matches!(journal.load(&id).await, Err(ReadError::Unavailable(_))));
         assert_eq!(started.elapsed(), WAIT_MAX);
-        assert_eq!(silent.loads.load(Ordering::SeqCst), LOADS_MAX);
+        assert_eq!(silent.loads.load(Ordering::SeqCst), most + 1);
     }
 }

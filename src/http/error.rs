@@ -272,7 +272,7 @@ codes! {
     SERVICE_UNAVAILABLE Some(StatusCode::SERVICE_UNAVAILABLE), PaymentGateway, RetryAfterDelay, Some(true), false,
         "A dependency is temporarily unavailable. Nothing was accepted; the same request is safe to retry.",
         "Something that the gateway needs, such as its journal or a chain's node, does not answer at the moment, or the \
-         gateway has as much to do as it can take. It is certain that this request did nothing.",
+         gateway has as much to do as it can take. It is certain that nothing was accepted.",
         "Wait as long as `Retry-After` says and send the same request again, with the same `request_id`.";
     TOO_MANY_STREAMS Some(StatusCode::SERVICE_UNAVAILABLE), PaymentGateway, RetryAfterDelay, None, false,
         "Too many event streams are open. Poll the payment's status, or try again later.",

@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{
     extract::{FromRequest, Request},
-    http::{HeaderMap, header::CONTENT_LENGTH},
+    http::HeaderMap,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::{Instrument, Span};
@@ -93,10 +93,19 @@ impl Writes {
         self.bodies.available_permits()
     }
 
-    /// Memory for a body of at most so many bytes.
-    fn room(&self, bytes: usize) -> Result<OwnedSemaphorePermit, ApiError> {
+    /// Memory for so many bytes of a body.
+    pub(super) fn room(&self, bytes: usize) -> Result<OwnedSemaphorePermit, ApiError> {
         let kibibytes = u32::try_from(kibibytes(bytes)).unwrap_or(u32::MAX);
         Arc::clone(&self.bodies).try_acquire_many_owned(kibibytes).map_err(|_| self.refuse())
+    }
+
+    /// As much more of it as so many bytes take together.
+    pub(super) fn more_room(&self, room: &mut OwnedSemaphorePermit, bytes: usize) -> Result<(), ApiError> {
+        let more = kibibytes(bytes).saturating_sub(room.num_permits());
+        if more > 0 {
+            room.merge(self.room(more * KIBIBYTE)?);
+        }
+        Ok(())
     }
 
     /// A place at work, at once or after a short wait in line.
@@ -119,11 +128,8 @@ impl FromRequest<Arc<HttpState>> for Write {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &Arc<HttpState>) -> Result<Self, ApiError> {
-        let limit = state.http.body_bytes_max;
-        let declared = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-        let room = state.writes.room(declared.map_or(limit, |declared: usize| declared.min(limit)))?;
         let headers = request.headers().clone();
-        let body = RawBody::receive(request, state).await?;
+        let (body, room) = RawBody::receive(request, state).await?;
         let place = state.writes.place(room).await?;
         Ok(Self { headers, body, place })
     }

@@ -24,6 +24,8 @@ use crate::verifier::stranger::{self, Unreachable};
 
 /// How long one site may take, from the look-up of its name to the last byte.
 const WAIT_MAX: Duration = Duration::from_secs(4);
+/// The part of it in which others may have to be done first.
+const SLOT_WAIT_MAX: Duration = Duration::from_millis(250);
 /// How long a document is not asked for again. A key that a site takes back may be used for so long.
 const KEPT: Duration = Duration::from_secs(60);
 /// How long after a failure a document is not asked for again.
@@ -76,7 +78,10 @@ impl Sites {
 
     async fn ask(&self, location: &Location) -> Result<String, ResolveError> {
         let unavailable = |reason: &str| ResolveError::Unavailable(reason.to_owned());
-        let _slot = self.slots.acquire().await.map_err(|_| unavailable("is not asked any more"))?;
+        // Who waits here keeps a place that others need, and a site that is slow on purpose must not fill them all.
+        let slot = timeout(SLOT_WAIT_MAX, self.slots.acquire()).await;
+        let slot = slot.map_err(|_| unavailable("is not asked, as enough others are being asked"))?;
+        let _slot = slot.map_err(|_| unavailable("is not asked any more"))?;
         let (client, base) = (self.reach)(location.origin.clone()).await.map_err(|error| match error {
             Unreachable::Unresolved(_) | Unreachable::Client(_) => ResolveError::Unavailable(error.to_string()),
             Unreachable::Forbidden(_) => ResolveError::Refused(error.to_string()),

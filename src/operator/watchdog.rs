@@ -9,7 +9,10 @@ use chrono::Utc;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use events::{PaymentId, journal::nats::NatsJournal};
+use events::{
+    PaymentId,
+    journal::{Journal, nats::NatsJournal},
+};
 use projections::{Overdue, OverdueStage, Projections};
 
 /// First interval between two warnings of the same payment; it doubles.
@@ -79,6 +82,10 @@ impl Watchdog {
     }
 
     async fn drives(&self, shard: u16) -> bool {
+        // Nobody does, and nothing should be left in it.
+        if self.journal.epochs().is_sealed(shard) {
+            return true;
+        }
         match timeout(OWNER_WAIT_MAX, self.journal.owner(shard)).await {
             Ok(Ok(owner)) => owner.as_ref() == Some(&self.owner),
             Ok(Err(_)) | Err(_) => true,

@@ -291,14 +291,17 @@ impl Inner {
 
     /// Learns which epochs were sealed. As streams are sealed in ascending order, one look at the last tells about most.
     async fn look_for_seals(&self) -> Result<(), ConnectError> {
-        let _one_at_a_time = self.known.look.lock().await;
-        let mut epochs = self.known.all();
+        let mut sealed = Vec::new();
         for epoch in self.known.all().older().iter().filter(|epoch| !epoch.sealed) {
-            if self.is_sealed(epoch.range().rev()).await? {
-                epochs = epochs.with_sealed(epoch.number);
+            let asked = tokio::time::timeout(self.options.attempt_timeout, self.is_sealed(epoch.range().rev())).await;
+            if asked.map_err(|_| ConnectError::Unavailable("no answer in time".into()))?? {
+                sealed.push(epoch.number);
             }
         }
-        self.known.learn(epochs);
+        // Not before there is an answer: everyone who misses a stream waits for this lock.
+        let _one_at_a_time = self.known.look.lock().await;
+        let known = self.known.all();
+        self.known.learn(sealed.into_iter().fold(known, |epochs, number| epochs.with_sealed(number)));
         Ok(())
     }
 
@@ -311,6 +314,17 @@ impl Inner {
             }
         }
         Ok(true)
+    }
+
+    /// Seals a stream. Tried again, as an epoch that is sealed in part is of no use.
+    async fn seal_stream(&self, stream: &str) -> Result<(), String> {
+        let deadline = Instant::now() + self.options.append_timeout;
+        loop {
+            match jetstream::seal(&self.client, stream, self.options.attempt_timeout).await {
+                Err(_) if Instant::now() + RETRY_PAUSE < deadline => sleep(RETRY_PAUSE).await,
+                outcome => return outcome,
+            }
+        }
     }
 
     /// Creates a stream that is not there. Tried again, so that a lost answer about the last one does not leave the caller with
@@ -420,8 +434,7 @@ impl NatsJournal {
             let config = stream_config(&inner.context, &stream).await?;
             let replicas = config.ok_or_else(|| ConnectError::Missing(stream.clone()))?.num_replicas;
             if !plan(shard, &epoch, replicas).ensure_or_sealed(&inner.context, false).await? {
-                let sealed = jetstream::seal(&inner.client, &stream, inner.options.attempt_timeout).await;
-                sealed.map_err(|reason| SealError::Refused { stream, reason })?;
+                inner.seal_stream(&stream).await.map_err(|reason| SealError::Refused { stream, reason })?;
             }
         }
         inner.known.learn(epochs.with_sealed(number));

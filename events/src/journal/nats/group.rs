@@ -12,6 +12,7 @@
 
 use std::{
     collections::VecDeque,
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::Duration,
 };
@@ -35,6 +36,8 @@ const BATCH_MAX: usize = 256;
 const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// How long a shard makes no batch after one was refused.
 const SINGLY_FOR: Duration = Duration::from_secs(1);
+/// How long a message or batch without an answer keeps others waiting. Its answer may have been lost with a connection.
+const KEEPS_WAITING_MAX: Duration = Duration::from_millis(250);
 
 /// The groups of all shards, made as they are needed.
 #[derive(Default)]
@@ -45,6 +48,8 @@ struct Group(Mutex<State>);
 
 #[derive(Default)]
 struct State {
+    /// Messages that have waited so far.
+    counted: u64,
     /// Messages on their way by themselves.
     alone: usize,
     waiting: VecDeque<Waiting>,
@@ -57,6 +62,7 @@ struct State {
 }
 
 struct Waiting {
+    number: u64,
     message: Outgoing,
     turn: oneshot::Sender<Turn>,
 }
@@ -99,20 +105,35 @@ impl Groups {
                 Err(message)
             } else {
                 let (turn, told) = oneshot::channel();
-                state.waiting.push_back(Waiting { message, turn });
-                Ok(told)
+                state.counted += 1;
+                let number = state.counted;
+                state.waiting.push_back(Waiting { number, message, turn });
+                Ok((told, number))
             }
         };
-        let (_slot, message) = match waits {
+        let (slot, message) = match waits {
             Err(message) => (Slot(context), message),
-            Ok(told) => match timeout(within, told).await {
+            Ok((told, number)) => match timeout(within, told).await {
                 Ok(Ok(Turn::Alone(turn))) => *turn,
                 Ok(Ok(Turn::Done(published))) => return published,
+                Ok(Err(_)) => return Published::Unclear("not acknowledged".into()),
+                Err(_) if context.group.state().forget(number) => {
+                    return Published::NotStored("its turn did not come in time".into());
+                }
                 // It may have gone, and be told of when nobody listens any more.
-                Ok(Err(_)) | Err(_) => return Published::Unclear("not acknowledged in time".into()),
+                Err(_) => return Published::Unclear("not acknowledged in time".into()),
             },
         };
-        jetstream::publish(client, &message.subject, message.headers, message.body, within).await
+        if !jetstream::connected(client) {
+            return Published::NotStored("no connection".into());
+        }
+        let publish = jetstream::publish(client, &message.subject, message.headers, message.body, within);
+        let mut publish = pin!(publish);
+        if let Ok(published) = timeout(KEEPS_WAITING_MAX, &mut publish).await {
+            return published;
+        }
+        drop(slot);
+        publish.await
     }
 
     fn group(&self, shard: u16) -> Arc<Group> {
@@ -136,6 +157,13 @@ impl Group {
 }
 
 impl State {
+    /// Takes a message out that has not been sent; whether it was there.
+    fn forget(&mut self, number: u64) -> bool {
+        let before = self.waiting.len();
+        self.waiting.retain(|waiting| waiting.number != number);
+        self.waiting.len() < before
+    }
+
     fn takes_batches(&self) -> bool {
         !self.never && self.singly_until.is_none_or(|until| Instant::now() >= until)
     }
@@ -182,14 +210,28 @@ impl Context {
             }
         }
         // Outside the lock: the slot of one that gave up in this moment comes back at once.
-        for Waiting { message, turn } in alone {
+        for Waiting { message, turn, .. } in alone {
             drop(turn.send(Turn::Alone(Box::new((Slot(self.clone()), message)))));
         }
     }
 
-    async fn send(self, batch: Vec<Waiting>) {
+    /// What becomes of a batch, and whether it was not waited for any more.
+    async fn publish(&self, batch: &[Waiting]) -> (PublishedBatch, bool) {
+        if !jetstream::connected(&self.client) {
+            return (PublishedBatch::Refused("no connection".into()), false);
+        }
         let messages: Vec<&Outgoing> = batch.iter().map(|waiting| &waiting.message).collect();
-        let outcome = jetstream::publish_batch(&self.client, &messages, self.timeout).await;
+        let mut publish = pin!(jetstream::publish_batch(&self.client, &messages, self.timeout));
+        if let Ok(outcome) = timeout(KEEPS_WAITING_MAX, &mut publish).await {
+            return (outcome, false);
+        }
+        self.group.state().batch = false;
+        self.go_on();
+        (publish.await, true)
+    }
+
+    async fn send(self, batch: Vec<Waiting>) {
+        let (outcome, late) = self.publish(&batch).await;
         let refused = match outcome {
             PublishedBatch::Stored { first } => {
                 for (waiting, sequence) in batch.into_iter().zip(first..) {
@@ -208,7 +250,8 @@ impl Context {
         };
         {
             let mut state = self.group.state();
-            state.batch = false;
+            // Another may be on its way since.
+            state.batch &= late;
             if let Some((batch, reason, never)) = refused {
                 debug!(reason, messages = batch.len(), "batch is refused, its messages go by themselves");
                 state.never |= never;

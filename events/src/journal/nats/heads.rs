@@ -117,9 +117,9 @@ async fn wait_at_the_end(inner: &Inner, head: &Head, shard: u16, sequence: u64) 
         inner.head(shard).await?;
         head.ended.store(true, Ordering::Relaxed);
     }
-    if *head.known.borrow() <= sequence {
-        sleep(WAIT_MAX).await;
-    }
+    // There may be more than the copy that was read has; whoever asks reads it again.
+    let ended = *head.known.borrow() <= sequence;
+    sleep(if ended { WAIT_MAX } else { SETTLE_MAX }).await;
     Ok(())
 }
 
