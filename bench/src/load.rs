@@ -22,7 +22,7 @@ const LATENCY_MAX: Duration = Duration::from_secs(600);
 pub enum Answered {
     /// It was served.
     Served,
-    /// It was refused for now, as under overload, and nothing was done.
+    /// It was refused, as under overload, and nothing was done.
     Refused,
     /// Nobody could say what became of it.
     Unknown,

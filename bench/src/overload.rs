@@ -187,7 +187,7 @@ impl Overload {
         let memory = gateway.memory()?;
         let name = format!("twice that from {} clients, {name}", self.clients);
         rows.add(format!("{name}: accepted"), load.rate(), "a second");
-        rows.add(format!("{name}: refused with 503"), rate(load.refused, load.elapsed), "a second");
+        rows.add(format!("{name}: refused"), rate(load.refused, load.elapsed), "a second");
         rows.add(format!("{name}: answered that the outcome is unknown"), load.unknown as f64, "submissions");
         rows.add(format!("{name}: not begun"), load.unsent as f64, "submissions");
         for (what, latencies) in [("accepted", &load.latencies), ("refused", &load.refusals)] {

@@ -43,6 +43,10 @@ impl Caller for Submitter {
         if status == StatusCode::INTERNAL_SERVER_ERROR && text.contains(r#""code":"OUTCOME_UNKNOWN""#) {
             return Ok(Answered::Unknown);
         }
+        // Under overload a client may come so late that its own deadline is over.
+        if status == StatusCode::BAD_REQUEST && text.contains(r#""code":"INVALID_DEADLINE""#) {
+            return Ok(Answered::Refused);
+        }
         ensure!(status.is_success() && text.contains(r#""idempotent_replay":false"#), "{status}: {text}");
         Ok(Answered::Served)
     }
