@@ -348,14 +348,23 @@ impl Readiness for GatewayReadiness {
         self.projections.ready().map_err(|unavailable| format!("read models: {unavailable}"))?;
         // Without a majority of the servers no stream has a leader. One stream that has none will have another in
         // seconds; were that enough to be not ready, all gateways would be so at once for the sake of one shard.
-        // A sealed stream takes nothing, and may lie on servers that nobody needs for now.
         let epochs = self.journal.epochs();
         let heads = epochs.open_shards().map(|shard| self.journal.head(shard));
         match timeout(LEADER_WAIT_MAX, select_ok(heads)).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(format!("no stream of the journal has a leader: {error}")),
-            Err(_) => Err("no stream of the journal has a leader".to_owned()),
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => return Err(format!("no stream of the journal has a leader: {error}")),
+            Err(_) => return Err("no stream of the journal has a leader".to_owned()),
         }
+        // A sealed stream takes nothing, but every submission asks one of each sealed epoch whether it has the id, and they
+        // may lie on other servers.
+        for epoch in epochs.all().iter().filter(|epoch| epoch.sealed) {
+            let heads = epoch.range().map(|shard| self.journal.head(shard));
+            let asked = timeout(LEADER_WAIT_MAX, select_ok(heads)).await;
+            if !matches!(asked, Ok(Ok(_))) {
+                return Err(format!("no stream of the sealed epoch {} has a leader", epoch.number));
+            }
+        }
+        Ok(())
     }
 
     fn alarms(&self) -> Vec<String> {
