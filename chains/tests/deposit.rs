@@ -276,7 +276,7 @@ async fn a_nonce_that_nothing_used_is_filled_in_time() -> Result<()> {
     assert!(in_time.is_err(), "it runs for as long as it is let");
     let next = world.source.node.nonce(world.submitter.address(), At::Latest).await?;
     assert_eq!(next, unused.nonce, "too young to be given up");
-    world.clock.advance(121);
+    world.clock.advance(2 * REPRICE_SECONDS as i64 + 1);
     tokio::select! {
         () = world.chains.tend() => bail!("it ended"),
         secured = secured => secured?,

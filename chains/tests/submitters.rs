@@ -344,7 +344,7 @@ async fn what_an_ended_payment_left_waiting_does_not_hold_up_the_account() -> Re
     world.chains.broadcast(&behind).await?;
     assert_eq!(source.node.nonce(world.submitter.address(), At::Pending).await?, stuck.nonce + 2);
     let hash = stuck.transaction_hash.parse()?;
-    for seconds in [0, 121, ADMISSION_SECONDS as i64 - 20] {
+    for seconds in [0, 2 * REPRICE_SECONDS as i64 + 1, ADMISSION_SECONDS as i64 - 20] {
         world.clock.advance(seconds);
         world.chains.tend_once().await;
         assert!(source.node.knows(hash).await?, "its admission may last");
@@ -375,7 +375,7 @@ async fn a_nonce_that_was_given_to_nobody_is_used_up() -> Result<()> {
     for filled in 1..=2 {
         assert_eq!(world.source.next_nonce(&world.submitter).await?, next + filled - 1);
         world.chains.tend_once().await;
-        world.clock.advance(121);
+        world.clock.advance(2 * REPRICE_SECONDS as i64 + 1);
         world.chains.tend_once().await;
         world.reaches(next + filled).await?;
     }
@@ -405,7 +405,7 @@ async fn a_worker_that_comes_back_for_its_nonce_keeps_it_or_has_another() -> Res
     let (slow, given_up) = (world.payment("slow")?, world.payment("given-up")?);
     let first = world.chains.prepare_deposit(&slow.deposit(), 1).await?;
     world.chains.tend_once().await;
-    world.clock.advance(121);
+    world.clock.advance(2 * REPRICE_SECONDS as i64 + 1);
     // The worker asks again just in time, so the nonce is not old any more.
     let again = world.chains.prepare_deposit(&slow.deposit(), 1).await?;
     assert_eq!(again.nonce, first.nonce);
@@ -415,7 +415,7 @@ async fn a_worker_that_comes_back_for_its_nonce_keeps_it_or_has_another() -> Res
 
     let lost = world.chains.prepare_deposit(&given_up.deposit(), 1).await?;
     world.chains.tend_once().await;
-    world.clock.advance(121);
+    world.clock.advance(2 * REPRICE_SECONDS as i64 + 1);
     world.chains.tend_once().await;
     world.reaches(lost.nonce + 1).await.context("it is used up")?;
     // The worker comes too late, and is not given a nonce that is gone.

@@ -5,6 +5,7 @@
 pub mod anvil;
 pub mod cluster;
 pub mod nats;
+mod ports;
 mod process;
 pub mod surfnet;
 pub mod tools;
@@ -12,5 +13,6 @@ pub mod tools;
 pub use anvil::Anvil;
 pub use cluster::NatsCluster;
 pub use nats::NatsServer;
-pub use process::{Process, Signal, free_port};
+pub use ports::free_port;
+pub use process::{Process, Signal};
 pub use surfnet::Surfnet;

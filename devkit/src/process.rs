@@ -1,7 +1,7 @@
 //! A child process that ends with its handle.
 
 use std::{
-    net::{Ipv4Addr, TcpListener},
+    net::Ipv4Addr,
     path::Path,
     process::Stdio,
     time::{Duration, Instant},
@@ -15,14 +15,6 @@ use tokio::{
 
 const READY_WITHIN: Duration = Duration::from_secs(30);
 const READY_POLL: Duration = Duration::from_millis(20);
-
-/// A TCP port on loopback that was free a moment ago.
-///
-/// # Errors
-/// When the system has none to give.
-pub fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
-}
 
 /// What a process can be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

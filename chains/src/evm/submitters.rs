@@ -30,10 +30,13 @@ use super::{
     transaction::{self, plain},
 };
 
-/// How often [`EvmChains::tend`] looks.
+/// Longest time between two looks of [`EvmChains::tend`]; it looks twice in each chain's `reprice_seconds`.
 pub(super) const TEND_EVERY: Duration = Duration::from_secs(30);
-/// A nonce that stands next for so long, and that the node knows no transaction at, is filled with an empty one.
-const GAP_AGE: chrono::TimeDelta = chrono::TimeDelta::seconds(120);
+/// Shortest time between two of them.
+const TEND_EVERY_MIN: Duration = Duration::from_secs(1);
+/// A nonce that stands next for so many times the chain's `reprice_seconds`, and that the node knows no transaction at, is
+/// filled with an empty one. Within that time a payment under way has signed its transaction again and sent it.
+const PATIENCE_WITH_A_GAP: i32 = 2;
 /// A transaction that offers enough and still waits gets a higher tip after so many times the chain's `reprice_seconds`.
 const PATIENCE_OF_THE_PRICED: i32 = 4;
 /// Gas of a transfer of coins to an account without code.
@@ -99,6 +102,11 @@ pub(super) fn preferred<'a>(keys: &'a Keys, payment_id: &PaymentId) -> Vec<&'a P
     // The remainder is below a length that is a usize.
     signers.rotate_left(first as usize);
     signers
+}
+
+/// How long a nonce stands next before it counts as one that nothing uses.
+fn gap_age(node: &Node) -> chrono::TimeDelta {
+    seconds(node.config().reprice_seconds) * PATIENCE_WITH_A_GAP
 }
 
 /// A time from the configuration; beyond a year nobody waits.
@@ -226,9 +234,11 @@ impl EvmChains {
     /// transaction or by its deadline, while its own transaction waits for a price that no block takes. Such nonces are
     /// used up by empty transactions. Also watches the submitters' coins.
     pub async fn tend(&self) {
+        let reprice = self.chains.values().map(|chain| Duration::from_secs(chain.node.config().reprice_seconds)).min();
+        let every = reprice.map_or(TEND_EVERY, |reprice| (reprice / 2).clamp(TEND_EVERY_MIN, TEND_EVERY));
         loop {
             self.tend_once().await;
-            self.clock.sleep(TEND_EVERY).await;
+            self.clock.sleep(every).await;
         }
     }
 
@@ -273,13 +283,14 @@ impl EvmChains {
         let Some(blocked) = self.watch.blocked(&account, awaited.then_some(next), reservation, now) else {
             return Ok(());
         };
-        if now - blocked.since < GAP_AGE {
+        let gap_age = gap_age(node);
+        if now - blocked.since < gap_age {
             return Ok(());
         }
         let known = node.nonce(signer.address(), At::Pending).await? > next;
         let admission = seconds(node.config().admission_seconds);
         let given_out = blocked.reservation.as_ref().map_or(blocked.since, |reservation| reservation.reserved_at);
-        if known && now - given_out < admission + GAP_AGE {
+        if known && now - given_out < admission + gap_age {
             return Ok(());
         }
         if let Some(reservation) = &blocked.reservation {
