@@ -92,7 +92,7 @@ impl Account {
 async fn is_secured(world: &World, payment: &Payment) -> Result<()> {
     let prepared = world.chains.prepare_deposit(&payment.deposit(), 1).await?;
     world.chains.broadcast(&prepared).await?;
-    world.source.mine(DEPTH).await?;
+    world.source.mine(1 + DEPTH).await?;
     match world.chains.deposit_state(&payment.deposit(), from_ref(&prepared)).await? {
         DepositState::Secured(secured) => {
             assert_eq!(secured.amount.to_string(), PRICE.to_string());
@@ -170,7 +170,7 @@ async fn an_account_that_somebody_deploys_first_pays_all_the_same() -> Result<()
     let prepared = world.chains.prepare_deposit(&payment.deposit(), 1).await?;
     account.deploy(&world).await?;
     world.chains.broadcast(&prepared).await?;
-    world.source.mine(DEPTH).await?;
+    world.source.mine(1 + DEPTH).await?;
     let state = world.chains.deposit_state(&payment.deposit(), from_ref(&prepared)).await?;
     assert!(matches!(state, DepositState::Secured(_)), "{state:?}");
     Ok(())
@@ -187,7 +187,7 @@ async fn an_accounts_first_deposit_that_came_too_late_is_tried_again() -> Result
     let late = world.chains.prepare_deposit(&payment.deposit(), 1).await?;
     world.end_admissions().await?;
     world.chains.broadcast(&late).await?;
-    world.source.mine(DEPTH).await?;
+    world.source.mine(1 + DEPTH).await?;
     let state = world.chains.deposit_state(&payment.deposit(), from_ref(&late)).await?;
     assert!(matches!(state, DepositState::Superseded { .. }), "{state:?}");
     Ok(())

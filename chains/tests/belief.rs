@@ -205,7 +205,7 @@ async fn lagging_receipts_and_logs_never_give_a_false_end() -> Result<()> {
     let prepared = world.chains.prepare_deposit(&order, 1).await?;
     world.source.dev.approve(&world.payer, &world.source.token, &world.source.contracts.permit2, U256::ZERO).await?;
     world.chains.broadcast(&prepared).await?;
-    world.source.mine(DEPTH).await?;
+    world.source.mine(1 + DEPTH).await?;
     let (liar, node) = lying(&world.source).await?;
 
     // The deposit reverted, but the receipt does not come: it was not superseded.
@@ -241,7 +241,7 @@ async fn an_effect_without_its_event_is_waited_for() -> Result<()> {
     let payment = world.payment("order")?;
     let prepared = world.chains.prepare_deposit(&payment.deposit(), 1).await?;
     world.chains.broadcast(&prepared).await?;
-    world.source.mine(DEPTH).await?;
+    world.source.mine(1 + DEPTH).await?;
     let (liar, node) = lying(&world.source).await?;
     liar.say("eth_getLogs", json!([]));
     assert!(node.deposit_state(&payment.deposit(), from_ref(&prepared)).await.is_err());

@@ -188,7 +188,7 @@ async fn a_deposit_mined_too_late_is_tried_again() -> Result<()> {
         assert!(evidence.contains(&late.transaction_hash), "{evidence}");
         let second = world.chains.prepare_deposit(&order, 2).await?;
         world.chains.broadcast(&second).await?;
-        world.source.mine(DEPTH).await?;
+        world.source.mine(1 + DEPTH).await?;
         assert!(matches!(world.chains.deposit_state(&order, from_ref(&second)).await?, DepositState::Secured(_)));
         let passed = world.source.node.settled().await?.time - 1;
         assert!(!world.chains.deposit_ruled_out(payment.id(), &payment.escrow, passed).await?, "it is in escrow");
@@ -207,7 +207,7 @@ async fn a_refusal_after_the_nonce_was_taken_still_uses_it_up() -> Result<()> {
     let again = world.chains.prepare_deposit(&payment.deposit(), 1).await?;
     assert_eq!(again.nonce, prepared.nonce);
     world.chains.broadcast(&again).await?;
-    source.mine(DEPTH).await?;
+    source.mine(1 + DEPTH).await?;
     assert_eq!(world.chains.deposit_state(&payment.deposit(), from_ref(&again)).await?, DepositState::Pending);
     world.end_admissions().await?;
     assert!(matches!(
@@ -244,7 +244,7 @@ async fn a_superseded_nonce_is_found_at_depth_only() -> Result<()> {
     let second = world.chains.prepare_deposit(&payment.deposit(), 2).await?;
     assert_eq!(second.nonce, prepared.nonce + 1);
     world.chains.broadcast(&second).await?;
-    world.source.mine(DEPTH).await?;
+    world.source.mine(1 + DEPTH).await?;
     assert!(matches!(
         world.chains.deposit_state(&payment.deposit(), from_ref(&second)).await?,
         DepositState::Secured(_)
@@ -261,7 +261,7 @@ async fn a_nonce_that_nothing_used_is_filled_in_time() -> Result<()> {
     let stuck = world.chains.prepare_deposit(&waiting.deposit(), 1).await?;
     assert_eq!(stuck.nonce, unused.nonce + 1);
     world.chains.broadcast(&stuck).await?;
-    world.source.mine(DEPTH).await?;
+    world.source.mine(1 + DEPTH).await?;
     assert_eq!(world.chains.deposit_state(&waiting.deposit(), from_ref(&stuck)).await?, DepositState::Pending);
 
     let secured = async {
@@ -276,7 +276,9 @@ async fn a_nonce_that_nothing_used_is_filled_in_time() -> Result<()> {
     assert!(in_time.is_err(), "it runs for as long as it is let");
     let next = world.source.node.nonce(world.submitter.address(), At::Latest).await?;
     assert_eq!(next, unused.nonce, "too young to be given up");
-    world.clock.advance(2 * REPRICE_SECONDS as i64 + 1);
+    world.clock.advance(REPRICE_SECONDS as i64 + 1);
+    world.chains.tend_once().await;
+    world.clock.advance(REPRICE_SECONDS as i64 + 1);
     tokio::select! {
         () = world.chains.tend() => bail!("it ended"),
         secured = secured => secured?,
@@ -304,7 +306,7 @@ async fn a_window_that_closed_without_a_deposit_is_expired_when_settled() -> Res
     ));
     // Too late, the transaction lands after all: it can only revert.
     world.chains.broadcast(&prepared).await?;
-    source.mine(DEPTH).await?;
+    source.mine(1 + DEPTH).await?;
     assert!(matches!(world.chains.transaction_state(from_ref(&prepared)).await?, TransactionState::Dead { .. }));
     assert!(matches!(
         world.chains.deposit_state(&payment.deposit(), from_ref(&prepared)).await?,
@@ -322,7 +324,7 @@ async fn a_deposit_that_a_stranger_brought_counts() -> Result<()> {
     world.source.dev.fund(&text(&stranger), U256::from(10).pow(U256::from(18))).await?;
     let theirs = resend_as(&world, &prepared.raw, &stranger).await?;
     world.chains.broadcast(&prepared).await?;
-    world.source.mine(DEPTH).await?;
+    world.source.mine(1 + DEPTH).await?;
     let DepositState::Secured(secured) = world.chains.deposit_state(&payment.deposit(), from_ref(&prepared)).await?
     else {
         bail!("not secured");
@@ -423,7 +425,7 @@ async fn refunds_go_back_by_statement_or_by_time() -> Result<()> {
 
     let refund = world.chains.prepare_refund(&order(&by_time, None), 1).await?;
     world.chains.broadcast(&refund).await?;
-    world.source.mine(DEPTH).await?;
+    world.source.mine(1 + DEPTH).await?;
     assert!(matches!(world.chains.escrow_state(by_time.id(), &by_time.escrow).await?, EscrowState::Refunded(_)));
     assert_eq!(world.source.balance(&world.payer).await?, before);
     Ok(())

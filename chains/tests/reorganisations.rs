@@ -67,7 +67,7 @@ async fn nonces_that_a_reorganisation_gave_back_are_not_given_out_again() -> Res
     let second = world.chains.prepare_deposit(&next.deposit(), 1).await?;
     assert_eq!(second.nonce, first.nonce + 1, "the first is still that payment's");
     world.chains.broadcast(&second).await?;
-    world.source.mine(DEPTH).await?;
+    world.source.mine(1 + DEPTH).await?;
     assert_eq!(world.deposited(&next, &second).await?, DepositState::Pending, "it waits for the one before it");
     world.chains.broadcast(&first).await?;
     eventually("both deposits are secured", async || {

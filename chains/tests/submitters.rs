@@ -344,12 +344,14 @@ async fn what_an_ended_payment_left_waiting_does_not_hold_up_the_account() -> Re
     world.chains.broadcast(&behind).await?;
     assert_eq!(source.node.nonce(world.submitter.address(), At::Pending).await?, stuck.nonce + 2);
     let hash = stuck.transaction_hash.parse()?;
-    for seconds in [0, 2 * REPRICE_SECONDS as i64 + 1, ADMISSION_SECONDS as i64 - 20] {
-        world.clock.advance(seconds);
+    let (step, lasts) = (REPRICE_SECONDS as i64 - 5, (ADMISSION_SECONDS + 2 * REPRICE_SECONDS) as i64);
+    let mut passed = 0;
+    while passed < lasts {
         world.chains.tend_once().await;
         assert!(source.node.knows(hash).await?, "its admission may last");
+        world.clock.advance(step);
+        passed += step;
     }
-    world.clock.advance(30);
     world.chains.tend_once().await;
     assert!(!source.node.knows(hash).await?, "another took its place");
     source.mine(1).await?;
@@ -375,8 +377,7 @@ async fn a_nonce_that_was_given_to_nobody_is_used_up() -> Result<()> {
     for filled in 1..=2 {
         assert_eq!(world.source.next_nonce(&world.submitter).await?, next + filled - 1);
         world.chains.tend_once().await;
-        world.clock.advance(2 * REPRICE_SECONDS as i64 + 1);
-        world.chains.tend_once().await;
+        a_gap_grows_old(&world).await;
         world.reaches(next + filled).await?;
     }
     Ok(())
@@ -399,13 +400,47 @@ async fn a_gateway_that_was_away_does_not_fill_what_its_payments_are_about_to_se
     Ok(())
 }
 
+/// Looks until a nonce that nothing uses is old enough.
+async fn a_gap_grows_old(world: &World) {
+    for _ in 0..2 {
+        world.clock.advance(REPRICE_SECONDS as i64 + 1);
+        world.chains.tend_once().await;
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_knows_nothing_for_a_moment_or_a_long_pause_fills_no_nonce() -> Result<()> {
+    let world = World::start().await?;
+    let (source, payment) = (&world.source, world.payment("order")?);
+    source.automine(false).await?;
+    let prepared = world.chains.prepare_deposit(&payment.deposit(), 1).await?;
+    world.chains.broadcast(&prepared).await?;
+    world.chains.tend_once().await;
+    a_gap_grows_old(&world).await;
+    // Another node behind the same address, or one that was started a moment ago.
+    let dropped: Option<String> = source.dev.rpc("anvil_dropTransaction", (&prepared.transaction_hash,)).await?;
+    assert_eq!(dropped.as_ref(), Some(&prepared.transaction_hash));
+    assert_eq!(source.node.nonce(world.submitter.address(), At::Pending).await?, prepared.nonce);
+    world.chains.tend_once().await;
+    assert_eq!(source.node.nonce(world.submitter.address(), At::Pending).await?, prepared.nonce);
+    // Nobody looked for an hour, and nobody sent anything.
+    world.clock.advance(3_600);
+    world.chains.tend_once().await;
+    assert_eq!(source.node.nonce(world.submitter.address(), At::Pending).await?, prepared.nonce);
+    a_gap_grows_old(&world).await;
+    assert_eq!(source.node.nonce(world.submitter.address(), At::Pending).await?, prepared.nonce + 1, "it is filled");
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_worker_that_comes_back_for_its_nonce_keeps_it_or_has_another() -> Result<()> {
     let world = World::start().await?;
     let (slow, given_up) = (world.payment("slow")?, world.payment("given-up")?);
     let first = world.chains.prepare_deposit(&slow.deposit(), 1).await?;
-    world.chains.tend_once().await;
-    world.clock.advance(2 * REPRICE_SECONDS as i64 + 1);
+    for _ in 0..2 {
+        world.chains.tend_once().await;
+        world.clock.advance(REPRICE_SECONDS as i64 + 1);
+    }
     // The worker asks again just in time, so the nonce is not old any more.
     let again = world.chains.prepare_deposit(&slow.deposit(), 1).await?;
     assert_eq!(again.nonce, first.nonce);
@@ -415,8 +450,7 @@ async fn a_worker_that_comes_back_for_its_nonce_keeps_it_or_has_another() -> Res
 
     let lost = world.chains.prepare_deposit(&given_up.deposit(), 1).await?;
     world.chains.tend_once().await;
-    world.clock.advance(2 * REPRICE_SECONDS as i64 + 1);
-    world.chains.tend_once().await;
+    a_gap_grows_old(&world).await;
     world.reaches(lost.nonce + 1).await.context("it is used up")?;
     // The worker comes too late, and is not given a nonce that is gone.
     let anew = world.chains.prepare_deposit(&given_up.deposit(), 1).await?;

@@ -15,7 +15,7 @@ use alloy::{
 use events::{
     ChainId, PaymentId,
     event::TransactionPrepared,
-    ledger::{Purpose, Reservation, SignerAccount},
+    ledger::{Purpose, RENEW_AFTER, Reservation, SignerAccount},
     time::Timestamp,
 };
 use sagas::{payment::VERSIONS_MAX, ports::Transient};
@@ -35,7 +35,8 @@ pub(super) const TEND_EVERY: Duration = Duration::from_secs(30);
 /// Shortest time between two of them.
 const TEND_EVERY_MIN: Duration = Duration::from_secs(1);
 /// A nonce that stands next for so many times the chain's `reprice_seconds`, and that the node knows no transaction at, is
-/// filled with an empty one. Within that time a payment under way has signed its transaction again and sent it.
+/// filled with an empty one. Within that time a payment under way has signed its transaction again and sent it. It is no
+/// less than twice [`RENEW_AFTER`], so that a worker that asks for its nonce again is heard in time.
 const PATIENCE_WITH_A_GAP: i32 = 2;
 /// A transaction that offers enough and still waits gets a higher tip after so many times the chain's `reprice_seconds`.
 const PATIENCE_OF_THE_PRICED: i32 = 4;
@@ -75,12 +76,24 @@ pub(super) struct Watch {
     warned: Mutex<HashMap<SignerAccount, Timestamp>>,
 }
 
+/// What one look found of the nonce that stands next.
+struct Seen {
+    nonce: u64,
+    reservation: Option<Reservation>,
+    /// Whether the node knows a transaction at it.
+    known: bool,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Blocked {
     nonce: u64,
     /// What it was given out for; `None` for a nonce that was given out for nothing.
     reservation: Option<Reservation>,
     since: Timestamp,
+    /// Since when the node has known no transaction at it.
+    unknown_since: Option<Timestamp>,
+    /// When it was looked at last. What happened in a long pause since then nobody knows.
+    looked_at: Timestamp,
 }
 
 #[derive(Debug, Clone)]
@@ -106,7 +119,7 @@ pub(super) fn preferred<'a>(keys: &'a Keys, payment_id: &PaymentId) -> Vec<&'a P
 
 /// How long a nonce stands next before it counts as one that nothing uses.
 fn gap_age(node: &Node) -> chrono::TimeDelta {
-    seconds(node.config().reprice_seconds) * PATIENCE_WITH_A_GAP
+    (seconds(node.config().reprice_seconds) * PATIENCE_WITH_A_GAP).max(RENEW_AFTER * 2)
 }
 
 /// A time from the configuration; beyond a year nobody waits.
@@ -280,14 +293,16 @@ impl EvmChains {
         let now = self.clock.now();
         let awaited = open.iter().any(|reservation| reservation.nonce >= next);
         let reservation = open.into_iter().find(|reservation| reservation.nonce == next);
-        let Some(blocked) = self.watch.blocked(&account, awaited.then_some(next), reservation, now) else {
+        let known = awaited && node.nonce(signer.address(), At::Pending).await? > next;
+        let gap_age = gap_age(node);
+        let seen = awaited.then_some(Seen { nonce: next, reservation, known });
+        let Some(blocked) = self.watch.blocked(&account, seen, gap_age, now) else {
             return Ok(());
         };
-        let gap_age = gap_age(node);
-        if now - blocked.since < gap_age {
+        // Of several nodes behind one address, or one that was just started, one answer proves nothing.
+        if now - blocked.since < gap_age || blocked.unknown_since.is_some_and(|since| now - since < gap_age) {
             return Ok(());
         }
-        let known = node.nonce(signer.address(), At::Pending).await? > next;
         let admission = seconds(node.config().admission_seconds);
         let given_out = blocked.reservation.as_ref().map_or(blocked.since, |reservation| reservation.reserved_at);
         if known && now - given_out < admission + gap_age {
@@ -342,23 +357,27 @@ impl EvmChains {
 }
 
 impl Watch {
-    /// Notes what stands next in `account`, if anything waits for it, and says since when it does.
+    /// Notes what stands next in `account`, if anything waits for it, and says since when it does. A pause longer than
+    /// `pause_max` since the last look begins it anew.
     fn blocked(
         &self,
         account: &SignerAccount,
-        nonce: Option<u64>,
-        reservation: Option<Reservation>,
+        seen: Option<Seen>,
+        pause_max: chrono::TimeDelta,
         now: Timestamp,
     ) -> Option<Blocked> {
         // Entries are replaced whole, so a poisoned lock guards nothing half done.
         let mut all = self.blocked.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(nonce) = nonce else {
+        let Some(Seen { nonce, reservation, known }) = seen else {
             all.remove(account);
             return None;
         };
-        let before = all.get(account).filter(|before| (before.nonce, &before.reservation) == (nonce, &reservation));
+        let before = all.get(account).filter(|before| {
+            (before.nonce, &before.reservation) == (nonce, &reservation) && now - before.looked_at <= pause_max
+        });
         let since = before.map_or(now, |before| before.since);
-        let blocked = Blocked { nonce, reservation, since };
+        let unknown_since = (!known).then(|| before.and_then(|before| before.unknown_since).unwrap_or(now));
+        let blocked = Blocked { nonce, reservation, since, unknown_since, looked_at: now };
         all.insert(account.clone(), blocked.clone());
         Some(blocked)
     }
@@ -368,6 +387,7 @@ impl Watch {
         let mut all = self.blocked.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(blocked) = all.get_mut(account) {
             blocked.since = now;
+            blocked.unknown_since = blocked.unknown_since.map(|_| now);
         }
     }
 

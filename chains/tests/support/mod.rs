@@ -124,6 +124,7 @@ impl Chain {
         Ok(Self { anvil, dev, contracts, token, config, node })
     }
 
+    /// Makes so many blocks. The transaction that was sent last may be in the first of them, or in one before it.
     pub async fn mine(&self, blocks: u64) -> Result<()> {
         let _: Value = self.dev.rpc("anvil_mine", (U256::from(blocks),)).await?;
         Ok(())
@@ -262,7 +263,7 @@ impl World {
         use sagas::ports::{Chains, DepositState};
         let prepared = self.chains.prepare_deposit(&payment.deposit(), 1).await?;
         self.chains.broadcast(&prepared).await?;
-        self.source.mine(DEPTH).await?;
+        self.source.mine(1 + DEPTH).await?;
         match self.chains.deposit_state(&payment.deposit(), from_ref(&prepared)).await? {
             DepositState::Secured(_) => Ok(()),
             other => bail!("not secured: {other:?}"),
