@@ -7,13 +7,15 @@
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     fmt,
-    sync::{Arc, LazyLock, Mutex, PoisonError},
+    sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError},
 };
 
 use json_ld::{
     Loader, RemoteDocument,
     syntax::{self, Parse},
 };
+
+use crate::canonical::Terms;
 
 /// The gateway's context: the terms of quotes and of requests.
 ///
@@ -70,6 +72,8 @@ pub struct Contexts {
     documents: BTreeMap<String, syntax::Value>,
     keys: HashSet<String>,
     processed: Mutex<HashMap<Vec<String>, Arc<Active>>>,
+    /// [`QUOTE`], laid out for plain documents.
+    quote: OnceLock<Option<Terms>>,
 }
 
 impl fmt::Debug for Contexts {
@@ -104,7 +108,7 @@ pub enum Error {
 }
 
 static BUNDLED_SET: LazyLock<Contexts> = LazyLock::new(|| {
-    let empty = Contexts { documents: BTreeMap::new(), keys: HashSet::new(), processed: Mutex::default() };
+    let empty = Contexts::of(BTreeMap::new(), HashSet::new());
     // That every bundled file parses is what the tests of this module show; one that did not would be unknown.
     BUNDLED.iter().fold(empty, |mut contexts, bundled| {
         if let Ok(document) = read(bundled.url, bundled.text) {
@@ -116,6 +120,10 @@ static BUNDLED_SET: LazyLock<Contexts> = LazyLock::new(|| {
 });
 
 impl Contexts {
+    fn of(documents: BTreeMap<String, syntax::Value>, keys: HashSet<String>) -> Self {
+        Self { documents, keys, processed: Mutex::default(), quote: OnceLock::new() }
+    }
+
     /// The contexts that come with the gateway.
     pub fn bundled() -> &'static Self {
         &BUNDLED_SET
@@ -135,7 +143,7 @@ impl Contexts {
                 return Err(Error::Taken(url.to_owned()));
             }
         }
-        Ok(Self { documents, keys, processed: Mutex::default() })
+        Ok(Self::of(documents, keys))
     }
 
     /// Whether a document may name this context.
@@ -159,6 +167,11 @@ impl Contexts {
             processed.clear();
         }
         processed.insert(urls, active);
+    }
+
+    /// The contexts of a quote, laid out by `make` the first time.
+    pub(crate) fn of_quotes(&self, make: impl FnOnce() -> Option<Terms>) -> Option<&Terms> {
+        self.quote.get_or_init(make).as_ref()
     }
 }
 

@@ -203,7 +203,13 @@ fn convert(value: syntax::Value, pointer: &mut String) -> Result<Value, Error> {
 /// Appends one reference token to a JSON pointer.
 pub(crate) fn push_token(pointer: &mut String, token: &str) {
     pointer.push('/');
-    pointer.push_str(&token.replace('~', "~0").replace('/', "~1"));
+    for c in token.chars() {
+        match c {
+            '~' => pointer.push_str("~0"),
+            '/' => pointer.push_str("~1"),
+            c => pointer.push(c),
+        }
+    }
 }
 
 fn check_characters(text: &str, pointer: &str) -> Result<(), Error> {

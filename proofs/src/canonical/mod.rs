@@ -5,6 +5,7 @@
 //! the way: a member that says nothing in RDF is an error and never left out.
 
 mod expand;
+mod plain;
 mod quad;
 mod rdfc10;
 
@@ -13,6 +14,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+pub(crate) use plain::Terms;
 pub use quad::{Quad, Term};
 
 use crate::{contexts::Contexts, json::Document};

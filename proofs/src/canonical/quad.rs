@@ -33,7 +33,8 @@ pub enum Term {
     },
 }
 
-const XSD_STRING: &str = "http://www.w3.org/2001/XMLSchema#string";
+/// The datatype that canonical N-Quads leave out.
+pub(super) const XSD_STRING: &str = "http://www.w3.org/2001/XMLSchema#string";
 
 impl Quad {
     /// The blank nodes in it, with the letter RDFC-1.0 gives to their place.
