@@ -2,7 +2,10 @@
 //! once.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -22,6 +25,7 @@ use crate::{
     context::{Context, SHARDS},
     floor::IN_FLIGHT,
     load::{self, Answered, Bound, Caller, Load},
+    machine::processor_time,
     orders::in_parallel,
     report::{Rows, Target},
     stage::{PATIENCE, Stage, eventually},
@@ -39,6 +43,8 @@ const SETTLER: usize = 1;
 pub struct EngineRun {
     /// Its world.
     pub world: World,
+    /// Processor time of this process in the last load, in microseconds.
+    used_us: AtomicU64,
     shutdown: CancellationToken,
     task: JoinHandle<()>,
 }
@@ -83,7 +89,7 @@ impl EngineRun {
         let runner = Runner::new(Engine::new(ports, Options::default()), OWNER.to_owned());
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(runner.run(shutdown.clone()));
-        let run = Self { world, shutdown, task };
+        let run = Self { world, used_us: AtomicU64::new(0), shutdown, task };
         eventually("the engine owns all shards", async || {
             for shard in 0..journal.shards() {
                 if journal.owner(shard).await?.as_deref() != Some(OWNER) {
@@ -122,11 +128,20 @@ impl EngineRun {
         let clients = (0..in_flight).map(client).collect();
         self.world.take_times();
         self.world.take_counts();
+        let before = processor_time(std::process::id())?;
         let (load, _) = match per_second {
             Some(per_second) => load::open(clients, per_second, bound).await?,
             None => load::closed(clients, bound).await?,
         };
+        let used = processor_time(std::process::id())? - before;
+        self.used_us.store(u64::try_from(used.as_micros())?, Ordering::Relaxed);
         Ok(load)
+    }
+
+    /// Processor time that engine, journal's client, world and load have used in the last load, without what was signed for
+    /// it before.
+    pub fn used(&self) -> Duration {
+        Duration::from_micros(self.used_us.load(Ordering::Relaxed))
     }
 
     /// Stops the engine.
@@ -156,9 +171,11 @@ pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
 
     let (mut best, mut stored_before) = (0.0_f64, stage.stored().await?);
     for in_flight in IN_FLIGHT {
+        let nats_before = stage.nats_time()?;
         let load =
             engine.drive(context, &format!("closed-{in_flight}"), context.bound(80, 30_000), in_flight, None).await?;
         let (commits, loads) = engine.world.take_counts();
+        let (used, nats) = (engine.used(), stage.nats_time()? - nats_before);
         let stored = stage.stored().await?;
         ensure!(stored.0 - stored_before.0 == commits, "{commits} commits were acknowledged, {stored:?} are stored");
         let name = format!("payments, {in_flight} in flight");
@@ -169,6 +186,9 @@ pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
         let bytes = (stored.1 - stored_before.1) as f64 / load.served as f64;
         rows.add(format!("{name}: size in the streams"), bytes, "bytes each");
         rows.add(format!("{name}: appends"), commits as f64 / load.elapsed.as_secs_f64(), "a second").of_floor(floor);
+        let each = |used: Duration| used.as_micros() as f64 / load.served.max(1) as f64;
+        rows.add(format!("{name}: processor time of engine and world"), each(used), "us each");
+        rows.add(format!("{name}: processor time of nats-server"), each(nats), "us each");
         rows.add(format!("{name}: whole payment, p50"), load.latencies.ms(0.5), "ms");
         rows.add(format!("{name}: whole payment, p99"), load.latencies.ms(0.99), "ms");
         stored_before = stored;

@@ -43,7 +43,7 @@ const COMMITS: usize = 7;
 pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
     let stage = Stage::start(&context.place, SHARDS).await?;
     let journal = stage.journal().await?;
-    let _leases = stage.hold_shards(&journal).await?;
+    let _leases = stage.hold_shards().await?;
     let gateway = stage.gateway("gateway").await?;
     let clients = context.pick(20, 1_000);
     for (what, payments) in [("on one payment", 1), ("on a payment each", clients)] {

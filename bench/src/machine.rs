@@ -89,13 +89,25 @@ fn mount_of(mounts: &str, path: &Path) -> Option<String> {
 /// # Errors
 /// When there is no such process, or no `/proc`.
 pub fn memory_bytes(process: u32) -> Result<u64> {
-    let path = format!("/proc/{process}/status");
-    let status = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
-    resident_bytes(&status).with_context(|| format!("{path} names no VmRSS"))
+    status_bytes(process, "VmRSS:")
 }
 
-fn resident_bytes(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+/// Those of [`memory_bytes`] that no file backs: heap and stacks, without the program and what it maps.
+///
+/// # Errors
+/// When there is no such process, or no `/proc`.
+pub fn anonymous_bytes(process: u32) -> Result<u64> {
+    status_bytes(process, "RssAnon:")
+}
+
+fn status_bytes(process: u32, name: &str) -> Result<u64> {
+    let path = format!("/proc/{process}/status");
+    let status = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+    bytes_of(&status, name).with_context(|| format!("{path} does not say {name}"))
+}
+
+fn bytes_of(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kilobytes * 1024)
 }
@@ -150,9 +162,10 @@ mod tests {
     fn what_a_process_used_is_read_past_its_name() {
         let stat = "12 (a b) c) S 1 2 3 4 5 6 7 8 9 10 250 50 0 0 20 0 9 0 1 2 3";
         assert_eq!(processor_ticks(stat), Some(300));
-        assert_eq!(resident_bytes("Name:\tgw\nVmHWM:\t  9 kB\nVmRSS:\t   1234 kB\n"), Some(1234 * 1024));
+        assert_eq!(bytes_of("Name:\tgw\nVmHWM:\t  9 kB\nVmRSS:\t   1234 kB\n", "VmRSS:"), Some(1234 * 1024));
         let own = std::process::id();
         assert!(memory_bytes(own).unwrap() > 1024 * 1024);
+        assert!(anonymous_bytes(own).unwrap() > 0);
         processor_time(own).unwrap();
     }
 

@@ -61,7 +61,7 @@ pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
 async fn accepting(context: &Context, rows: &mut Rows) -> Result<f64> {
     let stage = Stage::start(&context.place, SHARDS).await?;
     let journal = stage.journal().await?;
-    let _leases = stage.hold_shards(&journal).await?;
+    let _leases = stage.hold_shards().await?;
     let gateways = [stage.gateway("gateway").await?];
     let [gateway] = &gateways;
     let warm = submissions::warm_up(context, &gateways).await?;

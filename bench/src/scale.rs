@@ -63,7 +63,7 @@ pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
 async fn submissions_of(context: &Context, shards: u16, count: usize) -> Result<Load> {
     let stage = Stage::start(&context.place, shards).await?;
     let journal = stage.journal().await?;
-    let _leases = stage.hold_shards(&journal).await?;
+    let _leases = stage.hold_shards().await?;
     let mut gateways = Vec::new();
     for number in 1..=count {
         gateways.push(stage.gateway(&format!("gateway-{number}")).await?);

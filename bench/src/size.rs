@@ -1,10 +1,12 @@
 //! What payments take: memory of gateway and nats-server, and disk, as they become more. Open ones, whose auction the
-//! gateway itself keeps open; and ones at rest, which it only shows.
+//! gateway itself keeps open; open ones that come to rest, which shows what a gateway keeps of them; and ones at rest,
+//! which it only shows.
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use events::PaymentId;
+use tokio::time::Instant;
 
 use crate::{
     context::{Context, SHARDS, Size},
@@ -21,6 +23,12 @@ use crate::{
 const CHUNK: usize = 10_000;
 /// How long quotes are collected: longer than the bench takes.
 const WINDOW: Duration = Duration::from_secs(6 * 3_600);
+/// How long it may take until auctions that are over have ended.
+const ENDING_MAX: Duration = Duration::from_secs(600);
+/// Time between two looks at what an allocator has given back.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Looks at the most until that has come to an end.
+const LOOKS_MAX: usize = 15;
 const MIB: f64 = 1024.0 * 1024.0;
 
 /// The bench.
@@ -30,10 +38,11 @@ const MIB: f64 = 1024.0 * 1024.0;
 pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
     let steps: &[usize] = match context.size {
         Size::Brief => &[50, 100],
-        Size::Usual => &[10_000, 100_000],
-        Size::Full => &[10_000, 100_000, 1_000_000],
+        Size::Usual => &[10_000, 50_000, 100_000],
+        Size::Full => &[10_000, 50_000, 100_000, 1_000_000],
     };
     open(context, rows, steps).await?;
+    ending(context, rows).await?;
     at_rest(context, rows, steps).await
 }
 
@@ -42,23 +51,71 @@ async fn open(context: &Context, rows: &mut Rows, steps: &[usize]) -> Result<()>
     let gateway = stage.gateway("gateway").await?;
     let empty = Taken::now(&stage, &gateway)?;
     rows.add("no payments: memory of the gateway", empty.gateway / MIB, "MiB");
+    rows.add("no payments: of that backed by no file", empty.anonymous / MIB, "MiB");
     rows.add("no payments: memory of nats-server", empty.nats / MIB, "MiB");
     let mut made = 0;
     for &payments in steps {
-        while made < payments {
-            let chunk = (payments - made).min(CHUNK);
-            let orders = context.payer.sign("open", made..made + chunk, WINDOW)?;
-            submit_orders(&gateway, &orders.into()).await?;
-            made += chunk;
-        }
-        let last = context.payer.sign("open", made - 1..made, WINDOW)?;
-        shown(&gateway, &last[0].payment_id, "pending").await?;
+        let last = submit(context, &gateway, "open", made..payments, WINDOW).await?;
+        made = payments;
+        shown(&gateway, &last, "pending").await?;
         let taken = Taken::now(&stage, &gateway)?;
         taken.add(rows, &format!("{payments} open"), payments, &empty);
         rows.add(format!("{payments} open: memory of the gateway, in all"), taken.gateway / MIB, "MiB")
             .target(Target::AtMost(100.0 + payments as f64 / 1024.0));
+        rows.add(format!("{payments} open: of that backed by no file"), taken.anonymous / MIB, "MiB");
     }
     Ok(())
+}
+
+/// Payments that nobody offers a quote for: open first, then failed.
+async fn ending(context: &Context, rows: &mut Rows) -> Result<()> {
+    let (payments, window) = (context.pick(100, 50_000), Duration::from_secs(context.pick(10, 240)));
+    let stage = Stage::start(&context.place, SHARDS).await?;
+    let gateway = stage.gateway("gateway").await?;
+    let last = submit(context, &gateway, "ending", 0..payments, window).await?;
+    shown(&gateway, &last, "pending").await?;
+    let open = Taken::now(&stage, &gateway)?;
+    let (stored, _) = stage.stored().await?;
+    ensure!(stored == payments as u64, "some of {payments} payments ended before all were there: {stored} commits");
+    // An auction without quotes is over with one commit more.
+    let begun = Instant::now();
+    while stage.stored().await?.0 < 2 * payments as u64 {
+        ensure!(begun.elapsed() < window + ENDING_MAX, "{payments} auctions have not ended");
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    shown(&gateway, &last, "failed").await?;
+    let mut rested = Taken::now(&stage, &gateway)?;
+    for _ in 0..LOOKS_MAX {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let next = Taken::now(&stage, &gateway)?;
+        let over = next.gateway > rested.gateway - MIB;
+        rested = next;
+        if over {
+            break;
+        }
+    }
+    for (when, taken) in [("open", open), ("failed since", rested)] {
+        rows.add(format!("{payments} without quotes, {when}: memory of the gateway"), taken.gateway / MIB, "MiB");
+        rows.add(format!("{payments} without quotes, {when}: backed by no file"), taken.anonymous / MIB, "MiB");
+    }
+    Ok(())
+}
+
+/// Submits the payments `{name}-{number}`, whose quotes are collected for `window`; the last one's id.
+async fn submit(
+    context: &Context,
+    gateway: &Gateway,
+    name: &str,
+    numbers: Range<usize>,
+    window: Duration,
+) -> Result<PaymentId> {
+    let mut last = None;
+    for start in numbers.clone().step_by(CHUNK) {
+        let orders = context.payer.sign(name, start..numbers.end.min(start + CHUNK), window)?;
+        last = orders.last().map(|order| order.payment_id.clone());
+        submit_orders(gateway, &orders.into()).await?;
+    }
+    last.context("no payment to submit")
 }
 
 async fn at_rest(context: &Context, rows: &mut Rows, steps: &[usize]) -> Result<()> {
@@ -86,6 +143,8 @@ async fn at_rest(context: &Context, rows: &mut Rows, steps: &[usize]) -> Result<
 /// Bytes taken at some moment.
 struct Taken {
     gateway: f64,
+    /// What of it no file backs.
+    anonymous: f64,
     nats: f64,
     streams: f64,
     views: f64,
@@ -95,6 +154,7 @@ impl Taken {
     fn now(stage: &Stage, gateway: &Gateway) -> Result<Self> {
         Ok(Self {
             gateway: gateway.memory()? as f64,
+            anonymous: gateway.anonymous_memory()? as f64,
             nats: stage.nats_memory()? as f64,
             streams: stage.nats_disk()? as f64,
             views: gateway.disk()? as f64,

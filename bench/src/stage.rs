@@ -24,7 +24,11 @@ use gateway::dev::{
 use serde_json::{Value, json};
 use settler::stanza::{inbox_prefix, nats_stanza};
 use tempfile::TempDir;
-use tokio::{process::Command, time::timeout};
+use tokio::{
+    process::Command,
+    runtime::{Builder, Runtime},
+    time::timeout,
+};
 
 use crate::{http::Connection, machine};
 
@@ -83,6 +87,31 @@ pub struct Gateway {
     pub port: u16,
 }
 
+/// All shards, held until it is dropped.
+pub struct Held {
+    /// There until the drop.
+    runtime: Option<Runtime>,
+    _workers: Vec<Box<dyn ShardWorker>>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // To wait for the end is not allowed where other tasks run.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+async fn connect(url: String) -> Result<Client> {
+    let options = ConnectOptions::with_user_and_password("gateway".to_owned(), nats_password("GATEWAY"));
+    Ok(options.name("bench").connect(url).await?)
+}
+
+async fn journal(url: String, shards: u16) -> Result<NatsJournal> {
+    Ok(NatsJournal::connect(connect(url).await?, Options { shards, ..Options::default() }).await?)
+}
+
 impl Stage {
     /// Starts the server. Streams are made by whoever needs them.
     ///
@@ -116,8 +145,7 @@ impl Stage {
     /// # Errors
     /// When the server cannot be reached.
     pub async fn client(&self) -> Result<Client> {
-        let options = ConnectOptions::with_user_and_password("gateway".to_owned(), nats_password("GATEWAY"));
-        Ok(options.name("bench").connect(self.nats.url()).await?)
+        connect(self.nats.url()).await
     }
 
     /// A connection with a settler's credentials and limits.
@@ -136,23 +164,32 @@ impl Stage {
     /// # Errors
     /// When the server cannot be reached or refuses.
     pub async fn journal(&self) -> Result<NatsJournal> {
-        let options = Options { shards: self.shards, ..Options::default() };
-        Ok(NatsJournal::connect(self.client().await?, options).await?)
+        journal(self.nats.url(), self.shards).await
     }
 
     /// Takes all shards and drives nothing in them; no gateway does either while what is returned is kept.
     ///
     /// # Errors
     /// When another has them.
-    pub async fn hold_shards(&self, journal: &NatsJournal) -> Result<Vec<Box<dyn ShardWorker>>> {
-        let mut held = Vec::new();
-        for shard in 0..self.shards {
-            let mut worker = journal.work(shard, HOLDER).await;
-            match timeout(PATIENCE, worker.next()).await.context("a shard cannot be had")?? {
-                WakeUp::Acquired => held.push(worker),
-                other => bail!("{other:?} before the shard was acquired"),
+    pub async fn hold_shards(&self) -> Result<Held> {
+        // Leases are renewed in time also while the load takes all of the bench's own runtime.
+        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("leases").enable_all().build()?;
+        let (url, shards) = (self.nats.url(), self.shards);
+        let take = async move {
+            let journal = journal(url, shards).await?;
+            let mut workers = Vec::new();
+            for shard in 0..shards {
+                let mut worker = journal.work(shard, HOLDER).await;
+                match timeout(PATIENCE, worker.next()).await.context("a shard cannot be had")?? {
+                    WakeUp::Acquired => workers.push(worker),
+                    other => bail!("{other:?} before the shard was acquired"),
+                }
             }
-        }
+            Ok(workers)
+        };
+        let taking = runtime.spawn(take);
+        let mut held = Held { runtime: Some(runtime), _workers: Vec::new() };
+        held._workers = taking.await.context("the leases' runtime panicked")??;
         Ok(held)
     }
 
@@ -294,6 +331,14 @@ impl Gateway {
     /// When it has ended.
     pub fn memory(&self) -> Result<u64> {
         machine::memory_bytes(self.id()?)
+    }
+
+    /// Those of them that no file backs.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn anonymous_memory(&self) -> Result<u64> {
+        machine::anonymous_bytes(self.id()?)
     }
 
     /// Processor time that the process has used.

@@ -72,7 +72,7 @@ pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
     {
         let stage = Stage::start(&context.place, SHARDS).await?;
         let journal = stage.journal().await?;
-        let _leases = stage.hold_shards(&journal).await?;
+        let _leases = stage.hold_shards().await?;
         let gateway = stage.gateway("gateway").await?;
         let open = submit(context, &gateway, "open", payments, Duration::from_secs(1_800)).await?;
         measure(context, rows, &gateway, "open payments", &open, r#""status":"pending""#).await?;

@@ -26,6 +26,7 @@ const RATES: [(f64, &str); 4] = [(0.25, "25 %"), (0.5, "50 %"), (0.75, "75 %"), 
 const WARM_UP: usize = 500;
 /// How long quotes are collected: longer than any load takes.
 const WINDOW: Duration = Duration::from_secs(900);
+const MIB: f64 = 1024.0 * 1024.0;
 
 /// A client that submits one order after the other over its connection.
 pub struct Submitter {
@@ -88,7 +89,7 @@ pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
     let floor = context.floor().await?.clone();
     let stage = Stage::start(&context.place, SHARDS).await?;
     let journal = stage.journal().await?;
-    let leases = stage.hold_shards(&journal).await?;
+    let leases = stage.hold_shards().await?;
     let gateways = [stage.roomy_gateway("gateway").await?];
     let [gateway] = &gateways;
     let mut accepted = warm_up(context, &gateways).await?;
@@ -124,6 +125,9 @@ pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
         let without = load.refused + load.unknown + load.unsent;
         rows.add(format!("{name}: refused, unknown or not begun"), without as f64, "submissions");
     }
+    // Clients are gone: what is left is what so many payments leave in a gateway that only shows them.
+    rows.add(format!("{accepted} payments later: memory of the gateway"), gateway.memory()? as f64 / MIB, "MiB");
+    rows.add("of that backed by no file", gateway.anonymous_memory()? as f64 / MIB, "MiB");
     stage.still_held(&journal).await?;
     let (stored, bytes) = stage.stored().await?;
     ensure_stored(stored, accepted, unknown)?;

@@ -6,7 +6,7 @@
 //! an error that names it.
 
 use serde::{Deserialize, Deserializer, de};
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::{Map, Value};
 
 use crate::{Event, PaymentEvent, QuoteRequestEvent, event::Mark};
 
@@ -121,24 +121,43 @@ pub fn decode(types: &str, schemas: &str, body: &[u8]) -> Result<Vec<Event>, Err
 /// The same for what needs no lifting, straight out of the bytes; `None` where that fails, and another way has to say why.
 /// Streams are read again and again, and building a tree of values first takes longer than all the rest.
 fn decode_current(types: &str, schemas: &str, body: &[u8]) -> Option<Vec<Event>> {
-    let bodies: Vec<&RawValue> = serde_json::from_slice(body).ok()?;
-    let (mut types, mut schemas) = (types.split(','), schemas.split(','));
-    let mut events = Vec::with_capacity(bodies.len());
-    for body in bodies {
-        let (name, schema) = (types.next()?, schemas.next()?);
-        if schema.parse() != Ok(CURRENT_SCHEMA) {
-            return None;
-        }
-        let event = if PAYMENT_TYPES.contains(&name) {
-            serde_json::from_str::<PaymentEvent>(body.get()).ok().map(Event::from)
-        } else if QUOTE_REQUEST_TYPES.contains(&name) {
-            serde_json::from_str::<QuoteRequestEvent>(body.get()).ok().map(Event::from)
-        } else {
-            None
-        };
-        events.push(event.filter(|event| event.type_name() == name)?);
+    // Once for all texts in it.
+    let body = std::str::from_utf8(body).ok()?;
+    let mut reader = serde_json::Deserializer::from_str(body);
+    let events = reader.deserialize_seq(Current(types.split(',').zip(schemas.split(',')))).ok()?;
+    reader.end().ok()?;
+    let count = |list: &str| list.split(',').count();
+    (count(types) == events.len() && count(schemas) == events.len()).then_some(events)
+}
+
+/// Reads an array of events in their current version, of which the types and versions are given.
+struct Current<I>(I);
+
+impl<'de, 'a, I: Iterator<Item = (&'a str, &'a str)>> de::Visitor<'de> for Current<I> {
+    type Value = Vec<Event>;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an array of events")
     }
-    (types.next().is_none() && schemas.next().is_none()).then_some(events)
+
+    fn visit_seq<A: de::SeqAccess<'de>>(mut self, mut bodies: A) -> Result<Vec<Event>, A::Error> {
+        let mut events = Vec::new();
+        for (name, schema) in &mut self.0 {
+            let refused = || de::Error::custom("another way has to say why");
+            if schema.parse() != Ok(CURRENT_SCHEMA) {
+                return Err(refused());
+            }
+            let event = if PAYMENT_TYPES.contains(&name) {
+                bodies.next_element::<PaymentEvent>()?.map(Event::from)
+            } else if QUOTE_REQUEST_TYPES.contains(&name) {
+                bodies.next_element::<QuoteRequestEvent>()?.map(Event::from)
+            } else {
+                None
+            };
+            events.push(event.filter(|event| event.type_name() == name).ok_or_else(refused)?);
+        }
+        Ok(events)
+    }
 }
 
 fn decode_any(types: &str, schemas: &str, body: &[u8]) -> Result<Vec<Event>, Error> {

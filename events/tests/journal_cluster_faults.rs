@@ -316,8 +316,8 @@ async fn woken(journal: &NatsJournal, worker: &mut Box<dyn ShardWorker>, n: usiz
     until("an append", || async { journal.append(&first).await.ok() }).await;
     loop {
         match next(worker).await {
-            WakeUp::Event(woken) if woken == id => return,
-            WakeUp::Event(_) => {}
+            WakeUp::Event { stream_id, .. } if stream_id == id => return,
+            WakeUp::Event { .. } => {}
             other => panic!("{other:?} while nobody else could own the shard"),
         }
     }

@@ -23,11 +23,11 @@ use events::{
     journal::{
         AppendError, Commit, Journal, Position, ReadError, Recorded,
         conformance::{self, commit, fresh},
-        envelope::Sealed,
+        envelope::{self, Sealed},
         nats::{NatsJournal, Options},
     },
 };
-use futures::future::join_all;
+use futures::{StreamExt, future::join_all};
 use tokio::time::{sleep, timeout};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -59,12 +59,24 @@ async fn with_one_epoch_an_append_is_one_message() {
     let client = connect(&server.url()).await;
     let journal = NatsJournal::connect(client.clone(), Options { look_every: None, ..options() }).await.unwrap();
     let id = fresh();
+    let listener = connect(&server.url()).await;
+    let mut said = listener.subscribe(">").await.unwrap();
+    listener.publish("begin", "".into()).await.unwrap();
+    timeout(PATIENCE, said.next()).await.expect("the server knows of the listener").unwrap();
     let mut at = Position::START;
     for n in 0..3 {
-        let before = client.statistics().out_messages.load(Ordering::SeqCst);
         at = journal.append(&commit(&id, at, &n.to_string())).await.unwrap().position;
-        assert_eq!(client.statistics().out_messages.load(Ordering::SeqCst), before + 1);
     }
+    client.publish("end", "".into()).await.unwrap();
+    let mut subjects = Vec::new();
+    while subjects.last().is_none_or(|last| last != "end") {
+        let message = timeout(PATIENCE, said.next()).await.unwrap().unwrap();
+        subjects.push(message.subject.to_string());
+    }
+    // What it asks of the server, without its hints to others and the server's answers.
+    subjects.retain(|subject| !subject.starts_with("gw.head.") && !subject.starts_with("_INBOX."));
+    let own = envelope::subject(at.shard, &id);
+    assert_eq!(subjects, [own.as_str(), &own, &own, "end"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

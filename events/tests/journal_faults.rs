@@ -147,8 +147,8 @@ async fn a_worker_goes_on_after_a_killed_server() {
         journal.append(&commit(&id, Position::START, "first")).await.unwrap();
         loop {
             match next(&mut worker).await {
-                WakeUp::Event(woken) if woken == id => break,
-                WakeUp::Event(_) => {}
+                WakeUp::Event { stream_id, .. } if stream_id == id => break,
+                WakeUp::Event { .. } => {}
                 other => panic!("{other:?}"),
             }
         }

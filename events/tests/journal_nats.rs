@@ -1,13 +1,19 @@
 //! The journal on a real nats-server: the conformance suite, what an auditor can do, and layouts that are refused.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
 use crate::support::{connect, options};
+use async_nats::connection::State;
 use devkit::NatsServer;
 use events::journal::{
     AppendError, Journal, Position,
     conformance::{self, commit, fresh},
     nats::{ConnectError, NatsJournal, Options},
+};
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+    task::JoinHandle,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -19,6 +25,75 @@ async fn conforms() {
         Arc::new(journal) as Arc<dyn Journal>
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn conforms_when_it_reads_over_other_connections() {
+    let server = NatsServer::open().await.unwrap();
+    let url = server.url();
+    conformance::run(|| async {
+        let journal = NatsJournal::connect(connect(&url).await, options()).await.unwrap();
+        journal.read_over(vec![connect(&url).await, connect(&url).await, connect(&url).await]);
+        Arc::new(journal) as Arc<dyn Journal>
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn reading_and_appending_do_without_each_others_connections() {
+    let server = NatsServer::open().await.unwrap();
+    let url = server.url();
+    let reads = [Severable::connect(&url).await, Severable::connect(&url).await];
+    let journal = NatsJournal::connect(connect(&url).await, options()).await.unwrap();
+    journal.read_over(reads.iter().map(|reader| reader.client.clone()).collect());
+    let id = fresh();
+    let mut at = journal.append(&commit(&id, Position::START, "first")).await.unwrap().position;
+    for (lost, version) in reads.iter().zip([2, 3]) {
+        lost.sever().await;
+        at = journal.append(&commit(&id, at, "another")).await.unwrap().position;
+        assert_eq!(journal.head(at.shard).await.unwrap(), at.sequence);
+        assert_eq!(journal.load(&id).await.unwrap().len(), version);
+        assert_eq!(journal.replay(at.shard, 1, 10).await.unwrap().len(), version);
+    }
+
+    let appends = Severable::connect(&url).await;
+    let journal = NatsJournal::connect(appends.client.clone(), options()).await.unwrap();
+    journal.read_over(vec![connect(&url).await]);
+    appends.sever().await;
+    assert_eq!(journal.head(at.shard).await.unwrap(), at.sequence);
+    assert_eq!(journal.load(&id).await.unwrap().len(), 3);
+    assert_eq!(journal.replay(at.shard, 1, 10).await.unwrap().len(), 3);
+    let refused = journal.append(&commit(&id, at, "one more")).await;
+    assert!(matches!(refused, Err(AppendError::Unavailable(_))), "{refused:?}");
+}
+
+/// A client that can lose its connection for good.
+struct Severable {
+    client: async_nats::Client,
+    forward: JoinHandle<()>,
+}
+
+impl Severable {
+    async fn connect(url: &str) -> Self {
+        let server = url.strip_prefix("nats://").unwrap().to_owned();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let url = format!("nats://{}", listener.local_addr().unwrap());
+        let forward = tokio::spawn(async move {
+            let (mut client, _) = listener.accept().await.unwrap();
+            let mut server = TcpStream::connect(server).await.unwrap();
+            // However it ends.
+            let _ = copy_bidirectional(&mut client, &mut server).await;
+        });
+        Self { client: connect(&url).await, forward }
+    }
+
+    /// Returns when the client has seen it.
+    async fn sever(&self) {
+        self.forward.abort();
+        while self.client.connection_state() == State::Connected {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::{
+    ahead::Ahead,
     alarm::JournalAlarm,
     quote_request::QuoteRequestView,
     service::Projections,
@@ -162,9 +163,11 @@ impl Follower {
         let turn = projections.turn(shard).await;
         self.publish(&store, &checkpoint, target)?;
         drop(turn);
+        // Begun anew with each look at the whole shard: what was read before it may be of another stream.
+        let mut ahead = Ahead::new(Arc::clone(&self.journal), shard);
         loop {
             self.move_on(&mut store, &mut checkpoint).await?;
-            let next = self.next(checkpoint.sequence + 1, PAGE_COMMITS).await?;
+            let next = self.next_of(&mut ahead, checkpoint.sequence + 1).await?;
             let ended = matches!(next, Next::Commits { ended: true, .. });
             if matches!(&next, Next::Commits { page, .. } if page.is_empty()) {
                 self.head_beyond(&checkpoint).await?;
@@ -272,6 +275,22 @@ impl Follower {
             head,
             found_at: Utc::now(),
         }
+    }
+
+    /// A page from `from` on, and has the one behind it read meanwhile.
+    async fn next_of(&mut self, ahead: &mut Ahead, from: u64) -> Result<Next, Break> {
+        let read = tokio::select! {
+            () = self.shutdown.cancelled() => return Err(Break::Shutdown),
+            read = ahead.take(from, PAGE_COMMITS) => read,
+        };
+        let next = match read {
+            Some(next) => next,
+            None => self.next(from, PAGE_COMMITS).await?,
+        };
+        if let Some(behind) = next.behind() {
+            ahead.begin(behind, PAGE_COMMITS);
+        }
+        Ok(next)
     }
 
     /// What lies at `from` and behind it.

@@ -24,6 +24,7 @@
 //! # }
 //! ```
 
+mod ahead;
 mod alarm;
 mod entry;
 mod follower;

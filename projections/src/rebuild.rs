@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::{
+    ahead::Ahead,
     follower::{PAGE_COMMITS, blocking},
     service::{Projections, Swap},
     shards::ShardState,
@@ -155,6 +156,8 @@ pub struct Rebuild {
 /// A shard of the new copy.
 struct Half {
     shard: u16,
+    journal: Arc<dyn Journal>,
+    ahead: Ahead,
     built: Checkpoint,
     /// Streams that differed at a first look, when one copy may have been ahead of the other.
     suspects: BTreeSet<StreamId>,
@@ -240,7 +243,7 @@ impl Rebuild {
         });
         let new = Arc::new(made.await?);
         let unfinished = Unfinished { projections, store: Some(Arc::clone(&new)) };
-        let verdicts = self.fill_and_swap(journal.as_ref(), &old, &new).await?;
+        let verdicts = self.fill_and_swap(&journal, &old, &new).await?;
         unfinished.in_use();
         self.report(&verdicts);
         release(projections.clone(), old).await;
@@ -249,7 +252,7 @@ impl Rebuild {
 
     async fn fill_and_swap(
         &self,
-        journal: &dyn Journal,
+        journal: &Arc<dyn Journal>,
         old: &Arc<Store>,
         new: &Arc<Store>,
     ) -> Result<Vec<Verdict>, RebuildError> {
@@ -257,9 +260,9 @@ impl Rebuild {
         for _ in 0..LAST_STEPS_MAX {
             self.take_in(journal, old, new, &mut halves).await?;
             for half in &mut halves {
-                self.fill(journal, new, half).await?;
+                self.fill(new, half).await?;
             }
-            if let Some(verdicts) = self.last_steps(journal, old, new, &mut halves).await? {
+            if let Some(verdicts) = self.last_steps(old, new, &mut halves).await? {
                 return Ok(verdicts);
             }
             tokio::time::sleep(PAUSE).await;
@@ -271,7 +274,7 @@ impl Rebuild {
     /// meanwhile.
     async fn take_in(
         &self,
-        journal: &dyn Journal,
+        journal: &Arc<dyn Journal>,
         old: &Arc<Store>,
         new: &Arc<Store>,
         halves: &mut Vec<Half>,
@@ -287,8 +290,8 @@ impl Rebuild {
             status.shards.extend((known..shards).map(|shard| self.projections.to_rebuild(shard)));
         });
         let half = |shard| async move {
-            let mut half = Half::new(shard);
-            self.fill(journal, new, &mut half).await?;
+            let mut half = Half::new(shard, Arc::clone(journal));
+            self.fill(new, &mut half).await?;
             Ok::<_, RebuildError>(half)
         };
         let mut more = try_join_all((from..shards).map(half)).await?;
@@ -302,7 +305,7 @@ impl Rebuild {
     }
 
     /// Fills a shard up to where the copy in use stands, once that follows its stream or has stopped for good.
-    async fn fill(&self, journal: &dyn Journal, new: &Arc<Store>, half: &mut Half) -> Result<(), RebuildError> {
+    async fn fill(&self, new: &Arc<Store>, half: &mut Half) -> Result<(), RebuildError> {
         let mut status = self.projections.watch(half.shard).await;
         loop {
             let (target, settled) = {
@@ -312,7 +315,7 @@ impl Rebuild {
             };
             if half.built.sequence < target {
                 self.note(|status| status.shards[usize::from(half.shard)].total = target);
-                if !self.step(journal, new, half, target).await? {
+                if !self.step(new, half, target).await? {
                     tokio::time::sleep(PAUSE).await;
                 }
             } else if settled {
@@ -324,17 +327,16 @@ impl Rebuild {
     }
 
     /// Applies one page towards `target`; `false` when the stream does not have it for now.
-    async fn step(
-        &self,
-        journal: &dyn Journal,
-        new: &Arc<Store>,
-        half: &mut Half,
-        target: u64,
-    ) -> Result<bool, RebuildError> {
+    async fn step(&self, new: &Arc<Store>, half: &mut Half, target: u64) -> Result<bool, RebuildError> {
         let shard = half.shard;
         // Sequences have no gaps, so this many commits reach no further than the target.
-        let limit = usize::try_from(target - half.built.sequence).unwrap_or(PAGE_COMMITS).min(PAGE_COMMITS);
-        let next = match unreadable::next(journal, shard, half.built.sequence + 1, limit).await {
+        let limit = |from: u64| usize::try_from(target + 1 - from).unwrap_or(PAGE_COMMITS).min(PAGE_COMMITS);
+        let from = half.built.sequence + 1;
+        let read = match half.ahead.take(from, limit(from)).await {
+            Some(next) => Ok(next),
+            None => unreadable::next(half.journal.as_ref(), shard, from, limit(from)).await,
+        };
+        let next = match read {
             Ok(Next::Commits { page, .. }) if page.is_empty() => return Ok(false),
             Ok(next) => next,
             Err(ReadError::Unavailable(reason)) => {
@@ -343,6 +345,9 @@ impl Rebuild {
             }
             Err(error @ ReadError::Unreadable { .. }) => return Err(RebuildError::Stream(error.to_string())),
         };
+        if let Some(behind) = next.behind().filter(|behind| *behind <= target) {
+            half.ahead.begin(behind, limit(behind));
+        }
         let applied = blocking(new, move |store| match next {
             Next::Commits { page, .. } => store.apply_what_follows(shard, &page),
             Next::Unreadable(unreadable) => store.step_over(shard, &unreadable),
@@ -370,7 +375,6 @@ impl Rebuild {
     /// cannot be done at once, or there are more shards by now.
     async fn last_steps(
         &self,
-        journal: &dyn Journal,
         old: &Arc<Store>,
         new: &Arc<Store>,
         halves: &mut [Half],
@@ -386,7 +390,7 @@ impl Rebuild {
                 return Ok(None);
             }
             while half.built.sequence < status.checkpoint {
-                if !self.step(journal, new, half, status.checkpoint).await? {
+                if !self.step(new, half, status.checkpoint).await? {
                     return Ok(None);
                 }
             }
@@ -447,9 +451,11 @@ impl Rebuild {
 }
 
 impl Half {
-    fn new(shard: u16) -> Self {
+    fn new(shard: u16, journal: Arc<dyn Journal>) -> Self {
         Self {
             shard,
+            ahead: Ahead::new(Arc::clone(&journal), shard),
+            journal,
             built: Checkpoint::default(),
             suspects: BTreeSet::new(),
             touched: BTreeSet::new(),

@@ -369,13 +369,13 @@ impl Store {
         guarded(|| {
             let tree = &self.tree(shard)?;
             let mut checkpoint = read_checkpoint(tree)?;
-            let mut views = HashMap::<&StreamId, View>::new();
+            let mut streams = HashMap::<&StreamId, Touched>::new();
             let applied_before = checkpoint.sequence;
             let marked = marked(tree)?;
             for recorded in page.iter().filter(|recorded| recorded.position.sequence > applied_before) {
                 // A mark says that the stream begins elsewhere, and nothing of it.
                 if !recorded.is_moved() && !marked.contains(&recorded.stream_id) {
-                    checkpoint.commits += u64::from(take_in(tree, &mut views, recorded)?);
+                    checkpoint.commits += u64::from(take_in(tree, &mut streams, recorded)?);
                 }
                 checkpoint.sequence = recorded.position.sequence;
                 checkpoint.commit_id = recorded.commit_id.as_str().to_owned();
@@ -383,18 +383,20 @@ impl Store {
             if checkpoint.sequence == applied_before {
                 return Ok(Page { checkpoint, changed: Vec::new() });
             }
+            // A batch holds up everything else that this process does with sled, so nothing is in it that changes nothing.
+            streams.retain(|_, touched| touched.changed);
             let mut batch = Batch::default();
-            for (stream_id, view) in &views {
+            for (stream_id, Touched { view, was_open, .. }) in &streams {
                 batch.insert(view_key(stream_id), view.encode()?);
-                if view.at_rest() {
-                    batch.remove(key(OPEN_PREFIX, stream_id.as_str()));
-                } else {
-                    batch.insert(key(OPEN_PREFIX, stream_id.as_str()), &[]);
+                match (was_open, !view.at_rest()) {
+                    (true, false) => batch.remove(key(OPEN_PREFIX, stream_id.as_str())),
+                    (false, true) => batch.insert(key(OPEN_PREFIX, stream_id.as_str()), &[]),
+                    (true, true) | (false, false) => {}
                 }
             }
             batch.insert(CHECKPOINT, encode(&checkpoint)?);
             tree.apply_batch(batch)?;
-            Ok(Page { checkpoint, changed: views.into_keys().cloned().collect() })
+            Ok(Page { checkpoint, changed: streams.into_keys().cloned().collect() })
         })
     }
 
@@ -552,10 +554,19 @@ fn read<T: DeserializeOwned>(tree: &sled::Tree, prefix: u8, id: &str) -> Result<
     tree.get(key(prefix, id))?.map(|value| decode(&value)).transpose()
 }
 
+/// A stream of which a page holds commits.
+struct Touched {
+    view: View,
+    /// Whether it is in the index of what is open.
+    was_open: bool,
+    /// Whether the view is another than the stored one.
+    changed: bool,
+}
+
 /// Takes one commit into the views of a page; `false` when its stream's view holds it already.
 fn take_in<'a>(
     tree: &sled::Tree,
-    views: &mut HashMap<&'a StreamId, View>,
+    streams: &mut HashMap<&'a StreamId, Touched>,
     recorded: &'a Recorded,
 ) -> Result<bool, Fault> {
     let gap = || Fault::Gap {
@@ -563,18 +574,22 @@ fn take_in<'a>(
         version: recorded.position.version,
         sequence: recorded.position.sequence,
     };
-    let view = match views.entry(&recorded.stream_id) {
+    let touched = match streams.entry(&recorded.stream_id) {
         Entry::Occupied(entry) => entry.into_mut(),
         Entry::Vacant(entry) => match View::read(tree, &recorded.stream_id)? {
-            Some(view) => entry.insert(view),
+            Some(view) => entry.insert(Touched { was_open: !view.at_rest(), view, changed: false }),
             None => {
-                entry.insert(View::begin(recorded).ok_or_else(gap)?);
+                let view = View::begin(recorded).ok_or_else(gap)?;
+                entry.insert(Touched { view, was_open: false, changed: true });
                 return Ok(true);
             }
         },
     };
-    match view.apply(recorded) {
-        Applied::Next => Ok(true),
+    match touched.view.apply(recorded) {
+        Applied::Next => {
+            touched.changed = true;
+            Ok(true)
+        }
         Applied::Skipped => Ok(false),
         Applied::Gap => Err(gap()),
     }

@@ -43,6 +43,17 @@ pub(crate) enum Next {
     Unreadable(Unreadable),
 }
 
+impl Next {
+    /// The sequence behind it, where something lies as far as is known.
+    pub(crate) fn behind(&self) -> Option<u64> {
+        match self {
+            Self::Commits { ended: true, .. } => None,
+            Self::Commits { page, ended: false } => page.last().map(|last| last.position.sequence + 1),
+            Self::Unreadable(unreadable) => Some(unreadable.mark.sequence + 1),
+        }
+    }
+}
+
 /// What lies at `from` and behind it: up to `limit` commits, or the one message there that cannot be read.
 ///
 /// # Errors

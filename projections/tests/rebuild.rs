@@ -448,3 +448,32 @@ async fn a_payment_whose_own_deposit_is_watched_stays_open_until_that_is_settled
     assert!(!is_open(&running, &ids[0]).await && !is_open(&running, &ids[1]).await);
     running.stop().await;
 }
+
+/// Followers and rebuild read pages ahead while the stream grows by many, and the copies change places in between.
+#[tokio::test]
+async fn copies_change_places_while_pages_are_read_ahead() {
+    let (directory, journal) = (TempDir::new().unwrap(), Arc::new(Streams::new(SHARDS)));
+    fill(&journal, 600);
+    let running = Running::start(directory.path(), &journal);
+    running.caught_up().await;
+    for round in 1..4 {
+        let grown = tokio::task::spawn_blocking({
+            let journal = Arc::clone(&journal);
+            move || {
+                for number in round * 1_000..round * 1_000 + 600 {
+                    let id = payment(number);
+                    for events in whole_life(&id) {
+                        journal.push(&id, events);
+                    }
+                }
+            }
+        });
+        let verdicts = running.rebuild().await.unwrap();
+        let equal = |verdict: &Verdict| matches!(verdict, Verdict::Equal { .. });
+        assert!(verdicts.len() == usize::from(SHARDS) && verdicts.iter().all(equal), "{verdicts:?}");
+        grown.await.unwrap();
+        running.caught_up().await;
+        running.same_as_fold();
+    }
+    running.stop().await;
+}

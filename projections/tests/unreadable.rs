@@ -195,3 +195,23 @@ async fn a_stream_with_a_hole_has_no_view() {
     running.shows_all_but(&bad).await;
     running.stop().await;
 }
+
+/// Pages are read ahead: a message at fault in the midst of a later page, at the edge of two, and first in its page.
+#[tokio::test]
+async fn the_others_go_on_wherever_in_its_page_the_message_lies() {
+    const PAGE: u64 = 512;
+    let journal = Arc::new(Streams::new(1));
+    fill(&journal, 0..600);
+    assert!(journal.head_of(0) > 4 * PAGE, "{}", journal.head_of(0));
+    for sequence in [PAGE, PAGE + 1, 2 * PAGE - 1, 3 * PAGE + 100, journal.head_of(0)] {
+        let directory = TempDir::new().unwrap();
+        let whose = |id: &PaymentId| journal.commits_of(id).iter().any(|commit| commit.position.sequence == sequence);
+        let bad = journal.payments().into_iter().find(whose).unwrap();
+        journal.set_unreadable(0, sequence);
+        let running = Running::start(directory.path(), &journal);
+        running.shows_all_but(&bad).await;
+        assert!(matches!(running.rebuild().await[..], [Verdict::Equal { .. }]));
+        running.shows_all_but(&bad).await;
+        running.stop().await;
+    }
+}

@@ -3,6 +3,7 @@
 mod own;
 mod parking;
 mod selection;
+mod wake_ups;
 mod world;
 
 use std::{

@@ -15,7 +15,9 @@ use tokio::{sync::Notify, time::sleep};
 
 use events::{
     Epochs, StreamId,
-    journal::{AppendError, Commit, Journal, ReadError, Recorded, ShardWorker, WakeUp, memory::MemoryJournal},
+    journal::{
+        AppendError, Commit, Journal, Position, ReadError, Recorded, ShardWorker, WakeUp, memory::MemoryJournal,
+    },
 };
 
 use crate::{census, dice::Dice, life::Life, world::World};
@@ -111,12 +113,12 @@ impl Shards {
     }
 
     /// Wakes whoever works the shard now.
-    fn wake(&self, shard: u16, stream_id: &StreamId) {
-        let shards = self.shard(shard);
-        let shard = &shards[usize::from(shard)];
+    fn wake(&self, position: Position, stream_id: &StreamId) {
+        let shards = self.shard(position.shard);
+        let shard = &shards[usize::from(position.shard)];
         let owner = shard.contenders.iter().find(|contender| shard.owner == Some(contender.id));
         if let Some(owner) = owner {
-            owner.push(WakeUp::Event(stream_id.clone()));
+            owner.push(WakeUp::Event { stream_id: stream_id.clone(), sequence: position.sequence });
         }
     }
 
@@ -227,14 +229,14 @@ fn wake(world: &Arc<World>, dice: &Dice, recorded: &Recorded) {
         census::fault("wake-up comes more than once");
     }
     if copies == 0 {
-        world.shards.wake(recorded.position.shard, &recorded.stream_id);
+        world.shards.wake(recorded.position, &recorded.stream_id);
     }
     for _ in 0..copies {
         let after = Duration::from_millis(dice.number(0..=6_000));
-        let (world, shard, stream_id) = (world.clone(), recorded.position.shard, recorded.stream_id.clone());
+        let (world, position, stream_id) = (world.clone(), recorded.position, recorded.stream_id.clone());
         tokio::spawn(async move {
             sleep(after).await;
-            world.shards.wake(shard, &stream_id);
+            world.shards.wake(position, &stream_id);
         });
     }
 }

@@ -2,10 +2,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    future::pending,
     time::Duration,
 };
 
-use async_nats::connection::State;
+use async_nats::{Message, Subscriber, connection::State};
 use bytes::Bytes;
 use chrono::Utc;
 use futures::StreamExt;
@@ -41,9 +42,6 @@ impl Inner {
             return Err(Transient(format!("auction id {:?} cannot stand in a subject", request.auction_id)));
         }
         let deadline = instant(request.quote_deadline);
-        // Listening begins before anyone is asked, so no answer is missed.
-        let live = self.client.subscribe(bid_subjects(&request.auction_id)).await;
-        let mut live = live.map_err(|error| Transient(format!("cannot listen to bids: {error}")))?;
         let mut registry = self.registry.changes();
         tokio::select! {
             _ = registry.wait_for(|version| *version > 0) => {}
@@ -51,23 +49,30 @@ impl Inner {
         }
 
         let mut window = Window::new(request);
-        let payload: Bytes = protocol::write(&wire::rfq(request)).into();
-        self.ask(&mut window, &payload, false).await?;
-        self.find_stored(&mut window).await?;
+        // Boxed, here and below: what is over in a moment takes no room while the window is open.
+        Box::pin(self.ask(&mut window, false)).await?;
+        Box::pin(self.catch_up(&mut window)).await?;
         let mut pause = ASK_AGAIN_AFTER;
         let mut ask_again = Instant::now() + pause;
         while !window.is_complete() {
             tokio::select! {
                 () = sleep_until(deadline) => {
                     // What came in time while this process stood still, or had no connection, was not heard in time.
-                    self.find_stored(&mut window).await?;
+                    Box::pin(self.find_stored(&mut window)).await?;
                     break;
                 }
-                message = live.next() => {
+                message = heard(&mut window.live) => {
                     let message = message.ok_or_else(|| Transient("the connection was closed".to_owned()))?;
                     window.take(&message.subject, &message.payload, Utc::now());
                 }
-                _ = registry.changed() => self.ask(&mut window, &payload, false).await?,
+                _ = registry.changed() => {
+                    let listened = window.live.is_some();
+                    Box::pin(self.ask(&mut window, false)).await?;
+                    // Whom others asked, and what came before this gateway listened.
+                    if !listened && window.live.is_some() {
+                        Box::pin(self.find_stored(&mut window)).await?;
+                    }
+                }
                 () = sleep_until(ask_again) => {
                     pause = (pause * 2).min(ASK_AGAIN_AFTER_MAX);
                     ask_again = Instant::now() + pause;
@@ -75,7 +80,7 @@ impl Inner {
                     if window.addressed.is_empty() && self.registry.eligible(request).is_empty() {
                         continue;
                     }
-                    if let Err(fault) = self.ask_again(&mut window, &payload).await {
+                    if let Err(fault) = Box::pin(self.ask_again(&mut window)).await {
                         tracing::warn!(auction_id = request.auction_id, %fault, "cannot ask again for now");
                     }
                 }
@@ -87,18 +92,40 @@ impl Inner {
         // Those that another gateway asked were not judged here yet.
         for settler in window.addressed.clone() {
             let credentials = self.registry.credentials(&settler);
-            self.holds_policies(&mut window, &settler, &credentials).await;
+            Box::pin(self.holds_policies(&mut window, &settler, &credentials)).await;
         }
         Ok(window.close())
     }
 
-    async fn ask_again(&self, window: &mut Window<'_>, payload: &Bytes) -> Result<(), Transient> {
-        self.ask(window, payload, true).await?;
-        self.find_stored(window).await
+    async fn ask_again(&self, window: &mut Window<'_>) -> Result<(), Transient> {
+        self.ask(window, true).await?;
+        self.catch_up(window).await
+    }
+
+    /// Listens to answers, if that is not done yet. It begins before anyone is asked, so no answer is missed; and no earlier,
+    /// because a subscription is most of what an open auction takes, here and in the server, and there may be thousands
+    /// without anybody to ask.
+    async fn listen(&self, window: &mut Window<'_>) -> Result<(), Transient> {
+        if window.live.is_none() {
+            let live = self.client.subscribe(bid_subjects(&window.request.auction_id)).await;
+            window.live = Some(live.map_err(|error| Transient(format!("cannot listen to bids: {error}")))?);
+        }
+        Ok(())
+    }
+
+    /// Finds what is stored, and listens if others have asked.
+    async fn catch_up(&self, window: &mut Window<'_>) -> Result<(), Transient> {
+        self.find_stored(window).await?;
+        if window.live.is_none() && !window.addressed.is_empty() {
+            self.listen(window).await?;
+            // What came in between.
+            self.find_stored(window).await?;
+        }
+        Ok(())
     }
 
     /// Sends the request to the eligible settlers that it was not sent to, and `again` to those that have not answered.
-    async fn ask(&self, window: &mut Window<'_>, payload: &Bytes, again: bool) -> Result<(), Transient> {
+    async fn ask(&self, window: &mut Window<'_>, again: bool) -> Result<(), Transient> {
         let request = window.request;
         if Utc::now() >= request.quote_deadline {
             return Ok(());
@@ -109,6 +136,7 @@ impl Inner {
         }
         let unreachable = |error: async_nats::PublishError| Transient(format!("cannot ask for quotes: {error}"));
         let addressed_before = window.addressed.len();
+        let mut payload: Option<Bytes> = None;
         for (settler, credentials) in self.registry.eligible(request) {
             let token = settler.token();
             if window.addressed.contains(&settler) && (!again || window.has_answered(&token)) {
@@ -117,6 +145,8 @@ impl Inner {
             if !self.holds_policies(window, &settler, &credentials).await {
                 continue;
             }
+            self.listen(window).await?;
+            let payload = payload.get_or_insert_with(|| protocol::write(&wire::rfq(request)).into());
             let subject = rfq_subject(&token, &request.auction_id);
             self.client.publish(subject, payload.clone()).await.map_err(unreachable)?;
             window.addressed.insert(settler);
@@ -177,6 +207,8 @@ impl Inner {
 /// What came in so far.
 struct Window<'a> {
     request: &'a RequestForQuotes,
+    /// Answers as they come; `None` before anyone is known to have been asked.
+    live: Option<Subscriber>,
     addressed: BTreeSet<Did>,
     bids: Vec<Bid>,
     /// Answers kept of each settler.
@@ -189,7 +221,7 @@ struct Window<'a> {
 impl<'a> Window<'a> {
     fn new(request: &'a RequestForQuotes) -> Self {
         let (addressed, bids, answers, held) = Default::default();
-        Self { request, addressed, bids, answers, held, late: 0 }
+        Self { request, live: None, addressed, bids, answers, held, late: 0 }
     }
 
     fn take(&mut self, subject: &str, payload: &[u8], received_at: Timestamp) {
@@ -227,6 +259,14 @@ impl<'a> Window<'a> {
     fn close(self) -> Gathered {
         let held = self.held.into_values().collect();
         Gathered { addressed: self.addressed.into_iter().collect(), bids: self.bids, held }
+    }
+}
+
+/// The next answer; none comes while nobody listens.
+async fn heard(live: &mut Option<Subscriber>) -> Option<Message> {
+    match live {
+        Some(live) => live.next().await,
+        None => pending().await,
     }
 }
 

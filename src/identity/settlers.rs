@@ -26,7 +26,7 @@ use crate::config::SettlerPolicyConfig;
 const KEPT: Duration = Duration::from_secs(60);
 /// How long one that did not hold is not verified again.
 const FAILURE_KEPT: Duration = Duration::from_secs(5);
-/// Most credentials whose verdict is kept.
+/// Most credentials whose verdict is kept: some 4 MiB, as nothing is kept of them that a settler can make large.
 const KEPT_MAX: usize = 4096;
 /// How long the credentials of one settler may take to be verified, sites included.
 const VERIFY_MAX: Duration = Duration::from_secs(2);
@@ -132,7 +132,14 @@ impl SettlerPolicies {
         now: Timestamp,
     ) -> Option<Arc<Credential>> {
         let verdict = match self.judge(settler, members, now).await {
-            Ok(credential) => Some(Arc::new(credential)),
+            Ok(mut credential) => {
+                // No policy asks for more.
+                credential.types.retain(|kind| self.policies.values().any(|policy| policy.kind == *kind));
+                // Whoever issues to himself chooses how many there were.
+                credential.types.shrink_to_fit();
+                (credential.id, credential.claims) = Default::default();
+                Some(Arc::new(credential))
+            }
             Err(reason) => {
                 tracing::warn!(%settler, reason, "a settler's credential does not count");
                 None

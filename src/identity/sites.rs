@@ -32,6 +32,8 @@ const KEPT: Duration = Duration::from_secs(60);
 const FAILURE_KEPT: Duration = Duration::from_secs(5);
 /// Most documents that are kept; paths are of the caller's choice.
 const KEPT_MAX: usize = 512;
+/// Most bytes that these may have together.
+const KEPT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Sites that are asked at a time.
 const ASKED_MAX: usize = 16;
 
@@ -119,14 +121,20 @@ impl Resolver for Sites {
         let answer = timeout(WAIT_MAX, self.ask(location)).await;
         let answer = answer.unwrap_or_else(|_| Err(ResolveError::Unavailable("did not answer in time".to_owned())));
         let mut kept = self.kept();
-        if kept.len() >= KEPT_MAX {
+        if !has_room(&kept, &answer) {
             kept.retain(|_, (asked, answer)| answer.is_ok() && now.duration_since(*asked) < KEPT);
         }
-        if kept.len() < KEPT_MAX {
+        if has_room(&kept, &answer) {
             kept.insert(location.clone(), (now, answer.clone()));
         }
         answer
     }
+}
+
+fn has_room(kept: &Kept, answer: &Result<String, ResolveError>) -> bool {
+    let bytes = |answer: &Result<String, ResolveError>| answer.as_ref().map_or(0, String::len);
+    kept.len() < KEPT_MAX
+        && kept.values().map(|(_, answer)| bytes(answer)).sum::<usize>() + bytes(answer) <= KEPT_BYTES_MAX
 }
 
 #[cfg(test)]
@@ -151,6 +159,7 @@ mod tests {
             match path.as_str() {
                 "good/did.json" => "{}".into_response(),
                 "moved/did.json" => (StatusCode::FOUND, [(header::LOCATION, "/good/did.json")]).into_response(),
+                path if path.starts_with("full/") => "x".repeat(DOCUMENT_BYTES_MAX).into_response(),
                 "large/did.json" => "x".repeat(DOCUMENT_BYTES_MAX + 1).into_response(),
                 "bytes/did.json" => vec![0xff_u8, 0xfe].into_response(),
                 "broken/did.json" => StatusCode::BAD_GATEWAY.into_response(),
@@ -189,6 +198,22 @@ mod tests {
         assert_eq!(asked.load(Ordering::SeqCst), 6);
         assert!(sites.fetch(&location("/broken/did.json")).await.is_err());
         assert_eq!(asked.load(Ordering::SeqCst), 6);
+    }
+
+    #[tokio::test]
+    async fn large_documents_are_kept_as_long_as_there_is_room() {
+        let (sites, asked) = site().await;
+        let room = KEPT_BYTES_MAX / DOCUMENT_BYTES_MAX;
+        let path = |n: usize| location(&format!("/full/{n}/did.json"));
+        for n in 0..=room {
+            assert_eq!(sites.fetch(&path(n)).await.map(|text| text.len()), Ok(DOCUMENT_BYTES_MAX));
+        }
+        assert_eq!((sites.kept().len(), asked.load(Ordering::SeqCst)), (room, room + 1));
+        sites.fetch(&path(0)).await.unwrap();
+        assert_eq!(asked.load(Ordering::SeqCst), room + 1);
+        // What has no room is asked for again.
+        sites.fetch(&path(room)).await.unwrap();
+        assert_eq!(asked.load(Ordering::SeqCst), room + 2);
     }
 
     #[tokio::test]

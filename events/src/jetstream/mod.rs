@@ -4,13 +4,17 @@
 //! of an expected sequence it knows only one, and a batched Direct Get it does not have), so requests are made on the
 //! plain client.
 
+pub(crate) mod consumer;
 mod streams;
 
 use std::{collections::HashMap, str::FromStr, time::Duration};
 
 use async_nats::{
-    Client, HeaderMap, HeaderName, HeaderValue, Message, Request, StatusCode, client::RequestErrorKind,
-    connection::State, jetstream::ErrorCode,
+    Client, HeaderMap, HeaderName, HeaderValue, Message, Request, StatusCode,
+    client::RequestErrorKind,
+    connection::State,
+    header::{NATS_SEQUENCE, NATS_SUBJECT, NATS_TIME_STAMP},
+    jetstream::ErrorCode,
 };
 use bytes::Bytes;
 use chrono::DateTime;
@@ -554,16 +558,17 @@ impl StoredText {
 impl Stored {
     fn from_direct(message: Message) -> Result<Self, String> {
         let headers = message.headers.unwrap_or_default();
-        let header = |name: &str| {
-            let mut values = headers.get_all(name);
+        let header = |name: HeaderName| {
+            let mut values = headers.get_all(name.clone());
             match (values.next(), values.next()) {
-                (Some(value), None) => Ok(value.as_str().to_owned()),
+                (Some(value), None) => Ok(value.as_str()),
                 _ => Err(format!("Direct Get answered without exactly one {name}")),
             }
         };
-        let sequence = header("Nats-Sequence")?.parse().map_err(|_| "Nats-Sequence is no number".to_owned())?;
-        let stored_at = parse_time(&header("Nats-Time-Stamp")?)?;
-        Ok(Self { subject: header("Nats-Subject")?, sequence, stored_at, body: message.payload, headers })
+        let sequence = header(NATS_SEQUENCE)?.parse().map_err(|_| "Nats-Sequence is no number".to_owned())?;
+        let stored_at = parse_time(header(NATS_TIME_STAMP)?)?;
+        let subject = header(NATS_SUBJECT)?.to_owned();
+        Ok(Self { subject, sequence, stored_at, body: message.payload, headers })
     }
 }
 

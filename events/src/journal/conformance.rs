@@ -114,6 +114,15 @@ async fn next_where(worker: &mut Box<dyn ShardWorker>, wanted: impl Fn(&WakeUp) 
     while !wanted(&next(worker).await) {}
 }
 
+/// Waits for the wake-up for the stream's commit at this position, among repeated hints.
+async fn next_for(worker: &mut Box<dyn ShardWorker>, id: &StreamId, at: Position) {
+    let wanted = |wake_up: &WakeUp| match wake_up {
+        WakeUp::Event { stream_id, sequence } => stream_id == id && *sequence == at.sequence,
+        WakeUp::Acquired | WakeUp::Lost => false,
+    };
+    next_where(worker, wanted).await;
+}
+
 async fn a_payment_that_does_not_exist_is_empty(journal: &dyn Journal) {
     assert_eq!(journal.load(&fresh()).await.unwrap(), Vec::new());
 }
@@ -298,10 +307,6 @@ async fn waiting_ends_with_the_next_commit(one: Arc<dyn Journal>, other: &dyn Jo
 async fn a_shard_has_one_worker(one: &dyn Journal, other: &dyn Journal) {
     let shards = one.shards();
     let shard = shards / 2;
-    let is_for = |id: &StreamId| {
-        let id = id.clone();
-        move |wake_up: &WakeUp| matches!(wake_up, WakeUp::Event(woken) if *woken == id)
-    };
     let acquired = |wake_up: &WakeUp| matches!(wake_up, WakeUp::Acquired);
     let earlier = fresh_in(shard, shards);
     one.append(&commit(&earlier, Position::START, "before anyone works")).await.unwrap();
@@ -312,7 +317,13 @@ async fn a_shard_has_one_worker(one: &dyn Journal, other: &dyn Journal) {
     let mut stand_by = other.work(shard, "other").await;
     let id = fresh_batch_in(shard, shards);
     let at = other.append(&commit(&id, Position::START, "first")).await.unwrap().position;
-    next_where(&mut active, is_for(&id)).await;
+    next_for(&mut active, &id, at).await;
+    // Each commit has its own, whoever made it.
+    for (n, journal) in [one, other, one].into_iter().enumerate() {
+        let another = fresh_in(shard, shards);
+        let at = journal.append(&commit(&another, Position::START, &n.to_string())).await.unwrap().position;
+        next_for(&mut active, &another, at).await;
+    }
     // The stand-by gets nothing while the other is active.
     let idle = timeout(Duration::from_millis(50), stand_by.next()).await;
     assert!(idle.is_err(), "{idle:?}");
@@ -321,15 +332,15 @@ async fn a_shard_has_one_worker(one: &dyn Journal, other: &dyn Journal) {
     let first = next(&mut stand_by).await;
     assert!(acquired(&first), "{first:?}");
     let at = one.append(&commit(&id, at, "second")).await.unwrap().position;
-    next_where(&mut stand_by, is_for(&id)).await;
+    next_for(&mut stand_by, &id, at).await;
 
     // A worker that is gone without a word is succeeded too.
     let mut third = one.work(shard, "one again").await;
     drop(stand_by);
     let first = next(&mut third).await;
     assert!(acquired(&first), "{first:?}");
-    one.append(&commit(&id, at, "third")).await.unwrap();
-    next_where(&mut third, is_for(&id)).await;
+    let at = one.append(&commit(&id, at, "third")).await.unwrap().position;
+    next_for(&mut third, &id, at).await;
 
     // Shards are worked independently of each other.
     if shards > 1 {

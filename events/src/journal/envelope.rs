@@ -24,9 +24,9 @@
 //! { printf '%s\n' "$subject" "Gw-Type:$type" … "Nats-Msg-Id:$id" ""; cat body; } | sha256sum
 //! ```
 
-use std::{borrow::Cow, str::FromStr};
+use std::str::FromStr;
 
-use async_nats::HeaderMap;
+use async_nats::{HeaderMap, HeaderValue};
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
@@ -34,7 +34,7 @@ use super::{Commit, Position, Recorded};
 use crate::{
     CommitId, Event, Hash32, StreamId, codec,
     event::Mark,
-    jetstream::{EXPECTED_SEQUENCE, MESSAGE_ID},
+    jetstream::{EXPECTED_SEQUENCE, MESSAGE_ID, Stored},
     time::Timestamp,
 };
 
@@ -49,6 +49,8 @@ const VERSION: &str = "Gw-Version";
 const CORRELATION: &str = "Gw-Correlation";
 const CAUSATION: &str = "Gw-Causation";
 const PREV: &str = "Gw-Prev";
+/// The headers that are hashed, in the order in which they are hashed.
+const HASHED: [&str; 7] = [TYPE, SCHEMA, VERSION, CORRELATION, CAUSATION, PREV, MESSAGE_ID];
 
 /// Why a commit cannot be stored, or a stored message is no commit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -107,7 +109,13 @@ pub fn shard_subjects(shard: u16) -> String {
 /// # Errors
 /// [`Error::Subject`] when it is none.
 pub fn stream_of(shard: u16, subject: &str) -> Result<StreamId, Error> {
-    let token = subject.strip_prefix(&format!("gw.evt.{shard:02}."));
+    let token = subject.strip_prefix("gw.evt.").and_then(|rest| {
+        let (digits, token) = rest.split_once('.')?;
+        // As [`subject`] writes it: two digits at least, and no zeros before more.
+        let canonical = digits.bytes().all(|c| c.is_ascii_digit())
+            && (digits.len() == 2 || digits.len() > 2 && !digits.starts_with('0'));
+        (canonical && digits.parse() == Ok(shard)).then_some(token)
+    });
     token.and_then(|token| token.parse().ok()).ok_or_else(|| Error::Subject(subject.to_owned()))
 }
 
@@ -195,7 +203,7 @@ impl Sealed {
             prev: at.hash,
             commit_id: commit.commit_id.clone(),
         };
-        let preimage = envelope.preimage();
+        let preimage = envelope.hashed(|hashed| hashed.preimage());
         let bytes = preimage.len() + encoded.body.len();
         if bytes > COMMIT_BYTES_MAX {
             return Err(Error::TooLarge { bytes });
@@ -207,8 +215,8 @@ impl Sealed {
     /// The headers of the message, conditional on `expected` being the last sequence of the payment.
     pub fn headers(&self, expected: u64) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        for (name, value) in self.envelope.hashed() {
-            headers.insert(name, &*value);
+        for (name, value) in HASHED.into_iter().zip(self.envelope.hashed(|hashed| hashed.values.map(str::to_owned))) {
+            headers.insert(name, value);
         }
         headers.insert(EXPECTED_SEQUENCE, expected.to_string().as_str());
         headers
@@ -229,11 +237,99 @@ impl Sealed {
     }
 }
 
+/// The part of a stored message that is hashed before its body, as it stands there. Streams are read again and again, so
+/// nothing is copied that is not kept.
+struct Hashed<'a> {
+    subject: &'a str,
+    /// Values of the headers, in the order of [`HASHED`].
+    values: [&'a str; 7],
+    version: u64,
+    prev: Hash32,
+}
+
+impl<'a> Hashed<'a> {
+    fn read(subject: &'a str, headers: &'a HeaderMap) -> Result<Self, Error> {
+        let mut found = [None; HASHED.len()];
+        for (name, values) in headers.iter() {
+            let name: &str = name.as_ref();
+            if let Some(at) = HASHED.iter().position(|hashed| *hashed == name) {
+                found[at] = Some(values.as_slice());
+            }
+        }
+        let mut values = [""; HASHED.len()];
+        let (mut version, mut prev) = (0, Hash32::ZERO);
+        for ((name, found), value) in HASHED.into_iter().zip(found).zip(&mut values) {
+            *value = match found {
+                Some([one]) => HeaderValue::as_str(one),
+                None | Some([]) => return Err(Error::Header { name, reason: "is missing" }),
+                Some(_) => return Err(Error::Header { name, reason: "stands twice" }),
+            };
+            match name {
+                VERSION => version = version_of(value).ok_or(Error::Header { name, reason: "is no version" })?,
+                PREV => prev = prev_of(value).ok_or(Error::Header { name, reason: "is no hash" })?,
+                _ => {}
+            }
+        }
+        Ok(Self { subject, values, version, prev })
+    }
+
+    /// The lines that are hashed before the body.
+    fn preimage(&self) -> String {
+        let lines = HASHED.into_iter().zip(self.values).flat_map(|(name, value)| [name, ":", value, "\n"]);
+        let parts = [self.subject, "\n"].into_iter().chain(lines).chain(["\n"]);
+        let mut preimage = String::with_capacity(parts.clone().map(str::len).sum());
+        preimage.extend(parts);
+        preimage
+    }
+
+    /// The hash of the message with this `body`, as defined by this module.
+    fn hash(&self, body: &[u8]) -> Hash32 {
+        hash_of(&self.preimage(), body)
+    }
+
+    /// The commit that the message with this `body` at `sequence` of `shard` is.
+    fn open(&self, shard: u16, sequence: u64, body: &[u8], stored_at: Timestamp) -> Result<Recorded, Error> {
+        let [types, schemas, _, correlation, causation, _, commit_id] = self.values;
+        let stream_id = stream_of(shard, self.subject)?;
+        let events = codec::decode(types, schemas, body)?;
+        check_events(&stream_id, &events)?;
+        Ok(Recorded {
+            stream_id,
+            position: Position { shard, version: self.version, sequence, hash: self.hash(body) },
+            commit_id: CommitId::from_stored(commit_id),
+            prev: self.prev,
+            correlation: correlation.to_owned(),
+            causation: causation.to_owned(),
+            stored_at,
+            events,
+        })
+    }
+}
+
 fn hash_of(preimage: &str, body: &[u8]) -> Hash32 {
     let mut hasher = Sha256::new();
     hasher.update(preimage);
     hasher.update(body);
     Hash32(hasher.finalize().into())
+}
+
+/// The version that a header says. The text is hashed and the number is kept, so there is one text for a number.
+fn version_of(text: &str) -> Option<u64> {
+    if matches!(text.as_bytes(), [b'1'..=b'9', ..]) { text.parse().ok() } else { None }
+}
+
+/// The hash that a header says, which is written in one way, too.
+fn prev_of(text: &str) -> Option<Hash32> {
+    if text.bytes().any(|c| c.is_ascii_uppercase()) { None } else { Hash32::from_str(text).ok() }
+}
+
+/// The commit that a message of `shard` is.
+///
+/// # Errors
+/// Those of [`Envelope::read`] and [`Envelope::open`].
+pub(crate) fn open(shard: u16, stored: &Stored) -> Result<Recorded, Error> {
+    let hashed = Hashed::read(&stored.subject, &stored.headers)?;
+    hashed.open(shard, stored.sequence, &stored.body, stored.stored_at)
 }
 
 impl Envelope {
@@ -242,64 +338,24 @@ impl Envelope {
     /// # Errors
     /// [`Error::Header`] naming the header that is missing, repeated or of the wrong form.
     pub fn read(subject: &str, headers: &HeaderMap) -> Result<Self, Error> {
-        let one = |name: &'static str| {
-            let mut values = headers.get_all(name);
-            match (values.next(), values.next()) {
-                (Some(value), None) => Ok(value.as_str().to_owned()),
-                (None, _) => Err(Error::Header { name, reason: "is missing" }),
-                (Some(_), Some(_)) => Err(Error::Header { name, reason: "stands twice" }),
-            }
-        };
-        let number = |text: String| {
-            let value: u64 = text.parse().ok()?;
-            // The text is hashed and the number is kept, so there must be one text for a number.
-            (value > 0 && value.to_string() == text).then_some(value)
-        };
-        let hash = |text: String| Hash32::from_str(&text).ok().filter(|hash| hash.to_string() == text);
-        Ok(Self {
-            subject: subject.to_owned(),
-            types: one(TYPE)?,
-            schemas: one(SCHEMA)?,
-            version: number(one(VERSION)?).ok_or(Error::Header { name: VERSION, reason: "is no version" })?,
-            correlation: one(CORRELATION)?,
-            causation: one(CAUSATION)?,
-            prev: hash(one(PREV)?).ok_or(Error::Header { name: PREV, reason: "is no hash" })?,
-            commit_id: CommitId::from_stored(one(MESSAGE_ID)?),
-        })
+        let Hashed { subject, values, version, prev } = Hashed::read(subject, headers)?;
+        let [types, schemas, _, correlation, causation, _, commit_id] = values.map(str::to_owned);
+        let (subject, commit_id) = (subject.to_owned(), CommitId::from_stored(commit_id));
+        Ok(Self { subject, types, schemas, version, correlation, causation, prev, commit_id })
     }
 
-    /// The headers that are hashed, in the order in which they are hashed.
-    fn hashed(&self) -> [(&'static str, Cow<'_, str>); 7] {
-        [
-            (TYPE, Cow::from(&self.types)),
-            (SCHEMA, Cow::from(&self.schemas)),
-            (VERSION, Cow::from(self.version.to_string())),
-            (CORRELATION, Cow::from(&self.correlation)),
-            (CAUSATION, Cow::from(&self.causation)),
-            (PREV, Cow::from(self.prev.to_string())),
-            (MESSAGE_ID, Cow::from(self.commit_id.as_str())),
-        ]
-    }
-
-    /// The lines that are hashed before the body.
-    fn preimage(&self) -> String {
-        let texts = [&*self.subject, &self.types, &self.schemas, &self.correlation, &self.causation];
-        // The names, the version, the hash and the id besides.
-        let mut lines = String::with_capacity(texts.iter().map(|text| text.len()).sum::<usize>() + 320);
-        lines.push_str(&self.subject);
-        lines.push('\n');
-        for (name, value) in self.hashed() {
-            for part in [name, ":", &value, "\n"] {
-                lines.push_str(part);
-            }
-        }
-        lines.push('\n');
-        lines
+    /// What `use_it` makes of the part that is hashed.
+    fn hashed<T>(&self, use_it: impl FnOnce(&Hashed<'_>) -> T) -> T {
+        let Self { subject, types, schemas, correlation, causation, commit_id, version, prev } = self;
+        let (version, prev) = (*version, *prev);
+        let (version_text, prev_text) = (version.to_string(), prev.to_string());
+        let values: [&str; 7] = [types, schemas, &version_text, correlation, causation, &prev_text, commit_id.as_str()];
+        use_it(&Hashed { subject, values, version, prev })
     }
 
     /// The hash of the message with this envelope and `body`, as defined by this module.
     pub fn hash(&self, body: &[u8]) -> Hash32 {
-        hash_of(&self.preimage(), body)
+        self.hashed(|hashed| hashed.hash(body))
     }
 
     /// The commit that the message at `sequence` of `shard` is.
@@ -307,12 +363,7 @@ impl Envelope {
     /// # Errors
     /// [`Error::Subject`], [`Error::Codec`], [`Error::Empty`] or [`Error::Kind`].
     pub fn open(self, shard: u16, sequence: u64, body: &[u8], stored_at: Timestamp) -> Result<Recorded, Error> {
-        let stream_id = stream_of(shard, &self.subject)?;
-        let events = codec::decode(&self.types, &self.schemas, body)?;
-        check_events(&stream_id, &events)?;
-        let position = Position { shard, version: self.version, sequence, hash: self.hash(body) };
-        let Self { prev, commit_id, correlation, causation, .. } = self;
-        Ok(Recorded { stream_id, position, commit_id, prev, correlation, causation, stored_at, events })
+        self.hashed(|hashed| hashed.open(shard, sequence, body, stored_at))
     }
 }
 
@@ -411,10 +462,12 @@ mod tests {
             change(&mut headers);
             Envelope::read(&sealed.envelope.subject, &headers)
         };
-        for (name, value, reason) in
-            [(VERSION, "02", "is no version"), (VERSION, "0", "is no version"), (PREV, "0xAB", "is no hash")]
-        {
-            assert_eq!(read(&|headers| headers.insert(name, value)), Err(Error::Header { name, reason }));
+        let upper = format!("0x{}", "AB".repeat(32));
+        let versions = ["", "02", "0", "+2", "-1", "2 ", "18446744073709551616"].map(|text| (VERSION, text));
+        let hashes = ["", "0xAB", "ab", &upper].map(|text| (PREV, text));
+        for (name, value) in versions.into_iter().chain(hashes) {
+            let reason = if name == VERSION { "is no version" } else { "is no hash" };
+            assert_eq!(read(&|headers| headers.insert(name, value)), Err(Error::Header { name, reason }), "{value}");
         }
         let twice = Err(Error::Header { name: PREV, reason: "stands twice" });
         assert_eq!(read(&|headers| headers.append(PREV, "0x00")), twice);
@@ -453,6 +506,12 @@ mod tests {
         }
         for foreign in [subject(4, &id), format!("gw.evt.03.{id}.x"), "gw.evt.03.".to_owned(), "gw.sig.x".to_owned()] {
             assert!(stream_of(3, &foreign).is_err(), "{foreign}");
+        }
+        for shard in ["3", "003", "+3", "", "0x3"] {
+            assert!(stream_of(3, &format!("gw.evt.{shard}.{id}")).is_err(), "{shard}");
+        }
+        for shard in [0, 99, 100, 255] {
+            assert_eq!(stream_of(shard, &subject(shard, &id)).as_ref(), Ok(&id));
         }
     }
 }

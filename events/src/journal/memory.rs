@@ -278,7 +278,8 @@ impl Worker {
                 let mut rest = shard.log[self.next..].iter();
                 let commit = rest.find(|commit| !commit.is_moved());
                 self.next = shard.log.len() - rest.len();
-                Some(WakeUp::Event(commit?.stream_id.clone()))
+                let Recorded { stream_id, position, .. } = commit?;
+                Some(WakeUp::Event { stream_id: stream_id.clone(), sequence: position.sequence })
             }
             None if owns => {
                 self.held = Some(shard.tenure);

@@ -145,8 +145,13 @@ pub enum ReadError {
 pub enum WakeUp {
     /// This process now owns the shard: everything open in it has to be looked at.
     Acquired,
-    /// Something was appended to the stream.
-    Event(StreamId),
+    /// A commit was appended to the stream.
+    Event {
+        /// The stream.
+        stream_id: StreamId,
+        /// Sequence of the commit in the shard, as in [`Position::sequence`].
+        sequence: u64,
+    },
     /// This process no longer owns the shard; another will go on. Work in hand is fenced by the expected position.
     Lost,
 }
@@ -154,8 +159,8 @@ pub enum WakeUp {
 /// A worker's claim on one shard, and the wake-ups it gets while it holds it.
 #[async_trait]
 pub trait ShardWorker: Send {
-    /// The next wake-up. Wake-ups are hints: they may be repeated, and after [`WakeUp::Acquired`] nothing that was
-    /// delivered to an earlier owner is delivered again.
+    /// The next wake-up. Wake-ups are hints: they may be repeated, then also out of the order in which the commits are
+    /// stored, and after [`WakeUp::Acquired`] nothing that was delivered to an earlier owner is delivered again.
     ///
     /// # Errors
     /// [`ReadError::Unavailable`]; call again, the implementation reconnects.

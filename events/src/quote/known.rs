@@ -11,14 +11,18 @@ use std::{
 use super::{Error, SignedQuote};
 use crate::Hash32;
 
-/// Quotes that are kept: with documents of the usual size, some 8 MiB.
-const KEPT_MAX: usize = 2_048;
+/// What the quotes that are kept may take, in bytes: some 2,000 of the usual size. Settlers make their documents as large as
+/// they like, so their number alone would bound nothing.
+const KEPT_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// What is counted of a quote beside its document: what was read out of it, and its place.
+const QUOTE_BYTES: usize = 1_536;
 
 /// By the SHA-256 of the document as it came, in two generations: when the young one is full, the old one is forgotten
 /// and the young one becomes the old.
 #[derive(Default)]
 struct Known {
     young: HashMap<Hash32, Arc<SignedQuote>>,
+    young_bytes: usize,
     old: HashMap<Hash32, Arc<SignedQuote>>,
 }
 
@@ -50,27 +54,57 @@ impl Known {
     }
 
     fn keep(&mut self, key: Hash32, signed: Arc<SignedQuote>) {
-        if self.young.len() >= KEPT_MAX / 2 {
+        let bytes = bytes_of(&signed);
+        if self.young_bytes + bytes > KEPT_BYTES_MAX / 2 {
             self.old = std::mem::take(&mut self.young);
+            self.young_bytes = 0;
         }
-        self.young.insert(key, signed);
+        // Two that verified the same at once may both keep it.
+        if self.young.insert(key, signed).is_none() {
+            self.young_bytes += bytes;
+        }
     }
+}
+
+/// What a quote takes. Its content was parsed out of the document, so that takes no more than the document once more.
+fn bytes_of(signed: &SignedQuote) -> usize {
+    2 * signed.document().len() + QUOTE_BYTES
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn key(n: usize) -> Hash32 {
+        Hash32::sha256(n.to_string())
+    }
+
     #[test]
     fn what_is_used_is_kept_and_no_more_than_the_bound() {
         let quote = super::super::tests::signed();
-        let key = |n: usize| Hash32::sha256(n.to_string());
+        let bytes = bytes_of(&quote);
         let mut known = Known::default();
-        for n in 0..10 * KEPT_MAX {
+        let last = 4 * KEPT_BYTES_MAX / bytes;
+        for n in 0..=last {
             known.keep(key(n), Arc::new(quote.clone()));
             assert!(n == 0 || known.find(key(0)).is_some(), "{n}");
-            assert!(known.young.len() + known.old.len() <= KEPT_MAX);
+            assert_eq!(known.young_bytes, known.young.len() * bytes);
+            assert!((known.young.len() + known.old.len()) * bytes <= KEPT_BYTES_MAX);
         }
-        assert!(known.find(key(1)).is_none() && known.find(key(10 * KEPT_MAX - 1)).is_some());
+        assert!(known.find(key(1)).is_none() && known.find(key(last)).is_some());
+    }
+
+    #[test]
+    fn large_documents_are_fewer() {
+        let mut quote = super::super::tests::signed();
+        let blanks = crate::quote::DOCUMENT_BYTES_MAX - quote.document.len();
+        quote.document.push_str(&" ".repeat(blanks));
+        let mut known = Known::default();
+        for n in 0..KEPT_BYTES_MAX / blanks {
+            known.keep(key(n), Arc::new(quote.clone()));
+            known.keep(key(n), Arc::new(quote.clone()));
+            assert!((known.young.len() + known.old.len()) * bytes_of(&quote) <= KEPT_BYTES_MAX, "{n}");
+        }
+        assert!(known.young.len() + known.old.len() > 16);
     }
 }

@@ -46,7 +46,7 @@ pub(super) async fn act(ports: &Ports, payment: &Payment, action: &Action) -> Re
             let judgement = judge(&payment.submitted, gathered);
             Ok(Outcome::command(Command::CloseAuction { judgement: Box::new(judgement), at: ports.clock.now() }))
         }
-        Action::AskSelector(request) => Ok(ask_selector(ports, request).await),
+        Action::AskSelector(request) => Ok(Box::pin(ask_selector(ports, request)).await),
         Action::GiveUpSelector => Ok(Outcome::command(Command::MissChoice { at: ports.clock.now() })),
         Action::SecureDeposit { award, order, attempt } => {
             // Stored before anything is signed, so a deposit never exists whose settler was not told.
@@ -65,17 +65,15 @@ pub(super) async fn act(ports: &Ports, payment: &Payment, action: &Action) -> Re
                     tracing::debug!(payment_id = %order.payment_id, why, "the reservation waits");
                     Ok(Outcome::DepositAwaited)
                 }
-                Err(PrepareError::Refused(refusal)) => refused(ports, order, refusal).await,
+                Err(PrepareError::Refused(refusal)) => Box::pin(refused(ports, order, refusal)).await,
             }
         }
         Action::RuleOutDeposit { order } => {
-            if let Some(stranded) = stranded(ports, &order.own_deposit()).await? {
+            if let Some(stranded) = Box::pin(stranded(ports, &order.own_deposit())).await? {
                 return Ok(stranded);
             }
-            rule_out(ports, order, order.escrow.reserve_deadline, || Command::MissDepositWindow {
-                at: ports.clock.now(),
-            })
-            .await
+            let missed = || Command::MissDepositWindow { at: ports.clock.now() };
+            Box::pin(rule_out(ports, order, order.escrow.reserve_deadline, missed)).await
         }
         Action::FollowDeposit { order, versions } => match ports.chains.deposit_state(order, versions).await? {
             DepositState::Pending if mutant!("time-out-is-failure") && waited(ports, versions) => {
@@ -86,11 +84,11 @@ pub(super) async fn act(ports: &Ports, payment: &Payment, action: &Action) -> Re
                 let state = DepositState::Superseded { evidence: "no receipt".to_owned() };
                 Ok(Outcome::command(Command::ObserveDeposit { state, at: ports.clock.now() }))
             }
-            DepositState::Pending => keep_alive(ports, versions, Command::RepriceDeposit).await,
+            DepositState::Pending => Box::pin(keep_alive(ports, versions, Command::RepriceDeposit)).await,
             state => Ok(Outcome::command(Command::ObserveDeposit { state, at: ports.clock.now() })),
         },
         Action::WatchDeposit { deposit } => {
-            if let Some(stranded) = stranded(ports, deposit).await? {
+            if let Some(stranded) = Box::pin(stranded(ports, deposit)).await? {
                 return Ok(stranded);
             }
             let (escrow, ends) = (&deposit.escrow, deposit.escrow.reserve_deadline);
@@ -101,7 +99,7 @@ pub(super) async fn act(ports: &Ports, payment: &Payment, action: &Action) -> Re
         }
         Action::FollowDelivery { order, case, verifier, payout_account, window_open } => {
             let delivery = Delivery { order, case, verifier, payout_account, window_open: *window_open };
-            delivery.follow(ports, payment).await
+            Box::pin(delivery.follow(ports, payment)).await
         }
         Action::FollowEscrow { payment_id, escrow, patience: _ } => {
             match ports.chains.escrow_state(payment_id, escrow).await? {
@@ -119,7 +117,7 @@ pub(super) async fn act(ports: &Ports, payment: &Payment, action: &Action) -> Re
             EscrowState::Absent => Err(Transient("the escrow that was secured is not there now".to_owned())),
             state => Ok(Outcome::command(Command::ObserveEscrow(state))),
         },
-        Action::FollowRefund { order, versions } => follow_refund(ports, order, versions).await,
+        Action::FollowRefund { order, versions } => Box::pin(follow_refund(ports, order, versions)).await,
     }
 }
 

@@ -81,43 +81,46 @@ impl Engine {
     /// # Errors
     /// [`Stuck`] when only an operator can help.
     pub async fn drive(&self, stream_id: &StreamId) -> Result<(), Stuck> {
-        self.drive_in(None, stream_id).await
+        self.drive_in(None, stream_id).await.map(drop)
     }
 
-    /// The same for the worker of `shard`: a stream that lies in another epoch's shard is left to that one's.
-    pub(super) async fn drive_in(&self, shard: Option<u16>, stream_id: &StreamId) -> Result<(), Stuck> {
+    /// The same for the worker of `shard`: a stream that lies in another epoch's shard is left to that one's. Says the
+    /// sequence of the newest commit in the state that is at rest, as the journal told it when that was loaded or
+    /// appended; 0 where there is none.
+    pub(super) async fn drive_in(&self, shard: Option<u16>, stream_id: &StreamId) -> Result<u64, Stuck> {
         match stream_id {
             StreamId::Payment(payment_id) => self.drive_payment(shard, stream_id, payment_id).await,
-            StreamId::QuoteRequest(_) => self.drive_quote_request(shard, stream_id).await,
+            StreamId::QuoteRequest(_) => Box::pin(self.drive_quote_request(shard, stream_id)).await,
         }
     }
 
+    // A payment waits most of its time: what it does in between is boxed, and takes no room meanwhile.
     async fn drive_payment(
         &self,
         shard: Option<u16>,
         stream_id: &StreamId,
         payment_id: &PaymentId,
-    ) -> Result<(), Stuck> {
+    ) -> Result<u64, Stuck> {
         let mut faults = Faults::default();
         let mut refusals = 0;
         // Why the payer's own deposit is refused, to be told if it stays so until its window ends.
         let mut refused: Option<Box<BlockchainContext>> = None;
-        let Some(mut loaded) = self.load(stream_id).await? else { return Ok(()) };
+        let Some(mut loaded) = Box::pin(self.load(stream_id)).await? else { return Ok(0) };
         if loaded.at.is_outside(shard) {
-            return Ok(());
+            return Ok(0);
         }
         let nudge = self.nudges.receive(payment_id);
         loop {
             let now = self.ports.clock.now();
             let action = match next(&loaded.state, now) {
-                Step::Rest => return Ok(()),
+                Step::Rest => return Ok(loaded.at.sequence()),
                 Step::WaitUntil(at) => {
                     self.ports.clock.sleep((at - now).to_std().unwrap_or_default()).await;
                     continue;
                 }
                 Step::Do(action) => action,
             };
-            let command = match act(&self.ports, &loaded.state, &action).await {
+            let command = match Box::pin(act(&self.ports, &loaded.state, &action)).await {
                 Ok(Outcome::Command(command)) => match (*command, refused.take()) {
                     (Command::MissDepositWindow { at }, Some(context)) => Command::RefuseDeposit { context, at },
                     (command, _) => command,
@@ -149,7 +152,7 @@ impl Engine {
                         self.pause(&action, &nudge).await;
                         continue;
                     }
-                    self.after_refusal(&action, *refusal, &nudge).await
+                    Box::pin(self.after_refusal(&action, *refusal, &nudge)).await
                 }
                 Err(fault) => {
                     let stage = loaded.state.stage();
@@ -179,11 +182,11 @@ impl Engine {
                 self.pause(&action, &nudge).await;
                 continue;
             }
-            loaded = match self.record(stream_id, loaded, events).await? {
+            loaded = match Box::pin(self.record(stream_id, loaded, events)).await? {
                 Some(loaded) => loaded,
-                None => match self.load(stream_id).await? {
+                None => match Box::pin(self.load(stream_id)).await? {
                     Some(loaded) => loaded,
-                    None => return Ok(()),
+                    None => return Ok(0),
                 },
             };
         }
@@ -253,7 +256,12 @@ impl Engine {
     async fn load(&self, stream_id: &StreamId) -> Result<Option<Loaded<Payment>>, Stuck> {
         let commits = self.commits(stream_id).await?;
         let state = payment::fold(commits.iter().flat_map(Recorded::payment_events))?;
-        Ok(state.zip(At::end_of(&commits)).map(|(state, at)| Loaded { state, at }))
+        let mut loaded = state.zip(At::end_of(&commits)).map(|(state, at)| Loaded { state, at });
+        if let Some(loaded) = &mut loaded {
+            // The body as it came is most of what an open payment would take, and nothing here reads it.
+            loaded.state.submitted.request = String::new();
+        }
+        Ok(loaded)
     }
 
     /// Appends `events`; `None` when the payment has to be loaded again.
@@ -274,18 +282,18 @@ impl Engine {
     }
 
     /// Drives a batch until its quotes are collected; what comes then is the caller's to decide.
-    async fn drive_quote_request(&self, shard: Option<u16>, stream_id: &StreamId) -> Result<(), Stuck> {
+    async fn drive_quote_request(&self, shard: Option<u16>, stream_id: &StreamId) -> Result<u64, Stuck> {
         let mut faults = Faults::default();
         loop {
             let commits = self.commits(stream_id).await?;
             let state = quote_request::fold(commits.iter().flat_map(Recorded::quote_request_events))?;
-            let (Some(batch), Some(at)) = (state, At::end_of(&commits)) else { return Ok(()) };
+            let (Some(batch), Some(at)) = (state, At::end_of(&commits)) else { return Ok(0) };
             if at.is_outside(shard) {
-                return Ok(());
+                return Ok(0);
             }
             let request = match quote_request::next(&batch) {
                 quote_request::Step::GatherBids(request) => request,
-                quote_request::Step::Rest => return Ok(()),
+                quote_request::Step::Rest => return Ok(at.sequence()),
             };
             let gathered = match self.ports.auction.gather(&request).await {
                 Ok(gathered) => gathered,
@@ -300,8 +308,8 @@ impl Engine {
             };
             let collected = batch.collect(gathered, self.ports.clock.now());
             quote_request::evolve(Some(batch), &collected)?;
-            if self.append(stream_id, at, vec![collected.into()]).await?.is_some() {
-                return Ok(());
+            if let Some(at) = self.append(stream_id, at, vec![collected.into()]).await? {
+                return Ok(at.sequence());
             }
         }
     }

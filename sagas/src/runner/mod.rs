@@ -1,9 +1,10 @@
 //! The runner: drives every open payment and quote-request batch of the shards it owns.
 //!
-//! A worker competes for each shard. When it has won one, it looks at everything open in it and from then on at every
-//! stream something is appended to. Wake-ups are hints; each stream is loaded, and everything is decided on
-//! what is stored. Two workers that both believe they own a shard do no harm: the expected position fences their
-//! appends, and every effect is repeated from journaled bytes or is idempotent.
+//! A worker competes for each shard. When it has won one, it looks at everything open in it and from then on at
+//! every stream something is appended to, unless it came to rest here with that in it. Wake-ups are hints; each
+//! stream is loaded, and everything is decided on what is stored. Two workers that both believe they own a shard do
+//! no harm: the expected position fences their appends, and every effect is repeated from journaled bytes or is
+//! idempotent.
 //!
 //! A transient fault is sat out, however long it lasts. What fails in any other way is tried a few times more and then
 //! parked with its cause, so that it takes nothing from the rest; an operator's replay brings it back.
@@ -13,6 +14,7 @@ mod drive;
 mod faults;
 mod nudges;
 mod parking;
+mod rested;
 mod stream;
 mod worker;
 

@@ -27,6 +27,11 @@ impl At {
         })
     }
 
+    /// Sequence of the last of them in its shard.
+    pub(super) fn sequence(&self) -> u64 {
+        self.position.sequence
+    }
+
     /// Whether the stream lies in another shard than `shard`.
     pub(super) fn is_outside(&self, shard: Option<u16>) -> bool {
         shard.is_some_and(|shard| shard != self.position.shard)

@@ -1,7 +1,7 @@
 //! Working shards: who drives which payment or batch.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, hash_map},
     future::pending,
     panic::AssertUnwindSafe,
     sync::Arc,
@@ -26,6 +26,7 @@ use super::{
     Engine, doubled,
     faults::Faults,
     parking::{Failing, Failure, Lot, text_of},
+    rested::Rested,
 };
 use crate::ports::Transient;
 
@@ -82,8 +83,8 @@ impl Runner {
 
 /// What became of a task.
 enum Ended {
-    /// The stream is at rest.
-    AtRest,
+    /// The stream is at rest, with the commit at this sequence as its newest; 0 for none in this shard.
+    AtRest(u64),
     /// Driving it failed.
     Failed(Box<Failure>),
     /// It was parked, or found in another state by somebody else's doing.
@@ -116,10 +117,12 @@ struct Worker {
     owner: String,
     shutdown: CancellationToken,
     tenure: Option<Tenure>,
-    running: HashSet<StreamId>,
+    /// Streams that a task is at work on, with the highest sequence of the wake-ups that came meanwhile; 0 for none.
+    running: HashMap<StreamId, u64>,
     stream_of: HashMap<Id, StreamId>,
     tasks: JoinSet<Ended>,
     failing: HashMap<StreamId, Failing>,
+    rested: Rested,
     lot: Lot,
 }
 
@@ -132,10 +135,11 @@ impl Worker {
             owner,
             shutdown,
             tenure: None,
-            running: HashSet::new(),
+            running: HashMap::new(),
             stream_of: HashMap::new(),
             tasks: JoinSet::new(),
             failing: HashMap::new(),
+            rested: Rested::default(),
             lot: Lot::default(),
         }
     }
@@ -179,11 +183,23 @@ impl Worker {
                 tracing::info!(shard = self.shard, "shard acquired");
                 self.tenure = Some(Tenure::begin(&self.engine, self.epoch, self.shard));
             }
-            WakeUp::Event(stream_id) => self.start(stream_id, Duration::ZERO),
+            WakeUp::Event { stream_id, sequence } => self.told(stream_id, sequence),
             WakeUp::Lost => {
                 tracing::warn!(shard = self.shard, "shard lost");
                 self.stop_all();
             }
+        }
+    }
+
+    /// A commit was appended to the stream, by whomever.
+    fn told(&mut self, stream_id: StreamId, sequence: u64) {
+        let at_rest_with_it = self.rested.has(&stream_id, sequence);
+        if !at_rest_with_it && !self.running.contains_key(&stream_id) {
+            self.start(stream_id.clone(), Duration::ZERO);
+        }
+        // Whether the task knows the commit is seen when it ends: a server that just lost its lead may not have told it.
+        if let Some(told) = self.running.get_mut(&stream_id) {
+            *told = sequence.max(*told);
         }
     }
 
@@ -238,9 +254,8 @@ impl Worker {
             tracing::debug!(%stream_id, "stream is parked");
             return;
         }
-        if !self.running.insert(stream_id.clone()) {
-            return;
-        }
+        let hash_map::Entry::Vacant(free) = self.running.entry(stream_id.clone()) else { return };
+        free.insert(0);
         let task = self.tasks.spawn(drive(self.engine.clone(), self.shard, stream_id.clone(), pause));
         self.stream_of.insert(task.id(), stream_id);
     }
@@ -248,7 +263,7 @@ impl Worker {
     /// Parks the stream, which counts as running until that is done.
     fn park(&mut self, stream_id: StreamId, parked: Parked) {
         let after = self.lot.newest(&stream_id);
-        self.running.insert(stream_id.clone());
+        self.running.insert(stream_id.clone(), 0);
         let (engine, id) = (self.engine.clone(), stream_id.clone());
         let park = async move { Ended::Parked(Box::new(engine.park(&id, after, &parked).await)) };
         let task = self.tasks.spawn(park);
@@ -263,9 +278,17 @@ impl Worker {
         };
         // A task that was aborted is not known any more.
         let Some(stream_id) = self.stream_of.remove(&id) else { return };
-        self.running.remove(&stream_id);
+        let told = self.running.remove(&stream_id).unwrap_or_default();
         match ended {
-            Ended::AtRest => drop(self.failing.remove(&stream_id)),
+            Ended::AtRest(newest) => {
+                self.failing.remove(&stream_id);
+                if told > newest {
+                    // Somebody else's commit, behind what the task had loaded.
+                    self.start(stream_id, Duration::ZERO);
+                } else {
+                    self.rested.insert(stream_id, newest);
+                }
+            }
             Ended::Failed(failure) => self.failed(stream_id, *failure),
             Ended::Parked(record) => {
                 self.failing.remove(&stream_id);
@@ -306,6 +329,7 @@ impl Worker {
         self.running.clear();
         self.stream_of.clear();
         self.failing.clear();
+        self.rested = Rested::default();
         self.lot = Lot::default();
     }
 }
@@ -393,12 +417,12 @@ async fn drive(engine: Arc<Engine>, shard: u16, stream_id: StreamId, pause: Dura
     }
     // The engine's state is its ports, which hold nothing of a stream that a panic could leave half done.
     let failure = match AssertUnwindSafe(engine.drive_in(Some(shard), &stream_id)).catch_unwind().await {
-        Ok(Ok(())) => return Ended::AtRest,
-        Ok(Err(stuck)) => engine.diagnose(&stream_id, stuck).await,
+        Ok(Ok(newest)) => return Ended::AtRest(newest),
+        Ok(Err(stuck)) => Box::pin(engine.diagnose(&stream_id, stuck)).await,
         Err(panic) => {
             let text = text_of(panic.as_ref());
             drop(panic);
-            engine.diagnose_panic(&stream_id, &text).await
+            Box::pin(engine.diagnose_panic(&stream_id, &text)).await
         }
     };
     Ended::Failed(Box::new(failure))

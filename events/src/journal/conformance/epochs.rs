@@ -220,12 +220,13 @@ async fn marks_wake_nobody(world: &World<'_>) {
     world.other.append(&commit(&open.stream_id, open.position, "here")).await.unwrap();
     loop {
         match next(&mut worker).await {
-            WakeUp::Event(id) if id == open.stream_id => break,
-            WakeUp::Event(id) => assert!(!moved.contains(&id), "woken for a mark"),
+            WakeUp::Event { stream_id, .. } if stream_id == open.stream_id => break,
+            WakeUp::Event { stream_id, .. } => assert!(!moved.contains(&stream_id), "woken for a mark"),
             _ => {}
         }
     }
-    next_where(&mut newer, |wake_up| matches!(wake_up, WakeUp::Event(id) if *id == moved[0])).await;
+    next_where(&mut newer, |wake_up| matches!(wake_up, WakeUp::Event { stream_id, .. } if *stream_id == moved[0]))
+        .await;
     worker.release().await;
     newer.release().await;
 }

@@ -100,10 +100,9 @@ impl Inner {
     /// Publishes what `commit` is in one shard until its outcome is known.
     pub(super) async fn attempt(&self, commit: &Commit, sealed: Sealed, time: Time) -> Result<Placed, AppendError> {
         let shard = sealed.shard;
-        let _own = self.heads.own(shard, &commit.commit_id);
         let placed = Attempt { journal: self, commit, sealed, time, may_be_stored: false }.run().await?;
         if let Placed::Mine(recorded) = &placed {
-            self.heads.note(shard, recorded.position.sequence);
+            self.heads.appended(&self.client, shard, recorded.position.sequence);
         }
         Ok(placed)
     }

@@ -1,9 +1,10 @@
 //! Group commit: appends of one shard that wait for each other anyway are stored together.
 //!
 //! A stream stores one message after the other and syncs each (`sync_interval: always`). An atomic batch (NATS ADR-50) is
-//! synced once, however many messages it has, but costs the server about as much as twenty single messages. So a few
-//! messages a shard are on their way by themselves; the others wait meanwhile, and go as a batch once they are
-//! enough to be worth one. A shard that has little to do never sees a batch.
+//! synced once, however many messages it has, but staging it costs the server as much as some fourteen single messages. So
+//! a few messages a shard are on their way by themselves; the others wait meanwhile, and go as a batch once they are
+//! enough to be worth one. While a batch is on its way everything waits for the next one: the more messages share a batch,
+//! the less each costs. A shard that has little to do never sees a batch.
 //!
 //! Each message of a batch keeps its own condition and id, and is found by them, so nothing that follows can tell how it was
 //! stored. What is known of a batch is known of each of its messages: an acknowledgement that is lost makes each of them
@@ -29,8 +30,9 @@ use crate::jetstream::{self, Outgoing, Published, PublishedBatch};
 
 /// Messages of a shard that are on their way by themselves; with these, a stream always has something to do.
 const ALONE_MAX: usize = 8;
-/// Messages of which a batch is worth its cost.
-const BATCH_MIN: usize = 20;
+/// Messages of which a batch is worth its cost: measured on nats-server 2.15.1, a batch takes 2.1 ms of processor time and
+/// 0.03 to 0.05 ms for each message, and a message by itself 0.2 ms.
+const BATCH_MIN: usize = 16;
 /// Messages in a batch, and their bytes. A server takes a thousand.
 const BATCH_MAX: usize = 256;
 const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -100,7 +102,8 @@ impl Groups {
         let context = Context { group: self.group(shard), client: client.clone(), timeout: within };
         let waits = {
             let mut state = context.group.state();
-            if state.alone < ALONE_MAX && state.waiting.is_empty() {
+            // While a batch is on its way the stream has enough to do.
+            if !state.batch && state.alone < ALONE_MAX && state.waiting.is_empty() {
                 state.alone += 1;
                 Err(message)
             } else {

@@ -1,29 +1,32 @@
 //! What is known of the newest commit of each shard, so that waiting for more costs nothing while nothing happens.
 //!
-//! Appends of this process report their sequence themselves. That others append is seen by listening to the subjects of
-//! the shard. Such a message says that something is being stored, not that it is, so the head is then read until it
-//! has stopped moving. A message that is not heard only delays, because the head is read every second anyway.
+//! Appends of this process report their sequence themselves. Others say so on `gw.head.{shard}` once their append is
+//! acknowledged: the sequence and nothing else, under load once for many appends. Such a hint is neither stored nor
+//! proven. It makes whoever waits look, and one that is wrong is forgotten when the head is read. One that is not heard,
+//! or that nobody gave, only delays, because the head is read every second anyway.
+//!
+//! A journal that is open for reading only hears no hints: its user needs no right to.
 
 use std::{
-    collections::HashSet,
+    future::pending,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError, Weak,
-        atomic::{AtomicBool, Ordering},
+        Arc, OnceLock, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use futures::{FutureExt, StreamExt};
+use async_nats::{Client, Subscriber};
+use futures::StreamExt;
 use tokio::{
     sync::watch,
-    time::{Instant, sleep, timeout},
+    time::{sleep, timeout},
 };
 
 use super::Inner;
 use crate::{
-    CommitId,
     epoch::SHARDS_MAX,
-    jetstream::{self, MESSAGE_ID},
+    jetstream,
     journal::{ReadError, envelope},
 };
 
@@ -31,38 +34,66 @@ use crate::{
 const WAIT_MAX: Duration = Duration::from_secs(2);
 /// The head is read this often even when nothing is heard.
 const RECHECK: Duration = Duration::from_secs(1);
-/// Pauses between reads of the head while somebody else's commit is being stored: a quarter of what it has taken so
-/// far, within these bounds.
-const SETTLE_MIN: Duration = Duration::from_millis(5);
-const SETTLE_MAX: Duration = Duration::from_millis(128);
-/// How long a commit that was heard of is looked for before it is left to the next recheck.
-const SETTLE_WITHIN: Duration = Duration::from_millis(300);
+/// Least time between two hints about one shard.
+const HINT_EVERY: Duration = Duration::from_millis(10);
+/// The pause before it is said again that there is more, to somebody who did not find it.
+const AGAIN: Duration = Duration::from_millis(5);
+/// The pause between looks at the copies of a sealed stream of which more is known than was found.
+const SEALED_AGAIN: Duration = Duration::from_millis(128);
 
 /// A place for every shard that there may ever be, so that nobody waits for anybody while they grow.
 pub(super) struct Heads(Box<[OnceLock<Head>]>);
 
-#[derive(Default)]
 struct Head {
-    /// Highest sequence known to be stored.
-    known: watch::Sender<u64>,
+    known: watch::Sender<Known>,
+    /// Sequence of the newest commit that this process appended.
+    own: watch::Sender<u64>,
     /// Whether the listening task was started.
     listening: AtomicBool,
+    /// Whether the task that gives hints was started.
+    telling: AtomicBool,
     /// Whether the shard is sealed and the sequence that is known is its last.
     ended: AtomicBool,
-    /// Commits that this process is appending.
-    own: Mutex<HashSet<CommitId>>,
+    /// The last wait that ended with news was for more than this.
+    waited_beyond: AtomicU64,
 }
 
-/// A commit that this process is appending, until dropped.
-pub(super) struct Own<'a> {
-    head: &'a Head,
-    commit_id: CommitId,
+/// The newest commit of a shard.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    /// Highest sequence known to be stored.
+    stored: u64,
+    /// Highest sequence that somebody gave a hint of.
+    hinted: u64,
 }
 
-impl Drop for Own<'_> {
-    fn drop(&mut self) {
-        // The set is whole whenever the lock is free, so one that was poisoned is as good as any.
-        self.head.own.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.commit_id);
+impl Known {
+    fn newest(self) -> u64 {
+        self.stored.max(self.hinted)
+    }
+}
+
+impl Default for Head {
+    fn default() -> Self {
+        Self {
+            known: watch::Sender::default(),
+            own: watch::Sender::default(),
+            listening: AtomicBool::default(),
+            telling: AtomicBool::default(),
+            ended: AtomicBool::default(),
+            waited_beyond: AtomicU64::new(u64::MAX),
+        }
+    }
+}
+
+impl Head {
+    /// Changes what is known; whoever waits looks when it became more.
+    fn learn(&self, change: impl FnOnce(&mut Known)) {
+        self.known.send_if_modified(|known| {
+            let before = known.newest();
+            change(known);
+            known.newest() > before
+        });
     }
 }
 
@@ -77,20 +108,42 @@ impl Heads {
         self.0.get(usize::from(shard)).map(|head| head.get_or_init(Head::default))
     }
 
-    pub(super) fn own(&self, shard: u16, commit_id: &CommitId) -> Option<Own<'_>> {
-        let head = self.head(shard)?;
-        head.own.lock().unwrap_or_else(PoisonError::into_inner).insert(commit_id.clone());
-        Some(Own { head, commit_id: commit_id.clone() })
-    }
-
     /// A commit of the shard is known to be stored at `sequence`.
     pub(super) fn note(&self, shard: u16, sequence: u64) {
         let Some(head) = self.head(shard) else { return };
-        head.known.send_if_modified(|known| {
-            let higher = sequence > *known;
-            *known = sequence.max(*known);
+        head.learn(|known| known.stored = known.stored.max(sequence));
+    }
+
+    /// This process has appended the commit at `sequence`, which is acknowledged. The others are told.
+    pub(super) fn appended(&self, client: &Client, shard: u16, sequence: u64) {
+        self.note(shard, sequence);
+        let Some(head) = self.head(shard) else { return };
+        head.own.send_if_modified(|own| {
+            let higher = sequence > *own;
+            *own = sequence.max(*own);
             higher
         });
+        if !head.telling.swap(true, Ordering::Relaxed) {
+            let mut own = head.own.subscribe();
+            // What was appended before somebody listened is told, too.
+            own.mark_changed();
+            tokio::spawn(tell(client.clone(), shard, own));
+        }
+    }
+}
+
+/// Where hints about a shard are given.
+fn hints(shard: u16) -> String {
+    format!("gw.head.{shard:02}")
+}
+
+/// Tells the others how far this process has brought the shard, for as long as the journal exists.
+async fn tell(client: Client, shard: u16, mut own: watch::Receiver<u64>) {
+    while own.changed().await.is_ok() {
+        let sequence = *own.borrow_and_update();
+        // A hint that gets lost only delays.
+        let _ = client.publish(hints(shard), sequence.to_string().into()).await;
+        sleep(HINT_EVERY).await;
     }
 }
 
@@ -106,8 +159,15 @@ pub(super) async fn wait_beyond(inner: &Arc<Inner>, shard: u16, sequence: u64) -
     if !head.listening.swap(true, Ordering::Relaxed) {
         tokio::spawn(listen(Arc::downgrade(inner), shard));
     }
-    // Either the head has moved or the time is over; the caller cannot tell the difference and need not.
-    let _ = timeout(WAIT_MAX, known.wait_for(|known| *known > sequence)).await;
+    // Who was told that there is more, and comes back without it, asked a copy that has not got it yet, or the hint was
+    // wrong.
+    if head.waited_beyond.load(Ordering::Relaxed) == sequence {
+        sleep(AGAIN).await;
+    }
+    // Either there is more or the time is over; the caller cannot tell the difference and need not.
+    if timeout(WAIT_MAX, known.wait_for(|known| known.newest() > sequence)).await.is_ok() {
+        head.waited_beyond.store(sequence, Ordering::Relaxed);
+    }
     Ok(())
 }
 
@@ -118,74 +178,64 @@ async fn wait_at_the_end(inner: &Inner, head: &Head, shard: u16, sequence: u64) 
         head.ended.store(true, Ordering::Relaxed);
     }
     // There may be more than the copy that was read has; whoever asks reads it again.
-    let ended = *head.known.borrow() <= sequence;
-    sleep(if ended { WAIT_MAX } else { SETTLE_MAX }).await;
+    let ended = head.known.borrow().stored <= sequence;
+    sleep(if ended { WAIT_MAX } else { SEALED_AGAIN }).await;
     Ok(())
 }
 
-/// Listens for as long as the journal exists and the shard is not sealed.
+/// Listens and looks for as long as the journal exists and the shard is not sealed.
 async fn listen(journal: Weak<Inner>, shard: u16) {
-    let Some(client) = journal.upgrade().map(|inner| inner.client.clone()) else { return };
+    let mut heard = None;
     loop {
-        let Ok(mut heard) = client.subscribe(envelope::shard_subjects(shard)).await else {
-            sleep(RECHECK).await;
-            continue;
-        };
-        let mut foreign = false;
-        loop {
+        {
             let Some(inner) = journal.upgrade() else { return };
             if inner.known.is_sealed(shard) {
                 return;
             }
-            settle(&inner, shard, foreign).await;
-            drop(inner);
-            foreign = false;
-            let recheck = sleep(RECHECK);
-            tokio::pin!(recheck);
-            // Until somebody else's commit is heard, or it is time to look again.
-            loop {
-                let message = tokio::select! {
-                    () = &mut recheck => break,
-                    message = heard.next() => message,
-                };
-                let Some(inner) = journal.upgrade() else { return };
-                let Some(mut message) = message else { break };
-                foreign |= is_foreign(&inner, shard, &message);
-                while let Some(Some(next)) = heard.next().now_or_never() {
-                    message = next;
-                    foreign |= is_foreign(&inner, shard, &message);
-                }
-                if foreign {
-                    break;
-                }
+            if heard.is_none() && !inner.read_only {
+                heard = inner.client.subscribe(hints(shard)).await.ok();
             }
-            if !jetstream::connected(&client) {
-                sleep(SETTLE_MAX).await;
+            look(&inner, shard).await;
+        }
+        let recheck = sleep(RECHECK);
+        tokio::pin!(recheck);
+        loop {
+            let hint = tokio::select! {
+                () = &mut recheck => break,
+                hint = next_hint(&mut heard) => hint,
+            };
+            let Some(inner) = journal.upgrade() else { return };
+            if let (Some(sequence), Some(head)) = (hint, inner.heads.head(shard)) {
+                head.learn(|known| known.hinted = known.hinted.max(sequence));
             }
         }
     }
 }
 
-fn is_foreign(inner: &Inner, shard: u16, message: &async_nats::Message) -> bool {
-    let id = message.headers.as_ref().and_then(|headers| headers.get(MESSAGE_ID));
-    let (Some(id), Some(head)) = (id, inner.heads.head(shard)) else { return true };
-    let own = head.own.lock().unwrap_or_else(PoisonError::into_inner);
-    !own.contains(&CommitId::from_stored(id.as_str()))
+/// The next hint; `None` for one that cannot be read. Where nothing is listened to, none comes.
+async fn next_hint(heard: &mut Option<Subscriber>) -> Option<u64> {
+    match heard {
+        Some(subscriber) => match subscriber.next().await {
+            Some(message) => std::str::from_utf8(&message.payload).ok()?.parse().ok(),
+            None => {
+                *heard = None;
+                None
+            }
+        },
+        None => pending().await,
+    }
 }
 
-/// Reads the head until it has stopped moving; only once when nothing new is `heard` of nor found.
-async fn settle(inner: &Inner, shard: u16, heard: bool) {
-    let Some(mut seen) = inner.heads.head(shard).map(|head| *head.known.borrow()) else { return };
-    let mut since = Instant::now();
-    while since.elapsed() < SETTLE_WITHIN {
-        let timeout = inner.options.attempt_timeout;
-        let Ok(head) = jetstream::last_sequence(&inner.client, &envelope::stream(shard), timeout).await else { return };
-        inner.heads.note(shard, head);
-        if head > seen {
-            (seen, since) = (head, Instant::now());
-        } else if !heard {
-            return;
+/// Reads the head. A hint of more than there is was wrong, unless it came meanwhile.
+async fn look(inner: &Inner, shard: u16) {
+    let Some(head) = inner.heads.head(shard) else { return };
+    let hinted = head.known.borrow().hinted;
+    let within = inner.options.attempt_timeout;
+    let Ok(stored) = jetstream::last_sequence(&inner.client, &envelope::stream(shard), within).await else { return };
+    head.learn(|known| {
+        known.stored = known.stored.max(stored);
+        if known.hinted == hinted {
+            known.hinted = hinted.min(stored);
         }
-        sleep((since.elapsed() / 4).clamp(SETTLE_MIN, SETTLE_MAX)).await;
-    }
+    });
 }

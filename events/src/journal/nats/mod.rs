@@ -9,13 +9,13 @@
 //!
 //! | for | subjects |
 //! |---|---|
-//! | appending | publish `gw.evt.>` |
-//! | reading | publish `$JS.API.STREAM.NAMES`, `$JS.API.STREAM.INFO.EVT_*`, `$JS.API.STREAM.MSG.GET.EVT_*`, `$JS.API.DIRECT.GET.EVT_*`; subscribe `gw.evt.>` |
+//! | appending | publish `gw.evt.>`, `gw.head.*` |
+//! | reading | publish `$JS.API.STREAM.NAMES`, `$JS.API.STREAM.INFO.EVT_*`, `$JS.API.STREAM.MSG.GET.EVT_*`, `$JS.API.DIRECT.GET.EVT_*`, `$JS.API.CONSUMER.CREATE.EVT_*.>`, `$JS.API.CONSUMER.MSG.NEXT.EVT_*.*`; subscribe `gw.head.*` |
 //! | working | publish `$JS.API.CONSUMER.{INFO,MSG.NEXT}.EVT_*.*`, `$JS.API.CONSUMER.CREATE.EVT_*.>`, `$JS.ACK.EVT_*.>`, `$KV.gw_leases.*`, `$JS.API.STREAM.MSG.GET.KV_gw_leases`; subscribe `$KV.gw_leases.*` |
 //! | [`NatsJournal::connect`] | publish `$JS.API.STREAM.CREATE.>`, `$JS.API.STREAM.INFO.>` |
 //! | [`NatsJournal::begin_epoch`] | publish `$JS.API.STREAM.CREATE.EVT_*`, `$JS.API.STREAM.INFO.EVT_*` |
 //! | [`NatsJournal::seal`] | publish `$JS.API.STREAM.UPDATE.EVT_*`, `$JS.API.STREAM.INFO.EVT_*` |
-//! | [`NatsJournal::bind`] and reading after it | publish `$JS.API.STREAM.NAMES`, `$JS.API.STREAM.INFO.EVT_*`, `$JS.API.DIRECT.GET.EVT_*`, `$JS.API.DIRECT.GET.EVT_*.>`; subscribe `gw.evt.>` |
+//! | [`NatsJournal::bind`] and reading after it | publish `$JS.API.STREAM.NAMES`, `$JS.API.STREAM.INFO.EVT_*`, `$JS.API.DIRECT.GET.EVT_*`, `$JS.API.DIRECT.GET.EVT_*.>` |
 //!
 //! Everyone subscribes to the inbox of their connection.
 
@@ -26,9 +26,13 @@ mod group;
 mod heads;
 mod lease;
 mod read;
+mod scan;
 mod worker;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use async_nats::{
     Client,
@@ -47,6 +51,7 @@ use crate::{
 use epochs::Known;
 use group::Groups;
 use heads::Heads;
+use scan::Scans;
 
 /// Bucket of the leases on shards.
 const LEASES: &str = "gw_leases";
@@ -93,12 +98,15 @@ pub struct NatsJournal(Arc<Inner>);
 
 struct Inner {
     client: Client,
+    /// Connections for reading, over which the shards are spread; none where `client` is for everything.
+    readers: OnceLock<Vec<Client>>,
     context: client_jetstream::Context,
     options: Options,
     read_only: bool,
     known: Known,
     heads: Heads,
     groups: Groups,
+    scans: Scans,
 }
 
 impl NatsJournal {
@@ -138,6 +146,17 @@ impl NatsJournal {
         Ok(Self::open(client, context, Options { shards, ..options }, epochs, true))
     }
 
+    /// Reads over these connections from now on, each for its part of the shards, and over the first one only while none
+    /// of them is there. Only the first call has an effect.
+    ///
+    /// A server takes the requests of a connection one after the other, and each message that it reads waits until the
+    /// one that is just being stored in its shard is synced. So a reader of a busy shard takes the shard's own time, in
+    /// which nothing else of its connection is taken: appends, which need not wait for any of that, should not be there.
+    pub fn read_over(&self, clients: Vec<Client>) {
+        // Whoever came first has set it.
+        let _ = self.0.readers.set(clients);
+    }
+
     /// The owner that works `shard`: who holds its lease, or held it last and has not been followed by another. For
     /// operators to look at; nothing may be decided on it.
     ///
@@ -155,7 +174,17 @@ impl NatsJournal {
         read_only: bool,
     ) -> Self {
         let (known, heads, groups) = (Known::new(epochs), Heads::default(), Groups::default());
-        Self(Arc::new(Inner { client, context, options, read_only, known, heads, groups }))
+        let (readers, scans) = (OnceLock::new(), Scans::default());
+        Self(Arc::new(Inner { client, readers, context, options, read_only, known, heads, groups, scans }))
+    }
+}
+
+impl Inner {
+    /// The connection over which `shard` is read now: its own, or another where that one is lost.
+    fn reader(&self, shard: u16) -> &Client {
+        let readers = self.readers.get().map_or(&[][..], Vec::as_slice);
+        let (before, from_own) = readers.split_at(usize::from(shard) % readers.len().max(1));
+        from_own.iter().chain(before).find(|client| jetstream::connected(client)).unwrap_or(&self.client)
     }
 }
 

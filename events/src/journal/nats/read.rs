@@ -1,13 +1,14 @@
 //! Reading: one payment or batch, or a shard in order.
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
+use async_nats::Client;
 use tokio::time::{Instant, sleep};
 
 use super::Inner;
 use crate::{
     StreamId,
-    jetstream::{self, BatchRequest, Pick, Stored},
+    jetstream::{self, BatchRequest, Pick, Stored, consumer::Delivered},
     journal::{
         ReadError, Recorded,
         envelope::{self, Chain, Envelope},
@@ -18,6 +19,8 @@ use crate::{
 const BATCH_MESSAGES: usize = 512;
 /// Most bytes one Direct Get asks for; with [`BATCH_MESSAGES`] it bounds what is on its way at a time.
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
+/// How long a connection for reading may be silent about a head before the first one is asked, too.
+const HEDGE_AFTER: Duration = Duration::from_millis(250);
 const RETRY_PAUSE: Duration = Duration::from_millis(25);
 /// Most messages read one by one from the leader when a replica is behind it.
 const LEADER_READS_MAX: usize = 64;
@@ -32,9 +35,7 @@ fn unreadable(shard: u16, message: &Stored, reason: &envelope::Error) -> ReadErr
 }
 
 fn open(shard: u16, stored: &Stored) -> Result<Recorded, ReadError> {
-    Envelope::read(&stored.subject, &stored.headers)
-        .and_then(|envelope| envelope.open(shard, stored.sequence, &stored.body, stored.stored_at))
-        .map_err(|error| unreadable(shard, stored, &error))
+    envelope::open(shard, stored).map_err(|error| unreadable(shard, stored, &error))
 }
 
 /// The commits that the messages of one subject are, each the successor of the one before.
@@ -55,16 +56,17 @@ fn chain(shard: u16, stored: &[Stored]) -> Result<Vec<Recorded>, ReadError> {
 
 impl Inner {
     /// Runs `read` until it succeeds, the stored data is at fault, or the read time-out has passed.
-    async fn retrying<T, F>(&self, read: impl FnMut() -> F) -> Result<T, ReadError>
+    async fn retrying<T, F>(&self, shard: u16, read: impl FnMut() -> F) -> Result<T, ReadError>
     where
         F: Future<Output = Result<T, ReadError>>,
     {
-        self.retrying_connected(self.options.read_timeout, read).await
+        self.retrying_connected(|| self.reader(shard), self.options.read_timeout, read).await
     }
 
     /// As [`Inner::retrying`], giving up when there is no connection within `connection_wait`.
-    async fn retrying_connected<T, F>(
-        &self,
+    async fn retrying_connected<'a, T, F>(
+        &'a self,
+        client: impl Fn() -> &'a Client,
         connection_wait: Duration,
         mut read: impl FnMut() -> F,
     ) -> Result<T, ReadError>
@@ -74,8 +76,12 @@ impl Inner {
         let deadline = Instant::now() + self.options.read_timeout;
         loop {
             let connected_by = deadline.min(Instant::now() + connection_wait);
-            if !jetstream::connected_by(&self.client, connected_by).await {
-                return Err(ReadError::Unavailable("no connection".into()));
+            // Which one is asked may change with each look.
+            while !jetstream::connected(client()) {
+                if Instant::now() >= connected_by {
+                    return Err(ReadError::Unavailable("no connection".into()));
+                }
+                sleep(RETRY_PAUSE).await;
             }
             match read().await {
                 Err(ReadError::Unavailable(_)) if Instant::now() + RETRY_PAUSE < deadline => sleep(RETRY_PAUSE).await,
@@ -93,7 +99,8 @@ impl Inner {
             for shard in epochs.shards_of(stream_id) {
                 let subject = envelope::subject(shard, stream_id);
                 let read = || self.stored_of(shard, &subject);
-                let stored = self.retrying_connected(self.options.unstored_timeout, read).await?;
+                let wait_max = self.options.unstored_timeout;
+                let stored = self.retrying_connected(|| self.reader(shard), wait_max, read).await?;
                 let commits = chain(shard, &stored)?;
                 match commits.first().map(Recorded::moved_to) {
                     None => {}
@@ -107,7 +114,7 @@ impl Inner {
                 let asked = std::mem::replace(&mut since, Instant::now());
                 async move { self.look(asked).await.map_err(unavailable) }
             };
-            self.retrying_connected(self.options.unstored_timeout, look).await?;
+            self.retrying_connected(|| &self.client, self.options.unstored_timeout, look).await?;
             let now = self.known.all();
             if now.all().len() == epochs.all().len() {
                 if moved_to > now.current().number {
@@ -121,7 +128,8 @@ impl Inner {
     /// All messages of a subject up to what the leader holds now.
     async fn stored_of(&self, shard: u16, subject: &str) -> Result<Vec<Stored>, ReadError> {
         let stream = envelope::stream(shard);
-        let Some(tail) = self.tail(&stream, subject).await? else { return Ok(Vec::new()) };
+        let client = self.reader(shard);
+        let Some(tail) = self.tail(client, &stream, subject).await? else { return Ok(Vec::new()) };
         // The tail says how many there are; a tail that says nothing of the kind is reported when it is opened.
         let version = Envelope::read(&tail.subject, &tail.headers).map_or(BATCH_MESSAGES as u64, |tail| tail.version);
         if version == 1 && !self.read_only {
@@ -136,31 +144,32 @@ impl Inner {
         while from <= tail.sequence {
             let batch = usize::try_from(version).unwrap_or(BATCH_MESSAGES).clamp(1, BATCH_MESSAGES);
             let request = BatchRequest { seq: from, subject: Some(subject), batch, max_bytes: BATCH_BYTES };
-            let read = jetstream::direct_batch(&self.client, &stream, &request, self.options.attempt_timeout).await;
+            let read = jetstream::direct_batch(client, &stream, &request, self.options.attempt_timeout).await;
             let read = read.map_err(unavailable)?;
             let Some(last) = read.last() else { break };
             from = last.sequence + 1;
             messages.extend(read);
         }
         messages.retain(|message| message.sequence <= tail.sequence);
-        self.catch_up(&stream, subject, &mut messages, tail).await?;
+        self.catch_up(client, &stream, subject, &mut messages, tail).await?;
         Ok(messages)
     }
 
     /// The last message of a subject: through the leader, who sees every acknowledged append. An auditor has no right
     /// to ask the leader and takes what a replica holds.
-    async fn tail(&self, stream: &str, subject: &str) -> Result<Option<Stored>, ReadError> {
+    async fn tail(&self, client: &Client, stream: &str, subject: &str) -> Result<Option<Stored>, ReadError> {
         let timeout = self.options.attempt_timeout;
         if !self.read_only {
-            let last = jetstream::leader_get(&self.client, stream, &Pick::Last { subject }, timeout).await;
+            let last = jetstream::leader_get(client, stream, &Pick::Last { subject }, timeout).await;
             return last.map_err(unavailable);
         }
-        jetstream::direct_last(&self.client, stream, subject, timeout).await.map_err(unavailable)
+        jetstream::direct_last(client, stream, subject, timeout).await.map_err(unavailable)
     }
 
     /// Reads from the leader what the replica that answered does not have yet.
     async fn catch_up(
         &self,
+        client: &Client,
         stream: &str,
         subject: &str,
         messages: &mut Vec<Stored>,
@@ -175,7 +184,7 @@ impl Inner {
                 return Err(ReadError::Unavailable("a replica is behind".into()));
             }
             let next = Pick::Next { from: at + 1, subject };
-            let next = jetstream::leader_get(&self.client, stream, &next, self.options.attempt_timeout).await;
+            let next = jetstream::leader_get(client, stream, &next, self.options.attempt_timeout).await;
             match next.map_err(unavailable)? {
                 Some(next) if next.sequence > at => messages.push(next),
                 _ => return Err(ReadError::Unavailable("the leader has changed".into())),
@@ -185,29 +194,46 @@ impl Inner {
     }
 
     pub(super) async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
-        let stream = envelope::stream(shard);
         let mut commits = Vec::with_capacity(limit.min(BATCH_MESSAGES));
         let mut next = from.max(1);
         while commits.len() < limit {
             let batch = (limit - commits.len()).min(BATCH_MESSAGES);
-            let request = BatchRequest { seq: next, subject: None, batch, max_bytes: BATCH_BYTES };
-            let timeout = self.options.attempt_timeout;
-            let read = || async {
-                jetstream::direct_batch(&self.client, &stream, &request, timeout).await.map_err(unavailable)
+            let read = match self.scan(shard, next, batch).await {
+                Some(read) => read,
+                None => self.direct_page(shard, next, batch, limit).await?,
             };
-            let messages = self.retrying(read).await?;
-            if messages.is_empty() {
-                break;
-            }
-            for message in &messages {
+            for message in &read.messages {
                 if message.sequence != next {
                     return Err(self.gap(shard, next).await);
                 }
                 commits.push(open(shard, message)?);
                 next += 1;
             }
+            if read.ended {
+                break;
+            }
         }
         Ok(commits)
+    }
+
+    /// Messages from `from` on by Direct Get, up to `batch`, of whoever wants `wanted` in all.
+    async fn direct_page(&self, shard: u16, from: u64, batch: usize, wanted: usize) -> Result<Delivered, ReadError> {
+        let stream = envelope::stream(shard);
+        let request = BatchRequest { seq: from, subject: None, batch, max_bytes: BATCH_BYTES };
+        let timeout = self.options.attempt_timeout;
+        let read = || async {
+            jetstream::direct_batch(self.reader(shard), &stream, &request, timeout).await.map_err(unavailable)
+        };
+        let messages = self.retrying(shard, read).await?;
+        // Only who finds a full page is behind, and likely to go on at once: in a cluster a consumer costs all servers a
+        // vote, so one who follows what is new makes none.
+        let bytes: usize = messages.iter().map(|message| message.body.len()).sum();
+        let is_full = messages.len() == batch || bytes > BATCH_BYTES / 2;
+        if let Some(last) = messages.last().filter(|_| is_full) {
+            self.expect_scan(shard, last.sequence + 1, wanted).await;
+        }
+        // Fewer than were asked for may be all that fits into the bytes.
+        Ok(Delivered { ended: messages.is_empty(), messages })
     }
 
     /// Nothing is ever taken out of these streams, so a sequence that is passed over is either not yet at the replica
@@ -219,7 +245,7 @@ impl Inner {
             return ReadError::Unreadable { shard, sequence, subject: None, reason };
         }
         let timeout = self.options.attempt_timeout;
-        match jetstream::leader_get(&self.client, &stream, &Pick::At { seq: sequence }, timeout).await {
+        match jetstream::leader_get(self.reader(shard), &stream, &Pick::At { seq: sequence }, timeout).await {
             Ok(None) => {
                 let reason = "the message is missing".into();
                 ReadError::Unreadable { shard, sequence, subject: None, reason }
@@ -232,8 +258,19 @@ impl Inner {
     pub(super) async fn head(&self, shard: u16) -> Result<u64, ReadError> {
         let stream = envelope::stream(shard);
         let timeout = self.options.attempt_timeout;
-        let read = || async { jetstream::last_sequence(&self.client, &stream, timeout).await.map_err(unavailable) };
-        let head = self.retrying(read).await?;
+        let read = || async {
+            let mut own = pin!(jetstream::last_sequence(self.reader(shard), &stream, timeout));
+            let head = match tokio::time::timeout(HEDGE_AFTER, &mut own).await {
+                Ok(head) => head,
+                // A connection whose server hangs is not lost for seconds, and appends may go on over the first.
+                Err(_) => tokio::select! {
+                    Ok(head) = &mut own => Ok(head),
+                    head = jetstream::last_sequence(&self.client, &stream, timeout) => head,
+                },
+            };
+            head.map_err(unavailable)
+        };
+        let head = self.retrying(shard, read).await?;
         self.heads.note(shard, head);
         Ok(head)
     }

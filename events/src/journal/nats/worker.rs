@@ -55,9 +55,16 @@ const RELEASE_MAX: Duration = Duration::from_secs(2);
 /// Which tenure the shard is held in; `None` while it is not.
 type Tenure = Option<u64>;
 
+/// A commit that a wake-up is for.
+struct Told {
+    tenure: u64,
+    stream_id: StreamId,
+    sequence: u64,
+}
+
 struct Worker {
     tenure: watch::Receiver<Tenure>,
-    wake_ups: mpsc::Receiver<(u64, StreamId)>,
+    wake_ups: mpsc::Receiver<Told>,
     /// The tenure that was reported as acquired and not yet as lost.
     reported: Tenure,
     release: Option<oneshot::Sender<()>>,
@@ -89,7 +96,9 @@ impl ShardWorker for Worker {
                     return Err(ReadError::Unavailable("the worker of the shard has ended".into()));
                 },
                 wake_up = self.wake_ups.recv() => match wake_up {
-                    Some((tenure, stream_id)) if Some(tenure) == self.reported => return Ok(WakeUp::Event(stream_id)),
+                    Some(Told { tenure, stream_id, sequence }) if Some(tenure) == self.reported => {
+                        return Ok(WakeUp::Event { stream_id, sequence });
+                    }
                     Some(_) => {}
                     None => sleep(RETRY).await,
                 },
@@ -126,7 +135,7 @@ struct Task {
     shard: u16,
     claim: Claim,
     tenure: watch::Sender<Tenure>,
-    wake_ups: mpsc::Sender<(u64, StreamId)>,
+    wake_ups: mpsc::Sender<Told>,
 }
 
 impl Task {
@@ -261,7 +270,7 @@ impl Task {
         for message in stored {
             if !envelope::is_moved(&message.headers)
                 && let Ok(stream_id) = envelope::stream_of(self.shard, &message.subject)
-                && self.wake_ups.send((tenure, stream_id)).await.is_err()
+                && self.wake_ups.send(Told { tenure, stream_id, sequence: message.sequence }).await.is_err()
             {
                 return false;
             }
@@ -299,18 +308,21 @@ impl Task {
             if Instant::now() >= *until.borrow() {
                 return Fetched::LeaseOver;
             }
+            let delivery = message.reply.and_then(|reply| stream_sequence(&reply).map(|sequence| (reply, sequence)));
+            let Some((reply, sequence)) = delivery else {
+                return Fetched::Failed("a delivery does not say which message it is".into());
+            };
             match envelope::stream_of(self.shard, &message.subject) {
                 // The stream begins elsewhere, and there somebody is woken for it.
                 _ if message.headers.as_ref().is_some_and(envelope::is_moved) => {}
                 Ok(stream_id) => {
-                    if self.wake_ups.send((tenure, stream_id)).await.is_err() {
+                    if self.wake_ups.send(Told { tenure, stream_id, sequence }).await.is_err() {
                         return Fetched::Unheard;
                     }
                 }
                 Err(error) => warn!(shard = self.shard, %error, "wake-up for no stream"),
             }
-            let Some(reply) = message.reply else { continue };
-            *seen = stream_sequence(&reply).unwrap_or(*seen).max(*seen);
+            *seen = sequence.max(*seen);
             if Instant::now() >= *until.borrow() {
                 return Fetched::LeaseOver;
             }
