@@ -1,5 +1,6 @@
 //! The long-running roles, wired together from their configuration.
 
+mod apart;
 mod families;
 
 use std::{sync::Arc, time::Duration};
@@ -7,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::{Context, Result};
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, connection::State};
 use async_trait::async_trait;
-use futures::future::select_ok;
+use futures::future::{select_ok, try_join_all};
 use tokio::{net::TcpListener, sync::mpsc, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -24,7 +25,10 @@ use events::{
 use projections::Projections;
 use sagas::runner::{Engine, Options as EngineOptions, Ports, Runner};
 
-use self::families::{Connected, signer};
+use self::{
+    apart::Apart,
+    families::{Connected, signer},
+};
 use crate::{
     auction, audit,
     clock::SystemClock,
@@ -54,14 +58,19 @@ const LEADER_WAIT_MAX: Duration = Duration::from_millis(1500);
 /// How long a server may take to greet; one that hangs accepts connections and says nothing.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 
+/// Connections over which engine and read models read the streams.
+const READERS: usize = 4;
+
 /// Runs a gateway until `shutdown`: HTTP API, engine, read models, auction.
 ///
 /// # Errors
 /// When a dependency is not as configured at start-up, or a part ends that should not.
 pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Result<()> {
     let identities = Identities::load(&config.identity).context("[identity]")?;
-    let opened = shutdown.run_until_cancelled(Opened::open(&config, &identities)).await;
-    let Some(Opened { client, journal, ledger, parking, auction, pause, identifiers }) = opened.transpose()? else {
+    let following = Apart::start("following").context("start a thread")?;
+    let opened = shutdown.run_until_cancelled(Opened::open(&config, &identities, &following)).await;
+    let Some(Opened { client, journal, reads, ledger, parking, auction, pause, identifiers }) = opened.transpose()?
+    else {
         return Ok(());
     };
     let (settlers, auction_service, mut reports) = auction;
@@ -103,13 +112,14 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
     );
     let options = WatchdogOptions { every: Duration::from_secs(config.watchdog.every_seconds), grace };
     let watchdog = Watchdog::new(projections.clone(), (*journal).clone(), owner.clone(), options);
-    let views = CurrentViews::new(projections.clone(), journal.clone());
+    let views = CurrentViews::new(projections.clone(), reads.clone(), following.handle());
 
     let replicas = usize::from(config.journal.replicas);
     let signing =
         audit::signing::run(client.clone(), config.audit.clone(), journal.clone(), replicas, shutdown.clone());
     let services = Services {
         journal: journal.clone(),
+        reads,
         payments: Arc::new(views.clone()),
         quote_requests: Arc::new(views),
         auctions: Arc::new(settlers),
@@ -130,7 +140,8 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
     let mut parts = JoinSet::new();
     parts.spawn({
         let (projections, shutdown) = (projections.clone(), shutdown.clone());
-        async move { projections.run(journal, shutdown).await.context("read models") }
+        let follows = following.spawn(async move { projections.run(journal, shutdown).await });
+        async move { follows.await?.context("read models") }
     });
     parts.spawn({
         let (runner, shutdown) = (Runner::new(engine.clone(), owner), shutdown.clone());
@@ -217,6 +228,7 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
 struct Opened {
     client: Client,
     journal: Arc<NatsJournal>,
+    reads: Arc<NatsJournal>,
     ledger: Arc<NatsLedger>,
     parking: Arc<NatsParking>,
     auction: (auction::NatsAuction, auction::Service, mpsc::Receiver<PaymentId>),
@@ -227,13 +239,26 @@ struct Opened {
 impl Opened {
     /// Waits for servers that are away or have no leader. A refusal ends the wait where it can be told from that: the
     /// journal comes first, and its streams need the same of a server as all others.
-    async fn open(config: &GatewayConfig, identities: &Identities) -> Result<Self> {
+    async fn open(config: &GatewayConfig, identities: &Identities, following: &Apart) -> Result<Self> {
         let replicas = usize::from(config.journal.replicas);
         let client = waiting_for("NATS", is_away, || connect(&config.nats, "gw serve")).await?;
         let options = JournalOptions { shards: config.journal.shards, replicas, ..JournalOptions::default() };
         let journal = || NatsJournal::connect(client.clone(), options.clone());
         let journal =
             waiting_for("the journal", ConnectError::is_passing, journal).await.context("open the journal")?;
+        // The server takes what comes over a connection one by one, and each question to a stream waits until what is
+        // just being stored there is synced. So engine and read models ask over other connections than appends take, and
+        // the API's clients over one of their own.
+        let reader = async |name: &'static str| {
+            let nats = config.nats.clone();
+            // A connection is tended where it was made.
+            let connecting = async move { waiting_for("NATS", is_away, || connect(&nats, name)).await };
+            following.spawn(connecting).await?
+        };
+        journal.read_over(try_join_all((0..READERS).map(|_| reader("gw serve, engine and read models"))).await?);
+        let reads = || NatsJournal::connect(client.clone(), options.clone());
+        let reads = waiting_for("the journal", ConnectError::is_passing, reads).await.context("open the journal")?;
+        reads.read_over(vec![reader("gw serve, reads of the API").await?]);
         let ledger = || NatsLedger::connect(client.clone(), LedgerOptions { replicas, ..LedgerOptions::default() });
         let ledger = waiting_for("the signer ledger", ConnectError::is_passing, ledger).await;
         let ledger = ledger.context("open the signer ledger")?;
@@ -254,6 +279,7 @@ impl Opened {
         let identifiers = identifiers.context("open the payment identifiers")?;
         Ok(Self {
             journal: Arc::new(journal),
+            reads: Arc::new(reads),
             ledger: Arc::new(ledger),
             parking: Arc::new(parking),
             auction,

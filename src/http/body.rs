@@ -79,29 +79,50 @@ impl RawBody {
 
 /// The bytes of `body`, and the memory they take.
 async fn bytes(body: Body, state: &HttpState) -> Result<(Bytes, OwnedSemaphorePermit), ApiError> {
-    let limit = state.http.body_bytes_max;
-    let too_large = || ApiError::new(Code::REQUEST_TOO_LARGE, format!("body must have at most {limit} bytes"));
-    let mut chunks = body.into_data_stream();
+    // Memory is taken for what is there: what is only announced would cost nothing to announce.
+    let mut room = state.writes.room(1)?;
     let mut arrived = BytesMut::new();
-    let receive = async {
-        // Memory is taken for what is there: what is only announced would cost nothing to announce.
-        let mut room = state.writes.room(1)?;
+    receive(body, state, |chunk| {
+        state.writes.more_room(&mut room, arrived.len() + chunk.len())?;
+        arrived.extend_from_slice(&chunk);
+        Ok(())
+    })
+    .await?;
+    Ok((arrived.freeze(), room))
+}
+
+/// Receives a body that nobody wants, within the bounds of one that somebody does.
+///
+/// # Errors
+/// 413, and 400 when it does not arrive in time.
+pub(super) async fn drain(body: Body, state: &HttpState) -> Result<(), ApiError> {
+    receive(body, state, |_| Ok(())).await
+}
+
+/// Gives the chunks of `body` to `take` as they arrive.
+async fn receive(
+    body: Body,
+    state: &HttpState,
+    mut take: impl FnMut(Bytes) -> Result<(), ApiError>,
+) -> Result<(), ApiError> {
+    let limit = state.http.body_bytes_max;
+    let mut chunks = body.into_data_stream();
+    let mut arrived = 0;
+    let all = async {
         while let Some(chunk) = chunks.next().await {
             let chunk = chunk.map_err(|_| invalid("body could not be read"))?;
-            let bytes = arrived.len() + chunk.len();
-            if bytes > limit {
-                return Err(too_large());
+            arrived += chunk.len();
+            if arrived > limit {
+                let message = format!("body must have at most {limit} bytes");
+                return Err(ApiError::new(Code::REQUEST_TOO_LARGE, message));
             }
-            state.writes.more_room(&mut room, bytes)?;
-            arrived.extend_from_slice(&chunk);
+            take(chunk)?;
         }
-        Ok(room)
+        Ok(())
     };
     let within = Duration::from_millis(state.http.body_ms_max);
-    let room = timeout(within, receive).await;
-    let room =
-        room.unwrap_or_else(|_| Err(invalid(format!("body did not arrive within {} ms", within.as_millis()))))?;
-    Ok((arrived.freeze(), room))
+    let received = timeout(within, all).await;
+    received.unwrap_or_else(|_| Err(invalid(format!("body did not arrive within {} ms", within.as_millis()))))
 }
 
 fn invalid(message: impl Into<String>) -> ApiError {

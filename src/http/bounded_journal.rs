@@ -31,6 +31,8 @@ const APPENDS_MIN: usize = 16;
 /// A journal with bounds.
 pub(super) struct BoundedJournal {
     journal: Arc<dyn Journal>,
+    /// Where streams are loaded.
+    reads: Arc<dyn Journal>,
     /// One for each shard of the epoch that was current at the start; later epochs share them out as their own.
     loads: Vec<Line>,
     /// The same.
@@ -38,11 +40,12 @@ pub(super) struct BoundedJournal {
 }
 
 impl BoundedJournal {
-    pub(super) fn new(journal: Arc<dyn Journal>, config: &HttpConfig) -> Self {
+    pub(super) fn new(journal: Arc<dyn Journal>, reads: Arc<dyn Journal>, config: &HttpConfig) -> Self {
         let shards = usize::from(journal.epochs().current().shards).max(1);
         let share = config.writes_in_flight_max.saturating_mul(2).div_ceil(shards).max(APPENDS_MIN);
         Self {
             journal,
+            reads,
             loads: (0..shards).map(|_| Line::new(loads_of(shards), LOADS_WAITING_MAX / shards, WAIT_MAX)).collect(),
             appends: (0..shards).map(|_| Line::new(share, share, WAIT_MAX)).collect(),
         }
@@ -88,7 +91,7 @@ impl Journal for BoundedJournal {
             .place()
             .await
             .ok_or_else(|| ReadError::Unavailable("as many streams are being loaded as there may be".to_owned()))?;
-        self.journal.load(stream_id).await
+        self.reads.load(stream_id).await
     }
 
     async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
@@ -112,7 +115,11 @@ impl Journal for BoundedJournal {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use events::{CommitId, PaymentId, journal::Position};
+    use events::{
+        CommitId, PaymentEvent, PaymentId,
+        event::TransactionAbandoned,
+        journal::{Position, memory::MemoryJournal},
+    };
     use tokio::time::Instant;
 
     use super::*;
@@ -160,7 +167,7 @@ mod tests {
     fn bounded() -> (Arc<Silent>, Arc<BoundedJournal>) {
         let config = HttpConfig { writes_in_flight_max: 256, ..HttpConfig::default() };
         let silent = Arc::new(Silent { loads: AtomicUsize::new(0) });
-        (silent.clone(), Arc::new(BoundedJournal::new(silent, &config)))
+        (silent.clone(), Arc::new(BoundedJournal::new(silent.clone(), silent, &config)))
     }
 
     /// Commits of payments of which each is of shard 0, or none is.
@@ -216,5 +223,22 @@ mod tests {
         assert!(matches!(journal.load(&id).await, Err(ReadError::Unavailable(_))));
         assert_eq!(started.elapsed(), WAIT_MAX);
         assert_eq!(silent.loads.load(Ordering::SeqCst), most + 1);
+    }
+
+    #[tokio::test]
+    async fn streams_are_loaded_where_clients_read() {
+        let (appends, reads) = (MemoryJournal::new(8), MemoryJournal::new(8));
+        let journal = BoundedJournal::new(Arc::new(appends.clone()), Arc::new(reads), &HttpConfig::default());
+        let stream_id = StreamId::from(PaymentId::derive("somebody", "1"));
+        let commit = Commit { events: vec![abandoned()], ..commits(true).next().unwrap() };
+        journal.append(&Commit { stream_id: stream_id.clone(), ..commit }).await.unwrap();
+        assert_eq!(appends.load(&stream_id).await.unwrap().len(), 1);
+        assert_eq!(journal.load(&stream_id).await.unwrap(), []);
+    }
+
+    fn abandoned() -> events::Event {
+        let abandoned_at = Default::default();
+        let abandoned = TransactionAbandoned { attempt: 1, evidence: String::new(), abandoned_at };
+        PaymentEvent::DepositAbandoned(abandoned).into()
     }
 }

@@ -30,6 +30,11 @@ impl Line {
         timeout(self.wait_max, Arc::clone(&self.places).acquire_owned()).await.ok()?.ok()
     }
 
+    /// Whether who comes now would get no place, not even in line.
+    pub(super) fn is_full(&self) -> bool {
+        self.places.available_permits() == 0 && self.waiting.available_permits() == 0
+    }
+
     /// Places that are free, and in line for them.
     #[cfg(test)]
     pub(super) fn free(&self) -> (usize, usize) {
@@ -48,6 +53,7 @@ mod tests {
         let line = Arc::new(Line::new(1, 2, Duration::from_millis(100)));
         let started = Instant::now();
         let first = line.place().await.unwrap();
+        assert!(!line.is_full());
         let wait = || {
             let line = line.clone();
             tokio::spawn(async move { line.place().await })
@@ -56,7 +62,7 @@ mod tests {
         while line.free() != (0, 0) {
             tokio::task::yield_now().await;
         }
-        assert!(line.place().await.is_none());
+        assert!(line.place().await.is_none() && line.is_full());
         assert_eq!(started.elapsed(), Duration::ZERO);
         drop(first);
         let second = second.await.unwrap().unwrap();

@@ -46,6 +46,7 @@ mod request_id;
 mod resolve_payment;
 pub mod routes;
 mod sender_auth;
+mod shared;
 mod solana_authorizer;
 mod state;
 mod status_page;

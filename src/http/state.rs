@@ -51,6 +51,8 @@ pub trait Readiness: Send + Sync {
 pub struct Services {
     /// The event streams.
     pub journal: Arc<dyn Journal>,
+    /// The same streams for reading alone, best over a connection of its own: no answer should wait behind appends.
+    pub reads: Arc<dyn Journal>,
     /// The read model.
     pub payments: Arc<dyn Payments>,
     /// The read model of quote-requests.
@@ -95,7 +97,8 @@ impl HttpState {
     /// # Errors
     /// The rule that an account of a chain breaks, which loading the configuration has checked already.
     pub fn new(config: &GatewayConfig, mut services: Services) -> Result<Self, caip::Error> {
-        services.journal = Arc::new(BoundedJournal::new(services.journal, &config.http));
+        let reads = Arc::clone(&services.reads);
+        services.journal = Arc::new(BoundedJournal::new(services.journal, reads, &config.http));
         Ok(Self {
             services,
             http: config.http.clone(),

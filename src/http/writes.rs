@@ -3,7 +3,7 @@
 //! A write is any request that costs checks or a commit: submissions, quote-requests and awards, new or repeated, and
 //! the calls that rehearse them. What it holds until it is done with is bounded three times: the bytes of all bodies
 //! that are arriving or were read, the writes at work, and those that wait for them, in number and in time. Whatever is
-//! above is answered with 503 before its body is parsed.
+//! above is answered with 503 before its body is parsed, and where there is not even room in line before it is kept.
 //!
 //! The place at work is taken when the body is there and not before: else as many slow clients as there are places
 //! would keep everybody out. It is given back as soon as the commit is stored, so that holding for an outcome takes
@@ -19,7 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::{Instrument, Span};
 
 use super::{
-    body::RawBody,
+    body::{self, RawBody},
     error::{ApiError, Code},
     line::Line,
     state::HttpState,
@@ -128,6 +128,11 @@ impl FromRequest<Arc<HttpState>> for Write {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &Arc<HttpState>) -> Result<Self, ApiError> {
+        if state.writes.at_work.is_full() {
+            // As long as the connection is to go on, its bytes have to be taken, but nothing need be kept of them.
+            body::drain(request.into_body(), state).await?;
+            return Err(state.writes.refuse());
+        }
         let headers = request.headers().clone();
         let (body, room) = RawBody::receive(request, state).await?;
         let place = state.writes.place(room).await?;

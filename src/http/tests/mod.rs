@@ -165,7 +165,8 @@ impl Gateway {
         let counterparties = Counterparties::load(&config.counterparty, decimals).unwrap();
         let funds = Arc::new(SetFunds(Mutex::new(Ok(Standing::Sufficient))));
         let services = Services {
-            journal: appended,
+            journal: appended.clone(),
+            reads: appended,
             payments: payments.clone(),
             quote_requests: payments.clone(),
             auctions: auctions.clone(),

@@ -213,6 +213,34 @@ async fn a_body_that_does_not_arrive_keeps_nobody_out() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nothing_is_kept_of_a_body_that_is_refused_anyway() {
+    let stage = Stage::set(|config| config.http.write_wait_ms_max = 10_000);
+    let held = stage.fill().await;
+    let free = stage.gateway.state.writes.free_kibibytes();
+    for (chunks, status) in [(1, 503), (2, 413)] {
+        let (arrive, arriving) = futures::channel::mpsc::unbounded::<Result<Bytes, Infallible>>();
+        let request = Request::post("/v1/payments").header("content-type", "application/json");
+        let request = request.body(Body::from_stream(arriving)).unwrap();
+        let gateway = stage.gateway.clone();
+        let refused = tokio::spawn(async move { gateway.send(request).await });
+        for _ in 0..chunks {
+            arrive.unbounded_send(Ok(Bytes::from(vec![b' '; 50_000]))).unwrap();
+            // Until there is nothing left to do.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            assert_eq!(stage.gateway.state.writes.free_kibibytes(), free);
+        }
+        // Its bytes are taken to the last one, and no more of them than of any other.
+        assert_eq!(refused.is_finished(), status == 413);
+        drop(arrive);
+        refused.await.unwrap().expect(status);
+    }
+    stage.slow.gate.add_permits(10);
+    for held in held {
+        held.await.unwrap().expect(200);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_memory_for_bodies_is_bounded() {
     let stage = Stage::set(|config| config.http.body_bytes_max = 262_144);
     stage.slow.gate.add_permits(10);
