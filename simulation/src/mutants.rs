@@ -37,7 +37,7 @@ const fn in_storms(mutant: Mutant) -> Mutant {
 }
 
 /// The broken variants.
-pub const MUTANTS: [Mutant; 22] = [
+pub const MUTANTS: [Mutant; 21] = [
     mutant("award-not-stored", 20, "the winner is not told before the deposit is signed"),
     mutant("broadcast-before-journal", 20, "a deposit is broadcast before it is stored"),
     mutant("reprice-before-journal", 100, "a repriced transaction is broadcast before it is stored"),
@@ -61,7 +61,6 @@ pub const MUTANTS: [Mutant; 22] = [
     mutant("cap-not-compared", 300, "a quote above what the payer permitted wins"),
     mutant("completed-is-not-terminal", 20, "a completed payment is driven as if it were not"),
     mutant("take-over-forgets", 100, "who takes a shard over drives only what is new"),
-    mutant("rest-of-one-is-rest-of-all", 100, "one payment at rest makes older wake-ups of all others count as known"),
     mutant("timers-not-armed", 100, "the timer of a payment that has waited long for its release is not armed again"),
     mutant("projection-skips-a-commit", 20, "the read model leaves one commit out"),
 ];

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use events::{StreamId, mutant};
+use events::StreamId;
 
 /// Most streams that are remembered. Whatever is not is driven once more in vain.
 const STREAMS_MAX: usize = 1024;
@@ -38,9 +38,6 @@ impl Rested {
     /// Whether the wake-up for the commit at `sequence` of the stream says nothing new.
     pub(super) fn has(&mut self, stream_id: &StreamId, sequence: u64) -> bool {
         self.passed = self.passed.max(sequence);
-        if mutant!("rest-of-one-is-rest-of-all") {
-            return self.newest.values().any(|newest| sequence <= *newest);
-        }
         self.newest.get(stream_id).is_some_and(|newest| sequence <= *newest)
     }
 }
