@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 log="$(mktemp -d)"
 trap 'rm -rf "$log"' EXIT
-broken=0
+broken=()
 
 # Shows the output of a test run and keeps it for counting.
 run() {
@@ -15,8 +15,7 @@ run() {
   printf '== %s\n' "$name"
   "$@" 2>&1 | tee "$log/$name"
   if [[ "${PIPESTATUS[0]}" -ne 0 ]]; then
-    printf '== %s: FAILED\n' "$name"
-    broken=1
+    broken+=("$name")
   fi
 }
 
@@ -37,5 +36,12 @@ sum() { grep -oE "$1" | grep -oE '[0-9]+' | awk '{ total += $1 } END { print tot
 lines="$(plain | grep -E 'tests? passed, [0-9]+ failed, .*total tests|tests? run: |^test result: ')"
 passed="$(printf '%s\n' "$lines" | sed -E 's/([0-9]+) tests? passed/\1 passed/' | sum '[0-9]+ passed')"
 failed="$(printf '%s\n' "$lines" | sum '[0-9]+ (failed|timed out)')"
+# What failed without a line that counts it, as what does not build or a simulated world that breaks, counts as one.
+for name in "${broken[@]}"; do
+  printf '== FAILED: %s\n' "$name"
+done
+if [[ "$failed" -lt "${#broken[@]}" ]]; then
+  failed="${#broken[@]}"
+fi
 printf '%s passed, %s failed\n' "$passed" "$failed"
-[[ "$broken" -eq 0 && "$failed" -eq 0 && "$passed" -gt 0 ]]
+[[ "$failed" -eq 0 && "$passed" -gt 0 ]]

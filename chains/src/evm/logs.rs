@@ -21,6 +21,8 @@ const RANGE_BLOCKS: u64 = 2_000;
 const RANGE_BLOCKS_MIN: u64 = 16;
 /// Queries of one search: 100,000 blocks in 50 of them, then up to a million at the widest.
 const QUERIES_MAX: u32 = 500;
+/// Below the block that is concluded from, so many blocks are followed from child to parent.
+const DESCENT_BLOCKS: u64 = 64;
 
 /// An event with the canonical block that holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,16 +67,17 @@ impl Node {
         Err(self.contradiction(format!("no event {} of {contract} for {first}", E::SIGNATURE)))
     }
 
-    /// As [`Node::find_event`] in one block only; `None` when it is not there.
+    /// As [`Node::find_event`] in `block` only; `None` when it is not there.
     pub(crate) async fn find_event_in<E: SolEvent>(
         &self,
         contract: Address,
         first: B256,
         block: BlockRef,
+        up_to: BlockRef,
         matches: impl Fn(&E) -> bool,
     ) -> Result<Option<Found<E>>, Transient> {
         let logs = self.events_in::<E>(json!({"blockHash": block.hash}), contract, first).await?;
-        self.newest(contract, first, block, logs, &matches).await
+        self.newest(contract, first, up_to, logs, &matches).await
     }
 
     async fn events_in<E: SolEvent>(
@@ -117,12 +120,17 @@ impl Node {
     /// The block with this number and hash, on the branch of `up_to` and not above it.
     ///
     /// One of several nodes behind the address may still be on a branch that was left, and the event may be there, too, in
-    /// another block. It may answer several times in a row, but it does not have `up_to`: so the block is asked for on
-    /// either side of it.
-    async fn below(&self, number: u64, hash: B256, up_to: BlockRef) -> Result<BlockRef, Transient> {
-        if number == up_to.number {
-            let what = || format!("block {number} is {}, not {hash}", up_to.hash);
-            return if hash == up_to.hash { Ok(up_to) } else { Err(self.contradiction(what())) };
+    /// another block of the same number. So the block is found by its descendants. One that is too far below for that is
+    /// asked for on either side of `up_to`, which a node that answers several times in a row from such a branch does not
+    /// have.
+    ///
+    /// # Errors
+    /// [`Transient`], also when that block is on another branch.
+    pub(super) async fn below(&self, number: u64, hash: B256, up_to: BlockRef) -> Result<BlockRef, Transient> {
+        if up_to.number - number <= DESCENT_BLOCKS {
+            let block = self.ancestor(up_to, number).await?;
+            let what = || format!("block {number} below {} is {}, not {hash}", up_to.hash, block.hash);
+            return if hash == block.hash { Ok(block) } else { Err(self.contradiction(what())) };
         }
         self.canonical(number, hash).await?;
         self.canonical(up_to.number, up_to.hash).await?;

@@ -304,8 +304,11 @@ impl Node {
         block.ok_or_else(|| self.contradiction("no settled block"))
     }
 
-    /// The block `number` on the branch that ends in `block`.
-    async fn ancestor(&self, block: BlockRef, number: u64) -> Result<BlockRef, Transient> {
+    /// The block `number` on the branch that ends in `block`, found from child to parent.
+    ///
+    /// # Errors
+    /// [`Transient`], also when the node does not have one of the blocks between.
+    pub(super) async fn ancestor(&self, block: BlockRef, number: u64) -> Result<BlockRef, Transient> {
         let mut at = block;
         while at.number > number {
             let (_, parent) = self.descent(at.number, at.hash).await?;

@@ -186,7 +186,10 @@ impl Node {
             let hash = hash_of(version)?;
             let Some(receipt) = self.receipt(hash).await? else { continue };
             let is_settled = receipt.block_number <= settled.number;
-            let block = self.canonical(receipt.block_number, receipt.block_hash).await?;
+            let block = match is_settled {
+                true => self.below(receipt.block_number, receipt.block_hash, settled).await?,
+                false => self.canonical(receipt.block_number, receipt.block_hash).await?,
+            };
             if is_settled && used <= nonce {
                 return Err(self.contradiction(format!("{hash} is settled, and its nonce is not used")));
             }

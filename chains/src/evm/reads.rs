@@ -252,7 +252,7 @@ impl Node {
         // On some rollups a contract's block number is another chain's; then the event is searched for.
         if let Some(number) = u64::try_from(number).ok().filter(|number| *number <= block.number)
             && let Some(holder) = self.block(number).await?
-            && let Some(found) = self.find_event_in(proxy, id, holder, |event| wanted.is(event)).await?
+            && let Some(found) = self.find_event_in(proxy, id, holder, block, |event| wanted.is(event)).await?
         {
             return Ok(Some(found));
         }

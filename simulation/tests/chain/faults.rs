@@ -259,6 +259,53 @@ async fn a_payment_gets_through_bad_weather() -> Result<()> {
     Ok(())
 }
 
+/// Whichever of its answers about blocks and events come from the branch that was left.
+#[tokio::test(start_paused = true)]
+async fn a_settled_delivery_is_never_said_to_be_in_a_dropped_block() -> Result<()> {
+    const CALLS: u32 = 7;
+    let world = World::new()?;
+    let payment = world.payment("order")?;
+    let order = payment.delivery();
+    let dropped = world.destination_settler.deliver(&order).await?;
+    let (inclusion, settled) = {
+        let mut chain = lock(&world.destination);
+        let depth = chain.head().number - dropped.block_number + 1;
+        chain.reorganise(depth, Dropped::Reordered)?;
+        let inclusion = chain.rpc(&View::Honest, "eth_getTransactionReceipt", &json!([dropped.transaction_hash]))?;
+        while chain.finalized().number < chain.head().number.min(dropped.block_number + 2) {
+            let time = chain.head().time + BLOCK_SECONDS;
+            chain.mine(time)?;
+        }
+        (inclusion["blockHash"].as_str().map(str::to_owned), chain.finalized())
+    };
+    assert_ne!(inclusion.as_ref(), Some(&dropped.block_hash));
+
+    let mut finals = 0;
+    for (mask, events_of_fork) in (0..1u32 << CALLS).flat_map(|mask| [(mask, false), (mask, true)]) {
+        let config = lock(&world.destination).config(Depth::Finalized, REFUND_DELAY);
+        let mut call = 0;
+        let transport = SimTransport::new(world.destination.clone(), RPC_TIMEOUT, move |method| {
+            let on_fork = match method {
+                "eth_getBlockByNumber" => {
+                    call += 1;
+                    mask >> (call - 1) & 1 == 1
+                }
+                "eth_getLogs" => events_of_fork,
+                _ => false,
+            };
+            CallFate::Deliver(if on_fork { View::OnFork } else { View::Honest })
+        });
+        let state = transport.connect(&config)?.delivery_state(&order).await;
+        if let Ok(DeliveryState::Final(found)) = state {
+            finals += 1;
+            assert_eq!(Some(found.block_hash), inclusion, "calls {mask:07b}, events of the fork: {events_of_fork}");
+            assert!(found.block_number <= settled.number);
+        }
+    }
+    assert!(finals > 0);
+    Ok(())
+}
+
 #[tokio::test]
 async fn what_is_not_asked_for_rightly_is_refused() -> Result<()> {
     let mut chain = chain(31_337)?;
