@@ -9,8 +9,8 @@ use events::{
     event::{EscrowOpened, EscrowPlan, EscrowSecured, TransactionPrepared},
 };
 use sagas::ports::{
-    Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, OwnDeposit, PrepareError,
-    RefundOrder, Statement, TransactionState, Transient,
+    Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, Moment, OwnDeposit,
+    PrepareError, RefundOrder, Statement, TransactionState, Transient, Waiting,
 };
 
 /// How long the wait for a block of a chain that is not connected lasts.
@@ -106,6 +106,17 @@ impl Chains for Families {
     async fn next_block(&self, chain_id: &ChainId) {
         match self.of(chain_id) {
             Ok(port) => port.next_block(chain_id).await,
+            Err(_) => self.clock.sleep(NO_BLOCK_WAIT).await,
+        }
+    }
+
+    fn moment(&self, chain_id: &ChainId, contract: &str) -> Option<Moment> {
+        self.of(chain_id).ok()?.moment(chain_id, contract)
+    }
+
+    async fn next_event(&self, waiting: &Waiting<'_>) {
+        match self.of(waiting.chain_id) {
+            Ok(port) => port.next_event(waiting).await,
             Err(_) => self.clock.sleep(NO_BLOCK_WAIT).await,
         }
     }

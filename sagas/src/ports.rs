@@ -4,6 +4,10 @@
 //! long as it takes; it never ends a payment. Whatever may end one is a *value* that carries its evidence, such as
 //! [`DepositState::Reverted`] or [`DeliveryState::Impossible`].
 
+mod waiting;
+
+pub use waiting::{Moment, UNSEEN_MAX, Waiting};
+
 use async_trait::async_trait;
 use std::time::Duration;
 
@@ -307,6 +311,18 @@ pub trait Chains: Send + Sync {
 
     /// Returns when the chain has a new block, or after a bounded time.
     async fn next_block(&self, chain_id: &ChainId);
+
+    /// What was seen of a chain so far, to wait from; `None` where the port does not follow the events of `contract`.
+    fn moment(&self, chain_id: &ChainId, contract: &str) -> Option<Moment> {
+        let _ = (chain_id, contract);
+        None
+    }
+
+    /// Returns when something may have happened to the payment since. It may return for nothing, and what happens may
+    /// escape it, so within [`UNSEEN_MAX`] the caller looks without it.
+    async fn next_event(&self, waiting: &Waiting<'_>) {
+        self.next_block(waiting.chain_id).await;
+    }
 }
 
 /// What a releaser attests.

@@ -16,12 +16,13 @@ use crate::{
     auction::SimAuction,
     census,
     dice::Dice,
+    fate::fate,
     journal::SimJournal,
     life::Life,
     parking::SimParking,
     ports::{Process, SimChains, SimLedger, SimVerifier},
     projection::{Shelf, SimOpenStreams, follow},
-    world::{SetupError, World, fate, signer},
+    world::{SetupError, World, signer},
 };
 
 /// A place for one process at a time.

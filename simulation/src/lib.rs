@@ -13,6 +13,7 @@ pub mod census;
 pub mod chain;
 pub mod client;
 pub mod dice;
+pub mod fate;
 pub mod gateway;
 pub mod journal;
 pub mod life;

@@ -19,8 +19,8 @@ use events::{
     time::Timestamp,
 };
 use sagas::ports::{
-    Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError, RefundOrder,
-    Statement, TransactionState, Transient, VerificationCase, Verifier,
+    Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, Moment, PrepareError,
+    RefundOrder, Statement, TransactionState, Transient, VerificationCase, Verifier, Waiting,
 };
 
 use crate::{census, dice::Dice, life::Life, world::World};
@@ -163,6 +163,18 @@ impl Chains for SimChains {
             }
         }
         self.process.rest(Duration::from_millis(dice.number(1..=400))).await;
+    }
+
+    fn moment(&self, chain_id: &ChainId, contract: &str) -> Option<Moment> {
+        self.inner.moment(chain_id, contract)
+    }
+
+    async fn next_event(&self, waiting: &Waiting<'_>) {
+        while !self.inner.has_news(waiting) {
+            self.next_block(waiting.chain_id).await;
+            // What can't be seen now is seen in the next round.
+            drop(self.inner.look_out(waiting.chain_id).await);
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -39,8 +39,8 @@ use crate::{
     census,
     chain::{CallFate, Contracts, Genesis, SharedChain, SimChain, SimTransport, Template, View},
     dice::Dice,
+    fate::fate,
     journal::{SHARDS, Shards},
-    life::Life,
     plan::Plan,
     reports::Reports,
     selector::Choices,
@@ -495,74 +495,4 @@ fn place(template: &Template, plan: &Plan, index: usize, settlers: &[Settler]) -
     let node = honest.connect(&config).map_err(|error| SetupError::Connect(error.to_string()))?;
     let blocks = Arc::new(Notify::new());
     Ok(Place { chain_id, evm_id, contracts, config, token, coin, blocks, node, chain: shared })
-}
-
-/// How the calls of one party fare. One that is dead sends nothing, and what it sent last may have arrived.
-pub fn fate(world: Weak<World>, life: Option<Arc<Life>>, dice: Dice) -> impl FnMut(&str) -> CallFate + Send + 'static {
-    // A node that lies twice in a row about what is final can make anybody believe anything.
-    let mut lied = false;
-    // Whoever once got to a node behind, or on a fork, often stays with it for some calls.
-    let mut stays: Option<(View, u64)> = None;
-    move |method| {
-        let Some(world) = world.upgrade() else { return CallFate::LoseRequest };
-        if let Some(life) = &life {
-            if life.is_dead() {
-                return CallFate::LoseRequest;
-            }
-            if !life.step() {
-                let arrives = dice.chance(500);
-                census::fault("death at a call to a node");
-                world.note(format!("fault: death at {method}, which arrives: {arrives}"));
-                return if arrives { CallFate::LoseAnswer(View::Honest) } else { CallFate::LoseRequest };
-            }
-        }
-        let before = std::mem::take(&mut lied);
-        if world.is_calm() {
-            return CallFate::Deliver(View::Honest);
-        }
-        if let Some((view, calls)) = stays.take() {
-            stays = (calls > 1).then_some((view, calls - 1));
-            return CallFate::Deliver(view);
-        }
-        let faults = world.plan.faults;
-        let fate = if dice.chance(faults.request_lost) {
-            CallFate::LoseRequest
-        } else if dice.chance(faults.answer_lost) {
-            CallFate::LoseAnswer(View::Honest)
-        } else if dice.chance(faults.refuses) {
-            CallFate::Error(-32005, "limit exceeded".to_owned())
-        } else if dice.chance(faults.slow) {
-            CallFate::Late(Duration::from_millis(dice.number(1..=1500)), View::Honest)
-        } else if dice.chance(faults.lagging) {
-            CallFate::Deliver(View::Lagging { blocks: dice.number(1..=6) })
-        } else if dice.chance(faults.on_fork) {
-            CallFate::Deliver(View::OnFork)
-        } else if dice.chance(faults.lying) && !before {
-            lied = true;
-            CallFate::Deliver(View::LyingHead { ahead: dice.number(1..=3) })
-        } else {
-            CallFate::Deliver(View::Honest)
-        };
-        if let CallFate::Deliver(view @ (View::Lagging { .. } | View::OnFork)) = fate {
-            stays = dice.chance(300).then(|| (view, dice.number(1..=6)));
-        }
-        if fate != CallFate::Deliver(View::Honest) {
-            census::fault(named(&fate));
-            world.note(format!("fault: {method} {fate:?}"));
-        }
-        fate
-    }
-}
-
-fn named(fate: &CallFate) -> &'static str {
-    match fate {
-        CallFate::Deliver(View::Honest) => "node is honest",
-        CallFate::Deliver(View::Lagging { .. }) => "node is behind",
-        CallFate::Deliver(View::OnFork) => "node is on a dropped branch",
-        CallFate::Deliver(View::LyingHead { .. }) => "node lies about its head",
-        CallFate::Late(..) => "node answers late",
-        CallFate::LoseRequest => "request to a node is lost",
-        CallFate::LoseAnswer(_) => "answer of a node is lost",
-        CallFate::Error(..) => "node refuses",
-    }
 }

@@ -17,8 +17,8 @@ use events::{
     time::unix_seconds,
 };
 use sagas::ports::{
-    Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError, RefundOrder,
-    Refusal, Statement, TransactionState, Transient,
+    Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, Moment, PrepareError,
+    RefundOrder, Refusal, Statement, TransactionState, Transient, Waiting,
 };
 
 use super::{
@@ -123,6 +123,22 @@ impl EvmChains {
 
     pub(super) fn chain(&self, chain_id: &ChainId) -> Result<&EvmChain, Transient> {
         self.chains.get(chain_id).ok_or_else(|| Transient(format!("{chain_id} is not configured")))
+    }
+
+    /// Sees what happened in the newest blocks of a chain, as [`Chains::next_event`] does by itself: for who learns of blocks
+    /// in another way.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn look_out(&self, chain_id: &ChainId) -> Result<(), Transient> {
+        let node = &self.chain(chain_id)?.node;
+        node.look_out(node.head().await?).await;
+        Ok(())
+    }
+
+    /// Whether something that is waited for may have happened since, as far as was seen.
+    pub fn has_news(&self, waiting: &Waiting<'_>) -> bool {
+        self.chain(waiting.chain_id).is_ok_and(|chain| chain.node.lookout().has_news(waiting))
     }
 
     /// Simulates, takes a nonce, signs.
@@ -365,6 +381,17 @@ impl Chains for EvmChains {
     async fn next_block(&self, chain_id: &ChainId) {
         match self.chain(chain_id) {
             Ok(chain) => chain.node.next_block().await,
+            Err(_) => self.clock.sleep(TEND_EVERY).await,
+        }
+    }
+
+    fn moment(&self, chain_id: &ChainId, contract: &str) -> Option<Moment> {
+        self.chain(chain_id).ok()?.node.lookout().moment(contract)
+    }
+
+    async fn next_event(&self, waiting: &Waiting<'_>) {
+        match self.chain(waiting.chain_id) {
+            Ok(chain) => chain.node.next_event(waiting).await,
             Err(_) => self.clock.sleep(TEND_EVERY).await,
         }
     }

@@ -14,6 +14,7 @@ pub mod dev;
 pub mod eip712;
 pub(crate) mod evidence;
 mod logs;
+mod lookout;
 pub mod node;
 mod outcome;
 pub mod permit2;

@@ -21,10 +21,11 @@ use tokio::sync::OnceCell;
 use url::Url;
 
 use events::{ChainId, mutant};
-use sagas::ports::Transient;
+use sagas::ports::{Transient, Waiting};
 
 use super::{
     contracts::{ConvertError, address},
+    lookout::Lookout,
     rpc::{Fault, Rpc},
 };
 use crate::{
@@ -123,6 +124,7 @@ struct Inner {
     settled: Mutex<Option<BlockRef>>,
     descents: Mutex<Descents>,
     heads: Heads<BlockRef>,
+    lookout: Lookout,
 }
 
 impl Node {
@@ -170,6 +172,7 @@ impl Node {
             settled: Mutex::new(None),
             descents: Mutex::default(),
             heads: Heads::new(config.poll_ms),
+            lookout: Lookout::new(config),
         })))
     }
 
@@ -364,9 +367,30 @@ impl Node {
                 let head = node.head().await;
                 let told =
                     head.inspect_err(|fault| tracing::debug!(chain_id = %node.chain_id(), %fault, "no newest block"));
-                told.ok()
+                let head = told.ok()?;
+                // Whoever waits for the block alone need not wait for its events.
+                tokio::spawn(async move { node.look_out(head).await });
+                Some(head)
             }
         };
         self.0.heads.next(look).await;
+    }
+
+    pub(super) fn lookout(&self) -> &Lookout {
+        &self.0.lookout
+    }
+
+    /// Returns when something may have happened that is waited for.
+    pub(super) async fn next_event(&self, waiting: &Waiting<'_>) {
+        let mut rounds = self.lookout().rounds();
+        while !self.lookout().has_news(waiting) {
+            tokio::select! {
+                biased;
+                // The sender lives as long as this node.
+                _ = rounds.changed() => {}
+                // Blocks are looked for only while somebody waits for them.
+                () = self.next_block() => {}
+            }
+        }
     }
 }

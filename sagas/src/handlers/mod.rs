@@ -124,6 +124,65 @@ impl Action {
     }
 }
 
+/// What tells that it makes sense to look again, where not every block does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sign<'a> {
+    /// The chain.
+    pub chain_id: &'a ChainId,
+    /// The payment.
+    pub payment_id: &'a PaymentId,
+    /// The contract there whose events tell.
+    pub contract: &'a str,
+    /// A settled block past this UNIX second tells, too.
+    pub deadline: u64,
+    /// A transaction of ours has to get into a block first.
+    pub is_pushed: bool,
+    /// The UNIX second past which something else is to be done, whatever the chain says.
+    pub until: u64,
+}
+
+impl Action {
+    /// What tells that it makes sense to look again after a look that showed nothing new; `None` where only the next block
+    /// does.
+    pub fn sign(&self) -> Option<Sign<'_>> {
+        match self {
+            Self::FollowDelivery { order, case, window_open: false, .. } => Some(Sign {
+                chain_id: order.destination.asset().chain(),
+                payment_id: &order.payment_id,
+                contract: &order.proxy,
+                deadline: order.fulfill_by,
+                is_pushed: false,
+                until: case.escrow.refund_after,
+            }),
+            Self::FollowDeposit { order, .. } => Some(Sign {
+                chain_id: &order.escrow.chain_id,
+                payment_id: &order.payment_id,
+                contract: &order.escrow.contract,
+                deadline: order.escrow.reserve_deadline,
+                is_pushed: true,
+                until: u64::MAX,
+            }),
+            Self::FollowRefund { order, .. } => Some(Sign {
+                chain_id: &order.escrow.chain_id,
+                payment_id: &order.payment_id,
+                contract: &order.escrow.contract,
+                deadline: u64::MAX,
+                is_pushed: true,
+                until: u64::MAX,
+            }),
+            Self::FollowEscrow { payment_id, escrow, .. } => Some(Sign {
+                chain_id: &escrow.chain_id,
+                payment_id,
+                contract: &escrow.contract,
+                deadline: u64::MAX,
+                is_pushed: false,
+                until: u64::MAX,
+            }),
+            _ => None,
+        }
+    }
+}
+
 /// What is to be done for `payment` at `now`.
 pub fn next(payment: &Payment, now: Timestamp) -> Step {
     match (payment.stage(), payment.award.as_deref()) {

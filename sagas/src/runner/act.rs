@@ -23,6 +23,9 @@ pub(super) enum Outcome {
     Command(Box<Command>),
     /// Nothing new; look again when the chain has moved.
     Nothing,
+    /// Nothing new, and nothing will be before the contract that is watched says something of the payment, or its deadline is
+    /// over there.
+    Quiet,
     /// The payer's own transaction is on its way; what was refused before was mended. Look again when the chain has moved.
     DepositAwaited,
     /// The source chain refused the deposit, for now.
@@ -103,7 +106,8 @@ pub(super) async fn act(ports: &Ports, payment: &Payment, action: &Action) -> Re
         }
         Action::FollowEscrow { payment_id, escrow, patience: _ } => {
             match ports.chains.escrow_state(payment_id, escrow).await? {
-                EscrowState::Held | EscrowState::Lapsed | EscrowState::Absent => Ok(Outcome::Nothing),
+                EscrowState::Held => Ok(Outcome::Quiet),
+                EscrowState::Lapsed | EscrowState::Absent => Ok(Outcome::Nothing),
                 state => Ok(Outcome::command(Command::ObserveEscrow(state))),
             }
         }
@@ -211,12 +215,12 @@ async fn keep_alive(
     let mut refused = None;
     for version in versions.iter().rev() {
         match ports.chains.broadcast(version).await {
-            Ok(()) => return Ok(Outcome::Nothing),
+            Ok(()) => return Ok(Outcome::Quiet),
             // The sender may afford an older one that the node has lost.
             Err(fault) => refused = refused.or(Some(fault)),
         }
     }
-    refused.map_or(Ok(Outcome::Nothing), Err)
+    refused.map_or(Ok(Outcome::Quiet), Err)
 }
 
 async fn follow_refund(
@@ -257,11 +261,11 @@ impl Delivery<'_> {
                 "the refund window is open, but the destination chain is not settled past the delivery's deadline"
                     .to_owned(),
             )),
-            DeliveryState::NotSeen => Ok(Outcome::Nothing),
+            DeliveryState::NotSeen => Ok(Outcome::Quiet),
             DeliveryState::Seen(inclusion) if payment.seen.as_ref() != Some(&inclusion) => {
                 Ok(Outcome::command(Command::ObserveDelivery(inclusion)))
             }
-            DeliveryState::Seen(_) => Ok(Outcome::Nothing),
+            DeliveryState::Seen(_) => Ok(Outcome::Quiet),
             DeliveryState::Final(inclusion) => {
                 let statement = Statement::Delivery {
                     payment_id: self.order.payment_id.clone(),

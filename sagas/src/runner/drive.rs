@@ -7,6 +7,7 @@ use events::{
     failure::BlockchainContext,
     journal::{ReadError, Recorded},
     mutant,
+    time::unix_seconds,
 };
 
 use super::{
@@ -17,9 +18,9 @@ use super::{
     stream::At,
 };
 use crate::{
-    handlers::{Action, Step, next},
+    handlers::{Action, Sign, Step, next},
     payment::{self, Command, IllegalTransition, Payment, decide},
-    ports::Refusal,
+    ports::{Moment, Refusal, UNSEEN_MAX, Waiting},
     quote_request,
 };
 
@@ -120,6 +121,7 @@ impl Engine {
                 }
                 Step::Do(action) => action,
             };
+            let since = action.sign().and_then(|sign| self.ports.chains.moment(sign.chain_id, sign.contract));
             let command = match Box::pin(act(&self.ports, &loaded.state, &action)).await {
                 Ok(Outcome::Command(command)) => match (*command, refused.take()) {
                     (Command::MissDepositWindow { at }, Some(context)) => Command::RefuseDeposit { context, at },
@@ -128,6 +130,16 @@ impl Engine {
                 Ok(Outcome::Nothing) => {
                     self.over(stream_id, &mut faults);
                     self.pause(&action, &nudge).await;
+                    continue;
+                }
+                Ok(Outcome::Quiet) => {
+                    self.over(stream_id, &mut faults);
+                    match (since, action.sign()) {
+                        (Some(since), Some(sign)) if !mutant!("timers-not-armed") => {
+                            self.listen(&sign, since, &nudge).await;
+                        }
+                        _ => self.pause(&action, &nudge).await,
+                    }
                     continue;
                 }
                 Ok(Outcome::DepositAwaited) => {
@@ -227,6 +239,21 @@ impl Engine {
         if let Some(over) = faults.over() {
             let (faults, since) = (over.count(), over.since());
             tracing::info!(%stream_id, faults, since, "transient faults are over");
+        }
+    }
+
+    /// Waits for a sign that looking again can show something new, and no longer than it may be missed.
+    async fn listen(&self, sign: &Sign<'_>, since: Moment, nudge: &Nudge) {
+        let Sign { chain_id, payment_id, deadline, is_pushed, until, .. } = *sign;
+        let waiting = Waiting { chain_id, payment_id, since, deadline, is_pushed };
+        let left = until.saturating_add(1).saturating_sub(unix_seconds(self.ports.clock.now()));
+        let longest = UNSEEN_MAX.min(Duration::from_secs(left));
+        // In this order, so that the same happenings always come to the same.
+        tokio::select! {
+            biased;
+            () = nudge.received() => {}
+            () = self.ports.chains.next_event(&waiting) => {}
+            () = self.ports.clock.sleep(longest) => {}
         }
     }
 

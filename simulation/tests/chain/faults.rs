@@ -1,12 +1,16 @@
 //! Nodes that lag, fork and lie, calls that are lost, transactions that are stuck: as the adapters meet them.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
 use alloy::primitives::{Address, B256, U256};
 use anyhow::{Result, bail};
+use futures::future::try_join_all;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -18,7 +22,7 @@ use chains::{
         wallet::{Patience, Wallet},
     },
 };
-use sagas::ports::{Chains, DeliveryState, DepositState, EscrowState};
+use sagas::ports::{Chains, DeliveryOrder, DeliveryState, DepositState, EscrowState, UNSEEN_MAX, Waiting};
 use simulation::chain::{BaseFee, CallFate, Dropped, SharedChain, SimTransport, View};
 
 use crate::support::*;
@@ -321,5 +325,52 @@ async fn what_is_not_asked_for_rightly_is_refused() -> Result<()> {
         assert_eq!(chain.rpc(&View::Honest, method, &params).unwrap_err().code, code, "{method} {params}");
     }
     assert_eq!(chain.rpc(&View::Honest, "eth_getBlockByNumber", &json!(["0x1", false]))?, Value::Null);
+    Ok(())
+}
+
+/// Payments whose delivery is waited for, as the engine does; each is looked at again when its chain tells of it. The calls
+/// to the node up to the deliveries, and the blocks from the deliveries until all were found settled.
+async fn calls_of_waiting(payments: usize) -> Result<(u64, u64)> {
+    let calls = Arc::new(AtomicU64::new(0));
+    let counted = calls.clone();
+    let world = World::with_faults(move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        CallFate::Deliver(View::Honest)
+    })?;
+    let payments = (0..payments).map(|number| world.payment(&format!("order-{number}")));
+    let orders = payments.map(|payment| Ok(payment?.delivery())).collect::<Result<Vec<_>>>()?;
+    let follow = async |order: &DeliveryOrder| -> Result<()> {
+        let chain_id = order.destination.asset().chain();
+        loop {
+            let since = world.chains.moment(chain_id, &order.proxy).expect("the proxy is the chain's own");
+            if let DeliveryState::Final(_) = world.chains.delivery_state(order).await? {
+                return Ok(());
+            }
+            let (payment_id, deadline) = (&order.payment_id, order.fulfill_by);
+            let waiting = Waiting { chain_id, payment_id, since, deadline, is_pushed: false };
+            let _ = tokio::time::timeout(UNSEEN_MAX, world.chains.next_event(&waiting)).await;
+        }
+    };
+    let deliver = async {
+        tokio::time::sleep(Duration::from_secs(50 * BLOCK_SECONDS)).await;
+        let before = calls.load(Ordering::Relaxed);
+        for order in &orders {
+            world.destination_settler.deliver(order).await?;
+        }
+        anyhow::Ok((before, lock(&world.destination).head().number))
+    };
+    let (_, (before, delivered)) = tokio::try_join!(try_join_all(orders.iter().map(follow)), deliver)?;
+    Ok((before, lock(&world.destination).head().number - delivered))
+}
+
+#[tokio::test(start_paused = true)]
+async fn payments_that_wait_cost_a_chain_no_calls() -> Result<()> {
+    let (one, _) = calls_of_waiting(1).await?;
+    let (many, blocks) = calls_of_waiting(11).await?;
+    // Each is looked at when it begins to wait, and once more when the chain is first followed.
+    assert!(many - one < 10 * 16, "{one} calls for one payment, {many} for 11");
+    println!("{one} calls in 50 blocks for one payment, {many} for 11");
+    // Its depth is four blocks.
+    assert!(blocks <= 6, "the last delivery was found settled after {blocks} blocks");
     Ok(())
 }

@@ -1,0 +1,32 @@
+//! Waiting for what happens to one payment on a chain.
+
+use std::time::Duration;
+
+use events::{ChainId, PaymentId};
+
+/// A moment in what an adapter saw of a chain, to wait from. Only the adapter that gave it can read it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// Rounds of looking at the chain that were over.
+    pub round: u64,
+    /// Time of the newest settled block that was seen, UNIX seconds.
+    pub settled: u64,
+}
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy)]
+pub struct Waiting<'a> {
+    /// The chain.
+    pub chain_id: &'a ChainId,
+    /// The payment.
+    pub payment_id: &'a PaymentId,
+    /// Taken before the payment was last looked at.
+    pub since: Moment,
+    /// A settled block past this UNIX second tells, too.
+    pub deadline: u64,
+    /// Something has to be done at every block as long as the contract has said nothing: a transaction must get into one.
+    pub is_pushed: bool,
+}
+
+/// Longest wait for what may never happen, or happened unseen: a node may keep an event from who asks for all of them.
+pub const UNSEEN_MAX: Duration = Duration::from_secs(120);
