@@ -170,10 +170,15 @@ impl Chains for SimChains {
     }
 
     async fn next_event(&self, waiting: &Waiting<'_>) {
-        while !self.inner.has_news(waiting) {
+        let mut waiting = *waiting;
+        let is_pushed = self.inner.is_pushed(&waiting);
+        while is_pushed || !self.inner.has_news(&mut waiting) {
             self.next_block(waiting.chain_id).await;
             // What can't be seen now is seen in the next round.
             drop(self.inner.look_out(waiting.chain_id).await);
+            if is_pushed {
+                return;
+            }
         }
     }
 }

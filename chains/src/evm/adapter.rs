@@ -136,9 +136,16 @@ impl EvmChains {
         Ok(())
     }
 
-    /// Whether something that is waited for may have happened since, as far as was seen.
-    pub fn has_news(&self, waiting: &Waiting<'_>) -> bool {
+    /// Whether something that is waited for may have happened in the rounds since; where nothing did, those are over for
+    /// `waiting`.
+    pub fn has_news(&self, waiting: &mut Waiting<'_>) -> bool {
         self.chain(waiting.chain_id).is_ok_and(|chain| chain.node.lookout().has_news(waiting))
+    }
+
+    /// Whether nothing of the payment is on its way to being settled, so that the next block is waited for and no event.
+    pub fn is_pushed(&self, waiting: &Waiting<'_>) -> bool {
+        let speaks = |chain: &EvmChain| chain.node.lookout().speaks(waiting);
+        waiting.is_pushed && !self.chain(waiting.chain_id).is_ok_and(speaks)
     }
 
     /// Simulates, takes a nonce, signs.

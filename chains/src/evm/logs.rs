@@ -127,7 +127,7 @@ impl Node {
     /// # Errors
     /// [`Transient`], also when that block is on another branch.
     pub(super) async fn below(&self, number: u64, hash: B256, up_to: BlockRef) -> Result<BlockRef, Transient> {
-        if up_to.number - number <= DESCENT_BLOCKS {
+        if up_to.number.saturating_sub(number) <= DESCENT_BLOCKS {
             let block = self.ancestor(up_to, number).await?;
             let what = || format!("block {number} below {} is {}, not {hash}", up_to.hash, block.hash);
             return if hash == block.hash { Ok(block) } else { Err(self.contradiction(what())) };

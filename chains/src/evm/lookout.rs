@@ -26,26 +26,31 @@ use super::{
 use crate::config::ChainConfig;
 
 /// Blocks below the newest that are asked about again: a node may have been behind, and the newest blocks change most.
-const AGAIN_BLOCKS: u64 = 8;
-/// More blocks than that are not asked about, but everyone looks; public nodes allow so many without complaint.
+const AGAIN_BLOCKS: u64 = 32;
+/// Most blocks that are asked about at once.
 const RANGE_BLOCKS_MAX: u64 = 2_000;
 /// Rounds in which a payment is looked at after something happened to it: another node than the one that told may answer,
 /// and be behind.
 const ROUNDS: u64 = 3;
 /// Rounds for which it is known to whom something happened.
 const KNOWN_ROUNDS: u64 = 64;
-/// Most events that are remembered; beyond that everyone looks.
+/// Rounds in a row that may fail before everybody looks; the next one that succeeds sees what they missed.
+const MISSES_MAX: u32 = 8;
+/// When everybody looks, it is spread over so many rounds.
+const SPREAD_ROUNDS: u64 = 8;
+/// Most events that are remembered; beyond that everybody looks.
 const EVENTS_MAX: usize = 100_000;
 /// For so long after a deadline every round tells, in seconds of the chain: as with [`ROUNDS`].
 const DEADLINE_SECONDS: u64 = 60;
 
-/// An event: whom it concerns, and the hash of its block.
-type Event = (B256, B256);
+/// An event: whom it concerns, the hash of its block, and whether an escrow said it. To a proxy anyone may bring any id.
+type Event = (B256, B256, bool);
 
 /// What is known of one chain.
 #[derive(Debug, Default)]
 pub(super) struct Lookout {
-    contracts: BTreeSet<Address>,
+    escrows: BTreeSet<Address>,
+    proxies: BTreeSet<Address>,
     seen: Mutex<Seen>,
     /// Held while a round lasts.
     at_work: tokio::sync::Mutex<()>,
@@ -61,20 +66,25 @@ struct Seen {
     head: Option<BlockRef>,
     settled: u64,
     settled_time: u64,
-    /// Events in blocks that are not settled, by the number of the block.
-    unsettled: BTreeMap<u64, BTreeSet<Event>>,
+    /// Events by the number of their block: of those that are not settled, and of those that are asked about again.
+    events: BTreeMap<u64, BTreeSet<Event>>,
     /// When something last happened to a payment.
     touched: BTreeMap<B256, u64>,
     /// When it was last unknown what happened to whom.
-    unclear: u64,
+    unclear: Option<u64>,
+    misses: u32,
 }
 
 impl Lookout {
     pub(super) fn new(config: &ChainConfig) -> Self {
-        let contracts = [&config.escrow_contract, &config.fulfillment_proxy];
-        let contracts =
-            contracts.into_iter().chain(&config.trusted_escrow_contracts).chain(&config.trusted_fulfillment_proxies);
-        Self { contracts: contracts.filter_map(|text| address(text).ok()).collect(), ..Self::default() }
+        let addresses = |default: &String, others: &[String]| {
+            others.iter().chain([default]).filter_map(|text| address(text).ok()).collect()
+        };
+        Self {
+            escrows: addresses(&config.escrow_contract, &config.trusted_escrow_contracts),
+            proxies: addresses(&config.fulfillment_proxy, &config.trusted_fulfillment_proxies),
+            ..Self::default()
+        }
     }
 
     // A panic while it is held leaves at worst a hint too many or too few.
@@ -84,85 +94,113 @@ impl Lookout {
 
     /// What was seen so far; `None` where the events of `contract` are not followed.
     pub(super) fn moment(&self, contract: &str) -> Option<Moment> {
-        let is_followed = address(contract).is_ok_and(|contract| self.contracts.contains(&contract));
+        let contract = address(contract).ok()?;
+        let is_followed = self.escrows.contains(&contract) || self.proxies.contains(&contract);
         let seen = self.seen();
         is_followed.then_some(Moment { round: seen.round, settled: seen.settled_time })
     }
 
-    /// Changes with each round that is over.
-    pub(super) fn rounds(&self) -> watch::Receiver<u64> {
-        self.rounds.subscribe()
+    /// Whether in the rounds since something happened that a payment waits for. Where nothing did, those are over for it.
+    pub(super) fn has_news(&self, waiting: &mut Waiting<'_>) -> bool {
+        let payment = word(waiting.payment_id.on_chain());
+        let seen = self.seen();
+        let news = seen.has_news(payment, waiting);
+        if !news {
+            waiting.since.round = seen.round;
+        }
+        news
     }
 
-    /// Whether in the rounds since something happened that a payment waits for.
-    pub(super) fn has_news(&self, waiting: &Waiting<'_>) -> bool {
-        self.seen().has_news(waiting)
+    /// Whether an escrow has said something of the payment that is not settled.
+    pub(super) fn speaks(&self, waiting: &Waiting<'_>) -> bool {
+        let payment = word(waiting.payment_id.on_chain());
+        self.seen().speaks(payment)
     }
 }
 
 impl Seen {
-    fn has_news(&self, waiting: &Waiting<'_>) -> bool {
-        let Waiting { since, deadline, is_pushed, .. } = *waiting;
+    fn has_news(&self, payment: B256, waiting: &Waiting<'_>) -> bool {
+        let Waiting { since, deadline, .. } = *waiting;
         if self.round <= since.round {
             return false;
         }
-        let payment = word(waiting.payment_id.on_chain());
-        let speaks = |events: &BTreeSet<Event>| {
-            events.range((payment, B256::ZERO)..).next().is_some_and(|(concerned, _)| *concerned == payment)
-        };
-        self.unclear > since.round
+        let turn = self.unclear.map(|round| round + u64::from(payment[0]) % SPREAD_ROUNDS);
+        turn.is_some_and(|turn| turn > since.round && turn <= self.round)
             || self.round > since.round + KNOWN_ROUNDS
             || self.touched.get(&payment).is_some_and(|at| at + ROUNDS > since.round)
             || (self.settled_time > deadline && since.settled <= deadline.saturating_add(DEADLINE_SECONDS))
-            || (is_pushed && !self.unsettled.values().any(speaks))
     }
 
-    /// Takes the events of the blocks from `from` to `head` in.
+    fn speaks(&self, payment: B256) -> bool {
+        let mut unsettled = self.events.range(self.settled + 1..).map(|(_, events)| events);
+        unsettled.any(|events| {
+            let mut of_payment = events.range((payment, B256::ZERO, false)..).take_while(|event| event.0 == payment);
+            of_payment.any(|event| event.2)
+        })
+    }
+
+    /// Takes in all events of the blocks from `from` to `head`.
     fn take_in(&mut self, from: u64, head: BlockRef, settled: BlockRef, events: Vec<(u64, Event)>) {
         self.round += 1;
+        self.misses = 0;
+        let round = self.round;
         let mut found: BTreeMap<u64, BTreeSet<Event>> = BTreeMap::new();
         for (number, event) in events {
             found.entry(number).or_default().insert(event);
         }
-        let before: BTreeSet<Event> = self.unsettled.range(from..).flat_map(|(_, events)| events).copied().collect();
+        let known = self.events.split_off(&from);
+        let before: BTreeSet<Event> = known.into_values().flatten().collect();
         let now: BTreeSet<Event> = found.values().flatten().copied().collect();
         // What came, and what a reorganisation took away.
-        for (concerned, _) in before.symmetric_difference(&now) {
-            self.touched.insert(*concerned, self.round);
+        for (concerned, ..) in before.symmetric_difference(&now) {
+            self.touched.insert(*concerned, round);
         }
-        self.unsettled.split_off(&from);
-        self.unsettled.append(&mut found);
-        let above = self.unsettled.split_off(&(settled.number + 1));
-        for (concerned, _) in std::mem::replace(&mut self.unsettled, above).into_values().flatten() {
-            self.touched.insert(concerned, self.round);
-        }
-        let round = self.round;
-        self.touched.retain(|_, at| *at + KNOWN_ROUNDS > round);
-        if self.unsettled.values().map(BTreeSet::len).sum::<usize>() > EVENTS_MAX {
-            self.unsettled.clear();
-            self.unclear = round;
-        }
-        if self.head.replace(head).is_none() {
-            // What was settled before this round is not among the events.
-            self.unclear = round;
-        }
+        self.events.append(&mut found);
         // One node may be behind another.
-        self.settled = self.settled.max(settled.number);
+        if settled.number > self.settled {
+            for (concerned, ..) in self.events.range(self.settled + 1..=settled.number).flat_map(|(_, events)| events) {
+                self.touched.insert(*concerned, round);
+            }
+            self.settled = settled.number;
+        }
         self.settled_time = self.settled_time.max(settled.time);
+        self.events = self.events.split_off(&(self.settled + 1).min((head.number + 1).saturating_sub(AGAIN_BLOCKS)));
+        self.touched.retain(|_, at| *at + KNOWN_ROUNDS > round);
+        let too_many = self.events.values().map(BTreeSet::len).sum::<usize>() > EVENTS_MAX;
+        if too_many {
+            self.events.clear();
+        }
+        // In the first round, what was settled before is not among the events.
+        if self.head.replace(head).is_none() || too_many {
+            self.unclear = Some(round);
+        }
     }
 
-    /// What happened is unknown in this round.
-    fn miss(&mut self) {
+    /// A round that sees nothing; how many there were in a row.
+    fn miss(&mut self) -> u32 {
         self.round += 1;
-        self.unclear = self.round;
+        self.misses = self.misses.saturating_add(1);
+        if self.misses % MISSES_MAX == 0 {
+            self.unclear = Some(self.round);
+        }
+        self.misses
+    }
+
+    /// The first block to ask about.
+    fn from(&self, head: u64, settled: u64) -> u64 {
+        let again = |newest: u64| (newest + 1).saturating_sub(AGAIN_BLOCKS);
+        match self.head {
+            Some(last) => again(last.number.min(head)),
+            None => again(head).min(settled + 1),
+        }
     }
 }
 
 impl Node {
-    /// Sees what happened up to `head`, once. When it can't be seen, everybody has to look.
+    /// Sees what happened up to `head`, once. Where another round lasts still, the next block's round sees it.
     pub(super) async fn look_out(&self, head: BlockRef) {
         let lookout = self.lookout();
-        let _at_work = lookout.at_work.lock().await;
+        let Ok(_at_work) = lookout.at_work.try_lock() else { return };
         if lookout.seen().asked.replace(head) == Some(head) {
             return;
         }
@@ -172,8 +210,10 @@ impl Node {
             match news {
                 Ok(News { from, settled, events }) => seen.take_in(from, head, settled, events),
                 Err(fault) => {
-                    tracing::debug!(chain_id = %self.chain_id(), %fault, "events of new blocks unknown");
-                    seen.miss();
+                    let misses = seen.miss();
+                    if misses.is_power_of_two() {
+                        tracing::warn!(chain_id = %self.chain_id(), misses, %fault, "events of new blocks unknown");
+                    }
                 }
             }
             seen.round
@@ -183,29 +223,65 @@ impl Node {
 
     async fn news(&self, head: BlockRef) -> Result<News, Transient> {
         let settled = self.settled().await?;
-        let from = {
-            let mut seen = self.lookout().seen();
-            let last = seen.head.map_or(0, |last| last.number.min(head.number));
-            let from = (last + 1).saturating_sub(AGAIN_BLOCKS).max(seen.settled.min(settled.number) + 1);
-            let from = if seen.head.is_none() { from.max(settled.number + 1) } else { from };
-            if head.number.saturating_sub(from) > RANGE_BLOCKS_MAX {
-                // The next round begins anew.
-                seen.head = None;
+        let from = self.lookout().seen().from(head.number, settled.number);
+        let blocks = (head.number + 1).saturating_sub(from);
+        if blocks <= RANGE_BLOCKS_MAX {
+            match self.events(from, head.number).await {
+                // Providers differ in how many blocks they allow.
+                Err(Fault::Rejected(_)) if blocks > AGAIN_BLOCKS => {}
+                events => return Ok(News { from, settled, events: events? }),
             }
-            from.max(head.number.saturating_sub(RANGE_BLOCKS_MAX))
-        };
-        if from > head.number {
-            return Ok(News { from, settled, events: Vec::new() });
         }
-        let contracts = &self.lookout().contracts;
-        let filter = json!({"fromBlock": U64::from(from), "toBlock": U64::from(head.number), "address": contracts});
-        let logs: Result<Vec<Log>, Fault> = self.request("eth_getLogs", (filter,)).await;
-        let events = logs?.into_iter().filter(|log| !log.removed && contracts.contains(&log.address()));
+        let from = (head.number + 1).saturating_sub(AGAIN_BLOCKS);
+        let events = self.events(from, head.number).await?;
+        // What happened before is not among them.
+        self.lookout().seen().head = None;
+        Ok(News { from, settled, events })
+    }
+
+    /// What escrows and proxies said in these blocks.
+    async fn events(&self, from: u64, to: u64) -> Result<Vec<(u64, Event)>, Fault> {
+        let Lookout { escrows, proxies, .. } = self.lookout();
+        let contracts: BTreeSet<_> = escrows.union(proxies).collect();
+        let filter = json!({"fromBlock": U64::from(from), "toBlock": U64::from(to), "address": contracts});
+        let logs: Vec<Log> = self.request("eth_getLogs", (filter,)).await?;
+        let events = logs.into_iter().filter(|log| !log.removed && contracts.contains(&log.address()));
         let events = events.filter_map(|log| {
-            let number = log.block_number.filter(|number| (from..=head.number).contains(number))?;
-            Some((number, (*log.topics().get(1)?, log.block_hash?)))
+            let number = log.block_number.filter(|number| (from..=to).contains(number))?;
+            Some((number, (*log.topics().get(1)?, log.block_hash?, escrows.contains(&log.address()))))
         });
-        Ok(News { from, settled, events: events.collect() })
+        Ok(events.collect())
+    }
+
+    /// Returns when something may have happened that is waited for.
+    pub(super) async fn next_event(&self, waiting: &Waiting<'_>) {
+        let lookout = self.lookout();
+        // Seen from now on, also where nobody else waits.
+        let mut rounds = lookout.rounds.subscribe();
+        if waiting.is_pushed && !lookout.speaks(waiting) {
+            return self.next_block().await;
+        }
+        let mut waiting = *waiting;
+        let blocks = async {
+            loop {
+                // Blocks are looked for only while somebody waits for them.
+                self.next_block().await;
+            }
+        };
+        tokio::pin!(blocks);
+        while !lookout.has_news(&mut waiting) {
+            tokio::select! {
+                biased;
+                // The sender lives as long as this node.
+                _ = rounds.changed() => {}
+                () = &mut blocks => {}
+            }
+        }
+    }
+
+    /// Whether anybody waits for events.
+    pub(super) fn is_looked_out(&self) -> bool {
+        self.lookout().rounds.receiver_count() > 0
     }
 }
 
@@ -235,30 +311,42 @@ mod tests {
         fn new() -> Self {
             let payment_id = PaymentId::derive("eip155:0x00", "order");
             let mut world = Self { chain_id: ChainId::evm(1), payment_id, seen: Seen::default() };
-            world.round(1, 10, 6, &[]);
+            world.round(1, 1_000, 996, &[]);
+            for _ in 0..SPREAD_ROUNDS {
+                world.round(1, 1_000, 996, &[]);
+            }
             world
+        }
+
+        fn payment(&self) -> B256 {
+            word(self.payment_id.on_chain())
         }
 
         fn moment(&self) -> Moment {
             Moment { round: self.seen.round, settled: self.seen.settled_time }
         }
 
-        /// A round that finds the payment's events in these blocks, of the branch `fork`.
+        /// A round that finds events of the payment, by the escrow, in these blocks of the branch `fork`.
         fn round(&mut self, fork: u8, head: u64, settled: u64, events: &[u64]) {
-            let from = (self.seen.head.map_or(0, |head| head.number) + 1).saturating_sub(AGAIN_BLOCKS);
-            let payment = word(self.payment_id.on_chain());
+            self.told_by(true, fork, head, settled, events);
+        }
+
+        fn told_by(&mut self, escrow: bool, fork: u8, head: u64, settled: u64, events: &[u64]) {
+            let from = self.seen.from(head, settled);
+            let payment = self.payment();
             let events = events.iter().filter(|number| **number >= from);
-            let events = events.map(|number| (*number, (payment, B256::repeat_byte(fork)))).collect();
+            let events = events.map(|number| (*number, (payment, B256::repeat_byte(fork), escrow))).collect();
             self.seen.take_in(from, block(head, fork), block(settled, fork), events);
         }
 
-        fn told(&self, since: Moment, deadline: u64, is_pushed: bool) -> bool {
+        fn told(&self, since: Moment, deadline: u64) -> bool {
             let (chain_id, payment_id) = (&self.chain_id, &self.payment_id);
-            self.seen.has_news(&Waiting { chain_id, payment_id, since, deadline, is_pushed })
+            let waiting = Waiting { chain_id, payment_id, since, deadline, is_pushed: false };
+            self.seen.has_news(self.payment(), &waiting)
         }
 
         fn has_news(&self, since: Moment) -> bool {
-            self.told(since, u64::MAX, false)
+            self.told(since, u64::MAX)
         }
     }
 
@@ -266,87 +354,117 @@ mod tests {
     fn an_event_tells_when_it_comes_and_when_it_is_settled_and_in_the_rounds_after() {
         let mut world = World::new();
         let since = world.moment();
-        world.round(1, 11, 7, &[]);
+        world.round(1, 1_001, 997, &[]);
         assert!(!world.has_news(since), "a block without it");
-        world.round(1, 12, 8, &[12]);
+        world.round(1, 1_002, 998, &[1_002]);
         assert!(world.has_news(since));
-        for head in 13..13 + ROUNDS {
+        for head in 1_003..1_003 + ROUNDS {
             let since = world.moment();
             assert!(!world.has_news(since), "nothing is new before the next round");
-            world.round(1, head, 8, &[12]);
+            world.round(1, head, 998, &[1_002]);
             assert!(world.has_news(since), "the node that was asked may have been behind");
         }
         let since = world.moment();
-        world.round(1, 16, 11, &[12]);
+        world.round(1, 1_006, 1_001, &[1_002]);
         assert!(!world.has_news(since));
-        world.round(1, 17, 12, &[12]);
+        world.round(1, 1_007, 1_002, &[1_002]);
         assert!(world.has_news(since), "settled");
+        for _ in 0..ROUNDS {
+            world.round(1, 1_008, 1_004, &[1_002]);
+        }
+        let since = world.moment();
+        world.round(1, 1_009, 1_005, &[1_002]);
+        assert!(!world.has_news(since), "it was seen, though it is asked about again");
     }
 
     #[test]
     fn what_a_reorganisation_takes_away_or_moves_tells() {
         let mut world = World::new();
-        world.round(1, 12, 6, &[12]);
         for _ in 0..=ROUNDS {
-            world.round(1, 12, 6, &[12]);
+            world.round(1, 1_002, 996, &[1_002]);
         }
         let since = world.moment();
-        world.round(1, 12, 6, &[12]);
+        world.round(1, 1_002, 996, &[1_002]);
         assert!(!world.has_news(since));
-        world.round(2, 12, 6, &[12]);
+        world.round(2, 1_002, 996, &[1_002]);
         assert!(world.has_news(since), "the same number in another block");
-        for _ in 0..=ROUNDS {
-            world.round(2, 12, 6, &[12]);
+        for _ in 0..ROUNDS {
+            world.round(2, 1_002, 996, &[1_002]);
         }
         let since = world.moment();
-        world.round(3, 13, 6, &[]);
+        world.round(3, 1_003, 996, &[]);
         assert!(world.has_news(since), "gone");
+    }
+
+    #[test]
+    fn a_block_is_asked_about_though_it_was_settled_before() {
+        let mut world = World::new();
+        for (head, settled) in [(1_001, 1_001), (1_003, 1_004), (1_005, 1_005)] {
+            let from = world.seen.from(head, settled);
+            assert!(from <= head + 1 - AGAIN_BLOCKS, "{from}");
+            world.round(1, head, settled, &[]);
+        }
+        let since = world.moment();
+        world.round(1, 1_005, 1_005, &[1_002]);
+        assert!(world.has_news(since), "a node that was behind kept it back");
+        assert_eq!(Seen::default().from(1_000, 400), 401);
     }
 
     #[test]
     fn a_deadline_tells_once_it_is_settled_and_a_minute_longer() {
         let mut world = World::new();
         let since = world.moment();
-        world.round(1, 20, 16, &[]);
-        assert!(!world.told(since, 1_016, false));
-        world.round(1, 21, 17, &[]);
-        assert!(world.told(since, 1_016, false));
+        world.round(1, 1_010, 1_006, &[]);
+        assert!(!world.told(since, 2_006));
+        world.round(1, 1_011, 1_007, &[]);
+        assert!(world.told(since, 2_006));
         let since = world.moment();
-        assert!(!world.told(since, 1_016, false));
-        world.round(1, 22, 18, &[]);
-        assert!(world.told(since, 1_016, false));
-        world.round(1, 100, 96, &[]);
+        assert!(!world.told(since, 2_006));
+        world.round(1, 1_012, 1_008, &[]);
+        assert!(world.told(since, 2_006));
+        world.round(1, 1_100, 1_096, &[]);
         let since = world.moment();
-        world.round(1, 101, 97, &[]);
-        assert!(!world.told(since, 1_016, false));
+        world.round(1, 1_101, 1_097, &[]);
+        assert!(!world.told(since, 2_006));
     }
 
     #[test]
-    fn who_is_pushed_looks_at_every_block_until_the_contract_speaks() {
+    fn an_escrow_speaks_until_it_is_settled_and_a_proxy_never() {
+        let mut world = World::new();
+        let payment = world.payment();
+        world.told_by(false, 1, 1_001, 997, &[1_001]);
+        assert!(!world.seen.speaks(payment), "anyone can have a proxy say any id");
+        world.round(1, 1_002, 998, &[1_002]);
+        assert!(world.seen.speaks(payment));
+        world.round(1, 1_006, 1_002, &[1_002]);
+        assert!(!world.seen.speaks(payment));
+    }
+
+    #[test]
+    fn rounds_that_fail_wake_nobody_before_they_are_many_and_then_not_all_at_once() {
         let mut world = World::new();
         let since = world.moment();
-        assert!(!world.told(since, u64::MAX, true));
-        world.round(1, 11, 6, &[]);
-        assert!(world.told(since, u64::MAX, true));
-        world.round(1, 12, 6, &[12]);
-        for _ in 0..=ROUNDS {
-            world.round(1, 12, 6, &[12]);
+        for _ in 1..MISSES_MAX {
+            world.seen.miss();
+            assert!(!world.has_news(since));
         }
-        let since = world.moment();
-        world.round(1, 13, 6, &[12]);
-        assert!(!world.told(since, u64::MAX, true), "it has to settle now");
+        world.seen.miss();
+        let woken = (0..SPREAD_ROUNDS).filter(|_| {
+            let since = world.moment();
+            world.round(1, 1_001, 997, &[]);
+            world.has_news(since)
+        });
+        assert!(woken.count() <= 1);
+        assert!(world.has_news(since));
     }
 
     #[test]
-    fn what_could_not_be_seen_and_what_is_long_ago_tells() {
+    fn what_is_long_ago_tells() {
         let mut world = World::new();
-        let since = world.moment();
-        world.seen.miss();
-        assert!(world.has_news(since));
         let since = world.moment();
         for _ in 0..=KNOWN_ROUNDS {
             assert!(!world.has_news(since));
-            world.round(1, 11, 7, &[]);
+            world.round(1, 1_001, 997, &[]);
         }
         assert!(world.has_news(since));
     }

@@ -5,7 +5,7 @@
 //! before, or a log from a block that is not canonical, is a [`Transient`] fault and never a fact.
 
 use std::{
-    collections::BTreeMap,
+    collections::{HashMap, VecDeque},
     fmt::Debug,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -21,7 +21,7 @@ use tokio::sync::OnceCell;
 use url::Url;
 
 use events::{ChainId, mutant};
-use sagas::ports::{Transient, Waiting};
+use sagas::ports::Transient;
 
 use super::{
     contracts::{ConvertError, address},
@@ -33,11 +33,29 @@ use crate::{
     heads::Heads,
 };
 
-/// Most blocks whose descent is kept: the newest ones.
-const DESCENTS_MAX: usize = 1_024;
+/// Most blocks whose descent is kept: those that were asked for last.
+const DESCENTS_MAX: usize = 4_096;
 
-/// Blocks with the hashes of their parents, by number and hash.
-type Descents = BTreeMap<(u64, B256), (BlockRef, B256)>;
+/// Blocks with the hashes of their parents.
+#[derive(Debug, Default)]
+struct Descents {
+    known: HashMap<B256, (BlockRef, B256)>,
+    /// In the order in which they came.
+    order: VecDeque<B256>,
+}
+
+impl Descents {
+    fn insert(&mut self, block: BlockRef, parent: B256) {
+        if self.known.insert(block.hash, (block, parent)).is_none() {
+            self.order.push_back(block.hash);
+        }
+        while self.order.len() > DESCENTS_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
+}
 
 /// Why a chain's configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -322,23 +340,19 @@ impl Node {
 
     /// A block and the hash of its parent. They never change, so what was answered is kept, within a bound.
     async fn descent(&self, number: u64, hash: B256) -> Result<(BlockRef, B256), Transient> {
-        if let Some(known) = self.descents().get(&(number, hash)) {
+        if let Some(known) = self.descents().known.get(&hash).filter(|(block, _)| block.number == number) {
             return Ok(*known);
         }
         let header: Option<Header> = self.request("eth_getBlockByHash", (hash, false)).await?;
         let header = header.filter(|header| header.hash == Some(hash) && header.number == Some(U64::from(number)));
         let header = header.ok_or_else(|| self.contradiction(format!("no block {number} {hash}")))?;
         let found = (BlockRef { number, hash, time: header.timestamp.to() }, header.parent_hash);
-        let mut descents = self.descents();
-        descents.insert((number, hash), found);
-        while descents.len() > DESCENTS_MAX {
-            descents.pop_first();
-        }
+        self.descents().insert(found.0, found.1);
         Ok(found)
     }
 
     fn descents(&self) -> MutexGuard<'_, Descents> {
-        // A panic while the map is held leaves it whole: each use is a single look-up, insertion or removal.
+        // A panic while it is held leaves at worst a block that is asked for again.
         self.0.descents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -368,8 +382,10 @@ impl Node {
                 let told =
                     head.inspect_err(|fault| tracing::debug!(chain_id = %node.chain_id(), %fault, "no newest block"));
                 let head = told.ok()?;
-                // Whoever waits for the block alone need not wait for its events.
-                tokio::spawn(async move { node.look_out(head).await });
+                if node.is_looked_out() {
+                    // Whoever waits for the block alone need not wait for its events.
+                    tokio::spawn(async move { node.look_out(head).await });
+                }
                 Some(head)
             }
         };
@@ -378,19 +394,5 @@ impl Node {
 
     pub(super) fn lookout(&self) -> &Lookout {
         &self.0.lookout
-    }
-
-    /// Returns when something may have happened that is waited for.
-    pub(super) async fn next_event(&self, waiting: &Waiting<'_>) {
-        let mut rounds = self.lookout().rounds();
-        while !self.lookout().has_news(waiting) {
-            tokio::select! {
-                biased;
-                // The sender lives as long as this node.
-                _ = rounds.changed() => {}
-                // Blocks are looked for only while somebody waits for them.
-                () = self.next_block() => {}
-            }
-        }
     }
 }

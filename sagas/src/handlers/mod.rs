@@ -84,7 +84,7 @@ pub enum Action {
         payment_id: PaymentId,
         /// Its escrow.
         escrow: EscrowPlan,
-        /// Least time before the next look; the chain's next block when `None`.
+        /// Where the chain gives no sign, the least time before the next look; its next block when `None`.
         patience: Option<Duration>,
     },
     /// After a failure, see whether the payer's own transaction has deposited all the same, or can't any more.
@@ -135,7 +135,7 @@ pub struct Sign<'a> {
     pub contract: &'a str,
     /// A settled block past this UNIX second tells, too.
     pub deadline: u64,
-    /// A transaction of ours has to get into a block first.
+    /// A transaction of ours has to get into a block first, and until then every block tells.
     pub is_pushed: bool,
     /// The UNIX second past which something else is to be done, whatever the chain says.
     pub until: u64,

@@ -10,7 +10,8 @@ use crate::{
     ports::DeliveryOrder,
 };
 
-/// A settler that does not fetch its money need not be watched at every block: the longest time between two looks.
+/// A settler that does not fetch its money need not be watched at every block, where the chain gives no sign: the longest
+/// time between two looks.
 const PATIENCE_MAX: Duration = Duration::from_secs(60);
 /// How long after the delivery every block is looked at.
 const EAGER: Duration = Duration::from_secs(60);

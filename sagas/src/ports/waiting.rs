@@ -24,7 +24,7 @@ pub struct Waiting<'a> {
     pub since: Moment,
     /// A settled block past this UNIX second tells, too.
     pub deadline: u64,
-    /// Something has to be done at every block as long as the contract has said nothing: a transaction must get into one.
+    /// A transaction must get into a block: until the escrow says something of the payment, every block tells.
     pub is_pushed: bool,
 }
 

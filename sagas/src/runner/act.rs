@@ -23,8 +23,7 @@ pub(super) enum Outcome {
     Command(Box<Command>),
     /// Nothing new; look again when the chain has moved.
     Nothing,
-    /// Nothing new, and nothing will be before the contract that is watched says something of the payment, or its deadline is
-    /// over there.
+    /// Nothing new, and nothing will be before the action's sign comes, see [`Action::sign`].
     Quiet,
     /// The payer's own transaction is on its way; what was refused before was mended. Look again when the chain has moved.
     DepositAwaited,

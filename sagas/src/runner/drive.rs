@@ -247,7 +247,9 @@ impl Engine {
         let Sign { chain_id, payment_id, deadline, is_pushed, until, .. } = *sign;
         let waiting = Waiting { chain_id, payment_id, since, deadline, is_pushed };
         let left = until.saturating_add(1).saturating_sub(unix_seconds(self.ports.clock.now()));
-        let longest = UNSEEN_MAX.min(Duration::from_secs(left));
+        // Not all at once, where many began to wait together.
+        let longest = UNSEEN_MAX.mul_f64(1.0 - f64::from(payment_id.on_chain().0[1]) / 1024.0);
+        let longest = longest.min(Duration::from_secs(left));
         // In this order, so that the same happenings always come to the same.
         tokio::select! {
             biased;

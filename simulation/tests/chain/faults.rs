@@ -352,7 +352,7 @@ async fn calls_of_waiting(payments: usize) -> Result<(u64, u64)> {
         }
     };
     let deliver = async {
-        tokio::time::sleep(Duration::from_secs(50 * BLOCK_SECONDS)).await;
+        tokio::time::sleep(Duration::from_secs(100 * BLOCK_SECONDS)).await;
         let before = calls.load(Ordering::Relaxed);
         for order in &orders {
             world.destination_settler.deliver(order).await?;
@@ -367,9 +367,9 @@ async fn calls_of_waiting(payments: usize) -> Result<(u64, u64)> {
 async fn payments_that_wait_cost_a_chain_no_calls() -> Result<()> {
     let (one, _) = calls_of_waiting(1).await?;
     let (many, blocks) = calls_of_waiting(11).await?;
-    // Each is looked at when it begins to wait, and once more when the chain is first followed.
-    assert!(many - one < 10 * 16, "{one} calls for one payment, {many} for 11");
-    println!("{one} calls in 50 blocks for one payment, {many} for 11");
+    // Each is looked at when it begins to wait, when the chain is first followed, and once without any hint.
+    assert!(many - one < 10 * 24, "{one} calls for one payment, {many} for 11");
+    println!("{one} calls in 100 blocks for one payment, {many} for 11");
     // Its depth is four blocks.
     assert!(blocks <= 6, "the last delivery was found settled after {blocks} blocks");
     Ok(())
