@@ -132,7 +132,7 @@ impl Seen {
     }
 
     fn speaks(&self, payment: B256) -> bool {
-        let mut unsettled = self.events.range(self.settled + 1..).map(|(_, events)| events);
+        let mut unsettled = self.events.range(self.settled.saturating_add(1)..).map(|(_, events)| events);
         unsettled.any(|events| {
             let mut of_payment = events.range((payment, B256::ZERO, false)..).take_while(|event| event.0 == payment);
             of_payment.any(|event| event.2)
@@ -164,7 +164,8 @@ impl Seen {
             self.settled = settled.number;
         }
         self.settled_time = self.settled_time.max(settled.time);
-        self.events = self.events.split_off(&(self.settled + 1).min((head.number + 1).saturating_sub(AGAIN_BLOCKS)));
+        let kept = self.settled.min(head.number.saturating_sub(AGAIN_BLOCKS)).saturating_add(1);
+        self.events = self.events.split_off(&kept);
         self.touched.retain(|_, at| *at + KNOWN_ROUNDS > round);
         let too_many = self.events.values().map(BTreeSet::len).sum::<usize>() > EVENTS_MAX;
         if too_many {
@@ -188,10 +189,10 @@ impl Seen {
 
     /// The first block to ask about.
     fn from(&self, head: u64, settled: u64) -> u64 {
-        let again = |newest: u64| (newest + 1).saturating_sub(AGAIN_BLOCKS);
+        let again = |newest: u64| newest.saturating_add(1).saturating_sub(AGAIN_BLOCKS);
         match self.head {
             Some(last) => again(last.number.min(head)),
-            None => again(head).min(settled + 1),
+            None => again(head).min(settled.saturating_add(1)),
         }
     }
 }
@@ -224,7 +225,7 @@ impl Node {
     async fn news(&self, head: BlockRef) -> Result<News, Transient> {
         let settled = self.settled().await?;
         let from = self.lookout().seen().from(head.number, settled.number);
-        let blocks = (head.number + 1).saturating_sub(from);
+        let blocks = head.number.saturating_add(1).saturating_sub(from);
         if blocks <= RANGE_BLOCKS_MAX {
             match self.events(from, head.number).await {
                 // Providers differ in how many blocks they allow.
@@ -232,7 +233,7 @@ impl Node {
                 events => return Ok(News { from, settled, events: events? }),
             }
         }
-        let from = (head.number + 1).saturating_sub(AGAIN_BLOCKS);
+        let from = head.number.saturating_add(1).saturating_sub(AGAIN_BLOCKS);
         let events = self.events(from, head.number).await?;
         // What happened before is not among them.
         self.lookout().seen().head = None;
@@ -456,6 +457,20 @@ mod tests {
         });
         assert!(woken.count() <= 1);
         assert!(world.has_news(since));
+    }
+
+    #[test]
+    fn a_liar_can_name_any_number() {
+        let mut world = World::new();
+        for (head, settled) in [(u64::MAX, 1_000), (0, 0), (u64::MAX, u64::MAX), (1_001, 1_001)] {
+            let from = world.seen.from(head, settled);
+            let (head, settled) = (
+                BlockRef { time: 0, number: head, ..block(0, 1) },
+                BlockRef { time: 0, number: settled, ..block(0, 1) },
+            );
+            world.seen.take_in(from, head, settled, Vec::new());
+            assert!(!world.seen.speaks(world.payment()));
+        }
     }
 
     #[test]

@@ -33,7 +33,7 @@ use crate::{
     heads::Heads,
 };
 
-/// Most blocks whose descent is kept: those that were asked for last.
+/// Most blocks whose descent is kept: those that came last.
 const DESCENTS_MAX: usize = 4_096;
 
 /// Blocks with the hashes of their parents.
