@@ -181,7 +181,7 @@ impl Seen {
     fn miss(&mut self) -> u32 {
         self.round += 1;
         self.misses = self.misses.saturating_add(1);
-        if self.misses % MISSES_MAX == 0 {
+        if self.misses.is_multiple_of(MISSES_MAX) {
             self.unclear = Some(self.round);
         }
         self.misses
