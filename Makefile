@@ -1,11 +1,12 @@
 # demo   a local network of real chains, and real payments across them (ONCE=1: stop after the showcase)
-# check  formatting, lints, and that the committed contract artefacts and protocol documents are what the sources give
+# check  formatting, lints, dependencies, and that the committed contract artefacts and protocol documents are what the sources give
+# advisories  dependencies with known vulnerabilities; needs the advisory database, which is fetched
 # test   every test: contracts, crates, and the real binary end to end
 # sim    the engine under SEEDS=n simulated worlds (or one, SEED=s, with everything that happens in it)
 # bench  what is measured against the design (BRIEF=1: only that it works; ONLY="floor sagas"; see bench/README.md)
 # tools  fetch the pinned development tools into .tools/
 
-.PHONY: demo check test sim bench tools
+.PHONY: demo check advisories test sim bench tools
 
 demo:
 	scripts/tools.sh run
@@ -14,10 +15,16 @@ demo:
 
 check:
 	scripts/tools.sh contracts
+	scripts/tools.sh check
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	.tools/bin/cargo-deny --workspace --locked check --hide-inclusion-graph licenses bans sources
 	contracts/build.sh --check
 	cargo run --quiet --locked --bin gw -- protocol --check protocol
+
+advisories:
+	scripts/tools.sh check
+	.tools/bin/cargo-deny --workspace --locked check --hide-inclusion-graph advisories
 
 test:
 	scripts/tools.sh all

