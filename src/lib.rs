@@ -15,6 +15,7 @@ pub mod policy;
 pub mod protocol;
 pub mod selector;
 pub mod serve;
+pub mod server;
 pub mod startup;
 pub mod telemetry;
 pub mod verifier;

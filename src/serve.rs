@@ -42,6 +42,7 @@ use crate::{
     pause::{self, ControlBucket, PauseFollower},
     policy::{self, Counterparties},
     selector::{self, NatsSelector},
+    server,
     startup::waiting_for,
     verifier::{self, HttpVerifier},
 };
@@ -206,7 +207,7 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
     parts.spawn({
         let (config, shutdown) = (config.http.clone(), shutdown.clone());
         async move {
-            http::listen(listener, router, &config, shutdown).await;
+            server::serve(listener, router, config.limits(), shutdown).await;
             Ok(())
         }
     });

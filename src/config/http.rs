@@ -1,10 +1,11 @@
 //! `[http]`: the API, and how much of everything it takes at a time.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use serde::Deserialize;
 
 use super::HOLD_MS_LIMIT;
+use crate::server::Limits;
 
 /// `[http]`: the API.
 #[derive(Debug, Clone, Deserialize)]
@@ -23,11 +24,18 @@ pub struct HttpConfig {
     pub holds_max: usize,
     /// Event streams (`/v1/payments/{id}/events`) open at the same time; those above are answered with 503.
     pub event_streams_max: usize,
-    /// Connections open at the same time; those above are closed at once.
+    /// Connections open at the same time. For one more the idle one goes that has been so longest; where all are at work it
+    /// is closed at once.
     pub connections_max: usize,
-    /// How long a connection may be idle, and the head of a request may take to arrive, in milliseconds. Longer than a
-    /// balancer in front keeps its idle connections, or it will send requests into connections that are being closed.
+    /// How long the head of a connection's first request may take to arrive, in milliseconds.
+    pub head_ms_max: u64,
+    /// How long a connection may be idle between two requests, and the heads of later requests may take to arrive, in
+    /// milliseconds. Longer than a balancer in front keeps its idle connections, or it will send requests into connections
+    /// that are being closed.
     pub idle_ms_max: u64,
+    /// How long a client may take nothing of an answer that is being sent to it, in milliseconds; then its connection is
+    /// closed.
+    pub write_ms_max: u64,
     /// Writes at work at the same time: checked, or on their way to the journal. A submission that is held for its
     /// outcome is not at work any more. Whatever is in front of the journal waits there in one line with the engine's
     /// own commits, so this also bounds how long those take under overload.
@@ -49,6 +57,18 @@ pub struct HttpConfig {
     pub retry_after_seconds: u64,
 }
 
+impl HttpConfig {
+    /// What connections to the API may hold on to.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            connections_max: self.connections_max,
+            head_max: Duration::from_millis(self.head_ms_max),
+            idle_max: Duration::from_millis(self.idle_ms_max),
+            write_max: Duration::from_millis(self.write_ms_max),
+        }
+    }
+}
+
 impl Default for HttpConfig {
     fn default() -> Self {
         Self {
@@ -59,7 +79,9 @@ impl Default for HttpConfig {
             holds_max: 20_000,
             event_streams_max: 10_000,
             connections_max: 32_768,
+            head_ms_max: 10_000,
             idle_ms_max: 120_000,
+            write_ms_max: 30_000,
             writes_in_flight_max: 256,
             writes_waiting_max: 512,
             write_wait_ms_max: 250,

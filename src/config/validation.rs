@@ -16,7 +16,9 @@ const SHARDS_LIMIT: u16 = 256;
 /// Most of anything that is counted in `[http]`, and most threads.
 const COUNT_LIMIT: usize = 1_000_000;
 const THREADS_LIMIT: usize = 256;
+const HEAD_MS_LIMIT: u64 = 60_000;
 const IDLE_MS_LIMIT: u64 = 3_600_000;
+const WRITE_MS_LIMIT: u64 = 600_000;
 /// Who waited longer than a synchronous hold would be gone.
 const WRITE_WAIT_MS_LIMIT: u64 = HOLD_MS_LIMIT;
 const BODY_MS_LIMIT: u64 = 60_000;
@@ -99,6 +101,8 @@ pub(super) fn gateway(config: &GatewayConfig) -> Result<(), Error> {
         require((1..=COUNT_LIMIT).contains(&count), name, "must be 1 to 1000000")?;
     }
     require((1_000..=IDLE_MS_LIMIT).contains(&http.idle_ms_max), "http.idle_ms_max", "must be 1000 to 3600000")?;
+    require((1..=HEAD_MS_LIMIT).contains(&http.head_ms_max), "http.head_ms_max", "must be 1 to 60000")?;
+    require((1..=WRITE_MS_LIMIT).contains(&http.write_ms_max), "http.write_ms_max", "must be 1 to 600000")?;
     let wait = http.write_wait_ms_max;
     require((1..=WRITE_WAIT_MS_LIMIT).contains(&wait), "http.write_wait_ms_max", "must be 1 to 30000")?;
     require(http.check_threads <= THREADS_LIMIT, "http.check_threads", "must be at most 256")?;

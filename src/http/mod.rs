@@ -27,7 +27,6 @@ mod fields;
 mod health;
 mod hold;
 mod line;
-mod listen;
 mod open_quote_request;
 pub mod openapi;
 mod order;
@@ -51,7 +50,6 @@ mod solana_authorizer;
 mod state;
 mod status_page;
 mod submit_payment;
-mod tally;
 #[cfg(test)]
 mod tests;
 mod timeline_body;
@@ -66,7 +64,6 @@ pub use self::{
     authorizers::Authorizers,
     current::CurrentViews,
     evm_authorizer::EvmAuthorizer,
-    listen::listen,
     payments::Payments,
     quote_requests::QuoteRequests,
     request_id::RequestId,

@@ -23,9 +23,8 @@ use super::{
     error::{ApiError, Code},
     line::Line,
     state::HttpState,
-    tally::Tally,
 };
-use crate::config::HttpConfig;
+use crate::{config::HttpConfig, server::Tally};
 
 /// Unit in which the bytes of bodies are counted.
 const KIBIBYTE: usize = 1_024;

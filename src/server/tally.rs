@@ -9,7 +9,7 @@ use std::{
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// How often something happened.
-pub(super) struct Tally {
+pub(crate) struct Tally {
     begun: Instant,
     count: AtomicU64,
     /// When it was told last, in milliseconds since `begun` and one more; zero for never.
@@ -24,7 +24,7 @@ impl Default for Tally {
 
 impl Tally {
     /// Counts one, and says how many there were in all when it is time to tell.
-    pub(super) fn count(&self) -> Option<u64> {
+    pub(crate) fn count(&self) -> Option<u64> {
         let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1);
         let told = self.told.load(Ordering::Relaxed);
