@@ -34,7 +34,7 @@ pub use self::{
     chain::{ContractRef, GatewayChain},
     http::HttpConfig,
     selector::{Scheme, SelectorConfig, SelectorNatsConfig},
-    verifier::VerifierConfig,
+    verifier::{CallersConfig, VerifierConfig, VerifierHttpConfig},
 };
 
 /// Longest synchronous hold of a submission, in milliseconds (spec 8).
@@ -111,7 +111,7 @@ impl fmt::Debug for Secret {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GatewayConfig {
-    /// What the gateway is called.
+    /// What the gateway is called, and by what verifiers know it.
     #[serde(default)]
     pub gateway: NamingConfig,
     /// The NATS server.
@@ -189,12 +189,15 @@ impl GatewayConfig {
     }
 }
 
-/// `[gateway]`: what the gateway is called.
+/// `[gateway]`: what the gateway is called, and by what verifiers know it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NamingConfig {
     /// The name operators address it by; host name and port when absent.
     pub name: Option<String>,
+    /// Ed25519 seed, 0x and 64 hex digits, of the did:key by which verifiers know this gateway. Without it its asks are a
+    /// stranger's.
+    pub key: Option<Secret>,
 }
 
 /// `[watchdog]`: the look-out for payments with money past its time.

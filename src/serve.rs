@@ -24,6 +24,7 @@ use events::{
 };
 use projections::Projections;
 use sagas::runner::{Engine, Options as EngineOptions, Ports, Runner};
+use settler::message_signature::Signer;
 
 use self::{
     apart::Apart,
@@ -32,7 +33,7 @@ use self::{
 use crate::{
     auction, audit,
     clock::SystemClock,
-    config::{GatewayConfig, NatsConfig, SelectorConfig, SelectorNatsConfig, VerifierConfig},
+    config::{GatewayConfig, NatsConfig, SelectorConfig, SelectorNatsConfig, VerifierConfig, signing_key},
     http::{
         self, Admission, CurrentViews, HttpState, Readiness, Services,
         x402::{IdentifiersError, NatsIdentifiers},
@@ -82,7 +83,12 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
     let Connected { chains, evm, authorizer, funds } = Connected::new(&config, ledger, clock.clone())?;
     let trusted = config.trust.verifiers.iter().map(|verifier| &verifier.endpoint).chain([&config.verifier.endpoint]);
     let trusted_origins = trusted.cloned().collect();
-    let options = verifier::Options { trusted_origins, wait_max: VERIFIER_WAIT_MAX };
+    let signer = config.gateway.key.as_ref().and_then(signing_key).map(Signer::new);
+    let did = signer.as_ref().map(|signer| signer.did().to_string());
+    if did.is_none() {
+        tracing::warn!("without `[gateway] key` this gateway is a stranger to verifiers");
+    }
+    let options = verifier::Options { trusted_origins, wait_max: VERIFIER_WAIT_MAX, signer };
     let verifier = Arc::new(HttpVerifier::new(chains.clone(), options)?);
 
     let ports = Ports {
@@ -136,7 +142,7 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
     let router = http::routes::router(Arc::new(HttpState::new(&config, services)?));
     let listener = TcpListener::bind(config.http.listen).await;
     let listener = listener.with_context(|| format!("listen on {}", config.http.listen))?;
-    tracing::info!(address = %config.http.listen, chains = config.chains.len(), name, owner, "gateway listens");
+    tracing::info!(address = %config.http.listen, chains = config.chains.len(), name, owner, did, "gateway listens");
 
     let mut parts = JoinSet::new();
     parts.spawn({
@@ -302,6 +308,7 @@ fn is_away(error: &anyhow::Error) -> bool {
 /// # Errors
 /// When the configuration cannot be used or the address is taken.
 pub async fn verifier(config: VerifierConfig, shutdown: CancellationToken) -> Result<()> {
+    let options = config.service();
     let of = |family| config.chains.iter().filter(move |chain| chain.chain_id.family() == Some(family));
     let evm_nodes = of(Family::Evm).map(evm::node::Node::connect).collect::<Result<Vec<_>, _>>()?;
     let evm_key = config.releaser_key.as_ref().map(signer).transpose().context("releaser_key")?;
@@ -315,8 +322,9 @@ pub async fn verifier(config: VerifierConfig, shutdown: CancellationToken) -> Re
         .with_solana(solana_nodes, solana_key)
         .with_tron(tron_nodes, tron_key);
     let listener = TcpListener::bind(config.listen).await.with_context(|| format!("listen on {}", config.listen))?;
-    tracing::info!(address = %config.listen, releasers = ?judge.releasers(), "verifier listens");
-    verifier::serve(listener, Arc::new(judge), shutdown).await?;
+    let known = options.callers.known.len();
+    tracing::info!(address = %config.listen, releasers = ?judge.releasers(), known, "verifier listens");
+    verifier::serve(listener, Arc::new(judge), options, shutdown).await;
     Ok(())
 }
 

@@ -61,6 +61,7 @@ impl Chosen {
     async fn start_verifier(&self, world: &World) -> Result<Process> {
         let config = rewritten(world, "verifier", "verifier-chosen", |config| {
             config["listen"] = json!(format!("127.0.0.1:{}", self.port));
+            config["callers"]["origins"] = json!([self.endpoint()]);
             config["releaser_key"] = json!(format!("0x{}", hex::encode(self.verifier.to_bytes())));
             for chain in config["chains"].as_array_mut().into_iter().flatten() {
                 chain["releaser"] = json!(self.account());

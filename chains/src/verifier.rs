@@ -37,6 +37,9 @@ pub trait Source: Send + Sync {
     /// The releaser's account, normalised.
     fn releaser(&self) -> String;
 
+    /// Whether the escrow at `contract` is one that is signed for.
+    fn trusts_escrow(&self, contract: &str) -> bool;
+
     /// What the escrow at `contract` has on record for the payment at the depth that the chain requires; `None` when it
     /// knows nothing.
     ///
@@ -113,6 +116,23 @@ impl Verifier {
         self.sources.iter().map(|(chain_id, source)| (chain_id.clone(), source.releaser())).collect()
     }
 
+    /// Whether a case is one to sign for at all: the chain of its escrow is served, the escrow trusted, and its releaser this
+    /// verifier. No chain is asked, so a case of somebody else's escrow costs nothing.
+    ///
+    /// # Errors
+    /// Why it is not.
+    pub fn screen(&self, case: &VerificationCase) -> Result<(), String> {
+        let screened = self.source(case).and_then(|source| require(concerns(case, source)));
+        screened.map_err(|verdict| match verdict {
+            Verdict::NotYet(reason) | Verdict::Refused(reason) | Verdict::Fault(Transient(reason)) => reason,
+        })
+    }
+
+    fn source(&self, case: &VerificationCase) -> Result<&dyn Source, Verdict> {
+        let source = self.sources.get(&case.escrow.chain_id).map(Arc::as_ref);
+        source.ok_or_else(|| not_served(&case.escrow.chain_id))
+    }
+
     /// The signed attestation of delivery, once the delivery is on the destination chain at depth, with every field right,
     /// and the escrow holds the money under the very quote.
     ///
@@ -169,14 +189,14 @@ impl Verifier {
     }
 
     async fn check(&self, case: &VerificationCase) -> Result<Checked<'_>, Verdict> {
+        let source = self.source(case)?;
+        require(concerns(case, source))?;
         let quote =
             SignedQuote::parse_stored(&case.quote_document).map_err(|error| Verdict::Refused(error.to_string()))?;
-        let source = self.sources.get(&case.escrow.chain_id).map(Arc::as_ref);
-        let source = source.ok_or_else(|| not_served(&case.escrow.chain_id))?;
         let chain_id = quote.quote().destination.asset().chain();
         let destination = self.destinations.get(chain_id).map(Arc::as_ref);
         let destination = destination.ok_or_else(|| not_served(chain_id))?;
-        require(answers(case, quote.quote(), source, destination))?;
+        require(answers(case, quote.quote(), destination))?;
 
         let record = source.escrow_record(&case.payment_id, &case.escrow.contract).await?;
         let Some(record) = record else {
@@ -190,18 +210,22 @@ impl Verifier {
     }
 }
 
-/// What must hold between the case and the quote, apart from any chain; the first that does not is named.
-fn answers(
-    case: &VerificationCase,
-    quote: &Quote,
-    source: &dyn Source,
-    destination: &dyn Destination,
-) -> Vec<(&'static str, bool)> {
+/// What must hold of the case for it to be this verifier's; the first that does not is named.
+fn concerns(case: &VerificationCase, source: &dyn Source) -> Vec<(&'static str, bool)> {
     let (terms, plan) = (&case.terms, &case.escrow);
     let chain_id = &plan.chain_id;
     vec![
+        ("the escrow is not one that this verifier trusts", source.trusts_escrow(&plan.contract)),
         ("the releaser is another account", same_account(chain_id, &plan.releaser, &source.releaser())),
         ("the source is on another chain than the escrow", terms.source.asset().chain() == chain_id),
+    ]
+}
+
+/// What must hold between the case and the quote, apart from any chain; the first that does not is named.
+fn answers(case: &VerificationCase, quote: &Quote, destination: &dyn Destination) -> Vec<(&'static str, bool)> {
+    let (terms, plan) = (&case.terms, &case.escrow);
+    let chain_id = &plan.chain_id;
+    vec![
         ("the quote is for another auction", quote.may_serve(&case.payment_id)),
         ("the quote is for other terms", quote.terms_hash == terms.hash()),
         ("the quote is for another source chain", quote.source_chain == *chain_id),

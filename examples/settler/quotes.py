@@ -1,6 +1,8 @@
-"""Who the settler is, and the proof and hash of its quotes: JSON-LD, URDNA2015, eddsa-rdfc-2022."""
+"""Who the settler is, and the proof and hash of its quotes: JSON-LD, URDNA2015, eddsa-rdfc-2022.
+
+What it asks of a verifier is signed, too: HTTP Message Signatures (RFC 9421)."""
 import json, time
-from base64 import b32encode
+from base64 import b32encode, b64encode
 from contextlib import suppress
 from datetime import datetime, timezone
 from hashlib import sha256
@@ -45,6 +47,16 @@ class Signer:
         proof = {"type": "DataIntegrityProof", "cryptosuite": "eddsa-rdfc-2022", "created": rfc3339(time.time()),
                  "verificationMethod": self.method, "proofPurpose": "assertionMethod"}
         return json.dumps({**quote, "proof": {**proof, "proofValue": self.prove(quote, proof)[0]}})
+
+    def headers(self, method, uri, body):
+        """The header fields by which a verifier knows who asks; `uri` is the one that is asked, in its normal form."""
+        digest = f"sha-256=:{b64encode(sha256(body).digest()).decode()}:"
+        covered = '("@method" "@target-uri" "content-digest")'
+        parameters = f'{covered};created={int(time.time())};keyid="{self.did}";tag="gw-verifier"'
+        base = (f'"@method": {method}\n"@target-uri": {uri}\n"content-digest": {digest}\n'
+                f'"@signature-params": {parameters}')
+        signature = b64encode(self.key.sign(base.encode())).decode()
+        return {"content-digest": digest, "signature-input": f"gw={parameters}", "signature": f"gw=:{signature}:"}
 
     def own(self, document):
         """A quote that this settler signed, without its proof, and its hash; twice `None` for any other document."""

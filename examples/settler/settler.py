@@ -29,8 +29,9 @@ def unix(text):
     return int(datetime.fromisoformat(text).timestamp())
 
 
-def post(url, body):
-    request = urllib.request.Request(url, json.dumps(body).encode(), {"content-type": "application/json"})
+def post(url, body, signer):
+    body = json.dumps(body).encode()
+    request = urllib.request.Request(url, body, {"content-type": "application/json", **signer.headers("POST", url, body)})
     with urllib.request.urlopen(request, timeout=10) as answer:
         return json.loads(answer.read(1 << 16))
 
@@ -113,7 +114,7 @@ class Settler:
             if (await escrow.escrowOf(payment).call()).state != RESERVED:
                 return None  # paid, in a block that is not settled yet
             request = {member: award[member] for member in ("version", "payment_id", "terms", "escrow", "quote")}
-            answer = await asyncio.to_thread(post, verifier + "/v1/attestations/delivery", request)
+            answer = await asyncio.to_thread(post, verifier + "/v1/attestations/delivery", request, self.signer)
             if answer["status"] == "attested":
                 await source.send(f"release {payment.hex()}", escrow.release(payment, answer["signature"]))
         elif final["timestamp"] > fulfill_by:

@@ -20,6 +20,7 @@ use crate::{
     families,
     inventory::Inventory,
     job::Job,
+    message_signature::Signer,
     protocol::{
         self, AWARDS_STREAM, AwardNotice, Bid, ChainAccounts, Corridor, REGISTRATION_RENEWAL, Registration, Rfq,
         Version, award_consumer, bid_subject, registration_subject, rfq_subjects, split_subject,
@@ -113,7 +114,7 @@ impl Settler {
         let desk = Desk {
             options: options.clone(),
             inventory: inventory.clone(),
-            verifiers: verifier::Client::new()?,
+            verifiers: verifier::Client::new(Signer::new(key.clone()))?,
             client: client.clone(),
             token: token.clone(),
         };

@@ -4,6 +4,8 @@
 
 use ed25519_dalek::SigningKey;
 
+use events::Did;
+
 /// Ed25519 seeds of the demo's settlers: SHA-256 of `gw dev settler 1`, `… 2`, `… 3`. nats.conf has an account for each.
 pub const SEEDS: [[u8; 32]; 3] = [
     [
@@ -23,6 +25,11 @@ pub const SEEDS: [[u8; 32]; 3] = [
 /// Key of the demo's settler `number`, from 1; `None` beyond the three there are.
 pub fn key(number: usize) -> Option<SigningKey> {
     SEEDS.get(number.checked_sub(1)?).map(SigningKey::from_bytes)
+}
+
+/// The DIDs of the demo's settlers.
+pub fn dids() -> [Did; 3] {
+    SEEDS.map(|seed| Did::from_ed25519(&SigningKey::from_bytes(&seed).verifying_key()))
 }
 
 #[cfg(test)]

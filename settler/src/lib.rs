@@ -16,6 +16,7 @@ pub mod evm;
 pub mod families;
 pub mod inventory;
 pub mod job;
+pub mod message_signature;
 pub mod pricing;
 pub mod protocol;
 pub mod quoting;

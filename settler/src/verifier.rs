@@ -2,7 +2,13 @@
 
 use std::time::Duration;
 
-use crate::protocol::{self, AttestationRequest, AttestationResponse, DELIVERY_ATTESTATION_PATH, MESSAGE_BYTES_MAX};
+use events::time::unix_seconds;
+use reqwest::{Url, header::HeaderMap};
+
+use crate::{
+    message_signature::Signer,
+    protocol::{self, AttestationRequest, AttestationResponse, DELIVERY_ATTESTATION_PATH, MESSAGE_BYTES_MAX},
+};
 
 /// How long one call may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -13,6 +19,9 @@ pub enum Error {
     /// It could not be reached, or broke off.
     #[error("the verifier cannot be reached: {0}")]
     Unreachable(#[from] reqwest::Error),
+    /// Its endpoint cannot be asked.
+    #[error("the verifier's endpoint is not an http or https origin")]
+    NotAnOrigin,
     /// It answered with this HTTP status.
     #[error("the verifier answered with HTTP status {0}")]
     Status(u16),
@@ -25,16 +34,18 @@ pub enum Error {
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
+    signer: Signer,
 }
 
 impl Client {
-    /// A client that follows no redirects and reads bounded answers.
+    /// A client that follows no redirects and reads bounded answers. What it asks is signed by `signer`: a verifier that
+    /// knows the settler keeps places for it.
     ///
     /// # Errors
     /// [`Error::Unreachable`] when the system has no usable TLS set-up.
-    pub fn new() -> Result<Self, Error> {
+    pub fn new(signer: Signer) -> Result<Self, Error> {
         let http = reqwest::Client::builder().timeout(CALL_TIMEOUT).redirect(reqwest::redirect::Policy::none()).build();
-        Ok(Self { http: http? })
+        Ok(Self { http: http?, signer })
     }
 
     /// Asks the verifier at `endpoint` to attest a delivery.
@@ -46,9 +57,12 @@ impl Client {
         endpoint: &str,
         request: &AttestationRequest,
     ) -> Result<AttestationResponse, Error> {
-        let url = format!("{endpoint}{DELIVERY_ATTESTATION_PATH}");
-        let call = self.http.post(url).header("content-type", "application/json").body(protocol::write(request));
-        let mut response = call.send().await?;
+        // The URL's normal form is signed: the verifier knows its own origin in that one.
+        let url = Url::parse(&format!("{endpoint}{DELIVERY_ATTESTATION_PATH}")).map_err(|_| Error::NotAnOrigin)?;
+        let body = protocol::write(request);
+        let signed = self.signer.sign("POST", url.as_str(), &body, unix_seconds(chrono::Utc::now()));
+        let call = self.http.post(url).header("content-type", "application/json").headers(HeaderMap::from_iter(signed));
+        let mut response = call.body(body).send().await?;
         if !response.status().is_success() {
             return Err(Error::Status(response.status().as_u16()));
         }

@@ -297,6 +297,7 @@ fn values_are_checked_and_the_key_is_named() {
         ("GW_NATS__URL", "http://127.0.0.1", "nats.url"),
         ("GW_NATS__USER", "\"\"", "nats.user"),
         ("GW_NATS__PASSWORD", "\"\"", "nats.password"),
+        ("GW_GATEWAY__KEY", "0x12", "gateway.key"),
         ("GW_JOURNAL__SHARDS", "0", "journal.shards"),
         ("GW_JOURNAL__REPLICAS", "2", "journal.replicas"),
         ("GW_HTTP__BASE_URL", "https://pay.example/", "http.base_url"),
@@ -344,6 +345,31 @@ fn values_are_checked_and_the_key_is_named() {
     }
     let error = gateway(GATEWAY, &[("GW_TRUST__FULFILLMENT_PROXIES", "[\"0x1\"]")]).unwrap_err();
     assert!(error.contains("CAIP-10"), "{error}");
+    for (name, value, key) in [
+        ("HTTP__CONNECTIONS_MAX", "0", "http.connections_max"),
+        ("HTTP__HEAD_MS_MAX", "0", "http.head_ms_max"),
+        ("HTTP__IDLE_MS_MAX", "999", "http.idle_ms_max"),
+        ("HTTP__BODY_MS_MAX", "60001", "http.body_ms_max"),
+        ("HTTP__WRITE_MS_MAX", "0", "http.write_ms_max"),
+        ("CALLERS__ORIGINS", "[\"http://verifier.example/v1\"]", "callers.origins[0]"),
+        ("CALLERS__ORIGINS", "[]", "callers.origins"),
+        ("CALLERS__GATEWAYS", "[\"did:web:gateway.example\"]", "callers.gateways"),
+        ("CALLERS__SETTLERS", "[\"did:key:z6MktULudTtAsAhRegYPiZ6631RV3viv12qd4GQF8z1xB22S\"]", "callers.settlers"),
+        ("CALLERS__SIGNATURE_SECONDS_MAX", "0", "callers.signature_seconds_max"),
+        ("CALLERS__ASKS_PER_CALLER_MAX", "0", "callers.asks_per_caller_max"),
+        ("CALLERS__JUDGEMENTS_MAX", "0", "callers.judgements_max"),
+        ("CALLERS__JUDGEMENTS_PER_CALLER_MAX", "0", "callers.judgements_per_caller_max"),
+        ("CALLERS__ANONYMOUS_ASKS_MAX", "0", "callers.anonymous_asks_max"),
+        ("CALLERS__ANONYMOUS_JUDGEMENTS_MAX", "1000001", "callers.anonymous_judgements_max"),
+    ] {
+        let error = verifier(VERIFIER, &[(&format!("GW_VERIFIER_{name}"), value)]).unwrap_err();
+        assert!(error.starts_with(&format!("{key}: ")), "{name}={value}: {error}");
+    }
+    // With nobody known there is nothing to sign for, and strangers need not be served.
+    let nobody = [("ORIGINS", "[]"), ("GATEWAYS", "[]"), ("SETTLERS", "[]"), ("ANONYMOUS_JUDGEMENTS_MAX", "0")]
+        .map(|(name, value)| (format!("GW_VERIFIER_CALLERS__{name}"), value));
+    verifier(VERIFIER, &nobody.each_ref().map(|(name, value)| (name.as_str(), *value))).unwrap();
+
     let error = verifier(VERIFIER, &[("GW_VERIFIER_RELEASER_KEY", &"0x11".repeat(16))]).unwrap_err();
     assert!(error.starts_with("releaser_key: "), "{error}");
     let error = verifier(VERIFIER, &[("GW_VERIFIER_RELEASER_KEY", &format!("0x{}", "11".repeat(32)))]).unwrap_err();

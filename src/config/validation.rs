@@ -8,7 +8,7 @@ use url::Url;
 use chains::config::ChainConfig;
 use events::Family;
 
-use super::{Error, GatewayConfig, HOLD_MS_LIMIT, NAME_CHARS_MAX, Secret, VerifierConfig, families};
+use super::{CallersConfig, Error, GatewayConfig, HOLD_MS_LIMIT, NAME_CHARS_MAX, Secret, VerifierConfig, families};
 
 /// Largest body: quoted inside the journaled event it may double, and a NATS message holds 1 MiB.
 const BODY_BYTES_LIMIT: usize = 262_144;
@@ -22,6 +22,8 @@ const WRITE_MS_LIMIT: u64 = 600_000;
 /// Who waited longer than a synchronous hold would be gone.
 const WRITE_WAIT_MS_LIMIT: u64 = HOLD_MS_LIMIT;
 const BODY_MS_LIMIT: u64 = 60_000;
+/// Each may cost a check of a signature for an ask.
+const ORIGINS_LIMIT: usize = 8;
 const SETTLE_HOLD_MS_LIMIT: u64 = 600_000;
 const SELECTOR_MS_LIMIT: u64 = 60_000;
 /// A week.
@@ -47,6 +49,9 @@ pub(super) fn gateway(config: &GatewayConfig) -> Result<(), Error> {
         let fits = (1..=NAME_CHARS_MAX).contains(&name.len()) && name.chars().all(legal);
         require(fits, "gateway.name", "must have 1 to 63 characters of a-z, 0-9, - and _")?;
         require(!RESERVED_NAMES.contains(&name.as_str()), "gateway.name", "must not be `all` or `reply`")?;
+    }
+    if let Some(key) = &config.gateway.key {
+        require(signing_key(key).is_some(), "gateway.key", "must be 0x and 64 hex digits")?;
     }
     let watchdog = &config.watchdog;
     require(watchdog.grace_seconds <= WATCHDOG_LIMIT, "watchdog.grace_seconds", "must be at most 604800")?;
@@ -167,6 +172,14 @@ pub(super) fn gateway(config: &GatewayConfig) -> Result<(), Error> {
 
 pub(super) fn verifier(config: &VerifierConfig) -> Result<(), Error> {
     chains(config.chains.iter())?;
+    let http = &config.http;
+    require((1..=COUNT_LIMIT).contains(&http.connections_max), "http.connections_max", "must be 1 to 1000000")?;
+    for (key, ms) in [("http.head_ms_max", http.head_ms_max), ("http.body_ms_max", http.body_ms_max)] {
+        require((1..=BODY_MS_LIMIT).contains(&ms), key, "must be 1 to 60000")?;
+    }
+    require((1_000..=IDLE_MS_LIMIT).contains(&http.idle_ms_max), "http.idle_ms_max", "must be 1000 to 3600000")?;
+    require((1..=WRITE_MS_LIMIT).contains(&http.write_ms_max), "http.write_ms_max", "must be 1 to 600000")?;
+    callers(&config.callers)?;
     let keys = [&config.releaser_key, &config.solana_releaser_key, &config.tron_releaser_key];
     let rule = "must be given, or solana_releaser_key or tron_releaser_key, for there to be anything to sign with";
     require(keys.iter().any(|key| key.is_some()), "releaser_key", rule)?;
@@ -184,6 +197,34 @@ pub(super) fn verifier(config: &VerifierConfig) -> Result<(), Error> {
         require(is_its, &key, &format!("must be the account of {name}"))?;
     }
     Ok(())
+}
+
+fn callers(callers: &CallersConfig) -> Result<(), Error> {
+    for (i, text) in callers.origins.iter().enumerate() {
+        endpoint(&format!("callers.origins[{i}]"), text)?;
+    }
+    require(callers.origins.len() <= ORIGINS_LIMIT, "callers.origins", "must be at most 8")?;
+    let mut seen = BTreeSet::new();
+    for (key, dids) in [("callers.gateways", &callers.gateways), ("callers.settlers", &callers.settlers)] {
+        for did in dids {
+            require(did.ed25519_key().is_ok_and(|key| !key.is_weak()), key, "must be did:key of Ed25519 keys")?;
+            require(seen.insert(did), key, "must not repeat a DID")?;
+        }
+    }
+    let rule = "must name the origin under which the callers know this verifier: their signatures name it";
+    require(seen.is_empty() || !callers.origins.is_empty(), "callers.origins", rule)?;
+    let seconds = callers.signature_seconds_max;
+    require((1..=3_600).contains(&seconds), "callers.signature_seconds_max", "must be 1 to 3600")?;
+    for (key, count) in [
+        ("callers.asks_per_caller_max", callers.asks_per_caller_max),
+        ("callers.judgements_max", callers.judgements_max),
+        ("callers.judgements_per_caller_max", callers.judgements_per_caller_max),
+        ("callers.anonymous_asks_max", callers.anonymous_asks_max),
+    ] {
+        require((1..=COUNT_LIMIT).contains(&count), key, "must be 1 to 1000000")?;
+    }
+    let anonymous = callers.anonymous_judgements_max;
+    require(anonymous <= COUNT_LIMIT, "callers.anonymous_judgements_max", "must be at most 1000000")
 }
 
 pub(super) fn chains<'a>(configured: impl Iterator<Item = &'a ChainConfig>) -> Result<(), Error> {

@@ -1,12 +1,17 @@
 //! Configuration of `gw verifier`.
 
-use std::{net::SocketAddr, path::Path};
+use std::{net::SocketAddr, path::Path, time::Duration};
 
 use serde::Deserialize;
 
 use chains::config::ChainConfig;
+use events::Did;
 
 use super::{Error, Secret, source::Source, validation};
+use crate::{
+    server::Limits,
+    verifier::{CallerOptions, ServiceOptions},
+};
 
 /// Configuration of `gw verifier`.
 #[derive(Debug, Clone, Deserialize)]
@@ -22,8 +27,111 @@ pub struct VerifierConfig {
     pub solana_releaser_key: Option<Secret>,
     /// Private key of the Tron chains' `releaser`, hex with 0x. Without it those chains are destinations only.
     pub tron_releaser_key: Option<Secret>,
+    /// What connections to it may hold on to.
+    #[serde(default)]
+    pub http: VerifierHttpConfig,
+    /// Who asks.
+    #[serde(default)]
+    pub callers: CallersConfig,
     /// The chains it reads.
     pub chains: Vec<ChainConfig>,
+}
+
+/// `[http]` of a verifier: what connections to it may hold on to, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct VerifierHttpConfig {
+    /// Connections open at the same time. For one more the idle one goes that has been so longest.
+    pub connections_max: usize,
+    /// How long the head of a connection's first request may take to arrive, in milliseconds.
+    pub head_ms_max: u64,
+    /// How long a connection may be idle between two requests, in milliseconds.
+    pub idle_ms_max: u64,
+    /// How long a body may take to arrive, in milliseconds.
+    pub body_ms_max: u64,
+    /// How long a caller may take nothing of its answer, in milliseconds.
+    pub write_ms_max: u64,
+}
+
+impl Default for VerifierHttpConfig {
+    fn default() -> Self {
+        Self {
+            connections_max: 1_024,
+            head_ms_max: 5_000,
+            idle_ms_max: 60_000,
+            body_ms_max: 5_000,
+            write_ms_max: 10_000,
+        }
+    }
+}
+
+/// `[callers]`: who is known, and how much each and all strangers together may ask.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CallersConfig {
+    /// Origins under which callers have configured this verifier: what they sign names one of them.
+    pub origins: Vec<String>,
+    /// Gateways, by the did:key of their `[gateway] key`.
+    pub gateways: Vec<Did>,
+    /// Settlers, by the did:key that they register with.
+    pub settlers: Vec<Did>,
+    /// Most seconds between the making of a signature and this verifier's clock, either way.
+    pub signature_seconds_max: u64,
+    /// Asks under way of each known caller: those that arrive, wait and are judged.
+    pub asks_per_caller_max: usize,
+    /// Judgements at work for known callers, all together.
+    pub judgements_max: usize,
+    /// Judgements at work for each known caller.
+    pub judgements_per_caller_max: usize,
+    /// Asks under way of all strangers together.
+    pub anonymous_asks_max: usize,
+    /// Judgements at work for strangers, and begun for them in a second; 0 serves none.
+    pub anonymous_judgements_max: usize,
+}
+
+impl Default for CallersConfig {
+    fn default() -> Self {
+        Self {
+            origins: Vec::new(),
+            gateways: Vec::new(),
+            settlers: Vec::new(),
+            signature_seconds_max: 60,
+            asks_per_caller_max: 64,
+            judgements_max: 64,
+            judgements_per_caller_max: 16,
+            anonymous_asks_max: 64,
+            anonymous_judgements_max: 8,
+        }
+    }
+}
+
+impl VerifierConfig {
+    /// How it serves.
+    pub fn service(&self) -> ServiceOptions {
+        let (http, callers) = (&self.http, &self.callers);
+        let known = callers.gateways.iter().chain(&callers.settlers);
+        // Whoever has no Ed25519 key was refused when the file was read.
+        let known = known.filter_map(|did| Some((did.clone(), did.ed25519_key().ok()?))).collect();
+        ServiceOptions {
+            limits: Limits {
+                connections_max: http.connections_max,
+                head_max: Duration::from_millis(http.head_ms_max),
+                idle_max: Duration::from_millis(http.idle_ms_max),
+                write_max: Duration::from_millis(http.write_ms_max),
+            },
+            body_max: Duration::from_millis(http.body_ms_max),
+            callers: CallerOptions {
+                origins: callers.origins.iter().filter_map(|text| super::origin(text)).collect(),
+                known,
+                signature_seconds_max: callers.signature_seconds_max,
+                asks_per_caller_max: callers.asks_per_caller_max,
+                judgements_max: callers.judgements_max,
+                judgements_per_caller_max: callers.judgements_per_caller_max,
+                anonymous_asks_max: callers.anonymous_asks_max,
+                anonymous_judgements_max: callers.anonymous_judgements_max,
+            },
+        }
+    }
 }
 
 impl VerifierConfig {

@@ -55,6 +55,7 @@ pub(super) fn gateway(network: &Network, port: u16, projections: &std::path::Pat
     write(&json!({
         "nats": {"url": network.nats.url(), "user": "gateway", "password": nats_password("GATEWAY")},
         "journal": {"replicas": network.nats.replicas()},
+        "gateway": {"key": keys::gateway_secret()},
         "audit": {"checkpoint_key": checkpoint_key_hex(), "checkpoint_seconds": 1},
         "http": {"listen": format!("127.0.0.1:{port}"), "base_url": format!("http://127.0.0.1:{port}")},
         "projections": {"directory": projections},
@@ -88,6 +89,11 @@ pub(super) fn verifier(network: &Network, port: u16) -> Result<String> {
     let mut members = json!({
         "listen": format!("127.0.0.1:{port}"),
         "releaser_key": Role::Releaser.secret_hex(),
+        "callers": {
+            "origins": [network.verifier_endpoint()],
+            "gateways": [keys::gateway_signer().did()],
+            "settlers": settler::dev::dids(),
+        },
         "chains": all_chains(network)?,
     });
     if network.solana.is_some() {

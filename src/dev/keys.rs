@@ -8,6 +8,7 @@ use chains::tron;
 use ed25519_dalek::SigningKey;
 
 use events::{Hash32, selection::SelectorSigner};
+use settler::message_signature::Signer;
 
 /// A role of the development network. It holds an EVM key, which is its key on Tron, too, and a Solana key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +93,16 @@ impl Role {
 /// The Solana account of a key, Base58.
 pub fn solana_account(key: &SigningKey) -> String {
     bs58::encode(key.verifying_key().as_bytes()).into_string()
+}
+
+/// Signs what the development network's gateways ask of the verifier. Everyone knows the key: never use it where money is.
+pub fn gateway_signer() -> Signer {
+    Signer::new(SigningKey::from_bytes(&gateway_secret().0))
+}
+
+/// The same key as configuration files hold it.
+pub fn gateway_secret() -> Hash32 {
+    Hash32::sha256("gw dev gateway key")
 }
 
 /// The key of the development network's quote selector. Everyone knows it: never use it where money is.

@@ -3,14 +3,17 @@
 use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use reqwest::{Client, StatusCode};
+use reqwest::{Client, StatusCode, header::HeaderMap};
 use tracing::warn;
 
-use events::{event::VerifierRef, quote::SignedQuote};
+use events::{event::VerifierRef, quote::SignedQuote, time::unix_seconds};
 use sagas::ports::{Chains, Statement, Transient, VerificationCase, Verifier};
-use settler::protocol::{
-    self, AttestationRequest, AttestationResponse, AttestationStatus, DELIVERY_ATTESTATION_PATH,
-    NON_DELIVERY_ATTESTATION_PATH, Version,
+use settler::{
+    message_signature::Signer,
+    protocol::{
+        self, AttestationRequest, AttestationResponse, AttestationStatus, DELIVERY_ATTESTATION_PATH,
+        NON_DELIVERY_ATTESTATION_PATH, Version,
+    },
 };
 
 use super::stranger::{self, guarded_client};
@@ -28,6 +31,8 @@ pub struct Options {
     pub trusted_origins: Vec<String>,
     /// How long one question may take, from the look-up of the name to the last byte.
     pub wait_max: Duration,
+    /// Signs what is asked, so that a verifier that knows the gateway keeps places for it.
+    pub signer: Option<Signer>,
 }
 
 /// Why [`Options`] cannot be used.
@@ -50,6 +55,7 @@ pub struct HttpVerifier {
     trusted_origins: HashSet<String>,
     trusted: Client,
     wait_max: Duration,
+    signer: Option<Signer>,
 }
 
 impl fmt::Debug for HttpVerifier {
@@ -64,11 +70,11 @@ impl HttpVerifier {
     /// # Errors
     /// See [`OptionsError`].
     pub fn new(chains: Arc<dyn Chains>, options: Options) -> Result<Self, OptionsError> {
-        let Options { trusted_origins, wait_max } = options;
+        let Options { trusted_origins, wait_max, signer } = options;
         let normalised = trusted_origins.into_iter().map(|text| origin(&text).ok_or(OptionsError::NotAnOrigin(text)));
         let trusted_origins = normalised.collect::<Result<_, _>>()?;
         let trusted = guarded_client().build().map_err(OptionsError::Client)?;
-        Ok(Self { chains, trusted_origins, trusted, wait_max })
+        Ok(Self { chains, trusted_origins, trusted, wait_max, signer })
     }
 
     async fn attest(
@@ -117,7 +123,13 @@ impl HttpVerifier {
             escrow: (&case.escrow).into(),
             quote: case.quote_document.clone(),
         });
-        let request = client.post(format!("{origin}{path}")).header("content-type", "application/json").body(body);
+        let uri = format!("{origin}{path}");
+        let mut request = client.post(&uri).header("content-type", "application/json");
+        if let Some(signer) = &self.signer {
+            let signed = signer.sign("POST", &uri, &body, unix_seconds(chrono::Utc::now()));
+            request = request.headers(HeaderMap::from_iter(signed));
+        }
+        let request = request.body(body);
         let mut response = request.send().await.map_err(|error| fault(verifier, &chain_of(&error)))?;
         let status = response.status();
         let mut answer = Vec::new();

@@ -9,6 +9,10 @@ use super::{Judge, Verdict};
 
 #[async_trait]
 impl Judge for Verifier {
+    fn screen(&self, case: &VerificationCase) -> Result<(), String> {
+        Self::screen(self, case)
+    }
+
     async fn delivery(&self, case: &VerificationCase) -> Result<Verdict, Transient> {
         self.attest_delivery(case).await.map(Verdict::from)
     }

@@ -6,8 +6,11 @@
 //! would take it.
 
 mod address;
+mod callers;
 mod client;
+mod flights;
 mod judge;
+mod lanes;
 mod service;
 pub(crate) mod stranger;
 #[cfg(test)]
@@ -17,8 +20,9 @@ use async_trait::async_trait;
 
 use sagas::ports::{Transient, VerificationCase};
 
+pub use callers::{CallerOptions, Unproven};
 pub use client::{HttpVerifier, Options, OptionsError};
-pub use service::{router, serve};
+pub use service::{ServiceOptions, router, serve};
 
 /// What a verifier makes of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +47,12 @@ pub enum Verdict {
 /// Judges cases by the chains and signs what holds.
 #[async_trait]
 pub trait Judge: Send + Sync {
+    /// Whether the case is one that this judge signs for at all, by its configuration alone: no chain is asked.
+    ///
+    /// # Errors
+    /// Why it is not, for humans.
+    fn screen(&self, case: &VerificationCase) -> Result<(), String>;
+
     /// Whether the delivery is on the destination chain at depth, with every field right.
     ///
     /// # Errors

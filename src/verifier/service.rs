@@ -1,6 +1,6 @@
 //! The verifier's HTTP service.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Json, Router,
@@ -14,30 +14,54 @@ use axum::{
     routing::{get, post},
 };
 use serde::Serialize;
-use tokio::{net::TcpListener, sync::Semaphore, time::timeout};
+use tokio::{
+    net::TcpListener,
+    time::{Instant, sleep_until, timeout},
+};
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
+use events::Hash32;
 use sagas::ports::{Transient, VerificationCase};
 use settler::protocol::{
     self, AttestationRequest, AttestationResponse, AttestationStatus, DELIVERY_ATTESTATION_PATH, MESSAGE_BYTES_MAX,
     NON_DELIVERY_ATTESTATION_PATH, Version,
 };
 
-use super::{Judge, Verdict};
+use super::{
+    Judge, Verdict,
+    callers::{Caller, CallerOptions, Callers, Unproven},
+    flights::Flights,
+    lanes::Place,
+};
+use crate::server::{self, Limits, Tally};
 
-/// Judgements under way at a time. Each reads the chains, and the nodes' capacity is what runs out first.
-const JUDGEMENTS_MAX: usize = 64;
-/// How long a body may take to arrive.
-const BODY_WAIT_MAX: Duration = Duration::from_secs(5);
 /// How long a judgement may take, which is a handful of calls to the chains' nodes.
 const JUDGEMENT_WAIT_MAX: Duration = Duration::from_secs(20);
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
 
+/// What says how a signed request has to look (RFC 9421, section 5.1).
+const ACCEPT_SIGNATURE: HeaderValue = HeaderValue::from_static(
+    r#"gw=("@method" "@target-uri" "content-digest");created;alg="ed25519";tag="gw-verifier""#,
+);
+
+/// How a verifier serves.
+#[derive(Debug, Clone)]
+pub struct ServiceOptions {
+    /// What connections may hold on to.
+    pub limits: Limits,
+    /// How long a body may take to arrive.
+    pub body_max: Duration,
+    /// Who asks.
+    pub callers: CallerOptions,
+}
+
 /// The routes of a verifier: the two attestations and `/healthz`.
-pub fn router(judge: Arc<dyn Judge>) -> Router {
-    let service = Arc::new(Service { judge, judgements: Semaphore::new(JUDGEMENTS_MAX) });
+pub fn router(judge: Arc<dyn Judge>, options: ServiceOptions) -> Router {
+    let ServiceOptions { body_max, callers, .. } = options;
+    let callers = Callers::new(callers);
+    let service = Arc::new(Service { judge, callers, flights: Flights::new(), body_max, refused: Tally::default() });
     Router::new()
         .route(DELIVERY_ATTESTATION_PATH, post(attest_delivery))
         .route(NON_DELIVERY_ATTESTATION_PATH, post(attest_non_delivery))
@@ -49,18 +73,22 @@ pub fn router(judge: Arc<dyn Judge>) -> Router {
         .with_state(service)
 }
 
-/// Serves [`router`] until `shutdown`, and then until the requests under way are answered.
-///
-/// # Errors
-/// What the listener says when it can accept no more.
-pub async fn serve(listener: TcpListener, judge: Arc<dyn Judge>, shutdown: CancellationToken) -> io::Result<()> {
-    axum::serve(listener, router(judge)).with_graceful_shutdown(shutdown.cancelled_owned()).await
+/// Serves [`router`] until `shutdown`, and then for as long as the requests under way take, within bounds.
+pub async fn serve(listener: TcpListener, judge: Arc<dyn Judge>, options: ServiceOptions, shutdown: CancellationToken) {
+    let limits = options.limits;
+    server::serve(listener, router(judge, options), limits, shutdown).await;
 }
 
 struct Service {
     judge: Arc<dyn Judge>,
-    judgements: Semaphore,
+    callers: Callers,
+    flights: Flights<Judged>,
+    body_max: Duration,
+    refused: Tally,
 }
+
+/// What came of a judgement; `None` when the chains cannot be read.
+type Judged = Option<Verdict>;
 
 #[derive(Serialize)]
 struct Health {
@@ -74,6 +102,13 @@ enum Claim {
     NonDelivery,
 }
 
+/// A case that was put to this verifier.
+struct Asked {
+    case: VerificationCase,
+    /// The hash of all that is asked.
+    key: Hash32,
+}
+
 async fn attest_delivery(State(service): State<Arc<Service>>, request: Request) -> Result<Response, Problem> {
     service.attest(Claim::Delivery, request).await
 }
@@ -83,28 +118,76 @@ async fn attest_non_delivery(State(service): State<Arc<Service>>, request: Reque
 }
 
 impl Service {
-    async fn attest(&self, claim: Claim, request: Request) -> Result<Response, Problem> {
-        let case = read_case(request).await?;
-        let _permit = self.judgements.try_acquire().map_err(|_| Problem::Busy)?;
+    async fn attest(self: Arc<Self>, claim: Claim, request: Request) -> Result<Response, Problem> {
+        let (head, body) = request.into_parts();
+        let caller = self.callers.recognise(&head)?;
+        let Some(ask) = caller.enter() else {
+            if let Some(refused) = self.refused.count() {
+                let caller = caller.did.as_ref().map(ToString::to_string);
+                warn!(
+                    refused,
+                    caller = caller.as_deref().unwrap_or("anonymous"),
+                    "asks are refused: too many under way"
+                );
+            }
+            return Err(if caller.did.is_some() { Problem::Busy } else { Problem::BusyWithStrangers });
+        };
+        let asked = read_ask(claim, &caller, Request::from_parts(head, body), self.body_max).await?;
+        if let Err(reason) = self.judge.screen(&asked.case) {
+            debug!(payment_id = %asked.case.payment_id, ?claim, reason, "refused before any chain was asked");
+            return Ok(Json(answer(Verdict::Refused { reason })).into_response());
+        }
+        let flight = match self.flights.running(&asked.key) {
+            Some(flight) => flight,
+            None => {
+                let (place, pace) = (ask.place().await, caller.pace());
+                let (key, service) = (asked.key, Arc::clone(&self));
+                self.flights.start(key, async move {
+                    let begun = Instant::now();
+                    let judged = service.judge(claim, asked.case).await;
+                    keep(place, begun + pace);
+                    judged
+                })
+            }
+        };
+        match flight.await {
+            Some(Some(verdict)) => Ok(Json(answer(verdict)).into_response()),
+            Some(None) => Err(Problem::ChainsUnavailable),
+            None => Err(Problem::Internal),
+        }
+    }
+
+    async fn judge(&self, claim: Claim, case: VerificationCase) -> Judged {
         let judged = async {
             match claim {
                 Claim::Delivery => self.judge.delivery(&case).await,
                 Claim::NonDelivery => self.judge.non_delivery(&case).await,
             }
         };
-        let verdict = match timeout(JUDGEMENT_WAIT_MAX, judged).await {
-            Ok(Ok(verdict)) => verdict,
+        match timeout(JUDGEMENT_WAIT_MAX, judged).await {
+            Ok(Ok(verdict)) => {
+                info!(payment_id = %case.payment_id, ?claim, ?verdict, "judged");
+                Some(verdict)
+            }
             Ok(Err(Transient(reason))) => {
                 warn!(payment_id = %case.payment_id, ?claim, reason, "chains cannot be read");
-                return Err(Problem::ChainsUnavailable);
+                None
             }
             Err(_) => {
                 warn!(payment_id = %case.payment_id, ?claim, "chains do not answer in time");
-                return Err(Problem::ChainsUnavailable);
+                None
             }
-        };
-        info!(payment_id = %case.payment_id, ?claim, ?verdict, "judged");
-        Ok(Json(answer(verdict)).into_response())
+        }
+    }
+}
+
+/// Keeps a place taken until then.
+fn keep(place: Place, until: Instant) {
+    if until > Instant::now() {
+        tokio::spawn(async move {
+            sleep_until(until).await;
+            drop(place);
+        });
     }
 }
 
@@ -117,27 +200,31 @@ fn answer(verdict: Verdict) -> AttestationResponse {
     AttestationResponse { version: Version, status, signature, reason }
 }
 
-async fn read_case(request: Request) -> Result<VerificationCase, Problem> {
+async fn read_ask(claim: Claim, caller: &Caller, request: Request, body_max: Duration) -> Result<Asked, Problem> {
     let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let media_type = content_type.and_then(|value| value.split(';').next()).unwrap_or_default().trim();
     if !media_type.eq_ignore_ascii_case("application/json") {
         return Err(Problem::Invalid("content type must be application/json".to_owned()));
     }
-    let body = read_body(request).await?;
+    let body = read_body(request, body_max).await?;
+    caller.sent(&body)?;
     let request: AttestationRequest = protocol::read(&body).map_err(|error| match error {
         protocol::Error::TooLarge => Problem::TooLarge,
         malformed @ protocol::Error::Malformed(_) => Problem::Invalid(malformed.to_string()),
     })?;
-    Ok(VerificationCase {
+    // Written again, so that members that nobody reads make no other ask of it.
+    let key = Hash32::sha256([format!("{claim:?} ").as_bytes(), &protocol::write(&request)].concat());
+    let case = VerificationCase {
         payment_id: request.payment_id,
         terms: request.terms,
         escrow: request.escrow.into(),
         quote_document: request.quote,
-    })
+    };
+    Ok(Asked { case, key })
 }
 
-async fn read_body(request: Request) -> Result<Bytes, Problem> {
-    let read = timeout(BODY_WAIT_MAX, Bytes::from_request(request, &())).await;
+async fn read_body(request: Request, body_max: Duration) -> Result<Bytes, Problem> {
+    let read = timeout(body_max, Bytes::from_request(request, &())).await;
     let read = read.map_err(|_| Problem::Invalid("body did not arrive in time".to_owned()))?;
     read.map_err(|rejection| match rejection {
         BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => Problem::TooLarge,
@@ -152,9 +239,17 @@ enum Problem {
     TooLarge,
     NoSuchPath,
     WrongMethod,
+    Unproven(Unproven),
     Busy,
+    BusyWithStrangers,
     ChainsUnavailable,
     Internal,
+}
+
+impl From<Unproven> for Problem {
+    fn from(why: Unproven) -> Self {
+        Self::Unproven(why)
+    }
 }
 
 #[derive(Serialize)]
@@ -165,12 +260,23 @@ struct ProblemBody<'a> {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
+        let unproven = match &self {
+            Self::Unproven(why) => why.to_string(),
+            _ => String::new(),
+        };
         let (status, code, message) = match &self {
             Self::Invalid(message) => (StatusCode::BAD_REQUEST, "INVALID_REQUEST", message.as_str()),
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "REQUEST_TOO_LARGE", "body is too large"),
             Self::NoSuchPath => (StatusCode::NOT_FOUND, "NOT_FOUND", "there is nothing at this path"),
             Self::WrongMethod => (StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", "method is not offered here"),
-            Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "BUSY", "too many requests are under way"),
+            Self::Unproven(Unproven::Unknown) => (StatusCode::UNAUTHORIZED, "CALLER_UNKNOWN", unproven.as_str()),
+            Self::Unproven(_) => (StatusCode::UNAUTHORIZED, "SIGNATURE_INVALID", unproven.as_str()),
+            Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "BUSY", "too many requests of this caller are under way"),
+            Self::BusyWithStrangers => {
+                let message =
+                    "too many unsigned requests are under way; known callers that sign have places of their own";
+                (StatusCode::SERVICE_UNAVAILABLE, "BUSY", message)
+            }
             Self::ChainsUnavailable => {
                 (StatusCode::SERVICE_UNAVAILABLE, "CHAINS_UNAVAILABLE", "the chains cannot be read at the moment")
             }
@@ -179,6 +285,9 @@ impl IntoResponse for Problem {
         let mut response = (status, Json(ProblemBody { code, message })).into_response();
         if status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER_SECONDS);
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert("accept-signature", ACCEPT_SIGNATURE);
         }
         response
     }

@@ -49,6 +49,10 @@ impl Source for Releaser {
         keys::account(&self.key)
     }
 
+    fn trusts_escrow(&self, contract: &str) -> bool {
+        self.node.config().trusts_escrow(contract)
+    }
+
     async fn escrow_record(&self, payment_id: &PaymentId, contract: &str) -> Result<Option<Record>, Transient> {
         let program = key(contract).map_err(unusable)?;
         let found = self.node.settled_escrow(payment_id, &program).await?;

@@ -48,6 +48,10 @@ impl Source for Releaser {
         text(self.key.address())
     }
 
+    fn trusts_escrow(&self, contract: &str) -> bool {
+        self.node.config().trusts_escrow(contract)
+    }
+
     async fn escrow_record(&self, payment_id: &PaymentId, contract: &str) -> Result<Option<Record>, Transient> {
         let found = self.node.settled_escrow(payment_id, contract).await?;
         Ok(found.record.map(|record| record.escrow))

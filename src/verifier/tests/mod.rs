@@ -1,5 +1,7 @@
 //! Service and client over loopback, and what else may sit at a verifier's address.
 
+mod callers;
+
 use std::{
     net::SocketAddr,
     sync::{Arc, Mutex},
@@ -31,7 +33,8 @@ use sagas::ports::{
 };
 use settler::protocol::{DELIVERY_ATTESTATION_PATH, MESSAGE_BYTES_MAX, NON_DELIVERY_ATTESTATION_PATH};
 
-use super::{HttpVerifier, Judge, Options, OptionsError, Verdict, serve};
+use super::{CallerOptions, HttpVerifier, Judge, Options, OptionsError, ServiceOptions, Verdict, serve};
+use crate::server::Limits;
 
 const ACCOUNT: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
 /// The one signature that the escrow of these tests takes.
@@ -98,6 +101,10 @@ impl FixedJudge {
 
 #[async_trait]
 impl Judge for FixedJudge {
+    fn screen(&self, _: &VerificationCase) -> Result<(), String> {
+        Ok(())
+    }
+
     async fn delivery(&self, case: &VerificationCase) -> Result<Verdict, Transient> {
         self.shown.lock().unwrap().push(case.clone());
         self.delivery.clone()
@@ -173,6 +180,24 @@ impl Chains for Escrow {
     }
 }
 
+/// A service that knows nobody.
+fn service_options(origin: String) -> ServiceOptions {
+    ServiceOptions {
+        limits: Limits { connections_max: 1_000, head_max: PATIENCE, idle_max: PATIENCE, write_max: PATIENCE },
+        body_max: PATIENCE,
+        callers: CallerOptions {
+            origins: vec![origin],
+            known: Vec::new(),
+            signature_seconds_max: 60,
+            asks_per_caller_max: 64,
+            judgements_max: 64,
+            judgements_per_caller_max: 16,
+            anonymous_asks_max: 64,
+            anonymous_judgements_max: 8,
+        },
+    }
+}
+
 /// Something that listens on loopback until it is dropped.
 struct Listening {
     address: SocketAddr,
@@ -181,8 +206,15 @@ struct Listening {
 
 impl Listening {
     async fn judge(judge: Arc<dyn Judge>) -> Self {
+        Self::service(judge, |_| ()).await
+    }
+
+    /// The service with what `choose` makes of its options; it knows its own origin.
+    async fn service(judge: Arc<dyn Judge>, choose: impl FnOnce(&mut ServiceOptions)) -> Self {
         let (listener, this) = Self::bind().await;
-        tokio::spawn(serve(listener, judge, this.shutdown.clone()));
+        let mut options = service_options(this.origin());
+        choose(&mut options);
+        tokio::spawn(serve(listener, judge, options, this.shutdown.clone()));
         this
     }
 
@@ -234,7 +266,7 @@ impl Drop for Listening {
 }
 
 fn client(escrow: &Arc<Escrow>, trusted_origins: Vec<String>, wait_max: Duration) -> HttpVerifier {
-    HttpVerifier::new(Arc::clone(escrow) as _, Options { trusted_origins, wait_max }).unwrap()
+    HttpVerifier::new(Arc::clone(escrow) as _, Options { trusted_origins, wait_max, signer: None }).unwrap()
 }
 
 fn assert_fault(outcome: &Result<Option<String>, Transient>, text: &str) {
@@ -400,7 +432,7 @@ async fn trust_is_by_origin_in_any_spelling() {
     let trusted = vec![listening.origin().replace("http://", "HTTP://")];
     let outcome = client(&Arc::default(), trusted, PATIENCE).attest_delivery(&listening.reference(), &case()).await;
     assert_eq!(outcome, Ok(Some(GOOD_SIGNATURE.to_owned())));
-    let options = Options { trusted_origins: vec!["verifier.example".to_owned()], wait_max: PATIENCE };
+    let options = Options { trusted_origins: vec!["verifier.example".to_owned()], wait_max: PATIENCE, signer: None };
     let refused = HttpVerifier::new(Arc::new(Escrow::default()), options);
     assert!(matches!(refused, Err(OptionsError::NotAnOrigin(_))));
 }
@@ -477,6 +509,10 @@ struct PanickingJudge;
 
 #[async_trait]
 impl Judge for PanickingJudge {
+    fn screen(&self, _: &VerificationCase) -> Result<(), String> {
+        Ok(())
+    }
+
     async fn delivery(&self, _: &VerificationCase) -> Result<Verdict, Transient> {
         panic!("a bug")
     }
