@@ -1,6 +1,7 @@
 //! End-to-end tests: real nats-servers, real chains and the real binary as a process. One program, because each links
 //! everything; a file is a subject.
 
+mod attacks;
 mod auction;
 mod audit;
 mod chaos;

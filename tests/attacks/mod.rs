@@ -1,0 +1,4 @@
+//! What a hostile stranger tries, against real processes, each with a control that shows what happens without it. A file is
+//! a field.
+
+mod verifier;

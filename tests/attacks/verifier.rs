@@ -1,0 +1,358 @@
+//! A stranger keeps the verifier from attesting, so that a delivered payment is refunded: with connections that say nothing,
+//! with asks that never end, with answers that nobody reads, and with junk that has the chains read.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use crate::support::*;
+use anyhow::{Context, Result, ensure};
+use axum::{Router, body::Bytes, extract::State, http::header, routing::post};
+use devkit::Process;
+use ed25519_dalek::SigningKey;
+use reqwest::header::HeaderMap;
+use serde_json::{Value, json};
+use tokio::{
+    io::AsyncWriteExt,
+    net::{TcpListener, TcpStream},
+    process::Command,
+    task::JoinSet,
+};
+use tokio_util::task::AbortOnDropHandle;
+
+use events::{Did, PaymentEvent, PaymentId, time::unix_seconds};
+use settler::{
+    message_signature::Signer,
+    protocol::{AttestationRequest, DELIVERY_ATTESTATION_PATH, Version},
+};
+
+/// An escrow that nobody configured.
+const FAKE_ESCROW: &str = "0x00000000000000000000000000000000baadf00d";
+/// More than the verifier takes, so that its bound is reached.
+const IDLE_CONNECTIONS: usize = 1_500;
+const JUNK_CONNECTIONS: usize = 160;
+const HONEST_ASKS: usize = 30;
+
+/// A node that repeats what it is asked to the real one, and remembers.
+struct Overheard {
+    asked: Arc<Mutex<Vec<String>>>,
+    url: String,
+    _serving: AbortOnDropHandle<()>,
+}
+
+impl Overheard {
+    async fn before(node: String) -> Result<Self> {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let state = (reqwest::Client::new(), node, Arc::clone(&asked));
+        let repeat = async |State((client, node, asked)): State<(reqwest::Client, String, Arc<Mutex<Vec<String>>>)>,
+                            body: Bytes| {
+            asked.lock().unwrap().push(String::from_utf8_lossy(&body).to_ascii_lowercase());
+            let sent = client.post(node).header("content-type", "application/json").body(body).send().await;
+            let answer = sent.unwrap().bytes().await.unwrap();
+            ([(header::CONTENT_TYPE, "application/json")], answer)
+        };
+        let router = Router::new().route("/", post(repeat)).with_state(state);
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let url = format!("http://{}/", listener.local_addr()?);
+        let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Ok(Self { asked, url, _serving: AbortOnDropHandle::new(serving) })
+    }
+}
+
+/// A network whose verifier asks the source chain through [`Overheard`], and an honest case that it attests.
+struct Stage {
+    world: World,
+    endpoint: String,
+    chain: Overheard,
+    honest: AttestationRequest,
+    _verifier: Process,
+}
+
+impl Stage {
+    async fn set() -> Result<Self> {
+        // A thousand connections have two ends each, one of them here.
+        rlimit::increase_nofile_limit(8_192)?;
+        let mut world = World::start(1).await?;
+        let chain = Overheard::before(world.network.source.anvil.url()).await?;
+        world.network.kill_verifier().await?;
+        let endpoint = world.network.verifier_endpoint();
+        let verifier = verifier(&world, &chain.url).await?;
+        // The control: without an attack a payment is delivered and its settler paid.
+        let payment_id = world.submit(&world.wish("without-an-attack")?).await?;
+        world.completed(&payment_id).await?;
+        let honest = ask_of(&world, &payment_id).await?;
+        let stage = Self { world, endpoint, chain, honest, _verifier: verifier };
+        stage.attested(&signer(1)?, 1).await?;
+        Ok(stage)
+    }
+
+    /// Asks for the attestation as this caller does, so many times; every one has to be answered with it.
+    async fn attested(&self, caller: &Signer, times: usize) -> Result<()> {
+        let client = settler::verifier::Client::new(caller.clone())?;
+        for n in 0..times {
+            let answer = client.attest_delivery(&self.endpoint, &self.honest).await;
+            let answer = answer.with_context(|| format!("ask {n} of {times}"))?;
+            ensure!(answer.signature.is_some(), "ask {n} of {times}: {answer:?}");
+        }
+        Ok(())
+    }
+
+    /// A whole payment, from submission to release.
+    async fn paid(&self, request_id: &str) -> Result<()> {
+        let payment_id = self.world.submit(&self.world.wish(request_id)?).await?;
+        self.world.completed(&payment_id).await?;
+        self.world.settled_once(&[payment_id]).await
+    }
+}
+
+/// The network's verifier, with the files that a shell gives a process, and the source chain behind `url`.
+async fn verifier(world: &World, url: &str) -> Result<Process> {
+    let directory = &world.network.options().directory;
+    let text = std::fs::read_to_string(directory.join("verifier.toml"))?;
+    let mut config: Value = toml::from_str(&text)?;
+    config["chains"][0]["rpc_url"] = json!(url);
+    let path = directory.join("verifier-overheard.toml");
+    std::fs::write(&path, toml::to_string(&config)?)?;
+    let mut command = Command::new("sh");
+    let script = r#"ulimit -Sn 1024 && exec "$0" verifier --config "$1""#;
+    command.args(["-c", script]).arg(&world.network.options().gw).arg(&path);
+    let mut process = Process::spawn("verifier-overheard", &mut command, &directory.join("verifier-overheard.log"))?;
+    let port = world.network.verifier_endpoint().rsplit(':').next().and_then(|port| port.parse().ok());
+    process.listening_on(port.context("the endpoint has a port")?).await?;
+    Ok(process)
+}
+
+/// What a settler asks of the verifier for a payment.
+async fn ask_of(world: &World, payment_id: &PaymentId) -> Result<AttestationRequest> {
+    let submitted = match world.events(payment_id, "Submitted").await?.remove(0) {
+        PaymentEvent::Submitted(submitted) => submitted,
+        other => anyhow::bail!("{other:?}"),
+    };
+    let quote = match world.events(payment_id, "QuoteAwarded").await?.remove(0) {
+        PaymentEvent::QuoteAwarded(awarded) => awarded.document,
+        other => anyhow::bail!("{other:?}"),
+    };
+    let escrow = (&submitted.escrow).into();
+    Ok(AttestationRequest { version: Version, payment_id: payment_id.clone(), terms: submitted.terms, escrow, quote })
+}
+
+/// The demo's settler `n`, whom the verifier knows.
+fn signer(n: usize) -> Result<Signer> {
+    Ok(Signer::new(settler::dev::key(n).context("the network has three settlers")?))
+}
+
+/// An ask in which everything fits together, by a settler that the attacker made up.
+fn junk(honest: &AttestationRequest, n: usize) -> Result<AttestationRequest> {
+    let key = SigningKey::from_bytes(&[0x66; 32]);
+    let signed = events::quote::SignedQuote::parse(&honest.quote)?;
+    let mut quote = signed.quote().clone();
+    let mut ask = honest.clone();
+    ask.payment_id = PaymentId::derive("attacker", &n.to_string());
+    ask.escrow.contract = FAKE_ESCROW.to_owned();
+    quote.auction_id = ask.payment_id.to_string();
+    quote.settler = Did::from_ed25519(&key.verifying_key());
+    quote.escrow_contract = FAKE_ESCROW.to_owned();
+    ask.quote = quote.sign(&key, chrono::Utc::now())?.document().to_owned();
+    Ok(ask)
+}
+
+/// Clients that send what `make` gives them, one ask after the other over connections of their own, until they are dropped.
+struct Flood {
+    clients: JoinSet<()>,
+    answered: Arc<AtomicUsize>,
+}
+
+impl Flood {
+    fn begin(endpoint: &str, bodies: Vec<Vec<u8>>) -> Self {
+        let answered = Arc::new(AtomicUsize::new(0));
+        let mut clients = JoinSet::new();
+        let url = format!("{endpoint}{DELIVERY_ATTESTATION_PATH}");
+        for body in bodies {
+            let (url, answered, body) = (url.clone(), Arc::clone(&answered), Bytes::from(body));
+            clients.spawn(async move {
+                let client = reqwest::Client::new();
+                loop {
+                    let sent = client.post(&url).header("content-type", "application/json").body(body.clone()).send();
+                    if let Ok(Ok(answer)) = tokio::time::timeout(Duration::from_secs(30), sent).await {
+                        let _ = answer.bytes().await;
+                        answered.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+        Self { clients, answered }
+    }
+
+    /// Waits until all of them have been at it.
+    async fn under_way(&self) -> Result<()> {
+        let begun = self.answered.load(Ordering::Relaxed);
+        let enough = || async { self.answered.load(Ordering::Relaxed) >= begun + self.clients.len() };
+        eventually(enough).await.context("the flood does not flow")
+    }
+}
+
+/// As many connections as one process may have, of which none ever says anything; they are opened again when they are closed.
+struct Idle {
+    _holders: JoinSet<()>,
+    open: Arc<AtomicUsize>,
+}
+
+impl Idle {
+    async fn begin(endpoint: &str) -> Result<Self> {
+        let address = endpoint.trim_start_matches("http://").to_owned();
+        let open = Arc::new(AtomicUsize::new(0));
+        let mut holders = JoinSet::new();
+        for _ in 0..IDLE_CONNECTIONS {
+            let (address, open) = (address.clone(), Arc::clone(&open));
+            holders.spawn(async move {
+                loop {
+                    let Ok(stream) = TcpStream::connect(&address).await else { continue };
+                    open.fetch_add(1, Ordering::Relaxed);
+                    // Until the server closes it.
+                    let _ = stream.readable().await;
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            });
+        }
+        let this = Self { _holders: holders, open };
+        eventually(|| async { this.open.load(Ordering::Relaxed) >= IDLE_CONNECTIONS }).await?;
+        Ok(this)
+    }
+}
+
+/// A thousand and more connections that say nothing, opened again as they are closed, leave every honest ask answered and a
+/// payment released; so do bodies that come byte by byte and answers that are never read.
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_connections_do_not_keep_the_verifier_from_attesting() -> Result<()> {
+    let stage = Stage::set().await?;
+    let idle = Idle::begin(&stage.endpoint).await?;
+    stage.attested(&signer(1)?, HONEST_ASKS).await?;
+    stage.paid("under-idle-connections").await?;
+    stage.attested(&gateway::dev::keys::gateway_signer(), HONEST_ASKS).await?;
+    drop(idle);
+
+    // Bodies that never end, more than strangers may have under way, each begun again when it is broken off; and asks one
+    // behind the other over connections from which nothing is read.
+    let address = stage.endpoint.trim_start_matches("http://").to_owned();
+    let stop = Arc::new(AtomicBool::new(false));
+    let head = |length: usize, more: &str| {
+        format!(
+            "POST {DELIVERY_ATTESTATION_PATH} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+             content-length: {length}\r\n{more}\r\n"
+        )
+    };
+    let mut holders = JoinSet::new();
+    let (begun, unread) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    for _ in 0..200 {
+        let (address, stop, begun, head) = (address.clone(), Arc::clone(&stop), Arc::clone(&begun), head(60_000, ""));
+        holders.spawn(async move {
+            while !stop.load(Ordering::Relaxed) {
+                let Ok(mut stream) = TcpStream::connect(&address).await else { continue };
+                let mut sent = stream.write_all(head.as_bytes()).await;
+                begun.fetch_add(1, Ordering::Relaxed);
+                while sent.is_ok() && !stop.load(Ordering::Relaxed) {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    sent = stream.write_all(b" ").await;
+                }
+            }
+        });
+    }
+    let bad = format!("{}{{", head(1, ""));
+    for _ in 0..50 {
+        let (address, unread, bad) = (address.clone(), Arc::clone(&unread), bad.repeat(1_000));
+        holders.spawn(async move {
+            loop {
+                let Ok(mut stream) = TcpStream::connect(&address).await else { continue };
+                unread.fetch_add(1, Ordering::Relaxed);
+                while stream.write_all(bad.as_bytes()).await.is_ok() {}
+            }
+        });
+    }
+    eventually(|| async { begun.load(Ordering::Relaxed) >= 200 && unread.load(Ordering::Relaxed) >= 50 }).await?;
+    stage.attested(&signer(2)?, HONEST_ASKS).await?;
+    stage.paid("under-slow-bodies").await
+}
+
+/// Junk for an escrow that nobody trusts, over 160 connections, costs no chain a question, and whoever signs is answered
+/// every time; so is a payment released under it. Junk for the true escrow is read for, at a stranger's pace.
+#[tokio::test(flavor = "multi_thread")]
+async fn junk_does_not_keep_the_verifier_from_attesting() -> Result<()> {
+    let stage = Stage::set().await?;
+    let body = |ask: &AttestationRequest| settler::protocol::write(ask);
+    let fakes = (0..JUNK_CONNECTIONS).map(|n| Ok(body(&junk(&stage.honest, n)?))).collect::<Result<Vec<_>>>()?;
+    let flood = Flood::begin(&stage.endpoint, fakes);
+    flood.under_way().await?;
+    stage.attested(&signer(1)?, HONEST_ASKS).await?;
+    stage.attested(&gateway::dev::keys::gateway_signer(), HONEST_ASKS).await?;
+    stage.paid("under-junk").await?;
+    flood.under_way().await?;
+    drop(flood);
+    let fake = FAKE_ESCROW.trim_start_matches("0x");
+    let asked = std::mem::take(&mut *stage.chain.asked.lock().unwrap());
+    assert!(asked.iter().any(|call| call.contains("eth_call")), "nothing was overheard");
+    let about_fake: Vec<_> = asked.iter().filter(|call| call.contains(fake)).collect();
+    assert!(about_fake.is_empty(), "the chain was asked {} times for junk: {}", about_fake.len(), about_fake[0]);
+
+    // The true escrow, payments that were never made: each of these reads the chain, and they are judged at a pace.
+    let escrow = stage.honest.escrow.contract.clone();
+    let made_up = (0..JUNK_CONNECTIONS).map(|n| {
+        let mut ask = stage.honest.clone();
+        ask.payment_id = PaymentId::derive("attacker", &n.to_string());
+        let mut quote = events::quote::SignedQuote::parse(&ask.quote)?.quote().clone();
+        let key = SigningKey::from_bytes(&[0x66; 32]);
+        (quote.auction_id, quote.settler) = (ask.payment_id.to_string(), Did::from_ed25519(&key.verifying_key()));
+        ask.quote = quote.sign(&key, chrono::Utc::now())?.document().to_owned();
+        ensure!(ask.escrow.contract == escrow, "it is the true one");
+        Ok(body(&ask))
+    });
+    let flood = Flood::begin(&stage.endpoint, made_up.collect::<Result<Vec<_>>>()?);
+    flood.under_way().await?;
+    let begun = tokio::time::Instant::now();
+    stage.attested(&signer(1)?, HONEST_ASKS).await?;
+    stage.paid("under-made-up-payments").await?;
+    let seconds = begun.elapsed().as_secs() + 2;
+    drop(flood);
+    // `escrowOf` of the made-up payments, by their ids on chain: eight judgements a second, a few calls each.
+    let ids: Vec<String> = (0..JUNK_CONNECTIONS)
+        .map(|n| PaymentId::derive("attacker", &n.to_string()).on_chain().to_string())
+        .map(|id| id.trim_start_matches("0x").to_owned())
+        .collect();
+    let asked = std::mem::take(&mut *stage.chain.asked.lock().unwrap());
+    let about_junk = asked.iter().filter(|call| ids.iter().any(|id| call.contains(id))).count() as u64;
+    assert!(about_junk > 0, "none of the junk was judged: the control shows nothing");
+    assert!(about_junk <= 8 * 4 * seconds, "{about_junk} calls for junk in {seconds} s");
+    Ok(())
+}
+
+/// Who has stolen a signed ask, or makes one in another's name, gets nothing by it and takes nothing of anybody.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stolen_signature_gains_nothing() -> Result<()> {
+    let stage = Stage::set().await?;
+    let victim = signer(1)?;
+    let body = settler::protocol::write(&stage.honest);
+    let url = format!("{}{DELIVERY_ATTESTATION_PATH}", stage.endpoint);
+    let created = unix_seconds(chrono::Utc::now());
+    let stolen = HeaderMap::from_iter(victim.sign("POST", &url, &body, created));
+    let other = settler::protocol::write(&junk(&stage.honest, 1)?);
+    let send = async |headers: HeaderMap, body: Vec<u8>| -> Result<(u16, Value)> {
+        let request = reqwest::Client::new().post(&url).headers(headers).header("content-type", "application/json");
+        let answer = request.body(body).send().await?;
+        Ok((answer.status().as_u16(), answer.json().await?))
+    };
+    // The control: it is a good signature, and its replay within the minute is the same ask.
+    assert_eq!(send(stolen.clone(), body.clone()).await?.1["status"], "attested");
+    assert_eq!(send(stolen.clone(), body.clone()).await?.1["status"], "attested");
+    let elsewhere = victim.sign("POST", &format!("https://other.example{DELIVERY_ATTESTATION_PATH}"), &body, created);
+    let old = victim.sign("POST", &url, &body, created - 3_600);
+    for (headers, body) in
+        [(stolen, other), (HeaderMap::from_iter(elsewhere), body.clone()), (HeaderMap::from_iter(old), body)]
+    {
+        let (status, problem) = send(headers, body).await?;
+        assert_eq!((status, problem["code"].as_str()), (401, Some("SIGNATURE_INVALID")), "{problem}");
+    }
+    Ok(())
+}
