@@ -3,12 +3,14 @@
 //! - [`permit2`]: what the payer signs, rebuilt and checked field by field; no chain needed unless the payer is a contract.
 //! - [`node`]: one connection to a chain, and what may be believed of it; [`query`] and [`reads`] ask it things.
 //! - [`adapter`]: the engine's port over any number of chains; [`submitters`] are the accounts it sends from. [`settler`] and [`verifier`] are the other two parties.
+//! - [`batching`] asks for what many want to read in few requests.
 //! - [`attest`] signs what the escrow is told, [`eip712`] and [`contracts`] are the contracts' types.
 //! - [`dev`] puts the contracts on a local anvil and is for nothing else.
 
 pub mod adapter;
 pub mod attest;
 pub mod auditor;
+pub mod batching;
 pub mod contracts;
 pub mod dev;
 pub mod eip712;

@@ -218,6 +218,18 @@ impl Node {
         self.0.rpc.call(method, params).await
     }
 
+    /// As [`Node::request`] for each of `params`, in one request where the node takes that.
+    pub(crate) async fn request_all<P, R>(&self, method: &'static str, params: &[P]) -> Vec<Result<R, Fault>>
+    where
+        P: Serialize + Clone + Debug + Send + Sync + Unpin,
+        R: DeserializeOwned + Debug + Send + Sync + Unpin + 'static,
+    {
+        match self.0.chain_checked.get_or_try_init(|| self.check_chain()).await {
+            Ok(()) => self.0.rpc.call_all(method, params).await,
+            Err(fault) => params.iter().map(|_| Err(fault.clone())).collect(),
+        }
+    }
+
     async fn check_chain(&self) -> Result<(), Fault> {
         let found: U64 = self.0.rpc.call("eth_chainId", ()).await?;
         if found.to::<u64>() == self.0.evm_id {

@@ -7,6 +7,7 @@ use alloy::{
     rpc::client::RpcClient,
     transports::{RpcError, TransportError, TransportErrorKind, http::reqwest},
 };
+use futures::future::join_all;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use url::Url;
@@ -69,6 +70,29 @@ impl Rpc {
         R: DeserializeOwned + Debug + Send + Sync + Unpin + 'static,
     {
         self.client.request(Cow::Borrowed(method), params).await.map_err(|error| self.sort(method, error))
+    }
+
+    /// Calls `method` once for each of `params`, in one request; in one each where the endpoint takes no batches. The answers
+    /// are in the order of the questions.
+    pub async fn call_all<P, R>(&self, method: &'static str, params: &[P]) -> Vec<Result<R, Fault>>
+    where
+        P: Serialize + Clone + Debug + Send + Sync + Unpin,
+        R: DeserializeOwned + Debug + Send + Sync + Unpin + 'static,
+    {
+        if params.len() > 1 {
+            let mut batch = self.client.new_batch();
+            let answers: Result<Vec<_>, _> =
+                params.iter().map(|params| batch.add_call::<P, R>(Cow::Borrowed(method), params)).collect();
+            if let Ok(answers) = answers
+                && batch.send().await.is_ok()
+            {
+                return join_all(
+                    answers.into_iter().map(async |answer| answer.await.map_err(|e| self.sort(method, e))),
+                )
+                .await;
+            }
+        }
+        join_all(params.iter().map(|params| self.call(method, params.clone()))).await
     }
 
     fn sort(&self, method: &str, error: TransportError) -> Fault {

@@ -58,7 +58,7 @@ use gateway_program::host;
 use serde_json::Value;
 
 use events::{
-    Account, Family, Hash32, PaymentId, Terms,
+    Account, Amount, Family, Hash32, PaymentId, Terms,
     event::{Authorization, EscrowPlan, SolanaSpend},
     time::Timestamp,
 };
@@ -141,6 +141,10 @@ pub struct Prepared {
     pub digest: Hash32,
     /// What was chosen, for `payload`.
     pub payload: Value,
+    /// The key that has to sign, Base58.
+    pub signer: String,
+    /// The most that may be drawn, smallest unit.
+    pub amount: Amount,
     /// The escrow and its windows.
     pub plan: EscrowPlan,
 }
@@ -205,6 +209,8 @@ pub fn prepare(spend: &SpendRequest, choice: &Choice) -> Result<Prepared, Author
         payload: choice.made(spend, &rebuilt),
         digest: rebuilt.digest(),
         preimage: rebuilt.preimage(),
+        signer: bs58::encode(rebuilt.signer()).into_string(),
+        amount: rebuilt.amount(),
         plan: rebuilt.plan(spend),
     })
 }

@@ -14,6 +14,10 @@ use super::{
 /// A payer's associated token account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holding {
+    /// Its address, Base58.
+    pub address: String,
+    /// The token program that it belongs to, Base58.
+    pub token_program: String,
     /// What is in it, smallest unit.
     pub amount: u64,
     /// Who may draw on it besides the payer, Base58.
@@ -52,6 +56,8 @@ impl Node {
         // The address of the payer's account stays its own when the account is given away.
         let parsed = TokenAccount::parse(&account.owner, &account.data).ok();
         Ok(parsed.filter(|parsed| parsed.mint == mint && parsed.owner == payer).map(|parsed| Holding {
+            address: text(&wanted[1 + at]),
+            token_program: text(&token_programs[at]),
             amount: parsed.amount,
             delegate: parsed.delegate.as_ref().map(text),
             delegated: parsed.delegated_amount,

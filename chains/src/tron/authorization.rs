@@ -81,7 +81,7 @@ use sagas::ports::Transient;
 
 pub use self::{
     choice::Choice,
-    onchain::{confirm, prepare_onchain},
+    onchain::{confirm, is_on_chain, prepare_onchain},
     prepared::{Prepared, PreparedMessage, Surroundings, prepare},
     signed::SignedMessage,
 };

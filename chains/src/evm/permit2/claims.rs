@@ -94,6 +94,11 @@ pub(super) struct Claims {
 }
 
 impl Claims {
+    /// The permitted amount.
+    pub fn permitted(&self) -> Result<Amount, AuthorizationError> {
+        Amount::new(self.amount).ok_or_else(|| AuthorizationError::malformed("permitted.amount", "must not be zero"))
+    }
+
     fn domain(&self) -> Eip712Domain {
         // A chain id above 64 bits is refused before any digest is made.
         permit2_domain(u64::try_from(self.chain_id).unwrap_or_default(), self.permit2)

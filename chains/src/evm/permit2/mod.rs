@@ -132,6 +132,10 @@ pub struct Prepared {
     pub digest: Hash32,
     /// The numbers that were chosen, for `payload`.
     pub payload: Value,
+    /// The most that may be drawn, smallest unit.
+    pub amount: Amount,
+    /// Permit2's nonce.
+    pub nonce: Hash32,
     /// The escrow and its windows.
     pub plan: EscrowPlan,
 }
@@ -224,6 +228,8 @@ pub fn prepare(spend: &SpendRequest, choice: &Choice) -> Result<Prepared, Author
         typed_data: typed_data::render(&claims),
         digest: Hash32(claims.digest().0),
         payload: choice.made(spend, &claims, &plan),
+        amount: claims.permitted()?,
+        nonce: Hash32(claims.nonce.to_be_bytes()),
         plan,
     })
 }
@@ -340,8 +346,7 @@ impl Rebuilt {
         scheme: Scheme,
         signature: &[u8],
     ) -> Result<(Authorization, EscrowPlan), AuthorizationError> {
-        let amount = Amount::new(self.claims.amount)
-            .ok_or_else(|| AuthorizationError::malformed("permitted.amount", "must not be zero"))?;
+        let amount = self.claims.permitted()?;
         let permit = Permit2 {
             amount,
             nonce: Hash32(self.claims.nonce.to_be_bytes()),

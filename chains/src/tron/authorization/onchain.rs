@@ -50,16 +50,17 @@ pub async fn prepare_onchain(
         let limit = energy.saturating_mul(prices.energy_sun).saturating_mul(3) / 2;
         prices.fee_limit_max_sun.map_or(limit, |most| limit.min(most))
     };
-    let stands = allowed >= deposit.amount;
+    let amount = deposit.amount.get();
+    let stands = allowed >= amount;
     let (approval_energy, deposit_energy) = match stands {
         true => {
             let energy = tried(node, &expected, expected.escrow, deposit.call.clone()).await?.ok();
             (None, energy.unwrap_or(ESCROW_ENERGY + TRANSFER_ENERGY))
         }
         false => {
-            let transfer = transferCall { to: expected.escrow, value: deposit.amount };
+            let transfer = transferCall { to: expected.escrow, value: amount };
             let (approval, transfer) = tokio::try_join!(
-                tried(node, &expected, expected.token, expected.approval(deposit.amount).abi_encode()),
+                tried(node, &expected, expected.token, expected.approval(amount).abi_encode()),
                 tried(node, &expected, expected.token, transfer.abi_encode()),
             )?;
             let approval = approval.map_err(|reason| {
@@ -137,7 +138,7 @@ async fn allowance(expected: &Expected, node: &Node) -> Result<U256, Transient> 
 ///
 /// # Errors
 /// [`Transient`], also when it waits for a block: a full node shows the allowance as used up then.
-async fn is_on_chain(deposit: &OwnTransaction, node: &Node) -> Result<bool, Transient> {
+pub async fn is_on_chain(deposit: &OwnTransaction, node: &Node) -> Result<bool, Transient> {
     let id = deposit.transaction_hash.parse();
     let id = id.map_err(|_| Transient(format!("{:?} is no transaction id", deposit.transaction_hash)))?;
     // In this order: what waited may be in a block by the second answer.

@@ -1,13 +1,13 @@
 //! The transactions that a payer has to sign.
 
 use alloy::{
-    primitives::{B256, U256},
+    primitives::B256,
     signers::{SignerSync, local::PrivateKeySigner},
     sol_types::SolCall,
 };
 use serde_json::{Value, json};
 
-use events::event::EscrowPlan;
+use events::{Amount, event::EscrowPlan};
 
 use super::{
     AuthorizationError, Choice, LIFETIME_MS_MAX, REACH_MS, SpendRequest,
@@ -42,6 +42,8 @@ pub struct Surroundings {
 pub struct Prepared {
     /// The approval, where one is needed, and the deposit.
     pub messages: Vec<PreparedMessage>,
+    /// What is deposited, smallest unit.
+    pub amount: Amount,
     /// The escrow and its windows.
     pub plan: EscrowPlan,
 }
@@ -59,7 +61,7 @@ pub struct PreparedMessage {
 
 /// What the payer deposits, with the reserver's signature.
 pub(super) struct Deposit {
-    pub amount: U256,
+    pub amount: Amount,
     pub chosen: Chosen,
     /// Selector and arguments.
     pub call: Vec<u8>,
@@ -72,13 +74,14 @@ impl Deposit {
             let (expected, found) = (text(expected.reserver), text(reserver.address()));
             return Err(AuthorizationError::mismatch("reserver", format!("{expected}, who signs"), found));
         }
-        let amount = expected.amount(choice)?.get();
+        let amount = expected.amount(choice)?;
+        let units = amount.get();
         let chosen = expected.chosen(choice)?;
         let terms = expected.deposit(chosen)?;
-        let opening = expected.opening(terms.clone(), amount);
+        let opening = expected.opening(terms.clone(), units);
         // The nonce is derived from key and message (RFC 6979). It fails for none that anybody could find.
         let signature = reserver.sign_hash_sync(&opening).expect("a key in memory signs every digest");
-        Ok(Self { amount, chosen, call: deposit_call(expected, &terms, amount, &signature.as_bytes()) })
+        Ok(Self { amount, chosen, call: deposit_call(expected, &terms, units, &signature.as_bytes()) })
     }
 }
 
@@ -120,7 +123,7 @@ impl Deposit {
         };
         let mut messages = Vec::with_capacity(2);
         if let Some(fee_limit_sun) = chain.approval_fee_limit_sun {
-            let data = expected.approval(amount).abi_encode();
+            let data = expected.approval(amount.get()).abi_encode();
             let payload = json!({
                 "function": approveCall::SIGNATURE,
                 "contract": text(expected.token),
@@ -145,7 +148,7 @@ impl Deposit {
             payload["permitted_amount"] = amount.to_string().into();
         }
         messages.push(PreparedMessage::new(&draft(expected.escrow, call, fee_limit_sun), payload));
-        Ok(Prepared { messages, plan: expected.plan(spend, chosen) })
+        Ok(Prepared { messages, amount, plan: expected.plan(spend, chosen) })
     }
 }
 

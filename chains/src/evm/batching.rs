@@ -1,0 +1,109 @@
+//! Request batching: what many want to read of contracts at the same moment, asked of the node in few requests.
+
+use std::{
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use alloy::{
+    primitives::{Address, Bytes},
+    sol_types::SolCall,
+};
+use tokio::sync::{Semaphore, oneshot};
+
+use sagas::ports::Transient;
+
+use super::node::{At, Node};
+
+/// Calls in one request; providers take about a hundred.
+const BATCH_MAX: usize = 60;
+/// Requests on their way at a time. What comes meanwhile waits for the next one, and so shares it.
+const REQUESTS_MAX: usize = 4;
+
+/// View calls at a chain's newest block. Clones share their requests.
+#[derive(Clone)]
+pub struct Views(Arc<Inner>);
+
+struct Inner {
+    node: Node,
+    waiting: Mutex<Vec<Asked>>,
+    requests: Semaphore,
+}
+
+struct Asked {
+    contract: Address,
+    data: Bytes,
+    answer: oneshot::Sender<Result<Bytes, Transient>>,
+}
+
+impl Views {
+    /// Views of the chain of `node`.
+    pub fn new(node: Node) -> Self {
+        Self(Arc::new(Inner { node, waiting: Mutex::default(), requests: Semaphore::new(REQUESTS_MAX) }))
+    }
+
+    /// The node that is asked.
+    pub fn node(&self) -> &Node {
+        &self.0.node
+    }
+
+    /// What the view function `call` of `contract` returns.
+    ///
+    /// # Errors
+    /// [`Transient`], also when there is no such contract, or it reverts or returns something else.
+    pub async fn read<C: SolCall>(&self, contract: Address, call: &C) -> Result<C::Return, Transient> {
+        let (answer, answered) = oneshot::channel();
+        self.waiting().push(Asked { contract, data: call.abi_encode().into(), answer });
+        if self.0.requests.available_permits() > 0 {
+            // Not at once: what this task asks for besides goes into the same request.
+            tokio::spawn(self.clone().ask_on());
+        }
+        let chain = self.0.node.chain_id();
+        let returned = answered.await.map_err(|_| Transient(format!("{chain}: a request was given up")))??;
+        C::abi_decode_returns(&returned)
+            .map_err(|error| Transient(format!("{chain}: {contract} returned what is no {}: {error}", C::SIGNATURE)))
+    }
+
+    /// Asks until nobody waits, unless as many do so as may.
+    async fn ask_on(self) {
+        loop {
+            {
+                let Ok(_request) = self.0.requests.try_acquire() else { return };
+                loop {
+                    let batch = self.next_batch();
+                    if batch.is_empty() {
+                        break;
+                    }
+                    self.ask(batch).await;
+                }
+            }
+            // Who came just before the place was given back has seen none free.
+            if self.waiting().is_empty() {
+                return;
+            }
+        }
+    }
+
+    async fn ask(&self, batch: Vec<Asked>) {
+        let calls: Vec<_> = batch.iter().map(|asked| (asked.contract, asked.data.clone())).collect();
+        let answers = self.0.node.view_all(&calls, At::Latest).await;
+        for (asked, answer) in batch.into_iter().zip(answers) {
+            // Nobody listens when who asked is gone.
+            let _ = asked.answer.send(answer);
+        }
+    }
+
+    /// Those who wait longest and are still there.
+    fn next_batch(&self) -> Vec<Asked> {
+        let mut waiting = self.waiting();
+        waiting.retain(|asked| !asked.answer.is_closed());
+        let count = waiting.len().min(BATCH_MAX);
+        let rest = waiting.split_off(count);
+        mem::replace(&mut waiting, rest)
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Vec<Asked>> {
+        // No holder of the lock leaves it half changed where it could panic.
+        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
