@@ -125,7 +125,7 @@ pub struct GatewayConfig {
     /// x402.
     #[serde(default)]
     pub x402: X402Config,
-    /// Least windows of a new payment.
+    /// Least and longest windows of a new payment.
     #[serde(default)]
     pub deadlines: DeadlinesConfig,
     /// The read models.
@@ -247,20 +247,35 @@ impl Default for JournalConfig {
     }
 }
 
-/// `[deadlines]`: the least windows in which a new payment can succeed at all; shorter ones are refused.
+/// `[deadlines]`: the least windows in which a new payment can succeed at all, and the longest for which anything is kept
+/// open for one (design: strangers). What lies outside is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DeadlinesConfig {
     /// Least time from acceptance to `quote_deadline`, in milliseconds.
     pub quote_ms_min: u64,
+    /// Longest time from acceptance to `quote_deadline`, in seconds: settlers are asked for so long.
+    pub quote_seconds_max: u64,
     /// Least time from `quote_deadline` to `fulfillment_deadline`, in milliseconds; at least 1,000, because chains
     /// count in whole seconds.
     pub settlement_ms_min: u64,
+    /// Longest time from `quote_deadline` to `fulfillment_deadline`, in seconds, and so to the reserve deadline: an awarded
+    /// settler keeps what it is to deliver for so long.
+    pub settlement_seconds_max: u64,
+    /// Longest time from `fulfillment_deadline` to `refund_after`, in seconds: a payer's money that nobody delivered for
+    /// stays in escrow for so long.
+    pub refund_seconds_max: u64,
 }
 
 impl Default for DeadlinesConfig {
     fn default() -> Self {
-        Self { quote_ms_min: 100, settlement_ms_min: 1_000 }
+        Self {
+            quote_ms_min: 100,
+            quote_seconds_max: 600,
+            settlement_ms_min: 1_000,
+            settlement_seconds_max: 86_400,
+            refund_seconds_max: 86_400,
+        }
     }
 }
 
@@ -375,11 +390,20 @@ pub struct ContextConfig {
 }
 
 /// `[settlers]`: what is asked of settlers.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SettlersConfig {
+    /// How long an auction stays open while nobody serves its corridor, in milliseconds, for a settler that is just coming
+    /// back.
+    pub absence_ms_max: u64,
     /// What each policy means that payers may require of settlers (`settler_auth_required`), by its name.
     pub policies: BTreeMap<String, SettlerPolicyConfig>,
+}
+
+impl Default for SettlersConfig {
+    fn default() -> Self {
+        Self { absence_ms_max: 1_000, policies: BTreeMap::new() }
+    }
 }
 
 /// `[settlers.policies.NAME]`: the credential by which a settler holds a policy.

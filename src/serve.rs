@@ -275,7 +275,11 @@ impl Opened {
             waiting_for("the parking", ConnectError::is_passing, parking).await.context("open the parking")?;
         let auction = || {
             let policies = SettlerPolicies::new(identities.clone(), &config.settlers.policies);
-            auction::open(client.clone(), auction::Options { replicas }, policies)
+            // A second for clocks that differ.
+            let window_max = Duration::from_secs(config.deadlines.quote_seconds_max + 1);
+            let grace = Duration::from_millis(config.settlers.absence_ms_max);
+            let options = auction::Options { replicas, window_max, grace, ..auction::Options::default() };
+            auction::open(client.clone(), options, policies)
         };
         let auction = waiting_for("the auction", |_| true, auction).await.context("open the auction")?;
         let pause = || async { PauseFollower::start(ControlBucket::open(client.clone(), replicas).await?).await };

@@ -14,6 +14,7 @@ mod http;
 mod life;
 mod load;
 mod machine;
+mod node;
 mod orders;
 mod overload;
 mod replay;

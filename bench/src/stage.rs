@@ -30,14 +30,14 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{http::Connection, machine};
+use crate::{http::Connection, machine, node::Node};
 
 /// Longest time to wait for anything that has to happen.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(10);
 /// Writes at work at a time in a gateway that never refuses one.
 const ROOM: u64 = 100_000;
-/// Contracts that nobody asks for anything: no chain runs here.
+/// Contracts that hold nothing: no chain runs here.
 pub const ESCROW: &str = "0x00000000000000000000000000000000000e5c40";
 /// The same for deliveries.
 pub const PROXY: &str = "0x00000000000000000000000000000000000f1f11";
@@ -49,8 +49,6 @@ pub const TOKEN: &str = "0x000000000000000000000000000000000000dd01";
 pub const VERIFIER: &str = "http://127.0.0.1:9";
 /// Name under which the bench holds shards.
 const HOLDER: &str = "bench";
-/// A port on which nobody answers: chains are not asked for what is measured here.
-const NO_CHAIN: &str = "http://127.0.0.1:9";
 /// A gateway's log, in its directory.
 const LOG: &str = "gateway.log";
 /// Lines of the log that are shown when a gateway does not get ready.
@@ -73,6 +71,7 @@ pub struct Stage {
     /// Number of shards of the journal.
     pub shards: u16,
     nats: NatsServer,
+    node: Node,
     // Last, so that it goes when nobody writes there any more.
     directory: TempDir,
 }
@@ -137,7 +136,8 @@ impl Stage {
         std::fs::write(&config, &text)?;
         let env = passwords(&text);
         let nats = NatsServer::in_directory(&config, env, &directory.path().join("nats"), free_port()?).await?;
-        Ok(Self { place: place.clone(), shards, nats, directory })
+        let node = Node::start().await?;
+        Ok(Self { place: place.clone(), shards, nats, node, directory })
     }
 
     /// A connection with the gateway's credentials and limits.
@@ -299,7 +299,7 @@ impl Stage {
         let chain = |id: u64| {
             json!({
                 "chain_id": format!("eip155:{id}"),
-                "rpc_url": NO_CHAIN,
+                "rpc_url": self.node.url(id),
                 "escrow_contract": ESCROW,
                 "fulfillment_proxy": PROXY,
                 "permit2": PERMIT2,
@@ -317,6 +317,9 @@ impl Stage {
             "nats": {"url": self.nats.url(), "user": "gateway", "password": nats_password("GATEWAY")},
             "journal": {"shards": self.shards},
             "http": {"listen": format!("127.0.0.1:{port}"), "base_url": format!("http://127.0.0.1:{port}")},
+            // Auctions without anybody to ask are how payments are kept open here.
+            "deadlines": {"quote_seconds_max": 86_400},
+            "settlers": {"absence_ms_max": 86_400_000},
             "projections": {"directory": projections},
             "verifier": {"account": Role::Releaser.account(), "endpoint": VERIFIER},
             "chains": [chain(SOURCE_ID), chain(DESTINATION_ID)],

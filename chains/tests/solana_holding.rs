@@ -18,11 +18,18 @@ fn source(world: &World, mint: &str, owner: &str) -> OwnedAsset {
     OwnedAsset::new(asset.parse().unwrap(), owner).unwrap()
 }
 
+/// The amount, the delegate and what it may draw.
+type Held = (u64, Option<String>, u64);
+
+fn told(holding: Holding) -> Held {
+    (holding.amount, holding.delegate, holding.delegated)
+}
+
 /// What `source` holds, as soon as it is `expected`.
-async fn holds(world: &World, source: &OwnedAsset, expected: Option<Holding>) -> Result<()> {
+async fn holds(world: &World, source: &OwnedAsset, expected: Option<Held>) -> Result<()> {
     let (node, until) = (world.node(), Instant::now() + WITHIN);
     loop {
-        let found = node.holding(source).await;
+        let found = node.holding(source).await.map(|holding| holding.map(told));
         if found.as_ref().ok() == Some(&expected) {
             return Ok(());
         }
@@ -41,8 +48,7 @@ async fn the_payers_own_account_is_read() -> Result<()> {
     let payer = account(&world.payer);
     let own = allowance_delegate(&world.program, &payer).unwrap();
     let of = |token: &DevToken, owner: &str| source(&world, &token.mint, owner);
-    let holding =
-        |amount, delegate: Option<&String>, delegated| Some(Holding { amount, delegate: delegate.cloned(), delegated });
+    let holding = |amount, delegate: Option<&String>, delegated| Some((amount, delegate.cloned(), delegated));
 
     holds(&world, &of(&world.token, &payer), holding(TOKENS, Some(&own), TOKENS)).await?;
     holds(&world, &of(&extended, &payer), holding(500, None, 0)).await?;
@@ -57,6 +63,10 @@ async fn the_payers_own_account_is_read() -> Result<()> {
     holds(&world, &of(&world.token, &payer), holding(TOKENS, Some(&theirs), 70)).await?;
     let held = world.node().holding(&of(&world.token, &payer)).await?.unwrap();
     assert_eq!((held.allowed_to(&theirs), held.allowed_to(&own)), (70, 0));
+    let other = world.node().holding(&of(&extended, &payer)).await?.unwrap();
+    assert_eq!(held.token_program, "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA");
+    assert_eq!(other.token_program, "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb");
+    assert_ne!(held.address, other.address);
     world.dev.approve(&world.payer, &extended, &world.program, &payer, 20).await?;
     holds(&world, &of(&extended, &payer), holding(500, Some(&own), 20)).await?;
 

@@ -8,8 +8,6 @@ use sha3::Keccak256;
 
 /// Prefix of every payment id.
 const PAYMENT_PREFIX: &str = "pay_";
-/// Prefix of every quote request id.
-const QUOTE_REQUEST_PREFIX: &str = "qrq_";
 /// Characters of an unpadded base32 SHA-256.
 const DIGEST_CHARS: usize = 52;
 
@@ -104,9 +102,12 @@ pub struct QuoteRequestId(String);
 pub struct InvalidQuoteRequestId;
 
 impl QuoteRequestId {
+    /// What every id begins with, and no other stream's.
+    pub const PREFIX: &str = "qrq_";
+
     /// The id of the batch that `originator` asked for under `request_id`.
     pub fn derive(originator: &str, request_id: &str) -> Self {
-        Self(derive(QUOTE_REQUEST_PREFIX, "gw:quote-request:v1", originator, request_id))
+        Self(derive(Self::PREFIX, "gw:quote-request:v1", originator, request_id))
     }
 
     /// The id as text. It is also the id of the batch's auction.
@@ -177,7 +178,7 @@ impl FromStr for QuoteRequestId {
     type Err = InvalidQuoteRequestId;
 
     fn from_str(text: &str) -> Result<Self, InvalidQuoteRequestId> {
-        if is_derived(QUOTE_REQUEST_PREFIX, text) { Ok(Self(text.to_owned())) } else { Err(InvalidQuoteRequestId) }
+        if is_derived(Self::PREFIX, text) { Ok(Self(text.to_owned())) } else { Err(InvalidQuoteRequestId) }
     }
 }
 

@@ -163,14 +163,13 @@ impl QuoteRequestView {
     }
 
     /// The status at `now`. A batch expires by the clock alone, once each of its quotes, of which there is at least one,
-    /// is past its validity.
+    /// is past its validity, or the fulfillment deadline has come.
     pub fn status(&self, now: Timestamp) -> QuoteRequestStatus {
+        let lapsed = |quote: &OfferedQuote| now > quote.valid_until || now >= self.fulfillment_deadline;
         match (&self.award, &self.quotes) {
             (Some(_), _) => QuoteRequestStatus::Awarded,
             (None, None) => QuoteRequestStatus::Collecting,
-            (None, Some(quotes)) if !quotes.is_empty() && quotes.iter().all(|quote| now > quote.valid_until) => {
-                QuoteRequestStatus::Expired
-            }
+            (None, Some(quotes)) if !quotes.is_empty() && quotes.iter().all(lapsed) => QuoteRequestStatus::Expired,
             (None, Some(_)) => QuoteRequestStatus::Ready,
         }
     }

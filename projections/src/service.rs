@@ -238,6 +238,14 @@ impl Projections {
         self.read(&id.into(), |store, shard| store.quote_request(shard, id))
     }
 
+    /// How many batches collect quotes, as far as the read model knows: what was just opened, or lies in a shard that cannot
+    /// be read now, is not among them. Reads sled inline, in time with their number.
+    pub fn open_quote_requests(&self) -> usize {
+        let store = self.store();
+        let of_shard = |shard| store.open_quote_requests(shard).inspect_err(|fault| self.doubt(shard, fault));
+        (0..self.shards()).map(|shard| of_shard(shard).unwrap_or_default()).sum()
+    }
+
     /// Stream sequence of the last commit of `shard` that is in the views; 0 before the shard has started.
     pub fn checkpoint(&self, shard: u16) -> u64 {
         self.known().get(shard).map_or(0, |shard| shard.status.borrow().checkpoint)

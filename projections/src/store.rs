@@ -259,6 +259,14 @@ impl Store {
         })
     }
 
+    /// How many batches of the shard are not at rest.
+    pub(crate) fn open_quote_requests(&self, shard: u16) -> Result<usize, Fault> {
+        guarded(|| {
+            let keys = self.tree(shard)?.scan_prefix(key(OPEN_PREFIX, QuoteRequestId::PREFIX)).keys();
+            keys.map(|key| key.map(|_| 1)).sum::<Result<usize, _>>().map_err(Fault::from)
+        })
+    }
+
     /// Shows `visit` the view of every payment of the shard that is not at rest.
     pub(crate) fn visit_open_payments(&self, shard: u16, mut visit: impl FnMut(PaymentView)) -> Result<(), Fault> {
         guarded(|| {

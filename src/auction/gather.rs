@@ -36,12 +36,13 @@ const ANSWERING_MAX: usize = 2048;
 impl Inner {
     /// See [`sagas::ports::Auction::gather`].
     ///
-    /// While nobody is eligible the window stays open for a settler that registers in time.
+    /// While nobody can be asked the window stays open for a moment, for a settler that is just coming back, and then closes
+    /// without quotes: who asks for what nobody serves holds nothing here.
     pub(super) async fn gather(&self, request: &RequestForQuotes) -> Result<Gathered, Transient> {
         if !is_token(&request.auction_id) {
             return Err(Transient(format!("auction id {:?} cannot stand in a subject", request.auction_id)));
         }
-        let deadline = instant(request.quote_deadline);
+        let deadline = instant(request.quote_deadline).min(Instant::now() + self.options.window_max);
         let mut registry = self.registry.changes();
         tokio::select! {
             _ = registry.wait_for(|version| *version > 0) => {}
@@ -52,6 +53,8 @@ impl Inner {
         // Boxed, here and below: what is over in a moment takes no room while the window is open.
         Box::pin(self.ask(&mut window, false)).await?;
         Box::pin(self.catch_up(&mut window)).await?;
+        let settled = self.registry.first_read().unwrap_or_else(Instant::now) + self.options.settling;
+        let give_up = (Instant::now() + self.options.grace).max(settled);
         let mut pause = ASK_AGAIN_AFTER;
         let mut ask_again = Instant::now() + pause;
         while !window.is_complete() {
@@ -60,6 +63,13 @@ impl Inner {
                     // What came in time while this process stood still, or had no connection, was not heard in time.
                     Box::pin(self.find_stored(&mut window)).await?;
                     break;
+                }
+                () = sleep_until(give_up), if window.addressed.is_empty() => {
+                    // Credentials may have become readable since.
+                    Box::pin(self.ask(&mut window, false)).await?;
+                    if window.addressed.is_empty() {
+                        break;
+                    }
                 }
                 message = heard(&mut window.live) => {
                     let message = message.ok_or_else(|| Transient("the connection was closed".to_owned()))?;
@@ -76,7 +86,7 @@ impl Inner {
                 () = sleep_until(ask_again) => {
                     pause = (pause * 2).min(ASK_AGAIN_AFTER_MAX);
                     ask_again = Instant::now() + pause;
-                    // Whoever registers is asked at once, and there may be thousands of auctions without anybody.
+                    // Whoever registers is asked at once.
                     if window.addressed.is_empty() && self.registry.eligible(request).is_empty() {
                         continue;
                     }

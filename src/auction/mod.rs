@@ -50,11 +50,23 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 pub struct Options {
     /// Replicas of each stream: 1 on one machine, 3 in a cluster; takes effect when they are created.
     pub replicas: usize,
+    /// Longest collection window, whatever its request says: streams may hold requests of a time with other limits.
+    pub window_max: Duration,
+    /// How long a window without anybody to ask stays open, for a settler that is just coming back.
+    pub grace: Duration,
+    /// How long it does so at least after the registry was read for the first time: settlers that were cut off together with
+    /// the gateway may not have registered again.
+    pub settling: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { replicas: 1 }
+        Self {
+            replicas: 1,
+            window_max: Duration::from_secs(600),
+            grace: Duration::from_secs(1),
+            settling: Duration::from_secs(10),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -33,6 +33,8 @@ pub struct Registry {
     entries: Mutex<HashMap<SettlerToken, Entry>>,
     /// Counts changes; zero until the bucket was read for the first time.
     version: watch::Sender<u64>,
+    /// When that was.
+    first_read: OnceLock<Instant>,
 }
 
 struct Entry {
@@ -50,6 +52,11 @@ impl Registry {
     /// A receiver that notes each change; its value is zero until the registry is filled.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.version.subscribe()
+    }
+
+    /// When the bucket was read for the first time; `None` until then.
+    pub fn first_read(&self) -> Option<Instant> {
+        self.first_read.get().copied()
     }
 
     /// The settlers that may be asked but for the required policies, in the order of their DIDs, each with the credentials
@@ -159,6 +166,7 @@ impl Inner {
                         Err(rule) => tracing::debug!(subject = message.subject, rule, "registration does not count"),
                     }
                 }
+                self.registry.first_read.get_or_init(Instant::now);
                 self.registry.version.send_if_modified(|version| {
                     let first = *version == 0;
                     *version += u64::from(first);

@@ -75,7 +75,9 @@ pub(super) async fn run(args: Args, config: &GatewayConfig, client: Client) -> R
         Some(Command::Begin { shards }) => begin(config, client, shards, args.json).await,
         Some(Command::Seal { epoch, grace, user }) => {
             let operator = connect(config, &user).await?;
-            seal(operator, epoch, grace, args.json).await
+            let settlement = config.deadlines.settlement_seconds_max;
+            let settlement_max = TimeDelta::seconds(settlement.cast_signed());
+            seal(operator, epoch, grace, settlement_max, args.json).await
         }
     }
 }
@@ -199,7 +201,7 @@ async fn begin(config: &GatewayConfig, client: Client, shards: Option<u16>, json
     ))
 }
 
-async fn seal(client: Client, number: u16, grace: Duration, json: bool) -> Result<()> {
+async fn seal(client: Client, number: u16, grace: Duration, settlement_max: TimeDelta, json: bool) -> Result<()> {
     let reader = RawReader::new(client.clone(), READ_MAX);
     let layout = Layout::read(&reader).await?;
     let all = layout.epochs().all();
@@ -220,7 +222,7 @@ async fn seal(client: Client, number: u16, grace: Duration, json: bool) -> Resul
         time(begun_at + grace)
     );
     let journal = NatsJournal::bind(client, Options::default()).await.context("open the journal")?;
-    let mut unrest = Unrest::of(&journal, epoch, Utc::now());
+    let mut unrest = Unrest::of(&journal, epoch, Utc::now(), settlement_max);
     unrest.read_on().await.context("nothing is sealed")?;
     // Once more, as reading all of it takes its time.
     unrest.read_on().await.context("nothing is sealed")?;

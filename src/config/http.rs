@@ -24,6 +24,10 @@ pub struct HttpConfig {
     pub holds_max: usize,
     /// Event streams (`/v1/payments/{id}/events`) open at the same time; those above are answered with 503.
     pub event_streams_max: usize,
+    /// Quote-requests whose quotes are being collected at the same time, at all gateways on the same streams as far as this
+    /// one's read model knows; those above are answered with 503. Nobody pays for asking, and each takes memory here and
+    /// an answer of every settler.
+    pub quote_requests_open_max: usize,
     /// Connections open at the same time. For one more the idle one goes that has been so longest; where all are at work it
     /// is closed at once.
     pub connections_max: usize,
@@ -78,6 +82,7 @@ impl Default for HttpConfig {
             quotes_hold_ms_max: HOLD_MS_LIMIT,
             holds_max: 20_000,
             event_streams_max: 10_000,
+            quote_requests_open_max: 2_000,
             connections_max: 32_768,
             head_ms_max: 10_000,
             idle_ms_max: 120_000,

@@ -26,6 +26,10 @@ const BODY_MS_LIMIT: u64 = 60_000;
 const ORIGINS_LIMIT: usize = 8;
 const SETTLE_HOLD_MS_LIMIT: u64 = 600_000;
 const SELECTOR_MS_LIMIT: u64 = 60_000;
+/// The longest windows that may be configured, in seconds: a day for quotes, thirty for the settlement, a year for the refund.
+const QUOTE_SECONDS_LIMIT: u64 = 86_400;
+const SETTLEMENT_SECONDS_LIMIT: u64 = 2_592_000;
+const REFUND_SECONDS_LIMIT: u64 = 31_536_000;
 /// A week.
 const WATCHDOG_LIMIT: u64 = 604_800;
 /// What stands in the place of a gateway's name in the subjects of `operator::wire`.
@@ -73,6 +77,8 @@ pub(super) fn gateway(config: &GatewayConfig) -> Result<(), Error> {
         let rule = "must be an origin in its normal form, https://host[:port] without a path";
         require(normal.is_some(), &format!("identity.did_web_origins[{i}]"), rule)?;
     }
+    let absence = config.settlers.absence_ms_max;
+    require(absence <= QUOTE_SECONDS_LIMIT * 1_000, "settlers.absence_ms_max", "must be at most 86400000")?;
     for (name, policy) in &config.settlers.policies {
         let key = |member: &str| format!("settlers.policies.{name}.{member}");
         require(!policy.issuers.is_empty(), &key("issuers"), "must name at least one DID")?;
@@ -113,8 +119,9 @@ pub(super) fn gateway(config: &GatewayConfig) -> Result<(), Error> {
     require(http.check_threads <= THREADS_LIMIT, "http.check_threads", "must be at most 256")?;
     let hold = config.x402.settle_hold_ms_max;
     require(hold <= SETTLE_HOLD_MS_LIMIT, "x402.settle_hold_ms_max", "must be at most 600000")?;
-    let settlement = config.deadlines.settlement_ms_min;
-    require(settlement >= 1_000, "deadlines.settlement_ms_min", "must be at least 1000")?;
+    deadlines(config)?;
+    let open = config.http.quote_requests_open_max;
+    require((1..=COUNT_LIMIT).contains(&open), "http.quote_requests_open_max", "must be 1 to 1000000")?;
     require(!config.projections.directory.as_os_str().is_empty(), "projections.directory", "must not be empty")?;
 
     endpoint("verifier.endpoint", &config.verifier.endpoint)?;
@@ -168,6 +175,31 @@ pub(super) fn gateway(config: &GatewayConfig) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// The windows: each has room between its least and its longest.
+fn deadlines(config: &GatewayConfig) -> Result<(), Error> {
+    let windows = &config.deadlines;
+    require(windows.settlement_ms_min >= 1_000, "deadlines.settlement_ms_min", "must be at least 1000")?;
+    for (key, longest, least_ms, limit) in [
+        ("deadlines.quote_seconds_max", windows.quote_seconds_max, windows.quote_ms_min, QUOTE_SECONDS_LIMIT),
+        (
+            "deadlines.settlement_seconds_max",
+            windows.settlement_seconds_max,
+            windows.settlement_ms_min,
+            SETTLEMENT_SECONDS_LIMIT,
+        ),
+    ] {
+        require((1..=limit).contains(&longest), key, &format!("must be 1 to {limit}"))?;
+        require(longest * 1_000 > least_ms, key, &format!("must be above the least of that window, {least_ms} ms"))?;
+    }
+    let key = "deadlines.refund_seconds_max";
+    let limit = REFUND_SECONDS_LIMIT;
+    require((1..=limit).contains(&windows.refund_seconds_max), key, &format!("must be 1 to {limit}"))?;
+    let delays = config.chains.iter().map(|served| served.chain.refund_delay_seconds);
+    let delay = delays.max().unwrap_or_default();
+    let rule = format!("must be at least {delay}, the longest refund_delay_seconds of the chains");
+    require(windows.refund_seconds_max >= delay, key, &rule)
 }
 
 pub(super) fn verifier(config: &VerifierConfig) -> Result<(), Error> {

@@ -79,6 +79,11 @@ pub struct Gateway {
 }
 
 impl Gateway {
+    /// Id of its process, while it runs.
+    pub fn id(&self) -> Option<u32> {
+        self.process.as_ref()?.id()
+    }
+
     /// Address of its API.
     pub fn base_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)

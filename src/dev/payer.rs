@@ -256,7 +256,9 @@ impl Payer {
             ensure!(bytes("message")? == digest.0, "the digest is of other bytes: {message}");
             message["signature"] = self.sign_digest(digest, &prehash)?.into();
         }
-        prepared.as_object_mut().context("an object")?.remove("payment_id");
+        let members = prepared.as_object_mut().context("an object")?;
+        members.remove("payment_id");
+        members.remove("approval");
         Ok(prepared)
     }
 

@@ -90,7 +90,7 @@ pub async fn invite(network: &Network) -> Result<()> {
     let base = network.gateways[0].base_url();
     let wish = Wish {
         // Time to read, copy and paste.
-        quote_window: Duration::from_secs(600),
+        quote_window: Duration::from_secs(590),
         fulfillment_window: Duration::from_secs(900),
         ..ordinary(network, "try-it")?
     };

@@ -4,12 +4,15 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use events::{
-    Account, Family, Hash32, PaymentId, Terms,
+    Account, Amount, Family, Hash32, PaymentId, Terms,
     event::{Authorization, EscrowPlan},
     time::Timestamp,
 };
 
-use super::error::{ApiError, Code};
+use super::{
+    error::{ApiError, Code},
+    funds::Draw,
+};
 
 /// How the payer signed (spec 2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,6 +115,41 @@ pub struct UnsignedMessage {
     pub payload: Map<String, Value>,
 }
 
+/// What a payer has to sign, and what it would permit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prepared {
+    /// The messages.
+    pub messages: Vec<UnsignedMessage>,
+    /// The most that may be drawn, smallest unit.
+    pub amount: Amount,
+    /// How it is drawn.
+    pub draw: PreparedDraw,
+    /// The escrow, with its windows.
+    pub escrow: EscrowPlan,
+}
+
+/// How what is prepared is going to be drawn: a [`Draw`] of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PreparedDraw {
+    /// By Permit2, with this nonce.
+    Permit2(Hash32),
+    /// Out of the allowance for deposits that this key signs, Base58.
+    Delegate(String),
+    /// By the payer's own transactions.
+    Own,
+}
+
+impl Prepared {
+    /// How it is drawn.
+    pub fn draw(&self) -> Draw<'_> {
+        match &self.draw {
+            PreparedDraw::Permit2(nonce) => Draw::Permit2 { nonce: *nonce, prepares: false },
+            PreparedDraw::Delegate(signer) => Draw::Delegate { signer },
+            PreparedDraw::Own => Draw::Own { deposit: None, approves: self.messages.len() > 1 },
+        }
+    }
+}
+
 /// Why a signature is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthorizeError {
@@ -160,5 +198,5 @@ pub trait Authorizer: Send + Sync {
         &self,
         request: &AuthorizationRequest<'_>,
         payload: Option<&Map<String, Value>>,
-    ) -> Result<Vec<UnsignedMessage>, AuthorizeError>;
+    ) -> Result<Prepared, AuthorizeError>;
 }

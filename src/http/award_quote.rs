@@ -11,8 +11,8 @@ use axum::{
 };
 
 use events::{
-    Account, PaymentEvent, PaymentId, QuoteRequestId, caip, journal::Recorded, quote_request::CollectedDocument,
-    time::Timestamp,
+    Account, Amount, Family, PaymentEvent, PaymentId, QuoteRequestId, caip, event::EscrowPlan, journal::Recorded,
+    quote::SignedQuote, quote_request::CollectedDocument, time::Timestamp,
 };
 use projections::PaymentView;
 use sagas::quote_request::{self, AwardCall, AwardError, AwardOutcome, AwardRefusal, QuoteRequest};
@@ -23,7 +23,9 @@ use super::{
     envelope,
     error::{ApiError, Code},
     fields::Faults,
+    funds::{Draw, Spend},
     hold::{self, Applied},
+    horizons,
     payment_body::PaymentResponse,
     payments::read_failed,
     request_id::RequestId,
@@ -86,8 +88,12 @@ async fn accept(
     let now = state.services.clock.now();
     award.check(now)?;
     envelope::credentials_count(&proven)?;
-    let counterparty = state.services.admission.admit(&award.proposal(&originator, &proven), now)?;
+    award.check_horizons(&authorized.escrow, state)?;
     state.services.authorizer.confirm(&spend, &authorized).await?;
+    let (source, draw) = (&batch.opened.terms.source, Draw::of(&authorized.authorization));
+    let amount = award.drawn(authorized.authorization.permitted());
+    state.funds.signed(&Spend { source, amount, draw, escrow: &authorized.escrow }).await?;
+    let counterparty = state.services.admission.admit(&award.proposal(&originator, &proven), now)?;
     let Authorized { authorization, escrow } = authorized;
     let call = AwardCall {
         quote_request_id: id,
@@ -231,13 +237,24 @@ impl Award<'_> {
     /// Whether the quote may still be awarded. An award that the batch records already was in time.
     pub(super) fn check(&self, now: Timestamp) -> Result<(), ApiError> {
         let quote_id = &self.quote.quote_id;
-        quote_request::may_award(self.batch, quote_id, &self.payment_id, now)
-            .map_err(|refusal| self.refused(refusal))?;
-        if self.batch.awarded.is_none() && now >= self.batch.opened.fulfillment_deadline {
-            let message = "The quote has lapsed: the fulfillment_deadline of its quote-request is past.";
-            return Err(ApiError::new(Code::QUOTE_EXPIRED, message));
+        let may = quote_request::may_award(self.batch, quote_id, &self.payment_id, now);
+        may.map(drop).map_err(|refusal| self.refused(refusal))
+    }
+
+    /// Whether the windows of the batch, and those that are signed for it, keep the limits that hold now.
+    pub(super) fn check_horizons(&self, plan: &EscrowPlan, state: &HttpState) -> Result<(), ApiError> {
+        let opened = &self.batch.opened;
+        horizons::check_settlement(opened.quote_deadline, opened.fulfillment_deadline, state.deadlines)?;
+        horizons::check_plan(plan, opened.quote_deadline, state.deadlines)
+    }
+
+    /// What is drawn of what is permitted: the price, but on Tron, where the payer's own transaction deposits it all.
+    pub(super) fn drawn(&self, permitted: Amount) -> Amount {
+        let quote = SignedQuote::parse_stored(&self.quote.document).ok();
+        match (self.batch.opened.terms.source.family(), quote) {
+            (Family::Evm | Family::Solana, Some(signed)) => permitted.min(signed.quote().source_amount),
+            (Family::Tron, _) | (_, None) => permitted,
         }
-        Ok(())
     }
 
     fn proposal<'a>(&'a self, originator: &'a str, proven: &'a Proven) -> Proposal<'a> {

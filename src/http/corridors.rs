@@ -5,13 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use chains::config::{AssetConfig, Depth};
 use chrono::TimeDelta;
 use events::{
-    Account, AssetId, ChainId, Family, caip,
+    Account, AssetId, ChainId, Family, OwnedAsset, caip,
     event::{SelectorRef, VerifierRef},
     selection::SelectorKey,
     time::{Timestamp, from_unix_seconds},
 };
 
 use crate::config::{self, GatewayConfig};
+
+/// The programs that own every token on Solana: SPL Token, Token-2022 and Associated Token Account.
+const SOLANA_PROGRAMS: [&str; 3] = [
+    "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA",
+    "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb",
+    "ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL",
+];
 
 /// One chain, with its accounts parsed.
 #[derive(Debug, Clone)]
@@ -30,6 +37,8 @@ pub(super) struct Corridor {
     pub(super) assets: Vec<AssetConfig>,
     trusted_escrows: BTreeSet<Account>,
     trusted_proxies: BTreeSet<Account>,
+    /// The contracts and programs of the chain that payments go through: nobody receives anything there.
+    contracts: BTreeMap<Account, &'static str>,
 }
 
 /// All chains served, and the verifiers and selectors that are trusted.
@@ -71,11 +80,26 @@ impl Corridors {
             let chain = &served.chain;
             let family = chain.chain_id.family().ok_or(caip::Error::UnknownFamily)?;
             let account = |text: &str| Account::parse(family, text);
+            let (escrow, proxy) = (account(&chain.escrow_contract)?, account(&chain.fulfillment_proxy)?);
+            let permit2 = (family == Family::Evm).then(|| account(&chain.permit2)).transpose()?;
+            let trusted_escrows: BTreeSet<_> = trusted(&config.trust.escrow_contracts, &chain.chain_id);
+            let trusted_proxies: BTreeSet<_> = trusted(&config.trust.fulfillment_proxies, &chain.chain_id);
+            let tokens = chain.assets.iter().map(|served| &served.asset_identifier);
+            // A coin of the chain's own has no contract.
+            let tokens = tokens.filter_map(|asset| Some((account(asset.reference()).ok()?, "a token contract")));
+            let programs: &[&str] = if family == Family::Solana { &SOLANA_PROGRAMS } else { &[] };
+            let programs = programs.iter().filter_map(|text| Some((account(text).ok()?, "a program of Solana's")));
+            let escrows =
+                trusted_escrows.iter().chain([&escrow]).map(|account| (account.clone(), "an escrow contract"));
+            let proxies =
+                trusted_proxies.iter().chain([&proxy]).map(|account| (account.clone(), "a fulfillment proxy"));
+            let permit2s = permit2.iter().map(|account| (account.clone(), "Permit2"));
             let corridor = Corridor {
                 family,
-                escrow: account(&chain.escrow_contract)?,
-                proxy: account(&chain.fulfillment_proxy)?,
-                permit2: (family == Family::Evm).then(|| account(&chain.permit2)).transpose()?,
+                contracts: tokens.chain(programs).chain(permit2s).chain(proxies).chain(escrows).collect(),
+                escrow,
+                proxy,
+                permit2,
                 signature_domain: chain
                     .signature_cluster_id
                     .clone()
@@ -85,8 +109,8 @@ impl Corridors {
                 refund_delay_seconds: chain.refund_delay_seconds,
                 required_depth: chain.required_depth,
                 assets: chain.assets.clone(),
-                trusted_escrows: trusted(&config.trust.escrow_contracts, &chain.chain_id),
-                trusted_proxies: trusted(&config.trust.fulfillment_proxies, &chain.chain_id),
+                trusted_escrows,
+                trusted_proxies,
             };
             Ok((chain.chain_id.clone(), corridor))
         });
@@ -114,6 +138,11 @@ impl Corridors {
     pub(super) fn serves(&self, asset: &AssetId) -> bool {
         let corridor = self.get(asset.chain());
         corridor.is_some_and(|corridor| corridor.assets.iter().any(|served| served.asset_identifier == *asset))
+    }
+
+    /// What the account of `recipient` is on its chain, when it is one of the contracts or programs that payments go through.
+    pub(super) fn contract_at(&self, recipient: &OwnedAsset) -> Option<&'static str> {
+        self.get(recipient.asset().chain())?.contracts.get(recipient.account()).copied()
     }
 
     /// The default verifier of payments whose source lies on `corridor`.

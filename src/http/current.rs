@@ -185,6 +185,10 @@ impl QuoteRequests for CurrentViews {
         self.current(&self.quote_requests, id.into(), || self.projections.find_quote_request(id)).await
     }
 
+    fn collecting(&self) -> usize {
+        self.projections.open_quote_requests()
+    }
+
     async fn changed(&self, id: &QuoteRequestId, seen_version: u64, wait_max: Duration) -> Option<QuoteRequestView> {
         self.projections.quote_request_changed(id, seen_version, wait_max).await
     }

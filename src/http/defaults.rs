@@ -14,10 +14,11 @@ use events::{Account, AssetId, ChainId, Family, event::VerifierRef};
 
 use super::{
     authorizer::MessageScheme,
-    corridors::{Corridor, Corridors},
+    corridors::Corridor,
     error::{ApiError, Code},
     state::HttpState,
 };
+use crate::config::DeadlinesConfig;
 
 #[derive(Deserialize)]
 pub(super) struct Parameters {
@@ -48,8 +49,32 @@ struct ChainBody<'a> {
     signature_domain_version: Option<u8>,
     message_schemes: Vec<&'static str>,
     refund_delay_seconds: u64,
+    deadlines: DeadlinesBody,
     required_depth: DepthBody,
     assets: Vec<AssetBody<'a>>,
+}
+
+/// The windows of a new payment.
+#[derive(Serialize)]
+struct DeadlinesBody {
+    quote_ms_min: u64,
+    quote_seconds_max: u64,
+    settlement_ms_min: u64,
+    settlement_seconds_max: u64,
+    refund_seconds_max: u64,
+}
+
+impl From<DeadlinesConfig> for DeadlinesBody {
+    fn from(deadlines: DeadlinesConfig) -> Self {
+        let DeadlinesConfig {
+            quote_ms_min,
+            quote_seconds_max,
+            settlement_ms_min,
+            settlement_seconds_max,
+            refund_seconds_max,
+        } = deadlines;
+        Self { quote_ms_min, quote_seconds_max, settlement_ms_min, settlement_seconds_max, refund_seconds_max }
+    }
 }
 
 #[derive(Serialize)]
@@ -81,16 +106,16 @@ pub(super) async fn handle(
     let Query(parameters) = parameters.map_err(|_| ApiError::new(Code::INVALID_REQUEST, rule))?;
     let corridors = &state.corridors;
     let Some(chain) = parameters.chain_id else {
-        let chains = corridors.iter().map(|(id, corridor)| (id.as_str(), chain_body(corridors, corridor)));
+        let chains = corridors.iter().map(|(id, corridor)| (id.as_str(), chain_body(&state, corridor)));
         return Ok(Json(DefaultsBody { chains: chains.collect() }).into_response());
     };
     let chain = chain.parse::<ChainId>().ok().and_then(|chain| corridors.get(&chain));
     let corridor = chain.ok_or(Code::CHAIN_NOT_SUPPORTED)?;
-    Ok(Json(chain_body(corridors, corridor)).into_response())
+    Ok(Json(chain_body(&state, corridor)).into_response())
 }
 
-fn chain_body<'a>(corridors: &Corridors, corridor: &'a Corridor) -> ChainBody<'a> {
-    let VerifierRef { account, endpoint } = corridors.default_verifier(corridor);
+fn chain_body<'a>(state: &HttpState, corridor: &'a Corridor) -> ChainBody<'a> {
+    let VerifierRef { account, endpoint } = state.corridors.default_verifier(corridor);
     let schemes = MessageScheme::ALL.into_iter().filter(|scheme| scheme.family() == corridor.family);
     let assets = corridor.assets.iter().map(|asset| AssetBody {
         asset_identifier: &asset.asset_identifier,
@@ -110,6 +135,7 @@ fn chain_body<'a>(corridors: &Corridors, corridor: &'a Corridor) -> ChainBody<'a
         signature_domain_version: corridor.signature_domain.as_ref().map(|(_, version)| *version),
         message_schemes: schemes.map(MessageScheme::name).collect(),
         refund_delay_seconds: corridor.refund_delay_seconds,
+        deadlines: state.deadlines.into(),
         required_depth: match corridor.required_depth {
             Depth::Finalized => DepthBody::Tag("finalized"),
             Depth::Confirmations(blocks) => DepthBody::Blocks(blocks),

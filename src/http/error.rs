@@ -83,7 +83,8 @@ codes! {
     INVALID_DESTINATION_ACCOUNT Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), true,
         "A destination account is not valid on its chain.",
         "An account in `destination` does not parse for the chain of its asset, has white space around it, carries a \
-         wrong EIP-55 checksum, or is the zero address. It was refused before any funds moved.",
+         wrong EIP-55 checksum, or is the zero address, or it is a contract that payments go through: an escrow, a fulfillment \
+         proxy, Permit2, a token contract or mint. It was refused before any funds moved.",
         "Check the account against the chain that its `asset_identifier` names. An EVM address in lower case needs no \
          checksum.";
     UNSUPPORTED_ASSET Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
@@ -244,16 +245,22 @@ codes! {
         "What the payer accepted, or the payment request in the payload, differs from the merchant's requirement. The \
          message names the member. Nothing was accepted.",
         "Build the payment request from the requirement as it stands in the 402, and sign that.";
-    INSUFFICIENT_FUNDS Some(StatusCode::OK), PaymentGateway, RetryAfterDelay, None, false,
+    INSUFFICIENT_FUNDS Some(StatusCode::BAD_REQUEST), PaymentGateway, RetryAfterDelay, Some(true), false,
         "The payer does not hold the amount.",
-        "At the newest block the source account holds less of the asset than the requirement's `amount`. Nothing was \
-         accepted.",
-        "Fund the account and send the same payment again, as long as its deadlines last.";
-    INSUFFICIENT_ALLOWANCE Some(StatusCode::OK), PaymentGateway, NotRetryableFixRequest, None, false,
+        "At the newest block the source account holds less of the asset than may be drawn from it: `max_source_amount`, what \
+         the payer signed where there is none, or the price of the awarded quote. Nothing was accepted, and no settler was asked.",
+        "Fund the account and send the same request again, as long as its deadlines last.";
+    INSUFFICIENT_ALLOWANCE Some(StatusCode::BAD_REQUEST), PaymentGateway, RetryAfterDelay, Some(true), false,
         "The payer does not let the escrow draw the amount.",
-        "The source account holds enough, and has approved less than the requirement's `amount` to what draws it: on EVM \
-         chains to Permit2. Nothing was accepted.",
-        "Approve the token, once for all payments from it, and send the same payment again.";
+        "The source account holds enough, and has approved less than may be drawn from it to what draws it: Permit2 on EVM \
+         chains, the program's address for the payer's key on Solana, the escrow on Tron. Nothing was accepted, and no settler \
+         was asked.",
+        "Send the `approval` that `/v1/payments/prepare` answers with, once its block is there the same request again.";
+    NONCE_ALREADY_USED Some(StatusCode::BAD_REQUEST), PaymentGateway, RetryWithNewRequestId, Some(false), false,
+        "What the payer signed was used up or revoked on chain.",
+        "Permit2 takes a signature once, and its nonce, which is made of payment id and terms, is marked as used: by an earlier \
+         deposit, or because the account invalidated it. Nothing can be drawn by it. Nothing was accepted.",
+        "Look for an earlier payment under this `request_id`. For another payment use a new `request_id` and sign again.";
     SETTLEMENT_PENDING Some(StatusCode::OK), PaymentGateway, RetryAfterDelay, Some(false), false,
         "The payment is accepted and not delivered yet. The identical call later gives the outcome.",
         "The delivery did not have its confirmations within the requirement's `maxTimeoutSeconds`. The payment goes on.",
@@ -274,6 +281,12 @@ codes! {
         "Something that the gateway needs, such as its journal or a chain's node, does not answer at the moment, or the \
          gateway has as much to do as it can take. It is certain that nothing was accepted.",
         "Wait as long as `Retry-After` says and send the same request again, with the same `request_id`.";
+    TOO_MANY_QUOTE_REQUESTS Some(StatusCode::SERVICE_UNAVAILABLE), PaymentGateway, RetryAfterDelay, Some(true), false,
+        "Too many quote-requests collect quotes. Nothing was accepted; the same request is safe to retry.",
+        "The gateway bounds for how many quote-requests settlers are asked at a time, and the bound is reached. Nothing was \
+         accepted, and no settler was asked.",
+        "Send the same request again after as long as `Retry-After` says, with later deadlines where it is time. A payment that \
+         is submitted at once is not affected.";
     TOO_MANY_STREAMS Some(StatusCode::SERVICE_UNAVAILABLE), PaymentGateway, RetryAfterDelay, None, false,
         "Too many event streams are open. Poll the payment's status, or try again later.",
         "The gateway bounds how many event streams it serves at a time, and the bound is reached. The payment itself \
@@ -287,8 +300,8 @@ codes! {
          message and in the log.";
     NO_QUOTES_RECEIVED None, SettlerGateway, RetryWithNewRequestId, Some(false), true,
         "No quotes arrived within the auction window.",
-        "No settler offered a usable quote before `quote_deadline`. No funds were moved. `decline_summary` of the \
-         status read tells why settlers declined.",
+        "No settler offered a usable quote before `quote_deadline`, or there was none to ask: the message says which. No funds \
+         were moved. `decline_summary` of the status read tells why settlers declined.",
         "Look at `decline_summary`, raise `max_source_amount` or give more time, and submit anew under a new \
          `request_id`.";
     NO_QUOTE_SELECTED None, ExternalService, RetryWithNewRequestId, Some(false), false,

@@ -11,7 +11,10 @@ use serde_json::{Map, Value};
 
 use events::ChainId;
 
-use super::authorizer::{AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MessageScheme, UnsignedMessage};
+use super::authorizer::{
+    AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MessageScheme, Prepared, PreparedDraw,
+    UnsignedMessage,
+};
 
 /// [`Authorizer`] for the EVM chains it has a node of.
 #[derive(Clone)]
@@ -61,7 +64,7 @@ impl Authorizer for EvmAuthorizer {
         &self,
         request: &AuthorizationRequest<'_>,
         payload: Option<&Map<String, Value>>,
-    ) -> Result<Vec<UnsignedMessage>, AuthorizeError> {
+    ) -> Result<Prepared, AuthorizeError> {
         let refused = |error: AuthorizationError| AuthorizeError::Refused(error.to_string());
         let payload = payload.cloned().map(Value::Object);
         let choice = Choice::from_payload(payload.as_ref()).map_err(refused)?;
@@ -70,11 +73,17 @@ impl Authorizer for EvmAuthorizer {
             Value::Object(members) => members,
             _ => Map::new(),
         };
-        Ok(vec![UnsignedMessage {
+        let message = UnsignedMessage {
             message: prepared.digest.to_string(),
             message_prehash: prepared.typed_data.to_string(),
             payload,
-        }])
+        };
+        Ok(Prepared {
+            messages: vec![message],
+            amount: prepared.amount,
+            draw: PreparedDraw::Permit2(prepared.nonce),
+            escrow: prepared.plan,
+        })
     }
 }
 

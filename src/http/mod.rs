@@ -24,10 +24,13 @@ mod envelope;
 pub mod error;
 mod evm_authorizer;
 mod fields;
+pub mod funds;
 mod health;
 mod hold;
+mod horizons;
 mod line;
 mod open_quote_request;
+mod open_windows;
 pub mod openapi;
 mod order;
 mod payment_body;
@@ -60,7 +63,9 @@ pub mod x402;
 
 pub use self::{
     admission::Admission,
-    authorizer::{AuthorizationRequest, AuthorizeError, Authorized, Authorizer, UnsignedMessage},
+    authorizer::{
+        AuthorizationRequest, AuthorizeError, Authorized, Authorizer, Prepared, PreparedDraw, UnsignedMessage,
+    },
     authorizers::Authorizers,
     current::CurrentViews,
     evm_authorizer::EvmAuthorizer,

@@ -129,7 +129,12 @@ impl Opening {
         let now = services.clock.now();
         let admitted = self.request.order.check_deadlines(now, state.deadlines);
         let credible = admitted.and_then(|()| envelope::credentials_count(&self.proven));
-        match credible.and_then(|()| services.admission.admit(&self.proposal(), now)) {
+        // The policies last, and a place only for what nothing else refuses.
+        let admitted = credible.and_then(|()| services.admission.admit(&self.proposal(), now)).and_then(|decision| {
+            state.open_windows.admit(services.quote_requests.as_ref())?;
+            Ok(decision)
+        });
+        match admitted {
             Ok(decision) => Ok(Verdict::New { decision, now }),
             Err(refusal) => {
                 // The read model may not have the batch yet; only the journal proves that this is a new one.

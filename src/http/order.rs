@@ -16,6 +16,7 @@ use super::{
     credential,
     error::{ApiError, Code},
     fields::{self, Faults, Object, date_time},
+    horizons,
 };
 use crate::config::{self, DeadlinesConfig};
 
@@ -115,12 +116,13 @@ impl Order {
         })
     }
 
-    /// The deadlines of something new against the clock: in the future and with room to act (design: order of checks; a
+    /// The deadlines of something new against the clock: in the future, with room to act and within the
+    /// longest windows (design: order of checks; a
     /// replay is answered whatever its deadlines). That they are in order was checked with the body.
     ///
     /// # Errors
     /// 400 with the rule that is broken.
-    pub(super) fn check_deadlines(&self, now: Timestamp, least: DeadlinesConfig) -> Result<(), ApiError> {
+    pub(super) fn check_deadlines(&self, now: Timestamp, limits: DeadlinesConfig) -> Result<(), ApiError> {
         let invalid = |message: String| Err(ApiError::new(Code::INVALID_DEADLINE, message));
         let (quote, fulfillment) = (self.quote_deadline, self.fulfillment_deadline);
         for (name, deadline) in [("quote_deadline", quote), ("fulfillment_deadline", fulfillment)] {
@@ -128,14 +130,14 @@ impl Order {
                 return invalid(format!("{name}: must be in the future"));
             }
         }
-        if quote - now < milliseconds(least.quote_ms_min) {
-            return invalid(format!("quote_deadline: must be at least {} ms away", least.quote_ms_min));
+        if quote - now < milliseconds(limits.quote_ms_min) {
+            return invalid(format!("quote_deadline: must be at least {} ms away", limits.quote_ms_min));
         }
-        if fulfillment - quote < milliseconds(least.settlement_ms_min) {
-            let least = least.settlement_ms_min;
+        if fulfillment - quote < milliseconds(limits.settlement_ms_min) {
+            let least = limits.settlement_ms_min;
             return invalid(format!("fulfillment_deadline: must be at least {least} ms after quote_deadline"));
         }
-        Ok(())
+        horizons::check_deadlines(quote, fulfillment, now, limits)
     }
 }
 
@@ -233,6 +235,11 @@ fn destination(body: &Object<'_>, corridors: &Corridors, faults: &mut Faults) ->
             // What cannot be a wallet is most often a token account, whose tokens nobody would find.
             Ok(recipient) if recipient.family() == Family::Solana && wallet_key(recipient.account()).is_none() => {
                 let rule = "must be a wallet, an Ed25519 public key, and not an address that no key controls";
+                faults.add(Code::INVALID_DESTINATION_ACCOUNT, &owned.path("account"), rule);
+            }
+            Ok(recipient) if corridors.contract_at(&recipient).is_some() => {
+                let what = corridors.contract_at(&recipient).unwrap_or_default();
+                let rule = format!("must not be {what}: nobody could get back what is delivered there");
                 faults.add(Code::INVALID_DESTINATION_ACCOUNT, &owned.path("account"), rule);
             }
             Ok(owned) if destination.contains(&owned) => faults.invalid(&path, "must not repeat another destination"),

@@ -7,6 +7,9 @@
 //! Who is going to prove an originator names it as `originator`, a DID, or sends the proof: the payment id is made of it,
 //! and so what the payer signs. A payer on Tron has to send the proof.
 //!
+//! Where the payer's allowance is too small, `approval` is the call by which it gives it. What cannot be paid at all is refused
+//! as the submission would be. On Tron the approval is one of the messages.
+//!
 //! For an award the body is `version`, `request_id`, `quote_request_id` and `quote_id`, with the same two members besides.
 
 use std::sync::Arc;
@@ -16,7 +19,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use events::{
-    Did, Family, Hash32, OwnedAsset, PaymentId, QuoteRequestId, quote::SignedQuote, quote_request::CollectedDocument,
+    Amount, Did, Family, Hash32, OwnedAsset, PaymentId, QuoteRequestId, event::EscrowPlan, quote::SignedQuote,
+    quote_request::CollectedDocument,
 };
 
 use super::{
@@ -26,6 +30,8 @@ use super::{
     credential, envelope,
     error::{ApiError, Code},
     fields::{Faults, Object},
+    funds::{Approval, Spend},
+    horizons,
     order::{self, Order},
     sender_auth,
     state::HttpState,
@@ -38,6 +44,9 @@ pub(super) struct PreparedBody {
     payment_id: PaymentId,
     message_scheme: &'static str,
     signed_messages: Vec<MessageBody>,
+    /// What the payer has to send to the chain first, where its allowance is too small.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approval: Option<Approval>,
 }
 
 /// A SignedMessage (spec 2.4) without its signature.
@@ -98,7 +107,8 @@ async fn of_order(json: &JsonBody, state: &HttpState) -> Result<Json<PreparedBod
         message_scheme: manner.scheme(order.terms.source.family()),
         signed_messages: &[],
     };
-    messages(&request, manner.payload.as_ref(), state).await
+    let checked = |plan: &EscrowPlan| horizons::check_plan(plan, order.quote_deadline, state.deadlines);
+    messages(&request, manner.payload.as_ref(), state, checked, |permitted| permitted).await
 }
 
 /// A quote of a batch is accepted with the signature, so its hash is signed, under the batch's corridor and deadlines.
@@ -130,23 +140,32 @@ async fn of_award(json: &JsonBody, state: &HttpState) -> Result<Json<PreparedBod
     }
     let accounts = award.accounts(state)?;
     let request = award.authorization(&accounts, manner.scheme(terms.source.family()), &[]);
-    messages(&request, manner.payload.as_ref(), state).await
+    let checked = |plan: &EscrowPlan| award.check_horizons(plan, state);
+    messages(&request, manner.payload.as_ref(), state, checked, |permitted| award.drawn(permitted)).await
 }
 
+/// The messages, for windows that pass `check`, of which so much as `drawn` says is going to be drawn.
 async fn messages(
     request: &AuthorizationRequest<'_>,
     payload: Option<&Map<String, Value>>,
     state: &HttpState,
+    check: impl FnOnce(&EscrowPlan) -> Result<(), ApiError>,
+    drawn: impl FnOnce(Amount) -> Amount,
 ) -> Result<Json<PreparedBody>, ApiError> {
-    let messages = state.services.authorizer.prepare(request, payload).await.map_err(|error| match error {
+    let prepared = state.services.authorizer.prepare(request, payload).await.map_err(|error| match error {
         // Nothing was signed yet, so it is the request that cannot be signed for.
         AuthorizeError::Refused(reason) => ApiError::new(Code::INVALID_REQUEST, reason),
         unavailable @ AuthorizeError::Unavailable(_) => unavailable.into(),
     })?;
+    check(&prepared.escrow)?;
+    let (source, amount) = (&request.terms.source, drawn(prepared.amount));
+    let spend = Spend { source, amount, draw: prepared.draw(), escrow: &prepared.escrow };
+    let approval = state.funds.unsigned(&spend).await?;
     Ok(Json(PreparedBody {
         payment_id: request.payment_id.clone(),
         message_scheme: request.message_scheme.name(),
-        signed_messages: messages.into_iter().map(MessageBody::from).collect(),
+        approval,
+        signed_messages: prepared.messages.into_iter().map(MessageBody::from).collect(),
     }))
 }
 

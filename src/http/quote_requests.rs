@@ -22,6 +22,9 @@ pub trait QuoteRequests: Send + Sync {
     /// [`Unavailable`] when the journal has to be asked.
     async fn view(&self, id: &QuoteRequestId) -> Result<Option<QuoteRequestView>, Unavailable>;
 
+    /// How many batches collect quotes, as far as is known here.
+    fn collecting(&self) -> usize;
+
     /// Waits until the batch's view is beyond `seen_version`, at most for `wait_max`, and returns it.
     async fn changed(&self, id: &QuoteRequestId, seen_version: u64, wait_max: Duration) -> Option<QuoteRequestView>;
 }

@@ -12,7 +12,10 @@ use serde_json::{Map, Value};
 use events::{ChainId, OwnedAsset, event::Authorization};
 use sagas::ports::Transient;
 
-use super::authorizer::{AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MessageScheme, UnsignedMessage};
+use super::authorizer::{
+    AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MessageScheme, Prepared, PreparedDraw,
+    UnsignedMessage,
+};
 
 /// Who may draw on a payer's tokens, as the chain has it.
 #[async_trait]
@@ -117,7 +120,7 @@ impl Authorizer for SolanaAuthorizer {
         &self,
         request: &AuthorizationRequest<'_>,
         payload: Option<&Map<String, Value>>,
-    ) -> Result<Vec<UnsignedMessage>, AuthorizeError> {
+    ) -> Result<Prepared, AuthorizeError> {
         let refused = |error: AuthorizationError| AuthorizeError::Refused(error.to_string());
         let payload = payload.cloned().map(Value::Object);
         let choice = Choice::from_payload(payload.as_ref()).map_err(refused)?;
@@ -126,10 +129,16 @@ impl Authorizer for SolanaAuthorizer {
             Value::Object(members) => members,
             _ => Map::new(),
         };
-        Ok(vec![UnsignedMessage {
+        let message = UnsignedMessage {
             message: prepared.digest.to_string(),
             message_prehash: format!("0x{}", hex::encode(prepared.preimage)),
             payload,
-        }])
+        };
+        Ok(Prepared {
+            messages: vec![message],
+            amount: prepared.amount,
+            draw: PreparedDraw::Delegate(prepared.signer),
+            escrow: prepared.plan,
+        })
     }
 }

@@ -20,10 +20,12 @@ use super::{
     checks::Checks,
     corridors::Corridors,
     docs::Documents,
+    funds::{Funds, FundsCheck},
+    open_windows::OpenWindows,
     payments::Payments,
     quote_requests::QuoteRequests,
     writes::Writes,
-    x402::{Funds, Identifiers},
+    x402::Identifiers,
 };
 use crate::{
     auction::Progress,
@@ -84,8 +86,10 @@ pub struct HttpState {
     pub(super) deadlines: DeadlinesConfig,
     pub(super) x402: X402Config,
     pub(super) corridors: Corridors,
+    pub(super) funds: FundsCheck,
     pub(super) writes: Writes,
     pub(super) checks: Checks,
+    pub(super) open_windows: OpenWindows,
     pub(super) holds: Semaphore,
     pub(super) streams: Arc<Semaphore>,
     documents: OnceLock<Documents>,
@@ -99,14 +103,17 @@ impl HttpState {
     pub fn new(config: &GatewayConfig, mut services: Services) -> Result<Self, caip::Error> {
         let reads = Arc::clone(&services.reads);
         services.journal = Arc::new(BoundedJournal::new(services.journal, reads, &config.http));
+        let funds = FundsCheck::new(services.funds.clone());
         Ok(Self {
             services,
+            funds,
             http: config.http.clone(),
             deadlines: config.deadlines,
             x402: config.x402,
             corridors: Corridors::new(config)?,
             writes: Writes::new(&config.http),
             checks: Checks::new(config.http.check_threads),
+            open_windows: OpenWindows::new(config.http.quote_requests_open_max),
             holds: Semaphore::new(config.http.holds_max.min(Semaphore::MAX_PERMITS)),
             streams: Arc::new(Semaphore::new(config.http.event_streams_max.min(Semaphore::MAX_PERMITS))),
             documents: OnceLock::new(),

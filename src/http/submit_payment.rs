@@ -19,7 +19,9 @@ use super::{
     claim::{ClaimError, claim},
     envelope,
     error::{ApiError, Code},
+    funds::{Draw, Spend},
     hold::{self, Applied},
+    horizons,
     order::Order,
     payment_body::PaymentResponse,
     payment_request::PaymentRequest,
@@ -106,13 +108,6 @@ pub(super) enum Accepted {
     Before(PaymentView),
 }
 
-impl Admitted {
-    /// What the payer's signature permits.
-    pub(super) fn authorized(&self) -> &Authorized {
-        &self.authorized
-    }
-}
-
 impl Submission {
     /// What is asked for.
     pub(super) fn order(&self) -> &Order {
@@ -135,16 +130,7 @@ impl Submission {
             return Ok(Verdict::Replay(Box::new(self.replay(view)?)));
         }
         let now = state.services.clock.now();
-        let timely = self.request.order.check_deadlines(now, state.deadlines);
-        let credible = timely.and_then(|()| envelope::credentials_count(&self.proven));
-        let admitted = match credible.and_then(|()| admission.admit(&self.proposal(), now)) {
-            Ok(counterparty) => {
-                let confirmed = state.services.authorizer.confirm(&self.authorization(), &authorized).await;
-                confirmed.map(|()| counterparty).map_err(ApiError::from)
-            }
-            Err(refusal) => Err(refusal),
-        };
-        match admitted {
+        match self.admit(state, admission, &authorized, now).await {
             Ok(counterparty) => Ok(Verdict::New(Box::new(Admitted { authorized, counterparty, now }))),
             // The read model may not have the payment yet; only the journal proves that this is a new one.
             Err(refusal) => match self.stored(state).await? {
@@ -152,6 +138,26 @@ impl Submission {
                 None => Err(refusal),
             },
         }
+    }
+
+    /// Whether something new may be made of it (design: order of checks). What asks a chain comes behind what does not, and
+    /// the counterparties last, as the policies are nobody else's business.
+    async fn admit(
+        &self,
+        state: &HttpState,
+        admission: &Admission,
+        authorized: &Authorized,
+        now: Timestamp,
+    ) -> Result<Option<CounterpartyDecision>, ApiError> {
+        let order = &self.request.order;
+        order.check_deadlines(now, state.deadlines)?;
+        horizons::check_plan(&authorized.escrow, order.quote_deadline, state.deadlines)?;
+        envelope::credentials_count(&self.proven)?;
+        state.services.authorizer.confirm(&self.authorization(), authorized).await?;
+        let (source, draw) = (&order.terms.source, Draw::of(&authorized.authorization));
+        let amount = authorized.authorization.permitted();
+        state.funds.signed(&Spend { source, amount, draw, escrow: &authorized.escrow }).await?;
+        admission.admit(&self.proposal(), now)
     }
 
     /// The payment that was accepted before under the same id, as the journal has it.

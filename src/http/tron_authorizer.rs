@@ -12,7 +12,10 @@ use serde_json::{Map, Value};
 
 use events::{ChainId, event::Authorization};
 
-use super::authorizer::{AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MessageScheme, UnsignedMessage};
+use super::authorizer::{
+    AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MessageScheme, Prepared, PreparedDraw,
+    UnsignedMessage,
+};
 
 /// [`Authorizer`] for the Tron chains it has a node of.
 #[derive(Clone)]
@@ -71,7 +74,7 @@ impl Authorizer for TronAuthorizer {
         &self,
         request: &AuthorizationRequest<'_>,
         payload: Option<&Map<String, Value>>,
-    ) -> Result<Vec<UnsignedMessage>, AuthorizeError> {
+    ) -> Result<Prepared, AuthorizeError> {
         let refused = |error: AuthorizationError| AuthorizeError::Refused(error.to_string());
         let payload = payload.cloned().map(Value::Object);
         let choice = Choice::from_payload(payload.as_ref()).map_err(refused)?;
@@ -89,7 +92,12 @@ impl Authorizer for TronAuthorizer {
                 _ => Map::new(),
             },
         };
-        Ok(prepared.messages.into_iter().map(message).collect())
+        Ok(Prepared {
+            messages: prepared.messages.into_iter().map(message).collect(),
+            amount: prepared.amount,
+            draw: PreparedDraw::Own,
+            escrow: prepared.plan,
+        })
     }
 }
 

@@ -29,7 +29,7 @@ use crate::{
     config::{GatewayChain, GatewayConfig, Secret},
     http::{
         Approvals, Authorizer, Authorizers, EvmAuthorizer, SolanaAuthorizer, TronAuthorizer,
-        x402::{EvmFunds, Funds, SolanaFunds},
+        funds::{EvmFunds, Funds, SolanaFunds, TronFunds},
     },
 };
 
@@ -41,7 +41,7 @@ pub(super) struct Connected {
     pub evm: Arc<EvmChains>,
     /// What checks payers' signatures.
     pub authorizer: Arc<dyn Authorizer>,
-    /// What reads payers' balances, on the families from which x402 is paid.
+    /// What reads what payers hold.
     pub funds: BTreeMap<Family, Arc<dyn Funds>>,
 }
 
@@ -62,6 +62,7 @@ impl Connected {
         let tron = of(Family::Tron).map(tron_chain).collect::<Result<Vec<_>>>()?;
         let openers = tron.iter().filter_map(|chain| Some((chain.node.clone(), chain.keys.as_ref()?.reserver.clone())));
         let tron_authorizer = TronAuthorizer::new(openers);
+        let tron_nodes: Vec<_> = tron.iter().map(|chain| chain.node.clone()).collect();
         let tron = Arc::new(TronChains::new(tron, clock.clone())?);
 
         let clusters = solana_nodes.iter().map(|node| {
@@ -80,7 +81,11 @@ impl Connected {
                 (Family::Solana, Arc::new(SolanaAuthorizer::new(clusters))),
                 (Family::Tron, Arc::new(tron_authorizer)),
             ])),
-            funds: BTreeMap::from([evm_funds, (Family::Solana, Arc::new(SolanaFunds::new(solana_nodes)))]),
+            funds: BTreeMap::from([
+                evm_funds,
+                (Family::Solana, Arc::new(SolanaFunds::new(solana_nodes))),
+                (Family::Tron, Arc::new(TronFunds::new(tron_nodes))),
+            ]),
         })
     }
 }

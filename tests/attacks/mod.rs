@@ -1,4 +1,6 @@
 //! What a hostile stranger tries, against real processes, each with a control that shows what happens without it. A file is
 //! a field.
 
+mod open_auctions;
+mod payers_funds;
 mod verifier;

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::support::*;
 use anyhow::{Context, Result};
-use ed25519_dalek::SigningKey;
+use devkit::Signal;
 use gateway::dev::network::Options;
 use serde_json::json;
 
@@ -36,12 +36,17 @@ async fn reserve_deadline(world: &World, payment_id: &PaymentId) -> Result<u64> 
 async fn a_deposit_that_lands_though_the_auction_failed_is_found_and_refunded() -> Result<()> {
     let mut world = World::with_tron(|options| Options { refund_delay_seconds: 10, ..options }).await?;
     let before = world.tron_holdings().await?;
-    let nobody = Did::from_ed25519(&SigningKey::from_bytes(&[7; 32]).verifying_key());
-    let mut payments = Vec::new();
+    // One that is asked and says nothing keeps the auction open to its end.
+    let silent = Did::from_ed25519(&settler::dev::key(1).context("the network has three settlers")?.verifying_key());
+    let mut payers = Vec::new();
     for name in ["before the auction ends", "after it failed", "never"] {
+        payers.push(Stranger::endowed(&world, name).await?);
+    }
+    world.network.signal_settler(1, Signal::Stop).await?;
+    let mut payments = Vec::new();
+    for payer in payers {
         let mut wish = soon(world.wish_from_tron("no-quotes")?);
-        wish.whitelist = vec![nobody.clone()];
-        let payer = Stranger::endowed(&world, name).await?;
+        wish.whitelist = vec![silent.clone()];
         let (payment_id, own) = payer.submit(&world, &wish, json!({})).await?;
         payments.push((payer, payment_id, own));
     }

@@ -193,6 +193,7 @@ pub fn decide(payment: &Payment, command: Command) -> Result<Vec<PaymentEvent>, 
 
 fn close_auction(judgement: Judgement, at: Timestamp) -> Vec<PaymentEvent> {
     let Judgement { addressed, quotes, declines, dropped, held_policies, winner, offered } = judgement;
+    let nobody = addressed.is_empty();
     let closed = AuctionClosed { addressed, quotes, declines, dropped, held_policies, closed_at: at };
     let closed = PaymentEvent::AuctionClosed(closed);
     let outcome = match winner {
@@ -204,7 +205,12 @@ fn close_auction(judgement: Judgement, at: Timestamp) -> Vec<PaymentEvent> {
         None => PaymentEvent::Failed(Box::new(Failed {
             failure: Failure {
                 code: Failure::NO_QUOTES_RECEIVED.to_owned(),
-                message: "no settler offered a usable quote before the quote deadline".to_owned(),
+                message: if nobody {
+                    "nobody serves this corridor, or none of those that the request admits: no settler could be asked"
+                } else {
+                    "no settler offered a usable quote before the quote deadline"
+                }
+                .to_owned(),
                 domain: Some(Domain::SettlerGateway),
                 retry_classification: Some(RetryClassification::RetryWithNewRequestId),
                 blockchain_context: None,

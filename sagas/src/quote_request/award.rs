@@ -38,7 +38,7 @@ pub enum AwardRefusal {
         /// To this payment.
         payment_id: PaymentId,
     },
-    /// The quote's own validity has ended.
+    /// The quote's own validity has ended, or the time for its delivery.
     #[error("the quote has lapsed")]
     Expired,
 }
@@ -61,7 +61,7 @@ pub fn may_award<'a>(
     match &batch.awarded {
         Some(awarded) if awarded.payment_id == *payment_id && awarded.quote_id == quote_id => Ok(quote),
         Some(awarded) => Err(AwardRefusal::AlreadyAwarded { payment_id: awarded.payment_id.clone() }),
-        None if now > quote.valid_until => Err(AwardRefusal::Expired),
+        None if now > quote.valid_until || now >= batch.opened.fulfillment_deadline => Err(AwardRefusal::Expired),
         None => Ok(quote),
     }
 }

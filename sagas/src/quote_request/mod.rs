@@ -76,11 +76,12 @@ impl QuoteRequest {
         self.quotes().iter().find(|quote| quote.quote_id == quote_id)
     }
 
-    /// Whether the batch has expired at `now`: it was collected, nothing was awarded, and every quote has lapsed. A
-    /// batch without quotes has none that could lapse (spec 3.2).
+    /// Whether the batch has expired at `now`: it was collected, nothing was awarded, and every quote has lapsed, at the latest
+    /// with the fulfillment deadline. A batch without quotes has none that could lapse (spec 3.2).
     pub fn has_expired(&self, now: Timestamp) -> bool {
         let quotes = self.quotes();
-        self.stage() == Stage::Collected && !quotes.is_empty() && quotes.iter().all(|quote| now > quote.valid_until)
+        let lapsed = |quote: &CollectedDocument| now > quote.valid_until || now >= self.opened.fulfillment_deadline;
+        self.stage() == Stage::Collected && !quotes.is_empty() && quotes.iter().all(lapsed)
     }
 
     /// Whether a payer's `plan` is one that the settlers of this batch quoted for: the same contract and accounts, and

@@ -35,6 +35,8 @@ pub(super) struct Unrest<'a> {
     journal: &'a dyn Journal,
     /// When this began: what the clock had ended by then is over.
     since: Timestamp,
+    /// The longest settlement window that is accepted: no quote of a batch with a longer one can be awarded.
+    settlement_max: TimeDelta,
     /// The next sequence to read of each shard.
     next: BTreeMap<u16, u64>,
     open: HashMap<StreamId, Known>,
@@ -57,9 +59,9 @@ enum State {
 
 impl<'a> Unrest<'a> {
     /// Nothing of `epoch` is read yet.
-    pub(super) fn of(journal: &'a dyn Journal, epoch: Epoch, since: Timestamp) -> Self {
+    pub(super) fn of(journal: &'a dyn Journal, epoch: Epoch, since: Timestamp, settlement_max: TimeDelta) -> Self {
         let next = epoch.range().map(|shard| (shard, 1)).collect();
-        Self { journal, since, next, open: HashMap::new(), commits: 0 }
+        Self { journal, since, settlement_max, next, open: HashMap::new(), commits: 0 }
     }
 
     /// Reads what the shards hold behind what was read before, up to what their leaders hold now.
@@ -96,7 +98,10 @@ impl<'a> Unrest<'a> {
 
     /// What is not at rest at `now`, with where it stands, in order of the ids.
     pub(super) fn open(&self, now: Timestamp) -> Vec<(String, String)> {
-        let open = self.open.iter().filter_map(|(id, known)| Some((id.to_string(), known.state.unrest(now)?)));
+        let open = self
+            .open
+            .iter()
+            .filter_map(|(id, known)| Some((id.to_string(), known.state.unrest(now, self.settlement_max)?)));
         let mut open: Vec<_> = open.collect();
         open.sort();
         open
@@ -121,7 +126,7 @@ impl<'a> Unrest<'a> {
                 Known::fold(&commits)
             }
         };
-        if let Some(known) = known.filter(|known| known.state.unrest(self.since).is_some()) {
+        if let Some(known) = known.filter(|known| known.state.unrest(self.since, self.settlement_max).is_some()) {
             self.open.insert(id, known);
         }
         Ok(())
@@ -169,7 +174,7 @@ impl State {
     }
 
     /// Where it stands when that is not rest at `now`.
-    fn unrest(&self, now: Timestamp) -> Option<String> {
+    fn unrest(&self, now: Timestamp, settlement_max: TimeDelta) -> Option<String> {
         match self {
             Self::Payment(payment) => match payment.stage() {
                 payment::Stage::Rest => None,
@@ -179,7 +184,10 @@ impl State {
                 quote_request::Stage::Awarded => None,
                 quote_request::Stage::Collecting => Some("collecting".to_owned()),
                 quote_request::Stage::Collected => {
+                    let opened = &batch.opened;
+                    let can_be_awarded = opened.fulfillment_deadline - opened.quote_deadline <= settlement_max;
                     let last = batch.quotes().iter().map(|quote| quote.valid_until).max();
+                    let last = last.map(|last| last.min(opened.fulfillment_deadline)).filter(|_| can_be_awarded);
                     let last = last.filter(|last| now <= last.checked_add_signed(CLOCKS_APART).unwrap_or(*last));
                     last.map(|last| format!("collected, and may be awarded until {}", last.to_rfc3339()))
                 }
@@ -237,7 +245,7 @@ mod tests {
         let id = StreamId::from(&first.payment_id);
         let position = append(&journal, &id, Position::START, submitted.clone()).await;
         let epoch = *journal.epochs().current();
-        let mut unrest = Unrest::of(&journal, epoch, at(BEFORE));
+        let mut unrest = Unrest::of(&journal, epoch, at(BEFORE), TimeDelta::days(1));
         unrest.read_on().await.unwrap();
         assert_eq!(unrest.open(at(AFTER)), [(id.to_string(), "auction".to_owned())]);
         let failed: PaymentEvent = golden!("failed_with_nothing_to_refund");
@@ -254,7 +262,7 @@ mod tests {
         let id = StreamId::from(&first.quote_request_id);
         let position = append(&journal, &id, Position::START, opened.clone()).await;
         let epoch = *journal.epochs().current();
-        let mut unrest = Unrest::of(&journal, epoch, at(BEFORE));
+        let mut unrest = Unrest::of(&journal, epoch, at(BEFORE), TimeDelta::days(1));
         unrest.read_on().await.unwrap();
         assert_eq!(open(&unrest, AFTER), ["collecting"]);
         let collected: QuoteRequestEvent = golden!("quotes_collected");
@@ -264,7 +272,7 @@ mod tests {
         assert_eq!(open(&unrest, "2026-01-02T03:05:50Z").len(), 1, "clocks may differ");
         assert!(open(&unrest, AFTER).is_empty());
         // Who begins later forgets it at once, and knows an award by itself.
-        let mut later = Unrest::of(&journal, epoch, at(AFTER));
+        let mut later = Unrest::of(&journal, epoch, at(AFTER), TimeDelta::days(1));
         later.read_on().await.unwrap();
         assert!(later.open.is_empty() && unrest.open.len() == 1);
         let awarded: QuoteRequestEvent = golden!("quote_request_awarded");
@@ -284,7 +292,7 @@ mod tests {
         let position = append(&journal, &id, Position::START, submitted.clone()).await;
         append(&journal, &id, position, submitted).await;
         let epoch = *journal.epochs().current();
-        let mut unrest = Unrest::of(&journal, epoch, at(BEFORE));
+        let mut unrest = Unrest::of(&journal, epoch, at(BEFORE), TimeDelta::days(1));
         unrest.read_on().await.unwrap();
         assert!(open(&unrest, AFTER)[0].starts_with("cannot be told"), "{:?}", open(&unrest, AFTER));
     }

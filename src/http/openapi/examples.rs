@@ -294,6 +294,17 @@ pub(super) fn award_request() -> Examples {
     vec![("plain", award)]
 }
 
+/// The windows of a new payment.
+fn deadline_limits() -> Value {
+    json!({
+        "quote_ms_min": 100,
+        "quote_seconds_max": 600,
+        "settlement_ms_min": 1000,
+        "settlement_seconds_max": 86400,
+        "refund_seconds_max": 86400,
+    })
+}
+
 /// One chain's defaults.
 fn chain_defaults() -> Value {
     let verifier = "0x3c44cdddb6a900fa2b585dd299e03d12fa4293bc";
@@ -308,6 +319,7 @@ fn chain_defaults() -> Value {
         "permit2": "0x000000000022d473030f116ddee9f6b43ac78ba3",
         "message_schemes": ["EVM_PERMIT2", "EVM_PERMIT2_ESCROW"],
         "refund_delay_seconds": 3600,
+        "deadlines": deadline_limits(),
         "required_depth": "finalized",
         "assets": [{
             "asset_identifier": format!("{SOURCE_CHAIN}/erc20:{TOKEN}"),
@@ -333,6 +345,7 @@ fn solana_defaults() -> Value {
         "signature_domain_version": 1,
         "message_schemes": ["SOLANA"],
         "refund_delay_seconds": 3600,
+        "deadlines": deadline_limits(),
         "required_depth": "finalized",
         "assets": [{
             "asset_identifier": format!("{SOLANA_CHAIN}/token:EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"),
@@ -355,6 +368,7 @@ fn tron_defaults() -> Value {
         "releaser": verifier,
         "message_schemes": ["TRON"],
         "refund_delay_seconds": 3600,
+        "deadlines": deadline_limits(),
         "required_depth": "finalized",
         "assets": [{
             "asset_identifier": format!("{TRON_CHAIN}/trc20:TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t"),

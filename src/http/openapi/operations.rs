@@ -44,6 +44,8 @@ pub(super) const ORDER: &[&Code] = &[
 ];
 /// What may be wrong with a signature.
 const SIGNED: &[&Code] = &[Code::INVALID_SENDER_AUTH, Code::REQUEST_TOO_LARGE];
+/// What the payer may lack.
+const FUNDED: &[&Code] = &[Code::INSUFFICIENT_FUNDS, Code::INSUFFICIENT_ALLOWANCE, Code::NONCE_ALREADY_USED];
 /// What may be wrong with who asks.
 const PROVEN: &[&Code] = &[Code::INVALID_PROOF, Code::INVALID_CREDENTIAL];
 /// What may be wrong with the quote that is to be awarded.
@@ -82,7 +84,7 @@ pub const OPERATIONS: &[Operation] = &[
         response: Body::Json("PaymentResponse", examples::payment_response),
         no_content: None,
         headers: &["Deprecation"],
-        errors: &[ORDER, PROVEN, SIGNED, WRITTEN, READ],
+        errors: &[ORDER, PROVEN, SIGNED, FUNDED, WRITTEN, READ],
     },
     Operation {
         method: Method::POST,
@@ -91,13 +93,14 @@ pub const OPERATIONS: &[Operation] = &[
         tag: PAYMENT,
         summary: "Learn exactly what to sign",
         description: "Makes the messages that authorize the payment in the body, or the award of a collected quote. \
+                      Where the payer's allowance is too small, `approval` is the call by which it gives it first. \
                       Nothing is kept.",
         parameters: Vec::new,
         request: Some(Body::OneOf(&["PrepareRequest", "PrepareAwardRequest"], examples::prepare_request)),
         response: Body::Json("PreparedPayment", examples::prepared_payment),
         no_content: None,
         headers: &["Deprecation"],
-        errors: &[ORDER, PROVEN, QUOTED, READ],
+        errors: &[ORDER, PROVEN, &[Code::INSUFFICIENT_FUNDS, Code::NONCE_ALREADY_USED], QUOTED, READ],
     },
     Operation {
         method: Method::POST,
@@ -116,6 +119,7 @@ pub const OPERATIONS: &[Operation] = &[
             ORDER,
             PROVEN,
             SIGNED,
+            FUNDED,
             &[Code::PAYMENT_DECLINED, Code::IDEMPOTENCY_TERMS_MISMATCH, Code::REQUEST_ID_TAKEN],
             READ,
         ],
@@ -218,7 +222,7 @@ pub const OPERATIONS: &[Operation] = &[
         response: Body::Json("QuoteRequestResponse", examples::quote_request_response),
         no_content: None,
         headers: &["Deprecation"],
-        errors: &[ORDER, PROVEN, WRITTEN, READ],
+        errors: &[ORDER, PROVEN, WRITTEN, &[Code::TOO_MANY_QUOTE_REQUESTS], READ],
     },
     Operation {
         method: Method::GET,
@@ -252,6 +256,7 @@ pub const OPERATIONS: &[Operation] = &[
             &[Code::INVALID_REQUEST, Code::INVALID_REQUEST_ID, Code::INVALID_DEADLINE, Code::UNSUPPORTED_ASSET],
             PROVEN,
             SIGNED,
+            FUNDED,
             QUOTED,
             WRITTEN,
             READ,

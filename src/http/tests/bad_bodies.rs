@@ -641,7 +641,7 @@ pub fn good_edits() -> Vec<(&'static str, Value)> {
         ),
         ("/quote_deadline", json!("2030-01-01T01:01:00+01:00")),
         ("/quote_deadline", json!("2030-01-01t00:01:00.123456z")),
-        ("/fulfillment_deadline", json!("2099-01-01T00:00:00Z")),
+        ("/fulfillment_deadline", json!("2030-01-02T00:00:00Z")),
         ("/settler_auth_required", json!({})),
         ("/settler_auth_required", json!({"kyc": true, "any name, really": false})),
         ("/sender_auth/message_scheme", json!("EVM_PERMIT2")),

@@ -19,6 +19,7 @@ mod selectors;
 mod shapes;
 mod signatures;
 mod solana;
+mod strangers;
 mod tron;
 mod validation;
 mod x402;
@@ -26,7 +27,7 @@ mod x402;
 use std::{
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -37,6 +38,7 @@ use axum::{
     body::{Body, to_bytes},
     http::{HeaderMap, Request, StatusCode},
 };
+use ruint::aliases::U256;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -54,11 +56,15 @@ use sagas::ports::Clock;
 use self::quote_requests::SetAuctions;
 use super::{
     admission::Admission,
-    authorizer::{AuthorizationRequest, AuthorizeError, Authorized, Authorizer, UnsignedMessage},
+    authorizer::{
+        AuthorizationRequest, AuthorizeError, Authorized, Authorizer, Prepared, PreparedDraw, SignedMessage,
+        UnsignedMessage,
+    },
+    funds::{Approval, Funds, FundsError, Holding, Spend},
     payments::{Payments, from_journal},
     routes::router,
     state::{HttpState, Readiness, Services},
-    x402::{Funds, FundsError, Identifiers, MemoryIdentifiers, Spend, Standing},
+    x402::{Identifiers, MemoryIdentifiers},
 };
 use crate::{
     config::GatewayConfig,
@@ -156,14 +162,18 @@ impl Gateway {
         let mut config = config();
         config.http.hold_ms_max = 0;
         change(&mut config);
-        let payments = Arc::new(JournalPayments { journal: journal.clone(), blind: AtomicBool::new(false) });
+        let payments = Arc::new(JournalPayments {
+            journal: journal.clone(),
+            blind: AtomicBool::new(false),
+            collecting: AtomicUsize::new(0),
+        });
         let clock = Arc::new(SetClock(Mutex::new(at("2030-01-01T00:00:00Z"))));
         let ready = Arc::new(SetReadiness(Mutex::new(Ok(())), Mutex::default()));
         let stopping = CancellationToken::new();
         let auctions = Arc::new(SetAuctions::default());
         let (pause, decimals) = (watch::Sender::new(false), Decimals::new());
         let counterparties = Counterparties::load(&config.counterparty, decimals).unwrap();
-        let funds = Arc::new(SetFunds(Mutex::new(Ok(Standing::Sufficient))));
+        let funds = Arc::new(SetFunds::default());
         let services = Services {
             journal: appended.clone(),
             reads: appended,
@@ -175,7 +185,9 @@ impl Gateway {
             admission: Admission::new(PauseState::follow(&pause), counterparties),
             identities: Identities::load(&config.identity).unwrap(),
             identifiers,
-            funds: [Family::Evm, Family::Solana].map(|family| (family, funds.clone() as Arc<dyn Funds>)).into(),
+            funds: [Family::Evm, Family::Solana, Family::Tron]
+                .map(|family| (family, funds.clone() as Arc<dyn Funds>))
+                .into(),
             readiness: ready.clone(),
             stopping: stopping.clone(),
         };
@@ -291,6 +303,17 @@ pub fn config() -> GatewayConfig {
     config
 }
 
+/// The windows of the example configuration, as `/v1/defaults` shows them.
+pub fn deadline_limits() -> Value {
+    json!({
+        "quote_ms_min": 100,
+        "quote_seconds_max": 600,
+        "settlement_ms_min": 1_000,
+        "settlement_seconds_max": 86_400,
+        "refund_seconds_max": 86_400,
+    })
+}
+
 /// A submission in which everything is in order.
 pub fn body() -> Value {
     json!({
@@ -387,9 +410,24 @@ impl Authorizer for LenientAuthorizer {
         &self,
         request: &AuthorizationRequest<'_>,
         _: Option<&Map<String, Value>>,
-    ) -> Result<Vec<UnsignedMessage>, AuthorizeError> {
+    ) -> Result<Prepared, AuthorizeError> {
         let message = request.terms_hash.to_string();
-        Ok(vec![UnsignedMessage { message, message_prehash: "{}".to_owned(), payload: Map::new() }])
+        let signed = AuthorizationRequest {
+            signed_messages: &[SignedMessage {
+                message: message.clone(),
+                message_prehash: None,
+                signature: String::new(),
+                payload: None,
+            }],
+            ..*request
+        };
+        let Authorized { authorization, escrow } = self.authorize(&signed).await?;
+        Ok(Prepared {
+            messages: vec![UnsignedMessage { message, message_prehash: "{}".to_owned(), payload: Map::new() }],
+            amount: authorization.permitted(),
+            draw: PreparedDraw::Permit2(Hash32::ZERO),
+            escrow,
+        })
     }
 }
 
@@ -397,6 +435,8 @@ impl Authorizer for LenientAuthorizer {
 pub struct JournalPayments {
     journal: MemoryJournal,
     blind: AtomicBool,
+    /// Batches that are said to collect quotes.
+    pub collecting: AtomicUsize,
 }
 
 impl JournalPayments {
@@ -461,12 +501,54 @@ impl Readiness for SetReadiness {
     }
 }
 
-/// What every payer holds.
-pub struct SetFunds(pub Mutex<Result<Standing, FundsError>>);
+/// What every payer holds, lets be drawn, and has used up.
+pub struct SetFunds {
+    pub holding: Mutex<Result<Holding, FundsError>>,
+    pub used: AtomicBool,
+    /// How often a node was asked.
+    pub asked: AtomicUsize,
+}
+
+impl SetFunds {
+    pub fn set(&self, balance: u64, allowance: u64) {
+        let (balance, allowance) = (U256::from(balance), Some(U256::from(allowance)));
+        *self.holding.lock().unwrap() = Ok(Holding { balance, allowance, spender: "permit2".to_owned() });
+    }
+
+    pub fn fail(&self, reason: &str) {
+        *self.holding.lock().unwrap() = Err(FundsError(reason.to_owned()));
+    }
+
+    pub fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+impl Default for SetFunds {
+    fn default() -> Self {
+        let endless = Holding { balance: U256::MAX, allowance: Some(U256::MAX), spender: "permit2".to_owned() };
+        Self { holding: Mutex::new(Ok(endless)), used: AtomicBool::new(false), asked: AtomicUsize::new(0) }
+    }
+}
 
 #[async_trait]
 impl Funds for SetFunds {
-    async fn standing(&self, _: &Spend<'_>) -> Result<Standing, FundsError> {
-        self.0.lock().unwrap().clone()
+    async fn holding(&self, _: &Spend<'_>) -> Result<Holding, FundsError> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.holding.lock().unwrap().clone()
+    }
+
+    async fn is_used(&self, _: &Spend<'_>) -> Result<bool, FundsError> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        Ok(self.used.load(Ordering::SeqCst))
+    }
+
+    async fn approval(&self, spend: &Spend<'_>) -> Result<Option<Approval>, FundsError> {
+        Ok(Some(Approval {
+            asset_identifier: spend.source.asset().clone(),
+            spender: "permit2".to_owned(),
+            amount: spend.amount,
+            call: json!({"to": "token"}),
+        }))
     }
 }

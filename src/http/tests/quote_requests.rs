@@ -47,6 +47,10 @@ impl QuoteRequests for JournalPayments {
         Ok(from_journal(&self.journal, id).await.unwrap())
     }
 
+    fn collecting(&self) -> usize {
+        self.collecting.load(Ordering::SeqCst)
+    }
+
     async fn changed(&self, id: &QuoteRequestId, seen_version: u64, wait_max: Duration) -> Option<QuoteRequestView> {
         let shard = id.shard(self.journal.shards());
         let newer = async {

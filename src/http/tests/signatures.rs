@@ -23,6 +23,11 @@ pub(super) fn gateway(rpc_url: &str) -> Gateway {
 
 /// [`body`], paid and signed by `signer` under `scheme`.
 pub(super) fn signed_body(signer: &PrivateKeySigner, scheme: Scheme) -> Value {
+    chosen_body(signer, scheme, &Choice::default())
+}
+
+/// The same with what is the payer's to choose.
+pub(super) fn chosen_body(signer: &PrivateKeySigner, scheme: Scheme, choice: &Choice) -> Value {
     let account = format!("{:#x}", signer.address());
     let mut body = with("/source/account", json!(account));
     let owned = |value: &Value| {
@@ -50,7 +55,7 @@ pub(super) fn signed_body(signer: &PrivateKeySigner, scheme: Scheme) -> Value {
         },
         quote_hash: Hash32::ZERO,
     };
-    let prepared = prepare(&spend, &Choice::default()).unwrap();
+    let prepared = prepare(&spend, choice).unwrap();
     let signature = signer.sign_hash_sync(&prepared.digest.0.into()).unwrap();
     let name = if scheme == Scheme::EvmPermit2 { "EVM_PERMIT2" } else { "EVM_PERMIT2_ESCROW" };
     let message = json!({

@@ -2,7 +2,7 @@
 
 use ed25519_dalek::{Signer, SigningKey};
 
-use chains::solana::authorization::{ClusterId, allowance_delegate};
+use chains::solana::authorization::{Choice, ClusterId, EscrowSettings, SpendRequest, allowance_delegate, prepare};
 use events::OwnedAsset;
 use sagas::ports::Transient;
 
@@ -99,6 +99,7 @@ async fn the_defaults_of_a_solana_chain_show_its_signing_domain() {
         "signature_domain_version": 1,
         "message_schemes": ["SOLANA"],
         "refund_delay_seconds": 3600,
+        "deadlines": deadline_limits(),
         "required_depth": "finalized",
         "assets": [
             {"asset_identifier": format!("{CHAIN}/token:{TOKEN}"), "symbol": "USDC", "decimals": 6},
@@ -324,4 +325,83 @@ async fn what_the_chain_does_not_confirm_is_not_accepted() {
     // A replay is not asked again.
     award["sender_auth"] = unapproved["sender_auth"].clone();
     assert_eq!(gateway.post_to(&path, &award).await.expect(200).body["idempotent_replay"], true);
+}
+
+#[tokio::test]
+async fn windows_beyond_the_limits_are_refused_in_a_payload_and_in_what_is_signed() {
+    let (gateway, _) = gateway();
+    let payer = key(7);
+    let unsigned = unsigned(&payer);
+    let deadline = unix_seconds(at("2030-01-01T00:10:00Z"));
+    let most = deadline + 86_400;
+    let owned = |value: &Value| {
+        let asset = value["asset_identifier"].as_str().unwrap().parse().unwrap();
+        OwnedAsset::new(asset, value["account"].as_str().unwrap()).unwrap()
+    };
+    let spend = SpendRequest {
+        payment_id: PaymentId::derive(&format!("solana:{}", account(&payer)), "order-1"),
+        terms: events::Terms::new(
+            owned(&unsigned["source"]),
+            vec![owned(&unsigned["destination"][0])],
+            "1000000".parse().unwrap(),
+            Some("1100000".parse().unwrap()),
+        ),
+        quote_deadline: at("2030-01-01T00:01:00Z"),
+        fulfillment_deadline: at("2030-01-01T00:10:00Z"),
+        cluster_id: ClusterId::parse(CLUSTER).unwrap(),
+        escrow: EscrowSettings {
+            program: PROGRAM.to_owned(),
+            reserver: "GyGKxMyg1p9SsHfm15MkNUu1u9TN2JtTspcdmrtGUdse".to_owned(),
+            releaser: RELEASER.to_owned(),
+            refund_delay_seconds: 7_200,
+        },
+        quote_hash: Hash32::ZERO,
+    };
+    for (refund_after, accepted) in [((1 << 48) - 1, false), (most + 1, false), (most, true)] {
+        let mut asked = unsigned.clone();
+        asked["payload"] = json!({"refund_after": refund_after});
+        let answer = gateway.post_to(PREPARE, &asked).await;
+        let choice = Choice { refund_after: Some(refund_after), ..Choice::default() };
+        let prepared = prepare(&spend, &choice).unwrap();
+        let mut body = unsigned.clone();
+        let message = json!({
+            "message": prepared.digest.to_string(),
+            "signature": format!("0x{}", hex::encode(payer.sign(&prepared.digest.0).to_bytes())),
+            "payload": prepared.payload,
+        });
+        body["sender_auth"] = json!({"message_scheme": "SOLANA", "signed_messages": [message]});
+        if accepted {
+            answer.expect(200);
+            gateway.post(&body).await.expect(200);
+            continue;
+        }
+        answer.expect_error(400, "INVALID_DEADLINE");
+        for path in ["/v1/payments", VERIFY] {
+            let answer = gateway.post_to(path, &body).await.expect_error(400, "INVALID_DEADLINE");
+            assert!(answer.message().starts_with("refund_after: must be at most 86400 seconds"), "{answer:?}");
+        }
+    }
+    for too_wide in [u64::MAX, 1 << 48] {
+        let mut asked = unsigned.clone();
+        asked["payload"] = json!({"refund_after": too_wide});
+        let answer = gateway.post_to(PREPARE, &asked).await.expect_error(400, "INVALID_REQUEST");
+        assert!(answer.message().contains("refund_after"), "{answer:?}");
+    }
+}
+
+/// The program and its mints are no wallets; its vaults lie off the curve, as all addresses that no key controls.
+#[tokio::test]
+async fn nothing_is_delivered_to_the_program_or_a_mint() {
+    let (gateway, _) = gateway();
+    for (recipient, said) in [
+        (PROGRAM, "must "),
+        (TOKEN, "must "),
+        ("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", "must "),
+        ("11111111111111111111111111111111", ""),
+    ] {
+        let destination = json!([{"asset_identifier": format!("{CHAIN}/token:{TOKEN}"), "account": recipient}]);
+        let answer = gateway.post(&with("/destination", destination)).await;
+        let answer = answer.expect_error(400, "INVALID_DESTINATION_ACCOUNT");
+        assert!(answer.message().starts_with(&format!("destination[0].account: {said}")), "{answer:?}");
+    }
 }

@@ -13,7 +13,10 @@ use super::*;
 use crate::{
     config::{GatewayChain, tests::tron::with_tron},
     dev::holder::Holder,
-    http::{Authorizers, TronAuthorizer},
+    http::{
+        Authorizers, TronAuthorizer,
+        funds::{Draw, Standing, TronFunds},
+    },
 };
 
 const PREPARE: &str = "/v1/payments/prepare";
@@ -31,6 +34,7 @@ struct World {
     escrow: String,
     proxy: String,
     token: String,
+    node: Node,
 }
 
 fn key(seed: u8) -> PrivateKeySigner {
@@ -70,15 +74,16 @@ impl World {
         served.chain.escrow_contract = contracts.escrow.clone();
         served.chain.fulfillment_proxy = contracts.proxy.clone();
         served.chain.assets[0].asset_identifier = format!("{CHAIN}/trc20:{token}").parse().unwrap();
+        let node = Node::connect(&served.chain).unwrap();
         let reserver = served.reserver_key.expose().parse().unwrap();
-        let tron_authorizer = TronAuthorizer::new([(Node::connect(&served.chain).unwrap(), reserver)]);
+        let tron_authorizer = TronAuthorizer::new([(node.clone(), reserver)]);
         let evm: Arc<dyn Authorizer> = Arc::new(LenientAuthorizer);
         let authorizer = Authorizers::new([(Family::Evm, evm), (Family::Tron, Arc::new(tron_authorizer))]);
         let journal = MemoryJournal::new(4);
         let gateway = Gateway::with_parts(Arc::new(journal.clone()), journal, Arc::new(authorizer), |config| {
             config.chains.push(served);
         });
-        Self { gateway, tron, dev, escrow: contracts.escrow, proxy: contracts.proxy, token }
+        Self { gateway, tron, dev, escrow: contracts.escrow, proxy: contracts.proxy, token, node }
     }
 
     fn asset(&self) -> String {
@@ -154,6 +159,7 @@ async fn the_defaults_of_a_tron_chain_can_be_sent_back() {
         "releaser": chain().chain.releaser,
         "message_schemes": ["TRON"],
         "refund_delay_seconds": 3600,
+        "deadlines": deadline_limits(),
         "required_depth": "finalized",
         "assets": [
             {"asset_identifier": world.asset(), "symbol": "USDT", "decimals": 6},
@@ -309,7 +315,9 @@ async fn what_does_not_fit_tron_is_refused_by_its_field() {
         ("/source/account", json!(zero), "INVALID_REQUEST", "source.account"),
         ("/destination", to(&trx, RECIPIENT), "INVALID_DESTINATION_ACCOUNT", "destination[0].account"),
         ("/destination", to(&trx, zero), "INVALID_DESTINATION_ACCOUNT", "destination[0].account"),
-        ("/destination", to(&format!("{CHAIN}/slip44:60"), &world.escrow), "UNSUPPORTED_ASSET", "destination[0]"),
+        ("/destination", to(&trx, &world.escrow), "INVALID_DESTINATION_ACCOUNT", "destination[0].account"),
+        ("/destination", to(&trx, &world.token), "INVALID_DESTINATION_ACCOUNT", "destination[0].account"),
+        ("/destination", to(&format!("{CHAIN}/slip44:60"), &account(&key(8))), "UNSUPPORTED_ASSET", "destination[0]"),
         ("/message_scheme", json!("SOLANA"), "INVALID_REQUEST", "message_scheme"),
         ("/escrow_contract_address", json!(account(&key(9))), "UNTRUSTED_ESCROW", "escrow_contract_address"),
         ("/payload", json!({"fee_limit_sun": "x"}), "INVALID_REQUEST", "payload.fee_limit_sun"),
@@ -322,12 +330,12 @@ async fn what_does_not_fit_tron_is_refused_by_its_field() {
         let answer = gateway.post_to(PREPARE, &body).await.expect_error(400, code);
         assert!(answer.message().starts_with(named), "{pointer} = {value}: {answer:?}");
     }
-    // No transaction outlives an auction of more than a day.
+    // No transaction outlives an auction of more than a day, and no auction is that long.
     let mut body = world.unsigned();
     set(&mut body, "/quote_deadline", json!("2030-01-02T00:00:00Z"));
     set(&mut body, "/fulfillment_deadline", json!("2030-01-02T01:00:00Z"));
-    let answer = gateway.post_to(PREPARE, &body).await.expect_error(400, "INVALID_REQUEST");
-    assert!(answer.message().starts_with("quote_deadline must be before "), "{answer:?}");
+    let answer = gateway.post_to(PREPARE, &body).await.expect_error(400, "INVALID_DEADLINE");
+    assert!(answer.message().starts_with("quote_deadline: must be at most "), "{answer:?}");
 
     // From an EVM chain to Tron, in a token or in TRX.
     for asset in [&trx, &world.asset()] {
@@ -421,7 +429,7 @@ async fn an_originator_is_proven_before_anything_is_prepared_in_its_name() {
     assert_eq!(gateway.post_to(PREPARE, &enveloped(&award)).await.expect(200).body["payment_id"], id);
 }
 
-/// The payer's funds on Tron are not read, so x402 names Tron as a destination only.
+/// A payer on Tron has to prepare what it signs, so x402 names Tron as a destination only.
 #[tokio::test]
 async fn tron_is_no_source_of_x402_payments() {
     let world = World::start().await;
@@ -459,4 +467,59 @@ async fn tron_is_no_source_of_x402_payments() {
         let answer = gateway.post_to(path, &message).await.expect(200).body;
         assert_eq!(answer["extensions"]["gw"]["code"], "INVALID_NETWORK", "{answer}");
     }
+}
+
+/// What the payer signs carries the reserver's signature, which nobody gets for windows beyond the limits.
+#[tokio::test]
+async fn windows_beyond_the_limits_are_not_prepared() {
+    let world = World::start().await;
+    let most = FULFILLMENT_DEADLINE + 86_400;
+    for (refund_after, code) in [
+        (most + 1, "INVALID_DEADLINE"),
+        ((1 << 48) - 1, "INVALID_DEADLINE"),
+        (1 << 48, "INVALID_REQUEST"),
+        (u64::MAX, "INVALID_REQUEST"),
+    ] {
+        let mut asked = world.unsigned();
+        asked["payload"] = json!({"refund_after": refund_after});
+        world.gateway.post_to(PREPARE, &asked).await.expect_error(400, code);
+    }
+    let mut asked = world.unsigned();
+    asked["payload"] = json!({"refund_after": most});
+    let body = world.signed(&asked).await;
+    let accepted = world.gateway.post(&body).await.expect(200);
+    assert_eq!(world.gateway.submitted(accepted.payment_id().as_str()).await.escrow.refund_after, most);
+}
+
+#[tokio::test]
+async fn a_balance_that_does_not_reach_is_refused_and_a_deposit_that_was_made_is_not() {
+    let world = World::start().await;
+    let funds = TronFunds::new([world.node.clone()]);
+    let source = events::OwnedAsset::new(world.asset().parse().unwrap(), &account(&payer())).unwrap();
+    let body = world.good().await;
+    let accepted = world.gateway.post(&body).await.expect(200);
+    let submitted = world.gateway.submitted(accepted.payment_id().as_str()).await;
+    let Authorization::Tron(own) = &submitted.authorization else { panic!("{submitted:?}") };
+    let spend = |amount: &str, own| {
+        let amount = amount.parse().unwrap();
+        Spend { source: &source, amount, draw: Draw::of(own), escrow: &submitted.escrow }
+    };
+    let whole = spend("10000000", &submitted.authorization);
+    // The approval is among what was signed.
+    let expected = Holding { balance: U256::from(10_000_000), allowance: None, spender: world.escrow.clone() };
+    assert_eq!(funds.holding(&whole).await.unwrap(), expected);
+    assert_eq!(funds.approval(&whole).await.unwrap(), None);
+    assert_eq!(expected.standing("10000001".parse().unwrap()), Standing::Balance(U256::from(10_000_000)));
+    assert!(!funds.has_landed(&whole).await.unwrap());
+    let alone = Authorization::Tron(events::event::TronSpend { approval: None, ..own.clone() });
+    let holding = funds.holding(&spend("1100000", &alone)).await.unwrap();
+    assert_eq!(holding.allowance, Some(U256::ZERO));
+
+    // The payer's own wallet may be faster than the submission: what it deposited need not be there a second time.
+    for own in [own.approval.as_ref().unwrap(), &own.deposit] {
+        world.node.broadcast(&hex::decode(own.raw.trim_start_matches("0x")).unwrap()).await.unwrap();
+        world.dev.mine(1).await.unwrap();
+    }
+    assert!(funds.has_landed(&whole).await.unwrap());
+    assert_eq!(funds.holding(&whole).await.unwrap().balance, U256::from(8_900_000));
 }

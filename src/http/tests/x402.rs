@@ -60,6 +60,11 @@ fn message() -> Value {
     })
 }
 
+/// [`message`] for another payment request.
+pub(super) fn message_of(request: &Value) -> Value {
+    edited("/paymentPayload/payload/paymentRequest", request)
+}
+
 /// [`message`] with a value at a JSON pointer, or without it.
 fn edited(pointer: &str, value: &Value) -> Value {
     let mut message = message();
@@ -211,7 +216,7 @@ async fn a_payment_is_verified_settled_and_told_for_ever() {
 
     // Deadlines and funds are of no interest any more.
     gateway.clock.set("2031-01-01T00:00:00Z");
-    *gateway.funds.0.lock().unwrap() = Ok(Standing::Balance(Default::default()));
+    gateway.funds.set(0, 0);
     assert_eq!(settle().await, answer);
     let known = gateway.post_to(VERIFY, &message()).await.expect(200).body;
     assert_eq!(known["isValid"], true);

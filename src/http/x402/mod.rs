@@ -1,30 +1,32 @@
 //! x402, version 2 (spec 2.14, 4.4): the gateway as a facilitator of the scheme `gw-escrow`.
 //!
 //! A settle is a submission of the payment request inside the payload, with two things besides: the request has to be what
-//! the merchant's requirement asks for, and a `payment-identifier` belongs to one payload for ever ([`identifiers`]). Verify
-//! reads the payer's [`funds`], too. Everything else is the submission's own code. `examples/x402/PROTOCOL.md` shows every
+//! the merchant's requirement asks for, and a `payment-identifier` belongs to one payload for ever ([`identifiers`]). Everything
+//! else is the submission's own code. `examples/x402/PROTOCOL.md` shows every
 //! body.
 
 mod answer;
-mod evm_funds;
-pub mod funds;
 pub mod identifiers;
 mod matching;
 mod message;
 mod nats_identifiers;
 mod requirement;
 pub(super) mod settle;
-mod solana_funds;
 pub(super) mod supported;
 pub(super) mod verify;
 
+use events::Family;
+
 pub use self::{
-    evm_funds::EvmFunds,
-    funds::{Funds, FundsError, Spend, Standing},
     identifiers::{Claim, Identifiers, IdentifiersError, MemoryIdentifiers},
     nats_identifiers::NatsIdentifiers,
-    solana_funds::SolanaFunds,
 };
+
+/// Whether payments come from chains of this family. A payer on Tron signs a transaction with the reserver's signature in it,
+/// which it gets by preparing the payment; no 402 holds that.
+pub(super) fn is_source(family: Family) -> bool {
+    matches!(family, Family::Evm | Family::Solana)
+}
 
 /// The scheme.
 pub(super) const SCHEME: &str = "gw-escrow";

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use events::{AssetId, ChainId};
 
-use super::{PAYMENT_IDENTIFIER, SCHEME, VERSION};
+use super::{PAYMENT_IDENTIFIER, SCHEME, VERSION, is_source};
 use crate::http::{
     authorizer::MessageScheme,
     corridors::{Corridor, Corridors},
@@ -82,11 +82,10 @@ struct Asset {
 /// What can be paid with, and where to.
 pub(in crate::http) async fn handle(State(state): State<Arc<HttpState>>) -> Json<SupportedBody> {
     let corridors = &state.corridors;
-    // A payment is made in a token; the coins of a chain can only be received. And the payer's funds have to be read.
+    // A payment is made in a token; the coins of a chain can only be received.
     let sources = || {
-        let is_read = |corridor: &Corridor| state.services.funds.contains_key(&corridor.family);
         let has_token = |corridor: &Corridor| corridor.assets.iter().any(|asset| is_token(&asset.asset_identifier));
-        corridors.iter().filter(move |(_, corridor)| is_read(corridor) && has_token(corridor))
+        corridors.iter().filter(move |(_, corridor)| is_source(corridor.family) && has_token(corridor))
     };
     let kinds = sources().map(|(chain, corridor)| Kind {
         version: VERSION,

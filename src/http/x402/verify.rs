@@ -1,4 +1,4 @@
-//! `POST /x402/v1/verify`: every check of a settle, and the payer's funds; nothing is accepted.
+//! `POST /x402/v1/verify`: every check of a settle; nothing is accepted.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use projections::PaymentView;
 
 use super::{
     answer::{self, Refusal},
-    funds::{Spend, Standing},
     identifiers::Claim,
+    is_source,
     matching::Resolved,
     message::{Message, Outline},
 };
@@ -18,7 +18,7 @@ use crate::http::{
     error::{ApiError, Code},
     payment_status,
     state::HttpState,
-    submit_payment::{Admitted, Submission, Verdict},
+    submit_payment::{Submission, Verdict},
     writes::Write,
 };
 
@@ -55,16 +55,14 @@ async fn judge(state: &HttpState, body: RawBody, outline: &mut Outline) -> Resul
         Payment::Known(view) => return Ok(Judged::Known(view)),
     };
     let verdict = submission.judge(state, &state.services.admission.unpaused()).await?;
-    let admitted = match verdict {
-        Verdict::Replay(view) => return Ok(Judged::Known(view)),
+    Ok(match verdict {
+        Verdict::Replay(view) => Judged::Known(view),
         // A settle would find out by its append.
-        Verdict::New(admitted) => match submission.stored(state).await? {
-            Some(view) => return Ok(Judged::Known(Box::new(view))),
-            None => admitted,
+        Verdict::New(_) => match submission.stored(state).await? {
+            Some(view) => Judged::Known(Box::new(view)),
+            None => Judged::New(submission),
         },
-    };
-    check_funds(state, &submission, &admitted).await?;
-    Ok(Judged::New(submission))
+    })
 }
 
 /// A message whose payment is what its requirement asks for.
@@ -104,7 +102,7 @@ pub(super) async fn read(state: &HttpState, body: RawBody, outline: &mut Outline
     message.check_accepted()?;
     let resolved = Resolved::new(&message.requirement, &state.corridors)?;
     outline.network = resolved.destination_chain().to_string();
-    if !resolved.source_family().is_some_and(|family| state.services.funds.contains_key(&family)) {
+    if !resolved.source_family().is_some_and(is_source) {
         let rule =
             "paymentRequirements.network: is no source of x402 payments; /x402/v1/supported lists those that are";
         return Err(ApiError::new(Code::INVALID_NETWORK, rule).into());
@@ -136,30 +134,5 @@ async fn payment_of(state: &HttpState, claim: Claim) -> Result<Option<PaymentVie
         Ok(view) => Ok(Some(view).filter(|view| view.terms_hash == claim.terms_hash)),
         Err(error) if *error.code == *Code::PAYMENT_NOT_FOUND => Ok(None),
         Err(error) => Err(error),
-    }
-}
-
-/// Whether the payer holds the cap and lets the escrow draw it.
-async fn check_funds(state: &HttpState, submission: &Submission, admitted: &Admitted) -> Result<(), ApiError> {
-    let source = &submission.order().terms.source;
-    let authorized = admitted.authorized();
-    let amount = authorized.authorization.permitted();
-    let spend = Spend { source, amount, authorization: &authorized.authorization, escrow: &authorized.escrow };
-    let Some(funds) = state.services.funds.get(&source.family()) else {
-        tracing::error!(chain = %source.asset().chain(), "nothing reads the payers' funds on this chain");
-        return Err(Code::SERVICE_UNAVAILABLE.into());
-    };
-    let standing = funds.standing(&spend).await.map_err(|error| {
-        tracing::warn!(%error, "a payer's funds cannot be read");
-        Code::SERVICE_UNAVAILABLE
-    })?;
-    let refused = |code, what, units| {
-        let message = format!("paymentRequest.source: {what} {units} of {}, needs {amount}", source.asset());
-        Err(ApiError::new(code, message))
-    };
-    match standing {
-        Standing::Sufficient => Ok(()),
-        Standing::Balance(units) => refused(Code::INSUFFICIENT_FUNDS, "holds", units),
-        Standing::Allowance(units) => refused(Code::INSUFFICIENT_ALLOWANCE, "allows", units),
     }
 }

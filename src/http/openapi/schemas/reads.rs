@@ -13,6 +13,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ("Health", health()),
         ("Defaults", defaults()),
         ("ChainDefaults", chain_defaults()),
+        ("DeadlineLimits", deadline_limits()),
         ("ServedAsset", served_asset()),
         ("PaymentTimeline", timeline()),
         ("TimelineEntry", timeline_entry()),
@@ -118,6 +119,7 @@ fn chain_defaults() -> Value {
             "description": "Schemes a payer on this chain may sign with.",
         },
         "refund_delay_seconds": whole("Least seconds from `fulfillment_deadline` to the refund window."),
+        "deadlines": schema("DeadlineLimits"),
         "required_depth": {
             "anyOf": [{"type": "string", "const": "finalized"}, {"type": "integer", "minimum": 0}],
             "description": "When a block counts as settled: `finalized`, or so many blocks on top of it.",
@@ -128,6 +130,21 @@ fn chain_defaults() -> Value {
     let names = properties.as_object().into_iter().flat_map(|members| members.keys()).map(String::as_str);
     let required: Vec<&str> = names.filter(|name| !of_one_family.contains(name)).collect();
     object("What a request on this chain gets that names nothing else.", &required, properties.clone())
+}
+
+fn deadline_limits() -> Value {
+    let properties = json!({
+        "quote_ms_min": whole("Least milliseconds from now to `quote_deadline`."),
+        "quote_seconds_max": whole("Most seconds from now to `quote_deadline`."),
+        "settlement_ms_min": whole("Least milliseconds from `quote_deadline` to `fulfillment_deadline`."),
+        "settlement_seconds_max": whole(
+            "Most seconds from `quote_deadline` to `fulfillment_deadline`, and to the `reserve_deadline` that is signed.",
+        ),
+        "refund_seconds_max": whole("Most seconds from `fulfillment_deadline` to the `refund_after` that is signed."),
+    });
+    let names = properties.as_object().into_iter().flat_map(|members| members.keys()).map(String::as_str);
+    let required: Vec<&str> = names.collect();
+    object("The windows of a new payment; others are refused with `INVALID_DEADLINE`.", &required, properties.clone())
 }
 
 fn served_asset() -> Value {

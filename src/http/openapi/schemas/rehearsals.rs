@@ -17,6 +17,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ("PrepareAwardRequest", prepare_award_request()),
         ("PreparedPayment", prepared_payment()),
         ("UnsignedMessage", unsigned_message()),
+        ("Approval", approval()),
         ("Verification", verification()),
     ]
 }
@@ -76,6 +77,7 @@ fn prepared_payment() -> Value {
             "payment_id": payment_id(),
             "message_scheme": scheme("The scheme the messages are for."),
             "signed_messages": {"type": "array", "items": schema("UnsignedMessage"), "minItems": 1},
+            "approval": schema("Approval"),
         }),
     )
 }
@@ -95,6 +97,23 @@ fn unsigned_message() -> Value {
                 "What else the submission has to repeat. On Solana its `allowance_delegate` is the address that the payer \
                  approves to draw on its tokens. On Tron it says what the transaction does: `function`, `contract`, `amount` \
                  and so on; everything is in the transaction itself.",
+            ),
+        }),
+    )
+}
+
+fn approval() -> Value {
+    object(
+        "The payer's own transaction that has to be on chain before the payment is submitted, as its allowance is too small; \
+         absent where it suffices, and on Tron, where it is one of the messages.",
+        &["asset_identifier", "spender", "amount", "call"],
+        json!({
+            "asset_identifier": matching(super::ASSET_PATTERN, "What is allowed to be drawn."),
+            "spender": text("Who is allowed to draw it: Permit2 on EVM chains, the program's address for the signing key on Solana."),
+            "amount": text("How much, smallest unit. A payer may allow more, once for all its payments."),
+            "call": free_form(
+                "The call as wallets take it. On EVM chains `to`, `data` and `value` of `eth_sendTransaction`; on Solana \
+                 `program_id`, `accounts` and `data`, in hex, of one instruction.",
             ),
         }),
     )

@@ -207,7 +207,7 @@ impl Authorizer for Misfit {
         &self,
         request: &AuthorizationRequest<'_>,
         payload: Option<&Map<String, Value>>,
-    ) -> Result<Vec<UnsignedMessage>, AuthorizeError> {
+    ) -> Result<Prepared, AuthorizeError> {
         LenientAuthorizer.prepare(request, payload).await
     }
 }

@@ -213,18 +213,19 @@ async fn a_pause_refuses_settling_and_not_verifying() {
 #[tokio::test]
 async fn a_payer_who_cannot_pay_is_not_valid() {
     let gateway = gateway();
-    let units = |units: u64| ruint::aliases::U256::from(units);
-    for (standing, reason, said) in [
-        (Standing::Balance(units(5)), "insufficient_funds", "holds 5 of"),
-        (Standing::Allowance(units(0)), "insufficient_allowance", "allows 0 of"),
+    for (balance, allowance, reason, said) in [
+        (5, u64::MAX, "insufficient_funds", "holds 5 of"),
+        (u64::MAX, 0, "insufficient_allowance", "allows permit2 to draw 0 of"),
     ] {
-        *gateway.funds.0.lock().unwrap() = Ok(standing);
+        gateway.funds.set(balance, allowance);
         let answer = gateway.post_to(VERIFY, &message()).await.expect(200).body;
         assert_eq!((&answer["isValid"], &answer["invalidReason"]), (&json!(false), &json!(reason)));
         assert!(answer["invalidMessage"].as_str().unwrap().contains(said), "{answer}");
         assert_eq!(answer["payer"], PAYER);
+        // A settle asks the same before anything is accepted.
+        refused(&gateway, &message(), 200, reason).await;
     }
-    *gateway.funds.0.lock().unwrap() = Err(FundsError("node secret.internal is down".to_owned()));
+    gateway.funds.fail("node secret.internal is down");
     let answer = gateway.post_to(VERIFY, &message()).await.expect(503);
     assert_eq!(answer.body["invalidReason"], "service_unavailable");
     assert!(!answer.text.contains("secret.internal"), "{answer:?}");

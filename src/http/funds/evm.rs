@@ -1,0 +1,110 @@
+//! Payers on EVM chains: what they hold, what they let Permit2 draw, and which of its nonces they have used.
+
+use std::collections::BTreeMap;
+
+use alloy::{
+    primitives::{Address, Bytes, U256 as Word},
+    sol,
+    sol_types::SolCall,
+};
+use async_trait::async_trait;
+use chains::evm::{
+    batching::Views,
+    contracts::{address, erc20, text},
+    node::Node,
+};
+use ruint::aliases::U256;
+use serde_json::json;
+
+use events::ChainId;
+
+use super::{Approval, Draw, Funds, FundsError, Holding, Spend};
+
+sol! {
+    interface IERC20Holdings {
+        function balanceOf(address holder) external view returns (uint256);
+        function allowance(address holder, address spender) external view returns (uint256);
+        function approve(address spender, uint256 amount) external returns (bool);
+    }
+
+    /// Permit2's unordered nonces: 256 of them in each word.
+    interface IPermit2Nonces {
+        function nonceBitmap(address owner, uint256 word) external view returns (uint256);
+    }
+}
+
+/// [`Funds`] on the EVM chains it has a node of.
+#[derive(Clone)]
+pub struct EvmFunds {
+    chains: BTreeMap<ChainId, Views>,
+}
+
+impl EvmFunds {
+    /// Funds as these nodes see them.
+    pub fn new(nodes: impl IntoIterator<Item = Node>) -> Self {
+        Self { chains: nodes.into_iter().map(|node| (node.chain_id().clone(), Views::new(node))).collect() }
+    }
+
+    fn parties(&self, spend: &Spend<'_>) -> Result<Parties<'_>, FundsError> {
+        let asset = spend.source.asset();
+        let views = self.chains.get(asset.chain()).ok_or_else(|| fault(format!("no node for {}", asset.chain())))?;
+        Ok(Parties {
+            views,
+            token: erc20(asset).map_err(fault)?,
+            payer: address(spend.source.account().as_str()).map_err(fault)?,
+            permit2: address(&views.node().config().permit2).map_err(fault)?,
+        })
+    }
+}
+
+/// Who has to do with a payment out of an account, and where.
+struct Parties<'a> {
+    views: &'a Views,
+    token: Address,
+    payer: Address,
+    permit2: Address,
+}
+
+impl Parties<'_> {
+    async fn read<C: SolCall<Return = U256>>(&self, contract: Address, call: &C) -> Result<U256, FundsError> {
+        self.views.read(contract, call).await.map_err(fault)
+    }
+}
+
+#[async_trait]
+impl Funds for EvmFunds {
+    async fn holding(&self, spend: &Spend<'_>) -> Result<Holding, FundsError> {
+        let parties = self.parties(spend)?;
+        let Parties { token, payer: holder, permit2: spender, .. } = parties;
+        let held = IERC20Holdings::balanceOfCall { holder };
+        let allowed = IERC20Holdings::allowanceCall { holder, spender };
+        let (balance, allowance) = tokio::try_join!(parties.read(token, &held), parties.read(token, &allowed))?;
+        // The call that deploys an account may approve, too; nobody can say before it was made.
+        let comes_later = matches!(spend.draw, Draw::Permit2 { prepares: true, .. }) && allowance < spend.amount.get();
+        Ok(Holding { balance, allowance: (!comes_later).then_some(allowance), spender: text(spender) })
+    }
+
+    async fn is_used(&self, spend: &Spend<'_>) -> Result<bool, FundsError> {
+        let Draw::Permit2 { nonce, .. } = spend.draw else { return Ok(false) };
+        let parties = self.parties(spend)?;
+        let nonce = Word::from_be_bytes(nonce.0);
+        let call = IPermit2Nonces::nonceBitmapCall { owner: parties.payer, word: nonce >> 8 };
+        let bitmap = parties.read(parties.permit2, &call).await?;
+        Ok(bitmap.bit(usize::from(nonce.byte(0))))
+    }
+
+    async fn approval(&self, spend: &Spend<'_>) -> Result<Option<Approval>, FundsError> {
+        let Parties { token, permit2: spender, .. } = self.parties(spend)?;
+        let data: Bytes = IERC20Holdings::approveCall { spender, amount: spend.amount.get() }.abi_encode().into();
+        Ok(Some(Approval {
+            asset_identifier: spend.source.asset().clone(),
+            spender: text(spender),
+            amount: spend.amount,
+            call: json!({"to": text(token), "data": data, "value": "0x0"}),
+        }))
+    }
+}
+
+fn fault(error: impl std::fmt::Display) -> FundsError {
+    FundsError(error.to_string())
+}

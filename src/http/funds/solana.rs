@@ -1,0 +1,75 @@
+//! Payers on Solana: what they hold, and what they let the program draw.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use chains::solana::{authorization::allowance_delegate, node::Node};
+use ruint::aliases::U256;
+use serde_json::json;
+
+use events::ChainId;
+
+use super::{Approval, Draw, Funds, FundsError, Holding, Spend};
+
+/// `Approve` of SPL Token and of Token-2022: this byte, and the amount in eight, the lowest first.
+const APPROVE: u8 = 4;
+
+/// [`Funds`] on the Solana chains it has a node of.
+#[derive(Clone)]
+pub struct SolanaFunds {
+    nodes: BTreeMap<ChainId, Node>,
+}
+
+impl SolanaFunds {
+    /// Funds as these nodes see them.
+    pub fn new(nodes: impl IntoIterator<Item = Node>) -> Self {
+        Self { nodes: nodes.into_iter().map(|node| (node.chain_id().clone(), node)).collect() }
+    }
+
+    fn node(&self, spend: &Spend<'_>) -> Result<&Node, FundsError> {
+        let chain = spend.source.asset().chain();
+        self.nodes.get(chain).ok_or_else(|| FundsError(format!("no node for {chain}")))
+    }
+}
+
+/// The program's address that the payer gives its allowance to.
+fn delegate(spend: &Spend<'_>) -> Result<String, FundsError> {
+    let Draw::Delegate { signer } = spend.draw else {
+        return Err(FundsError("the payer signed for another family".to_owned()));
+    };
+    let delegate = allowance_delegate(&spend.escrow.contract, signer);
+    delegate.ok_or_else(|| FundsError("no program, or no signer".to_owned()))
+}
+
+#[async_trait]
+impl Funds for SolanaFunds {
+    async fn holding(&self, spend: &Spend<'_>) -> Result<Holding, FundsError> {
+        let delegate = delegate(spend)?;
+        let holding = self.node(spend)?.holding(spend.source).await.map_err(|error| FundsError(error.to_string()))?;
+        let (held, allowed) = holding.map_or((0, 0), |holding| (holding.amount, holding.allowed_to(&delegate)));
+        Ok(Holding { balance: U256::from(held), allowance: Some(U256::from(allowed)), spender: delegate })
+    }
+
+    async fn approval(&self, spend: &Spend<'_>) -> Result<Option<Approval>, FundsError> {
+        let delegate = delegate(spend)?;
+        let holding = self.node(spend)?.holding(spend.source).await.map_err(|error| FundsError(error.to_string()))?;
+        let (Some(holding), Ok(units)) = (holding, u64::try_from(spend.amount.get())) else { return Ok(None) };
+        let data: Vec<u8> = std::iter::once(APPROVE).chain(units.to_le_bytes()).collect();
+        let account = |pubkey: &str, is_signer, is_writable| json!({"pubkey": pubkey, "is_signer": is_signer, "is_writable": is_writable});
+        let accounts = [
+            account(&holding.address, false, true),
+            account(&delegate, false, false),
+            account(spend.source.account().as_str(), true, false),
+        ];
+        Ok(Some(Approval {
+            asset_identifier: spend.source.asset().clone(),
+            amount: spend.amount,
+            call: json!({
+                "program_id": holding.token_program,
+                "accounts": accounts,
+                "data": format!("0x{}", hex::encode(data)),
+            }),
+            spender: delegate,
+        }))
+    }
+}
