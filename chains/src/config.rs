@@ -5,6 +5,8 @@ use std::fmt;
 use events::{Account, AssetId, ChainId};
 use serde::Deserialize;
 
+use crate::gas::GasConfig;
+
 /// One chain the gateway, a verifier or a settler is connected to.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -55,12 +57,22 @@ pub struct ChainConfig {
     /// A submitter whose coins pay for fewer deposits than this is warned of.
     #[serde(default = "submitter_deposits_warning")]
     pub submitter_deposits_warning: u64,
+    /// Where exits have no submitters of their own: how many refunds or releases deposits leave the coins of in each
+    /// submitter's account.
+    #[serde(default = "exits_reserved")]
+    pub exits_reserved: u64,
     /// How often the node is asked for its newest block, in milliseconds.
     #[serde(default = "poll_ms")]
     pub poll_ms: u64,
     /// How long one call to the node may take, in milliseconds.
     #[serde(default = "rpc_timeout_ms")]
     pub rpc_timeout_ms: u64,
+    /// On EVM chains, and only there: whether payers may be contracts, whose code the gateway then runs.
+    #[serde(default = "contract_payers")]
+    pub contract_payers: bool,
+    /// On EVM chains, and only there: what that code may cost.
+    #[serde(default)]
+    pub gas: GasConfig,
     /// Assets served on this chain.
     #[serde(default)]
     pub assets: Vec<AssetConfig>,
@@ -183,6 +195,14 @@ fn reprice_seconds() -> u64 {
 
 fn submitter_deposits_warning() -> u64 {
     100
+}
+
+fn contract_payers() -> bool {
+    true
+}
+
+fn exits_reserved() -> u64 {
+    10
 }
 
 fn poll_ms() -> u64 {

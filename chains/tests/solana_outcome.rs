@@ -169,7 +169,7 @@ async fn a_refund_that_never_landed_is_dead_and_made_again() -> Result<()> {
 async fn who_cannot_pay_is_passed_over_and_nothing_is_signed_when_nobody_can() -> Result<()> {
     let world = World::start().await?;
     let chains_of = |submitters: Vec<_>| {
-        let keys = Keys { reserver: world.reserver.clone(), submitters };
+        let keys = Keys { reserver: world.reserver.clone(), submitters, exit_submitters: Vec::new() };
         SolanaChains::new([SolanaChain { node: world.node(), keys: Some(keys) }], Arc::new(TestClock))
     };
     let rich = world.submitters[0].clone();
@@ -185,7 +185,7 @@ async fn who_cannot_pay_is_passed_over_and_nothing_is_signed_when_nobody_can() -
     assert!(fault.0.contains("no submitter"), "{fault}");
 
     assert!(matches!(chains_of(Vec::new()), Err(SetupError::NoSubmitter(_))));
-    let other = Keys { reserver: key(30), submitters: vec![rich] };
+    let other = Keys { reserver: key(30), submitters: vec![rich], exit_submitters: Vec::new() };
     let chain = SolanaChain { node: world.node(), keys: Some(other) };
     assert!(matches!(SolanaChains::new([chain.clone()], Arc::new(TestClock)), Err(SetupError::Reserver { .. })));
     Ok(())

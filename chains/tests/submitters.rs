@@ -65,7 +65,7 @@ fn submitter_account(world: &World, signer: &PrivateKeySigner) -> SignerAccount 
 
 /// The engine's port over the source chain with these submitters, on the ledger and the clock of `world`.
 fn with_submitters(world: &World, submitters: &[PrivateKeySigner]) -> Result<EvmChains> {
-    let keys = Some(Keys { reserver: key(2), submitters: submitters.to_vec() });
+    let keys = Some(Keys { reserver: key(2), submitters: submitters.to_vec(), exit_submitters: Vec::new() });
     let source = EvmChain { node: world.source.node.clone(), keys };
     Ok(EvmChains::new([source], world.ledger.clone(), world.clock.clone())?)
 }
@@ -266,7 +266,7 @@ async fn payments_go_on_when_one_of_three_accounts_runs_dry() -> Result<()> {
         let probe = EvmChains::new(
             [EvmChain {
                 node: source.node.clone(),
-                keys: Some(Keys { reserver: key(2), submitters: submitters.to_vec() }),
+                keys: Some(Keys { reserver: key(2), submitters: submitters.to_vec(), exit_submitters: Vec::new() }),
             }],
             std::sync::Arc::new(events::ledger::memory::MemoryLedger::default()),
             world.clock.clone(),
@@ -311,6 +311,47 @@ async fn without_coins_no_nonce_is_taken() -> Result<()> {
     assert!(world.ledger.open(&submitter_account(&world, &world.submitter)).await?.is_empty());
     world.source.dev.fund(&text(&world.submitter), U256::from(10).pow(U256::from(20))).await?;
     world.secure(&payment).await
+}
+
+#[tokio::test]
+async fn deposits_never_spend_what_exits_need() -> Result<()> {
+    let world = World::start().await?;
+    let source = &world.source;
+    let (coins, none) = (U256::from(10).pow(U256::from(20)), U256::ZERO);
+    let held = world.payment("held")?;
+    world.secure(&held).await?;
+    source.pass(held.escrow.refund_after).await?;
+    let refund = RefundOrder { payment_id: held.id().clone(), escrow: held.escrow.clone(), non_delivery: None };
+    let (usual, apart) = (key(60), key(61));
+    let chains = |exit_submitters| -> Result<EvmChains> {
+        let keys = Some(Keys { reserver: key(2), submitters: vec![usual.clone()], exit_submitters });
+        let source = EvmChain { node: source.node.clone(), keys };
+        Ok(EvmChains::new([source], world.ledger.clone(), world.clock.clone())?)
+    };
+    let (separate, shared) = (chains(vec![apart.clone()])?, chains(Vec::new())?);
+
+    // Coins that are for exits pay for no deposit; those of the usual account pay for an exit where its own cannot.
+    source.dev.fund(&text(&apart), coins).await?;
+    let refused = separate.prepare_deposit(&world.payment("order-1")?.deposit(), 1).await;
+    assert!(matches!(refused, Err(PrepareError::Transient(_))), "{refused:?}");
+    assert_eq!(separate.prepare_refund(&refund, 1).await?.sender, text(&apart));
+    source.dev.fund(&text(&apart), none).await?;
+    source.dev.fund(&text(&usual), coins).await?;
+    assert_eq!(separate.prepare_refund(&refund, 2).await?.sender, text(&usual));
+
+    // Enough for some deposits and not for the exits besides; the control has it all.
+    let fees = source.node.fees().await?;
+    source.dev.fund(&text(&usual), U256::from(3_000_000 * fees.max)).await?;
+    let fresh = world.payment("order-2")?;
+    assert_eq!(separate.prepare_deposit(&fresh.deposit(), 1).await?.sender, text(&usual), "exits are not its affair");
+    let fresh = world.payment("order-3")?;
+    source.dev.fund(&text(&usual), U256::from(1_500_000 * fees.max)).await?;
+    let refused = shared.prepare_deposit(&fresh.deposit(), 1).await;
+    assert!(matches!(refused, Err(PrepareError::Transient(_))), "{refused:?}");
+    assert_eq!(shared.prepare_refund(&refund, 3).await?.sender, text(&usual));
+    source.dev.fund(&text(&usual), coins).await?;
+    assert_eq!(shared.prepare_deposit(&fresh.deposit(), 1).await?.sender, text(&usual));
+    Ok(())
 }
 
 #[tokio::test]

@@ -405,9 +405,9 @@ async fn who_cannot_pay_is_passed_over_and_nothing_is_signed_when_nobody_can() -
     assert!(matches!(&refused, Err(PrepareError::Transient(fault)) if fault.0.contains("no submitter")), "{refused:?}");
 
     let new = |keys| TronChains::new([TronChain { node: world.node(), keys: Some(keys) }], Arc::new(TestClock));
-    let nobody = new(Keys { reserver: world.reserver.clone(), submitters: Vec::new() });
+    let nobody = new(Keys { reserver: world.reserver.clone(), submitters: Vec::new(), exit_submitters: Vec::new() });
     assert!(matches!(nobody, Err(SetupError::NoSubmitter(_))));
-    let other = new(Keys { reserver: key(30), submitters: vec![rich] });
+    let other = new(Keys { reserver: key(30), submitters: vec![rich], exit_submitters: Vec::new() });
     assert!(matches!(other, Err(SetupError::Reserver { key, .. }) if key == text(self::key(30).address())));
     let chain = TronChain { node: world.node(), keys: None };
     assert!(matches!(TronChains::new([chain.clone(), chain.clone()], Arc::new(TestClock)), Err(SetupError::Twice(_))));

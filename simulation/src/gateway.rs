@@ -122,7 +122,7 @@ fn start(
     let mut chains = Vec::new();
     for place in &world.places {
         let node = place.connect(fate(Arc::downgrade(world), Some(life.clone()), dice.clone()))?;
-        let keys = Keys { reserver: signer("reserver"), submitters: submitters.clone() };
+        let keys = Keys { reserver: signer("reserver"), submitters: submitters.clone(), exit_submitters: Vec::new() };
         chains.push(EvmChain { node, keys: Some(keys) });
     }
     let clock = Arc::new(process.clone());

@@ -41,6 +41,9 @@ pub struct GatewayChain {
     pub reserver_key: Secret,
     /// Private keys of the accounts that send the gateway's transactions, in the same form; at least one.
     pub submitter_keys: Vec<Secret>,
+    /// Private keys of the accounts that send refunds and releases and nothing else, in the same form; none where the
+    /// submitters do.
+    pub exit_submitter_keys: Vec<Secret>,
 }
 
 impl<'de> Deserialize<'de> for GatewayChain {
@@ -54,10 +57,12 @@ impl<'de> Deserialize<'de> for GatewayChain {
         let mut members = Dict::deserialize(deserializer)?;
         let reserver_key = take(&mut members, "reserver_key")?;
         let submitter_keys = take(&mut members, "submitter_keys")?;
+        let exits = "exit_submitter_keys";
+        let exit_submitter_keys = if members.contains_key(exits) { take(&mut members, exits)? } else { Vec::new() };
         let chain = Value::from(members).deserialize().map_err(|error: figment::Error| {
             let path = if error.path.is_empty() { String::new() } else { format!("{}: ", error.path.join(".")) };
             de::Error::custom(format!("{path}{}", error.kind))
         })?;
-        Ok(Self { chain, reserver_key, submitter_keys })
+        Ok(Self { chain, reserver_key, submitter_keys, exit_submitter_keys })
     }
 }

@@ -3,6 +3,7 @@
 use alloy::signers::local::PrivateKeySigner;
 use chains::{
     config::{ChainConfig, Depth},
+    gas::GasConfig,
     solana::{
         authorization::{ClusterId, SIGNATURE_DOMAIN_VERSION, wallet_key},
         keys,
@@ -35,6 +36,9 @@ pub(super) fn check(family: Family, chain: &ChainConfig, key: impl Fn(&str) -> S
     let (has_cluster, has_api_key) = (chain.signature_cluster_id.is_some(), chain.api_key.is_some());
     require(family == Family::Solana || !has_cluster, &key("signature_cluster_id"), "is for Solana chains only")?;
     require(family == Family::Tron || !has_api_key, &key("api_key"), "is for Tron chains only")?;
+    let has_gas = chain.gas != GasConfig::default();
+    require(family == Family::Evm || !has_gas, &key("gas"), "is for EVM chains only")?;
+    require(family == Family::Evm || chain.contract_payers, &key("contract_payers"), "is for EVM chains only")?;
     match family {
         Family::Evm => account(family, &key("permit2"), &chain.permit2).map(drop),
         Family::Solana => solana(chain, key),

@@ -7,6 +7,9 @@ use super::*;
 const GATEWAY: &str = include_str!("../../config/gateway.example.toml");
 const VERIFIER: &str = include_str!("../../config/verifier.example.toml");
 
+/// Of the example's submitter.
+const SUBMITTER_KEY: &str = "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d";
+
 fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("gateway.toml");
@@ -200,6 +203,8 @@ fn the_gateway_example_names_every_key() {
         "reserver",
         "reserver_key",
         "submitter_keys",
+        "exit_submitter_keys",
+        "exits_reserved",
         "releaser",
         "required_depth",
         "refund_delay_seconds",
@@ -208,6 +213,16 @@ fn the_gateway_example_names_every_key() {
         "submitter_deposits_warning",
         "poll_ms",
         "rpc_timeout_ms",
+        "contract_payers",
+        "deposit_max",
+        "call_max",
+        "call_ms_max",
+        "calls_max",
+        "caller_calls_max",
+        "loss_window_seconds",
+        "account_loss_max",
+        "code_loss_max",
+        "chain_loss_max",
         "asset_identifier",
         "symbol",
         "decimals",
@@ -230,6 +245,7 @@ fn unknown_keys_are_refused_by_name() {
         ("[identity]", "origins"),
         ("[settlers]", "policy"),
         ("[[chains]]", "rpc"),
+        ("[chains.gas]", "deposit"),
         ("[[chains.assets]]", "decimal"),
     ] {
         let line = format!("\n{section}\n");
@@ -344,6 +360,12 @@ fn values_are_checked_and_the_key_is_named() {
         ("GW_CHAINS__0__RESERVER_KEY", other_key, "chains[0].reserver_key"),
         ("GW_CHAINS__0__RESERVER_KEY", "0x12", "chains[0].reserver_key"),
         ("GW_CHAINS__0__SUBMITTER_KEYS", "[]", "chains[0].submitter_keys"),
+        ("GW_CHAINS__0__EXIT_SUBMITTER_KEYS", &format!("[{SUBMITTER_KEY:?}]"), "chains[0].exit_submitter_keys"),
+        ("GW_CHAINS__0__EXIT_SUBMITTER_KEYS", "[\"0x12\"]", "chains[0].exit_submitter_keys"),
+        ("GW_CHAINS__0__EXITS_RESERVED", "10001", "chains[0].exits_reserved"),
+        ("GW_CHAINS__0__GAS__DEPOSIT_MAX", "299999", "chains[0].gas.deposit_max"),
+        ("GW_CHAINS__0__GAS__CALLER_CALLS_MAX", "17", "chains[0].gas.caller_calls_max"),
+        ("GW_CHAINS__0__GAS__ACCOUNT_LOSS_MAX", "999999", "chains[0].gas.account_loss_max"),
         ("GW_CHAINS__0__POLL_MS", "0", "chains[0].poll_ms"),
         ("GW_CHAINS", "[]", "chains"),
         (

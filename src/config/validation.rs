@@ -31,6 +31,7 @@ const QUOTE_SECONDS_LIMIT: u64 = 86_400;
 const SETTLEMENT_SECONDS_LIMIT: u64 = 2_592_000;
 const REFUND_SECONDS_LIMIT: u64 = 31_536_000;
 /// A week.
+const EXITS_LIMIT: u64 = 10_000;
 const WATCHDOG_LIMIT: u64 = 604_800;
 /// What stands in the place of a gateway's name in the subjects of `operator::wire`.
 const RESERVED_NAMES: [&str; 2] = ["all", "reply"];
@@ -160,6 +161,13 @@ pub(super) fn gateway(config: &GatewayConfig) -> Result<(), Error> {
             require(submitters.insert(families::account_of(family, &key, secret)?), &key, "must not repeat a key")?;
         }
         require(!submitters.is_empty(), &key, "must hold at least one key")?;
+        let key = format!("chains[{i}].exit_submitter_keys");
+        for secret in &served.exit_submitter_keys {
+            let is_apart = submitters.insert(families::account_of(family, &key, secret)?);
+            require(is_apart, &key, "must not repeat a key, nor have one of submitter_keys")?;
+        }
+        let reserve = &format!("chains[{i}].exits_reserved");
+        require(chain.exits_reserved <= EXITS_LIMIT, reserve, "must be at most 10000")?;
     }
     let served = |chain| config.chains.iter().any(|served| served.chain.chain_id == chain);
     let trust = &config.trust;
@@ -288,6 +296,8 @@ pub(super) fn chains<'a>(configured: impl Iterator<Item = &'a ChainConfig>) -> R
         require(chain.admission_seconds > 0, &key("admission_seconds"), "must be above 0")?;
         require(chain.reprice_seconds > 0, &key("reprice_seconds"), "must be above 0")?;
         require(chain.rpc_timeout_ms > 0, &key("rpc_timeout_ms"), "must be above 0")?;
+        let gas = chain.gas.check();
+        gas.map_err(|(name, rule)| invalid(&key(&format!("gas.{name}")), rule))?;
         require(chain.refund_delay_seconds > 0, &key("refund_delay_seconds"), "must be above 0")?;
         let mut assets = BTreeSet::new();
         for (j, served) in chain.assets.iter().enumerate() {

@@ -91,32 +91,39 @@ impl Connected {
 }
 
 fn evm_chain(served: &GatewayChain) -> Result<EvmChain> {
-    let submitters = served.submitter_keys.iter().map(signer).collect::<Result<Vec<_>>>();
+    let signers = |secrets: &[Secret]| secrets.iter().map(signer).collect::<Result<Vec<_>>>();
     let chain_id = &served.chain.chain_id;
     let keys = evm::adapter::Keys {
         reserver: signer(&served.reserver_key).with_context(|| format!("reserver_key of {chain_id}"))?,
-        submitters: submitters.with_context(|| format!("submitter_keys of {chain_id}"))?,
+        submitters: signers(&served.submitter_keys).with_context(|| format!("submitter_keys of {chain_id}"))?,
+        exit_submitters: signers(&served.exit_submitter_keys)
+            .with_context(|| format!("exit_submitter_keys of {chain_id}"))?,
     };
     Ok(EvmChain { node: evm::node::Node::connect(&served.chain)?, keys: Some(keys) })
 }
 
 fn solana_chain(served: &GatewayChain) -> Result<SolanaChain> {
     let chain_id = &served.chain.chain_id;
-    let submitters = served.submitter_keys.iter().map(|secret| keypair(secret.expose())).collect::<Result<Vec<_>, _>>();
+    let signers =
+        |secrets: &[Secret]| secrets.iter().map(|secret| keypair(secret.expose())).collect::<Result<Vec<_>, _>>();
     let reserver = keypair(served.reserver_key.expose());
     let keys = solana::adapter::Keys {
         reserver: reserver.with_context(|| format!("reserver_key of {chain_id}"))?,
-        submitters: submitters.with_context(|| format!("submitter_keys of {chain_id}"))?,
+        submitters: signers(&served.submitter_keys).with_context(|| format!("submitter_keys of {chain_id}"))?,
+        exit_submitters: signers(&served.exit_submitter_keys)
+            .with_context(|| format!("exit_submitter_keys of {chain_id}"))?,
     };
     Ok(SolanaChain { node: solana::node::Node::connect(&served.chain)?, keys: Some(keys) })
 }
 
 fn tron_chain(served: &GatewayChain) -> Result<TronChain> {
     let chain_id = &served.chain.chain_id;
-    let submitters = served.submitter_keys.iter().map(signer).collect::<Result<Vec<_>>>();
+    let signers = |secrets: &[Secret]| secrets.iter().map(signer).collect::<Result<Vec<_>>>();
     let keys = tron::adapter::Keys {
         reserver: signer(&served.reserver_key).with_context(|| format!("reserver_key of {chain_id}"))?,
-        submitters: submitters.with_context(|| format!("submitter_keys of {chain_id}"))?,
+        submitters: signers(&served.submitter_keys).with_context(|| format!("submitter_keys of {chain_id}"))?,
+        exit_submitters: signers(&served.exit_submitter_keys)
+            .with_context(|| format!("exit_submitter_keys of {chain_id}"))?,
     };
     Ok(TronChain { node: tron::node::Node::connect(&served.chain)?, keys: Some(keys) })
 }

@@ -29,11 +29,14 @@ use super::{
     query::{Call, CallError},
     reads::unusable,
     signature,
-    submitters::{TEND_EVERY, Watch, account, preferred},
+    submitters::{TEND_EVERY, Watch, account},
     transaction::{self, plain, raw_bytes},
     undeployed,
 };
-use crate::setup::SetupError;
+use crate::{
+    setup::SetupError,
+    submitters::{Leg, Submitters},
+};
 
 /// Most gas of a deposit that deploys the payer's account: what it runs there is the payer's choice and the gateway's
 /// expense. The common accounts need a tenth.
@@ -51,6 +54,19 @@ pub struct Keys {
     pub reserver: PrivateKeySigner,
     /// Send the gateway's transactions and pay for their gas; payments are spread over them.
     pub submitters: Vec<PrivateKeySigner>,
+    /// Send refunds and releases and nothing else; when there are none, the submitters do, and deposits leave them a reserve.
+    pub exit_submitters: Vec<PrivateKeySigner>,
+}
+
+impl Keys {
+    fn of_submitters(&self) -> Submitters<'_, PrivateKeySigner> {
+        Submitters { usual: &self.submitters, exits: &self.exit_submitters }
+    }
+
+    /// The keys of all accounts that send something.
+    pub(super) fn all(&self) -> impl Iterator<Item = &PrivateKeySigner> {
+        self.of_submitters().all()
+    }
 }
 
 /// A chain the gateway is connected to.
@@ -75,6 +91,8 @@ struct Intent<'a> {
     chain: &'a EvmChain,
     /// The accounts that may send it, the preferred one first.
     signers: Vec<&'a PrivateKeySigner>,
+    /// How many exits whoever sends it must have the coins for after it.
+    exits_left: u64,
     /// What is tried out.
     trial: Call,
     /// The last second in which the escrow takes the trial from anyone, or 0 when that does no harm.
@@ -164,7 +182,7 @@ impl EvmChains {
                 let gas_limit = transaction::gas_limit(gas);
                 let signer = match holder {
                     Some(holder) => holder,
-                    None => self.payer_of_gas(node, &intent.signers, gas_limit, fees).await?,
+                    None => self.payer_of_gas(node, &intent.signers, gas_limit, fees, intent.exits_left).await?,
                 };
                 (&intent.call, gas_limit, signer)
             }
@@ -291,6 +309,12 @@ fn keys(chain: &EvmChain) -> Result<&Keys, Transient> {
     chain.keys.as_ref().ok_or_else(|| Transient(format!("{} has no keys", chain.node.chain_id())))
 }
 
+/// The accounts that may send a transaction of this leg, the preferred one first, and how many exits it leaves the coins of.
+fn signers<'a>(chain: &EvmChain, keys: &'a Keys, leg: Leg, payment_id: &PaymentId) -> (Vec<&'a PrivateKeySigner>, u64) {
+    let submitters = keys.of_submitters();
+    (submitters.of(leg, payment_id), submitters.left_over(leg, chain.node.config().exits_reserved))
+}
+
 /// The account that is named as the caller when a call is tried out.
 fn first(signers: &[&PrivateKeySigner]) -> Result<Address, Transient> {
     signers.first().map(|signer| signer.address()).ok_or_else(|| Transient("no submitter key".to_owned()))
@@ -301,7 +325,7 @@ impl Chains for EvmChains {
     async fn prepare_deposit(&self, order: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
         let chain = self.chain(&order.escrow.chain_id)?;
         let keys = keys(chain)?;
-        let signers = preferred(keys, &order.payment_id);
+        let (signers, exits_left) = signers(chain, keys, Leg::Deposit, &order.payment_id);
         let sender = first(&signers)?;
         // Both clocks count: nodes judge by the head's time, or by that of the block they would make now.
         let now = chain.node.head().await?.time.max(unix_seconds(self.clock.now()));
@@ -310,13 +334,13 @@ impl Chains for EvmChains {
         let trial = self.deposit_call(order, keys, chain.node.evm_id(), sender, trial_until)?;
         let call = self.deposit_call(order, keys, chain.node.evm_id(), sender, until)?;
         let escrow = address(&order.escrow.contract).map_err(unusable)?;
-        let purpose = Purpose(format!("{}/deposit/{attempt}", order.payment_id));
-        self.prepare(Intent { chain, signers, trial, trial_until, call, escrow, purpose, attempt }).await
+        let purpose = Purpose::deposit(&order.payment_id, attempt);
+        self.prepare(Intent { chain, signers, exits_left, trial, trial_until, call, escrow, purpose, attempt }).await
     }
 
     async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
         let chain = self.chain(&order.escrow.chain_id)?;
-        let signers = preferred(keys(chain)?, &order.payment_id);
+        let (signers, exits_left) = signers(chain, keys(chain)?, Leg::Exit, &order.payment_id);
         let escrow = address(&order.escrow.contract).map_err(unusable)?;
         let payment_id = word(order.payment_id.on_chain());
         let data = match &order.non_delivery {
@@ -327,10 +351,10 @@ impl Chains for EvmChains {
                 GatewayEscrow::cancelCall { paymentId: payment_id, nonDelivery: signature }.abi_encode()
             }
         };
-        let purpose = Purpose(format!("{}/refund/{attempt}", order.payment_id));
+        let purpose = Purpose::refund(&order.payment_id, attempt);
         let call = plain(first(&signers)?, escrow, data);
         let trial = call.clone();
-        self.prepare(Intent { chain, signers, trial, trial_until: 0, call, escrow, purpose, attempt }).await
+        self.prepare(Intent { chain, signers, exits_left, trial, trial_until: 0, call, escrow, purpose, attempt }).await
     }
 
     async fn reprice(&self, versions: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient> {

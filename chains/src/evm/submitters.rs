@@ -7,13 +7,10 @@ use std::{
     time::Duration,
 };
 
-use alloy::{
-    primitives::{U256, keccak256},
-    signers::local::PrivateKeySigner,
-};
+use alloy::{primitives::U256, signers::local::PrivateKeySigner};
 
 use events::{
-    ChainId, PaymentId,
+    ChainId,
     event::TransactionPrepared,
     ledger::{Purpose, RENEW_AFTER, Reservation, SignerAccount},
     time::Timestamp,
@@ -44,6 +41,8 @@ const PATIENCE_OF_THE_PRICED: i32 = 4;
 const TRANSFER_GAS: u64 = 21_000;
 /// Gas of a usual deposit, for the estimate of how many an account can still pay.
 const DEPOSIT_GAS: u64 = 300_000;
+/// Gas of an exit, for what deposits leave over: the escrow asks for much of it only so that nobody can starve a payout.
+const EXIT_GAS: u64 = 500_000;
 /// How often an account that is low is warned of.
 const WARN_EVERY: chrono::TimeDelta = chrono::TimeDelta::minutes(10);
 /// Prices at which an empty transaction is offered to a node that holds another at its nonce.
@@ -106,17 +105,6 @@ pub(super) fn account(chain: &EvmChain, signer: &PrivateKeySigner) -> SignerAcco
     SignerAccount { chain_id: chain.node.chain_id().clone(), address: text(signer.address()) }
 }
 
-/// The submitters in the order in which a payment prefers them: the payments are spread evenly over the first place.
-pub(super) fn preferred<'a>(keys: &'a Keys, payment_id: &PaymentId) -> Vec<&'a PrivateKeySigner> {
-    let digest = keccak256(payment_id.as_str());
-    let head = digest.0.iter().take(8).fold(0u64, |number, byte| number << 8 | u64::from(*byte));
-    let mut signers: Vec<_> = keys.submitters.iter().collect();
-    let first = head.checked_rem(signers.len() as u64).unwrap_or_default();
-    // The remainder is below a length that is a usize.
-    signers.rotate_left(first as usize);
-    signers
-}
-
 /// How long a nonce stands next before it counts as one that nothing uses.
 fn gap_age(node: &Node) -> chrono::TimeDelta {
     (seconds(node.config().reprice_seconds) * PATIENCE_WITH_A_GAP).max(RENEW_AFTER * 2)
@@ -151,7 +139,8 @@ impl EvmChains {
         Ok(None)
     }
 
-    /// The first of `signers` that can pay for one more transaction, besides those it has on their way.
+    /// The first of `signers` that can pay for one more transaction, besides those it has on their way, and has the coins for
+    /// so many exits left then.
     ///
     /// # Errors
     /// [`Transient`], also when none can: no nonce is taken before somebody can pay for its transaction.
@@ -161,7 +150,10 @@ impl EvmChains {
         signers: &[&'a PrivateKeySigner],
         gas_limit: u64,
         fees: Fees,
+        exits_left: u64,
     ) -> Result<&'a PrivateKeySigner, Transient> {
+        let exit = U256::from(EXIT_GAS).saturating_mul(U256::from(fees.base.saturating_add(fees.priority)));
+        let reserve = exit.saturating_mul(U256::from(exits_left));
         for signer in signers {
             let account = signer.address();
             let (balance, mined, sent) = tokio::try_join!(
@@ -170,7 +162,8 @@ impl EvmChains {
                 node.nonce(account, At::Pending),
             )?;
             let waiting = sent.saturating_sub(mined);
-            if balance >= cost(gas_limit, fees).saturating_mul(U256::from(waiting.saturating_add(1))) {
+            let cost = cost(gas_limit, fees).saturating_mul(U256::from(waiting.saturating_add(1)));
+            if balance >= cost.saturating_add(reserve) {
                 return Ok(signer);
             }
         }
@@ -195,7 +188,7 @@ impl EvmChains {
         if next > nonce {
             return Ok(None);
         }
-        let signer = chain.keys.iter().flat_map(|keys| &keys.submitters).find(|signer| signer.address() == sender);
+        let signer = chain.keys.iter().flat_map(Keys::all).find(|signer| signer.address() == sender);
         let Some(signer) = signer else {
             self.warn_of(newest, "a waiting transaction cannot be signed again: its sender's key is not configured");
             return Ok(None);
@@ -258,7 +251,7 @@ impl EvmChains {
     /// One look of [`EvmChains::tend`].
     pub async fn tend_once(&self) {
         for chain in self.chains.values() {
-            for signer in chain.keys.iter().flat_map(|keys| &keys.submitters) {
+            for signer in chain.keys.iter().flat_map(Keys::all) {
                 if let Err(fault) = self.unblock(chain, signer).await {
                     tracing::debug!(chain_id = %chain.node.chain_id(), %fault, "nonces not tended");
                 }

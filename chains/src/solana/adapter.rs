@@ -22,7 +22,10 @@ use super::{
     submitters::Warnings,
     transaction::{self, Budget},
 };
-use crate::setup::SetupError;
+use crate::{
+    setup::SetupError,
+    submitters::{Leg, Submitters},
+};
 
 /// How long the wait for a slot of a chain that is not connected lasts.
 const NO_BLOCK_WAIT: Duration = Duration::from_secs(1);
@@ -34,14 +37,23 @@ pub struct Keys {
     pub reserver: SigningKey,
     /// Send the gateway's transactions and pay for them; payments are spread over them.
     pub submitters: Vec<SigningKey>,
+    /// Send refunds and releases and nothing else; when there are none, the submitters do, and deposits leave them a reserve.
+    pub exit_submitters: Vec<SigningKey>,
+}
+
+impl Keys {
+    fn of_submitters(&self) -> Submitters<'_, SigningKey> {
+        Submitters { usual: &self.submitters, exits: &self.exit_submitters }
+    }
 }
 
 impl std::fmt::Debug for Keys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let submitters: Vec<String> = self.submitters.iter().map(keys::account).collect();
+        let accounts = |keys: &[SigningKey]| keys.iter().map(keys::account).collect::<Vec<_>>();
         f.debug_struct("Keys")
             .field("reserver", &keys::account(&self.reserver))
-            .field("submitters", &submitters)
+            .field("submitters", &accounts(&self.submitters))
+            .field("exit_submitters", &accounts(&self.exit_submitters))
             .finish()
     }
 }
@@ -157,7 +169,10 @@ impl Chains for SolanaChains {
     async fn prepare_deposit(&self, order: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
         let chain = self.chain(&order.escrow.chain_id)?;
         let keys = keys(chain)?;
-        let (call, submitter) = deposit(&chain.node, order, &keys.submitters).await?;
+        let submitters = keys.of_submitters();
+        let exits_left = submitters.left_over(Leg::Deposit, chain.node.config().exits_reserved);
+        let senders = submitters.of(Leg::Deposit, &order.payment_id);
+        let (call, submitter) = deposit(&chain.node, order, &senders, exits_left).await?;
         self.warn_of_low(chain, &call);
         self.prepare(&chain.node, keys, submitter, call, attempt).await
     }
@@ -165,7 +180,8 @@ impl Chains for SolanaChains {
     async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
         let chain = self.chain(&order.escrow.chain_id)?;
         let keys = keys(chain)?;
-        let (call, submitter) = refund(&chain.node, order, &keys.submitters).await?;
+        let senders = keys.of_submitters().of(Leg::Exit, &order.payment_id);
+        let (call, submitter) = refund(&chain.node, order, &senders).await?;
         self.warn_of_low(chain, &call);
         self.prepare(&chain.node, keys, submitter, call, attempt).await
     }

@@ -36,14 +36,15 @@ pub(super) struct Call<'a> {
     pub submitters: Vec<(&'a SigningKey, u64)>,
 }
 
-/// The deposit-and-reserve, and who sends it.
+/// The deposit-and-reserve, and who sends it: the first of `submitters` that can and has the lamports for so many exits left.
 ///
 /// # Errors
 /// See [`PrepareError`].
 pub(super) async fn deposit<'a>(
     node: &Node,
     order: &DepositOrder,
-    submitters: &'a [SigningKey],
+    submitters: &[&'a SigningKey],
+    exits_left: u64,
 ) -> Result<(Call<'a>, &'a SigningKey), PrepareError> {
     let Authorization::Solana(spend) = &order.authorization else {
         return Err(Transient("the payer signed for no Solana cluster".to_owned()).into());
@@ -105,7 +106,7 @@ pub(super) async fn deposit<'a>(
     let signature = signature.ok_or_else(|| Transient("the payer's signature is no hex of 64 bytes".to_owned()))?;
 
     let balances = balances(&snapshot, fixed);
-    let submitter = submitters::choose(node, submitters, &balances, &order.payment_id)?;
+    let submitter = submitters::choose(node, submitters, &balances, exits_left)?;
     let accounts = DepositAccounts {
         rent_payer: submitter.verifying_key().to_bytes(),
         reserver,
@@ -121,7 +122,7 @@ pub(super) async fn deposit<'a>(
         program,
         instructions,
         contended: vec![payer_token],
-        submitters: submitters.iter().zip(balances).collect(),
+        submitters: submitters.iter().copied().zip(balances).collect(),
     };
     Ok((call, submitter))
 }
@@ -133,7 +134,7 @@ pub(super) async fn deposit<'a>(
 pub(super) async fn refund<'a>(
     node: &Node,
     order: &RefundOrder,
-    submitters: &'a [SigningKey],
+    submitters: &[&'a SigningKey],
 ) -> Result<(Call<'a>, &'a SigningKey), PrepareError> {
     let program = key(&order.escrow.contract).map_err(unusable)?;
     let payment_id = order.payment_id.on_chain().0;
@@ -149,7 +150,7 @@ pub(super) async fn refund<'a>(
         return Err(refused(node, &program, "nothing is in escrow for the payment".to_owned()));
     };
     let balances = balances(&snapshot, 1);
-    let submitter = submitters::choose(node, submitters, &balances, &order.payment_id)?;
+    let submitter = submitters::choose(node, submitters, &balances, 0)?;
     let payer = submitter.verifying_key().to_bytes();
     let escrow = EscrowAccounts::from(&record);
     // The payer's account may be gone since it paid.
@@ -167,7 +168,8 @@ pub(super) async fn refund<'a>(
         }
     }
     let contended = vec![host::associated_token_address(&record.payer, &record.token_program, &record.mint).key];
-    let call = Call { program, instructions, contended, submitters: submitters.iter().zip(balances).collect() };
+    let call =
+        Call { program, instructions, contended, submitters: submitters.iter().copied().zip(balances).collect() };
     Ok((call, submitter))
 }
 

@@ -9,7 +9,7 @@ use chrono::TimeDelta;
 use ed25519_dalek::SigningKey;
 use gateway_program::{account::Escrow, token::ACCOUNT_SIZE};
 
-use events::{PaymentId, time::Timestamp};
+use events::time::Timestamp;
 use sagas::ports::Transient;
 
 use super::{
@@ -41,36 +41,28 @@ pub(super) const LAMPORTS_MAX: u64 = rent(Escrow::SIZE)
     + SIGNATURES * LAMPORTS_PER_SIGNATURE
     + PRICE_MAX * UNITS_MAX as u64 / 1_000_000;
 
+/// Most lamports that an exit takes: it may make an account for the payer's tokens.
+const EXIT_LAMPORTS: u64 =
+    rent(ACCOUNT_SIZE) + SIGNATURES * LAMPORTS_PER_SIGNATURE + PRICE_MAX * UNITS_MAX as u64 / 1_000_000;
+
 /// What an account must keep to go on existing.
 const LAMPORTS_MIN: u64 = rent(0);
 
-/// The submitters in the order in which a payment prefers them: the payments are spread evenly over the first place.
-fn preferred<'a>(submitters: &'a [SigningKey], payment_id: &PaymentId) -> Vec<&'a SigningKey> {
-    let head = payment_id.on_chain().0.iter().take(8).fold(0u64, |number, byte| number << 8 | u64::from(*byte));
-    let mut signers: Vec<_> = submitters.iter().collect();
-    let first = head.checked_rem(signers.len() as u64).unwrap_or_default();
-    // The remainder is below a length that is a usize.
-    signers.rotate_left(first as usize);
-    signers
-}
-
-/// The submitter whom the payment prefers among those that can pay for a transaction. `balances` are the lamports of
-/// `submitters`, in order.
+/// The first of `submitters` that can pay for a transaction, and has the lamports for so many exits left then. `balances` are
+/// their lamports, in order.
 ///
 /// # Errors
 /// [`Transient`] when none can: nothing is signed before somebody can pay.
 pub(super) fn choose<'a>(
     node: &Node,
-    submitters: &'a [SigningKey],
+    submitters: &[&'a SigningKey],
     balances: &[u64],
-    payment_id: &PaymentId,
+    exits_left: u64,
 ) -> Result<&'a SigningKey, Transient> {
-    let can_pay = |key: &SigningKey| {
-        let at = submitters.iter().position(|submitter| submitter == key);
-        at.and_then(|at| balances.get(at)).is_some_and(|balance| *balance >= LAMPORTS_MAX + LAMPORTS_MIN)
-    };
-    let found = preferred(submitters, payment_id).into_iter().find(|key| can_pay(key));
-    found.ok_or_else(|| Transient(format!("no submitter of {} has the lamports for a transaction", node.chain_id())))
+    let least = EXIT_LAMPORTS.saturating_mul(exits_left).saturating_add(LAMPORTS_MAX + LAMPORTS_MIN);
+    let found = submitters.iter().zip(balances).find(|(_, balance)| **balance >= least);
+    let none = || Transient(format!("no submitter of {} has the lamports for a transaction", node.chain_id()));
+    found.map(|(submitter, _)| *submitter).ok_or_else(none)
 }
 
 /// When it was last said of which submitter that it runs low.
@@ -91,25 +83,5 @@ impl Warnings {
         }
         tracing::warn!(account, lamports, deposits_left, "a submitter runs out of lamports");
         warned.insert(account, now);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn payments_are_spread_and_stay() {
-        let submitters: Vec<_> = (1..=3).map(|seed| SigningKey::from_bytes(&[seed; 32])).collect();
-        let mut counts = [0; 3];
-        for number in 0..300 {
-            let payment = PaymentId::derive("solana:x", &number.to_string());
-            let order = preferred(&submitters, &payment);
-            assert_eq!(order.len(), 3);
-            let first = submitters.iter().position(|key| Some(&key) == order.first()).unwrap();
-            counts[first] += 1;
-            assert_eq!(preferred(&submitters, &payment), order);
-        }
-        assert!(counts.iter().all(|count| *count > 60), "{counts:?}");
     }
 }

@@ -18,10 +18,13 @@ use super::{
     address::{address, text},
     calls::{self, Cost, Next, OwnCall, with_margin},
     node::{Answer, Node, Span},
-    submitters::{Submitters, Warnings},
+    submitters::{Senders, Warnings},
     transaction::{Call, Draft, Reference},
 };
-use crate::setup::SetupError;
+use crate::{
+    setup::SetupError,
+    submitters::{Leg, Submitters},
+};
 
 /// How long the wait for a block of a chain that is not connected lasts.
 const NO_BLOCK_WAIT: Duration = Duration::from_secs(1);
@@ -38,14 +41,23 @@ pub struct Keys {
     pub reserver: PrivateKeySigner,
     /// Send the gateway's transactions and pay for them; payments are spread over them.
     pub submitters: Vec<PrivateKeySigner>,
+    /// Send refunds and releases and nothing else; when there are none, the submitters do, and deposits leave them a reserve.
+    pub exit_submitters: Vec<PrivateKeySigner>,
+}
+
+impl Keys {
+    fn of_submitters(&self) -> Submitters<'_, PrivateKeySigner> {
+        Submitters { usual: &self.submitters, exits: &self.exit_submitters }
+    }
 }
 
 impl std::fmt::Debug for Keys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let submitters: Vec<String> = self.submitters.iter().map(|key| text(key.address())).collect();
+        let accounts = |keys: &[PrivateKeySigner]| keys.iter().map(|key| text(key.address())).collect::<Vec<_>>();
         f.debug_struct("Keys")
             .field("reserver", &text(self.reserver.address()))
-            .field("submitters", &submitters)
+            .field("submitters", &accounts(&self.submitters))
+            .field("exit_submitters", &accounts(&self.exit_submitters))
             .finish()
     }
 }
@@ -105,16 +117,18 @@ impl TronChains {
         self.chains.get(chain_id).ok_or_else(|| Transient(format!("{chain_id} is not configured")))
     }
 
-    /// Who may send for the payment on `chain`.
-    fn submitters<'a>(&'a self, chain: &'a TronChain, keys: &'a Keys, payment_id: &'a PaymentId) -> Submitters<'a> {
-        let (node, keys) = (&chain.node, keys.submitters.as_slice());
-        Submitters { node, keys, payment_id, warnings: &self.warnings, now: self.clock.now() }
+    /// Who may send a transaction of this leg for the payment on `chain`.
+    fn senders<'a>(&'a self, chain: &'a TronChain, keys: &'a Keys, leg: Leg, payment_id: &PaymentId) -> Senders<'a> {
+        let (node, submitters) = (&chain.node, keys.of_submitters());
+        let exits_left = submitters.left_over(leg, node.config().exits_reserved);
+        let keys = submitters.of(leg, payment_id);
+        Senders { node, keys, exits_left, warnings: &self.warnings, now: self.clock.now() }
     }
 
     /// Tries `call` out, prices it and signs it with a submitter.
     async fn prepare(
         &self,
-        submitters: &Submitters<'_>,
+        submitters: &Senders<'_>,
         call: OwnCall,
         attempt: u32,
     ) -> Result<TransactionPrepared, PrepareError> {
@@ -183,7 +197,7 @@ impl Chains for TronChains {
         let Authorization::Tron(spend) = &order.authorization else {
             return Err(Transient("the payer signed for no Tron chain".to_owned()).into());
         };
-        let submitters = self.submitters(chain, keys, &order.payment_id);
+        let submitters = self.senders(chain, keys, Leg::Deposit, &order.payment_id);
         match calls::deposit(order, spend, &keys.reserver, &submitters).await? {
             Next::Reserve(call) => self.prepare(&submitters, call, attempt).await,
             Next::NotYet(why) => Err(why),
@@ -194,7 +208,7 @@ impl Chains for TronChains {
         let chain = self.chain(&order.escrow.chain_id)?;
         let keys = keys(chain)?;
         let call = calls::refund(&chain.node, order).await?;
-        self.prepare(&self.submitters(chain, keys, &order.payment_id), call, attempt).await
+        self.prepare(&self.senders(chain, keys, Leg::Exit, &order.payment_id), call, attempt).await
     }
 
     async fn reprice(&self, _versions: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient> {

@@ -11,7 +11,7 @@ use super::{
     node::{Means, Node, Prices},
     own::Own,
     reads::unusable,
-    submitters::Submitters,
+    submitters::Senders,
 };
 use crate::{
     escrow,
@@ -31,6 +31,10 @@ pub(super) const DEPOSIT_ENERGY_LEAST: u64 = 150_000;
 /// Energy that must be there for a refund or a release: the escrow asks for 380,000 and more before each of up to two payouts,
 /// so that nobody can starve one. What is not used is not paid.
 pub(super) const PAYOUT_ENERGY: u64 = 1_000_000;
+/// Energy that a refund or a release takes of what must be there.
+const EXIT_ENERGY: u64 = 100_000;
+/// Bytes of a refund or a release.
+const EXIT_BYTES: u64 = 500;
 /// A full node shows what it has not yet put into a block.
 const RECORD_WAITS: &str = "a change of the payment's escrow waits for a block";
 /// Bytes that the network adds to a transaction for its result.
@@ -49,6 +53,14 @@ impl Cost {
     /// Of a signed transaction of `bytes` bytes.
     pub fn new(energy: u64, bytes: usize) -> Self {
         Self { energy, bandwidth: bytes as u64 + RESULT_BYTES }
+    }
+
+    /// The same, and so many exits after it: what one of them must show to be there, and what all of them take.
+    pub fn with_exits(&self, exits: u64) -> Self {
+        let shown = if exits == 0 { 0 } else { PAYOUT_ENERGY };
+        let energy = EXIT_ENERGY.saturating_mul(exits).saturating_add(shown);
+        let bandwidth = EXIT_BYTES.saturating_mul(exits);
+        Self { energy: self.energy.saturating_add(energy), bandwidth: self.bandwidth.saturating_add(bandwidth) }
     }
 
     /// The `fee_limit` that covers the energy, in sun; `None` when the network takes none so high. Energy from a stake
@@ -120,7 +132,7 @@ pub(super) async fn deposit(
     order: &DepositOrder,
     spend: &TronSpend,
     reserver: &PrivateKeySigner,
-    submitters: &Submitters<'_>,
+    submitters: &Senders<'_>,
 ) -> Result<Next, Transient> {
     let node = submitters.node;
     let contract = address(&order.escrow.contract).map_err(unusable)?;
@@ -256,6 +268,8 @@ mod tests {
         // Bandwidth that does not cover it all covers nothing of it.
         assert!(!lacks(1_000_000, 0, 364) && lacks(1_000_000, 0, 363));
         assert!(!lacks(0, 20_000, 1_000));
+        assert_eq!(cost.with_exits(0), cost);
+        assert_eq!(cost.with_exits(10), Cost { energy: 2_010_000, bandwidth: 5_364 });
         let told = cost.lacking(&Means { balance_sun: 7, energy: 0, bandwidth: 0 }, &PRICES).unwrap();
         assert!(told.contains("1364000 sun") && told.contains("has 7 sun"), "{told}");
     }

@@ -13,7 +13,7 @@ use super::{
     calls::{Cost, DEPOSIT_ENERGY_LEAST, RESERVATION_ENERGY, refused, reservable_until, waiting, with_reserve},
     node::{Answer, Block, BroadcastError, Info, Node, Span, State},
     reads::unusable,
-    submitters::Submitters,
+    submitters::Senders,
     transaction::{self, Decoded},
     wallet::BLOCK_MS,
 };
@@ -31,7 +31,7 @@ const LANDING_MS_LEAST: u64 = 3_000;
 /// The payer's own transactions.
 pub(super) struct Own<'a> {
     node: &'a Node,
-    submitters: &'a Submitters<'a>,
+    submitters: &'a Senders<'a>,
     escrow: Address,
     token: Address,
     payer: Address,
@@ -72,7 +72,7 @@ impl<'a> Own<'a> {
     /// # Errors
     /// [`Transient`] when they are not what is journaled of them.
     pub fn of(
-        submitters: &'a Submitters<'a>,
+        submitters: &'a Senders<'a>,
         order: &DepositOrder,
         spend: &TronSpend,
         escrow: Address,

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use chains::{
     config::{ChainConfig, Depth},
+    gas::GasConfig,
     solana::{
         adapter::{Keys, SolanaChain, SolanaChains},
         authorization::{Choice, ClusterId, EscrowSettings, SignedMessage, SpendRequest, authorize, prepare},
@@ -137,6 +138,9 @@ impl World {
             admission_seconds: 60,
             reprice_seconds: 30,
             submitter_deposits_warning: 1,
+            exits_reserved: 10,
+            contract_payers: true,
+            gas: GasConfig::default(),
             poll_ms: 10,
             rpc_timeout_ms: 20_000,
             assets: Vec::new(),
@@ -153,7 +157,8 @@ impl World {
     }
 
     pub fn chains_at(&self, rpc_url: &str) -> SolanaChains {
-        let keys = Keys { reserver: self.reserver.clone(), submitters: self.submitters.clone() };
+        let keys =
+            Keys { reserver: self.reserver.clone(), submitters: self.submitters.clone(), exit_submitters: Vec::new() };
         let chain = SolanaChain { node: self.node_at(rpc_url), keys: Some(keys) };
         SolanaChains::new([chain], Arc::new(TestClock)).unwrap()
     }

@@ -28,6 +28,7 @@ use chains::{
         node::Node,
         permit2::{Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest, authorize, prepare},
     },
+    gas::GasConfig,
 };
 use devkit::anvil::{Anvil, Mining};
 use events::{
@@ -116,6 +117,9 @@ impl Chain {
             admission_seconds: ADMISSION_SECONDS,
             reprice_seconds: REPRICE_SECONDS,
             submitter_deposits_warning: DEPOSITS_WARNING,
+            exits_reserved: 10,
+            contract_payers: true,
+            gas: GasConfig::default(),
             poll_ms: 20,
             rpc_timeout_ms: 5_000,
             assets: Vec::new(),
@@ -180,7 +184,7 @@ impl World {
         }
         let ledger = Arc::new(MemoryLedger::default());
         let clock = Arc::new(TestClock::default());
-        let keys = || Some(Keys { reserver: key(2), submitters: vec![submitter.clone()] });
+        let keys = || Some(Keys { reserver: key(2), submitters: vec![submitter.clone()], exit_submitters: Vec::new() });
         let chains = EvmChains::new(
             [
                 EvmChain { node: source.node.clone(), keys: keys() },

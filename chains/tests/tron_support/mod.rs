@@ -15,6 +15,7 @@ use serde_json::json;
 
 use chains::{
     config::{ChainConfig, Depth},
+    gas::GasConfig,
     tron::{
         address::{address, text},
         dev::{DevChain, DevContracts},
@@ -113,6 +114,9 @@ impl World {
             admission_seconds: ADMISSION_SECONDS,
             reprice_seconds: 30,
             submitter_deposits_warning: 1,
+            exits_reserved: 10,
+            contract_payers: true,
+            gas: GasConfig::default(),
             poll_ms: 10,
             rpc_timeout_ms: 20_000,
             assets: Vec::new(),

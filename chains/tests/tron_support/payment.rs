@@ -64,7 +64,7 @@ impl World {
     }
 
     pub fn chains_of(&self, rpc_url: &str, submitters: Vec<PrivateKeySigner>) -> TronChains {
-        let keys = Keys { reserver: self.reserver.clone(), submitters };
+        let keys = Keys { reserver: self.reserver.clone(), submitters, exit_submitters: Vec::new() };
         TronChains::new([TronChain { node: self.node_at(rpc_url), keys: Some(keys) }], Arc::new(TestClock)).unwrap()
     }
 

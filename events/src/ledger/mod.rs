@@ -17,12 +17,34 @@ use async_trait::async_trait;
 use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};
 
-use crate::{ChainId, time::Timestamp};
+use crate::{ChainId, PaymentId, time::Timestamp};
 
 /// What a nonce is for, for example `pay_…/deposit/1`. Unique for ever.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Purpose(pub String);
+
+impl Purpose {
+    /// An attempt at a payment's deposit.
+    pub fn deposit(payment_id: &PaymentId, attempt: u32) -> Self {
+        Self(format!("{payment_id}/deposit/{attempt}"))
+    }
+
+    /// An attempt at the return of a payment's money: refund or cancellation.
+    pub fn refund(payment_id: &PaymentId, attempt: u32) -> Self {
+        Self(format!("{payment_id}/refund/{attempt}"))
+    }
+
+    /// An attempt at paying a payment's settler.
+    pub fn release(payment_id: &PaymentId, attempt: u32) -> Self {
+        Self(format!("{payment_id}/release/{attempt}"))
+    }
+
+    /// Whether it brings money out of escrow.
+    pub fn is_exit(&self) -> bool {
+        matches!(self.0.split('/').nth(1), Some("refund" | "release"))
+    }
+}
 
 /// The account whose nonces are given out.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -69,6 +91,10 @@ pub enum Error {
 
 /// The most reservations one account may have open; bounds the size of a ledger entry.
 pub const OPEN_MAX: usize = 1024;
+
+/// So many of them only what brings money out of escrow can take, so that deposits, however many a stranger has made, never
+/// keep a payer's money waiting.
+pub const EXITS_OPEN: usize = 128;
 
 /// How many settled reservations an account's ledger remembers; bounds the size of a ledger entry.
 pub const SETTLED_MAX: usize = 128;

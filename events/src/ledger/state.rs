@@ -4,7 +4,7 @@ use data_encoding::BASE32_NOPAD;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Error, FILLER, OPEN_MAX, Purpose, RENEW_AFTER, Reservation, SETTLED_MAX};
+use super::{EXITS_OPEN, Error, FILLER, OPEN_MAX, Purpose, RENEW_AFTER, Reservation, SETTLED_MAX};
 use crate::time::Timestamp;
 
 const SCHEMA: u32 = 1;
@@ -105,7 +105,8 @@ pub(super) fn decide(
     let (done, mut open): (Vec<_>, Vec<_>) = open.iter().cloned().partition(|open| open.nonce < final_nonce);
     settled.extend(done.iter().map(|done| (digest(&done.purpose), done.nonce)));
     settled.drain(..settled.len().saturating_sub(SETTLED_MAX));
-    if open.len() >= OPEN_MAX {
+    let open_max = if purpose.is_exit() { OPEN_MAX } else { OPEN_MAX - EXITS_OPEN };
+    if open.len() >= open_max {
         return Err(Error::Exhausted { open: open.len() });
     }
     let nonce = last.map_or(0, |last| last.next_nonce).max(chain_nonce).max(final_nonce);
@@ -156,12 +157,18 @@ mod tests {
     #[test]
     fn an_account_has_a_most_of_open_reservations() {
         let mut last = None;
-        for n in 0..OPEN_MAX as u64 {
+        const DEPOSITS_MAX: usize = OPEN_MAX - EXITS_OPEN;
+        for n in 0..DEPOSITS_MAX as u64 {
             assert_eq!(reserve(&mut last, &n.to_string(), 0, 0).unwrap(), n);
         }
-        assert!(matches!(reserve(&mut last, "more", 0, 0), Err(Error::Exhausted { open: OPEN_MAX })));
+        assert!(matches!(reserve(&mut last, "more", 0, 0), Err(Error::Exhausted { open: DEPOSITS_MAX })));
         assert_eq!(reserve(&mut last, "7", 0, 0).unwrap(), 7);
-        assert_eq!(reserve(&mut last, "more", 1, 1).unwrap(), OPEN_MAX as u64);
+        for n in DEPOSITS_MAX as u64..OPEN_MAX as u64 {
+            let leg = if n % 2 == 0 { "refund" } else { "release" };
+            assert_eq!(reserve(&mut last, &format!("pay_{n}/{leg}/1"), 0, 0).unwrap(), n);
+        }
+        assert!(matches!(reserve(&mut last, "pay_x/refund/1", 0, 0), Err(Error::Exhausted { open: OPEN_MAX })));
+        assert_eq!(reserve(&mut last, "pay_x/refund/1", 1, 1).unwrap(), OPEN_MAX as u64);
     }
 
     #[test]

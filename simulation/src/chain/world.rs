@@ -18,6 +18,7 @@ use chains::{
         contracts::{DevToken, FulfillmentProxy, GatewayEscrow, text, word},
         reads::EscrowRecord,
     },
+    gas::GasConfig,
 };
 use events::{ChainId, PaymentId};
 
@@ -74,6 +75,9 @@ impl SimChain {
             admission_seconds: 120,
             reprice_seconds: 30,
             submitter_deposits_warning: 100,
+            exits_reserved: 10,
+            contract_payers: true,
+            gas: GasConfig::default(),
             poll_ms: 500,
             rpc_timeout_ms: 1_000,
             assets: assets.collect(),

@@ -220,7 +220,7 @@ async fn a_payment_leaves_the_same_traces_on_both() -> Result<()> {
     config.assets.truncate(1);
     config.assets[0].asset_identifier = format!("{}/erc20:{}", config.chain_id, lower(token)).parse()?;
     let node = SimTransport::honest(pair.chain.clone()).connect(&config)?;
-    let keys = Keys { reserver: key(2), submitters: vec![submitter.clone()] };
+    let keys = Keys { reserver: key(2), submitters: vec![submitter.clone()], exit_submitters: Vec::new() };
     let clock = Arc::new(TestClock(Instant::now()));
     let chains = EvmChains::new([EvmChain { node, keys: Some(keys) }], Arc::new(MemoryLedger::default()), clock)?;
     let payment = payment_on(&config, &config, pair.time, "order")?;

@@ -134,7 +134,7 @@ impl World {
             SimTransport::new(chain.clone(), RPC_TIMEOUT, faults.clone()).connect(&config)
         };
         let clock = TestClock(Instant::now());
-        let keys = Keys { reserver: key(2), submitters: vec![key(13)] };
+        let keys = Keys { reserver: key(2), submitters: vec![key(13)], exit_submitters: Vec::new() };
         let chains = EvmChains::new(
             [
                 EvmChain { node: faulty(&source)?, keys: Some(keys) },

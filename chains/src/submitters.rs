@@ -1,0 +1,90 @@
+//! Which of the gateway's accounts send what, whatever the chain's family.
+//!
+//! What brings money out of escrow must never wait for what brings it in: deposits run code that strangers chose, and may be
+//! made to fail, to be dear, or to stand in the way. So exits have accounts of their own, or a reserve that deposits leave.
+
+use events::PaymentId;
+
+/// What a transaction of the gateway is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leg {
+    /// It brings money into escrow, or reserves it there.
+    Deposit,
+    /// It brings money out: a refund, a cancellation, a release.
+    Exit,
+}
+
+/// The keys of a chain's submitters.
+#[derive(Debug)]
+pub(crate) struct Submitters<'a, K> {
+    /// They send everything that no others are for.
+    pub usual: &'a [K],
+    /// They send exits and nothing else; none where the usual ones do that, too.
+    pub exits: &'a [K],
+}
+
+impl<'a, K> Submitters<'a, K> {
+    /// Those that may send for a payment, the preferred one first. An exit that none of its own accounts can pay for is the
+    /// usual ones' to send; never the other way round.
+    pub fn of(&self, leg: Leg, payment_id: &PaymentId) -> Vec<&'a K> {
+        let own = match leg {
+            Leg::Deposit => Vec::new(),
+            Leg::Exit => spread(self.exits, payment_id),
+        };
+        own.into_iter().chain(spread(self.usual, payment_id)).collect()
+    }
+
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = &'a K> + use<'a, K> {
+        self.usual.iter().chain(self.exits)
+    }
+
+    /// How many exits a transaction of this leg leaves the coins of in the account that sends it, where so many are to be
+    /// paid for at any time.
+    pub fn left_over(&self, leg: Leg, exits_reserved: u64) -> u64 {
+        if leg == Leg::Exit || !self.exits.is_empty() { 0 } else { exits_reserved }
+    }
+}
+
+/// The keys in the order in which a payment prefers them: the payments are spread evenly over the first place.
+fn spread<'a, K>(keys: &'a [K], payment_id: &PaymentId) -> Vec<&'a K> {
+    let head = payment_id.on_chain().0.iter().take(8).fold(0u64, |number, byte| number << 8 | u64::from(*byte));
+    let mut ordered: Vec<_> = keys.iter().collect();
+    let first = head.checked_rem(ordered.len() as u64).unwrap_or_default();
+    // The remainder is below a length that is a usize.
+    ordered.rotate_left(first as usize);
+    ordered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payments_are_spread_and_stay() {
+        let keys = Submitters { usual: &[1, 2, 3], exits: &[] };
+        let mut counts = [0; 3];
+        for number in 0..300 {
+            let payment = PaymentId::derive("eip155:x", &number.to_string());
+            let order = keys.of(Leg::Deposit, &payment);
+            assert_eq!(order.len(), 3);
+            counts[*order[0] - 1] += 1;
+            assert_eq!(keys.of(Leg::Deposit, &payment), order);
+            assert_eq!(keys.of(Leg::Exit, &payment), order);
+        }
+        assert!(counts.iter().all(|count| *count > 60), "{counts:?}");
+    }
+
+    #[test]
+    fn deposits_leave_alone_what_is_for_exits() {
+        let payment = PaymentId::derive("eip155:x", "order-1");
+        let apart = Submitters { usual: &[1], exits: &[7, 8] };
+        assert_eq!(apart.of(Leg::Deposit, &payment), [&1]);
+        let exits = apart.of(Leg::Exit, &payment);
+        assert!(matches!(exits[..], [&7, &8, &1] | [&8, &7, &1]), "{exits:?}");
+        assert_eq!(apart.all().collect::<Vec<_>>(), [&1, &7, &8]);
+        assert_eq!((apart.left_over(Leg::Deposit, 10), apart.left_over(Leg::Exit, 10)), (0, 0));
+        let shared = Submitters { usual: &[1], exits: &[] };
+        assert_eq!((shared.left_over(Leg::Deposit, 10), shared.left_over(Leg::Exit, 10)), (10, 0));
+    }
+}
