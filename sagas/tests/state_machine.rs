@@ -11,7 +11,8 @@ use events::{
 use proptest::prelude::*;
 use sagas::{
     auction::Judgement,
-    payment::{Command, Stage, VERSIONS_MAX, evolve, fold},
+    handlers::{Action, Step, next},
+    payment::{Command, DEPOSIT_ATTEMPTS_MAX, Stage, VERSIONS_MAX, evolve, fold},
     ports::{DepositState, EscrowState},
 };
 
@@ -110,6 +111,29 @@ fn a_dead_deposit_is_given_up_and_only_then_tried_again() {
     events.extend(abandoned);
     given(&events).refuses(Command::PrepareDeposit(transaction(1)));
     assert_eq!(types(&given(&events).when(Command::PrepareDeposit(transaction(2)))), ["DepositPrepared"]);
+}
+
+#[test]
+fn a_deposit_is_tried_a_bounded_number_of_times_and_then_given_up_with_nothing_under_way() {
+    let mut events = vec![submitted(), auction_closed(), awarded()];
+    let exhaust = Command::ExhaustDeposit { at: at(20) };
+    for attempt in 1..=DEPOSIT_ATTEMPTS_MAX {
+        given(&events).refuses(exhaust.clone());
+        assert!(matches!(next(&given(&events).0, at(12)), Step::Do(action)
+            if matches!(*action, Action::SecureDeposit { attempt: next, .. } if next == attempt)));
+        events.extend(given(&events).when(Command::PrepareDeposit(transaction(attempt))));
+        // While one may land the payment does not fail by it.
+        given(&events).refuses(exhaust.clone());
+        let superseded = DepositState::Superseded { evidence: "nonce taken".to_owned() };
+        events.extend(given(&events).when(Command::ObserveDeposit { state: superseded, at: at(12) }));
+    }
+    assert!(matches!(next(&given(&events).0, at(12)), Step::Do(action)
+        if matches!(*action, Action::GiveUpDeposit { .. })));
+    // Somebody who saw the signatures may have made it all the same.
+    let PaymentEvent::EscrowSecured(found) = secured() else { unreachable!() };
+    assert_eq!(types(&given(&events).when(Command::AdoptDeposit(found))), ["EscrowSecured"]);
+    let outcome = given(&events).when(exhaust);
+    assert_eq!(*failure(&outcome).1, RefundDue::Nothing);
 }
 
 #[test]

@@ -1,16 +1,25 @@
 //! The escrow leg: the winner is told, and the payer's funds are deposited and reserved in one transaction.
 
-use events::time::Timestamp;
+use events::time::{Timestamp, from_unix_seconds};
 
 use super::{Action, Step, case, deposit_order, is_past};
 use crate::{
-    payment::{Awarded, Payment},
+    payment::{Awarded, DEPOSIT_ATTEMPTS_MAX, Payment},
     ports::Award,
 };
 
 pub(super) fn next_awarded(payment: &Payment, award: &Awarded, now: Timestamp) -> Step {
     if is_past(now, payment.submitted.escrow.reserve_deadline) {
         return Step::Do(Box::new(Action::RuleOutDeposit { order: deposit_order(payment, award) }));
+    }
+    if payment.deposit.count >= DEPOSIT_ATTEMPTS_MAX {
+        // The payer's own transaction may land up to the end of its window, and then goes back.
+        return match payment.submitted.authorization.is_own_deposit() {
+            true => {
+                from_unix_seconds(payment.submitted.escrow.reserve_deadline + 1).map_or(Step::Rest, Step::WaitUntil)
+            }
+            false => Step::Do(Box::new(Action::GiveUpDeposit { order: deposit_order(payment, award) })),
+        };
     }
     let notice = Award {
         settler: award.quote.settler.clone(),

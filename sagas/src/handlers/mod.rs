@@ -58,6 +58,11 @@ pub enum Action {
         /// The deposit.
         order: DepositOrder,
     },
+    /// See whether a deposit that was tried as often as it may be, each time in vain, was made by somebody all the same.
+    GiveUpDeposit {
+        /// The deposit.
+        order: DepositOrder,
+    },
     /// Broadcast the deposit and see where it stands.
     FollowDeposit {
         /// The deposit.
@@ -113,9 +118,10 @@ impl Action {
     pub fn chain(&self) -> Option<&ChainId> {
         match self {
             Self::GatherBids(_) | Self::AskSelector(_) | Self::GiveUpSelector => None,
-            Self::SecureDeposit { order, .. } | Self::RuleOutDeposit { order } | Self::FollowDeposit { order, .. } => {
-                Some(&order.escrow.chain_id)
-            }
+            Self::SecureDeposit { order, .. }
+            | Self::RuleOutDeposit { order }
+            | Self::GiveUpDeposit { order }
+            | Self::FollowDeposit { order, .. } => Some(&order.escrow.chain_id),
             Self::FollowDelivery { order, .. } => Some(order.destination.asset().chain()),
             Self::FollowEscrow { escrow, .. } => Some(&escrow.chain_id),
             Self::WatchDeposit { deposit } => Some(&deposit.escrow.chain_id),

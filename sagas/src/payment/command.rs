@@ -57,6 +57,12 @@ pub enum Command {
         /// When that was found.
         at: Timestamp,
     },
+    /// The deposit was tried as often as it may be; each attempt is proven to have come to nothing, and a settled block holds no
+    /// deposit.
+    ExhaustDeposit {
+        /// When it was given up.
+        at: Timestamp,
+    },
     /// With no deposit of the gateway's under way, the escrow holds the funds: somebody who saw the signatures sent it.
     AdoptDeposit(EscrowSecured),
     /// The deposit under way was looked at.

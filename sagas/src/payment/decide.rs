@@ -12,7 +12,7 @@ use events::{
     time::Timestamp,
 };
 
-use super::{Command, Payment, Stage};
+use super::{Command, DEPOSIT_ATTEMPTS_MAX, Payment, Stage};
 use crate::{
     auction::Judgement,
     ports::{DepositState, EscrowState},
@@ -74,7 +74,10 @@ pub fn decide(payment: &Payment, command: Command) -> Result<Vec<PaymentEvent>, 
         },
         Command::RefuseDeposit { context, at } => match stage {
             Stage::Awarded => {
-                let message = "the source chain refuses the deposit; check balance and allowance of the payer";
+                let message = match &context.estimated_gas_needed {
+                    None => "the source chain refuses the deposit; check balance and allowance of the payer",
+                    Some(_) => "the deposit needs more gas than one may take; nothing was taken from the payer",
+                };
                 let class = RetryClassification::RetryWithNewRequestId;
                 Ok(vec![failed_before_escrow(message, class, Some(*context), at)])
             }
@@ -93,6 +96,18 @@ pub fn decide(payment: &Payment, command: Command) -> Result<Vec<PaymentEvent>, 
                 Ok(vec![failed_before_escrow(message, class, None, at)])
             }
             _ => rejected("MissDepositWindow"),
+        },
+        Command::ExhaustDeposit { at } => match stage {
+            Stage::Awarded
+                if payment.deposit.count >= DEPOSIT_ATTEMPTS_MAX
+                    && !payment.submitted.authorization.is_own_deposit() =>
+            {
+                let message = "the deposit was tried as often as it may be, and none of its transactions can land any more; \
+                               nothing was taken from the payer";
+                let class = RetryClassification::RetryWithNewRequestId;
+                Ok(vec![failed_before_escrow(message, class, None, at)])
+            }
+            _ => rejected("ExhaustDeposit"),
         },
         Command::AdoptDeposit(secured) => match stage {
             Stage::Awarded => Ok(vec![PaymentEvent::EscrowSecured(secured)]),

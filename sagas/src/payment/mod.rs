@@ -70,6 +70,9 @@ pub struct Awarded {
 /// Most versions of one attempt: the first and its replacements with higher fees.
 pub const VERSIONS_MAX: usize = 8;
 
+/// Most attempts at one deposit. Each costs gas when it comes to nothing, and a deposit that failed so often fails again.
+pub const DEPOSIT_ATTEMPTS_MAX: u32 = 8;
+
 /// The attempts at one transaction: at most one is alive.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Attempts {

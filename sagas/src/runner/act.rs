@@ -77,6 +77,11 @@ pub(super) async fn act(ports: &Ports, payment: &Payment, action: &Action) -> Re
             let missed = || Command::MissDepositWindow { at: ports.clock.now() };
             Box::pin(rule_out(ports, order, order.escrow.reserve_deadline, missed)).await
         }
+        Action::GiveUpDeposit { order } => {
+            // No attempt was given up before the escrow took its call no more, and nothing was shown to a node since.
+            let exhausted = || Command::ExhaustDeposit { at: ports.clock.now() };
+            Box::pin(rule_out(ports, order, 0, exhausted)).await
+        }
         Action::FollowDeposit { order, versions } => match ports.chains.deposit_state(order, versions).await? {
             DepositState::Pending if mutant!("time-out-is-failure") && waited(ports, versions) => {
                 let state = DepositState::Expired { evidence: "no receipt".to_owned() };
