@@ -11,6 +11,7 @@ const solc = createRequire(import.meta.url)(join(modules, 'solc'));
 
 const CONTRACTS = [
   'GatewayEscrow', 'FulfillmentProxy', 'AccountProbe', 'AccountDeposit', 'DevToken', 'DevAccountFactory',
+  'DevHostileAccount',
 ];
 const EVM_VERSION = 'paris';
 const RUNS = 10_000;

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use chains::{evm, solana, tron, verifier::Verifier};
 use events::{
     CommitId, Family, PaymentId,
+    budget::nats::NatsBudgets,
     journal::{
         Journal,
         nats::{ConnectError, NatsJournal, Options as JournalOptions},
@@ -71,7 +72,8 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
     let identities = Identities::load(&config.identity).context("[identity]")?;
     let following = Apart::start("following").context("start a thread")?;
     let opened = shutdown.run_until_cancelled(Opened::open(&config, &identities, &following)).await;
-    let Some(Opened { client, journal, reads, ledger, parking, auction, pause, identifiers }) = opened.transpose()?
+    let Some(Opened { client, journal, reads, ledger, budgets, parking, auction, pause, identifiers }) =
+        opened.transpose()?
     else {
         return Ok(());
     };
@@ -80,7 +82,7 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
     let counterparties = counterparties(&config).context("[counterparty]")?;
 
     let clock = Arc::new(SystemClock);
-    let Connected { chains, evm, authorizer, funds } = Connected::new(&config, ledger, clock.clone())?;
+    let Connected { chains, evm, authorizer, funds } = Connected::new(&config, ledger, budgets, clock.clone())?;
     let trusted = config.trust.verifiers.iter().map(|verifier| &verifier.endpoint).chain([&config.verifier.endpoint]);
     let trusted_origins = trusted.cloned().collect();
     let signer = config.gateway.key.as_ref().and_then(signing_key).map(Signer::new);
@@ -237,6 +239,7 @@ struct Opened {
     journal: Arc<NatsJournal>,
     reads: Arc<NatsJournal>,
     ledger: Arc<NatsLedger>,
+    budgets: Arc<NatsBudgets>,
     parking: Arc<NatsParking>,
     auction: (auction::NatsAuction, auction::Service, mpsc::Receiver<PaymentId>),
     pause: PauseFollower,
@@ -269,6 +272,9 @@ impl Opened {
         let ledger = || NatsLedger::connect(client.clone(), LedgerOptions { replicas, ..LedgerOptions::default() });
         let ledger = waiting_for("the signer ledger", ConnectError::is_passing, ledger).await;
         let ledger = ledger.context("open the signer ledger")?;
+        let budgets = || NatsBudgets::connect(client.clone(), LedgerOptions { replicas, ..LedgerOptions::default() });
+        let budgets = waiting_for("the gas budgets", ConnectError::is_passing, budgets).await;
+        let budgets = budgets.context("open the gas budgets")?;
         let options = ParkingOptions { shards: config.journal.shards, replicas, ..ParkingOptions::default() };
         let parking = || NatsParking::connect(client.clone(), options.clone());
         let parking =
@@ -292,6 +298,7 @@ impl Opened {
             journal: Arc::new(journal),
             reads: Arc::new(reads),
             ledger: Arc::new(ledger),
+            budgets: Arc::new(budgets),
             parking: Arc::new(parking),
             auction,
             pause,

@@ -30,13 +30,13 @@ pub struct GasConfig {
 impl Default for GasConfig {
     fn default() -> Self {
         Self {
-            deposit_max: 1_000_000,
+            deposit_max: 1_500_000,
             call_max: 500_000,
             call_ms_max: 2_000,
             calls_max: 16,
             caller_calls_max: 2,
             loss_window_seconds: 86_400,
-            account_loss_max: 3_000_000,
+            account_loss_max: 4_500_000,
             code_loss_max: 30_000_000,
             chain_loss_max: 100_000_000,
         }

@@ -67,7 +67,7 @@ fn submitter_account(world: &World, signer: &PrivateKeySigner) -> SignerAccount 
 fn with_submitters(world: &World, submitters: &[PrivateKeySigner]) -> Result<EvmChains> {
     let keys = Some(Keys { reserver: key(2), submitters: submitters.to_vec(), exit_submitters: Vec::new() });
     let source = EvmChain { node: world.source.node.clone(), keys };
-    Ok(EvmChains::new([source], world.ledger.clone(), world.clock.clone())?)
+    Ok(EvmChains::new([source], world.ledger.clone(), world.budgets.clone(), world.clock.clone())?)
 }
 
 /// A deposit that was sent and that no block takes any more: the price has gone up.
@@ -269,6 +269,7 @@ async fn payments_go_on_when_one_of_three_accounts_runs_dry() -> Result<()> {
                 keys: Some(Keys { reserver: key(2), submitters: submitters.to_vec(), exit_submitters: Vec::new() }),
             }],
             std::sync::Arc::new(events::ledger::memory::MemoryLedger::default()),
+            world.budgets.clone(),
             world.clock.clone(),
         )?;
         let mut senders = Vec::new();
@@ -320,37 +321,40 @@ async fn deposits_never_spend_what_exits_need() -> Result<()> {
     let (coins, none) = (U256::from(10).pow(U256::from(20)), U256::ZERO);
     let held = world.payment("held")?;
     world.secure(&held).await?;
-    source.pass(held.escrow.refund_after).await?;
     let refund = RefundOrder { payment_id: held.id().clone(), escrow: held.escrow.clone(), non_delivery: None };
     let (usual, apart) = (key(60), key(61));
     let chains = |exit_submitters| -> Result<EvmChains> {
         let keys = Some(Keys { reserver: key(2), submitters: vec![usual.clone()], exit_submitters });
         let source = EvmChain { node: source.node.clone(), keys };
-        Ok(EvmChains::new([source], world.ledger.clone(), world.clock.clone())?)
+        Ok(EvmChains::new([source], world.ledger.clone(), world.budgets.clone(), world.clock.clone())?)
     };
     let (separate, shared) = (chains(vec![apart.clone()])?, chains(Vec::new())?);
 
-    // Coins that are for exits pay for no deposit; those of the usual account pay for an exit where its own cannot.
+    // Coins that are for exits pay for no deposit.
     source.dev.fund(&text(&apart), coins).await?;
-    let refused = separate.prepare_deposit(&world.payment("order-1")?.deposit(), 1).await;
+    let fresh = world.payment("order-1")?;
+    let refused = separate.prepare_deposit(&fresh.deposit(), 1).await;
     assert!(matches!(refused, Err(PrepareError::Transient(_))), "{refused:?}");
-    assert_eq!(separate.prepare_refund(&refund, 1).await?.sender, text(&apart));
-    source.dev.fund(&text(&apart), none).await?;
-    source.dev.fund(&text(&usual), coins).await?;
-    assert_eq!(separate.prepare_refund(&refund, 2).await?.sender, text(&usual));
-
-    // Enough for some deposits and not for the exits besides; the control has it all.
+    // Enough for a deposit and not for the exits besides, which are another account's affair in one case; the control has it all.
     let fees = source.node.fees().await?;
-    source.dev.fund(&text(&usual), U256::from(3_000_000 * fees.max)).await?;
+    let some = U256::from(source.config.gas.deposit_max) * U256::from(fees.max) * U256::from(2);
+    let exits = U256::from(10 * 500_000) * U256::from(fees.base + fees.priority);
+    source.dev.fund(&text(&usual), some).await?;
+    assert_eq!(separate.prepare_deposit(&fresh.deposit(), 1).await?.sender, text(&usual));
     let fresh = world.payment("order-2")?;
-    assert_eq!(separate.prepare_deposit(&fresh.deposit(), 1).await?.sender, text(&usual), "exits are not its affair");
-    let fresh = world.payment("order-3")?;
-    source.dev.fund(&text(&usual), U256::from(1_500_000 * fees.max)).await?;
+    source.dev.fund(&text(&usual), some / U256::from(2) + exits / U256::from(2)).await?;
     let refused = shared.prepare_deposit(&fresh.deposit(), 1).await;
     assert!(matches!(refused, Err(PrepareError::Transient(_))), "{refused:?}");
-    assert_eq!(shared.prepare_refund(&refund, 3).await?.sender, text(&usual));
     source.dev.fund(&text(&usual), coins).await?;
     assert_eq!(shared.prepare_deposit(&fresh.deposit(), 1).await?.sender, text(&usual));
+
+    // What deposits left pays for an exit, that of the usual account also where its own cannot.
+    source.pass(held.escrow.refund_after).await?;
+    assert_eq!(separate.prepare_refund(&refund, 1).await?.sender, text(&apart));
+    source.dev.fund(&text(&apart), none).await?;
+    source.dev.fund(&text(&usual), exits).await?;
+    assert_eq!(separate.prepare_refund(&refund, 2).await?.sender, text(&usual));
+    assert_eq!(shared.prepare_refund(&refund, 3).await?.sender, text(&usual));
     Ok(())
 }
 
@@ -363,12 +367,12 @@ async fn an_account_that_runs_low_is_told_before_it_is_dry() -> Result<()> {
     assert_eq!((healthy.account.as_str(), healthy.low), (text(&world.submitter).as_str(), false));
     let fees = world.source.node.fees().await?;
     let deposit = U256::from(300_000 * (fees.base + fees.priority));
-    world.source.dev.fund(&text(&world.submitter), deposit * U256::from(7)).await?;
+    world.source.dev.fund(&text(&world.submitter), deposit * U256::from(70)).await?;
     world.chains.tend_once().await;
     let [low] = &world.chains.signer_health()[..] else { bail!("one account") };
-    assert_eq!((low.low, low.deposits_left, low.balance), (true, 7, deposit * U256::from(7)));
+    assert_eq!((low.low, low.deposits_left, low.balance), (true, 70, deposit * U256::from(70)));
     assert_eq!(low.chain_id, world.source.config.chain_id);
-    // Such an account still pays.
+    // Such an account still pays, and has the coins for exits left.
     world.secure(&world.payment("order")?).await
 }
 

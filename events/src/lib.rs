@@ -9,6 +9,7 @@
 //! The crate knows no HTTP, no chain library and no read model. All other crates of the workspace depend on it.
 
 pub mod amount;
+pub mod budget;
 pub mod caip;
 pub mod checkpoint;
 pub mod codec;

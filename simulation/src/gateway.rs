@@ -126,7 +126,8 @@ fn start(
         chains.push(EvmChain { node, keys: Some(keys) });
     }
     let clock = Arc::new(process.clone());
-    let inner = EvmChains::new(chains, Arc::new(SimLedger(process.clone())), clock.clone());
+    let inner =
+        EvmChains::new(chains, Arc::new(SimLedger(process.clone())), Arc::new(world.budgets.clone()), clock.clone());
     let inner = Arc::new(inner.map_err(|error| SetupError::Connect(error.to_string()))?);
     let journal = Arc::new(SimJournal::new(world.clone(), life.clone(), dice.clone()));
     let impostor = signer("impostor");

@@ -27,6 +27,7 @@ use chains::{
 };
 use events::{
     AssetId, ChainId, Hash32, PaymentId, StreamId,
+    budget::memory::MemoryBudgets,
     journal::{Recorded, memory::MemoryJournal},
     ledger::memory::MemoryLedger,
     parking::memory::MemoryParking,
@@ -221,6 +222,8 @@ pub struct World {
     pub shards: Shards,
     /// Nonces that were given out.
     pub ledger: MemoryLedger,
+    /// What contract accounts have cost.
+    pub budgets: MemoryBudgets,
     /// What the engine gave up on, which is nothing.
     pub parking: MemoryParking,
     /// Auctions and awards.
@@ -271,6 +274,7 @@ impl World {
             memory: MemoryJournal::with_clock(SHARDS, clock),
             shards: Shards::default(),
             ledger: MemoryLedger::default(),
+            budgets: MemoryBudgets::default(),
             parking: MemoryParking::with_clock(clock),
             house: House::default(),
             parties,

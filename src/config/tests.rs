@@ -365,7 +365,7 @@ fn values_are_checked_and_the_key_is_named() {
         ("GW_CHAINS__0__EXITS_RESERVED", "10001", "chains[0].exits_reserved"),
         ("GW_CHAINS__0__GAS__DEPOSIT_MAX", "299999", "chains[0].gas.deposit_max"),
         ("GW_CHAINS__0__GAS__CALLER_CALLS_MAX", "17", "chains[0].gas.caller_calls_max"),
-        ("GW_CHAINS__0__GAS__ACCOUNT_LOSS_MAX", "999999", "chains[0].gas.account_loss_max"),
+        ("GW_CHAINS__0__GAS__ACCOUNT_LOSS_MAX", "1499999", "chains[0].gas.account_loss_max"),
         ("GW_CHAINS__0__POLL_MS", "0", "chains[0].poll_ms"),
         ("GW_CHAINS", "[]", "chains"),
         (

@@ -1,6 +1,7 @@
 //! What checks that the payer signed exactly this payment.
 
 use async_trait::async_trait;
+use chrono::SecondsFormat;
 use serde_json::{Map, Value};
 
 use events::{
@@ -156,6 +157,15 @@ pub enum AuthorizeError {
     /// It does not prove the spend that the request asks for. The text is shown to the caller.
     #[error("{0}")]
     Refused(String),
+    /// The payer is a contract, and code like its own has cost too much lately.
+    #[error("code like the payer's has cost too much lately")]
+    Exhausted {
+        /// When there is room again.
+        until: Timestamp,
+    },
+    /// The caller has as many signatures judged by contracts as one caller may.
+    #[error("the caller has as many signatures judged by contracts as one caller may")]
+    Busy,
     /// It could not be judged for now, for example because the account's code cannot be read. The text is logged.
     #[error("{0}")]
     Unavailable(String),
@@ -165,6 +175,12 @@ impl From<AuthorizeError> for ApiError {
     fn from(error: AuthorizeError) -> Self {
         match error {
             AuthorizeError::Refused(reason) => Self::new(Code::INVALID_SENDER_AUTH, reason),
+            AuthorizeError::Exhausted { until } => {
+                let until = until.to_rfc3339_opts(SecondsFormat::Secs, true);
+                let message = format!("{} Come again at {until}.", Code::CONTRACT_PAYER_EXHAUSTED.message);
+                Self::new(Code::CONTRACT_PAYER_EXHAUSTED, message)
+            }
+            AuthorizeError::Busy => Code::SERVICE_UNAVAILABLE.into(),
             AuthorizeError::Unavailable(reason) => {
                 tracing::warn!(reason, "signature could not be judged");
                 Code::SERVICE_UNAVAILABLE.into()
@@ -181,6 +197,24 @@ pub trait Authorizer: Send + Sync {
     /// # Errors
     /// See [`AuthorizeError`].
     async fn authorize(&self, request: &AuthorizationRequest<'_>) -> Result<Authorized, AuthorizeError>;
+
+    /// Whether the payer's account is a contract, or becomes one by the deposit: then that runs code of the payer's choice.
+    ///
+    /// # Errors
+    /// See [`AuthorizeError`].
+    async fn payer_is_contract(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        authorized: &Authorized,
+    ) -> Result<bool, AuthorizeError> {
+        let _ = (request, authorized);
+        Ok(false)
+    }
+
+    /// Whether it sees to it by itself that checks which wait for a node do not take the places of others.
+    fn has_lanes(&self) -> bool {
+        false
+    }
 
     /// Checks what only the source's chain can say of a signature that holds, before something new is made of it. A replay
     /// is not asked again: what the chain said once need not be so any more when the payment has been made.

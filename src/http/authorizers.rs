@@ -44,15 +44,18 @@ impl Authorizers {
         &self,
         request: &AuthorizationRequest<'_>,
         line: impl Fn(&Lanes) -> &Line,
-    ) -> Result<(OwnedSemaphorePermit, &dyn Authorizer), AuthorizeError> {
+    ) -> Result<(Option<OwnedSemaphorePermit>, &dyn Authorizer), AuthorizeError> {
         let family = request.terms.source.family();
         let unavailable = |what: &str| AuthorizeError::Unavailable(format!("{what} {}", family.namespace()));
         let lanes = self.0.get(&family).ok_or_else(|| unavailable("no chain is connected of"))?;
+        if lanes.authorizer.has_lanes() {
+            return Ok((None, lanes.authorizer.as_ref()));
+        }
         let place = line(lanes)
             .place()
             .await
             .ok_or_else(|| unavailable("as many checks as there may be wait for chains of"))?;
-        Ok((place, lanes.authorizer.as_ref()))
+        Ok((Some(place), lanes.authorizer.as_ref()))
     }
 }
 
@@ -61,6 +64,15 @@ impl Authorizer for Authorizers {
     async fn authorize(&self, request: &AuthorizationRequest<'_>) -> Result<Authorized, AuthorizeError> {
         let (_place, authorizer) = self.of(request, |lanes| &lanes.signed).await?;
         authorizer.authorize(request).await
+    }
+
+    async fn payer_is_contract(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        authorized: &Authorized,
+    ) -> Result<bool, AuthorizeError> {
+        let (_place, authorizer) = self.of(request, |lanes| &lanes.signed).await?;
+        authorizer.payer_is_contract(request, authorized).await
     }
 
     async fn confirm(&self, request: &AuthorizationRequest<'_>, authorized: &Authorized) -> Result<(), AuthorizeError> {

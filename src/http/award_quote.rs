@@ -89,11 +89,12 @@ async fn accept(
     award.check(now)?;
     envelope::credentials_count(&proven)?;
     award.check_horizons(&authorized.escrow, state)?;
+    let is_contract = state.services.authorizer.payer_is_contract(&spend, &authorized).await?;
     state.services.authorizer.confirm(&spend, &authorized).await?;
     let (source, draw) = (&batch.opened.terms.source, Draw::of(&authorized.authorization));
     let amount = award.drawn(authorized.authorization.permitted());
     state.funds.signed(&Spend { source, amount, draw, escrow: &authorized.escrow }).await?;
-    let counterparty = state.services.admission.admit(&award.proposal(&originator, &proven), now)?;
+    let counterparty = state.services.admission.admit(&award.proposal(&originator, &proven, is_contract), now)?;
     let Authorized { authorization, escrow } = authorized;
     let call = AwardCall {
         quote_request_id: id,
@@ -257,8 +258,9 @@ impl Award<'_> {
         }
     }
 
-    fn proposal<'a>(&'a self, originator: &'a str, proven: &'a Proven) -> Proposal<'a> {
+    fn proposal<'a>(&'a self, originator: &'a str, proven: &'a Proven, payer_is_contract: bool) -> Proposal<'a> {
         Proposal {
+            payer_is_contract: Some(payer_is_contract),
             stage: Stage::Award,
             id: self.payment_id.as_str(),
             originator,

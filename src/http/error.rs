@@ -201,6 +201,13 @@ codes! {
         "The request is too large to process.",
         "The body has more bytes than this gateway reads. Nothing was accepted.",
         "Leave out what the payment does not need; deprecated credentials are the usual reason.";
+    CONTRACT_PAYER_EXHAUSTED Some(StatusCode::TOO_MANY_REQUESTS), PaymentGateway, RetryAfterDelay, Some(true), false,
+        "Deposits of contract accounts like this one came to nothing too often.",
+        "The account that pays is a contract, whose code the deposit runs at the gateway's expense. Deposits of this account, of \
+         others with the same code or factory, or of contract accounts as a whole have used gas without leaving a deposit, as \
+         much as they may within a time. Nothing was accepted.",
+        "Come again at the time that the message names, find out why the account's code refuses or burns gas in a deposit, or \
+         pay from an account with a key.";
     INTERNAL_ERROR Some(StatusCode::INTERNAL_SERVER_ERROR), PaymentGateway, ReconcileThenDecide, None, true,
         "An unexpected error. Send the same request again, or read the payment's status, to learn what happened.",
         "A defect or an unreadable record on the side of the gateway. Whether the request had an effect cannot be \

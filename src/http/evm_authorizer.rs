@@ -1,32 +1,109 @@
 //! Payers on EVM chains: Permit2 signatures, by keys and by contract accounts.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use chains::evm::{
     node::Node,
+    payers::ContractPayer,
     permit2::{self, AuthorizationError, Choice, EscrowSettings, OnchainError, Scheme, SpendRequest},
 };
 use serde_json::{Map, Value};
+use tokio::time::timeout;
 
-use events::ChainId;
+use events::{ChainId, budget::Budgets};
+use sagas::ports::Clock;
 
-use super::authorizer::{
-    AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MessageScheme, Prepared, PreparedDraw,
-    UnsignedMessage,
+use super::{
+    authorizer::{
+        AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MessageScheme, Prepared, PreparedDraw,
+        UnsignedMessage,
+    },
+    bulkhead::{Bulkhead, Full},
+    line::Line,
 };
 
+/// Questions of ours to a node about payers that signed well, at a time, and those that wait for it. They run no code.
+const LOOKS_MAX: usize = 64;
+/// How long they wait.
+const LOOK_WAIT_MAX: Duration = Duration::from_millis(250);
+/// How long a signature waits for its turn to be judged by a contract.
+const TURN_WAIT_MAX: Duration = Duration::from_millis(1_000);
+
 /// [`Authorizer`] for the EVM chains it has a node of.
+///
+/// A key's signature is judged by itself. What may be a contract's has lanes of its own: each chain has a bulkhead, in which
+/// every caller has a share, so that however many of them are brought, payers with keys do not wait for them.
 #[derive(Clone)]
 pub struct EvmAuthorizer {
-    nodes: BTreeMap<ChainId, Node>,
+    chains: BTreeMap<ChainId, EvmChain>,
+    budgets: Arc<dyn Budgets>,
+    clock: Arc<dyn Clock>,
+}
+
+#[derive(Clone)]
+struct EvmChain {
+    node: Node,
+    looks: Arc<Line>,
+    foreign: Bulkhead,
 }
 
 impl EvmAuthorizer {
-    /// An authorizer that asks these nodes about contract accounts.
-    pub fn new(nodes: impl IntoIterator<Item = Node>) -> Self {
-        Self { nodes: nodes.into_iter().map(|node| (node.chain_id().clone(), node)).collect() }
+    /// An authorizer that asks these nodes about contract accounts, which may cost what `budgets` have left.
+    pub fn new(nodes: impl IntoIterator<Item = Node>, budgets: Arc<dyn Budgets>, clock: Arc<dyn Clock>) -> Self {
+        let chain = |node: Node| {
+            let gas = &node.config().gas;
+            let foreign = Bulkhead::new(gas.calls_max, gas.caller_calls_max, TURN_WAIT_MAX);
+            let looks = Arc::new(Line::new(LOOKS_MAX, LOOKS_MAX, LOOK_WAIT_MAX));
+            (node.chain_id().clone(), EvmChain { node, looks, foreign })
+        };
+        Self { chains: nodes.into_iter().map(chain).collect(), budgets, clock }
     }
+
+    fn chain(&self, request: &AuthorizationRequest<'_>) -> Result<&EvmChain, AuthorizeError> {
+        let chain = request.terms.source.asset().chain();
+        self.chains.get(chain).ok_or_else(|| AuthorizeError::Unavailable(format!("no node for {chain}")))
+    }
+}
+
+impl EvmChain {
+    /// What the chain says of a signature that no key of the payer made, at the expense of `caller`.
+    async fn judge(
+        &self,
+        caller: &str,
+        spend: &SpendRequest,
+        signed: &permit2::SignedMessage,
+    ) -> Result<Authorized, AuthorizeError> {
+        let full = |full| match full {
+            Full::Caller => AuthorizeError::Busy,
+            Full::All => AuthorizeError::Unavailable("all places for contracts' signatures are taken".to_owned()),
+        };
+        let _place = self.foreign.place(caller).await.map_err(full)?;
+        let longest = Duration::from_millis(self.node.config().gas.call_ms_max);
+        match timeout(longest, permit2::authorize_onchain(spend, signed, &self.node)).await {
+            Ok(Ok((authorization, escrow))) => Ok(Authorized { authorization, escrow }),
+            Ok(Err(OnchainError::Denied(error))) => Err(refused(&error)),
+            Ok(Err(OnchainError::Transient(error))) => Err(AuthorizeError::Unavailable(error.to_string())),
+            Err(_) => Err(AuthorizeError::Unavailable(format!("a contract's signature was not judged in {longest:?}"))),
+        }
+    }
+
+    /// The payer as the contract that it is.
+    async fn payer(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        authorized: &Authorized,
+    ) -> Result<Option<ContractPayer>, AuthorizeError> {
+        let account = request.terms.source.account().as_str();
+        let full = || AuthorizeError::Unavailable("as many accounts as there may be are looked up".to_owned());
+        let _place = self.looks.place().await.ok_or_else(full)?;
+        let payer = self.node.contract_payer(account, &authorized.authorization).await;
+        payer.map_err(|fault| AuthorizeError::Unavailable(fault.to_string()))
+    }
+}
+
+fn refused(error: &AuthorizationError) -> AuthorizeError {
+    AuthorizeError::Refused(format!("sender_auth.signed_messages[0]: {error}"))
 }
 
 #[async_trait]
@@ -37,8 +114,7 @@ impl Authorizer for EvmAuthorizer {
             let rule = "sender_auth.signed_messages: must hold exactly one message under this scheme";
             return Err(AuthorizeError::Refused(rule.to_owned()));
         };
-        let chain = request.terms.source.asset().chain();
-        let node = self.nodes.get(chain).ok_or_else(|| AuthorizeError::Unavailable(format!("no node for {chain}")))?;
+        let chain = self.chain(request)?;
         let spend = spend(request)?;
         let signed = permit2::SignedMessage {
             message: signed.message.clone(),
@@ -46,18 +122,41 @@ impl Authorizer for EvmAuthorizer {
             signature: signed.signature.clone(),
             payload: signed.payload.clone().map(Value::Object),
         };
-        match permit2::authorize_onchain(&spend, &signed, node).await {
+        let account = request.terms.source.account().as_str();
+        match permit2::authorize(&spend, &signed) {
             Ok((authorization, escrow)) => Ok(Authorized { authorization, escrow }),
-            Err(OnchainError::Denied(error)) => {
-                Err(AuthorizeError::Refused(format!("sender_auth.signed_messages[0]: {error}")))
+            // An account that is not there yet may be deployed by its deposit; without code and without that it is a key's.
+            Err(error) if error.may_be_contract() && (error.may_deploy() || !chain.node.had_no_code(account)) => {
+                chain.judge(account, &spend, &signed).await
             }
-            Err(OnchainError::Transient(error)) => Err(AuthorizeError::Unavailable(error.to_string())),
+            Err(error) => Err(refused(&error)),
         }
     }
 
-    async fn confirm(&self, _: &AuthorizationRequest<'_>, _: &Authorized) -> Result<(), AuthorizeError> {
-        // A contract account judges the signature itself, and a key needs nobody's leave.
-        Ok(())
+    async fn payer_is_contract(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        authorized: &Authorized,
+    ) -> Result<bool, AuthorizeError> {
+        Ok(self.chain(request)?.payer(request, authorized).await?.is_some())
+    }
+
+    fn has_lanes(&self) -> bool {
+        true
+    }
+
+    async fn confirm(&self, request: &AuthorizationRequest<'_>, authorized: &Authorized) -> Result<(), AuthorizeError> {
+        let chain = self.chain(request)?;
+        let Some(payer) = chain.payer(request, authorized).await? else { return Ok(()) };
+        if !chain.node.config().contract_payers {
+            let rule = "source.account: is a contract, and this gateway takes payments from accounts with keys only";
+            return Err(AuthorizeError::Refused(rule.to_owned()));
+        }
+        let shut_out = payer.shut_out_until(&chain.node, &*self.budgets, self.clock.now()).await;
+        match shut_out.map_err(|fault| AuthorizeError::Unavailable(fault.to_string()))? {
+            Some(until) => Err(AuthorizeError::Exhausted { until }),
+            None => Ok(()),
+        }
     }
 
     async fn prepare(

@@ -10,6 +10,7 @@ mod award_quote;
 mod award_request;
 mod body;
 mod bounded_journal;
+mod bulkhead;
 mod checks;
 mod claim;
 mod contexts;

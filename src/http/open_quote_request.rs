@@ -190,6 +190,7 @@ impl Opening {
 
     fn proposal(&self) -> Proposal<'_> {
         Proposal {
+            payer_is_contract: None,
             stage: Stage::QuoteRequest,
             id: self.quote_request_id.as_str(),
             originator: &self.originator,

@@ -155,7 +155,7 @@ async fn messages(
     let prepared = state.services.authorizer.prepare(request, payload).await.map_err(|error| match error {
         // Nothing was signed yet, so it is the request that cannot be signed for.
         AuthorizeError::Refused(reason) => ApiError::new(Code::INVALID_REQUEST, reason),
-        unavailable @ AuthorizeError::Unavailable(_) => unavailable.into(),
+        other => other.into(),
     })?;
     check(&prepared.escrow)?;
     let (source, amount) = (&request.terms.source, drawn(prepared.amount));

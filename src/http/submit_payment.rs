@@ -153,11 +153,13 @@ impl Submission {
         order.check_deadlines(now, state.deadlines)?;
         horizons::check_plan(&authorized.escrow, order.quote_deadline, state.deadlines)?;
         envelope::credentials_count(&self.proven)?;
-        state.services.authorizer.confirm(&self.authorization(), authorized).await?;
+        let (authorizer, authorization) = (&state.services.authorizer, self.authorization());
+        let is_contract = authorizer.payer_is_contract(&authorization, authorized).await?;
+        authorizer.confirm(&authorization, authorized).await?;
         let (source, draw) = (&order.terms.source, Draw::of(&authorized.authorization));
         let amount = authorized.authorization.permitted();
         state.funds.signed(&Spend { source, amount, draw, escrow: &authorized.escrow }).await?;
-        admission.admit(&self.proposal(), now)
+        admission.admit(&self.proposal(is_contract), now)
     }
 
     /// The payment that was accepted before under the same id, as the journal has it.
@@ -166,8 +168,9 @@ impl Submission {
         existing.map_err(|error| read_failed(&error))?.map(|view| self.replay(view)).transpose()
     }
 
-    fn proposal(&self) -> Proposal<'_> {
+    fn proposal(&self, payer_is_contract: bool) -> Proposal<'_> {
         Proposal {
+            payer_is_contract: Some(payer_is_contract),
             stage: Stage::Payment,
             id: self.payment_id.as_str(),
             originator: &self.originator,

@@ -40,6 +40,8 @@ pub struct Proposal<'a> {
     pub terms: &'a Terms,
     /// Policies a settler must hold to win.
     pub required_policies: &'a [String],
+    /// Whether the account that pays is a contract; `None` while nobody has signed.
+    pub payer_is_contract: Option<bool>,
 }
 
 /// How a proposal came.

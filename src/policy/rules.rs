@@ -231,6 +231,9 @@ fn attributes(
         ("amount_tokens", RestrictedExpression::new_long(largest.unwrap_or(i64::MAX))),
         ("required_policies", RestrictedExpression::new_set(proposal.required_policies.iter().map(|name| text(name)))),
     ];
+    if let Some(is_contract) = proposal.payer_is_contract {
+        attributes.push(("payer_is_contract", RestrictedExpression::new_bool(is_contract)));
+    }
     if let Some(cap) = terms.max_source_amount {
         attributes.push(("max_source_amount", text(&cap.to_string())));
         let tokens = tokens(cap, source.asset(), decimals);

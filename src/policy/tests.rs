@@ -70,8 +70,15 @@ fn judge(
     let originator = terms.source.account().originator();
     let id = PaymentId::derive(&originator, "order-1");
     let stage = Stage::Payment;
-    let proposal =
-        Proposal { stage, id: id.as_str(), originator: &originator, proven: &NOBODY, terms, required_policies };
+    let proposal = Proposal {
+        stage,
+        id: id.as_str(),
+        originator: &originator,
+        proven: &NOBODY,
+        terms,
+        required_policies,
+        payer_is_contract: Some(false),
+    };
     let decision = counterparties.judge(&proposal, chrono::Utc::now())?;
     Ok(decision.expect("a policy set is configured").policies)
 }
@@ -207,6 +214,7 @@ fn everyone_is_permitted_where_nothing_is_configured() {
         proven: &NOBODY,
         terms: &terms,
         required_policies: &[],
+        payer_is_contract: None,
     };
     assert_eq!(nothing.judge(&proposal, chrono::Utc::now()), Ok(None));
 }
@@ -223,11 +231,40 @@ fn a_proven_originator_is_judged_by_its_did() {
         proven: &NOBODY,
         terms: &terms,
         required_policies: &[],
+        payer_is_contract: None,
     };
     for (originator, permitted) in [("did:web:shop.example", true), ("did:web:other.example", false)] {
         let now = chrono::Utc::now();
         assert_eq!(named.load().unwrap().judge(&proposal(originator), now).is_ok(), permitted);
         assert_eq!(denied.load().unwrap().judge(&proposal(originator), now).is_ok(), !permitted);
+    }
+}
+
+#[test]
+fn contracts_that_pay_can_be_told_apart() {
+    let terms = terms("1");
+    let only = |whom: &str| {
+        let policies = format!(
+            "permit (principal, action, resource); forbid (principal, action, resource) \
+             when {{ resource has payer_is_contract && resource.payer_is_contract }} unless {{ {whom} }};"
+        );
+        Set::new(Some(&policies), None).load().unwrap()
+    };
+    let (nobody, these) = (only("false"), only(&format!("resource.source_account == \"{PAYER}\"")));
+    let proposal = |payer_is_contract| Proposal {
+        stage: Stage::Payment,
+        id: "pay_x",
+        originator: "did:web:a",
+        proven: &NOBODY,
+        terms: &terms,
+        required_policies: &[],
+        payer_is_contract,
+    };
+    for (is_contract, by_nobody, by_these) in [(Some(true), false, true), (Some(false), true, true), (None, true, true)]
+    {
+        let now = chrono::Utc::now();
+        assert_eq!(nobody.judge(&proposal(is_contract), now).is_ok(), by_nobody, "{is_contract:?}");
+        assert_eq!(these.judge(&proposal(is_contract), now).is_ok(), by_these, "{is_contract:?}");
     }
 }
 

@@ -22,7 +22,7 @@ use chains::{
         adapter::{TronChain, TronChains},
     },
 };
-use events::{Family, ledger::nats::NatsLedger};
+use events::{Family, budget::nats::NatsBudgets, ledger::nats::NatsLedger};
 use sagas::ports::{Chains, Clock};
 
 use crate::{
@@ -50,11 +50,16 @@ impl Connected {
     ///
     /// # Errors
     /// When an endpoint, an account or a key cannot be used.
-    pub fn new(config: &GatewayConfig, ledger: Arc<NatsLedger>, clock: Arc<dyn Clock>) -> Result<Self> {
+    pub fn new(
+        config: &GatewayConfig,
+        ledger: Arc<NatsLedger>,
+        budgets: Arc<NatsBudgets>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
         let of = |family| config.chains.iter().filter(move |served| served.chain.chain_id.family() == Some(family));
         let evm = of(Family::Evm).map(evm_chain).collect::<Result<Vec<_>>>()?;
         let evm_nodes: Vec<_> = evm.iter().map(|chain| chain.node.clone()).collect();
-        let evm = Arc::new(EvmChains::new(evm, ledger, clock.clone())?);
+        let evm = Arc::new(EvmChains::new(evm, ledger, budgets.clone(), clock.clone())?);
         let solana = of(Family::Solana).map(solana_chain).collect::<Result<Vec<_>>>()?;
         let solana_nodes: Vec<_> = solana.iter().map(|chain| chain.node.clone()).collect();
         let solana = Arc::new(SolanaChains::new(solana, clock.clone())?);
@@ -71,7 +76,7 @@ impl Connected {
         });
         let evm_port: (Family, Arc<dyn Chains>) = (Family::Evm, evm.clone());
         let evm_authorizer: (Family, Arc<dyn Authorizer>) =
-            (Family::Evm, Arc::new(EvmAuthorizer::new(evm_nodes.clone())));
+            (Family::Evm, Arc::new(EvmAuthorizer::new(evm_nodes.clone(), budgets, clock.clone())));
         let evm_funds: (Family, Arc<dyn Funds>) = (Family::Evm, Arc::new(EvmFunds::new(evm_nodes)));
         Ok(Self {
             chains: Arc::new(Families::new([evm_port, (Family::Solana, solana), (Family::Tron, tron)], clock)),

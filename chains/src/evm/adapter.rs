@@ -11,6 +11,7 @@ use async_trait::async_trait;
 
 use events::{
     ChainId, Hash32, PaymentId,
+    budget::Budgets,
     event::{Authorization, EscrowPlan, EscrowSecured, Permit2, TransactionPrepared},
     ledger::{Ledger, Purpose},
     mutant,
@@ -26,8 +27,10 @@ use super::{
     contracts::{self, GatewayEscrow, address, text, units, word},
     eip712::{self, Admission},
     node::{At, Node},
-    query::{Call, CallError},
+    payers::ContractPayer,
+    query::{Call, CallError, Fees, Trial},
     reads::unusable,
+    rpc::Fault,
     signature,
     submitters::{TEND_EVERY, Watch, account},
     transaction::{self, plain, raw_bytes},
@@ -38,9 +41,6 @@ use crate::{
     submitters::{Leg, Submitters},
 };
 
-/// Most gas of a deposit that deploys the payer's account: what it runs there is the payer's choice and the gateway's
-/// expense. The common accounts need a tenth.
-const DEPLOY_GAS_MAX: u64 = 3_000_000;
 /// How long the escrow would take the deposit that a node is shown to try it out, in seconds: the node sees a signature
 /// that anyone could use, whatever comes of it.
 const TRIAL_SECONDS: u64 = 15;
@@ -82,6 +82,7 @@ pub struct EvmChain {
 pub struct EvmChains {
     pub(super) chains: BTreeMap<ChainId, EvmChain>,
     pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) budgets: Arc<dyn Budgets>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) watch: Watch,
 }
@@ -93,6 +94,10 @@ struct Intent<'a> {
     signers: Vec<&'a PrivateKeySigner>,
     /// How many exits whoever sends it must have the coins for after it.
     exits_left: u64,
+    /// The most gas that it may take, where it runs code that a stranger chose.
+    gas_max: Option<u64>,
+    /// The payer, where it is a contract: what the transaction costs in vain is charged to it.
+    payer: Option<ContractPayer>,
     /// What is tried out.
     trial: Call,
     /// The last second in which the escrow takes the trial from anyone, or 0 when that does no harm.
@@ -105,14 +110,25 @@ struct Intent<'a> {
     attempt: u32,
 }
 
+impl Intent<'_> {
+    /// Why it is not sent, and the gas that it would have needed.
+    fn refused(&self, reason: String, gas: Option<u64>) -> PrepareError {
+        let mut context = self.chain.node.refusal(Some(self.escrow), reason);
+        context.estimated_gas_needed = gas.map(|gas| gas.to_string());
+        PrepareError::Refused(Box::new(Refusal { context, valid_until: self.trial_until }))
+    }
+}
+
 impl EvmChains {
-    /// The port over `chains`; nonces come from `ledger`, which all gateways that share the submitters' keys share too.
+    /// The port over `chains`; nonces come from `ledger` and what contract accounts may cost from `budgets`, which all gateways
+    /// that share the submitters' keys share too.
     ///
     /// # Errors
     /// [`SetupError`].
     pub fn new(
         chains: impl IntoIterator<Item = EvmChain>,
         ledger: Arc<dyn Ledger>,
+        budgets: Arc<dyn Budgets>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SetupError> {
         let mut by_id = BTreeMap::new();
@@ -131,7 +147,7 @@ impl EvmChains {
                 return Err(SetupError::Twice(chain_id));
             }
         }
-        Ok(Self { chains: by_id, ledger, clock, watch: Watch::default() })
+        Ok(Self { chains: by_id, ledger, budgets, clock, watch: Watch::default() })
     }
 
     /// The connection to a chain, or `None` for a chain that is not configured.
@@ -169,28 +185,41 @@ impl EvmChains {
     /// Simulates, takes a nonce, signs.
     async fn prepare(&self, intent: Intent<'_>) -> Result<TransactionPrepared, PrepareError> {
         let node = &intent.chain.node;
-        let simulated = self.simulate(node, &intent).await;
         let fees = node.fees().await?;
         // An earlier try may have taken a nonce and been cut off; the purpose stays with its account.
-        let several = intent.signers.len() > 1;
-        let holder = match several || matches!(simulated, Err(PrepareError::Refused(_))) {
-            true => self.holder(intent.chain, &intent.signers, &intent.purpose).await?,
-            false => None,
+        let mut holder = None;
+        if intent.signers.len() > 1 {
+            holder = self.holder(intent.chain, &intent.signers, &intent.purpose).await?;
+        }
+        // Code that may be a stranger's is tried out by the very account that would send it, which can pay for all of it.
+        let able = match (intent.gas_max, holder) {
+            (Some(gas), None) => Some(self.payer_of_gas(node, &intent.signers, gas, fees, intent.exits_left).await?),
+            _ => None,
         };
+        let trier = holder.or(able).map_or_else(|| first(&intent.signers), |signer| Ok(signer.address()))?;
+        let simulated = self.simulate(node, &intent, trier, fees).await;
+        if holder.is_none() && matches!(simulated, Err(PrepareError::Refused(_))) {
+            holder = self.holder(intent.chain, &intent.signers, &intent.purpose).await?;
+        }
+        let gas_most = intent.gas_max.unwrap_or(u64::MAX);
         let (call, gas_limit, signer) = match (simulated, holder) {
             (Ok(gas), holder) => {
-                let gas_limit = transaction::gas_limit(gas);
-                let signer = match holder {
-                    Some(holder) => holder,
+                let gas_limit = transaction::gas_limit(gas).min(gas_most);
+                let signer = match holder.or(able) {
+                    Some(signer) => signer,
                     None => self.payer_of_gas(node, &intent.signers, gas_limit, fees, intent.exits_left).await?,
                 };
                 (&intent.call, gas_limit, signer)
             }
             // The chain will refuse this transaction, but it uses the nonce up, and the refusal becomes a fact with a
             // receipt.
-            (Err(PrepareError::Refused(_)), Some(holder)) => (&intent.trial, REFUSED_CALL_GAS, holder),
+            (Err(PrepareError::Refused(_)), Some(holder)) => (&intent.trial, REFUSED_CALL_GAS.min(gas_most), holder),
             (Err(fault), _) => return Err(fault),
         };
+        if let Some(payer) = &intent.payer {
+            let refused = |reason| intent.refused(reason, None);
+            self.charge_payer(node, payer, &intent.purpose, gas_limit, refused).await?;
+        }
         let account = account(intent.chain, signer);
         let final_nonce = node.nonce(signer.address(), At::Block(node.settled().await?)).await?;
         let chain_nonce = node.nonce(signer.address(), At::Latest).await?;
@@ -217,25 +246,34 @@ impl EvmChains {
         })
     }
 
-    /// Gas that the call needs, or the chain's refusal.
-    async fn simulate(&self, node: &Node, intent: &Intent<'_>) -> Result<u64, PrepareError> {
-        let (call, escrow) = (&intent.trial, intent.escrow);
-        let refused = |reason: String| {
-            let context = node.refusal(Some(escrow), reason);
-            PrepareError::Refused(Box::new(Refusal { context, valid_until: intent.trial_until }))
-        };
+    /// Gas that the call needs, or why it is not sent: the chain refuses it, or it is dearer than a deposit may be. What may
+    /// run a stranger's code is tried out by `trier` for the price that it would be sent for, so that it shows what it will do.
+    async fn simulate(
+        &self,
+        node: &Node,
+        intent: &Intent<'_>,
+        trier: Address,
+        fees: Fees,
+    ) -> Result<u64, PrepareError> {
+        let escrow = intent.escrow;
+        let refused = |reason, gas| intent.refused(reason, gas);
         if node.code(escrow, At::Latest).await?.is_empty() {
             // A call of an account without code succeeds and does nothing.
-            return Err(refused(format!("there is no contract at {}", text(escrow))));
+            return Err(refused(format!("there is no contract at {}", text(escrow)), None));
         }
-        let gas = node.simulate(call).await.map_err(|error| match error {
+        let call = Call { from: trier, ..intent.trial.clone() };
+        let trial = Trial { gas: intent.gas_max, fees: intent.gas_max.map(|_| fees) };
+        let gas = node.simulate(&call, trial).await.map_err(|error| match error {
             CallError::Transient(fault) => fault.into(),
-            CallError::Reverted(revert) => refused(revert.reason),
+            CallError::Reverted(revert) => match intent.gas_max.filter(|_| revert.data.is_empty()) {
+                Some(gas) => refused(format!("{}; it was given {gas} gas", revert.reason), None),
+                None => refused(revert.reason, None),
+            },
         })?;
-        if call.to.is_none() && gas > DEPLOY_GAS_MAX {
-            return Err(refused(format!(
-                "deploying the account needs {gas} gas with the deposit, above {DEPLOY_GAS_MAX}"
-            )));
+        let most = intent.gas_max.unwrap_or(u64::MAX).min(fees.block_gas);
+        if gas > most {
+            // No node takes what fits no block, and it would use its nonce up all the same.
+            return Err(refused(format!("it needs {gas} gas, and {most} is the most"), Some(gas)));
         }
         Ok(gas)
     }
@@ -329,13 +367,19 @@ impl Chains for EvmChains {
         let sender = first(&signers)?;
         // Both clocks count: nodes judge by the head's time, or by that of the block they would make now.
         let now = chain.node.head().await?.time.max(unix_seconds(self.clock.now()));
-        let trial_until = now.saturating_add(TRIAL_SECONDS);
+        // Never longer than what is sent after it: whatever proves that that can't land proves it of the trial, too.
+        let trial_until = now.saturating_add(TRIAL_SECONDS.min(chain.node.config().admission_seconds));
         let until = now.saturating_add(chain.node.config().admission_seconds).min(order.escrow.reserve_deadline);
         let trial = self.deposit_call(order, keys, chain.node.evm_id(), sender, trial_until)?;
         let call = self.deposit_call(order, keys, chain.node.evm_id(), sender, until)?;
         let escrow = address(&order.escrow.contract).map_err(unusable)?;
         let purpose = Purpose::deposit(&order.payment_id, attempt);
-        self.prepare(Intent { chain, signers, exits_left, trial, trial_until, call, escrow, purpose, attempt }).await
+        // Whoever pays: the payer's account may have code although a key signed (EIP-7702), and the token has some.
+        let gas_max = Some(chain.node.config().gas.deposit_max);
+        let payer = self.paying_contract(&chain.node, order).await?;
+        let intent =
+            Intent { chain, signers, exits_left, gas_max, payer, trial, trial_until, call, escrow, purpose, attempt };
+        self.prepare(intent).await
     }
 
     async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
@@ -354,7 +398,20 @@ impl Chains for EvmChains {
         let purpose = Purpose::refund(&order.payment_id, attempt);
         let call = plain(first(&signers)?, escrow, data);
         let trial = call.clone();
-        self.prepare(Intent { chain, signers, exits_left, trial, trial_until: 0, call, escrow, purpose, attempt }).await
+        let intent = Intent {
+            chain,
+            signers,
+            exits_left,
+            gas_max: None,
+            payer: None,
+            trial,
+            trial_until: 0,
+            call,
+            escrow,
+            purpose,
+            attempt,
+        };
+        self.prepare(intent).await
     }
 
     async fn reprice(&self, versions: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient> {
@@ -363,7 +420,14 @@ impl Chains for EvmChains {
 
     async fn broadcast(&self, transaction: &TransactionPrepared) -> Result<(), Transient> {
         let raw = raw_bytes(&transaction.raw).ok_or_else(|| Transient("the transaction is no hex".to_owned()))?;
-        self.chain(&transaction.chain_id)?.node.send(&raw).await
+        let sent = self.chain(&transaction.chain_id)?.node.try_send(&raw).await;
+        if let Err(Fault::Rejected(text)) = &sent
+            && is_too_large(text)
+        {
+            // It stays what it is, and would hold up everything behind it.
+            self.watch.give_up(transaction);
+        }
+        Ok(sent?)
     }
 
     async fn deposit_state(
@@ -371,7 +435,11 @@ impl Chains for EvmChains {
         order: &DepositOrder,
         versions: &[TransactionPrepared],
     ) -> Result<DepositState, Transient> {
-        self.chain(&order.escrow.chain_id)?.node.deposit_state(order, versions).await
+        let node = &self.chain(&order.escrow.chain_id)?.node;
+        let state = node.deposit_state(order, versions).await?;
+        // Before it is a fact in the journal, so that a process that dies in between does it again.
+        self.settle_payer(node, order, versions, &state).await?;
+        Ok(state)
     }
 
     async fn deposit_secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
@@ -426,6 +494,14 @@ impl Chains for EvmChains {
             Err(_) => self.clock.sleep(TEND_EVERY).await,
         }
     }
+}
+
+/// The words of the common nodes for a transaction that no block has room for.
+fn is_too_large(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    ["block gas limit", "gas limit too high", "gas limit is too high", "gaslimitexceeded", "gas limit cap"]
+        .iter()
+        .any(|words| text.contains(words))
 }
 
 /// The hash of a journaled transaction.

@@ -36,6 +36,12 @@ sol!(
 
 sol!(
     #[derive(Debug, PartialEq, Eq)]
+    DevHostileAccount,
+    "../contracts/artifacts/DevHostileAccount.json"
+);
+
+sol!(
+    #[derive(Debug, PartialEq, Eq)]
     DevAccountFactory,
     "../contracts/artifacts/DevAccountFactory.json"
 );

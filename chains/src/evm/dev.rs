@@ -6,7 +6,7 @@ use std::{fmt::Debug, time::Duration};
 
 use alloy::{
     consensus::TxEip1559,
-    primitives::{Address, Bytes, TxKind, U64, U256},
+    primitives::{Address, B256, Bytes, TxKind, U64, U256},
     signers::local::PrivateKeySigner,
     sol_types::{SolCall, SolConstructor},
 };
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
-    contracts::{ConvertError, DevAccountFactory, DevToken, GatewayEscrow, address, text},
+    contracts::{ConvertError, DevAccountFactory, DevHostileAccount, DevToken, GatewayEscrow, address, text},
     rpc::{Fault, Rpc},
     transaction,
 };
@@ -64,6 +64,18 @@ pub struct DevContracts {
     pub escrow: String,
     /// `FulfillmentProxy`.
     pub proxy: String,
+}
+
+/// What a hostile development account does when it is asked about a signature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum HostileMood {
+    /// What an honest account does.
+    Honest = 0,
+    /// It uses up all gas there is.
+    Burns = 1,
+    /// It is honest while gas costs nothing, as in a trial that names no price, and burns otherwise.
+    BurnsForAPrice = 2,
 }
 
 /// A local anvil.
@@ -193,6 +205,40 @@ impl DevChain {
         };
         self.execute(&self.deployer, TxKind::Call(address(factory)?), deploy.abi_encode()).await?;
         Ok(account)
+    }
+
+    /// An account that pays with the signature of `owner` and lets `spender` take its `token`, and whose code costs whoever
+    /// asks for it: see `DevHostileAccount.sol` for the moods. It takes at least so much gas to judge a signature.
+    ///
+    /// # Errors
+    /// [`DevError`].
+    pub async fn deploy_hostile_account(
+        &self,
+        owner: &str,
+        token: &str,
+        spender: &str,
+        mood: HostileMood,
+        work: u64,
+    ) -> Result<String, DevError> {
+        let artefact = include_bytes!("../../../contracts/artifacts/DevHostileAccount.json");
+        let constructor = DevHostileAccount::constructorCall {
+            owner_: address(owner)?,
+            token: address(token)?,
+            spender: address(spender)?,
+            mood_: U256::from(mood as u8),
+            work_: U256::from(work),
+        };
+        self.deploy("DevHostileAccount", artefact, constructor.abi_encode()).await
+    }
+
+    /// Turns such an account at once, between two blocks.
+    ///
+    /// # Errors
+    /// [`DevError`].
+    pub async fn turn_hostile_account(&self, account: &str, mood: HostileMood) -> Result<(), DevError> {
+        let slot = (address(account)?, U256::ZERO, B256::with_last_byte(mood as u8));
+        let _: bool = self.rpc("anvil_setStorageAt", slot).await?;
+        Ok(())
     }
 
     /// Gives `account` `wei` coins.

@@ -19,6 +19,7 @@ mod logs;
 mod lookout;
 pub mod node;
 mod outcome;
+pub mod payers;
 pub mod permit2;
 pub mod query;
 pub mod reads;

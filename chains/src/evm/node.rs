@@ -26,6 +26,7 @@ use sagas::ports::Transient;
 use super::{
     contracts::{ConvertError, address},
     lookout::Lookout,
+    payers::Codes,
     rpc::{Fault, Rpc},
 };
 use crate::{
@@ -127,6 +128,7 @@ struct Header {
     parent_hash: B256,
     timestamp: U64,
     base_fee_per_gas: Option<U256>,
+    gas_limit: Option<U64>,
 }
 
 /// A connection to one chain; cheap to clone.
@@ -143,6 +145,7 @@ struct Inner {
     descents: Mutex<Descents>,
     heads: Heads<BlockRef>,
     lookout: Lookout,
+    codes: Codes,
 }
 
 impl Node {
@@ -191,6 +194,7 @@ impl Node {
             descents: Mutex::default(),
             heads: Heads::new(config.poll_ms),
             lookout: Lookout::new(config),
+            codes: Codes::default(),
         })))
     }
 
@@ -247,6 +251,14 @@ impl Node {
         };
         let block = BlockRef { number: number.to(), hash, time: header.timestamp.to() };
         Ok(Some((block, header.base_fee_per_gas)))
+    }
+
+    /// Base fee of the newest block, if it has one, and the gas that it had room for.
+    pub(super) async fn newest_gas(&self) -> Result<(Option<U256>, u64), Transient> {
+        let header: Option<Header> = self.request("eth_getBlockByNumber", ("latest", false)).await?;
+        let header = header.ok_or_else(|| self.contradiction("no newest block"))?;
+        // A node that does not say leaves it to the configured limits.
+        Ok((header.base_fee_per_gas, header.gas_limit.map_or(u64::MAX, |gas| gas.to())))
     }
 
     /// A fault that says that the node cannot be believed for now.
@@ -402,6 +414,10 @@ impl Node {
             }
         };
         self.0.heads.next(look).await;
+    }
+
+    pub(super) fn codes(&self) -> &Codes {
+        &self.0.codes
     }
 
     pub(super) fn lookout(&self) -> &Lookout {

@@ -15,7 +15,7 @@ use super::{
     contracts::{self, GatewayEscrow, State, address, seconds, text, units, word},
     logs::Found,
     node::{At, BlockRef, Node},
-    query::{Call, CallError, Receipt},
+    query::{Call, CallError, Receipt, Trial},
     reads::{EscrowRecord, unusable},
     transaction::call_of,
     undeployed,
@@ -45,11 +45,11 @@ impl Node {
         }
     }
 
-    /// Gas that `call` needs at the newest state, or why the contract refuses it.
-    pub(crate) async fn simulate(&self, call: &Call) -> Result<u64, CallError> {
+    /// Gas that `call` needs at the newest state when it is tried out under these terms, or why the contract refuses it.
+    pub(crate) async fn simulate(&self, call: &Call, trial: Trial) -> Result<u64, CallError> {
         // Asked first by `eth_call`: not every node passes on the reason from an estimate.
-        self.call(call, At::Latest).await?;
-        self.estimate_gas(call).await
+        self.call_under(call, At::Latest, trial).await?;
+        self.estimate_gas(call, trial).await
     }
 
     /// Where a prepared deposit stands, of whose `versions` any may have landed. See [`DepositState`]; everything is
@@ -246,7 +246,9 @@ impl Node {
     pub(crate) async fn replay(&self, call: &Call, number: u64) -> Result<Option<String>, Transient> {
         for number in [number, number.saturating_sub(1)] {
             let Some(block) = self.block(number).await? else { continue };
-            if let Err(CallError::Reverted(revert)) = self.call(call, At::Block(block)).await {
+            // What it runs may be a stranger's, and only its words are wanted.
+            let gas = self.config().gas.deposit_max;
+            if let Err(CallError::Reverted(revert)) = self.call_foreign(call, At::Block(block), gas).await {
                 return Ok(Some(revert.reason));
             }
         }

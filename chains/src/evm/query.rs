@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use sagas::ports::Transient;
 
 use super::{
-    contracts::IERC1271,
+    contracts::{IERC1271, address},
     node::{At, Node},
     revert::Revert,
     rpc::Fault,
@@ -38,11 +38,28 @@ pub struct Call {
     pub data: Bytes,
 }
 
+/// Under what a call is tried out. What is not given is the node's to choose: much gas, and a price of zero, by which code
+/// tells a trial from the real thing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Trial {
+    /// The most gas it may take.
+    pub gas: Option<u64>,
+    /// What it offers for gas; the caller must hold the coins for all of it.
+    pub fees: Option<Fees>,
+}
+
 impl Call {
-    fn parameter(&self) -> Value {
+    fn parameter(&self, trial: Trial) -> Value {
         let mut parameter = json!({"from": self.from, "value": self.value, "data": self.data});
         if let Some(to) = self.to {
             parameter["to"] = json!(to);
+        }
+        if let Some(gas) = trial.gas {
+            parameter["gas"] = json!(U64::from(gas));
+        }
+        if let Some(fees) = trial.fees {
+            parameter["maxFeePerGas"] = json!(U256::from(fees.max));
+            parameter["maxPriorityFeePerGas"] = json!(U256::from(fees.priority));
         }
         parameter
     }
@@ -92,6 +109,8 @@ pub struct Fees {
     pub max: u128,
     /// What the block's maker gets.
     pub priority: u128,
+    /// Gas that the newest block had room for.
+    pub block_gas: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -110,7 +129,20 @@ impl Node {
     /// # Errors
     /// [`CallError`].
     pub async fn call(&self, call: &Call, at: At) -> Result<Bytes, CallError> {
-        Ok(self.request("eth_call", (call.parameter(), at.parameter())).await?)
+        self.call_under(call, at, Trial::default()).await
+    }
+
+    /// As [`Node::call`], under these terms.
+    ///
+    /// # Errors
+    /// [`CallError`]; running out of gas is a refusal.
+    pub async fn call_under(&self, call: &Call, at: At, trial: Trial) -> Result<Bytes, CallError> {
+        Ok(self.request("eth_call", (call.parameter(trial), at.parameter())).await?)
+    }
+
+    /// As [`Node::call`], with no more gas than a stranger's code is given.
+    pub(super) async fn call_foreign(&self, call: &Call, at: At, gas: u64) -> Result<Bytes, CallError> {
+        self.call_under(call, at, Trial { gas: Some(gas), fees: None }).await
     }
 
     /// What the view function `call` of `contract` returns at `at`; `None` when there is no contract.
@@ -119,7 +151,9 @@ impl Node {
     /// [`Transient`], also when the contract there reverts or returns something else.
     pub async fn view<C: SolCall>(&self, contract: Address, call: &C, at: At) -> Result<Option<C::Return>, Transient> {
         let call = Call { from: Address::ZERO, to: Some(contract), value: U256::ZERO, data: call.abi_encode().into() };
-        let returned: Bytes = self.request("eth_call", (call.parameter(), at.parameter())).await?;
+        // A token's code is not ours either.
+        let trial = Trial { gas: Some(self.config().gas.call_max), fees: None };
+        let returned: Bytes = self.request("eth_call", (call.parameter(trial), at.parameter())).await?;
         if returned.is_empty() && self.code(contract, at).await?.is_empty() {
             return Ok(None);
         }
@@ -139,7 +173,8 @@ impl Node {
         answers.into_iter().map(|answer| answer.map_err(Transient::from)).collect()
     }
 
-    /// Whether the contract account `account` takes `signature` for its own (ERC-1271).
+    /// Whether the contract account `account` takes `signature` for its own (ERC-1271), when Permit2 asks it and within the
+    /// gas that the configuration gives it. An account that needs more, or whose code fails in any other way, does not.
     ///
     /// # Errors
     /// [`Transient`].
@@ -154,9 +189,9 @@ impl Node {
             return Ok(false);
         }
         let question = IERC1271::isValidSignatureCall { hash: digest, signature: signature.to_vec().into() };
-        let call =
-            Call { from: Address::ZERO, to: Some(account), value: U256::ZERO, data: question.abi_encode().into() };
-        match self.call(&call, at).await {
+        let asker = address(&self.config().permit2).unwrap_or_default();
+        let call = Call { from: asker, to: Some(account), value: U256::ZERO, data: question.abi_encode().into() };
+        match self.call_foreign(&call, at, self.config().gas.call_max).await {
             Ok(answer) => Ok(answer.len() >= 32
                 && answer[..4] == IERC1271::isValidSignatureCall::SELECTOR
                 && answer[4..32].iter().all(|byte| *byte == 0)),
@@ -220,12 +255,12 @@ impl Node {
         Ok(found.is_some())
     }
 
-    /// Gas that `call` needs at the newest state.
+    /// Gas that `call` needs at the newest state, tried out under these terms.
     ///
     /// # Errors
     /// [`CallError`].
-    pub async fn estimate_gas(&self, call: &Call) -> Result<u64, CallError> {
-        let gas: U64 = self.request("eth_estimateGas", (call.parameter(),)).await?;
+    pub async fn estimate_gas(&self, call: &Call, trial: Trial) -> Result<u64, CallError> {
+        let gas: U64 = self.request("eth_estimateGas", (call.parameter(trial),)).await?;
         Ok(gas.to())
     }
 
@@ -234,8 +269,7 @@ impl Node {
     /// # Errors
     /// [`Transient`], also for a chain without EIP-1559.
     pub async fn fees(&self) -> Result<Fees, Transient> {
-        let head = self.header("latest".into()).await?;
-        let base = head.and_then(|(_, base)| base);
+        let (base, block_gas) = self.newest_gas().await?;
         let base = base.ok_or_else(|| Transient(format!("{} has no base fee (EIP-1559)", self.chain_id())))?;
         let base = u128::try_from(base).map_err(|_| self.contradiction("a base fee above 128 bits"))?;
         let priority = match self.request::<_, U256>("eth_maxPriorityFeePerGas", ()).await {
@@ -244,7 +278,8 @@ impl Node {
             Err(fault) => return Err(fault.into()),
         };
         let priority = priority.clamp(1, PRIORITY_FEE_MAX);
-        Ok(Fees { base, max: base.saturating_mul(BASE_FEE_HEADROOM).saturating_add(priority), priority })
+        let max = base.saturating_mul(BASE_FEE_HEADROOM).saturating_add(priority);
+        Ok(Fees { base, max, priority, block_gas })
     }
 
     /// Sends a signed transaction. One that the node or the chain has already is no fault.

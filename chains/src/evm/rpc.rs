@@ -126,11 +126,32 @@ fn kind(error: &TransportError) -> &'static str {
     }
 }
 
+/// What nodes say of code that ran into the ground instead of reverting: out of gas, or at something that is no instruction.
+/// It is the code's own doing, as a revert is, and no fault of the node. In lower case.
+const HALTS: [&str; 14] = [
+    "out of gas",
+    "outofgas",
+    "gas required exceeds",
+    "invalid opcode",
+    "opcodenotfound",
+    "invalidfeopcode",
+    "invalid jump",
+    "invalidjump",
+    "stack underflow",
+    "stackunderflow",
+    "stack limit reached",
+    "stackoverflow",
+    "write protection",
+    "vm execution error",
+];
+
 /// Nodes say "reverted" in different ways: geth and anvil by code 3, others in the message; the data is a hex string,
-/// possibly behind the word `Reverted` or inside an object.
+/// possibly behind the word `Reverted` or inside an object. Code that halted in another way refused as well.
 fn revert(code: i64, message: &str, data: Option<Value>) -> Option<Revert> {
     let text = data.as_ref().and_then(Value::as_str).unwrap_or_default();
-    let said = message.to_ascii_lowercase().contains("revert") || text.starts_with("Reverted");
+    let words = message.to_ascii_lowercase();
+    let said =
+        words.contains("revert") || text.starts_with("Reverted") || HALTS.iter().any(|halt| words.contains(halt));
     (code == 3 || said).then(|| Revert::new(data.as_ref().and_then(find_hex).unwrap_or_default(), message))
 }
 
@@ -157,6 +178,11 @@ mod tests {
             (-32000, "execution reverted", "", ""),
             (-32015, "VM execution error.", r#""Reverted 0xdeadbeef""#, "deadbeef"),
             (-32603, "VM reverted", r#"{"data":"0xdeadbeef"}"#, "deadbeef"),
+            (-32000, "out of gas", "", ""),
+            (-32000, "gas required exceeds allowance (1000000)", "", ""),
+            (-32603, "EVM error OutOfGas", "", ""),
+            (-32000, "invalid opcode: INVALID", "", ""),
+            (-32015, "VM execution error.", r#""OutOfGas""#, ""),
         ] {
             assert_eq!(hex::encode(sorted(code, message, data).unwrap().data), returned, "{message}");
         }

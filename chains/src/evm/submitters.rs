@@ -71,6 +71,8 @@ pub(super) struct Watch {
     /// The nonce that stands next in each account while something waits for it, and since when.
     blocked: Mutex<HashMap<SignerAccount, Blocked>>,
     health: Mutex<HashMap<SignerAccount, Health>>,
+    /// The last nonce of each account whose transaction a node refuses for ever: it fits no block.
+    hopeless: Mutex<HashMap<SignerAccount, u64>>,
     /// When it was last said of an account that a transaction of it waits.
     warned: Mutex<HashMap<SignerAccount, Timestamp>>,
 }
@@ -162,8 +164,8 @@ impl EvmChains {
                 node.nonce(account, At::Pending),
             )?;
             let waiting = sent.saturating_sub(mined);
-            let cost = cost(gas_limit, fees).saturating_mul(U256::from(waiting.saturating_add(1)));
-            if balance >= cost.saturating_add(reserve) {
+            let on_their_way = cost(gas_limit.min(DEPOSIT_GAS), fees).saturating_mul(U256::from(waiting));
+            if balance >= cost(gas_limit, fees).saturating_add(on_their_way).saturating_add(reserve) {
                 return Ok(signer);
             }
         }
@@ -292,8 +294,11 @@ impl EvmChains {
         let Some(blocked) = self.watch.blocked(&account, seen, gap_age, now) else {
             return Ok(());
         };
-        // Of several nodes behind one address, or one that was just started, one answer proves nothing.
-        if now - blocked.since < gap_age || blocked.unknown_since.is_some_and(|since| now - since < gap_age) {
+        // Of several nodes behind one address, or one that was just started, one answer proves nothing. What was refused for
+        // its size needs no more of them: whichever transaction uses the nonce, its payment finds out.
+        let is_young =
+            now - blocked.since < gap_age || blocked.unknown_since.is_some_and(|since| now - since < gap_age);
+        if is_young && !self.watch.is_hopeless(&account, next) {
             return Ok(());
         }
         let admission = seconds(node.config().admission_seconds);
@@ -373,6 +378,22 @@ impl Watch {
         let blocked = Blocked { nonce, reservation, since, unknown_since, looked_at: now };
         all.insert(account.clone(), blocked.clone());
         Some(blocked)
+    }
+
+    /// Notes that no node will take `transaction`.
+    pub(super) fn give_up(&self, transaction: &TransactionPrepared) {
+        let account = SignerAccount { chain_id: transaction.chain_id.clone(), address: transaction.sender.clone() };
+        // Entries are replaced whole, so a poisoned lock guards nothing half done.
+        let mut all = self.hopeless.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.insert(account.clone(), transaction.nonce) != Some(transaction.nonce) {
+            tracing::warn!(chain_id = %account.chain_id, sender = account.address, nonce = transaction.nonce,
+                "a node takes a transaction for larger than a block");
+        }
+    }
+
+    /// Whether what was signed for `nonce` was refused for ever.
+    fn is_hopeless(&self, account: &SignerAccount, nonce: u64) -> bool {
+        self.hopeless.lock().unwrap_or_else(PoisonError::into_inner).get(account) == Some(&nonce)
     }
 
     /// Waits anew for what stands next in `account`.

@@ -19,8 +19,8 @@ use super::{
 };
 
 impl Node {
-    /// Whether `account` takes the wrapped signature for its own, deployed by its factory if it is not yet. Nothing is
-    /// sent to the chain.
+    /// Whether `account` takes the wrapped signature for its own, deployed by its factory if it is not yet, within the gas
+    /// that its deposit may take. Nothing is sent to the chain.
     ///
     /// # Errors
     /// [`Transient`].
@@ -40,7 +40,7 @@ impl Node {
         };
         let data = [AccountProbe::BYTECODE.to_vec(), arguments.abi_encode()].concat();
         let call = Call { from: Address::ZERO, to: None, value: U256::ZERO, data: data.into() };
-        match self.call(&call, at).await {
+        match self.call_foreign(&call, at, self.config().gas.deposit_max).await {
             Ok(answer) => Ok(answer.as_ref() == B256::with_last_byte(1).as_slice()),
             Err(CallError::Reverted(_)) => Ok(false),
             Err(CallError::Transient(fault)) => Err(fault),

@@ -18,7 +18,7 @@ use sagas::ports::Transient;
 use super::{
     contracts::text,
     node::{At, Node},
-    query::{Call, CallError, Receipt},
+    query::{Call, CallError, Receipt, Trial},
     rpc::Fault,
     transaction::{self, Signed},
 };
@@ -113,7 +113,7 @@ impl Wallet {
     }
 
     async fn launch(&self, purpose: &str, call: &Call) -> Result<(), ActError> {
-        let gas = self.node.simulate(call).await.map_err(|error| match error {
+        let gas = self.node.simulate(call, Trial::default()).await.map_err(|error| match error {
             CallError::Transient(fault) => ActError::Transient(fault),
             CallError::Reverted(revert) => ActError::Refused(Box::new(self.node.refusal(call.to, revert.reason))),
         })?;

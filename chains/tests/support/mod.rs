@@ -33,6 +33,7 @@ use chains::{
 use devkit::anvil::{Anvil, Mining};
 use events::{
     ChainId, Did, Hash32, OwnedAsset, PaymentId, Terms,
+    budget::memory::MemoryBudgets,
     event::{Authorization, EscrowPlan},
     ledger::memory::MemoryLedger,
     quote::{Quote, SignedQuote, auction_of},
@@ -163,6 +164,7 @@ pub struct World {
     pub settler: PrivateKeySigner,
     pub submitter: PrivateKeySigner,
     pub ledger: Arc<MemoryLedger>,
+    pub budgets: Arc<MemoryBudgets>,
     pub clock: Arc<TestClock>,
     pub chains: EvmChains,
 }
@@ -183,6 +185,7 @@ impl World {
             chain.dev.approve(&payer, &chain.token, &chain.contracts.permit2, U256::MAX).await?;
         }
         let ledger = Arc::new(MemoryLedger::default());
+        let budgets = Arc::new(MemoryBudgets::default());
         let clock = Arc::new(TestClock::default());
         let keys = || Some(Keys { reserver: key(2), submitters: vec![submitter.clone()], exit_submitters: Vec::new() });
         let chains = EvmChains::new(
@@ -191,9 +194,10 @@ impl World {
                 EvmChain { node: destination.node.clone(), keys: None },
             ],
             ledger.clone(),
+            budgets.clone(),
             clock.clone(),
         )?;
-        Ok(Self { source, destination, payer, recipient, settler, submitter, ledger, clock, chains })
+        Ok(Self { source, destination, payer, recipient, settler, submitter, ledger, budgets, clock, chains })
     }
 
     /// A payment under `request_id` that the payer signed, with the quote that won it.

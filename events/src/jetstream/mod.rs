@@ -25,7 +25,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 pub use self::streams::ConnectError;
-pub(crate) use self::streams::{StreamPlan, stream_config};
+pub(crate) use self::streams::{StreamPlan, ensure_stream, stream_config};
 use crate::time::Timestamp;
 
 /// Prefix of the JetStream API's subjects.

@@ -156,13 +156,26 @@ impl StreamPlan {
             None if !create => return Err(ConnectError::Missing(self.name.clone())),
             None => {}
         }
-        let created = context.create_stream(self.config()).await.map_err(|error| match error.kind() {
-            CreateStreamErrorKind::JetStream(reason) if !PASSING.contains(&reason.error_code()) => {
-                ConnectError::Refused { stream: self.name.clone(), reason: reason.to_string() }
-            }
-            _ => ConnectError::Unavailable(error.to_string()),
-        })?;
-        Ok(created.cached_info().config.clone())
+        created(context, self.config()).await
+    }
+}
+
+async fn created(context: &jetstream::Context, config: Config) -> Result<Config, ConnectError> {
+    let name = config.name.clone();
+    let created = context.create_stream(config).await.map_err(|error| match error.kind() {
+        CreateStreamErrorKind::JetStream(reason) if !PASSING.contains(&reason.error_code()) => {
+            ConnectError::Refused { stream: name, reason: reason.to_string() }
+        }
+        _ => ConnectError::Unavailable(error.to_string()),
+    })?;
+    Ok(created.cached_info().config.clone())
+}
+
+/// The configuration of a stream that keeps things for a while, created when it is missing.
+pub(crate) async fn ensure_stream(context: &jetstream::Context, config: Config) -> Result<Config, ConnectError> {
+    match stream_config(context, &config.name).await? {
+        Some(found) => Ok(found),
+        None => created(context, config).await,
     }
 }
 

@@ -23,7 +23,7 @@ use chains::{
     },
 };
 use devkit::anvil::{Anvil, Mining};
-use events::ledger::memory::MemoryLedger;
+use events::{budget::memory::MemoryBudgets, ledger::memory::MemoryLedger};
 use sagas::ports::{Chains, Statement};
 use simulation::chain::{BaseFee, SharedChain, SimTransport};
 use tokio::time::Instant;
@@ -222,7 +222,12 @@ async fn a_payment_leaves_the_same_traces_on_both() -> Result<()> {
     let node = SimTransport::honest(pair.chain.clone()).connect(&config)?;
     let keys = Keys { reserver: key(2), submitters: vec![submitter.clone()], exit_submitters: Vec::new() };
     let clock = Arc::new(TestClock(Instant::now()));
-    let chains = EvmChains::new([EvmChain { node, keys: Some(keys) }], Arc::new(MemoryLedger::default()), clock)?;
+    let chains = EvmChains::new(
+        [EvmChain { node, keys: Some(keys) }],
+        Arc::new(MemoryLedger::default()),
+        Arc::new(MemoryBudgets::default()),
+        clock,
+    )?;
     let payment = payment_on(&config, &config, pair.time, "order")?;
     let deposit = chains.prepare_deposit(&payment.deposit(), 1).await?;
     let raw: Bytes = deposit.raw.parse()?;

@@ -26,6 +26,7 @@ use chains::{
 };
 use events::{
     Did, Hash32, OwnedAsset, PaymentId, Terms,
+    budget::memory::MemoryBudgets,
     event::{Authorization, EscrowPlan},
     ledger::memory::MemoryLedger,
     quote::{Quote, SignedQuote, auction_of},
@@ -141,6 +142,7 @@ impl World {
                 EvmChain { node: faulty(&destination)?, keys: None },
             ],
             Arc::new(MemoryLedger::default()),
+            Arc::new(MemoryBudgets::default()),
             Arc::new(clock),
         )?;
         let (source_node, destination_node) = (connect(&source)?, connect(&destination)?);

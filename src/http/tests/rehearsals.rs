@@ -30,13 +30,16 @@ fn signed(body: &Value, prepared: &Answer, signer: &PrivateKeySigner) -> Value {
     body
 }
 
-fn real_gateway() -> Gateway {
-    signatures::gateway(&format!("http://127.0.0.1:{}", devkit::free_port().unwrap()))
+/// A gateway, and the node that it asks whether payers have code.
+async fn real_gateway() -> (devkit::Anvil, Gateway) {
+    let anvil = devkit::Anvil::start(31_337, devkit::anvil::Mining::Instant).await.unwrap();
+    let gateway = signatures::gateway(&anvil.url());
+    (anvil, gateway)
 }
 
 #[tokio::test]
 async fn what_was_prepared_and_signed_is_accepted() {
-    let gateway = real_gateway();
+    let (_anvil, gateway) = real_gateway().await;
     let signer = PrivateKeySigner::random();
     let account = format!("{:#x}", signer.address());
     for (n, (scheme, expected)) in [
@@ -81,7 +84,7 @@ async fn what_was_prepared_and_signed_is_accepted() {
 
 #[tokio::test]
 async fn the_payer_chooses_what_is_open() {
-    let gateway = real_gateway();
+    let (_anvil, gateway) = real_gateway().await;
     let signer = PrivateKeySigner::random();
     let mut body = unsigned(&format!("{:#x}", signer.address()));
     body.as_object_mut().unwrap().remove("max_source_amount");
@@ -101,7 +104,7 @@ async fn the_payer_chooses_what_is_open() {
 
 #[tokio::test]
 async fn what_cannot_be_signed_for_is_refused() {
-    let gateway = real_gateway();
+    let (_anvil, gateway) = real_gateway().await;
     for (pointer, value, code, named) in [
         ("/request_id", json!("a b"), "INVALID_REQUEST_ID", "request_id"),
         ("/message_scheme", json!("SOLANA"), "INVALID_REQUEST", "message_scheme"),
@@ -155,7 +158,7 @@ async fn a_rehearsal_is_refused_as_the_submission_would_be() {
 #[tokio::test]
 async fn an_award_that_was_prepared_and_signed_is_accepted() {
     for capped in [true, false] {
-        let gateway = real_gateway();
+        let (_anvil, gateway) = real_gateway().await;
         let signer = PrivateKeySigner::random();
         let mut batch = unsigned(&format!("{:#x}", signer.address()));
         batch["request_id"] = json!("batch-1");
@@ -187,7 +190,7 @@ async fn an_award_that_was_prepared_and_signed_is_accepted() {
         assert_eq!(awarded.body["payment_id"], prepared.body["payment_id"]);
         assert_eq!(awarded.body["idempotent_replay"], false);
     }
-    let gateway = real_gateway();
+    let (_anvil, gateway) = real_gateway().await;
     for (body, status, code, named) in [
         (json!({"version": "1.0", "request_id": "a", "quote_id": "q"}), 400, "INVALID_REQUEST", "quote_request_id"),
         (json!({"version": "1.0", "request_id": "a", "quote_request_id": "q"}), 400, "INVALID_REQUEST", "quote_id"),

@@ -6,17 +6,18 @@ use chains::evm::{
     permit2::{Choice, EscrowSettings, Scheme, SpendRequest, prepare},
 };
 use devkit::anvil::{Anvil, Mining};
-use events::{OwnedAsset, Terms};
+use events::{OwnedAsset, Terms, budget::memory::MemoryBudgets};
 use serde_json::json;
 
 use super::*;
-use crate::http::evm_authorizer::EvmAuthorizer;
+use crate::{clock::SystemClock, http::evm_authorizer::EvmAuthorizer};
 
 pub(super) fn gateway(rpc_url: &str) -> Gateway {
     let mut chain = config().chains[0].chain.clone();
     chain.rpc_url = rpc_url.to_owned();
     chain.rpc_timeout_ms = 2_000;
-    let authorizer = EvmAuthorizer::new([Node::connect(&chain).unwrap()]);
+    let budgets = Arc::new(MemoryBudgets::default());
+    let authorizer = EvmAuthorizer::new([Node::connect(&chain).unwrap()], budgets, Arc::new(SystemClock));
     let journal = MemoryJournal::new(4);
     Gateway::with_parts(Arc::new(journal.clone()), journal, Arc::new(authorizer), |_| {})
 }
@@ -117,13 +118,24 @@ async fn the_payers_signature_is_checked_against_the_whole_request() {
 }
 
 #[tokio::test]
-async fn a_node_is_asked_only_about_what_could_be_a_contract() {
-    let gateway = gateway(&format!("http://127.0.0.1:{}", devkit::free_port().unwrap()));
-    let payer = PrivateKeySigner::random();
-    let mut body = signed_body(&payer, Scheme::EvmPermit2Escrow);
-    gateway.post(&body).await.expect(200);
+async fn a_forgery_costs_the_node_nothing_where_the_account_is_known_to_have_no_code() {
+    let mut anvil = Anvil::start(31_337, Mining::Instant).await.unwrap();
+    let gateway = gateway(&anvil.url());
+    let (payer, unknown) = (PrivateKeySigner::random(), PrivateKeySigner::random());
+    let good = signed_body(&payer, Scheme::EvmPermit2Escrow);
+    gateway.post(&good).await.expect(200);
+    // No question can be asked from here on.
+    anvil.kill().await.unwrap();
     let stranger = PrivateKeySigner::random().sign_hash_sync(&[7; 32].into()).unwrap();
-    let signature = json!(format!("0x{}", hex::encode(stranger.as_bytes())));
-    set(&mut body, "/sender_auth/signed_messages/0/signature", signature);
-    gateway.post(&body).await.expect_error(503, "SERVICE_UNAVAILABLE");
+    let forge = |mut body: Value| {
+        let signature = json!(format!("0x{}", hex::encode(stranger.as_bytes())));
+        set(&mut body, "/sender_auth/signed_messages/0/signature", signature);
+        body
+    };
+    gateway.post(&forge(good.clone())).await.expect_error(401, "INVALID_SENDER_AUTH");
+    assert_eq!(gateway.post(&good).await.expect(200).body["idempotent_replay"], true);
+    // Whether these accounts have code, which the deposit would run, only the node could tell.
+    let other = signed_body(&unknown, Scheme::EvmPermit2Escrow);
+    gateway.post(&forge(other.clone())).await.expect_error(503, "SERVICE_UNAVAILABLE");
+    gateway.post(&other).await.expect_error(503, "SERVICE_UNAVAILABLE");
 }

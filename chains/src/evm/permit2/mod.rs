@@ -195,6 +195,11 @@ impl AuthorizationError {
             && !matches!(self, Self::Signature(SignatureError::NotHex | SignatureError::BadWrapper))
     }
 
+    /// Whether it is the form of an account that is still to be deployed.
+    pub fn may_deploy(&self) -> bool {
+        matches!(self, Self::Signature(SignatureError::Erc6492))
+    }
+
     fn malformed(field: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Malformed { field: field.into(), reason: reason.into() }
     }
@@ -277,12 +282,13 @@ pub async fn authorize_onchain(
     };
     let rebuilt = Rebuilt::of(spend, signed)?;
     let bytes = signature::bytes(&signed.signature).map_err(AuthorizationError::from)?;
-    let head = At::Block(node.head().await?);
-    if signature::is_erc6492(&bytes) {
-        return wrapped_onchain(spend, rebuilt, &bytes, node, head).await;
-    }
-    if node.code(rebuilt.payer, head).await?.is_empty() {
+    let is_wrapped = signature::is_erc6492(&bytes);
+    if !is_wrapped && node.code_lately(rebuilt.payer).await?.is_none() {
         return Err(error.into());
+    }
+    let head = At::Block(node.head().await?);
+    if is_wrapped {
+        return wrapped_onchain(spend, rebuilt, &bytes, node, head).await;
     }
     if !node.contract_accepts(rebuilt.payer, rebuilt.digest, &bytes, head).await? {
         return Err(AuthorizationError::RefusedByContract { account: rebuilt.payer.to_string() }.into());

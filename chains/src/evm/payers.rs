@@ -1,0 +1,258 @@
+//! Payers whose account is a contract: their code runs in the gateway's deposit, so what it may cost is bounded, counted and
+//! charged to them.
+//!
+//! Permit2 asks an account's code wherever there is some, also where a key signed (EIP-7702). So an account counts as a
+//! contract by its code and not by its signature.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use alloy::primitives::{Address, B256, keccak256};
+use chrono::TimeDelta;
+
+use events::{
+    Hash32,
+    budget::{self, Budget, BudgetKey, Budgets, Room},
+    event::{Authorization, TransactionPrepared},
+    ledger::Purpose,
+    time::Timestamp,
+};
+use sagas::ports::{DepositOrder, DepositState, PrepareError, Transient};
+
+use super::{
+    adapter::{EvmChains, hash_of},
+    contracts::{address, text},
+    node::{At, Node},
+    reads::unusable,
+    signature,
+    transaction::{self, raw_bytes},
+};
+
+/// How long what an account's code was counts as what it is, where nothing is sent on the strength of it.
+const KNOWN_FOR: Duration = Duration::from_secs(15);
+/// So many accounts' code is known at a time.
+const KNOWN_MAX: usize = 16_384;
+
+/// A payer that is a contract, or becomes one by its deposit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContractPayer {
+    account: Address,
+    /// Of its code; `None` while it has none.
+    code_hash: Option<B256>,
+    /// What deploys it, where its signature says so (ERC-6492).
+    factory: Option<Address>,
+}
+
+impl ContractPayer {
+    /// What its deposits count against: itself, all with the same code or of the same factory, and all of the chain.
+    pub fn budgets(&self, node: &Node) -> Vec<Budget> {
+        let (chain_id, gas) = (node.chain_id(), &node.config().gas);
+        let window = TimeDelta::seconds(i64::try_from(gas.loss_window_seconds).unwrap_or(i64::MAX / 1_000));
+        let code = self.code_hash.map(|hash| BudgetKey::code(chain_id, Hash32(hash.0)));
+        let factory = self.factory.map(|factory| BudgetKey::factory(chain_id, &text(factory)));
+        let shared = [code, factory].into_iter().flatten().map(|key| (key, gas.code_loss_max));
+        let own = (BudgetKey::account(chain_id, &text(self.account)), gas.account_loss_max);
+        let all = (BudgetKey::chain(chain_id), gas.chain_loss_max);
+        let budgets = [own].into_iter().chain(shared).chain([all]);
+        budgets.map(|(key, gas_max)| Budget { key, gas_max, window }).collect()
+    }
+
+    /// When it may cost again what a deposit may; `None` when it may now.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn shut_out_until(
+        &self,
+        node: &Node,
+        budgets: &dyn Budgets,
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>, Transient> {
+        let own = self.budgets(node);
+        let room = budget::room(budgets, &own, node.config().gas.deposit_max, now).await;
+        room.map_err(|error| Transient(error.to_string()))
+    }
+}
+
+/// The code of accounts, as it was a moment ago: the hash of it, `None` where there was none.
+#[derive(Debug, Default)]
+pub(super) struct Codes(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    hashes: HashMap<Address, (Option<B256>, Instant)>,
+    /// In the order in which they came.
+    order: VecDeque<(Address, Instant)>,
+}
+
+impl Codes {
+    fn get(&self, account: Address, now: Instant) -> Option<Option<B256>> {
+        // Entries are replaced whole, so a poisoned lock guards nothing half done.
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.hashes.get(&account).filter(|(_, at)| now - *at < KNOWN_FOR).map(|(hash, _)| *hash)
+    }
+
+    fn put(&self, account: Address, hash: Option<B256>, now: Instant) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.hashes.insert(account, (hash, now));
+        known.order.push_back((account, now));
+        while known.order.len() > KNOWN_MAX || known.order.front().is_some_and(|(_, at)| now - *at >= KNOWN_FOR) {
+            let Some((oldest, at)) = known.order.pop_front() else { break };
+            // It may have come again since.
+            if known.hashes.get(&oldest).is_some_and(|(_, newest)| *newest == at) {
+                known.hashes.remove(&oldest);
+            }
+        }
+    }
+}
+
+impl Node {
+    /// The hash of the code that `account` had a moment ago, `None` for no code. Asked of the chain where it is not known.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub(super) async fn code_lately(&self, account: Address) -> Result<Option<B256>, Transient> {
+        let now = Instant::now();
+        if let Some(known) = self.codes().get(account, now) {
+            return Ok(known);
+        }
+        let hash = self.code_hash(account).await?;
+        self.codes().put(account, hash, now);
+        Ok(hash)
+    }
+
+    async fn code_hash(&self, account: Address) -> Result<Option<B256>, Transient> {
+        let code = self.code(account, At::Latest).await?;
+        Ok((!code.is_empty()).then(|| keccak256(&code)))
+    }
+
+    /// Whether `account` is known to have had no code a moment ago. Nothing is asked.
+    pub fn had_no_code(&self, account: &str) -> bool {
+        address(account).is_ok_and(|account| self.codes().get(account, Instant::now()) == Some(None))
+    }
+
+    /// The payer of an authorization as the contract that it is, or was a moment ago; `None` for an account without code.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn contract_payer(
+        &self,
+        account: &str,
+        authorization: &Authorization,
+    ) -> Result<Option<ContractPayer>, Transient> {
+        let account = address(account).map_err(unusable)?;
+        Ok(contract(account, factory(authorization)?, self.code_lately(account).await?))
+    }
+}
+
+fn contract(account: Address, factory: Option<Address>, code_hash: Option<B256>) -> Option<ContractPayer> {
+    (code_hash.is_some() || factory.is_some()).then_some(ContractPayer { account, code_hash, factory })
+}
+
+/// The factory that a signature names (ERC-6492).
+fn factory(authorization: &Authorization) -> Result<Option<Address>, Transient> {
+    let permit = match authorization {
+        Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => permit,
+        Authorization::Solana(_) | Authorization::Tron(_) => return Ok(None),
+    };
+    let raw = raw_bytes(&permit.signature).ok_or_else(|| Transient("the payer's signature is no hex".to_owned()))?;
+    if !signature::is_erc6492(&raw) {
+        return Ok(None);
+    }
+    let wrapped = signature::unwrap_erc6492(&raw).map_err(|error| Transient(error.to_string()))?;
+    Ok(Some(wrapped.factory))
+}
+
+impl EvmChains {
+    /// The payer of an order as the contract that it is at the newest state; `None` for an account without code.
+    pub(super) async fn paying_contract(
+        &self,
+        node: &Node,
+        order: &DepositOrder,
+    ) -> Result<Option<ContractPayer>, Transient> {
+        let account = address(order.terms.source.account().as_str()).map_err(unusable)?;
+        Ok(contract(account, factory(&order.authorization)?, node.code_hash(account).await?))
+    }
+
+    /// Puts the gas of a deposit at stake, before there is a nonce for it.
+    ///
+    /// # Errors
+    /// [`PrepareError::Waiting`] while other deposits have all that may be at stake; the refusal made by `refused` when too
+    /// much was lost lately.
+    pub(super) async fn charge_payer(
+        &self,
+        node: &Node,
+        payer: &ContractPayer,
+        purpose: &Purpose,
+        gas: u64,
+        refused: impl FnOnce(String) -> PrepareError,
+    ) -> Result<(), PrepareError> {
+        let of = payer.budgets(node);
+        let charged = budget::charge(&*self.budgets, &of, purpose, gas, self.clock.now()).await;
+        match charged.map_err(|error| Transient(error.to_string()))? {
+            Room::Now => Ok(()),
+            Room::Soon => Err(PrepareError::Waiting(
+                "deposits of contract accounts that are under way have to end first".to_owned(),
+            )),
+            Room::At(until) => Err(refused(format!(
+                "deposits by code like this account's came to nothing too often; the next is taken from {} on",
+                until.to_rfc3339()
+            ))),
+        }
+    }
+
+    /// Counts what a deposit that is over did cost in vain.
+    pub(super) async fn settle_payer(
+        &self,
+        node: &Node,
+        order: &DepositOrder,
+        versions: &[TransactionPrepared],
+        state: &DepositState,
+    ) -> Result<(), Transient> {
+        let (Some(newest), false) = (versions.last(), matches!(state, DepositState::Pending)) else { return Ok(()) };
+        let account = address(order.terms.source.account().as_str()).map_err(unusable)?;
+        let key = BudgetKey::account(node.chain_id(), &text(account));
+        let purpose = Purpose::deposit(&order.payment_id, newest.attempt);
+        let fault = |error: budget::Error| Transient(error.to_string());
+        if self.budgets.charged(&key, &purpose).await.map_err(fault)?.is_none() {
+            return Ok(());
+        }
+        let mut lost = None;
+        for version in versions {
+            if let Some(receipt) = node.receipt(hash_of(version)?).await? {
+                lost = Some(if receipt.success { 0 } else { receipt.gas_used });
+            }
+        }
+        // One that is in no block may still get into one, unless its nonce is gone.
+        let most = || transaction::unsigned(&newest.raw).map_or(node.config().gas.deposit_max, |sent| sent.gas_limit);
+        let lost = lost.unwrap_or_else(|| if matches!(state, DepositState::Superseded { .. }) { 0 } else { most() });
+        if lost > 0 {
+            tracing::info!(payment_id = %order.payment_id, payer = text(account), lost, "a contract account's deposit cost gas");
+        }
+        budget::settle(&*self.budgets, &key, &purpose, lost, self.clock.now()).await.map_err(fault)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_known_for_a_while_and_of_so_many() {
+        let (codes, start) = (Codes::default(), Instant::now());
+        let account = |n: u64| Address::left_padding_from(&n.to_be_bytes());
+        codes.put(account(1), None, start);
+        codes.put(account(2), Some(B256::ZERO), start);
+        assert_eq!(codes.get(account(1), start), Some(None));
+        assert_eq!(codes.get(account(2), start), Some(Some(B256::ZERO)));
+        assert_eq!(codes.get(account(3), start), None);
+        assert_eq!(codes.get(account(1), start + KNOWN_FOR), None);
+        for n in 10..10 + 2 * KNOWN_MAX as u64 {
+            codes.put(account(n), None, start + Duration::from_secs(1));
+        }
+        let known = codes.0.lock().unwrap();
+        assert!(known.hashes.len() <= KNOWN_MAX && known.order.len() <= KNOWN_MAX);
+    }
+}
