@@ -5,17 +5,16 @@
 #                               the npm packages of examples/x402
 #   scripts/tools.sh contracts  forge, solc, OpenZeppelin and Permit2: what building and testing the contracts needs
 #   scripts/tools.sh check      cargo-deny: what looking at the dependencies needs
-#   scripts/tools.sh test       schemathesis, x402-conformance, nats-py, jsonld, tronweb, web3.js, AsyncAPI's schemas, the Python packages
+#   scripts/tools.sh test       schemathesis, x402-conformance, jsonld, tronweb, web3.js, AsyncAPI's schemas, the Python packages
 #                               of examples/settler and the npm packages of examples/x402: what tests of the HTTP API, of the
 #                               examples, of proofs and of the settlers' protocol need
 #   scripts/tools.sh all        everything but cargo-deny, which takes minutes to compile (the default)
 #
-# Result: .tools/bin/{nats-server,anvil,forge,solc,schemathesis,cargo-deny}, .tools/{nats-py,settler,jsonld,tronweb,asyncapi,solana-client,surfpool,
+# Result: .tools/bin/{nats-server,anvil,forge,solc,schemathesis,cargo-deny}, .tools/{settler,jsonld,tronweb,asyncapi,solana-client,surfpool,
 # x402-conformance}, .tools/permit2/Permit2.json and examples/x402/node_modules.
 set -euo pipefail
 
 NATS_VERSION=2.15.1
-NATS_PY_VERSION=2.16.0
 SCHEMATHESIS_VERSION=4.32.5
 X402_CONFORMANCE_VERSION=1.6.0
 CARGO_DENY_VERSION=0.20.2
@@ -52,7 +51,6 @@ permit2_pins="$npm_pins $(cksum <"$pins/permit2.cjs")"
 have_nats() { stamped nats "$NATS_VERSION" && [[ -x "$tools/bin/nats-server" ]]; }
 have_cargo_deny() { stamped cargo-deny "$CARGO_DENY_VERSION" && [[ -x "$tools/bin/cargo-deny" ]]; }
 have_schemathesis() { stamped schemathesis "$schemathesis_pins" && [[ -x "$tools/bin/schemathesis" ]]; }
-have_nats_py() { stamped nats-py "$NATS_PY_VERSION" && [[ -d "$tools/nats-py/nats" ]]; }
 have_jsonld() { stamped jsonld "$jsonld_pins" && [[ -d "$tools/jsonld/node_modules/jsonld" ]]; }
 have_tronweb() { stamped tronweb "$tronweb_pins" && [[ -d "$tools/tronweb/node_modules/tronweb" ]]; }
 have_asyncapi() { stamped asyncapi "$asyncapi_pins" && [[ -d "$tools/asyncapi/node_modules/@asyncapi/specs" ]]; }
@@ -122,19 +120,6 @@ fetch_schemathesis() {
   stamp schemathesis "$schemathesis_pins"
 }
 
-fetch_nats_py() {
-  command -v python3 >/dev/null || die "python3 is needed to fetch nats-py $NATS_PY_VERSION; install Python 3 with pip"
-  python3 -m pip --version >/dev/null 2>&1 || die "pip is needed to fetch nats-py $NATS_PY_VERSION; install python3-pip"
-  say "fetching nats-py $NATS_PY_VERSION"
-  rm -rf "$tools/nats-py.new"
-  python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps \
-    --target "$tools/nats-py.new" "nats-py==$NATS_PY_VERSION" || die "pip could not fetch nats-py $NATS_PY_VERSION (see above)"
-  rm -rf "$tools/nats-py"
-  mv "$tools/nats-py.new" "$tools/nats-py"
-  PYTHONPATH="$tools/nats-py" python3 -c 'import nats' || die "the nats-py that was fetched does not run on this machine"
-  stamp nats-py "$NATS_PY_VERSION"
-}
-
 # Installs the npm packages of scripts/tools/<name> into .tools/<name>.
 fetch_locked() {
   local name="$1" wanted_pins="$2"
@@ -161,7 +146,7 @@ fetch_settler() {
     die "pip could not fetch the packages of examples/settler/requirements.txt (see above)"
   rm -rf "$tools/settler"
   mv "$tools/settler.new" "$tools/settler"
-  PYTHONPATH="$tools/settler" python3 -c 'import base58, cryptography, nats, pyld, web3' ||
+  PYTHONPATH="$tools/settler" python3 -c 'import base58, cryptography, nats, nkeys, pyld, web3' ||
     die "the packages that were fetched do not run on this machine"
   stamp settler "$settler_pins"
 }
@@ -238,8 +223,8 @@ case "$stage" in
   run) wanted=(nats npm_run permit2 surfpool x402) ;;
   contracts) wanted=(npm_all permit2) ;;
   check) wanted=(cargo_deny) ;;
-  test) wanted=(schemathesis nats_py jsonld tronweb asyncapi settler x402 x402_conformance solana_client) ;;
-  all) wanted=(nats npm_all permit2 surfpool x402 schemathesis nats_py jsonld tronweb asyncapi settler x402_conformance solana_client) ;;
+  test) wanted=(schemathesis jsonld tronweb asyncapi settler x402 x402_conformance solana_client) ;;
+  all) wanted=(nats npm_all permit2 surfpool x402 schemathesis jsonld tronweb asyncapi settler x402_conformance solana_client) ;;
   *) die "unknown stage '$stage'; use run, contracts, check, test or all" ;;
 esac
 
@@ -272,7 +257,6 @@ for w in "${wanted[@]}"; do
     settler) fetch_settler ;;
     x402) fetch_x402 ;;
     x402_conformance) fetch_x402_conformance ;;
-    nats_py) fetch_nats_py ;;
   esac
 done
 say "ready in .tools/bin"

@@ -22,10 +22,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use async_nats::ConnectOptions;
 use serde::Deserialize;
 use url::Url;
 
-use events::{Did, selection::SelectorKey};
+use events::{
+    Did,
+    connection::{self, Identity},
+    selection::SelectorKey,
+};
 
 use self::source::Source;
 pub(crate) use self::validation::signing_key;
@@ -224,11 +229,23 @@ pub struct NatsConfig {
     /// Address, `nats://host:port` or `tls://host:port`; several servers of a cluster are separated by commas.
     #[serde(default = "nats_url")]
     pub url: String,
-    /// The gateway role's user.
-    #[serde(default = "nats_user")]
-    pub user: String,
-    /// Its password.
-    pub password: Secret,
+    /// Certificates of the authorities that the server's own comes from, PEM; with it nothing but TLS will do. Without it
+    /// `tls://` goes by the system's authorities, and `nats://` is for loopback.
+    #[serde(default)]
+    pub ca_file: Option<PathBuf>,
+    /// File with the seed of the gateway role's NKEY, `SU…`; read again for each connection.
+    pub seed_file: PathBuf,
+}
+
+impl NatsConfig {
+    /// The addresses, and how to connect to them.
+    ///
+    /// # Errors
+    /// When an address or the file cannot be used.
+    pub fn client(&self) -> Result<(Vec<String>, ConnectOptions), connection::Error> {
+        let servers = connection::servers(&self.url, self.ca_file.as_deref())?;
+        Ok((servers, Identity::in_file(&self.seed_file)?.options(self.ca_file.as_deref())))
+    }
 }
 
 /// `[journal]`: the event streams; both values take effect when the streams are created.
@@ -479,10 +496,6 @@ fn name_char(c: char) -> Option<char> {
 
 fn nats_url() -> String {
     "nats://127.0.0.1:4222".to_owned()
-}
-
-fn nats_user() -> String {
-    "gateway".to_owned()
 }
 
 #[cfg(test)]

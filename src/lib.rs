@@ -9,6 +9,7 @@ pub mod config;
 pub mod dev;
 pub mod http;
 pub mod identity;
+pub mod nats;
 pub mod operator;
 pub mod pause;
 pub mod policy;

@@ -16,6 +16,7 @@ use chains::{evm, solana, tron, verifier::Verifier};
 use events::{
     CommitId, Family, PaymentId,
     budget::nats::NatsBudgets,
+    connection,
     journal::{
         Journal,
         nats::{ConnectError, NatsJournal, Options as JournalOptions},
@@ -34,7 +35,7 @@ use self::{
 use crate::{
     auction, audit,
     clock::SystemClock,
-    config::{GatewayConfig, NatsConfig, SelectorConfig, SelectorNatsConfig, VerifierConfig, signing_key},
+    config::{GatewayConfig, NatsConfig, SelectorConfig, VerifierConfig, signing_key},
     http::{
         self, Admission, CurrentViews, HttpState, Readiness, Services,
         x402::{IdentifiersError, NatsIdentifiers},
@@ -345,9 +346,10 @@ pub async fn verifier(config: VerifierConfig, shutdown: CancellationToken) -> Re
 /// When the configuration cannot be used, NATS refuses, or the connection is closed for good.
 pub async fn selector(config: SelectorConfig, shutdown: CancellationToken) -> Result<()> {
     let signer = config.signer()?;
-    let SelectorNatsConfig { url, user, password } = config.nats;
-    let nats = NatsConfig { url, user, password };
-    let connecting = waiting_for("NATS", is_away, || connect(&nats, "gw selector"));
+    let ca_file = config.nats.ca_file.as_deref();
+    let (servers, identity) = (connection::servers(&config.nats.url, ca_file)?, config.identity()?);
+    let connecting =
+        waiting_for("NATS", is_away, || connect_with(servers.clone(), identity.options(ca_file), "gw selector"));
     let Some(client) = shutdown.run_until_cancelled(connecting).await.transpose()? else { return Ok(()) };
     selector::run(client, signer, config.rule, config.delivery_seconds_max, shutdown).await
 }
@@ -363,8 +365,13 @@ fn counterparties(config: &GatewayConfig) -> Result<Counterparties, policy::Erro
 /// # Errors
 /// When the server cannot be reached now, or refuses.
 pub(crate) async fn connect(config: &NatsConfig, name: &str) -> Result<Client> {
-    let servers: Vec<&str> = config.url.split(',').map(str::trim).collect();
-    ConnectOptions::with_user_and_password(config.user.clone(), config.password.expose().to_owned())
+    let (servers, options) = config.client()?;
+    connect_with(servers, options, name).await
+}
+
+async fn connect_with(servers: Vec<String>, options: ConnectOptions, name: &str) -> Result<Client> {
+    let addresses = servers.join(", ");
+    options
         .name(name)
         .max_reconnects(None)
         .ping_interval(PING_EVERY)
@@ -375,7 +382,7 @@ pub(crate) async fn connect(config: &NatsConfig, name: &str) -> Result<Client> {
         })
         .connect(servers)
         .await
-        .with_context(|| format!("connect to NATS at {}", config.url))
+        .with_context(|| format!("connect to NATS at {addresses}"))
 }
 
 /// What `/readyz` asks.

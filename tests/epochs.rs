@@ -7,8 +7,8 @@ use anyhow::{Context, Result, ensure};
 use devkit::{Signal, tools};
 use events::{Did, Hash32, PaymentId};
 use gateway::dev::{
-    network::nats_password,
     payer::{Answer, Wish},
+    users::NatsUser,
 };
 use serde_json::Value;
 use tokio::process::Command;
@@ -25,7 +25,7 @@ async fn run(world: &World, arguments: &[&str]) -> Result<Output> {
     let options = world.network.options();
     let mut command = Command::new(&options.gw);
     command.args(["admin", "--config"]).arg(options.directory.join("gateway-1.toml")).arg("epochs").args(arguments);
-    command.env("GW_NATS_OPERATOR_PASSWORD", nats_password("OPERATOR"));
+    command.env("GW_NATS_OPERATOR_SEED_FILE", options.directory.join(NatsUser::Operator.seed_file()));
     Ok(command.kill_on_drop(true).output().await?)
 }
 
@@ -108,10 +108,11 @@ async fn proven(world: &World, directory: &Path, payments: &[&PaymentId]) -> Res
     let key = Did::from_ed25519(&ed25519_dalek::SigningKey::from_bytes(&seed).verifying_key());
     for payment_id in payments {
         world.audited(payment_id).await?;
+        let seed_file = world.network.options().directory.join(NatsUser::Auditor.seed_file());
         let mut command = Command::new("python3");
         command.arg(tools::root().join("examples/auditor/audit.py")).args([payment_id.as_str(), key.as_str()]);
-        command.env("PYTHONPATH", tools::root().join(".tools/nats-py"));
-        command.env("NATS_URL", world.network.nats.url()).env("NATS_PASSWORD", nats_password("AUDITOR"));
+        command.env("PYTHONPATH", tools::root().join(".tools/settler"));
+        command.env("NATS_URL", world.network.nats.url()).env("NATS_SEED_FILE", seed_file);
         let output = command.kill_on_drop(true).output().await?;
         ensure!(output.status.success(), "{output:?}");
     }

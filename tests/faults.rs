@@ -7,10 +7,10 @@ use alloy::{
     sol_types::SolCall,
 };
 use anyhow::{Context, Result};
-use async_nats::{Client, ConnectOptions};
+use async_nats::Client;
 use chrono::Utc;
 use devkit::Signal;
-use gateway::dev::{keys::Role, network::nats_password, payer::Wish};
+use gateway::dev::{keys::Role, payer::Wish, users::NatsUser};
 use serde_json::{Value, json};
 use settler::protocol::bid_subject;
 
@@ -134,18 +134,17 @@ async fn an_allowance_that_is_gone_before_the_deposit_is_signed_fails_without_a_
     Ok(())
 }
 
-/// Whether the stream of bids holds something under this subject.
-async fn stored(client: &Client, subject: &str) -> bool {
+/// Whether the stream holds something under this subject.
+async fn stored(client: &Client, stream: &str, subject: &str) -> bool {
     let last = json!({"last_by_subj": subject}).to_string();
-    let answer = client.request("$JS.API.DIRECT.GET.BIDS", last.into()).await;
+    let answer = client.request(format!("$JS.API.DIRECT.GET.{stream}"), last.into()).await;
     answer.is_ok_and(|answer| answer.status.is_none())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_quote_that_came_in_time_counts_for_a_gateway_that_hung_past_the_deadline() -> Result<()> {
     let world = World::start(1).await?;
-    let options = ConnectOptions::with_user_and_password("gateway".to_owned(), nats_password("GATEWAY"));
-    let client = options.connect(world.network.nats.urls()).await?;
+    let client = world.network.nats.connect(NatsUser::Gateway).await?;
     let settler = Did::from_ed25519(&settler::dev::key(1).context("the network has three settlers")?.verifying_key());
     let wish = Wish { whitelist: vec![settler.clone()], ..world.wish("heard-late")? };
 
@@ -153,11 +152,12 @@ async fn a_quote_that_came_in_time_counts_for_a_gateway_that_hung_past_the_deadl
     let payment_id = world.submit(&wish).await?;
     let deadline = Utc::now() + wish.quote_window;
     let asked = format!("auction.asked.{payment_id}");
-    eventually(|| stored(&client, &asked)).await.context("nobody is asked")?;
+    eventually(|| stored(&client, "ASKED", &asked)).await.context("nobody is asked")?;
     world.network.signal_gateway(0, Signal::Stop).await?;
     world.network.signal_settler(1, Signal::Continue).await?;
     let bid = bid_subject(&settler.token(), payment_id.as_str());
-    eventually(|| stored(&client, &bid)).await.context("the settler does not answer")?;
+    let bids = format!("BIDS_{}", settler.token());
+    eventually(|| stored(&client, &bids, &bid)).await.context("the settler does not answer")?;
     eventually(|| async { Utc::now() > deadline }).await?;
     world.network.signal_gateway(0, Signal::Continue).await?;
 

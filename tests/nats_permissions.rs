@@ -83,11 +83,40 @@ impl Stage {
         Ok(subjects)
     }
 
+    /// Asks settler `number` for a bid, and returns when its `client` has heard it and may answer.
+    async fn ask(&self, client: &Client, number: usize, auction: &str) -> Result<()> {
+        let mut requests = client.subscribe(rfq_subject(&token(number), auction)).await?;
+        let reply = bid_subject(&token(number), auction);
+        let heard = async {
+            loop {
+                // The server may learn of the subscription after the request.
+                let subject = rfq_subject(&token(number), auction);
+                self.gateway.publish_with_reply(subject, reply.clone(), "?".into()).await?;
+                if let Ok(request) = tokio::time::timeout(Duration::from_millis(200), requests.next()).await {
+                    return request.context("closed");
+                }
+            }
+        };
+        let request = tokio::time::timeout(PATIENCE, heard).await??;
+        assert_eq!(request.reply.as_deref(), Some(reply.as_str()), "the answer's subject crosses accounts as it is");
+        Ok(())
+    }
+
     async fn untouched(&self) -> Result<()> {
         assert_eq!(self.messages("EVT_00").await?, COMMITS, "journal");
         assert_eq!(self.messages("AWARDS").await?, 2, "awards");
         Ok(())
     }
+}
+
+/// The stream of a settler's bids.
+fn bids(number: usize) -> String {
+    format!("BIDS_{}", token(number))
+}
+
+/// The stream of a settler's registration.
+fn registration(number: usize) -> String {
+    format!("SETTLER_{}", token(number))
 }
 
 fn award(number: usize) -> Award {
@@ -146,7 +175,7 @@ async fn a_settler_hears_its_own_requests_only() -> Result<()> {
         heard.push(one.subscribe(subject).await?);
     }
     let mut own = one.subscribe(rfq_subjects(&token(1))).await?;
-    processed(&one, &bid_subject(&token(1), "sync")).await?;
+    processed(&one, &registration_subject(&token(1))).await?;
     stage.gateway.publish(rfq_subject(&token(2), "a"), "theirs".into()).await?;
     stage.gateway.publish(EVENTS, "an event".into()).await?;
     stage.gateway.publish(rfq_subject(&token(1), "a"), "mine".into()).await?;
@@ -188,9 +217,13 @@ async fn a_settler_speaks_for_itself_only() -> Result<()> {
     }
     one.publish(report_subject(&token(1), &payment), "mine".into()).await?;
     processed(&one, &registration_subject(&token(1))).await?;
+    stage.ask(&one, 1, "a").await?;
     processed(&one, &bid_subject(&token(1), "a")).await?;
-    assert_eq!(stage.subjects("BIDS").await?, [bid_subject(&token(1), "a")]);
-    assert_eq!(stage.subjects("KV_settlers").await?, [registration_subject(&token(1))]);
+    assert_eq!(stage.subjects(&bids(1)).await?, [bid_subject(&token(1), "a")]);
+    assert_eq!(stage.subjects(&registration(1)).await?, [registration_subject(&token(1))]);
+    assert_eq!(stage.subjects(&bids(2)).await?, Vec::<String>::new());
+    assert_eq!(stage.subjects(&registration(2)).await?, Vec::<String>::new());
+    assert_eq!(stage.subjects("ASKED").await?, Vec::<String>::new());
     let report = tokio::time::timeout(PATIENCE, reports.next()).await?.context("closed")?;
     assert_eq!(report.subject.as_str(), report_subject(&token(1), &payment));
     stage.untouched().await
@@ -203,8 +236,10 @@ async fn a_settler_takes_its_own_awards_only() -> Result<()> {
     let (own, foreign) = (award_consumer(&token(1)), award_consumer(&token(2)));
     assert_eq!(pulled(&one, 1).await?, 1);
     assert_eq!(pulled(&one, 2).await?, 0);
-    assert!(answered(&one, &format!("$JS.API.CONSUMER.INFO.AWARDS.{own}"), "").await);
-    assert!(!answered(&one, &format!("$JS.API.CONSUMER.INFO.AWARDS.{foreign}"), "").await);
+    // Not even its own: what answers such questions answers the gateway's, too.
+    for consumer in [&own, &foreign] {
+        assert!(!answered(&one, &format!("$JS.API.CONSUMER.INFO.AWARDS.{consumer}"), "").await);
+    }
 
     let refused = [
         ("$JS.API.INFO".to_owned(), ""),
@@ -212,7 +247,8 @@ async fn a_settler_takes_its_own_awards_only() -> Result<()> {
         ("$JS.API.STREAM.INFO.AWARDS".to_owned(), ""),
         ("$JS.API.STREAM.MSG.GET.AWARDS".to_owned(), r#"{"seq":2}"#),
         ("$JS.API.DIRECT.GET.AWARDS".to_owned(), r#"{"seq":2}"#),
-        ("$JS.API.DIRECT.GET.BIDS".to_owned(), r#"{"seq":1}"#),
+        (format!("$JS.API.DIRECT.GET.{}", bids(1)), r#"{"seq":1}"#),
+        ("$JS.API.DIRECT.GET.ASKED".to_owned(), r#"{"seq":1}"#),
         ("$JS.API.DIRECT.GET.EVT_00".to_owned(), r#"{"seq":1}"#),
         ("$JS.API.STREAM.PURGE.AWARDS".to_owned(), ""),
         ("$JS.API.STREAM.DELETE.AWARDS".to_owned(), ""),
@@ -228,7 +264,7 @@ async fn a_settler_takes_its_own_awards_only() -> Result<()> {
     }
     // An acknowledgement in another's name does nothing.
     one.publish(format!("$JS.ACK.AWARDS.{foreign}.1.2.1.0.0"), "+ACK".into()).await?;
-    processed(&one, &bid_subject(&token(1), "sync")).await?;
+    processed(&one, &registration_subject(&token(1))).await?;
     let two = connect(&stage.server, Role::Settler(2)).await?;
     assert_eq!(pulled(&two, 2).await?, 1);
     stage.untouched().await
@@ -242,6 +278,7 @@ async fn an_answer_cannot_be_steered_into_anothers_subject() -> Result<()> {
     let client = connect(&stage.server, Role::Settler(2)).await?;
     let mut two = client.subscribe(rfq_subjects(&token(2))).await?;
     assert_eq!(pulled(&client, 2).await?, 1);
+    stage.ask(&one, 1, "a").await?;
     let targets = [
         EVENTS.to_owned(),
         bid_subject(&token(2), "a"),
@@ -254,20 +291,21 @@ async fn an_answer_cannot_be_steered_into_anothers_subject() -> Result<()> {
     ];
     let pull = format!("$JS.API.CONSUMER.MSG.NEXT.AWARDS.{}", award_consumer(&token(1)));
     for target in targets {
-        let own = bid_subject(&token(1), "a");
-        one.publish_with_reply(own, target.clone(), "x".into()).await?;
+        one.publish_with_reply(registration_subject(&token(1)), target.clone(), "x".into()).await?;
         one.publish_with_reply(pull.clone(), target.clone(), r#"{"batch":1,"no_wait":true}"#.into()).await?;
         let read = r#"{"seq":1,"batch":2}"#.into();
         auditor.publish_with_reply("$JS.API.DIRECT.GET.EVT_00", target.clone(), read).await?;
         auditor.publish_with_reply("$JS.API.STREAM.INFO.EVT_00", target, "".into()).await?;
     }
+    one.publish_with_reply(bid_subject(&token(1), "a"), EVENTS, "x".into()).await?;
     processed(&one, &bid_subject(&token(1), "a")).await?;
     assert!(answered(&auditor, "$JS.API.STREAM.INFO.EVT_00", "").await);
     stage.gateway.publish(rfq_subject(&token(2), "b"), "from the gateway".into()).await?;
     let heard = tokio::time::timeout(PATIENCE, two.next()).await?.context("closed")?;
     assert_eq!(&heard.payload[..], b"from the gateway");
-    assert_eq!(stage.subjects("BIDS").await?, [bid_subject(&token(1), "a")]);
-    assert_eq!(stage.subjects("KV_settlers").await?, Vec::<String>::new());
+    assert_eq!(stage.subjects(&bids(1)).await?, [bid_subject(&token(1), "a")]);
+    assert_eq!(stage.subjects(&bids(2)).await?, Vec::<String>::new());
+    assert_eq!(stage.subjects(&registration(2)).await?, Vec::<String>::new());
     stage.untouched().await
 }
 
@@ -330,7 +368,7 @@ async fn a_selector_answers_the_gateway_and_does_nothing_else() -> Result<()> {
         let next = tokio::time::timeout(Duration::ZERO, subscriber.next()).await;
         assert!(matches!(next, Err(_) | Ok(None)), "{what}: {next:?}");
     }
-    assert_eq!(stage.subjects("BIDS").await?, Vec::<String>::new());
+    assert_eq!(stage.subjects(&bids(1)).await?, Vec::<String>::new());
     stage.untouched().await
 }
 
@@ -348,7 +386,7 @@ async fn only_the_gateways_role_speaks_and_hears_as_an_operator() -> Result<()> 
         // A question that is allowed, whose answer the server is to send as an order to the gateways.
         let allowed = match role {
             Role::Auditor => "$JS.API.STREAM.INFO.EVT_00".to_owned(),
-            _ => bid_subject(&token(1), "a"),
+            _ => registration_subject(&token(1)),
         };
         stranger.publish_with_reply(allowed.clone(), question, "".into()).await?;
         assert!(answered(&stranger, &allowed, "").await, "{role:?}");
@@ -364,16 +402,19 @@ async fn only_the_gateways_role_speaks_and_hears_as_an_operator() -> Result<()> 
 }
 
 #[tokio::test]
-async fn one_key_cannot_clear_the_registry() -> Result<()> {
+async fn a_registration_cannot_clear_a_stream() -> Result<()> {
     let stage = Stage::set().await?;
     let (one, two) = (connect(&stage.server, Role::Settler(1)).await?, connect(&stage.server, Role::Settler(2)).await?);
+    processed(&one, &registration_subject(&token(1))).await?;
     processed(&two, &registration_subject(&token(2))).await?;
     let mut headers = async_nats::HeaderMap::new();
     headers.insert("Nats-Rollup", "all");
     let context = jetstream::new(one.clone());
     let rolled = context.publish_with_headers(registration_subject(&token(1)), headers, "x".into()).await?.await;
     assert!(rolled.is_err());
-    assert_eq!(stage.subjects("KV_settlers").await?, [registration_subject(&token(2))]);
+    for number in [1, 2] {
+        assert_eq!(stage.subjects(&registration(number)).await?, [registration_subject(&token(number))]);
+    }
     Ok(())
 }
 
@@ -430,9 +471,8 @@ async fn an_auditor_reads_the_journal_and_changes_nothing() -> Result<()> {
             "$JS.API.CONSUMER.CREATE.EVT_00.mine",
             r#"{"stream_name":"EVT_00","config":{"name":"mine","ack_policy":"none"}}"#,
         ),
-        ("$JS.API.DIRECT.GET.BIDS", r#"{"seq":1}"#),
+        ("$JS.API.DIRECT.GET.ASKED", r#"{"seq":1}"#),
         ("$JS.API.DIRECT.GET.AWARDS", r#"{"seq":1}"#),
-        ("$JS.API.DIRECT.GET.KV_settlers", r#"{"seq":1}"#),
     ];
     for (subject, payload) in refused {
         assert!(!answered(&auditor, subject, payload).await, "{subject}");
@@ -576,7 +616,7 @@ async fn an_operator_seals_a_shard_and_writes_nothing() -> Result<()> {
             "$JS.API.CONSUMER.CREATE.EVT_00.mine",
             r#"{"stream_name":"EVT_00","config":{"name":"mine","ack_policy":"none"}}"#,
         ),
-        ("$JS.API.DIRECT.GET.BIDS", r#"{"seq":1}"#),
+        ("$JS.API.DIRECT.GET.ASKED", r#"{"seq":1}"#),
         ("$JS.API.STREAM.MSG.GET.KV_gw_leases", r#"{"seq":1}"#),
     ];
     for (subject, payload) in refused {
@@ -600,10 +640,19 @@ async fn an_operator_seals_a_shard_and_writes_nothing() -> Result<()> {
 }
 
 #[tokio::test]
-async fn nobody_comes_in_without_a_password() -> Result<()> {
+async fn nobody_comes_in_without_a_key_that_is_admitted() -> Result<()> {
     let stage = Stage::set().await?;
     assert!(async_nats::connect(stage.server.url()).await.is_err());
-    let wrong = async_nats::ConnectOptions::with_user_and_password("gateway".to_owned(), "wrong".to_owned());
-    assert!(wrong.connect(stage.server.url()).await.is_err());
+    let password = async_nats::ConnectOptions::with_user_and_password("gateway".to_owned(), "dev-gateway".to_owned());
+    assert!(password.connect(stage.server.url()).await.is_err());
+    assert!(Role::Settler(4).options().connect(stage.server.url()).await.is_err());
+    // Who knows a public key and not its seed cannot sign in its name.
+    let stolen = async_nats::ConnectOptions::with_auth_callback(|_| async {
+        let mut auth = async_nats::Auth::new();
+        auth.nkey = Some(Role::Gateway.nkey());
+        auth.signature = Some(vec![0; 64]);
+        Ok(auth)
+    });
+    assert!(stolen.connect(stage.server.url()).await.is_err());
     Ok(())
 }

@@ -4,12 +4,12 @@ use std::process::Output;
 
 use crate::support::*;
 use anyhow::{Context, Result, ensure};
-use async_nats::{Client, ConnectOptions, HeaderMap, jetstream};
+use async_nats::{Client, HeaderMap, jetstream};
 use events::{
     CommitId, PaymentId,
     journal::{Journal, envelope, nats},
 };
-use gateway::dev::network::nats_password;
+use gateway::dev::users::NatsUser;
 use serde_json::Value;
 use tokio::process::Command;
 
@@ -35,8 +35,7 @@ async fn refused(world: &World, arguments: &[&str]) -> Result<(Option<i32>, Stri
 }
 
 async fn gateways_client(world: &World) -> Result<Client> {
-    let options = ConnectOptions::with_user_and_password("gateway".to_owned(), nats_password("GATEWAY"));
-    Ok(options.connect(world.network.nats.urls()).await?)
+    world.network.nats.connect(NatsUser::Gateway).await
 }
 
 /// Appends to the payment's stream, as whoever has the gateway's credentials could, an event that no gateway knows: in

@@ -16,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use events::Did;
 use gateway::{
-    dev::{network::nats_password, payer::Wish},
+    dev::{payer::Wish, users::NatsUser},
     protocol::MESSAGES,
 };
 use settler::protocol::{AWARDS_STREAM, award_consumer};
@@ -35,8 +35,7 @@ impl Stage {
     async fn set() -> Result<Self> {
         let mut world = World::start(1).await?;
         world.network.kill_settler(NUMBER).await?;
-        let user = async_nats::ConnectOptions::with_user_and_password("gateway".to_owned(), nats_password("GATEWAY"));
-        let client = user.connect(world.network.nats.urls()).await?;
+        let client = world.network.nats.connect(NatsUser::Gateway).await?;
         Ok(Self { world, client, starts: 0 })
     }
 
@@ -152,7 +151,7 @@ async fn it_wins_delivers_and_is_paid_and_all_that_is_said_is_of_the_schemas() -
     assert_eq!(shown.trim(), format!("{} {}", did()?, did()?.token()));
     let admitted =
         Command::new(env!("CARGO_BIN_EXE_gw")).args(["settler", "id", "--did", did()?.as_str()]).output().await?;
-    ensure!(String::from_utf8(admitted.stdout)?.contains(&settler::nats_stanza(&did()?)), "no account for it");
+    ensure!(String::from_utf8(admitted.stdout)?.contains(&settler::nats_stanza(&did()?)?), "no account for it");
     let before = stage.world.balances().await?;
 
     let payment_id = stage.world.submit(&stage.wish("python")?).await?;

@@ -4,7 +4,6 @@ use std::{path::Path, time::Duration};
 
 use crate::support::*;
 use anyhow::{Context, Result, ensure};
-use async_nats::ConnectOptions;
 use devkit::Process;
 use ed25519_dalek::SigningKey;
 use futures::StreamExt;
@@ -16,7 +15,7 @@ use events::{
     quote::SignedQuote,
     selection::{Choice, SelectorKey, SelectorSigner, Shown},
 };
-use gateway::dev::{keys, network::nats_password};
+use gateway::dev::{keys, users::NatsUser};
 use settler::protocol::{
     self,
     selection::{SelectionAnswer, SelectionRequest, selector_subject},
@@ -92,8 +91,7 @@ async fn liar(
     world: &World,
     lie: impl Fn(&SelectionRequest, &[Hash32]) -> SelectionAnswer + Send + 'static,
 ) -> Result<JoinHandle<()>> {
-    let options = ConnectOptions::with_user_and_password("selector_1".to_owned(), nats_password("SELECTOR_1"));
-    let client = options.connect(world.network.nats.url()).await?;
+    let client = world.network.nats.connect(NatsUser::Selector).await?;
     let mut requests = client.subscribe(selector_subject(&selector())).await?;
     client.flush().await?;
     Ok(tokio::spawn(async move {

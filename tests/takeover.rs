@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::support::*;
 use anyhow::{Context, Result, bail, ensure};
 use async_nats::{
-    Client, ConnectOptions,
+    Client,
     jetstream::{self, kv::Store},
 };
 use devkit::Signal;
@@ -17,7 +17,7 @@ use events::{
     },
 };
 use futures::future::{join_all, try_join_all};
-use gateway::dev::{network::nats_password, payer::Wish};
+use gateway::dev::{payer::Wish, users::NatsUser};
 use serde_json::Value;
 
 const SHARDS: u16 = 8;
@@ -57,8 +57,7 @@ impl Leases {
 }
 
 async fn gateways_client(world: &World) -> Result<Client> {
-    let options = ConnectOptions::with_user_and_password("gateway".to_owned(), nats_password("GATEWAY"));
-    Ok(options.connect(world.network.nats.urls()).await?)
+    world.network.nats.connect(NatsUser::Gateway).await
 }
 
 /// The name under which gateway `n` owns shards since it was started last.

@@ -96,8 +96,8 @@ async fn gather(context: &Context, settlers: usize) -> Result<Latencies> {
         orders.iter().map(quote).collect::<Result<HashMap<_, _>>>()
     })?;
     let mut bidders = Vec::new();
-    for (did, quotes) in dids.iter().zip(quotes) {
-        bidders.push(bid(stage.settler(did).await?, did.clone(), quotes, &orders[0]).await?);
+    for ((key, did), quotes) in keys.iter().zip(&dids).zip(quotes) {
+        bidders.push(bid(stage.settler(key).await?, did.clone(), quotes, &orders[0]).await?);
     }
     // The gateway makes a consumer of awards for each settler that it has seen in the registry.
     let jetstream = async_nats::jetstream::new(stage.client().await?);

@@ -7,22 +7,28 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use async_nats::{Client, ConnectOptions, jetstream};
-use devkit::{NatsServer, Process, free_port, tools};
+use async_nats::{Client, jetstream};
+use devkit::{NatsServer, Process, free_port, nats::configure};
+use ed25519_dalek::SigningKey;
 use events::{
     Did,
+    connection::{Identity, nkey_seed},
     journal::{
         Journal, ShardWorker, WakeUp, envelope,
         nats::{NatsJournal, Options},
     },
 };
 use futures::{StreamExt, TryStreamExt, stream};
-use gateway::dev::{
-    keys::Role,
-    network::{DESTINATION_ID, SOURCE_ID, nats_password},
+use gateway::{
+    dev::{
+        keys::Role,
+        network::{DESTINATION_ID, SOURCE_ID},
+        users::{self, NatsUser},
+    },
+    nats::Users,
 };
 use serde_json::{Value, json};
-use settler::stanza::{inbox_prefix, nats_stanza};
+use settler::stanza::inbox_prefix;
 use tempfile::TempDir;
 use tokio::{
     process::Command,
@@ -103,8 +109,7 @@ impl Drop for Held {
 }
 
 async fn connect(url: String) -> Result<Client> {
-    let options = ConnectOptions::with_user_and_password("gateway".to_owned(), nats_password("GATEWAY"));
-    Ok(options.name("bench").connect(url).await?)
+    Ok(NatsUser::Gateway.options().name("bench").connect(url).await?)
 }
 
 async fn journal(url: String, shards: u16) -> Result<NatsJournal> {
@@ -120,22 +125,18 @@ impl Stage {
         Self::with_settlers(place, shards, &[]).await
     }
 
-    /// As [`Stage::start`], with an account for each of these settlers in the server's configuration, and the user
-    /// and the password of [`Stage::settler`].
+    /// As [`Stage::start`], with an account for each of these settlers in the server's configuration.
     ///
     /// # Errors
     /// When nats-server is missing or does not start.
     pub async fn with_settlers(place: &Place, shards: u16, settlers: &[Did]) -> Result<Self> {
         std::fs::create_dir_all(&place.data)?;
         let directory = TempDir::with_prefix_in("stage-", &place.data)?;
-        let text = std::fs::read_to_string(tools::root().join("nats.conf"))?;
-        let accounts = text.trim_end().strip_suffix('}').context("nats.conf ends with its accounts")?;
-        let stanzas: String = settlers.iter().map(nats_stanza).collect();
-        let text = format!("{accounts}{stanzas}}}\n");
-        let config = directory.path().join("nats.conf");
-        std::fs::write(&config, &text)?;
-        let env = passwords(&text);
-        let nats = NatsServer::in_directory(&config, env, &directory.path().join("nats"), free_port()?).await?;
+        let mut files = Users { settlers: settlers.to_vec(), ..users::users() }.files()?;
+        let gateway = NatsUser::Gateway;
+        files.push((gateway.seed_file(), nkey_seed(&gateway.key())));
+        let config = configure(directory.path(), &files)?;
+        let nats = NatsServer::in_directory(&config, &directory.path().join("nats"), free_port()?).await?;
         let node = Node::start().await?;
         Ok(Self { place: place.clone(), shards, nats, node, directory })
     }
@@ -152,11 +153,10 @@ impl Stage {
     ///
     /// # Errors
     /// When the server cannot be reached, or knows no such settler.
-    pub async fn settler(&self, settler: &Did) -> Result<Client> {
-        let token = settler.token();
-        let password = nats_password(&format!("SETTLER_{}", token.as_str().to_ascii_uppercase()));
-        let options = ConnectOptions::with_user_and_password(format!("settler_{token}"), password);
-        Ok(options.custom_inbox_prefix(inbox_prefix(&token)).connect(self.nats.url()).await?)
+    pub async fn settler(&self, key: &SigningKey) -> Result<Client> {
+        let token = Did::from_ed25519(&key.verifying_key()).token();
+        let options = Identity::of(key).options(None).custom_inbox_prefix(inbox_prefix(&token));
+        Ok(options.connect(self.nats.url()).await?)
     }
 
     /// The journal, over a connection of its own.
@@ -314,7 +314,10 @@ impl Stage {
         };
         json!({
             "gateway": {"name": name},
-            "nats": {"url": self.nats.url(), "user": "gateway", "password": nats_password("GATEWAY")},
+            "nats": {
+                "url": self.nats.url(),
+                "seed_file": self.directory.path().join(NatsUser::Gateway.seed_file()),
+            },
             "journal": {"shards": self.shards},
             "http": {"listen": format!("127.0.0.1:{port}"), "base_url": format!("http://127.0.0.1:{port}")},
             // Auctions without anybody to ask are how payments are kept open here.
@@ -400,16 +403,6 @@ fn spawn(gw: &Path, name: &str, config: &Path, directory: &Path) -> Result<Proce
     Process::spawn(name, &mut command, &directory.join(LOG))
 }
 
-/// The variables of `nats.conf`, each with the development network's password.
-fn passwords(config: &str) -> Vec<(String, String)> {
-    let after = config.split("$GW_NATS_").skip(1);
-    let users = after.filter_map(|text| {
-        let end = text.find(|c: char| !c.is_ascii_uppercase() && !c.is_ascii_digit() && c != '_')?;
-        text[..end].strip_suffix("_PASSWORD")
-    });
-    users.map(|user| (format!("GW_NATS_{user}_PASSWORD"), nats_password(user))).collect()
-}
-
 /// Waits until `holds`; what fails meanwhile is tried again.
 ///
 /// # Errors
@@ -426,19 +419,5 @@ pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> Result<bool>
             bail!("it did not come about within {PATIENCE:?} that {what}");
         }
         tokio::time::sleep(POLL).await;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_password_of_nats_conf_is_given() {
-        let config = std::fs::read_to_string(tools::root().join("nats.conf")).unwrap();
-        let given = passwords(&config);
-        let asked = config.lines().filter(|line| line.contains("password: $")).count();
-        assert!(given.len() >= asked && asked >= 5, "{given:?}");
-        assert!(given.contains(&("GW_NATS_SETTLER_1_PASSWORD".to_owned(), "dev-settler_1".to_owned())), "{given:?}");
     }
 }

@@ -25,8 +25,6 @@ const HEALTH_WAIT: Duration = Duration::from_secs(2);
 /// Routes between two servers: three that accounts share, and one of the system account's own (`pool_size` of nats-server's
 /// `cluster`, by default).
 const ROUTES_TO_EACH: usize = 4;
-/// What the servers prove to each other.
-const ROUTE_PASSWORD: &str = "route-of-the-development-network";
 /// A cluster without users, with the variables of `config/nats.cluster.conf`.
 const OPEN: &str = "\
 jetstream { sync_interval: always }
@@ -35,7 +33,6 @@ cluster {
   name: gateway
   listen: $GW_NATS_CLUSTER_LISTEN
   routes: $GW_NATS_CLUSTER_ROUTES
-  authorization { user: route, password: $GW_NATS_ROUTE_PASSWORD }
 }
 ";
 
@@ -64,18 +61,17 @@ impl NatsCluster {
         let temporary = TempDir::new()?;
         let config = temporary.path().join("nats.cluster.conf");
         std::fs::write(&config, OPEN)?;
-        let nodes = nodes(3, &config, &[], temporary.path())?;
+        let nodes = nodes(3, &config, temporary.path())?;
         Self::start(nodes, Some(temporary)).await
     }
 
-    /// So many servers with the configuration file `config`, whose variables are taken from `env` and are otherwise
-    /// those of `config/nats.cluster.conf`; data and logs go under `directory`, which is kept. Returns when they have a
+    /// So many servers with the configuration file `config`, whose variables are those of `config/nats.cluster.conf`; data and logs go under `directory`, which is kept. Returns when they have a
     /// leader.
     ///
     /// # Errors
     /// When nats-server is missing, or the servers do not come together.
-    pub async fn in_directory(count: usize, config: &Path, env: &[(String, String)], directory: &Path) -> Result<Self> {
-        Self::start(nodes(count, config, env, directory)?, None).await
+    pub async fn in_directory(count: usize, config: &Path, directory: &Path) -> Result<Self> {
+        Self::start(nodes(count, config, directory)?, None).await
     }
 
     async fn start(mut nodes: Vec<Node>, temporary: Option<TempDir>) -> Result<Self> {
@@ -217,10 +213,9 @@ impl NatsCluster {
     }
 }
 
-fn nodes(count: usize, config: &Path, env: &[(String, String)], directory: &Path) -> Result<Vec<Node>> {
+fn nodes(count: usize, config: &Path, directory: &Path) -> Result<Vec<Node>> {
     let routes = (0..count).map(|_| free_port()).collect::<Result<Vec<_>>>()?;
-    let urls: Vec<String> =
-        routes.iter().map(|port| format!("\"nats-route://route:{ROUTE_PASSWORD}@127.0.0.1:{port}\"")).collect();
+    let urls: Vec<String> = routes.iter().map(|port| format!("\"nats-route://127.0.0.1:{port}\"")).collect();
     let urls = format!("[{}]", urls.join(","));
     let node = |(n, route): (usize, &u16)| {
         let name = format!("nats_{}", n + 1);
@@ -230,7 +225,6 @@ fn nodes(count: usize, config: &Path, env: &[(String, String)], directory: &Path
             ("GW_NATS_SERVER_NAME", name.clone()),
             ("GW_NATS_CLUSTER_LISTEN", format!("\"127.0.0.1:{route}\"")),
             ("GW_NATS_CLUSTER_ROUTES", urls.clone()),
-            ("GW_NATS_ROUTE_PASSWORD", ROUTE_PASSWORD.to_owned()),
         ];
         let own = own.into_iter().map(|(name, value)| (name.to_owned(), value));
         Ok(Node {
@@ -239,7 +233,7 @@ fn nodes(count: usize, config: &Path, env: &[(String, String)], directory: &Path
             port: free_port()?,
             monitor: free_port()?,
             config: config.to_owned(),
-            env: env.iter().cloned().chain(own).collect(),
+            env: own.collect(),
             directory,
         })
     };

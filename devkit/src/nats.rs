@@ -1,19 +1,27 @@
 //! nats-server.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use crate::{Process, free_port, tools};
+use crate::{Process, Signal, free_port, tools};
+
+/// Its log, in its directory.
+const LOG: &str = "nats-server.log";
+/// How long a server may take to read its configuration again.
+const RELOAD_WITHIN: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(10);
 
 /// A nats-server with JetStream in a directory of its own; it can be killed and started again on the same data.
 pub struct NatsServer {
     process: Process,
     port: u16,
     config: PathBuf,
-    env: Vec<(String, String)>,
     directory: PathBuf,
     _temporary: Option<TempDir>,
 }
@@ -28,42 +36,76 @@ impl NatsServer {
         let config = temporary.path().join("nats.conf");
         std::fs::write(&config, "jetstream { sync_interval: always }\n")?;
         let directory = temporary.path().to_owned();
-        Self::start(config, directory, free_port()?, Vec::new(), Some(temporary)).await
+        Self::start(config, directory, free_port()?, Some(temporary)).await
     }
 
-    /// A server with the configuration file `config`, whose variables are taken from `env`, in a temporary directory.
+    /// A server on the repository's nats.conf and the `files` it includes, in a temporary directory; see [`configure`].
     ///
     /// # Errors
     /// When nats-server is missing or does not start.
-    pub async fn with_config(config: &Path, env: Vec<(String, String)>) -> Result<Self> {
+    pub async fn configured(files: &[(String, String)]) -> Result<Self> {
         let temporary = TempDir::new()?;
         let directory = temporary.path().to_owned();
-        Self::start(config.to_owned(), directory, free_port()?, env, Some(temporary)).await
+        let config = configure(&directory, files)?;
+        Self::start(config, directory, free_port()?, Some(temporary)).await
     }
 
-    /// As [`NatsServer::with_config`], with data and log under `directory`, which is kept, on `port`.
+    /// A server with the configuration file `config`, with data and log under `directory`, which is kept, on `port`.
     ///
     /// # Errors
     /// When nats-server is missing or does not start.
-    pub async fn in_directory(config: &Path, env: Vec<(String, String)>, directory: &Path, port: u16) -> Result<Self> {
-        Self::start(config.to_owned(), directory.to_owned(), port, env, None).await
+    pub async fn in_directory(config: &Path, directory: &Path, port: u16) -> Result<Self> {
+        Self::start(config.to_owned(), directory.to_owned(), port, None).await
     }
 
-    async fn start(
-        config: PathBuf,
-        directory: PathBuf,
-        port: u16,
-        env: Vec<(String, String)>,
-        temporary: Option<TempDir>,
-    ) -> Result<Self> {
+    async fn start(config: PathBuf, directory: PathBuf, port: u16, temporary: Option<TempDir>) -> Result<Self> {
         std::fs::create_dir_all(&directory)?;
-        let process = spawn(&config, &env, &directory, port).await?;
-        Ok(Self { process, port, config, env, directory, _temporary: temporary })
+        let process = spawn(&config, &directory, port).await?;
+        Ok(Self { process, port, config, directory, _temporary: temporary })
     }
 
     /// `nats://127.0.0.1:port`.
     pub fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    /// Where its configuration, data and log are.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// What it has logged.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub fn log(&self) -> Result<String> {
+        Ok(std::fs::read_to_string(self.directory.join(LOG))?)
+    }
+
+    /// Has the server read its configuration again, as `nats-server --signal reload` does, and waits until it has. It is
+    /// told twice, as operators tell it: at the first time it admits a new account, and at the second it ties what that
+    /// account imports to the accounts that are there.
+    ///
+    /// # Errors
+    /// When the server does not run, or refuses the configuration.
+    pub async fn reload(&self) -> Result<()> {
+        for _ in 0..2 {
+            let before = self.log()?.len();
+            self.process.signal(Signal::Hangup).await?;
+            let reloaded = async {
+                loop {
+                    let log = self.log()?;
+                    let said = log.get(before..).unwrap_or_default();
+                    ensure!(!said.contains("Failed to reload"), "the configuration is refused: {said}");
+                    if said.contains("Reloaded server configuration") {
+                        return Ok(());
+                    }
+                    tokio::time::sleep(POLL).await;
+                }
+            };
+            tokio::time::timeout(RELOAD_WITHIN, reloaded).await.context("the server does not reload")??;
+        }
+        Ok(())
     }
 
     /// The server's process id, while it runs.
@@ -84,17 +126,36 @@ impl NatsServer {
     /// # Errors
     /// When it does not start.
     pub async fn restart(&mut self) -> Result<()> {
-        self.process = spawn(&self.config, &self.env, &self.directory, self.port).await?;
+        self.process = spawn(&self.config, &self.directory, self.port).await?;
         Ok(())
     }
 }
 
-async fn spawn(config: &Path, env: &[(String, String)], directory: &Path, port: u16) -> Result<Process> {
+/// Lays the repository's nats.conf and config/nats.cluster.conf into `directory`, and beside them the `files` that they
+/// include, each by its path from there. Returns where nats.conf is then.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn configure(directory: &Path, files: &[(String, String)]) -> Result<PathBuf> {
+    let root = tools::root();
+    let own = ["nats.conf", "config/nats.cluster.conf"].map(|name| {
+        let text = std::fs::read_to_string(root.join(name)).with_context(|| format!("{name} is missing"));
+        text.map(|text| (name.to_owned(), text))
+    });
+    let own = own.into_iter().collect::<Result<Vec<_>>>()?;
+    for (name, text) in own.iter().chain(files) {
+        let path = directory.join(name);
+        std::fs::create_dir_all(path.parent().unwrap_or(directory))?;
+        std::fs::write(path, text)?;
+    }
+    Ok(directory.join("nats.conf"))
+}
+
+async fn spawn(config: &Path, directory: &Path, port: u16) -> Result<Process> {
     let mut command = Command::new(tools::program("nats-server")?);
     command.arg("--config").arg(config).args(["--addr", "127.0.0.1", "--port", &port.to_string()]);
     command.arg("--store_dir").arg(directory.join("jetstream"));
-    command.envs(env.iter().map(|(name, value)| (name, value)));
-    let log = directory.join("nats-server.log");
+    let log = directory.join(LOG);
     let mut process = Process::spawn("nats-server", &mut command, &log)?;
     process.listening_on(port).await.with_context(|| format!("see {}", log.display()))?;
     Ok(process)

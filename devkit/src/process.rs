@@ -25,6 +25,8 @@ pub enum Signal {
     Continue,
     /// SIGTERM: end in order.
     Terminate,
+    /// SIGHUP: read your configuration again.
+    Hangup,
 }
 
 /// A running child process with its output in a log file.
@@ -103,6 +105,7 @@ impl Process {
             Signal::Stop => "STOP",
             Signal::Continue => "CONT",
             Signal::Terminate => "TERM",
+            Signal::Hangup => "HUP",
         };
         // The shell's own `kill` is wherever a shell is.
         let status = Command::new("sh").args(["-c", &format!("kill -{name} {id}")]).status().await?;

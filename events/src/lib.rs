@@ -13,6 +13,7 @@ pub mod budget;
 pub mod caip;
 pub mod checkpoint;
 pub mod codec;
+pub mod connection;
 pub mod did;
 pub mod epoch;
 pub mod event;

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Replays one payment, checks its hash chain and that it lies in one epoch only, then every signed checkpoint of its
-shard: an audit by a plain NATS client. Standard library and nats-py, nothing of the gateway's.
+shard: an audit by a plain NATS client. Standard library, nats-py and nkeys, nothing of the gateway's.
 
-    NATS_URL=nats://127.0.0.1:4222 NATS_PASSWORD=… audit.py pay_… [did:key of the gateway's checkpoint key]
+    NATS_URL=nats://127.0.0.1:4222 NATS_SEED_FILE=auditor.seed audit.py pay_… [did:key of the gateway's checkpoint key]
 
 Exit code 0: everything agrees. The recipes are in events/src/journal/envelope.rs, events/src/epoch.rs and
 events/src/checkpoint/mod.rs.
 """
-import asyncio, json, os, sys
+import asyncio, json, os, ssl, sys
 from hashlib import sha256, sha512
 
 import nats
@@ -149,8 +149,9 @@ async def epochs(client):
 
 async def main(payment, key=None):
     client = await nats.connect(
-        os.environ.get("NATS_URL", "nats://127.0.0.1:4222"), user="auditor",
-        password=os.environ["NATS_PASSWORD"], inbox_prefix=b"_INBOX_auditor",
+        os.environ.get("NATS_URL", "nats://127.0.0.1:4222"), nkeys_seed=os.environ["NATS_SEED_FILE"],
+        tls=ssl.create_default_context(cafile=ca) if (ca := os.environ.get("NATS_CA_FILE")) else None,
+        inbox_prefix=b"_INBOX_auditor",
     )
     lies_in = None
     # The newest first: where a stream begins, its marks in the older ones are there already.

@@ -6,12 +6,20 @@ use std::{
     time::Duration,
 };
 
-use async_nats::jetstream::{self, AckKind, consumer::PullConsumer, message::Acker};
+use async_nats::jetstream::{
+    self, AckKind,
+    consumer::{self, PullConsumer},
+    message::Acker,
+};
 use bytes::Bytes;
 use chrono::Utc;
 use ed25519_dalek::SigningKey;
-use events::{Did, Hash32, PaymentId, SettlerToken};
+use events::{
+    Did, Hash32, PaymentId, SettlerToken,
+    connection::{self, Identity},
+};
 use futures::StreamExt;
+use serde_json::json;
 use tokio::{sync::Semaphore, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -96,7 +104,7 @@ impl Settler {
         let options = config.options()?;
         let key = config.signing_key()?;
         let chains = families::connect(config)?;
-        let client = connect_nats(config, &options.settler).await?;
+        let client = connect_nats(config, &key).await?;
         Self::new(options, client, key, chains)
     }
 
@@ -152,19 +160,20 @@ impl Settler {
     }
 }
 
-async fn connect_nats(config: &Config, settler: &Did) -> Result<async_nats::Client, async_nats::ConnectError> {
-    let mut options = async_nats::ConnectOptions::new()
+async fn connect_nats(config: &Config, key: &SigningKey) -> Result<async_nats::Client, Error> {
+    let settler = Did::from_ed25519(&key.verifying_key());
+    let ca_file = config.nats.ca_file.as_deref();
+    let servers = connection::servers(&config.nats.url, ca_file)
+        .map_err(|error| crate::config::Error { key: "nats.url", rule: error.to_string() })?;
+    let options = Identity::of(key)
+        .options(ca_file)
         .name(format!("settler {settler}"))
         .custom_inbox_prefix(inbox_prefix(&settler.token()))
         .ping_interval(PING_EVERY)
         .connection_timeout(CONNECT_MAX)
         .retry_on_initial_connect()
         .event_callback(|event| async move { tracing::info!(%event, "NATS") });
-    if let (Some(user), Some(password)) = (&config.nats.user, &config.nats.password) {
-        options = options.user_and_password(user.clone(), password.clone());
-    }
-    let servers: Vec<&str> = config.nats.url.split(',').map(str::trim).collect();
-    options.connect(servers).await
+    Ok(options.connect(servers).await?)
 }
 
 impl Agent {
@@ -307,11 +316,7 @@ impl Agent {
     }
 
     async fn take_awards(self: &Arc<Self>, settlements: &mut JoinSet<()>) -> Result<(), String> {
-        let consumer: PullConsumer = self
-            .jetstream
-            .get_consumer_from_stream(award_consumer(&self.token), AWARDS_STREAM)
-            .await
-            .map_err(|error| error.to_string())?;
+        let consumer = own_consumer(&self.token, &self.jetstream).map_err(|error| error.to_string())?;
         let mut awards = consumer
             .stream()
             .max_messages_per_batch(AWARDS_BATCH)
@@ -364,6 +369,25 @@ impl Agent {
     }
 }
 
+/// The settler's consumer of awards, as far as asking it for messages needs. A settler may not ask what it is: such questions are
+/// answered by what answers the gateway's, and a flood of them keeps it waiting.
+fn own_consumer(token: &SettlerToken, jetstream: &jetstream::Context) -> Result<PullConsumer, serde_json::Error> {
+    let nothing = json!({"consumer_seq": 0, "stream_seq": 0});
+    let info = serde_json::from_value(json!({
+        "stream_name": AWARDS_STREAM,
+        "name": award_consumer(token),
+        "created": "1970-01-01T00:00:00Z",
+        "config": consumer::Config::default(),
+        "delivered": nothing,
+        "ack_floor": nothing,
+        "num_ack_pending": 0,
+        "num_redelivered": 0,
+        "num_waiting": 0,
+        "num_pending": 0,
+    }))?;
+    Ok(PullConsumer::new(consumer::pull::Config::default(), info, jetstream.clone()))
+}
+
 /// An acknowledgement that is lost is made good by the next delivery of the same award.
 async fn acknowledge(acker: &Acker, kind: AckKind) {
     if let Err(error) = acker.ack_with(kind).await {
@@ -388,5 +412,21 @@ impl<'a> Working<'a> {
 impl Drop for Working<'_> {
     fn drop(&mut self) {
         self.agent.working.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.payment_id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_consumer_is_addressed_without_asking_for_it() {
+        // Nobody listens there: nothing is asked.
+        let options = async_nats::ConnectOptions::new().retry_on_initial_connect();
+        let client = options.connect("127.0.0.1:1").await.unwrap();
+        let token = SettlerToken::from_subject("abc");
+        let consumer = own_consumer(&token, &jetstream::new(client)).unwrap();
+        let info = consumer.cached_info();
+        assert_eq!((info.stream_name.as_str(), info.name.as_str()), (AWARDS_STREAM, "settler_abc"));
     }
 }

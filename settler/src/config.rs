@@ -58,16 +58,16 @@ pub struct Config {
     pub deliver: bool,
 }
 
-/// `[nats]`: the server and the settler's user there.
-#[derive(Clone, Deserialize)]
+/// `[nats]`: the server. The settler proves the key of its DID there.
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NatsConfig {
     /// Address, `nats://host:port` or `tls://host:port`; several servers of a cluster are separated by commas.
     pub url: String,
-    /// User; none on a server without users.
-    pub user: Option<String>,
-    /// Its password.
-    pub password: Option<String>,
+    /// Certificates of the authorities that the server's own comes from, PEM; with it nothing but TLS will do. Without it
+    /// `tls://` goes by the system's authorities, and `nats://` is for loopback.
+    #[serde(default)]
+    pub ca_file: Option<PathBuf>,
 }
 
 /// `[[verifiers]]`: a verifier that is trusted.

@@ -30,4 +30,4 @@ mod agent;
 
 pub use agent::{Error, Settler};
 pub use config::{Config, Options};
-pub use stanza::{nats_stanza, nats_stanza_named};
+pub use stanza::nats_stanza;

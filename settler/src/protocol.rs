@@ -27,6 +27,12 @@ pub use self::text::{Seconds, Version};
 /// Largest message either side reads, in bytes: twice a quote document, because quotes inside a JSON string double in
 /// the worst case, and room for everything around it.
 pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;
+/// Most messages a settler may answer one request with, on one connection; the last one stands.
+pub const BIDS_PER_REQUEST_MAX: usize = 8;
+/// How long after a request a settler may answer it, in seconds. A settler that has not answered is asked again meanwhile.
+pub const BID_SECONDS_MAX: u64 = 120;
+/// Largest registration, in bytes.
+pub const REGISTRATION_BYTES_MAX: usize = 48 * 1024;
 /// Most corridors in a registration.
 pub const CORRIDORS_MAX: usize = 256;
 /// Most accounts in a registration.
@@ -38,16 +44,12 @@ pub const CREDENTIALS_MAX: usize = 16;
 /// Longest reason code of a decline, auction id, policy or account, in characters.
 pub const TEXT_CHARS_MAX: usize = 128;
 
-/// Key-value bucket of the settlers' registrations; the key is the settler's token.
-pub const REGISTRY_BUCKET: &str = "settlers";
 /// A registration that is older does not count.
 pub const REGISTRATION_TTL: Duration = Duration::from_secs(30);
 /// How often a settler renews its registration.
 pub const REGISTRATION_RENEWAL: Duration = Duration::from_secs(10);
 /// Stream of the awards.
 pub const AWARDS_STREAM: &str = "AWARDS";
-/// Subjects of all bids.
-pub const BID_SUBJECTS: &str = "auction.bid.*.*";
 /// Subjects of all awards.
 pub const AWARD_SUBJECTS: &str = "auction.award.*.*";
 /// Subjects of all reports.
@@ -62,6 +64,11 @@ pub fn rfq_subject(settler: &SettlerToken, auction_id: &str) -> String {
 /// Under which a settler answers.
 pub fn bid_subject(settler: &SettlerToken, auction_id: &str) -> String {
     format!("auction.bid.{settler}.{auction_id}")
+}
+
+/// Subjects of all bids of one settler.
+pub fn own_bid_subjects(settler: &SettlerToken) -> String {
+    format!("auction.bid.{settler}.*")
 }
 
 /// Subjects of all bids in one auction.
@@ -89,9 +96,9 @@ pub fn report_subject(settler: &SettlerToken, payment_id: &PaymentId) -> String 
     format!("auction.report.{settler}.{payment_id}")
 }
 
-/// Under which a settler publishes its registration: its key in the bucket [`REGISTRY_BUCKET`].
+/// Under which a settler publishes its registration. The gateway makes a stream for it when it first hears of the settler.
 pub fn registration_subject(settler: &SettlerToken) -> String {
-    format!("$KV.{REGISTRY_BUCKET}.{settler}")
+    format!("$KV.settlers.{settler}")
 }
 
 /// Name of the durable consumer on [`AWARDS_STREAM`] from which a settler pulls its awards. The gateway creates it.

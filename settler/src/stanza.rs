@@ -1,8 +1,10 @@
 //! The nats.conf account of a settler.
 
-use events::{Did, SettlerToken};
+use events::{Did, SettlerToken, connection::nkey, did};
 
-use crate::protocol::{AWARDS_STREAM, REGISTRY_BUCKET, award_consumer};
+use crate::protocol::{
+    AWARDS_STREAM, BID_SECONDS_MAX, BIDS_PER_REQUEST_MAX, MESSAGE_BYTES_MAX, award_consumer, registration_subject,
+};
 
 /// Prefix of the subjects on which a settler's client receives replies.
 pub fn inbox_prefix(settler: &SettlerToken) -> String {
@@ -22,8 +24,6 @@ pub struct Permissions {
     pub reports: String,
     /// The registration.
     pub registration: String,
-    /// What the consumer of awards is.
-    pub info: String,
     /// Asks for awards.
     pub pull: String,
     /// Acknowledges awards.
@@ -39,8 +39,7 @@ impl Permissions {
             requests: format!("auction.rfq.{token}.*"),
             bids: format!("auction.bid.{token}.*"),
             reports: format!("auction.report.{token}.*"),
-            registration: format!("$KV.{REGISTRY_BUCKET}.{token}"),
-            info: format!("$JS.API.CONSUMER.INFO.{AWARDS_STREAM}.{consumer}"),
+            registration: registration_subject(token),
             pull: format!("$JS.API.CONSUMER.MSG.NEXT.{AWARDS_STREAM}.{consumer}"),
             acks: format!("$JS.ACK.{AWARDS_STREAM}.{consumer}.>"),
         }
@@ -51,23 +50,23 @@ impl Permissions {
         [&self.inbox, &self.requests]
     }
 
-    /// What it may publish.
-    pub fn publish(&self) -> [&str; 6] {
-        [&self.bids, &self.reports, &self.registration, &self.info, &self.pull, &self.acks]
+    /// What it may publish unasked. A bid is the answer to a request, and allowed as that alone.
+    pub fn publish(&self) -> [&str; 4] {
+        [&self.reports, &self.registration, &self.pull, &self.acks]
     }
 }
 
-/// The account that lets the settler `did` take part, for the `accounts` section of nats.conf. User name and password
-/// variable bear the settler's token.
-pub fn nats_stanza(did: &Did) -> String {
-    nats_stanza_named(did, did.token().as_str())
-}
-
-/// As [`nats_stanza`], with `name` in the names of account, user and password variable: letters, digits and `_`.
-pub fn nats_stanza_named(did: &Did, name: &str) -> String {
-    let Permissions { inbox, requests, bids, reports, registration, info, pull, acks } = Permissions::of(&did.token());
-    let upper = name.to_ascii_uppercase();
-    format!(
+/// The account that lets the settler `did` take part, for `nats/accounts.conf`. It bears the settler's token, and admits the
+/// key in the DID: nothing secret is in it.
+///
+/// # Errors
+/// When `did` is no `did:key` of an Ed25519 key.
+pub fn nats_stanza(did: &Did) -> Result<String, did::Error> {
+    let nkey = nkey(&did.ed25519_key()?);
+    let token = did.token();
+    let Permissions { inbox, requests, bids, reports, registration, pull, acks } = Permissions::of(&token);
+    let upper = token.as_str().to_ascii_uppercase();
+    Ok(format!(
         r#"  # {did}
   SETTLER_{upper} {{
     imports: [
@@ -76,24 +75,22 @@ pub fn nats_stanza_named(did: &Did, name: &str) -> String {
       {{ service: {{ account: GATEWAY, subject: "{bids}" }} }}
       {{ service: {{ account: GATEWAY, subject: "{reports}" }} }}
       {{ service: {{ account: GATEWAY, subject: "{registration}" }} }}
-      {{ service: {{ account: GATEWAY, subject: "{info}" }} }}
       {{ service: {{ account: GATEWAY, subject: "{pull}" }} }}
       {{ service: {{ account: GATEWAY, subject: "{acks}" }} }}
     ]
     users: [{{
-      user: "settler_{name}", password: $GW_NATS_SETTLER_{upper}_PASSWORD
+      nkey: {nkey}
       permissions: {{
         subscribe: ["{inbox}", "{requests}"]
-        publish: [
-          "{bids}", "{reports}", "{registration}"
-          "{info}", "{pull}", "{acks}"
-        ]
+        publish: ["{reports}", "{registration}", "{pull}", "{acks}"]
+        # Bids: so many, so long, to the subject that a request named for its answer, and nowhere else.
+        allow_responses: {{ max: {BIDS_PER_REQUEST_MAX}, expires: "{BID_SECONDS_MAX}s" }}
       }}
     }}]
-    limits: {{ max_connections: 8, max_subscriptions: 256, max_payload: 65536 }}
+    limits: {{ max_connections: 8, max_subscriptions: 256, max_payload: {MESSAGE_BYTES_MAX} }}
   }}
 "#
-    )
+    ))
 }
 
 #[cfg(test)]
@@ -102,12 +99,17 @@ mod tests {
     use crate::dev;
 
     #[test]
-    fn nats_conf_has_the_demo_settlers() {
-        let config = include_str!("../../nats.conf");
-        for number in 1..=dev::SEEDS.len() {
-            let did = Did::from_ed25519(&dev::key(number).unwrap().verifying_key());
-            let stanza = nats_stanza_named(&did, &number.to_string());
-            assert!(config.contains(&stanza), "nats.conf lacks\n{stanza}");
+    fn a_stanza_admits_the_key_of_the_did_and_lets_it_bid_when_asked_alone() {
+        let key = dev::key(1).unwrap();
+        let did = Did::from_ed25519(&key.verifying_key());
+        let stanza = nats_stanza(&did).unwrap();
+        let nkey = nkey(&key.verifying_key());
+        assert!(nkey.starts_with('U') && stanza.contains(&format!("nkey: {nkey}\n")), "{stanza}");
+        let publish = stanza.lines().find(|line| line.trim_start().starts_with("publish:")).unwrap();
+        assert!(!publish.contains("auction.bid"), "{publish}");
+        for subject in Permissions::of(&did.token()).publish() {
+            assert!(publish.contains(&format!("\"{subject}\"")), "{subject}");
         }
+        assert!(nats_stanza(&"did:web:settler.example".parse().unwrap()).is_err());
     }
 }

@@ -16,7 +16,7 @@ impl Inner {
     /// See [`sagas::ports::Auction::award`].
     pub(super) async fn award(&self, award: &Award) -> Result<(), Transient> {
         let token = award.settler.token();
-        let consumer = self.ensure_consumer(&token).await;
+        let consumer = self.ensure_settler(&token).await;
         consumer.map_err(|error| Transient(error.to_string()))?;
         let payment_id = &award.case.payment_id;
         let subject = award_subject(&token, payment_id);

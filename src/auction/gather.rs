@@ -1,7 +1,7 @@
 //! One collection window.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     future::pending,
     time::Duration,
 };
@@ -9,18 +9,18 @@ use std::{
 use async_nats::{Message, Subscriber, connection::State};
 use bytes::Bytes;
 use chrono::Utc;
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep_until};
 
 use events::{Did, SettlerToken, identity::HeldPolicy, time::Timestamp};
 use sagas::ports::{Bid, Gathered, RequestForQuotes, Transient};
-use settler::protocol::{self, bid_subjects, is_token, rfq_subject, split_subject};
+use settler::protocol::{self, bid_subject, bid_subjects, is_token, rfq_subject, split_subject};
 
 use super::{
     Inner,
     stored::{self, StoredMessage, last_of_each},
-    streams::{BIDS_STREAM, asked_subject},
+    streams::{ASKED_STREAM, asked_subject, bids_stream},
     wire,
 };
 
@@ -30,8 +30,8 @@ const ASK_AGAIN_AFTER: Duration = Duration::from_secs(2);
 const ASK_AGAIN_AFTER_MAX: Duration = Duration::from_secs(16);
 /// Different answers of one settler that are kept; further ones are dropped.
 const ANSWERS_MAX: usize = 8;
-/// Settlers whose answers are kept, whether they were asked or not.
-const ANSWERING_MAX: usize = 2048;
+/// Streams of bids that are read at a time.
+const READING_MAX: usize = 32;
 
 impl Inner {
     /// See [`sagas::ports::Auction::gather`].
@@ -50,9 +50,10 @@ impl Inner {
         }
 
         let mut window = Window::new(request);
-        // Boxed, here and below: what is over in a moment takes no room while the window is open.
-        Box::pin(self.ask(&mut window, false)).await?;
+        // Boxed, here and below: what is over in a moment takes no room while the window is open. First what another gateway
+        // has done; whoever has answered it is not asked again.
         Box::pin(self.catch_up(&mut window)).await?;
+        Box::pin(self.ask(&mut window, true)).await?;
         let settled = self.registry.first_read().unwrap_or_else(Instant::now) + self.options.settling;
         let give_up = (Instant::now() + self.options.grace).max(settled);
         let mut pause = ASK_AGAIN_AFTER;
@@ -100,7 +101,7 @@ impl Inner {
             tracing::info!(auction_id = request.auction_id, late = window.late, "bids came too late");
         }
         // Those that another gateway asked were not judged here yet.
-        for settler in window.addressed.clone() {
+        for settler in window.dids() {
             let credentials = self.registry.credentials(&settler);
             Box::pin(self.holds_policies(&mut window, &settler, &credentials)).await;
         }
@@ -149,7 +150,7 @@ impl Inner {
         let mut payload: Option<Bytes> = None;
         for (settler, credentials) in self.registry.eligible(request) {
             let token = settler.token();
-            if window.addressed.contains(&settler) && (!again || window.has_answered(&token)) {
+            if window.addressed.contains_key(&token) && (!again || window.has_answered(&token)) {
                 continue;
             }
             if !self.holds_policies(window, &settler, &credentials).await {
@@ -158,8 +159,10 @@ impl Inner {
             self.listen(window).await?;
             let payload = payload.get_or_insert_with(|| protocol::write(&wire::rfq(request)).into());
             let subject = rfq_subject(&token, &request.auction_id);
-            self.client.publish(subject, payload.clone()).await.map_err(unreachable)?;
-            window.addressed.insert(settler);
+            // The subject for the answer is what permits the settler to bid in this auction.
+            let reply = bid_subject(&token, &request.auction_id);
+            self.client.publish_with_reply(subject, reply, payload.clone()).await.map_err(unreachable)?;
+            window.addressed.insert(token, settler);
         }
         if window.addressed.len() > addressed_before {
             self.keep_addressed(window).await.map_err(unreachable)?;
@@ -181,36 +184,59 @@ impl Inner {
 
     async fn keep_addressed(&self, window: &Window<'_>) -> Result<(), async_nats::PublishError> {
         // Serialization cannot fail: it is an array of strings.
-        let asked = serde_json::to_vec(&window.addressed).unwrap_or_default();
+        let asked = serde_json::to_vec(&window.dids()).unwrap_or_default();
         self.client.publish(asked_subject(&window.request.auction_id), asked.into()).await
     }
 
-    /// Adds what was answered, and who was asked, before this gateway took the auction up or while it was disconnected.
+    /// Adds who was asked, and what they answered, before this gateway took the auction up or while it was disconnected.
+    /// Nothing is read of anybody who was not asked, and nothing again of whoever was heard.
     async fn find_stored(&self, window: &mut Window<'_>) -> Result<(), Transient> {
         let auction_id = &window.request.auction_id;
-        let (bids, asked) = (bid_subjects(auction_id), asked_subject(auction_id));
-        match last_of_each(&self.client, BIDS_STREAM, &[&bids, &asked]).await {
-            Ok(messages) => {
-                let addressed_before = window.addressed.len();
-                let (records, bids): (Vec<_>, Vec<_>) =
-                    messages.into_iter().partition(|message| message.subject == asked);
-                window.addressed.extend(records.iter().flat_map(addressed));
-                for bid in bids {
-                    window.take(&bid.subject, &bid.payload, bid.stored_at);
-                }
-                if window.addressed.len() > addressed_before {
-                    let kept = self.keep_addressed(window).await;
-                    kept.map_err(|error| Transient(format!("cannot keep who was asked: {error}")))?;
-                }
-                Ok(())
-            }
+        let asked = match self.asked(auction_id).await {
+            Ok(asked) => asked,
             Err(stored::Error::Missing) => {
                 // Memory that went with its server: nothing is there to be found.
                 self.restore_streams().await;
-                Ok(())
+                return Ok(());
             }
-            Err(error) => Err(Transient(format!("earlier bids cannot be read: {error}"))),
+            Err(error) => return Err(Transient(format!("who was asked cannot be read: {error}"))),
+        };
+        let addressed_before = window.addressed.len();
+        window.addressed.extend(asked.into_iter().map(|settler| (settler.token(), settler)));
+        let silent = window.addressed.keys().filter(|token| !window.has_answered(token)).cloned().collect();
+        let bids = self.stored_bids(silent, auction_id).await;
+        for bid in bids.map_err(|error| Transient(format!("earlier bids cannot be read: {error}")))? {
+            window.take(&bid.subject, &bid.payload, bid.stored_at);
         }
+        // What another gateway has kept is there already, unless this one has asked others, too.
+        if window.addressed.len() > addressed_before && addressed_before > 0 {
+            let kept = self.keep_addressed(window).await;
+            kept.map_err(|error| Transient(format!("cannot keep who was asked: {error}")))?;
+        }
+        Ok(())
+    }
+
+    /// Who was asked in an auction, as gateways have kept it.
+    pub(super) async fn asked(&self, auction_id: &str) -> Result<Vec<Did>, stored::Error> {
+        let records = last_of_each(&self.client, ASKED_STREAM, &[&asked_subject(auction_id)]).await?;
+        Ok(records.iter().flat_map(addressed).collect())
+    }
+
+    /// The last answer of each of these settlers that is kept. A stream that went with its server holds none.
+    pub(super) async fn stored_bids(
+        &self,
+        settlers: Vec<SettlerToken>,
+        auction_id: &str,
+    ) -> Result<Vec<StoredMessage>, stored::Error> {
+        let read = |settler: SettlerToken| async move {
+            let subject = bid_subject(&settler, auction_id);
+            match last_of_each(&self.client, &bids_stream(&settler), &[&subject]).await {
+                Err(stored::Error::Missing) => Ok(Vec::new()),
+                found => found,
+            }
+        };
+        let found: Vec<_> = stream::iter(settlers).map(read).buffer_unordered(READING_MAX).try_collect().await?;
+        Ok(found.into_iter().flatten().collect())
     }
 }
 
@@ -219,7 +245,7 @@ struct Window<'a> {
     request: &'a RequestForQuotes,
     /// Answers as they come; `None` before anyone is known to have been asked.
     live: Option<Subscriber>,
-    addressed: BTreeSet<Did>,
+    addressed: HashMap<SettlerToken, Did>,
     bids: Vec<Bid>,
     /// Answers kept of each settler.
     answers: HashMap<SettlerToken, usize>,
@@ -243,12 +269,13 @@ impl<'a> Window<'a> {
             self.late += 1;
             return;
         }
+        // The server lets nobody else answer; a gateway that has not yet read whom another asked finds the answer stored.
+        if !self.addressed.contains_key(&settler) {
+            return;
+        }
         let answer = wire::answer(payload);
         // The same answer is found in the stream after it was heard, and is given again when the request was.
         if self.bids.iter().any(|bid| bid.settler == settler && bid.answer == answer) {
-            return;
-        }
-        if self.answers.len() >= ANSWERING_MAX && !self.answers.contains_key(&settler) {
             return;
         }
         let answers = self.answers.entry(settler.clone()).or_default();
@@ -258,17 +285,24 @@ impl<'a> Window<'a> {
         }
     }
 
+    /// Who was asked, in order.
+    fn dids(&self) -> Vec<Did> {
+        let mut dids: Vec<Did> = self.addressed.values().cloned().collect();
+        dids.sort();
+        dids
+    }
+
     fn has_answered(&self, settler: &SettlerToken) -> bool {
         self.answers.contains_key(settler)
     }
 
     fn is_complete(&self) -> bool {
-        !self.addressed.is_empty() && self.addressed.iter().all(|settler| self.has_answered(&settler.token()))
+        !self.addressed.is_empty() && self.addressed.keys().all(|settler| self.has_answered(settler))
     }
 
     fn close(self) -> Gathered {
-        let held = self.held.into_values().collect();
-        Gathered { addressed: self.addressed.into_iter().collect(), bids: self.bids, held }
+        let held = self.held.values().cloned().collect();
+        Gathered { addressed: self.dids(), bids: self.bids, held }
     }
 }
 
@@ -281,7 +315,7 @@ async fn heard(live: &mut Option<Subscriber>) -> Option<Message> {
 }
 
 /// Who was asked, by the record that is kept of it.
-pub(super) fn addressed(record: &StoredMessage) -> Vec<Did> {
+fn addressed(record: &StoredMessage) -> Vec<Did> {
     serde_json::from_slice(&record.payload).unwrap_or_else(|error| {
         tracing::warn!(subject = record.subject, %error, "the record of who was asked is unreadable");
         Vec::new()

@@ -2,12 +2,16 @@
 //!
 //! | what | where it lives |
 //! |---|---|
-//! | registrations | key-value bucket `settlers`, lapsing after 30 s |
-//! | requests for quotes | published to each eligible settler; a settler that misses one is asked again |
-//! | bids | heard live, and kept an hour in stream `BIDS`, the latest of each settler in each auction, so that a gateway that takes over in mid-auction finds what was offered before |
-//! | who was asked | stream `BIDS` too, for the same reason |
+//! | registrations | a stream `SETTLER_…` for each settler, lapsing after 30 s |
+//! | requests for quotes | published to each eligible settler, with the subject of its bid for the answer; a settler that misses one is asked again |
+//! | bids | heard live, and kept up to an hour in a stream `BIDS_…` for each settler, the latest in each auction, so that a gateway that takes over in mid-auction finds what was offered before |
+//! | who was asked | stream `ASKED`, for the same reason |
 //! | awards | stream `AWARDS`, with a durable consumer for each settler |
 //! | reports | published; hints and nothing more |
+//!
+//! A settler is a stranger with valid credentials. It can say nothing in an auction that it was not asked in, because its
+//! permission to bid is the permission to answer a request, and so often. What it fills is its own streams. What it says
+//! unasked, registrations and reports, comes in [`ration`]s.
 //!
 //! Nothing here judges a bid: `sagas::auction` does. The wire form of the messages is `settler::protocol`; [`wire`] turns
 //! it into the engine's types and back.
@@ -15,6 +19,7 @@
 mod awards;
 mod gather;
 mod progress;
+mod ration;
 mod registry;
 mod stored;
 pub(crate) mod streams;
@@ -28,7 +33,6 @@ use std::{
 
 use async_nats::jetstream;
 use async_trait::async_trait;
-use futures::StreamExt;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -36,12 +40,14 @@ use events::{PaymentId, SettlerToken};
 use sagas::ports::{Auction, Award, Gathered, RequestForQuotes, Transient};
 use settler::protocol::{self, Report, split_subject};
 
-use self::registry::Registry;
 pub use self::{progress::Progress, streams::Error};
+use self::{ration::Ration, registry::Registry};
 use crate::identity::SettlerPolicies;
 
 /// Reports that may wait to be looked at; more are dropped, since each is a hint only.
 const HINTS_MAX: usize = 1024;
+/// Reports heard a second, of all settlers together; what is missed the watchers of the chains find by themselves.
+const REPORTS_MAX: u64 = 512;
 /// Pause before something that failed is tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
@@ -87,8 +93,8 @@ struct Inner {
     registry: Registry,
     /// By which credentials settlers hold policies.
     policies: SettlerPolicies,
-    /// Settlers whose award consumer is known to exist.
-    consumers: Mutex<HashSet<SettlerToken>>,
+    /// Settlers whose streams and award consumer are known to exist.
+    known: Mutex<HashSet<SettlerToken>>,
 }
 
 /// Creates the streams that are missing and opens the auction. The receiver yields payments whose delivery a settler
@@ -104,8 +110,8 @@ pub async fn open(
     let jetstream = jetstream::new(client.clone());
     streams::ensure(&jetstream, options).await?;
     let (hints, receiver) = mpsc::channel(HINTS_MAX);
-    let (registry, consumers) = (Registry::default(), Mutex::default());
-    let inner = Arc::new(Inner { client, jetstream, options, registry, policies, consumers });
+    let (registry, known) = (Registry::default(), Mutex::default());
+    let inner = Arc::new(Inner { client, jetstream, options, registry, policies, known });
     Ok((NatsAuction(inner.clone()), Service { inner, hints }, receiver))
 }
 
@@ -131,19 +137,13 @@ impl Service {
     }
 
     async fn listen_to_reports(&self) {
+        let client = self.inner.client.clone();
+        let mut reports = Ration::new(client, protocol::REPORT_SUBJECTS, REPORTS_MAX, Duration::from_secs(1));
         loop {
-            match self.inner.client.subscribe(protocol::REPORT_SUBJECTS).await {
-                Ok(mut reports) => {
-                    while let Some(message) = reports.next().await {
-                        if let Some(payment_id) = reported(&message) {
-                            // Full: the engine has enough to look at, and finds deliveries without being told.
-                            let _ = self.hints.try_send(payment_id);
-                        }
-                    }
-                }
-                Err(error) => tracing::warn!(%error, "cannot listen to reports, trying again"),
+            if let Some(payment_id) = reported(&reports.next().await) {
+                // Full: the engine has enough to look at, and finds deliveries without being told.
+                let _ = self.hints.try_send(payment_id);
             }
-            tokio::time::sleep(RETRY_PAUSE).await;
         }
     }
 }
@@ -160,24 +160,33 @@ impl Inner {
     async fn restore_streams(&self) {
         match streams::ensure(&self.jetstream, self.options).await {
             // A new stream of awards has no consumers.
-            Ok(created) if created.awards => self.consumers().clear(),
+            Ok(created) if created.awards => self.known().clear(),
             Ok(_) => {}
             Err(error) => tracing::warn!(%error, "streams of the auction cannot be restored for now"),
         }
     }
 
-    /// Makes sure that the settler has its durable consumer of awards.
-    async fn ensure_consumer(&self, settler: &SettlerToken) -> Result<(), Error> {
-        if self.consumers().contains(settler) {
+    /// Makes sure that the settler has its streams and its durable consumer of awards.
+    async fn ensure_settler(&self, settler: &SettlerToken) -> Result<(), Error> {
+        if self.is_known(settler) {
             return Ok(());
         }
-        streams::create_consumer(&self.jetstream, settler).await?;
-        self.consumers().insert(settler.clone());
+        streams::ensure_settler(&self.jetstream, settler, self.options).await?;
+        self.known().insert(settler.clone());
         Ok(())
     }
 
-    fn consumers(&self) -> std::sync::MutexGuard<'_, HashSet<SettlerToken>> {
+    fn is_known(&self, settler: &SettlerToken) -> bool {
+        self.known().contains(settler)
+    }
+
+    /// Has [`Inner::ensure_settler`] look again.
+    fn forget(&self, settler: &SettlerToken) {
+        self.known().remove(settler);
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, HashSet<SettlerToken>> {
         // Inserting cannot panic half way.
-        self.consumers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

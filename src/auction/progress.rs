@@ -2,16 +2,11 @@
 
 use async_trait::async_trait;
 
+use events::Did;
 use sagas::ports::{Bid, Gathered, RequestForQuotes, Transient};
-use settler::protocol::{bid_subjects, split_subject};
+use settler::protocol::split_subject;
 
-use super::{
-    NatsAuction,
-    gather::addressed,
-    stored::{self, last_of_each},
-    streams::{BIDS_STREAM, asked_subject},
-    wire,
-};
+use super::{NatsAuction, stored, wire};
 
 /// Auctions under way. Nothing that is read here is final.
 #[async_trait]
@@ -26,17 +21,17 @@ pub trait Progress: Send + Sync {
 #[async_trait]
 impl Progress for NatsAuction {
     async fn so_far(&self, request: &RequestForQuotes) -> Result<Gathered, Transient> {
-        let (bids, asked) = (bid_subjects(&request.auction_id), asked_subject(&request.auction_id));
-        let messages = match last_of_each(&self.0.client, BIDS_STREAM, &[&bids, &asked]).await {
-            Ok(messages) => messages,
+        let unreadable = |error| Transient(format!("bids cannot be read: {error}"));
+        let addressed = match self.0.asked(&request.auction_id).await {
+            Ok(addressed) => addressed,
             Err(stored::Error::Missing) => Vec::new(),
-            Err(error) => return Err(Transient(format!("bids cannot be read: {error}"))),
+            Err(error) => return Err(unreadable(error)),
         };
-        let mut gathered = Gathered::default();
-        for message in messages {
-            if message.subject == asked {
-                gathered.addressed = addressed(&message);
-            } else if let Some((settler, _)) = split_subject(&message.subject, "bid") {
+        let settlers = addressed.iter().map(Did::token).collect();
+        let bids = self.0.stored_bids(settlers, &request.auction_id).await.map_err(unreadable)?;
+        let mut gathered = Gathered { addressed, ..Gathered::default() };
+        for message in bids {
+            if let Some((settler, _)) = split_subject(&message.subject, "bid") {
                 let answer = wire::answer(&message.payload);
                 gathered.bids.push(Bid { settler, received_at: message.stored_at, answer });
             }

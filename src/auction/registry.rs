@@ -1,4 +1,9 @@
 //! Which settlers are there.
+//!
+//! A settler costs by what it changes, not by what it says: an unchanged renewal is known by its hash and not read, and
+//! changes beyond a settler's allowance wait. Whatever one settler does, auctions are woken a few times a minute at most.
+
+mod allowance;
 
 use std::{
     collections::HashMap,
@@ -6,50 +11,78 @@ use std::{
     time::Duration,
 };
 
-use async_nats::HeaderMap;
-use futures::StreamExt;
-use serde_json::{Map, Value};
+use async_nats::{HeaderMap, Subject};
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use serde_json::{Map, Value, json};
 use tokio::{
     sync::watch,
     time::{Instant, MissedTickBehavior},
 };
 
-use events::{Did, SettlerToken};
+use events::{Did, Hash32, SettlerToken};
 use sagas::ports::RequestForQuotes;
-use settler::protocol::{self, REGISTRATION_SUBJECTS, REGISTRY_BUCKET, Registration};
+use settler::protocol::{self, REGISTRATION_BYTES_MAX, REGISTRATION_SUBJECTS, Registration, registration_subject};
 
-use super::{Inner, RETRY_PAUSE, stored};
+use self::allowance::Allowance;
+use super::{
+    Inner,
+    ration::Ration,
+    stored::{self, StoredMessage},
+    streams,
+};
 
-/// How often the bucket is read in full; renewals are heard in between.
+/// How often the settlers' streams are read; renewals are heard in between.
 const SCAN_EVERY: Duration = Duration::from_secs(3);
-/// A settler neither heard nor found in the bucket for so long is gone. The bucket itself drops what is not renewed.
+/// Streams read at a time.
+const SCANNING_MAX: usize = 32;
+/// Renewals and announcements heard a second, of all settlers together; what is missed is found by the next scan.
+const HEARD_MAX: u64 = 256;
+/// A settler neither heard nor found in its stream for so long is gone. The stream itself drops what is not renewed.
 const UNSEEN_MAX: Duration = Duration::from_secs(10);
-/// Most settlers; the server answers no larger scan.
+/// Most settlers.
 const SETTLERS_MAX: usize = 1024;
 
 /// The settlers that are there, as far as this gateway has seen.
 #[derive(Default)]
 pub struct Registry {
-    entries: Mutex<HashMap<SettlerToken, Entry>>,
-    /// Counts changes; zero until the bucket was read for the first time.
+    settlers: Mutex<Settlers>,
+    /// Counts what auctions have to look at; zero until the streams were read for the first time.
     version: watch::Sender<u64>,
     /// When that was.
     first_read: OnceLock<Instant>,
 }
 
+#[derive(Default)]
+struct Settlers {
+    there: HashMap<SettlerToken, Entry>,
+    /// Of each settler that changed lately, whether it is there or not.
+    allowances: HashMap<SettlerToken, Allowance>,
+}
+
 struct Entry {
     registration: Registration,
+    /// Of the message that said so.
+    hash: Hash32,
     seen: Instant,
 }
 
-/// What happened to a key.
-enum Sighting {
-    There(Box<Registration>),
+/// What became of a message about a settler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Noted {
+    /// Nothing new.
+    Renewed,
+    /// The settler is there, or trades something else than before.
+    Changed,
+    /// It is not there any more.
     Gone,
+    /// It changes more often than it may; this change does not count yet.
+    Deferred,
 }
 
 impl Registry {
-    /// A receiver that notes each change; its value is zero until the registry is filled.
+    /// A receiver that notes each change by which somebody else may have to be asked; its value is zero until the registry
+    /// is filled.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.version.subscribe()
     }
@@ -62,8 +95,8 @@ impl Registry {
     /// The settlers that may be asked but for the required policies, in the order of their DIDs, each with the credentials
     /// it presents for these: those with a corridor to one of the destinations, allowed by the lists (the blacklist wins).
     pub fn eligible(&self, request: &RequestForQuotes) -> Vec<(Did, Vec<Map<String, Value>>)> {
-        let entries = self.entries();
-        let registrations = entries.values().map(|entry| &entry.registration);
+        let settlers = self.settlers();
+        let registrations = settlers.there.values().map(|entry| &entry.registration);
         let with_credentials = |registration: &Registration| {
             let needed = !request.required_policies.is_empty();
             let credentials = if needed { registration.credentials.clone() } else { Vec::new() };
@@ -77,120 +110,189 @@ impl Registry {
 
     /// What a settler presents for the policies it holds; nothing when it is not there.
     pub fn credentials(&self, settler: &Did) -> Vec<Map<String, Value>> {
-        let entries = self.entries();
-        entries.get(&settler.token()).map(|entry| entry.registration.credentials.clone()).unwrap_or_default()
+        let settlers = self.settlers();
+        settlers.there.get(&settler.token()).map(|entry| entry.registration.credentials.clone()).unwrap_or_default()
     }
 
     fn tokens(&self) -> Vec<SettlerToken> {
-        self.entries().keys().cloned().collect()
+        self.settlers().there.keys().cloned().collect()
     }
 
-    fn note(&self, token: SettlerToken, sighting: Sighting, seen: Instant) {
-        let mut entries = self.entries();
-        let changed = match sighting {
-            Sighting::Gone => entries.remove(&token).is_some(),
-            Sighting::There(_) if !entries.contains_key(&token) && entries.len() >= SETTLERS_MAX => {
-                tracing::warn!(%token, "too many settlers; this one is left out");
-                false
-            }
-            Sighting::There(registration) => {
-                let before = entries.insert(token, Entry { registration: (*registration).clone(), seen });
-                before.is_none_or(|entry| entry.registration != *registration)
-            }
-        };
-        drop(entries);
-        if changed {
-            self.version.send_modify(|version| *version += 1);
+    /// Takes note of a message under a settler's subject.
+    fn note(
+        &self,
+        token: &SettlerToken,
+        headers: Option<&HeaderMap>,
+        payload: &[u8],
+        now: Instant,
+    ) -> Result<Noted, String> {
+        let mut settlers = self.settlers();
+        if leaves(headers) {
+            let was_there = settlers.there.remove(token).is_some();
+            // Nobody needs to be asked because somebody has left.
+            return Ok(if was_there { Noted::Gone } else { Noted::Renewed });
         }
+        if payload.len() > REGISTRATION_BYTES_MAX {
+            return Err(format!("it is larger than {REGISTRATION_BYTES_MAX} bytes"));
+        }
+        let hash = Hash32::sha256(payload);
+        if let Some(entry) = settlers.there.get_mut(token)
+            && entry.hash == hash
+        {
+            entry.seen = now;
+            return Ok(Noted::Renewed);
+        }
+        if settlers.there.len() >= SETTLERS_MAX && !settlers.there.contains_key(token) {
+            return Err("there are too many settlers".to_owned());
+        }
+        // Before it is read: what is not allowed costs a hash and nothing else.
+        settlers.allowances.retain(|_, allowance| !allowance.is_whole(now));
+        if settlers.allowances.len() >= 2 * SETTLERS_MAX && !settlers.allowances.contains_key(token) {
+            return Ok(Noted::Deferred);
+        }
+        if !settlers.allowances.entry(token.clone()).or_insert_with(|| Allowance::new(now)).take(now) {
+            if let Some(entry) = settlers.there.get_mut(token) {
+                entry.seen = now;
+            }
+            return Ok(Noted::Deferred);
+        }
+        let registration: Registration = protocol::read(payload).map_err(|error| error.to_string())?;
+        if registration.settler.token() != *token {
+            return Err("its DID's token is not its key".to_owned());
+        }
+        settlers.there.insert(token.clone(), Entry { registration, hash, seen: now });
+        drop(settlers);
+        self.version.send_modify(|version| *version += 1);
+        Ok(Noted::Changed)
     }
 
     fn drop_unseen(&self, now: Instant) {
-        let mut entries = self.entries();
-        let before = entries.len();
-        entries.retain(|_, entry| now.duration_since(entry.seen) < UNSEEN_MAX);
-        let changed = entries.len() != before;
-        drop(entries);
-        if changed {
-            self.version.send_modify(|version| *version += 1);
-        }
+        self.settlers().there.retain(|_, entry| now.duration_since(entry.seen) < UNSEEN_MAX);
     }
 
-    fn entries(&self) -> MutexGuard<'_, HashMap<SettlerToken, Entry>> {
-        // No holder of the lock leaves the map half changed where it could panic.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    fn settlers(&self) -> MutexGuard<'_, Settlers> {
+        // No holder of the lock leaves the maps half changed where it could panic.
+        self.settlers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Inner {
     /// Keeps the registry current, for ever.
     pub(super) async fn keep_registry(&self) {
-        loop {
-            match self.client.subscribe(REGISTRATION_SUBJECTS).await {
-                Ok(renewals) => self.follow(renewals).await,
-                Err(error) => tracing::warn!(%error, "cannot listen to registrations, trying again"),
-            }
-            tokio::time::sleep(RETRY_PAUSE).await;
-        }
-    }
-
-    async fn follow(&self, mut renewals: async_nats::Subscriber) {
+        let mut heard = Ration::new(self.client.clone(), REGISTRATION_SUBJECTS, HEARD_MAX, Duration::from_secs(1));
         let mut scans = tokio::time::interval(SCAN_EVERY);
         scans.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 _ = scans.tick() => self.scan().await,
-                message = renewals.next() => {
-                    let Some(message) = message else { return };
-                    match sighting(&message.subject, message.headers.as_ref(), &message.payload) {
-                        Ok((token, sighting)) => self.registry.note(token, sighting, Instant::now()),
-                        Err(rule) => tracing::warn!(subject = %message.subject, rule, "registration does not count"),
-                    }
-                }
-            }
-            for settler in self.registry.tokens() {
-                if let Err(error) = self.ensure_consumer(&settler).await {
-                    tracing::warn!(%settler, %error, "settler has no consumer of awards yet");
-                }
+                message = heard.next() => self.hear(message).await,
             }
         }
     }
 
+    /// A settler has said that it is there, or that it leaves.
+    async fn hear(&self, message: async_nats::Message) {
+        let Some(token) = token(&message.subject) else { return };
+        let (headers, payload) = (message.headers.as_ref(), message.payload.clone());
+        // Whose subject it is the server has seen to, so this makes streams for settlers that an operator has admitted alone.
+        if !self.is_known(&token) && !leaves(headers) {
+            if let Err(error) = self.ensure_settler(&token).await {
+                tracing::warn!(%token, %error, "settler has no streams yet");
+                return;
+            }
+            // What was said before there was a stream for it was not stored, and the settler waits to hear that it is.
+            if let Err(reason) = self.store(message.subject.clone(), payload.clone(), message.reply).await {
+                tracing::warn!(%token, reason, "registration is not stored yet");
+            }
+        }
+        if let Err(rule) = self.registry.note(&token, headers, &payload, Instant::now()) {
+            tracing::debug!(%token, rule, "registration does not count");
+        }
+    }
+
+    /// Stores a registration in its settler's stream, and says so to the settler as the stream itself would. It cannot be left
+    /// to the stream: the server lets no client name the reply of another account's request.
+    async fn store(&self, subject: Subject, payload: Bytes, reply: Option<Subject>) -> Result<(), String> {
+        let stored = self.jetstream.publish(subject, payload).await.map_err(|error| error.to_string())?;
+        let stored = stored.await.map_err(|error| error.to_string())?;
+        if let Some(reply) = reply {
+            let answer = json!({"stream": stored.stream, "seq": stored.sequence}).to_string();
+            self.client.publish(reply, answer.into()).await.map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Reads the stream of every settler that any gateway has seen.
     async fn scan(&self) {
-        let bucket = format!("KV_{REGISTRY_BUCKET}");
-        match stored::last_of_each(&self.client, &bucket, &[REGISTRATION_SUBJECTS]).await {
-            Ok(messages) => {
-                let now = Instant::now();
-                for message in messages {
-                    match sighting(&message.subject, Some(&message.headers), &message.payload) {
-                        Ok((token, sighting)) => self.registry.note(token, sighting, now),
-                        Err(rule) => tracing::debug!(subject = message.subject, rule, "registration does not count"),
+        let mut tokens = match streams::settlers(&self.jetstream).await {
+            Ok(tokens) => tokens,
+            Err(error) => {
+                tracing::warn!(%error, "the registry cannot be read for now");
+                self.restore_streams().await;
+                self.registry.drop_unseen(Instant::now());
+                return;
+            }
+        };
+        // Their consumer may have gone with a server's disk.
+        tokens.extend(self.registry.tokens());
+        tokens.sort();
+        tokens.dedup();
+        tokens.truncate(2 * SETTLERS_MAX);
+        let found = stream::iter(tokens).map(|token| async move {
+            let found = self.stored_registration(&token).await;
+            (token, found)
+        });
+        let mut found = std::pin::pin!(found.buffer_unordered(SCANNING_MAX));
+        let mut whole = true;
+        while let Some((token, found)) = found.next().await {
+            match found {
+                Ok(Some(message)) => {
+                    let noted = self.registry.note(&token, Some(&message.headers), &message.payload, Instant::now());
+                    if let Err(rule) = noted {
+                        tracing::debug!(%token, rule, "registration does not count");
                     }
                 }
-                self.registry.first_read.get_or_init(Instant::now);
-                self.registry.version.send_if_modified(|version| {
-                    let first = *version == 0;
-                    *version += u64::from(first);
-                    first
-                });
+                Ok(None) => {}
+                Err(error) => {
+                    whole = false;
+                    tracing::warn!(%token, %error, "a registration cannot be read for now");
+                }
             }
-            Err(stored::Error::Missing) => self.restore_streams().await,
-            Err(error) => tracing::warn!(%error, "the registry cannot be read for now"),
         }
         self.registry.drop_unseen(Instant::now());
+        if whole {
+            self.registry.first_read.get_or_init(Instant::now);
+            self.registry.version.send_if_modified(|version| {
+                let first = *version == 0;
+                *version += u64::from(first);
+                first
+            });
+        }
+    }
+
+    /// What lies in a settler's stream. One that went with its server is made anew.
+    async fn stored_registration(&self, token: &SettlerToken) -> Result<Option<StoredMessage>, stored::Error> {
+        let (stream, subject) = (streams::registration_stream(token), registration_subject(token));
+        match stored::last_of_each(&self.client, &stream, &[&subject]).await {
+            Ok(mut messages) => Ok(messages.pop()),
+            Err(stored::Error::Missing) => {
+                self.forget(token);
+                let made = self.ensure_settler(token).await;
+                made.map(|()| None).map_err(|error| stored::Error::Unavailable(error.to_string()))
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 
-fn sighting(subject: &str, headers: Option<&HeaderMap>, payload: &[u8]) -> Result<(SettlerToken, Sighting), String> {
-    let prefix = REGISTRATION_SUBJECTS.trim_end_matches('*');
-    let token = SettlerToken::from_subject(subject.strip_prefix(prefix).unwrap_or_default());
-    if headers.and_then(|headers| headers.get("KV-Operation")).is_some() {
-        return Ok((token, Sighting::Gone));
-    }
-    let registration: Registration = protocol::read(payload).map_err(|error| error.to_string())?;
-    if registration.settler.token() != token {
-        return Err("its DID's token is not its key".to_owned());
-    }
-    Ok((token, Sighting::There(Box::new(registration))))
+/// Whether the message takes a registration back.
+fn leaves(headers: Option<&HeaderMap>) -> bool {
+    headers.and_then(|headers| headers.get("KV-Operation")).is_some()
+}
+
+fn token(subject: &str) -> Option<SettlerToken> {
+    let token = subject.strip_prefix(REGISTRATION_SUBJECTS.trim_end_matches('*'))?;
+    protocol::is_token(token).then(|| SettlerToken::from_subject(token))
 }
 
 fn fits(registration: &Registration, request: &RequestForQuotes) -> bool {
@@ -203,4 +305,64 @@ fn fits(registration: &Registration, request: &RequestForQuotes) -> bool {
     corridor
         && !request.blacklist.contains(settler)
         && (request.whitelist.is_empty() || request.whitelist.contains(settler))
+}
+
+#[cfg(test)]
+mod tests {
+    use events::Did;
+
+    use super::*;
+
+    fn registration(corridors: usize) -> (SettlerToken, Vec<u8>) {
+        let did = Did::from_ed25519(&settler::dev::key(1).unwrap().verifying_key());
+        let corridors = (0..corridors).map(|n| {
+            let asset = |chain: usize| format!("eip155:{chain}/slip44:60").parse().unwrap();
+            protocol::Corridor { source_asset: asset(1), destination_asset: asset(n + 2) }
+        });
+        let registration = Registration {
+            version: protocol::Version,
+            settler: did.clone(),
+            accounts: Vec::new(),
+            corridors: corridors.collect(),
+            policies: Vec::new(),
+            credentials: Vec::new(),
+        };
+        (did.token(), protocol::write(&registration))
+    }
+
+    #[test]
+    fn one_that_flaps_wakes_auctions_a_few_times_and_then_waits() {
+        let (registry, now) = (Registry::default(), Instant::now());
+        let gone = HeaderMap::from_iter([("KV-Operation".parse().unwrap(), "DEL".into())]);
+        let (token, one) = registration(1);
+        for _ in 0..1_000 {
+            registry.note(&token, None, &one, now).unwrap();
+            registry.note(&token, Some(&gone), &[], now).unwrap();
+        }
+        let woken = *registry.changes().borrow();
+        assert_eq!(woken, u64::from(allowance::BURST));
+        assert!(registry.tokens().is_empty());
+        // Once it has come to rest it is there again.
+        let later = now + allowance::REFILL;
+        assert_eq!(registry.note(&token, None, &one, later), Ok(Noted::Changed));
+        assert_eq!(registry.tokens(), [token]);
+    }
+
+    #[test]
+    fn one_that_changes_all_the_time_stays_as_it_was_and_its_renewals_cost_nothing() {
+        let (registry, now) = (Registry::default(), Instant::now());
+        let (token, one) = registration(1);
+        assert_eq!(registry.note(&token, None, &one, now), Ok(Noted::Changed));
+        for n in 2..100 {
+            registry.note(&token, None, &registration(n).1, now).unwrap();
+        }
+        assert_eq!(registry.note(&token, None, &registration(7).1, now), Ok(Noted::Deferred));
+        let woken = *registry.changes().borrow();
+        assert_eq!(woken, u64::from(allowance::BURST));
+        for _ in 0..100 {
+            assert_eq!(registry.note(&token, None, &registration(4).1, now), Ok(Noted::Renewed));
+        }
+        assert_eq!(*registry.changes().borrow(), woken);
+        assert!(registry.note(&token, None, &vec![b' '; REGISTRATION_BYTES_MAX + 1], now).is_err());
+    }
 }

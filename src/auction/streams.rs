@@ -1,4 +1,8 @@
-//! The auction's streams, bucket and consumers.
+//! The auction's streams and consumers.
+//!
+//! What a settler may fill is a settler's own: a stream of its bids and one of its registration, each with its own bounds, its
+//! own queue in the server and, in a cluster, its own group of replicas. Whatever a settler publishes, it throws out nothing but
+//! what it said itself, and nobody waits behind it.
 
 use std::time::Duration;
 
@@ -7,24 +11,27 @@ use async_nats::jetstream::{
     consumer::{AckPolicy, DeliverPolicy, pull},
     stream::{Config, DiscardPolicy, StorageType},
 };
+use futures::TryStreamExt;
 
 use events::SettlerToken;
 use settler::protocol::{
-    AWARD_SUBJECTS, AWARDS_STREAM, BID_SUBJECTS, MESSAGE_BYTES_MAX, REGISTRATION_SUBJECTS, REGISTRATION_TTL,
-    REGISTRY_BUCKET, award_consumer, award_subjects,
+    AWARD_SUBJECTS, AWARDS_STREAM, MESSAGE_BYTES_MAX, REGISTRATION_BYTES_MAX, REGISTRATION_TTL, award_consumer,
+    award_subjects, own_bid_subjects, registration_subject,
 };
 
 use super::Options;
 
-/// Stream of bids, and of who was asked for one.
-pub const BIDS_STREAM: &str = "BIDS";
+/// Stream of who was asked for bids. Gateways alone write it.
+pub const ASKED_STREAM: &str = "ASKED";
 /// Subjects of who was asked, by auction.
 pub const ASKED_SUBJECTS: &str = "auction.asked.*";
 
 /// Bids are of no use once their auction is over.
 const BIDS_AGE: Duration = Duration::from_secs(3600);
-/// Most memory for bids; the oldest go first.
-const BIDS_BYTES_MAX: i64 = 128 * 1024 * 1024;
+/// Most memory for the bids of one settler, in some hundreds of auctions; its oldest go first.
+const BIDS_BYTES_MAX: i64 = 2 * 1024 * 1024;
+/// Most memory for who was asked.
+const ASKED_BYTES_MAX: i64 = 64 * 1024 * 1024;
 /// How long an award waits for a settler that is away; far longer than any payment's windows.
 const AWARDS_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
 /// An award that is not acknowledged, nor reported to be worked on, for so long is delivered again.
@@ -32,7 +39,7 @@ const AWARD_ACK_WAIT: Duration = Duration::from_secs(10);
 /// Most awards a settler may be working on at a time.
 const AWARDS_OPEN_MAX: i64 = 4096;
 
-/// The auction's streams cannot be had.
+/// A stream or consumer of the auction cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} cannot be created: {reason}")]
 pub struct Error {
@@ -55,25 +62,48 @@ pub fn asked_subject(auction_id: &str) -> String {
 /// Creates the streams that are missing.
 pub async fn ensure(jetstream: &jetstream::Context, options: Options) -> Result<Created, Error> {
     let mut created = Created::default();
-    for config in [bids(), registry(), awards()] {
+    for config in [asked(), awards()] {
         let name = config.name.clone();
-        if jetstream.get_stream(&name).await.is_ok() {
-            continue;
+        if create(jetstream, config, options).await? {
+            created.awards |= name == AWARDS_STREAM;
         }
-        let config = Config { num_replicas: options.replicas, ..config };
-        // Another gateway may be doing the same; then this finds what it made.
-        let stream = jetstream.get_or_create_stream(config).await;
-        stream.map_err(|error| Error { what: format!("stream {name}"), reason: error.to_string() })?;
-        created.awards |= name == AWARDS_STREAM;
     }
     Ok(created)
 }
 
-/// Creates a settler's durable consumer of awards, or finds it as it is. Settlers may not do this themselves.
-pub async fn create_consumer(jetstream: &jetstream::Context, settler: &SettlerToken) -> Result<(), Error> {
-    let consumer = jetstream.create_consumer_on_stream(consumer(settler), AWARDS_STREAM).await;
+/// Creates what a settler needs, or finds it as it is: the stream of its registration, the stream of its bids, and its durable
+/// consumer of awards. Settlers may not do this themselves.
+pub async fn ensure_settler(
+    jetstream: &jetstream::Context,
+    settler: &SettlerToken,
+    options: Options,
+) -> Result<(), Error> {
+    create(jetstream, registration(settler), options).await?;
+    create(jetstream, bids(settler), options).await?;
+    let created = jetstream.create_consumer_on_stream(consumer(settler), AWARDS_STREAM).await;
     let what = || format!("consumer {}", award_consumer(settler));
-    consumer.map(drop).map_err(|error| Error { what: what(), reason: error.to_string() })
+    created.map(drop).map_err(|error| Error { what: what(), reason: error.to_string() })
+}
+
+/// The settlers that have a consumer of awards: every one that any gateway has seen.
+pub async fn settlers(jetstream: &jetstream::Context) -> Result<Vec<SettlerToken>, Error> {
+    let unknown = |error: String| Error { what: "the list of settlers".to_owned(), reason: error };
+    let stream = jetstream.get_stream_no_info(AWARDS_STREAM).await.map_err(|error| unknown(error.to_string()))?;
+    let names: Vec<String> = stream.consumer_names().try_collect().await.map_err(|error| unknown(error.to_string()))?;
+    let token = |name: &String| name.strip_prefix("settler_").map(SettlerToken::from_subject);
+    Ok(names.iter().filter_map(token).collect())
+}
+
+/// Whether it had to be created.
+async fn create(jetstream: &jetstream::Context, config: Config, options: Options) -> Result<bool, Error> {
+    let name = config.name.clone();
+    if jetstream.get_stream(&name).await.is_ok() {
+        return Ok(false);
+    }
+    let config = Config { num_replicas: options.replicas, ..config };
+    // Another gateway may be doing the same; then this finds what it made.
+    let stream = jetstream.get_or_create_stream(config).await;
+    stream.map(|_| true).map_err(|error| Error { what: format!("stream {name}"), reason: error.to_string() })
 }
 
 /// A settler's durable consumer of awards.
@@ -90,36 +120,61 @@ pub fn consumer(settler: &SettlerToken) -> pull::Config {
     }
 }
 
-/// Bids, and who was asked for one.
-pub fn bids() -> Config {
+/// Who was asked for a bid.
+pub fn asked() -> Config {
     Config {
-        name: BIDS_STREAM.to_owned(),
-        description: Some("latest answer of each settler in each auction, and who was asked".to_owned()),
-        subjects: vec![BID_SUBJECTS.to_owned(), ASKED_SUBJECTS.to_owned()],
-        storage: StorageType::Memory,
+        name: ASKED_STREAM.to_owned(),
+        description: Some("who was asked in each auction".to_owned()),
+        subjects: vec![ASKED_SUBJECTS.to_owned()],
+        max_bytes: ASKED_BYTES_MAX,
         max_age: BIDS_AGE,
-        max_bytes: BIDS_BYTES_MAX,
-        max_messages_per_subject: 1,
-        max_message_size: MESSAGE_BYTES_MAX as i32,
-        discard: DiscardPolicy::Old,
-        allow_direct: true,
-        deny_delete: true,
-        ..Default::default()
+        ..latest_in_memory()
     }
 }
 
-/// A key-value bucket, except that it takes no roll-up headers: with them, whoever may write one key could clear all.
-pub fn registry() -> Config {
+/// The stream of a settler's bids.
+pub fn bids_stream(settler: &SettlerToken) -> String {
+    format!("BIDS_{settler}")
+}
+
+/// The bids of one settler.
+pub fn bids(settler: &SettlerToken) -> Config {
     Config {
-        name: format!("KV_{REGISTRY_BUCKET}"),
-        description: Some("settlers that are there".to_owned()),
-        subjects: vec![REGISTRATION_SUBJECTS.to_owned()],
-        storage: StorageType::File,
-        max_age: REGISTRATION_TTL,
-        max_messages_per_subject: 1,
+        name: bids_stream(settler),
+        description: Some("latest answer of one settler in each auction".to_owned()),
+        subjects: vec![own_bid_subjects(settler)],
+        max_bytes: BIDS_BYTES_MAX,
+        max_age: BIDS_AGE,
         max_message_size: MESSAGE_BYTES_MAX as i32,
+        ..latest_in_memory()
+    }
+}
+
+/// The stream of a settler's registration.
+pub fn registration_stream(settler: &SettlerToken) -> String {
+    format!("SETTLER_{settler}")
+}
+
+/// The registration of one settler. It lapses sooner than a server is back after a crash, so a disk has no part in it.
+pub fn registration(settler: &SettlerToken) -> Config {
+    Config {
+        name: registration_stream(settler),
+        description: Some("one settler is there".to_owned()),
+        subjects: vec![registration_subject(settler)],
+        max_messages: 1,
+        max_age: REGISTRATION_TTL,
+        max_message_size: REGISTRATION_BYTES_MAX as i32,
+        ..latest_in_memory()
+    }
+}
+
+/// The last message of each subject. Nothing in it can be rolled up: with that header a settler could clear a stream.
+fn latest_in_memory() -> Config {
+    Config {
+        storage: StorageType::Memory,
+        max_messages_per_subject: 1,
         discard: DiscardPolicy::Old,
-        duplicate_window: REGISTRATION_TTL,
+        duplicate_window: Duration::from_secs(30),
         allow_direct: true,
         deny_delete: true,
         allow_rollup: false,

@@ -3,10 +3,13 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, bail};
-use async_nats::ConnectOptions;
 
 use chains::{auditor::Audit, config::ChainConfig, evm, solana, tron};
-use events::{ChainId, Family, raw::RawReader};
+use events::{
+    ChainId, Family,
+    connection::{self, Identity},
+    raw::RawReader,
+};
 
 use crate::config::{AuditorConfig, AuditorNatsConfig};
 
@@ -20,14 +23,16 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// # Errors
 /// When the server cannot be reached now, or refuses.
 pub async fn nats(config: &AuditorNatsConfig) -> Result<RawReader> {
-    let servers: Vec<&str> = config.url.split(',').map(str::trim).collect();
-    let client = ConnectOptions::with_user_and_password(config.user.clone(), config.password.expose().to_owned())
+    let ca_file = config.ca_file.as_deref();
+    let servers = connection::servers(&config.url, ca_file)?;
+    let client = Identity::in_file(&config.seed_file)?
+        .options(ca_file)
         .name("gw audit")
         .custom_inbox_prefix(config.inbox_prefix.clone())
         .connection_timeout(CONNECT_TIMEOUT)
         .connect(servers)
         .await
-        .with_context(|| format!("connect to NATS at {} as {}", config.url, config.user))?;
+        .with_context(|| format!("connect to NATS at {}", config.url))?;
     Ok(RawReader::new(client, READ_TIMEOUT))
 }
 

@@ -2,16 +2,21 @@
 
 mod unrest;
 
-use std::{fmt::Write, time::Duration};
+use std::{
+    fmt::Write,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context, Result, bail, ensure};
-use async_nats::{Client, ConnectOptions};
+use async_nats::Client;
 use chrono::{SecondsFormat, TimeDelta, Utc};
 use clap::{Args as ClapArgs, Subcommand};
 use serde_json::{Value, json};
 
 use events::{
     Epoch, StreamId,
+    connection::Identity,
     journal::{
         envelope,
         nats::{NatsJournal, Options},
@@ -29,8 +34,8 @@ const READ_MAX: Duration = Duration::from_secs(15);
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// Payments and batches that a refusal names.
 const NAMED_MAX: usize = 10;
-/// The variable that holds the password of the user that may seal.
-const PASSWORD: &str = "GW_NATS_OPERATOR_PASSWORD";
+/// What the subjects of the operator's inboxes begin with, as nats.conf has it.
+const INBOX_PREFIX: &str = "_INBOX_operator";
 
 /// Arguments of `gw admin epochs`.
 #[derive(Debug, ClapArgs)]
@@ -52,16 +57,16 @@ enum Command {
         shards: Option<u16>,
     },
     /// Seal an epoch in which nothing is under way: the server takes nothing into it any more, for ever. Needs the
-    /// password of the NATS user `operator` in GW_NATS_OPERATOR_PASSWORD.
+    /// operator's NKEY.
     Seal {
         /// Its number.
         epoch: u16,
         /// How long a newer epoch must exist, as a gateway may not know it yet: a number with s, m or h.
         #[arg(long, default_value = "10m", value_parser = duration)]
         grace: Duration,
-        /// The NATS user that may seal.
-        #[arg(long, default_value = "operator")]
-        user: String,
+        /// File with the seed of the NKEY that may seal, as `gw nats init` writes it.
+        #[arg(long, env = "GW_NATS_OPERATOR_SEED_FILE", default_value = "nats/operator.seed")]
+        seed_file: PathBuf,
     },
 }
 
@@ -73,8 +78,8 @@ pub(super) async fn run(args: Args, config: &GatewayConfig, client: Client) -> R
     match args.command {
         None => list(client, args.json).await,
         Some(Command::Begin { shards }) => begin(config, client, shards, args.json).await,
-        Some(Command::Seal { epoch, grace, user }) => {
-            let operator = connect(config, &user).await?;
+        Some(Command::Seal { epoch, grace, seed_file }) => {
+            let operator = connect(config, &seed_file).await?;
             let settlement = config.deadlines.settlement_seconds_max;
             let settlement_max = TimeDelta::seconds(settlement.cast_signed());
             seal(operator, epoch, grace, settlement_max, args.json).await
@@ -92,16 +97,16 @@ fn duration(text: &str) -> Result<Duration, String> {
     found.map(Duration::from_secs).ok_or_else(|| "must be a number with s, m or h, such as 10m".to_owned())
 }
 
-async fn connect(config: &GatewayConfig, user: &str) -> Result<Client> {
-    let password = std::env::var(PASSWORD).with_context(|| format!("{PASSWORD} is not set"))?;
-    let servers: Vec<&str> = config.nats.url.split(',').map(str::trim).collect();
-    ConnectOptions::with_user_and_password(user.to_owned(), password)
+async fn connect(config: &GatewayConfig, seed_file: &Path) -> Result<Client> {
+    let (servers, _) = config.nats.client()?;
+    Identity::in_file(seed_file)?
+        .options(config.nats.ca_file.as_deref())
         .name("gw admin epochs seal")
-        .custom_inbox_prefix(format!("_INBOX_{user}"))
+        .custom_inbox_prefix(INBOX_PREFIX)
         .connection_timeout(CONNECT_MAX)
         .connect(servers)
         .await
-        .with_context(|| format!("connect to NATS at {} as {user}", config.nats.url))
+        .with_context(|| format!("connect to NATS at {} as the operator", config.nats.url))
 }
 
 /// One epoch, as it is shown.

@@ -20,6 +20,7 @@ mod admin;
 mod audit;
 mod epochs;
 mod gateways;
+mod nats;
 mod park;
 mod protocol;
 mod quote;
@@ -55,6 +56,8 @@ enum Command {
     Selector(selector::Args),
     /// Run a settler, or show what a new settler needs.
     Settler(settler::Args),
+    /// Make and show what nats-server needs: keys of the roles, certificates, the files that nats.conf includes.
+    Nats(nats::Args),
     /// Pause and resume all gateways.
     Admin(admin::Args),
     /// Replay, export and verify the journal, with read-only credentials.
@@ -81,6 +84,7 @@ pub fn main() -> ExitCode {
         | Command::Admin(_)
         | Command::Audit(_)
         | Command::Quote(_)
+        | Command::Nats(_)
         | Command::Protocol(_)
         | Command::Dev(_) => "warn",
     };
@@ -117,6 +121,7 @@ async fn run(command: Command) -> Result<ExitCode> {
         Command::Selector(args) => selector::run(args).await,
         Command::Settler(args) => settler::run(args).await,
         Command::Admin(args) => admin::run(args).await,
+        Command::Nats(args) => nats::run(&args),
         Command::Protocol(args) => protocol::run(&args),
         Command::Dev(args) => dev::run(args, shutdown_on_signal()?).await,
     }?;

@@ -23,7 +23,7 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show the selector's name in requests, its subject token, and what nats.conf needs for it.
+    /// Show the selector's name in requests, its subject token, and what nats-server needs for it.
     Id,
 }
 
@@ -44,10 +44,12 @@ pub async fn run(args: Args) -> Result<()> {
     if let Some(Command::Id) = args.command {
         let key = config.signer()?.key();
         let token = key.token();
-        let (stanza, import) = (nats_stanza(&key), nats_import(&key, &token));
+        let nkey = config.identity()?.nkey()?;
+        let (stanza, import) = (nats_stanza(&key, &nkey), nats_import(&key));
         return super::answer(&format!(
-            "selector: {key}\ntoken:    {token}\n\nIn `selectors` of the gateway's [trust]: \"{key}\"\n\n\
-             In `imports` of the account GATEWAY of nats.conf:\n\n{import}\n\nIn the accounts section:\n\n{stanza}"
+            "selector: {key}\ntoken:    {token}\nnkey:     {nkey}\n\nIn `selectors` of the gateway's [trust]: \"{key}\"\n\n\
+             In SELECTORS of nats/keys.conf:\n\n{import}\n\n\
+             In nats/accounts.conf, then `nats-server --signal reload` twice:\n\n{stanza}"
         ));
     }
     serve::selector(config, super::shutdown_on_signal()?).await

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::{Args as ClapArgs, Subcommand};
 
-use events::Did;
+use events::{Did, connection::nkey};
 use settler::Settler;
 
 use crate::config;
@@ -22,7 +22,7 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show the settler's DID, its subject token, and the nats.conf account that admits it.
+    /// Show the settler's DID, its subject token, and the account in nats/accounts.conf that admits its key.
     Id {
         /// The DID of a settler of which no configuration is at hand; its operator needs to show nothing else.
         #[arg(long)]
@@ -57,6 +57,10 @@ pub async fn run(args: Args) -> Result<()> {
 
 /// What a NATS operator needs to admit a settler.
 fn show(did: &Did) -> Result<()> {
-    let (token, stanza) = (did.token(), settler::nats_stanza(did));
-    super::answer(&format!("did:   {did}\ntoken: {token}\n\nIn the accounts section of nats.conf:\n\n{stanza}"))
+    let stanza = settler::nats_stanza(did).with_context(|| did.to_string())?;
+    let (token, nkey) = (did.token(), nkey(&did.ed25519_key()?));
+    super::answer(&format!(
+        "did:   {did}\ntoken: {token}\nnkey:  {nkey}\n\n\
+         In nats/accounts.conf, then `nats-server --signal reload` twice:\n\n{stanza}"
+    ))
 }

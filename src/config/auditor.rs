@@ -3,12 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use url::Url;
 
 use chains::config::ChainConfig;
 use events::Did;
 
-use super::{Error, Secret, source::Source, validation};
+use super::{Error, source::Source, validation};
 
 /// Configuration of `gw audit`.
 #[derive(Debug, Clone, Deserialize)]
@@ -39,11 +38,11 @@ pub struct AuditorNatsConfig {
     /// Address, `nats://host:port` or `tls://host:port`; several servers of a cluster are separated by commas.
     #[serde(default = "super::nats_url")]
     pub url: String,
-    /// The auditor role's user.
-    #[serde(default = "user")]
-    pub user: String,
-    /// Its password.
-    pub password: Secret,
+    /// As for a gateway.
+    #[serde(default)]
+    pub ca_file: Option<PathBuf>,
+    /// File with the seed of the auditor's NKEY, `SU…`.
+    pub seed_file: PathBuf,
     /// What the subjects of its inboxes begin with, as its permissions in nats.conf have it.
     #[serde(default = "inbox_prefix")]
     pub inbox_prefix: String,
@@ -68,12 +67,7 @@ impl AuditorConfig {
     fn check(&self) -> Result<(), Error> {
         let invalid = |key: &str, rule: &str| Error::Invalid { key: key.to_owned(), rule: rule.to_owned() };
         if let Some(nats) = &self.nats {
-            for server in nats.url.split(',') {
-                let scheme = Url::parse(server.trim()).map(|url| url.scheme().to_owned()).unwrap_or_default();
-                if !matches!(scheme.as_str(), "nats" | "tls") {
-                    return Err(invalid("nats.url", "must be nats:// or tls:// addresses"));
-                }
-            }
+            validation::nats_url(&nats.url, nats.ca_file.as_deref())?;
             let prefix = &nats.inbox_prefix;
             if prefix.is_empty() || prefix.contains(['*', '>', ' ']) || prefix.split('.').any(str::is_empty) {
                 return Err(invalid("nats.inbox_prefix", "must be a subject without wildcards"));
@@ -84,10 +78,6 @@ impl AuditorConfig {
         }
         if self.chains.is_empty() { Ok(()) } else { validation::chains(self.chains.iter()) }
     }
-}
-
-fn user() -> String {
-    "auditor".to_owned()
 }
 
 fn inbox_prefix() -> String {
@@ -122,9 +112,7 @@ mod tests {
         let full = full.join("\n");
         assert_ne!(full, EXAMPLE);
         assert_eq!(format!("{:?}", read(&full, &[]).unwrap()), format!("{plain:?}"));
-        for key in
-            ["url", "user", "password", "inbox_prefix", "checkpoint_signers", "lag_seconds", "chain_id", "rpc_url"]
-        {
+        for key in ["url", "seed_file", "inbox_prefix", "checkpoint_signers", "lag_seconds", "chain_id", "rpc_url"] {
             assert!(full.lines().any(|line| line.starts_with(&format!("{key} = "))), "{key}");
         }
         assert!(EXAMPLE.contains("state, without a default"));
@@ -133,11 +121,13 @@ mod tests {
     #[test]
     fn values_are_checked_and_the_environment_overrides() {
         // The first names the file, and is no key in it.
-        let variables = [("GW_AUDITOR_CONFIG", "x"), ("GW_AUDITOR_LAG_SECONDS", "7"), ("GW_AUDITOR_NATS__USER", "ann")];
+        let variables =
+            [("GW_AUDITOR_CONFIG", "x"), ("GW_AUDITOR_LAG_SECONDS", "7"), ("GW_AUDITOR_NATS__SEED_FILE", "a")];
         let config = read(EXAMPLE, &variables).unwrap();
-        assert_eq!((config.lag_seconds, config.nats.unwrap().user), (7, "ann".to_owned()));
+        assert_eq!((config.lag_seconds, config.nats.unwrap().seed_file), (7, "a".into()));
         for (name, value, key) in [
             ("GW_AUDITOR_NATS__URL", "http://x", "nats.url"),
+            ("GW_AUDITOR_NATS__URL", "nats://nats.example", "nats.url"),
             ("GW_AUDITOR_NATS__INBOX_PREFIX", "a..b", "nats.inbox_prefix"),
             ("GW_AUDITOR_CHECKPOINT_SIGNERS", "[\"did:web:x\"]", "checkpoint_signers"),
             ("GW_AUDITOR_CHAINS__0__RPC_URL", "x", "chains[0].rpc_url"),

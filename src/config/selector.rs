@@ -1,12 +1,11 @@
 //! Configuration of `gw selector`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use k256::ecdsa::SigningKey as EcdsaKey;
 use serde::Deserialize;
-use url::Url;
 
-use events::selection::SelectorSigner;
+use events::{connection::Identity, selection::SelectorSigner};
 
 use super::{Error, Secret, source::Source, validation};
 use crate::selector::Rule;
@@ -48,10 +47,13 @@ pub struct SelectorNatsConfig {
     /// Address, `nats://host:port` or `tls://host:port`; several servers of a cluster are separated by commas.
     #[serde(default = "super::nats_url")]
     pub url: String,
-    /// The selector's user.
-    pub user: String,
-    /// Its password.
-    pub password: Secret,
+    /// As for a gateway.
+    #[serde(default)]
+    pub ca_file: Option<PathBuf>,
+    /// File with the seed of the selector's NKEY, `SU…`. Without it an Ed25519 selector proves the key it signs with; one
+    /// with another kind of key needs the file.
+    #[serde(default)]
+    pub seed_file: Option<PathBuf>,
 }
 
 impl SelectorConfig {
@@ -67,16 +69,25 @@ impl SelectorConfig {
         let is_ours = |key: &str| key != "config";
         let config: Self = Source { prefix: "GW_SELECTOR_", is_ours }.extract(path, variables)?;
         config.signer()?;
-        for server in config.nats.url.split(',') {
-            let scheme = Url::parse(server.trim()).map(|url| url.scheme().to_owned()).unwrap_or_default();
-            if !matches!(scheme.as_str(), "nats" | "tls") {
-                return Err(invalid("nats.url", "must be nats:// or tls:// addresses"));
-            }
-        }
-        if config.nats.user.is_empty() {
-            return Err(invalid("nats.user", "must not be empty"));
+        validation::nats_url(&config.nats.url, config.nats.ca_file.as_deref())?;
+        if config.scheme != Scheme::Ed25519 && config.nats.seed_file.is_none() {
+            return Err(invalid("nats.seed_file", "is needed where the key is none of Ed25519"));
         }
         Ok(config)
+    }
+
+    /// Who the selector is to NATS.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when its key or the file with it cannot be used.
+    pub fn identity(&self) -> Result<Identity, Error> {
+        match (&self.nats.seed_file, self.signer()?) {
+            (Some(path), _) => Identity::in_file(path).map_err(|error| invalid("nats.seed_file", &error.to_string())),
+            (None, SelectorSigner::Ed25519(key)) => Ok(Identity::of(&key)),
+            (None, SelectorSigner::Evm(_)) => {
+                Err(invalid("nats.seed_file", "is needed where the key is none of Ed25519"))
+            }
+        }
     }
 
     /// The key, ready to sign.
@@ -140,7 +151,7 @@ mod tests {
             ("[rule]", "[rule]\nsped = 1", "sped"),
             ("[rule]", "[rule]\nsecond_costs_bps = 1", "weighed"),
             ("[nats]", "[nats]\npasword = 1", "pasword"),
-            ("user = \"selector_1\"", "user = \"\"", "nats.user"),
+            ("[nats]", "[nats]\nurl = \"nats://nats.example\"", "nats.url"),
         ] {
             let changed = EXAMPLE.replace(from, to);
             assert_ne!(changed, EXAMPLE, "{from} is not in the example");
@@ -152,7 +163,13 @@ mod tests {
         assert!(error.contains("nats.url"), "{error}");
         assert!(!format!("{:?}", read(EXAMPLE, &[]).unwrap()).contains("00000000"));
         // Zero is an Ed25519 seed, and no secp256k1 key.
-        let error = read(EXAMPLE, &[("GW_SELECTOR_SCHEME", "evm")]).unwrap_err();
+        let evm = ("GW_SELECTOR_SCHEME", "evm");
+        let error = read(EXAMPLE, &[evm]).unwrap_err();
         assert!(error.contains("key"), "{error}");
+        // What signs on another curve proves nothing to NATS.
+        let key = ("GW_SELECTOR_KEY", "\"0x0000000000000000000000000000000000000000000000000000000000000001\"");
+        let error = read(EXAMPLE, &[evm, key]).unwrap_err();
+        assert!(error.contains("nats.seed_file"), "{error}");
+        assert!(read(EXAMPLE, &[evm, key, ("GW_SELECTOR_NATS__SEED_FILE", "selector.seed")]).is_ok());
     }
 }

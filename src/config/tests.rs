@@ -156,8 +156,7 @@ fn the_gateway_example_names_every_key() {
     let full = uncommented(GATEWAY);
     for key in [
         "url",
-        "user",
-        "password",
+        "seed_file",
         "shards",
         "replicas",
         "listen",
@@ -264,7 +263,7 @@ fn unknown_keys_are_refused_by_name() {
 
 #[test]
 fn missing_keys_are_named() {
-    for key in ["password", "directory", "reserver_key", "submitter_keys", "rpc_url", "required_depth"] {
+    for key in ["seed_file", "directory", "reserver_key", "submitter_keys", "rpc_url", "required_depth"] {
         let without: Vec<_> = GATEWAY.lines().filter(|line| !line.starts_with(&format!("{key} = "))).collect();
         let error = gateway(&without.join("\n"), &[]).unwrap_err();
         assert!(error.contains(key), "{key}: {error}");
@@ -280,22 +279,22 @@ fn the_environment_overrides_every_level() {
         &[
             ("GW_HTTP__LISTEN", "127.0.0.1:9999"),
             ("GW_HTTP__HOLD_MS_MAX", "5"),
-            ("GW_NATS__PASSWORD", "\"0042\""),
+            ("GW_NATS__SEED_FILE", "/run/secrets/gateway.seed"),
             ("GW_CHAINS__0__RPC_URL", "http://127.0.0.1:7777"),
             ("GW_TRUST__SELECTORS", "[\"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed\"]"),
             // None of these is a key of the gateway's.
             ("GW_LOG", "debug"),
-            ("GW_NATS__USER", ""),
+            ("GW_NATS__URL", ""),
             ("GW_VERIFIER_LISTEN", "127.0.0.1:1"),
             ("GW_VERIFIER_CHAINS__0__RPC_URL", "http://127.0.0.1:1"),
-            ("GW_AUDITOR_NATS__USER", "auditor"),
-            ("GW_SETTLER_NATS__USER", "settler_1"),
+            ("GW_AUDITOR_NATS__INBOX_PREFIX", "_INBOX_a"),
+            ("GW_SETTLER_NATS__URL", "tls://nats.example"),
         ],
     )
     .unwrap();
     assert_eq!(config.http.listen.port(), 9999);
     assert_eq!(config.http.hold_ms_max, 5);
-    assert_eq!(config.nats.password.expose(), "0042");
+    assert_eq!(config.nats.seed_file.to_str(), Some("/run/secrets/gateway.seed"));
     assert_eq!(config.chains[0].chain.rpc_url, "http://127.0.0.1:7777");
     assert_eq!(config.chains[0].chain.assets.len(), 1);
     assert_eq!(config.trust.selectors[0].to_string(), "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed");
@@ -316,8 +315,7 @@ fn values_are_checked_and_the_key_is_named() {
     let other_key = "0x5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a";
     for (name, value, key) in [
         ("GW_NATS__URL", "http://127.0.0.1", "nats.url"),
-        ("GW_NATS__USER", "\"\"", "nats.user"),
-        ("GW_NATS__PASSWORD", "\"\"", "nats.password"),
+        ("GW_NATS__URL", "nats://10.0.0.1:4222", "nats.url"),
         ("GW_GATEWAY__KEY", "0x12", "gateway.key"),
         ("GW_JOURNAL__SHARDS", "0", "journal.shards"),
         ("GW_JOURNAL__REPLICAS", "2", "journal.replicas"),

@@ -1,12 +1,12 @@
 //! The rules that values must keep, checked once when a configuration is read.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path};
 
 use ed25519_dalek::SigningKey;
 use url::Url;
 
 use chains::config::ChainConfig;
-use events::Family;
+use events::{Family, connection};
 
 use super::{CallersConfig, Error, GatewayConfig, HOLD_MS_LIMIT, NAME_CHARS_MAX, Secret, VerifierConfig, families};
 
@@ -44,11 +44,13 @@ pub(super) fn require(holds: bool, key: &str, rule: &str) -> Result<(), Error> {
     if holds { Ok(()) } else { Err(invalid(key, rule)) }
 }
 
+/// The addresses of NATS servers, as every role names them.
+pub(super) fn nats_url(url: &str, ca_file: Option<&Path>) -> Result<(), Error> {
+    connection::servers(url, ca_file).map(drop).map_err(|error| invalid("nats.url", error.to_string()))
+}
+
 pub(super) fn gateway(config: &GatewayConfig) -> Result<(), Error> {
-    for server in config.nats.url.split(',') {
-        let scheme = Url::parse(server.trim()).map(|url| url.scheme().to_owned()).unwrap_or_default();
-        require(matches!(scheme.as_str(), "nats" | "tls"), "nats.url", "must be nats:// or tls:// addresses")?;
-    }
+    nats_url(&config.nats.url, config.nats.ca_file.as_deref())?;
     if let Some(name) = &config.gateway.name {
         let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
         let fits = (1..=NAME_CHARS_MAX).contains(&name.len()) && name.chars().all(legal);
@@ -61,8 +63,6 @@ pub(super) fn gateway(config: &GatewayConfig) -> Result<(), Error> {
     let watchdog = &config.watchdog;
     require(watchdog.grace_seconds <= WATCHDOG_LIMIT, "watchdog.grace_seconds", "must be at most 604800")?;
     require((1..=3_600).contains(&watchdog.every_seconds), "watchdog.every_seconds", "must be 1 to 3600")?;
-    require(!config.nats.user.is_empty(), "nats.user", "must not be empty")?;
-    require(!config.nats.password.expose().is_empty(), "nats.password", "must not be empty")?;
     require((1..=SHARDS_LIMIT).contains(&config.journal.shards), "journal.shards", "must be 1 to 256")?;
     require(matches!(config.journal.replicas, 1 | 3 | 5), "journal.replicas", "must be 1, 3 or 5")?;
 

@@ -8,9 +8,10 @@ use events::{AssetId, ChainId, Did, Hash32};
 
 use super::{
     keys::{self, Role},
-    network::{Chain, DECIMALS, Network, nats_password},
+    network::{Chain, DECIMALS, Network},
     solana::{COIN_DECIMALS, SolanaChain},
     tron::{self, TronChain},
+    users::NatsUser,
 };
 
 /// Margins of the three settlers in basis points: the first is the cheapest.
@@ -53,7 +54,7 @@ pub(super) fn gateway(network: &Network, port: u16, projections: &std::path::Pat
         verifier["tron_account"] = Role::Releaser.tron_account().into();
     }
     write(&json!({
-        "nats": {"url": network.nats.url(), "user": "gateway", "password": nats_password("GATEWAY")},
+        "nats": nats(network, Some(NatsUser::Gateway))?,
         "journal": {"replicas": network.nats.replicas()},
         "gateway": {"key": keys::gateway_secret()},
         "audit": {"checkpoint_key": checkpoint_key_hex(), "checkpoint_seconds": 1},
@@ -67,6 +68,19 @@ pub(super) fn gateway(network: &Network, port: u16, projections: &std::path::Pat
     }))
 }
 
+/// `[nats]` of a process that may be started anywhere; `user` where its key is in a file.
+fn nats(network: &Network, user: Option<NatsUser>) -> Result<Value> {
+    let mut members = json!({"url": network.nats.url()});
+    if let Some(ca_file) = network.nats.ca_file() {
+        members["ca_file"] = json!(ca_file);
+    }
+    if let Some(user) = user {
+        let directory = std::path::absolute(&network.options().directory)?;
+        members["seed_file"] = json!(directory.join(user.seed_file()));
+    }
+    Ok(members)
+}
+
 /// The seed with which the gateways sign checkpoints. Everyone knows it: never use it where money is.
 fn checkpoint_key_hex() -> String {
     Hash32::sha256("gw dev checkpoint key").to_string()
@@ -76,7 +90,7 @@ fn checkpoint_key_hex() -> String {
 pub(super) fn auditor(network: &Network) -> Result<String> {
     let key = SigningKey::from_bytes(&Hash32::sha256("gw dev checkpoint key").0);
     write(&json!({
-        "nats": {"url": network.nats.url(), "password": nats_password("AUDITOR")},
+        "nats": nats(network, Some(NatsUser::Auditor))?,
         "checkpoint_signers": [Did::from_ed25519(&key.verifying_key())],
         // A chain shows at once what the journal has a block or two later.
         "lag_seconds": 20,
@@ -108,7 +122,7 @@ pub(super) fn verifier(network: &Network, port: u16) -> Result<String> {
 /// The quote selector's file.
 pub(super) fn selector(network: &Network) -> Result<String> {
     write(&json!({
-        "nats": {"url": network.nats.url(), "user": "selector_1", "password": nats_password("SELECTOR_1")},
+        "nats": nats(network, None)?,
         "key": keys::selector_secret(),
         "rule": {"kind": "fastest"},
     }))
@@ -119,11 +133,7 @@ pub(super) fn settler(network: &Network, n: u8) -> Result<String> {
     let index = usize::from(n) - 1;
     let seed = settler::dev::SEEDS.get(index).context("the network has three settlers")?;
     let mut members = json!({
-        "nats": {
-            "url": network.nats.url(),
-            "user": format!("settler_{n}"),
-            "password": nats_password(&format!("SETTLER_{n}")),
-        },
+        "nats": nats(network, None)?,
         "seed": hex::encode(seed),
         "evm_private_key": Role::Settler(n).secret_hex(),
         "deliver": n != VANISHING,

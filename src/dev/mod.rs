@@ -13,6 +13,7 @@ mod showcase;
 pub mod solana;
 pub mod timeline;
 pub mod tron;
+pub mod users;
 
 use std::path::PathBuf;
 

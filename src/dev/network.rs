@@ -17,12 +17,12 @@ use super::{
     nats::Nats,
     solana::{SolanaChain, SolanaOptions},
     tron::{TronChain, TronOptions},
+    users::NatsUser,
 };
+use crate::auction::streams;
 
 /// A file by which a directory is known to be a network's.
 const MARK: &str = ".gw-dev";
-/// Users of nats.conf with the variables that hold their passwords.
-const NATS_USERS: [&str; 7] = ["GATEWAY", "OPERATOR", "AUDITOR", "SELECTOR_1", "SETTLER_1", "SETTLER_2", "SETTLER_3"];
 
 /// What a network is made of.
 #[derive(Debug, Clone)]
@@ -115,11 +115,6 @@ pub struct Network {
     auditor_config: PathBuf,
 }
 
-/// Password of a user of nats.conf on the development network.
-pub fn nats_password(user: &str) -> String {
-    format!("dev-{}", user.to_ascii_lowercase())
-}
-
 impl Network {
     /// Starts everything and waits until the gateways are ready; `report` is told what is going on.
     ///
@@ -128,8 +123,7 @@ impl Network {
     pub async fn start(options: Options, report: impl Fn(&str)) -> Result<Self> {
         empty(&options.directory)?;
         report(if options.nats_nodes == 1 { "starting nats-server" } else { "starting a cluster of nats-servers" });
-        let env = NATS_USERS.map(|user| (format!("GW_NATS_{user}_PASSWORD"), nats_password(user)));
-        let nats = Nats::start(options.nats_nodes, &env, &options.directory).await?;
+        let nats = Nats::start(options.nats_nodes, &options.directory).await?;
 
         report(match (&options.solana, &options.tron) {
             (Some(_), Some(_)) => "starting two EVM chains, Solana and Tron, and deploying contracts and program",
@@ -394,15 +388,16 @@ impl Network {
 
     /// Waits until all three settlers are in the registry.
     async fn settlers_registered(&self) -> Result<()> {
-        let client = async_nats::ConnectOptions::with_user_and_password("gateway".to_owned(), nats_password("GATEWAY"))
-            .connect(self.nats.urls())
-            .await?;
+        let client = self.nats.connect(NatsUser::Gateway).await?;
         let jetstream = async_nats::jetstream::new(client);
         let registered = async {
             loop {
-                if let Ok(bucket) = jetstream.get_key_value(settler::protocol::REGISTRY_BUCKET).await
-                    && bucket.status().await.is_ok_and(|status| status.values() >= 3)
-                {
+                let mut stored = 0;
+                for settler in (1..=3).map(|n| NatsUser::Settler(n).did().token()) {
+                    let stream = jetstream.get_stream(streams::registration_stream(&settler)).await;
+                    stored += stream.map_or(0, |stream| stream.cached_info().state.messages);
+                }
+                if stored >= 3 {
                     return;
                 }
                 tokio::time::sleep(Duration::from_millis(50)).await;

@@ -1,7 +1,6 @@
 //! A payment's events as an auditor sees them, read with the auditor's credentials.
 
 use anyhow::Result;
-use async_nats::ConnectOptions;
 use chrono::{DateTime, Utc};
 
 use events::{
@@ -13,7 +12,7 @@ use events::{
     },
 };
 
-use super::network::{Network, nats_password};
+use super::{network::Network, users::NatsUser};
 
 /// Reads payments with read-only credentials.
 pub struct Auditor {
@@ -35,10 +34,7 @@ impl Auditor {
     /// # Errors
     /// When the server refuses.
     pub async fn connect(network: &Network) -> Result<Self> {
-        let client = ConnectOptions::with_user_and_password("auditor".to_owned(), nats_password("AUDITOR"))
-            .custom_inbox_prefix("_INBOX_auditor")
-            .connect(network.nats.urls())
-            .await?;
+        let client = network.nats.connect(NatsUser::Auditor).await?;
         Ok(Self { journal: NatsJournal::bind(client, Options::default()).await? })
     }
 

@@ -28,6 +28,8 @@ const KEPT: Duration = Duration::from_secs(60);
 const FAILURE_KEPT: Duration = Duration::from_secs(5);
 /// Most credentials whose verdict is kept: some 4 MiB, as nothing is kept of them that a settler can make large.
 const KEPT_MAX: usize = 4096;
+/// How long one whose credentials could not be verified in time is not asked where a policy is required.
+const SLOW_KEPT: Duration = Duration::from_secs(20);
 /// How long the credentials of one settler may take to be verified, sites included.
 const VERIFY_MAX: Duration = Duration::from_secs(2);
 
@@ -48,6 +50,8 @@ pub struct SettlerPolicies {
     identities: Identities,
     policies: BTreeMap<String, Policy>,
     verdicts: Mutex<Verdicts>,
+    /// Settlers whose credentials could not be verified in time, and since when they are let wait.
+    slow: Mutex<HashMap<events::Did, Instant>>,
 }
 
 impl SettlerPolicies {
@@ -57,7 +61,7 @@ impl SettlerPolicies {
             let SettlerPolicyConfig { issuers, kind } = policy.clone();
             (name.clone(), Policy { issuers, kind })
         });
-        Self { identities, policies: policies.collect(), verdicts: Mutex::default() }
+        Self { identities, policies: policies.collect(), verdicts: Mutex::default(), slow: Mutex::default() }
     }
 
     /// Those of the `required` policies that the settler holds at `now`, with the credential for each that lasts longest.
@@ -74,9 +78,14 @@ impl SettlerPolicies {
         if required.is_empty() || credentials.is_empty() {
             return Vec::new();
         }
+        // One whose credentials take too long holds auctions up once in a while, and not each of them.
+        if self.is_slow(settler) {
+            return Vec::new();
+        }
         let verified = timeout(VERIFY_MAX, self.verified(settler, credentials, now)).await;
         let verified = verified.unwrap_or_else(|_| {
             tracing::warn!(%settler, "credentials could not be verified in time");
+            self.slow().insert(settler.clone(), Instant::now());
             Vec::new()
         });
         let held = required.into_iter().filter_map(|(name, policy)| {
@@ -114,6 +123,12 @@ impl SettlerPolicies {
             verified.extend(credential.filter(in_time).map(|credential| (hash, credential)));
         }
         verified
+    }
+
+    fn is_slow(&self, settler: &events::Did) -> bool {
+        let mut slow = self.slow();
+        slow.retain(|_, since| since.elapsed() < SLOW_KEPT);
+        slow.contains_key(settler)
     }
 
     /// A verdict that need not be made again: `Some(None)` when the credential did not hold.
@@ -165,6 +180,11 @@ impl SettlerPolicies {
         let document = Document::from_members(members.clone()).map_err(|error| error.to_string())?;
         let verified = credential::verify(&document, &holder, self.identities.trust(now)).await;
         verified.map_err(|error: Error| error.to_string())
+    }
+
+    fn slow(&self) -> MutexGuard<'_, HashMap<events::Did, Instant>> {
+        // Nothing panics while it is held.
+        self.slow.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn verdicts(&self) -> MutexGuard<'_, Verdicts> {

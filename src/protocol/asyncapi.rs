@@ -52,8 +52,10 @@ pub fn document() -> Value {
         "components": {
             "securitySchemes": {
                 "account": {
-                    "type": "userPassword",
-                    "description": "User and password of the role's account in nats.conf.",
+                    "type": "asymmetricEncryption",
+                    "description": "NATS's NKEY: the client signs the server's nonce with its Ed25519 key. A settler's \
+                                    is the key of its DID, an auditor's or a selector's the one its operator was told. \
+                                    Beyond loopback over TLS.",
                 },
             },
             "messages": messages_object(),

@@ -8,7 +8,9 @@ use serde_json::{Map, Value, json};
 
 use events::SettlerToken;
 use settler::{
-    protocol::{MESSAGE_BYTES_MAX, REGISTRATION_RENEWAL},
+    protocol::{
+        BID_SECONDS_MAX, BIDS_PER_REQUEST_MAX, MESSAGE_BYTES_MAX, REGISTRATION_BYTES_MAX, REGISTRATION_RENEWAL,
+    },
     stanza::Permissions,
 };
 
@@ -134,22 +136,25 @@ pub(super) fn channels() -> Vec<Channel> {
             address: Some(own.registration.clone()),
             title: "Registry of settlers",
             description: format!(
-                "A key of a JetStream key-value bucket, one for each settler. Write the whole registration every {} \
-                 seconds; it lapses by itself. A message with the header `KV-Operation: DEL` and no body takes it back \
-                 at once.",
+                "Write the whole registration every {} seconds, at most {REGISTRATION_BYTES_MAX} bytes; it lapses by itself. \
+                 A message with the header `KV-Operation: DEL` and no body takes it back at once. The gateway makes a \
+                 stream for it, and one for the settler's bids, when it first hears of the settler. A few changes a \
+                 minute count; those beyond wait.",
                 REGISTRATION_RENEWAL.as_secs()
             ),
             parameters: &["settler"],
             messages: &["Registration"],
-            kept: Some(kept(&streams::registry())),
+            kept: Some(kept(&streams::registration(&SettlerToken::from_subject("{settler}")))),
         },
         Channel {
             name: "requestsForQuotes",
             address: named(&own.requests, "{auction}"),
             title: "Requests for quotes",
-            description: "Not stored. A request that is not answered is sent again every 2 seconds until the quote \
-                          deadline."
-                .to_owned(),
+            description: format!(
+                "Not stored. A request that is not answered is sent again after 2 seconds, 4, 8 and so on until the \
+                 quote deadline. Its reply subject is that of the bid, and it is what permits the settler to bid: on the \
+                 connection that was asked, at most {BIDS_PER_REQUEST_MAX} times and within {BID_SECONDS_MAX} seconds."
+            ),
             parameters: &["settler", "auction"],
             messages: &["RequestForQuotes"],
             kept: None,
@@ -159,12 +164,13 @@ pub(super) fn channels() -> Vec<Channel> {
             address: named(&own.bids, "{auction}"),
             title: "Bids",
             description:
-                "Counts when it is stored before the quote deadline. Bids that are late, malformed or not the \
-                          settler's own are dropped."
+                "The answer to a request, published to its reply subject, which is this one. Counts when it is stored before \
+                 the quote deadline. A bid that nobody asked for is refused by the server; one that is late or \
+                          malformed is dropped."
                     .to_owned(),
             parameters: &["settler", "auction"],
             messages: &["Bid"],
-            kept: Some(kept(&streams::bids())),
+            kept: Some(kept(&streams::bids(&SettlerToken::from_subject("{settler}")))),
         },
         Channel {
             name: "awards",
@@ -323,15 +329,16 @@ pub(super) fn roles() -> Vec<Role> {
     let selector = Role {
         name: "selector",
         description: "Chooses among the quotes of payments that name it. It is admitted by an account of its own in \
-                      nats.conf, which `gw selector id` prints, and may answer what it is asked and nothing else.",
+                      nats/accounts.conf, which `gw selector id` prints, and may answer what it is asked and nothing else.",
         subscribe: vec!["selector.{selector}".to_owned()],
         publish: Vec::new(),
     };
     let settler = Role {
         name: "settler",
-        description: "Quotes, delivers and is paid. It is admitted by an account of its own in nats.conf, which \
-                      `gw settler id` prints, and sees and says nothing under another settler's token. Its client's \
-                      inbox prefix must be `_INBOX_{settler}`.",
+        description: "Quotes, delivers and is paid. It is admitted by an account of its own in nats/accounts.conf, which \
+                      `gw settler id` prints, and sees and says nothing under another settler's token. Besides what \
+                      stands here it may answer the requests it gets, to the reply subject that each names. Its \
+                      client's inbox prefix must be `_INBOX_{settler}`.",
         subscribe: texts(&own.subscribe()),
         publish: texts(&own.publish()),
     };

@@ -16,4 +16,4 @@ mod tests;
 pub use client::NatsSelector;
 pub use rule::{Rule, TAKES_TOO_LONG};
 pub use service::{Refused, answer, run};
-pub use stanza::{nats_import, nats_stanza, nats_stanza_named};
+pub use stanza::{nats_import, nats_stanza};

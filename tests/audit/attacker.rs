@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
-use async_nats::{ConnectOptions, HeaderMap, jetstream};
-use devkit::{NatsServer, tools};
+use async_nats::{HeaderMap, jetstream};
+use devkit::NatsServer;
 use ed25519_dalek::SigningKey;
 use serde_json::Value;
 
@@ -14,7 +14,10 @@ use events::{
     journal::nats::{NatsJournal, Options},
     raw::RawMessage,
 };
-use gateway::{audit::line, dev::network::nats_password};
+use gateway::{
+    audit::line,
+    dev::users::{self, NatsUser},
+};
 
 /// The seed with which the development network's gateways sign checkpoints.
 pub fn checkpoint_seed() -> [u8; 32] {
@@ -213,12 +216,8 @@ pub struct Attacker(NatsServer);
 impl Attacker {
     /// Publishes every message where it was.
     pub async fn rebuild(stored: &Stored) -> Result<Self> {
-        let users = ["GATEWAY", "OPERATOR", "AUDITOR", "SELECTOR_1", "SETTLER_1", "SETTLER_2", "SETTLER_3"];
-        let env = users.map(|user| (format!("GW_NATS_{user}_PASSWORD"), nats_password(user)));
-        let server = NatsServer::with_config(&tools::root().join("nats.conf"), env.to_vec()).await?;
-        let client = ConnectOptions::with_user_and_password("gateway".to_owned(), nats_password("GATEWAY"))
-            .connect(server.url())
-            .await?;
+        let server = NatsServer::configured(&users::files()?).await?;
+        let client = NatsUser::Gateway.options().connect(server.url()).await?;
         NatsJournal::connect(client.clone(), Options::default()).await?;
         Store::connect(client.clone(), 1, Duration::from_secs(5)).await?;
         let context = jetstream::new(client);

@@ -415,8 +415,10 @@ async fn a_plain_nats_client_sees_the_same(world: &World, paid: &Paid) -> Result
     let run = async |args: Vec<String>| {
         let mut command = Command::new("python3");
         command.arg(root.join("examples/auditor/audit.py")).args(args);
-        command.env("PYTHONPATH", root.join(".tools/nats-py"));
-        command.env("NATS_URL", world.network.nats.url()).env("NATS_PASSWORD", "dev-auditor");
+        command.env("PYTHONPATH", root.join(".tools/settler"));
+        command
+            .env("NATS_URL", world.network.nats.url())
+            .env("NATS_SEED_FILE", world.network.options().directory.join("nats/auditor.seed"));
         anyhow::Ok(command.stdin(Stdio::null()).kill_on_drop(true).output().await?)
     };
     let output = run(vec![paid.completed.to_string(), key.to_string()]).await?;

@@ -7,13 +7,14 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use async_nats::{Client, ConnectOptions};
+use async_nats::Client;
 use chrono::{DateTime, Utc};
 
-use devkit::{NatsServer, tools};
+use devkit::NatsServer;
 use events::{ChainId, Did, OwnedAsset, PaymentId, SettlerToken, Terms, event::EscrowPlan, quote::auction_of};
+use gateway::dev::users;
+pub use gateway::dev::users::NatsUser as Role;
 use sagas::ports::RequestForQuotes;
-use settler::stanza::inbox_prefix;
 
 pub const SOURCE: &str = "eip155:1/erc20:0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48";
 pub const DESTINATION: &str = "eip155:10/erc20:0x0b2c639c533813f4aa9d7837caf62653d097ff85";
@@ -21,44 +22,6 @@ pub const ACCOUNT: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
 pub const RELEASER: &str = "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359";
 /// Far longer than anything here takes; a test that gets here has failed.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A user of nats.conf.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    Gateway,
-    Operator,
-    Auditor,
-    /// Of the demo.
-    Selector,
-    /// Of the demo, from 1.
-    Settler(usize),
-}
-
-impl Role {
-    fn user(self) -> String {
-        match self {
-            Self::Gateway => "gateway".to_owned(),
-            Self::Operator => "operator".to_owned(),
-            Self::Auditor => "auditor".to_owned(),
-            Self::Selector => "selector_1".to_owned(),
-            Self::Settler(number) => format!("settler_{number}"),
-        }
-    }
-
-    fn password(self) -> String {
-        format!("test-{}", self.user())
-    }
-
-    fn inbox(self) -> String {
-        match self {
-            Self::Gateway => "_INBOX".to_owned(),
-            Self::Operator => "_INBOX_operator".to_owned(),
-            Self::Auditor => "_INBOX_auditor".to_owned(),
-            Self::Selector => "_INBOX_selector".to_owned(),
-            Self::Settler(number) => inbox_prefix(&token(number)),
-        }
-    }
-}
 
 /// DID of the demo's settler `number`.
 pub fn did(number: usize) -> Did {
@@ -72,16 +35,12 @@ pub fn token(number: usize) -> SettlerToken {
 
 /// A server on the repository's nats.conf.
 pub async fn server() -> Result<NatsServer> {
-    let settlers = [Role::Settler(1), Role::Settler(2), Role::Settler(3)];
-    let roles = [Role::Gateway, Role::Operator, Role::Auditor, Role::Selector].into_iter().chain(settlers);
-    let env = roles.map(|role| (format!("GW_NATS_{}_PASSWORD", role.user().to_uppercase()), role.password()));
-    NatsServer::with_config(&tools::root().join("nats.conf"), env.collect()).await
+    NatsServer::configured(&users::files()?).await
 }
 
 /// A client in `role`.
 pub async fn connect(server: &NatsServer, role: Role) -> Result<Client> {
-    ConnectOptions::with_user_and_password(role.user(), role.password())
-        .custom_inbox_prefix(role.inbox())
+    role.options()
         .request_timeout(Some(Duration::from_secs(5)))
         .reconnect_delay_callback(|_| Duration::from_millis(50))
         .connect(server.url())

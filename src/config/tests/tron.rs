@@ -118,8 +118,8 @@ fn a_settler_has_a_key_for_tron() {
     assert!(config.chains[2].api_key.is_some());
     config.options().unwrap();
     let config =
-        settler_from(SETTLER, &[("GW_SETTLER_TRON_PRIVATE_KEY", KEY), ("GW_SETTLER_NATS__USER", "ann")]).unwrap();
-    assert_eq!((config.tron_private_key.as_deref(), config.nats.user.as_deref()), (Some(KEY), Some("ann")));
+        settler_from(SETTLER, &[("GW_SETTLER_TRON_PRIVATE_KEY", KEY), ("GW_SETTLER_NATS__URL", "tls://a")]).unwrap();
+    assert_eq!((config.tron_private_key.as_deref(), config.nats.url.as_str()), (Some(KEY), "tls://a"));
     let error = settler_from(SETTLER, &[("GW_SETTLER_TRON_KEY", KEY)]).err().unwrap();
     assert!(error.contains("tron_key") && !error.contains(key), "{error}");
 }

@@ -1,0 +1,99 @@
+//! Rate limit on what settlers say unasked.
+//!
+//! A settler may publish as fast as its connection takes it, and the server hands everything on. The server is therefore told
+//! after how many messages a subscription ends: beyond the ration nothing crosses to this process, whose connection the
+//! journal shares.
+
+use std::time::Duration;
+
+use async_nats::{Client, Message, Subscriber};
+use futures::StreamExt;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::RETRY_PAUSE;
+
+/// A subscription that yields so many messages a period, and misses what comes beyond.
+pub(super) struct Ration {
+    client: Client,
+    subject: &'static str,
+    messages_max: u64,
+    period: Duration,
+    live: Option<Subscriber>,
+    /// When the next subscription may begin.
+    next: Instant,
+}
+
+impl Ration {
+    pub(super) fn new(client: Client, subject: &'static str, messages_max: u64, period: Duration) -> Self {
+        Self { client, subject, messages_max, period, live: None, next: Instant::now() }
+    }
+
+    /// The next message. Nothing is lost when this is dropped before it is there.
+    pub(super) async fn next(&mut self) -> Message {
+        loop {
+            if let Some(live) = &mut self.live {
+                if let Some(message) = live.next().await {
+                    return message;
+                }
+                self.live = None;
+            }
+            sleep_until(self.next).await;
+            match self.client.subscribe(self.subject).await {
+                Ok(mut live) => {
+                    self.next = Instant::now() + self.period;
+                    if live.unsubscribe_after(self.messages_max).await.is_ok() {
+                        self.live = Some(live);
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, subject = self.subject, "cannot listen, trying again");
+                    sleep(RETRY_PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Result;
+    use devkit::NatsServer;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_flood_is_cut_off_at_the_server_and_the_next_period_begins_anew() -> Result<()> {
+        let server = NatsServer::open().await?;
+        let (reader, writer) = (async_nats::connect(server.url()).await?, async_nats::connect(server.url()).await?);
+        let mut ration = Ration::new(reader.clone(), "flood", 8, Duration::from_secs(2));
+        let before = Instant::now();
+        let first = async {
+            while tokio::time::timeout(Duration::from_millis(10), ration.next()).await.is_err() {
+                writer.publish("flood", "x".into()).await?;
+            }
+            anyhow::Ok(())
+        };
+        tokio::time::timeout(Duration::from_secs(20), first).await??;
+        for _ in 0..50_000 {
+            writer.publish("flood", "y".repeat(100).into()).await?;
+        }
+        writer.flush().await?;
+        let read = reader.statistics().in_messages.load(std::sync::atomic::Ordering::Relaxed);
+        for _ in 1..8 {
+            ration.next().await;
+        }
+        assert!(read < 1_000, "{read} of 50000 messages crossed");
+        // The ninth is of the next period.
+        let ninth = async {
+            loop {
+                writer.publish("flood", "z".into()).await?;
+                if tokio::time::timeout(Duration::from_millis(10), ration.next()).await.is_ok() {
+                    return anyhow::Ok(());
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), ninth).await??;
+        assert!(before.elapsed() >= Duration::from_secs(2));
+        Ok(())
+    }
+}
