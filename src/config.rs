@@ -11,6 +11,7 @@ mod auditor;
 mod chain;
 mod families;
 mod http;
+mod limits;
 mod selector;
 mod source;
 mod validation;
@@ -38,6 +39,7 @@ pub use self::{
     auditor::{AuditorConfig, AuditorNatsConfig},
     chain::{ContractRef, GatewayChain},
     http::HttpConfig,
+    limits::{LimitsConfig, Networks, ProxyHeader, RateConfig},
     selector::{Scheme, SelectorConfig, SelectorNatsConfig},
     verifier::{CallersConfig, VerifierConfig, VerifierHttpConfig},
 };
@@ -127,6 +129,9 @@ pub struct GatewayConfig {
     /// The HTTP API.
     #[serde(default)]
     pub http: HttpConfig,
+    /// How much one caller may ask of it.
+    #[serde(default)]
+    pub limits: LimitsConfig,
     /// x402.
     #[serde(default)]
     pub x402: X402Config,

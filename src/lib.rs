@@ -3,6 +3,7 @@
 
 pub mod auction;
 pub mod audit;
+pub mod callers;
 pub mod cli;
 pub mod clock;
 pub mod config;

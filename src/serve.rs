@@ -142,7 +142,9 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
         readiness: Arc::new(GatewayReadiness { client, journal: journal.clone(), projections: projections.clone() }),
         stopping: shutdown.clone(),
     };
-    let router = http::routes::router(Arc::new(HttpState::new(&config, services)?));
+    let state = Arc::new(HttpState::new(&config, services)?);
+    let callers = Arc::clone(state.callers());
+    let router = http::routes::router(state);
     let listener = TcpListener::bind(config.http.listen).await;
     let listener = listener.with_context(|| format!("listen on {}", config.http.listen))?;
     tracing::info!(address = %config.http.listen, chains = config.chains.len(), name, owner, did, "gateway listens");
@@ -216,7 +218,7 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
     parts.spawn({
         let (config, shutdown) = (config.http.clone(), shutdown.clone());
         async move {
-            server::serve(listener, router, config.limits(), shutdown).await;
+            server::serve(listener, router, config.limits(), move |peer| callers.connection(peer), shutdown).await;
             Ok(())
         }
     });

@@ -18,8 +18,13 @@ pub(crate) fn base32(bytes: &[u8]) -> String {
 
 /// `prefix` and the base32 SHA-256 of `domain`, `originator` and `request_id`.
 fn derive(prefix: &str, domain: &str, originator: &str, request_id: &str) -> String {
+    derive_of(prefix, &[domain, originator, request_id])
+}
+
+/// `prefix` and the base32 SHA-256 of `parts`.
+fn derive_of(prefix: &str, parts: &[&str]) -> String {
     let mut hasher = Sha256::new();
-    for part in [domain, originator, request_id] {
+    for part in parts {
         // Each part is preceded by its length, so that no two lists of parts hash the same bytes.
         hasher.update((part.len() as u64).to_be_bytes());
         hasher.update(part.as_bytes());
@@ -108,6 +113,21 @@ impl QuoteRequestId {
     /// The id of the batch that `originator` asked for under `request_id`.
     pub fn derive(originator: &str, request_id: &str) -> Self {
         Self(derive(Self::PREFIX, "gw:quote-request:v1", originator, request_id))
+    }
+
+    /// The id of the batch that somebody asked for who proved nothing, names `originator` and is told apart by a secret with
+    /// this SHA-256: whoever does not know the secret cannot derive the id, and so cannot take it.
+    ///
+    /// ```
+    /// use events::{Hash32, QuoteRequestId};
+    ///
+    /// let secret = Hash32::sha256("correct-horse-battery-staple");
+    /// let id = QuoteRequestId::derive_with_secret("eip155:0xabc", "order-1", &secret);
+    /// assert_ne!(id, QuoteRequestId::derive("eip155:0xabc", "order-1"));
+    /// ```
+    pub fn derive_with_secret(originator: &str, request_id: &str, secret: &Hash32) -> Self {
+        let parts = ["gw:quote-request-with-secret:v1", originator, request_id, &secret.to_string()];
+        Self(derive_of(QUOTE_REQUEST_PREFIX, &parts))
     }
 
     /// The id as text. It is also the id of the batch's auction.

@@ -10,6 +10,7 @@ use crate::{
     Did, Hash32, PaymentId, QuoteRequestId, Terms,
     event::{AuctionClosed, CounterpartyDecision, EscrowPlan, VerifierRef},
     identity::ProvenIdentity,
+    selection::SelectorKey,
     time::Timestamp,
 };
 
@@ -83,6 +84,13 @@ pub struct QuoteRequestOpened {
     /// Who was proven to ask, each by its own proof; empty when the source account asks for itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub identities: Vec<ProvenIdentity>,
+    /// The quote selector that the request named; absent where it named none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<SelectorKey>,
+    /// SHA-256 of the secret by which a caller is told apart that proved nothing; absent where it gave none. With it the
+    /// id is derived by [`QuoteRequestId::derive_with_secret`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller_secret_hash: Option<Hash32>,
     /// When the batch was accepted.
     pub opened_at: Timestamp,
     /// The body of the request as it came.
@@ -121,6 +129,16 @@ pub struct QuoteRequestAwarded {
     pub payment_id: PaymentId,
     /// When.
     pub awarded_at: Timestamp,
+}
+
+impl QuoteRequestOpened {
+    /// The id that follows from who asked, and under which key.
+    pub fn derived_id(&self) -> QuoteRequestId {
+        match &self.caller_secret_hash {
+            Some(secret) => QuoteRequestId::derive_with_secret(&self.originator, &self.request_id, secret),
+            None => QuoteRequestId::derive(&self.originator, &self.request_id),
+        }
+    }
 }
 
 impl EscrowPlan {

@@ -323,6 +323,8 @@ fn opened() -> QuoteRequestOpened {
         required_policies: payment.required_policies,
         counterparty: Some(counterparty()),
         identities: Vec::new(),
+        selector: None,
+        caller_secret_hash: None,
         opened_at: at(0),
         request: payment.request,
     }
@@ -339,6 +341,16 @@ fn opened_with_least() -> QuoteRequestOpened {
         required_policies: Vec::new(),
         counterparty: None,
         identities: Vec::new(),
+        ..opened()
+    }
+}
+
+fn opened_with_a_secret() -> QuoteRequestOpened {
+    let secret = hash(0x61);
+    QuoteRequestOpened {
+        quote_request_id: QuoteRequestId::derive_with_secret(&opened().originator, &opened().request_id, &secret),
+        selector: submitted_with_a_selector().selector.map(|selector| selector.key),
+        caller_secret_hash: Some(secret),
         ..opened()
     }
 }
@@ -442,6 +454,7 @@ fn golden() -> Vec<(&'static str, Event)> {
         ("quote_request_opened", QuoteRequestEvent::Opened(Box::new(opened()))),
         ("quote_request_opened_by_a_holder", QuoteRequestEvent::Opened(Box::new(opened_by_a_holder))),
         ("quote_request_opened_with_least", QuoteRequestEvent::Opened(Box::new(opened_with_least()))),
+        ("quote_request_opened_with_a_secret", QuoteRequestEvent::Opened(Box::new(opened_with_a_secret()))),
         ("quotes_collected", QuoteRequestEvent::Collected(Box::new(collected))),
         ("quotes_collected_without_quotes", QuoteRequestEvent::Collected(Box::new(nothing))),
         ("quote_request_awarded", QuoteRequestEvent::Awarded(batch_awarded)),

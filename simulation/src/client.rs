@@ -277,6 +277,8 @@ impl Order {
             required_policies: Vec::new(),
             counterparty: None,
             identities: Vec::new(),
+            selector: None,
+            caller_secret_hash: None,
             opened_at: world.now(),
             request: "{}".to_owned(),
         })

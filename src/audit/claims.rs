@@ -2,7 +2,7 @@
 //! No chain is asked.
 
 use events::{
-    Amount, Hash32, PaymentEvent, PaymentId, QuoteRequestId, StreamId,
+    Amount, Hash32, PaymentEvent, PaymentId, StreamId,
     event::{EscrowPlan, QuoteReceived, RefundDue},
     journal::Recorded,
     quote::{Quote, SignedQuote},
@@ -222,7 +222,7 @@ impl Claims<'_> {
 
     fn batch(&mut self, batch: &QuoteRequest) {
         let opened = &batch.opened;
-        let derived = QuoteRequestId::derive(&opened.originator, &opened.request_id);
+        let derived = opened.derived_id();
         self.is_subject(&StreamId::from(&opened.quote_request_id), "QuoteRequestOpened");
         self.require(derived == opened.quote_request_id, "id", "QuoteRequestOpened", || {
             format!("originator and request_id make {derived}, not {}", opened.quote_request_id)

@@ -8,13 +8,15 @@ use url::Url;
 use chains::config::ChainConfig;
 use events::{Family, connection};
 
-use super::{CallersConfig, Error, GatewayConfig, HOLD_MS_LIMIT, NAME_CHARS_MAX, Secret, VerifierConfig, families};
+use super::{
+    CallersConfig, Error, GatewayConfig, HOLD_MS_LIMIT, NAME_CHARS_MAX, Secret, VerifierConfig, families, limits,
+};
 
 /// Largest body: quoted inside the journaled event it may double, and a NATS message holds 1 MiB.
 const BODY_BYTES_LIMIT: usize = 262_144;
 const SHARDS_LIMIT: u16 = 256;
 /// Most of anything that is counted in `[http]`, and most threads.
-const COUNT_LIMIT: usize = 1_000_000;
+pub(super) const COUNT_LIMIT: usize = 1_000_000;
 const THREADS_LIMIT: usize = 256;
 const HEAD_MS_LIMIT: u64 = 60_000;
 const IDLE_MS_LIMIT: u64 = 3_600_000;
@@ -118,6 +120,7 @@ pub(super) fn gateway(config: &GatewayConfig) -> Result<(), Error> {
     let wait = http.write_wait_ms_max;
     require((1..=WRITE_WAIT_MS_LIMIT).contains(&wait), "http.write_wait_ms_max", "must be 1 to 30000")?;
     require(http.check_threads <= THREADS_LIMIT, "http.check_threads", "must be at most 256")?;
+    limits::check(&config.limits)?;
     let hold = config.x402.settle_hold_ms_max;
     require(hold <= SETTLE_HOLD_MS_LIMIT, "x402.settle_hold_ms_max", "must be at most 600000")?;
     deadlines(config)?;

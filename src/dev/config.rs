@@ -59,6 +59,7 @@ pub(super) fn gateway(network: &Network, port: u16, projections: &std::path::Pat
         "gateway": {"key": keys::gateway_secret()},
         "audit": {"checkpoint_key": checkpoint_key_hex(), "checkpoint_seconds": 1},
         "http": {"listen": format!("127.0.0.1:{port}"), "base_url": format!("http://127.0.0.1:{port}")},
+        "limits": {"exempt": network.options().exempt},
         "projections": {"directory": projections},
         // Blocks settle within seconds here.
         "watchdog": {"grace_seconds": 10, "every_seconds": 1},

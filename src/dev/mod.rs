@@ -63,6 +63,8 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<()> {
     options.port = free_or(args.port);
     options.gateways = args.gateways.into();
     options.nats_nodes = args.nats_nodes.parse()?;
+    // Here the limits are those of any other gateway.
+    options.exempt = Vec::new();
     if !args.without_solana {
         match Surfnet::available() {
             Ok(()) => options.solana = Some(SolanaOptions::default()),

@@ -47,6 +47,8 @@ pub struct Options {
     pub solana: Option<SolanaOptions>,
     /// The Tron chain, where there is one.
     pub tron: Option<TronOptions>,
+    /// Addresses that the gateways do not limit.
+    pub exempt: Vec<String>,
 }
 
 impl Options {
@@ -63,6 +65,8 @@ impl Options {
             refund_delay_seconds: 30,
             solana: None,
             tron: None,
+            // One client here stands for many elsewhere.
+            exempt: vec!["127.0.0.1".to_owned()],
         }
     }
 }

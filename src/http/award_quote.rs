@@ -49,8 +49,9 @@ pub(super) async fn handle(
     let id = id.ok_or(Code::QUOTE_REQUEST_NOT_FOUND)?;
     let hold_max = hold::longest(&write.headers, state.hold_max());
     let applied = hold::applied(&write.headers, state.hold_max());
+    let caller = write.caller.clone();
     let (view, replay) = state.checks.run(accept(Arc::clone(&state), id, correlation, write)).await??;
-    let view = if replay { view } else { outcome(&state, view, hold_max).await };
+    let view = if replay { view } else { outcome(&state, &caller, view, hold_max).await };
     Ok((applied, Json(PaymentResponse::new(view, replay, &state.http.base_url))))
 }
 
@@ -62,7 +63,7 @@ async fn accept(
     write: Write,
 ) -> Result<(PaymentView, bool), ApiError> {
     let state = state.as_ref();
-    let Write { body, place, .. } = write;
+    let Write { caller, body, place, .. } = write;
     let body = body.json()?;
     let request = AwardRequest::read(&body.members)?;
     let batch = load(state, &id).await?;
@@ -95,6 +96,7 @@ async fn accept(
     let amount = award.drawn(authorized.authorization.permitted());
     state.funds.signed(&Spend { source, amount, draw, escrow: &authorized.escrow }).await?;
     let counterparty = state.services.admission.admit(&award.proposal(&originator, &proven, is_contract), now)?;
+    caller.accept(&originator)?;
     let Authorized { authorization, escrow } = authorized;
     let call = AwardCall {
         quote_request_id: id,

@@ -60,6 +60,11 @@ pub(super) struct TrustedSelector {
 }
 
 impl TrustedSelector {
+    /// Its key.
+    pub(super) fn key(&self) -> SelectorKey {
+        self.key
+    }
+
     /// The selector with the time by which it has to answer. Half of what lies between the quote deadline and the end of
     /// the deposit's window is left for the deposit at least.
     pub(super) fn of_payment(&self, quote_deadline: Timestamp, reserve_deadline: u64) -> SelectorRef {

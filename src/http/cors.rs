@@ -5,6 +5,8 @@ use std::time::Duration;
 use axum::http::{HeaderName, Method, header};
 use tower_http::cors::{Any, CorsLayer};
 
+use crate::callers::{RATE_LIMIT, RATE_LIMIT_POLICY};
+
 /// How long a browser may remember the answer to a preflight.
 const MAX_AGE: Duration = Duration::from_secs(86_400);
 
@@ -17,6 +19,7 @@ pub(super) fn layer() -> CorsLayer {
         .allow_headers([
             header::ACCEPT,
             header::CONTENT_TYPE,
+            named("caller-secret"),
             named("last-event-id"),
             named("payment-signature"),
             named("prefer"),
@@ -28,6 +31,8 @@ pub(super) fn layer() -> CorsLayer {
             named("deprecation"),
             named("payment-response"),
             named("preference-applied"),
+            RATE_LIMIT,
+            RATE_LIMIT_POLICY,
             named("x-request-id"),
         ])
         .max_age(MAX_AGE)

@@ -11,6 +11,8 @@ use events::{
     failure::{Domain, RetryClassification},
 };
 
+use crate::callers::Refusal;
+
 /// Longest `message` of an ErrorResponse (spec 8).
 pub(super) const MESSAGE_CHARS_MAX: usize = 500;
 
@@ -173,8 +175,9 @@ codes! {
     IDEMPOTENCY_TERMS_MISMATCH Some(StatusCode::CONFLICT), PaymentGateway, RetryWithNewRequestId, Some(false), true,
         "The request_id was used for a payment with other economics. Use a new request_id.",
         "This `request_id` belongs to an earlier request of the same caller, and source, destination, \
-         `fulfillment_amount` or `max_source_amount` differ from it. The earlier one stands as it is and nothing new \
-         was created.",
+         `fulfillment_amount` or `max_source_amount` differ from it. For a quote-request settler lists, required policies, \
+         selector, verifier and contracts must be the same, too; the message names what differs. The earlier one stands as \
+         it is and nothing new was created.",
         "To repeat the earlier request, send its terms unchanged. For other terms use a new `request_id`, after \
          making sure that both payments are wanted.";
     REQUEST_ID_TAKEN Some(StatusCode::CONFLICT), PaymentGateway, RetryWithNewRequestId, Some(false), true,
@@ -208,6 +211,13 @@ codes! {
          much as they may within a time. Nothing was accepted.",
         "Come again at the time that the message names, find out why the account's code refuses or burns gas in a deposit, or \
          pay from an account with a key.";
+    RATE_LIMITED Some(StatusCode::TOO_MANY_REQUESTS), PaymentGateway, RetryAfterDelay, None, false,
+        "The caller asks for more than one caller may. Send the same request again after as long as Retry-After says.",
+        "Each address, and each account or DID that proved itself, has budgets of its own: for reads, for writes, for what \
+         nobody signed, and for what was accepted. `RateLimit-Policy` and `RateLimit` name them and what is left. This call \
+         did nothing; whether an earlier call with the same `request_id` was accepted is not said by it.",
+        "Wait as long as `Retry-After` says and send the same request again, with the same `request_id`. Whoever serves \
+         many payers from one address asks the operator for more.";
     INTERNAL_ERROR Some(StatusCode::INTERNAL_SERVER_ERROR), PaymentGateway, ReconcileThenDecide, None, true,
         "An unexpected error. Send the same request again, or read the payment's status, to learn what happened.",
         "A defect or an unreadable record on the side of the gateway. Whether the request had an effect cannot be \
@@ -386,18 +396,25 @@ pub struct ApiError {
     pub(super) code: &'static Code,
     message: String,
     payment_id: Option<PaymentId>,
+    /// When to come again, where the error knows better than the configuration.
+    retry_after_seconds: Option<u64>,
 }
 
 impl ApiError {
     /// An error with a message of its own. The message is shown to anyone, so it must not carry secrets or internals.
     pub fn new(code: &'static Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), payment_id: None }
+        Self { code, message: message.into(), payment_id: None, retry_after_seconds: None }
     }
 
     /// Says which payment the error is about.
     pub fn about(mut self, payment_id: &PaymentId) -> Self {
         self.payment_id = Some(payment_id.clone());
         self
+    }
+
+    /// When to come again, where that is known.
+    pub(super) fn retry_after_seconds(&self) -> Option<u64> {
+        self.retry_after_seconds
     }
 
     /// The table's entry for a status that was answered without an error of ours, as by the framework.
@@ -407,6 +424,7 @@ impl ApiError {
             StatusCode::NOT_FOUND => Code::NOT_FOUND,
             StatusCode::METHOD_NOT_ALLOWED => Code::METHOD_NOT_ALLOWED,
             StatusCode::PAYLOAD_TOO_LARGE => Code::REQUEST_TOO_LARGE,
+            StatusCode::TOO_MANY_REQUESTS => Code::RATE_LIMITED,
             StatusCode::SERVICE_UNAVAILABLE => Code::SERVICE_UNAVAILABLE,
             _ => of_server,
         };
@@ -447,6 +465,13 @@ impl ApiError {
 impl From<&'static Code> for ApiError {
     fn from(code: &'static Code) -> Self {
         Self::new(code, code.message)
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> Self {
+        let message = format!("Too many requests: {refusal}. Come again after as long as Retry-After says.");
+        Self { retry_after_seconds: Some(refusal.retry_after_seconds()), ..Self::new(Code::RATE_LIMITED, message) }
     }
 }
 

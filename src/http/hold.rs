@@ -6,6 +6,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::Instant;
 
 use super::state::HttpState;
+use crate::callers::Caller;
 
 /// How long to hold: the configured time, shortened by `Prefer: wait=N` in seconds (RFC 7240).
 pub(super) fn longest(headers: &HeaderMap, hold_max: Duration) -> Duration {
@@ -33,9 +34,11 @@ fn wait_asked(headers: &HeaderMap) -> Option<u64> {
 }
 
 /// `view` as it stands once it is `settled`, or when the hold is over: after `hold_max`, when the process is to stop, or at
-/// once when too many are held already. `changed` gives the next view after the one it is shown, within the time given.
+/// once when too many are held already, of all, of this caller, or of those who proved nothing. `changed` gives the next view after the one it is shown, within the time given.
 pub(super) async fn until<V, F>(
     state: &HttpState,
+    caller: &Caller,
+    proven: bool,
     mut view: V,
     hold_max: Duration,
     settled: impl Fn(&V) -> bool,
@@ -45,6 +48,7 @@ where
     F: Future<Output = Option<V>>,
 {
     let until = Instant::now() + hold_max;
+    let Some(_of_caller) = caller.hold(proven) else { return view };
     let Ok(_held) = state.holds.try_acquire() else { return view };
     while !settled(&view) {
         let left = until.saturating_duration_since(Instant::now());

@@ -7,9 +7,10 @@ use axum::{
     extract::{Query, State, rejection::QueryRejection},
 };
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use events::{
-    CommitId, Hash32, QuoteRequestEvent, QuoteRequestId,
+    CommitId, Hash32, OwnedAsset, QuoteRequestEvent, QuoteRequestId, Terms,
     event::{CounterpartyDecision, EscrowPlan},
     journal::{Commit, Position},
     quote_request::QuoteRequestOpened,
@@ -18,7 +19,10 @@ use events::{
 use projections::QuoteRequestView;
 
 use super::{
+    award_quote,
+    batch_terms::{BatchTerms, comes_to_the_same},
     body::JsonBody,
+    caller_secret,
     claim::{ClaimError, claim},
     envelope,
     error::{ApiError, Code},
@@ -32,6 +36,7 @@ use super::{
     writes::{Place, Write},
 };
 use crate::{
+    callers::{self, Caller, Kind, price},
     identity::Proven,
     policy::{Proposal, Stage},
 };
@@ -53,8 +58,9 @@ pub(super) async fn handle(
     } else {
         Duration::ZERO
     };
+    let caller = write.caller.clone();
     let (view, replay) = Box::pin(open(&state, &correlation, write)).await?;
-    let view = collected(&state, view, hold_max).await;
+    let view = collected(&state, &caller, view, hold_max).await;
     let turnout = turnout(&state, &view).await;
     Ok(Json(QuoteRequestResponse::new(&view, turnout, replay, &state.http.base_url)))
 }
@@ -65,12 +71,13 @@ async fn open(
     correlation: &RequestId,
     write: Write,
 ) -> Result<(QuoteRequestView, bool), ApiError> {
-    let Write { body, place, .. } = write;
+    let Write { caller, headers, body, place } = write;
+    let secret = caller_secret::hash(&headers)?;
     let checked = {
         let state = Arc::clone(state);
         async move {
-            let opening = Opening::read(body.json()?, &state).await?;
-            let verdict = opening.judge(&state).await?;
+            let opening = Opening::read(body.json()?, secret, &state).await?;
+            let verdict = opening.judge(&state, &caller).await?;
             Ok::<_, ApiError>((opening, verdict))
         }
     };
@@ -96,7 +103,10 @@ struct Opening {
     quote_request_id: QuoteRequestId,
     originator: String,
     proven: Proven,
+    /// Hash of the secret by which the caller is told apart, where it proves nothing.
+    secret: Option<Hash32>,
     terms_hash: Hash32,
+    asked: BatchTerms,
     request: QuoteRequest,
     text: String,
 }
@@ -111,26 +121,34 @@ enum Verdict {
 
 impl Opening {
     /// Checks a body by itself, and who asks.
-    async fn read(body: JsonBody, state: &HttpState) -> Result<Self, ApiError> {
+    async fn read(body: JsonBody, secret: Option<Hash32>, state: &HttpState) -> Result<Self, ApiError> {
         let request = QuoteRequest::read(&body.members, &state.corridors)?;
         let proven = envelope::prove(&body, state).await?;
         let originator = envelope::originator(&proven, &request.order.terms);
-        let quote_request_id = QuoteRequestId::derive(&originator, &request.order.request_id);
+        // Nobody else can ask in the name of a DID that has to prove itself.
+        let secret = secret.filter(|_| proven.originator().is_none());
+        let request_id = &request.order.request_id;
+        let quote_request_id = match &secret {
+            Some(secret) => QuoteRequestId::derive_with_secret(&originator, request_id, secret),
+            None => QuoteRequestId::derive(&originator, request_id),
+        };
         let terms_hash = request.order.terms.hash();
-        Ok(Self { quote_request_id, originator, proven, terms_hash, request, text: body.text })
+        let asked = asked(&body.members, &request.order.terms);
+        Ok(Self { quote_request_id, originator, proven, secret, terms_hash, asked, request, text: body.text })
     }
 
     /// Checks everything else.
-    async fn judge(&self, state: &HttpState) -> Result<Verdict, ApiError> {
+    async fn judge(&self, state: &HttpState, caller: &Caller) -> Result<Verdict, ApiError> {
         let services = &state.services;
         if let Ok(Some(view)) = services.quote_requests.view(&self.quote_request_id).await {
-            return Ok(Verdict::Replay(Box::new(self.replay(view)?)));
+            return Ok(Verdict::Replay(Box::new(self.replay(state, view).await?)));
         }
         let now = services.clock.now();
         let admitted = self.request.order.check_deadlines(now, state.deadlines);
         let credible = admitted.and_then(|()| envelope::credentials_count(&self.proven));
         // The policies last, and a place only for what nothing else refuses.
-        let admitted = credible.and_then(|()| services.admission.admit(&self.proposal(), now)).and_then(|decision| {
+        let paid_for = credible.and_then(|()| Ok(self.charge(caller)?));
+        let admitted = paid_for.and_then(|()| services.admission.admit(&self.proposal(), now)).and_then(|decision| {
             state.open_windows.admit(services.quote_requests.as_ref())?;
             Ok(decision)
         });
@@ -140,10 +158,18 @@ impl Opening {
                 // The read model may not have the batch yet; only the journal proves that this is a new one.
                 let existing = from_journal(services.journal.as_ref(), &self.quote_request_id).await;
                 match existing.map_err(|error| read_failed(&error))? {
-                    Some(view) => Ok(Verdict::Replay(Box::new(self.replay(view)?))),
+                    Some(view) => Ok(Verdict::Replay(Box::new(self.replay(state, view).await?))),
                     None => Err(refusal),
                 }
             }
+        }
+    }
+
+    /// Takes what a new batch costs: of the DID that proves itself, else of the address it is asked from.
+    fn charge(&self, caller: &Caller) -> Result<(), callers::Refusal> {
+        match self.proven.originator() {
+            Some(_) => caller.accept(&self.originator),
+            None => caller.spend(Kind::Unsigned, price::QUOTE_REQUEST),
         }
     }
 
@@ -173,11 +199,12 @@ impl Opening {
             tracing::error!(quote_request_id = %self.quote_request_id, "the journal recorded another first commit");
             outcome_unknown()
         })?;
-        if claimed.mine { Ok((view, false)) } else { Ok((self.replay(view)?, true)) }
+        if claimed.mine { Ok((view, false)) } else { Ok((self.replay(state, view).await?, true)) }
     }
 
-    /// Judges a batch that was opened before under the same id (idempotency rules 3, 5 and 7).
-    fn replay(&self, view: QuoteRequestView) -> Result<QuoteRequestView, ApiError> {
+    /// Judges a batch that was opened before under the same id (idempotency rules 3, 5 and 7): it is the answer when it
+    /// stands on all that this request asks for, but for the deadlines.
+    async fn replay(&self, state: &HttpState, view: QuoteRequestView) -> Result<QuoteRequestView, ApiError> {
         if view.terms.source.account() != self.request.order.terms.source.account() {
             return Err(Code::REQUEST_ID_TAKEN.into());
         }
@@ -185,7 +212,21 @@ impl Opening {
             let message = "The request_id was used for a quote-request with other economics. Use a new request_id.";
             return Err(ApiError::new(Code::IDEMPOTENCY_TERMS_MISMATCH, message));
         }
-        Ok(view)
+        let body: Map<String, Value> = serde_json::from_str(&view.request).map_err(|error| {
+            tracing::error!(quote_request_id = %self.quote_request_id, %error, "the batch's request cannot be read");
+            Code::INTERNAL_ERROR
+        })?;
+        let mut differing = self.asked.differences(&asked(&body, &view.terms));
+        if !differing.is_empty() {
+            let batch = award_quote::load(state, &self.quote_request_id).await?;
+            differing.retain(|member| !comes_to_the_same(member, &self.request.order, &batch.opened));
+        }
+        let Some(member) = differing.first() else { return Ok(view) };
+        let message = format!(
+            "{member}: differs from the quote-request that was opened under this request_id before, by you or by somebody \
+             else. Use a new request_id; with a Caller-Secret nobody else can use one of yours."
+        );
+        Err(ApiError::new(Code::IDEMPOTENCY_TERMS_MISMATCH, message))
     }
 
     fn proposal(&self) -> Proposal<'_> {
@@ -229,10 +270,18 @@ impl Opening {
             required_policies: order.required_policies.clone(),
             counterparty,
             identities: self.proven.identities(),
+            selector: order.selector.map(|selector| selector.key()),
+            caller_secret_hash: self.secret,
             opened_at: now,
             request: self.text.clone(),
         }))
     }
+}
+
+/// What the body of a quote-request with these economics stands on besides.
+fn asked(body: &Map<String, Value>, terms: &Terms) -> BatchTerms {
+    let source = terms.source.family();
+    BatchTerms::of(body, source, terms.destination().first().map_or(source, OwnedAsset::family))
 }
 
 fn outcome_unknown() -> ApiError {
@@ -242,11 +291,12 @@ fn outcome_unknown() -> ApiError {
 }
 
 /// The batch once its quotes are collected, or when the hold is over.
-async fn collected(state: &HttpState, view: QuoteRequestView, hold_max: Duration) -> QuoteRequestView {
+async fn collected(state: &HttpState, caller: &Caller, view: QuoteRequestView, hold_max: Duration) -> QuoteRequestView {
     let quote_requests = &state.services.quote_requests;
     let changed = |view: &QuoteRequestView, left| {
         let (id, version) = (view.quote_request_id.clone(), view.version);
         async move { quote_requests.changed(&id, version, left).await }
     };
-    hold::until(state, view, hold_max, |view| view.quotes.is_some(), changed).await
+    // Anybody may have this batch opened, and whoever names it is held.
+    hold::until(state, caller, false, view, hold_max, |view| view.quotes.is_some(), changed).await
 }

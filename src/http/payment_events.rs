@@ -7,6 +7,7 @@
 use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
+    Extension,
     extract::{Path, State, rejection::PathRejection},
     http::{HeaderMap, StatusCode},
     response::{
@@ -26,6 +27,7 @@ use super::{
     state::HttpState,
     timeline_body::{Entry, EntryId, History},
 };
+use crate::callers::{AddressKey, Caller, Place};
 
 const LAST_EVENT_ID: &str = "last-event-id";
 /// Pause between two comments that keep the connection open; below the idle limits of the usual proxies.
@@ -41,12 +43,23 @@ const JOURNAL_PAUSE: Duration = Duration::from_secs(1);
 pub(super) async fn handle(
     State(state): State<Arc<HttpState>>,
     path: Result<Path<String>, PathRejection>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let payment_id: PaymentId = path.ok().and_then(|Path(text)| text.parse().ok()).ok_or(Code::PAYMENT_NOT_FOUND)?;
     let seen = last_event_id(&headers)?;
+    let of_caller = caller.stream()?;
     let permit = Arc::clone(&state.streams).try_acquire_owned().map_err(|_| Code::TOO_MANY_STREAMS)?;
-    let mut follow = Follow { state, payment_id, seen, version: 0, news: VecDeque::new(), at_rest: false, permit };
+    let mut follow = Follow {
+        state,
+        payment_id,
+        seen,
+        version: 0,
+        news: VecDeque::new(),
+        at_rest: false,
+        permit,
+        _of_caller: of_caller,
+    };
     match history(&follow.state, &follow.payment_id).await {
         Ok(Some(history)) => follow.take(history),
         Ok(None) => return Err(Code::PAYMENT_NOT_FOUND.into()),
@@ -88,6 +101,7 @@ struct Follow {
     news: VecDeque<Entry>,
     at_rest: bool,
     permit: OwnedSemaphorePermit,
+    _of_caller: Option<Place<AddressKey>>,
 }
 
 impl Follow {

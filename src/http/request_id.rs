@@ -1,10 +1,10 @@
 //! The outermost layer: every response leaves with an `X-Request-Id`, and every error as an ErrorResponse.
 
-use std::{any::Any, sync::Arc, time::Instant};
+use std::{any::Any, net::SocketAddr, sync::Arc, time::Instant};
 
 use axum::{
     Json,
-    extract::{Request, State},
+    extract::{ConnectInfo, Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
@@ -44,18 +44,26 @@ impl RequestId {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OwnBody;
 
+/// Says with such a response when to come again.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RetryAfter(pub(super) u64);
+
 /// Runs a request and finishes its response.
 pub(super) async fn finish(State(state): State<Arc<HttpState>>, mut request: Request, next: Next) -> Response {
     let request_id = RequestId::of(request.headers());
     request.extensions_mut().insert(request_id.clone());
     let deprecated = DeprecatedUse::default();
     request.extensions_mut().insert(deprecated.clone());
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| *peer);
+    let caller = state.callers.identify(peer, request.headers());
+    request.extensions_mut().insert(caller.clone());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let span = tracing::info_span!("request", request_id = request_id.as_str(), %method, path);
     let started = Instant::now();
 
     let response = next.run(request).instrument(span.clone()).await;
     let mut response = errors_as_json(response, &request_id, &state);
+    caller.declare(response.headers_mut());
     deprecated.declare(response.headers_mut(), &state.http.base_url);
     // Only legal header characters are in it.
     if let Ok(value) = HeaderValue::from_str(request_id.as_str()) {
@@ -80,17 +88,23 @@ fn errors_as_json(response: Response, request_id: &RequestId, state: &HttpState)
     }
     let (mut parts, own) = response.into_parts();
     if parts.extensions.remove::<OwnBody>().is_some() {
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            parts.headers.insert(header::RETRY_AFTER, HeaderValue::from(state.http.retry_after_seconds));
-        }
+        let said = parts.extensions.remove::<RetryAfter>().map(|RetryAfter(seconds)| seconds);
+        retry_after(&mut parts.headers, status, said, state);
         return Response::from_parts(parts, own);
     }
     let error = parts.extensions.remove::<ApiError>().unwrap_or_else(|| ApiError::of_status(status));
+    let said = error.retry_after_seconds();
     let body = Json(error.into_body(request_id.as_str(), &state.http.base_url)).into_response();
     parts.headers.remove(header::CONTENT_LENGTH);
     parts.headers.extend(body.headers().clone());
-    if status == StatusCode::SERVICE_UNAVAILABLE {
-        parts.headers.insert(header::RETRY_AFTER, HeaderValue::from(state.http.retry_after_seconds));
-    }
+    retry_after(&mut parts.headers, status, said, state);
     Response::from_parts(parts, body.into_body())
+}
+
+/// Says when to come again, where coming again helps.
+fn retry_after(headers: &mut HeaderMap, status: StatusCode, said: Option<u64>, state: &HttpState) {
+    if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
+        let seconds = said.unwrap_or(state.http.retry_after_seconds);
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
 }

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use axum::{
     Router,
+    extract::{MatchedPath, Request},
     http::Method,
-    middleware,
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
     routing::{MethodRouter, get, post},
 };
 use tower_http::catch_panic::CatchPanicLayer;
@@ -18,6 +20,7 @@ use super::{
     state::HttpState,
     submit_payment, verify_payment, x402,
 };
+use crate::callers::{Caller, Kind, price};
 
 /// One route.
 pub struct Route {
@@ -26,6 +29,20 @@ pub struct Route {
     /// Path, with parameters in braces.
     pub path: &'static str,
     handler: fn() -> MethodRouter<Arc<HttpState>>,
+}
+
+/// The writes that anybody may send, because nothing hangs on a signature in them, with what each costs before its body is
+/// there, in units of the budget for what nobody signed. They take nothing of the budget for writes.
+const UNSIGNED: &[(&str, u32)] = &[
+    ("/v1/payments/quote-requests", price::WRITE),
+    ("/v1/payments/verify", price::VERIFY),
+    ("/v1/payments/prepare", price::PREPARE),
+    ("/x402/v1/verify", price::X402_VERIFY),
+];
+
+/// What a write to the route costs that anybody may send; `None` for those that somebody has to sign.
+pub(super) fn unsigned_price(path: &str) -> Option<u32> {
+    UNSIGNED.iter().find(|(unsigned, _)| *unsigned == path).map(|(_, units)| *units)
 }
 
 /// Every route there is.
@@ -71,8 +88,23 @@ pub fn router(state: Arc<HttpState>) -> Router {
     let router = ROUTES.iter().fold(Router::new(), |router, route| router.route(route.path, (route.handler)()));
     router
         .fallback(async || ApiError::from(Code::NOT_FOUND))
+        .layer(middleware::from_fn(limit_reads))
         .layer(CatchPanicLayer::custom(request_id::panicked))
         .layer(cors::layer())
         .layer(middleware::from_fn_with_state(Arc::clone(&state), request_id::finish))
         .with_state(state)
+}
+
+/// Counts every request as a read that is not a write; what is unknown or has another method costs as much as one.
+async fn limit_reads(request: Request, next: Next) -> Response {
+    let is_write = request.method() == Method::POST
+        && request
+            .extensions()
+            .get::<MatchedPath>()
+            .is_some_and(|path| ROUTES.iter().any(|route| route.method == Method::POST && route.path == path.as_str()));
+    let caller = request.extensions().get::<Caller>();
+    match caller.filter(|_| !is_write).map_or(Ok(()), |caller| caller.spend(Kind::Reads, price::READ)) {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => ApiError::from(refusal).into_response(),
+    }
 }

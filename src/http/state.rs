@@ -29,6 +29,7 @@ use super::{
 };
 use crate::{
     auction::Progress,
+    callers::Callers,
     config::{DeadlinesConfig, GatewayConfig, HttpConfig, X402Config},
     identity::Identities,
 };
@@ -87,6 +88,7 @@ pub struct HttpState {
     pub(super) x402: X402Config,
     pub(super) corridors: Corridors,
     pub(super) funds: FundsCheck,
+    pub(super) callers: Arc<Callers>,
     pub(super) writes: Writes,
     pub(super) checks: Checks,
     pub(super) open_windows: OpenWindows,
@@ -111,6 +113,7 @@ impl HttpState {
             deadlines: config.deadlines,
             x402: config.x402,
             corridors: Corridors::new(config)?,
+            callers: Callers::new(&config.limits, config.http.holds_max),
             writes: Writes::new(&config.http),
             checks: Checks::new(config.http.check_threads),
             open_windows: OpenWindows::new(config.http.quote_requests_open_max),
@@ -118,6 +121,11 @@ impl HttpState {
             streams: Arc::new(Semaphore::new(config.http.event_streams_max.min(Semaphore::MAX_PERMITS))),
             documents: OnceLock::new(),
         })
+    }
+
+    /// Who calls, and how much each may ask for.
+    pub fn callers(&self) -> &Arc<Callers> {
+        &self.callers
     }
 
     /// What the service says about itself, made when it is first asked for.

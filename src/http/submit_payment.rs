@@ -31,6 +31,7 @@ use super::{
     writes::{Place, Write},
 };
 use crate::{
+    callers::Caller,
     identity::Proven,
     policy::{Proposal, Stage},
 };
@@ -44,8 +45,9 @@ pub(super) async fn handle(
     let hold_max = hold::longest(&write.headers, state.hold_max());
     let applied = hold::applied(&write.headers, state.hold_max());
     // Boxed, so that nothing of the submission stays in memory while its outcome is waited for.
+    let caller = write.caller.clone();
     let (view, replay) = Box::pin(accept(&state, &correlation, write)).await?;
-    let view = if replay { view } else { outcome(&state, view, hold_max).await };
+    let view = if replay { view } else { outcome(&state, &caller, view, hold_max).await };
     Ok((applied, Json(PaymentResponse::new(view, replay, &state.http.base_url))))
 }
 
@@ -55,7 +57,7 @@ async fn accept(
     correlation: &RequestId,
     write: Write,
 ) -> Result<(PaymentView, bool), ApiError> {
-    let Write { body, place, .. } = write;
+    let Write { caller, body, place, .. } = write;
     let checked = {
         let state = Arc::clone(state);
         async move {
@@ -69,7 +71,7 @@ async fn accept(
         Verdict::New(admitted) => admitted,
         Verdict::Replay(view) => return Ok((*view, true)),
     };
-    match submission.append(state, admitted, correlation, place).await? {
+    match submission.append(state, &caller, admitted, correlation, place).await? {
         Accepted::New(view) => Ok((view, false)),
         Accepted::Before(view) => Ok((submission.replay(view)?, true)),
     }
@@ -249,14 +251,16 @@ impl Submission {
         }))
     }
 
-    /// Claims the payment's id with its first commit, and gives `place` back.
+    /// Claims the payment's id with its first commit, at the expense of its originator, and gives `place` back.
     pub(super) async fn append(
         &self,
         state: &HttpState,
+        caller: &Caller,
         admitted: Box<Admitted>,
         correlation: &RequestId,
         place: Place,
     ) -> Result<Accepted, ApiError> {
+        caller.accept(&self.originator)?;
         let commit = Commit {
             stream_id: self.payment_id.clone().into(),
             expected: Position::START,
@@ -283,11 +287,11 @@ impl Submission {
 }
 
 /// The payment as it stands once it is final, or when the hold is over.
-pub(super) async fn outcome(state: &HttpState, view: PaymentView, hold_max: Duration) -> PaymentView {
+pub(super) async fn outcome(state: &HttpState, caller: &Caller, view: PaymentView, hold_max: Duration) -> PaymentView {
     let payments = &state.services.payments;
     let changed = |view: &PaymentView, left| {
         let (payment_id, version) = (view.payment_id.clone(), view.version);
         async move { payments.changed(&payment_id, version, left).await }
     };
-    hold::until(state, view, hold_max, |view| view.status.is_final(), changed).await
+    hold::until(state, caller, true, view, hold_max, |view| view.status.is_final(), changed).await
 }

@@ -8,11 +8,14 @@
 //! The place at work is taken when the body is there and not before: else as many slow clients as there are places
 //! would keep everybody out. It is given back as soon as the commit is stored, so that holding for an outcome takes
 //! none; `tower`'s limits last until the response and cannot do that.
+//!
+//! Nobody takes all of it: each caller has so many places, and the writes that nobody has to sign take half of them
+//! together at most.
 
 use std::{sync::Arc, time::Duration};
 
 use axum::{
-    extract::{FromRequest, Request},
+    extract::{FromRequest, MatchedPath, Request},
     http::HeaderMap,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -22,9 +25,14 @@ use super::{
     body::{self, RawBody},
     error::{ApiError, Code},
     line::Line,
+    routes::unsigned_price,
     state::HttpState,
 };
-use crate::{config::HttpConfig, server::Tally};
+use crate::{
+    callers::{self, AddressKey, Caller, Kind, price},
+    config::HttpConfig,
+    server::Tally,
+};
 
 /// Unit in which the bytes of bodies are counted.
 const KIBIBYTE: usize = 1_024;
@@ -35,6 +43,8 @@ const BODIES_KIB_MAX: usize = 64 * KIBIBYTE;
 pub(super) struct Writes {
     bodies: Arc<Semaphore>,
     at_work: Line,
+    /// Half of the places: the most that those writes take together that nobody has to sign.
+    unsigned: Line,
     refused: Tally,
 }
 
@@ -42,12 +52,16 @@ pub(super) struct Writes {
 #[derive(Debug)]
 pub(super) struct Place {
     _at_work: OwnedSemaphorePermit,
+    _unsigned: Option<OwnedSemaphorePermit>,
     _body: OwnedSemaphorePermit,
+    _of_caller: Option<callers::Place<AddressKey>>,
 }
 
 /// A write that may be worked on.
 #[derive(Debug)]
 pub(super) struct Write {
+    /// Who sent it.
+    pub(super) caller: Caller,
     /// The request's headers.
     pub(super) headers: HeaderMap,
     /// Its body, as it came.
@@ -76,6 +90,11 @@ impl Writes {
             // One body always fits.
             bodies: Arc::new(Semaphore::new(BODIES_KIB_MAX.max(kibibytes(config.body_bytes_max)))),
             at_work: Line::new(config.writes_in_flight_max, config.writes_waiting_max, wait_max),
+            unsigned: Line::new(
+                config.writes_in_flight_max.div_ceil(2),
+                config.writes_waiting_max.div_ceil(2),
+                wait_max,
+            ),
             refused: Tally::default(),
         }
     }
@@ -107,10 +126,24 @@ impl Writes {
         Ok(())
     }
 
+    /// Whether who comes now would get no place, not even in line.
+    fn is_full(&self, unsigned: bool) -> bool {
+        self.at_work.is_full() || unsigned && self.unsigned.is_full()
+    }
+
     /// A place at work, at once or after a short wait in line.
-    async fn place(&self, body: OwnedSemaphorePermit) -> Result<Place, ApiError> {
+    async fn place(
+        &self,
+        unsigned: bool,
+        body: OwnedSemaphorePermit,
+        of_caller: Option<callers::Place<AddressKey>>,
+    ) -> Result<Place, ApiError> {
+        let unsigned = match unsigned {
+            true => Some(self.unsigned.place().await.ok_or_else(|| self.refuse())?),
+            false => None,
+        };
         let at_work = self.at_work.place().await.ok_or_else(|| self.refuse())?;
-        Ok(Place { _at_work: at_work, _body: body })
+        Ok(Place { _at_work: at_work, _unsigned: unsigned, _body: body, _of_caller: of_caller })
     }
 
     fn refuse(&self) -> ApiError {
@@ -127,16 +160,31 @@ impl FromRequest<Arc<HttpState>> for Write {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &Arc<HttpState>) -> Result<Self, ApiError> {
-        if state.writes.at_work.is_full() {
+        let caller = request.extensions().get::<Caller>().cloned();
+        let caller = caller.unwrap_or_else(|| state.callers.identify(None, request.headers()));
+        let unsigned = request.extensions().get::<MatchedPath>().and_then(|path| unsigned_price(path.as_str()));
+        let of_caller = match admit(&caller, unsigned) {
+            Ok(of_caller) if !state.writes.is_full(unsigned.is_some()) => of_caller,
             // As long as the connection is to go on, its bytes have to be taken, but nothing need be kept of them.
-            body::drain(request.into_body(), state).await?;
-            return Err(state.writes.refuse());
-        }
+            refused => {
+                body::drain(request.into_body(), state).await?;
+                return Err(refused.map_or_else(ApiError::from, |_| state.writes.refuse()));
+            }
+        };
         let headers = request.headers().clone();
         let (body, room) = RawBody::receive(request, state).await?;
-        let place = state.writes.place(room).await?;
-        Ok(Self { headers, body, place })
+        let place = state.writes.place(unsigned.is_some(), room, of_caller).await?;
+        Ok(Self { caller, headers, body, place })
     }
+}
+
+/// Takes what a write costs before its body is there, and its place among those of its caller.
+fn admit(caller: &Caller, unsigned: Option<u32>) -> Result<Option<callers::Place<AddressKey>>, callers::Refusal> {
+    match unsigned {
+        Some(units) => caller.spend(Kind::Unsigned, units)?,
+        None => caller.spend(Kind::Writes, price::WRITE)?,
+    }
+    caller.work()
 }
 
 fn kibibytes(bytes: usize) -> usize {

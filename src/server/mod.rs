@@ -72,7 +72,15 @@ fn connections_max(wanted: usize) -> usize {
 
 /// Serves `router` until `shutdown`, and then for as long as requests in flight take, at most ten seconds. A connection that
 /// cannot be accepted is told of in the log, and the next one waited for.
-pub async fn serve(listener: TcpListener, router: Router, limits: Limits, shutdown: CancellationToken) {
+///
+/// `admit` says whether a peer may have one more connection; what it answers with is dropped when the connection ends.
+pub async fn serve<T: Send + 'static>(
+    listener: TcpListener,
+    router: Router,
+    limits: Limits,
+    admit: impl Fn(SocketAddr) -> Option<T>,
+    shutdown: CancellationToken,
+) {
     let connections = Connections::new(connections_max(limits.connections_max));
     let mut http = http1::Builder::new();
     // hyper's bound is for the head of a request and for the time between two requests alike.
@@ -82,14 +90,24 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, shutdo
     let closed = Tally::default();
     while let Some(accepted) = shutdown.run_until_cancelled(listener.accept()).await {
         match accepted {
-            Ok((stream, peer)) => match connections.admit().await {
-                Some(place) => server.serve(stream, peer, place),
-                None => {
-                    if let Some(closed) = closed.count() {
-                        tracing::warn!(closed, "connections are closed: all that may be open are at work");
+            Ok((stream, peer)) => {
+                // Nobody makes room for a peer that has as many as it may.
+                let admitted = match admit(peer) {
+                    Some(admitted) => connections.admit().await.map(|place| (admitted, place)),
+                    None => None,
+                };
+                match admitted {
+                    Some((admitted, place)) => server.serve(stream, peer, place, admitted),
+                    None => {
+                        if let Some(closed) = closed.count() {
+                            tracing::warn!(
+                                closed,
+                                "connections are closed: as many are open as one address, or all, may have"
+                            );
+                        }
                     }
                 }
-            },
+            }
             Err(error) if is_of_the_client(&error) => {}
             Err(error) => {
                 tracing::error!(%error, "no connection can be accepted");
@@ -112,7 +130,7 @@ struct Server {
 }
 
 impl Server {
-    fn serve(&self, stream: TcpStream, peer: SocketAddr, place: Place) {
+    fn serve<T: Send + 'static>(&self, stream: TcpStream, peer: SocketAddr, place: Place, admitted: T) {
         // Without this an event of a stream may wait for the client's acknowledgement of the one before.
         let _ = stream.set_nodelay(true);
         let mut stream = TimeoutWriter::new(stream);
@@ -125,6 +143,7 @@ impl Server {
         let connection = self.http.serve_connection(TokioIo::new(Box::pin(stream)), service);
         let (shutdown, head_max) = (self.shutdown.clone(), self.limits.head_max);
         self.tracker.spawn(async move {
+            let _admitted = admitted;
             let mut connection = std::pin::pin!(connection);
             let silent = async {
                 sleep(head_max).await;

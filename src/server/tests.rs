@@ -59,7 +59,7 @@ impl Stage {
         let address = listener.local_addr().unwrap();
         let server = tokio::spawn({
             let shutdown = shutdown.clone();
-            async move { serve(listener, router, limits, shutdown).await }
+            async move { serve(listener, router, limits, |_| Some(()), shutdown).await }
         });
         Self { address, told, begun, shutdown, server }
     }

@@ -76,7 +76,7 @@ pub fn router(judge: Arc<dyn Judge>, options: ServiceOptions) -> Router {
 /// Serves [`router`] until `shutdown`, and then for as long as the requests under way take, within bounds.
 pub async fn serve(listener: TcpListener, judge: Arc<dyn Judge>, options: ServiceOptions, shutdown: CancellationToken) {
     let limits = options.limits;
-    server::serve(listener, router(judge, options), limits, shutdown).await;
+    server::serve(listener, router(judge, options), limits, |_| Some(()), shutdown).await;
 }
 
 struct Service {

@@ -6,4 +6,5 @@ mod bus_credentials;
 mod gas;
 mod open_auctions;
 mod payers_funds;
+mod floods;
 mod verifier;

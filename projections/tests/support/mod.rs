@@ -237,6 +237,8 @@ pub fn opened(id: &QuoteRequestId) -> QuoteRequestEvent {
         required_policies: Vec::new(),
         counterparty: None,
         identities: Vec::new(),
+        selector: None,
+        caller_secret_hash: None,
         opened_at: at(0),
         request: r#"{"request_id":"batch-1"}"#.to_owned(),
     }))

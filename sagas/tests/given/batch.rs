@@ -41,6 +41,8 @@ pub fn opening() -> QuoteRequestOpened {
         required_policies: Vec::new(),
         counterparty: None,
         identities: Vec::new(),
+        selector: None,
+        caller_secret_hash: None,
         opened_at: at(0),
         request: "{}".to_owned(),
     }

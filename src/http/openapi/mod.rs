@@ -53,6 +53,9 @@ const DESCRIPTION: &str = "\
 No key or token is needed: a payment carries its own authorization, the payer's signature.\n\n\
 Writes are idempotent by `request_id`. After no answer, a 500 or a 503, send the same `request_id` again: it can never \
 start a second payment. Every write says by `idempotent_replay` whether it created something.\n\n\
+Each address has budgets for reads, for writes and for what nobody signed, and each account or DID that proved itself one \
+for what is accepted; `RateLimit` tells what is left. What is above is answered with 429 `RATE_LIMITED` and `Retry-After`; \
+repeating it then is safe. A replay of what was accepted costs a write and nothing else.\n\n\
 Errors are an ErrorResponse; branch on its `code`. Members that are not known are ignored in requests and may be added \
 to responses; an explicit `null` is refused.";
 
@@ -93,6 +96,13 @@ fn headers() -> Value {
             "schema": {"type": "string", "pattern": "^@[0-9]+$"},
         },
         "PAYMENT-RESPONSE": text(true, "Base64 of the body."),
+        "RateLimitPolicy": text(
+            false,
+            "The budgets that this call took from: `q` units at most, which come back within `w` seconds. `reads`, `writes` \
+             and `unsigned` are those of the caller's address, `accepted` is that of the account or DID that proved itself \
+             (draft-ietf-httpapi-ratelimit-headers). Absent where the caller is not limited.",
+        ),
+        "RateLimit": text(false, "What is left of them: `r` units, and `t` seconds until all are back or the call can be repeated."),
         "RetryAfter": {
             "required": true,
             "description": "Seconds to wait before the same request is sent again.",

@@ -95,8 +95,13 @@ impl Operation {
         operation
     }
 
+    /// Every error it answers with; whoever calls can call too often.
+    fn codes(&self) -> impl Iterator<Item = &'static Code> {
+        self.errors.iter().copied().flatten().copied().chain([Code::RATE_LIMITED])
+    }
+
     fn responses(&self, base_url: &str) -> Value {
-        let mut headers = json!({"X-Request-Id": header("RequestId")});
+        let mut headers = every_response();
         for name in self.headers {
             headers[*name] = header(name);
         }
@@ -109,16 +114,14 @@ impl Operation {
         }
         responses.insert("200".to_owned(), ok);
         if let Some(description) = self.no_content {
-            let headers = json!({"X-Request-Id": header("RequestId")});
+            let headers = every_response();
             responses.insert("204".to_owned(), json!({"description": description, "headers": headers}));
         }
-        let mut statuses: Vec<StatusCode> =
-            self.errors.iter().copied().flatten().filter_map(|code| code.status).collect();
+        let mut statuses: Vec<StatusCode> = self.codes().filter_map(|code| code.status).collect();
         statuses.sort_unstable();
         statuses.dedup();
         for status in statuses {
-            let codes = self.errors.iter().copied().flatten().copied().filter(|code| code.status == Some(status));
-            let codes = codes.collect::<Vec<_>>();
+            let codes = self.codes().filter(|code| code.status == Some(status)).collect::<Vec<_>>();
             let response = match self.response {
                 Body::Json(own, _) if self.tag == x402::TAG && self.request.is_some() => {
                     x402::error_response(own, status, &codes, base_url)
@@ -145,6 +148,24 @@ fn links(answer: &str) -> Option<Value> {
     Some(operations.iter().map(link).collect::<Map<_, _>>().into())
 }
 
+/// The headers of every response.
+pub(super) fn every_response() -> Value {
+    json!({
+        "X-Request-Id": header("RequestId"),
+        "RateLimit-Policy": header("RateLimitPolicy"),
+        "RateLimit": header("RateLimit"),
+    })
+}
+
+/// The headers of an answer with this status.
+pub(super) fn of_error(status: StatusCode) -> Value {
+    let mut headers = every_response();
+    if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
+        headers["Retry-After"] = header("RetryAfter");
+    }
+    headers
+}
+
 /// A reference to the header `name`.
 pub(super) fn header(name: &str) -> Value {
     json!({"$ref": format!("#/components/headers/{name}")})
@@ -156,13 +177,9 @@ pub(super) fn error_response(status: StatusCode, codes: &[&Code], base_url: &str
     let description: Vec<String> = codes.iter().map(|code| format!("`{}`: {}", code.code, code.message)).collect();
     let examples: Map<String, Value> =
         codes.iter().map(|code| (code.code.to_owned(), json!({"value": example(code, base_url)}))).collect();
-    let mut headers = json!({"X-Request-Id": header("RequestId")});
-    if status == StatusCode::SERVICE_UNAVAILABLE {
-        headers["Retry-After"] = header("RetryAfter");
-    }
     json!({
         "description": description.join("\n\n"),
-        "headers": headers,
+        "headers": of_error(status),
         "content": {"application/json": {
             "schema": {"allOf": [schema("ErrorResponse"), {"properties": {"code": {"enum": names}}}]},
             "examples": examples,

@@ -12,7 +12,10 @@ use super::{
     schemas::{CHAIN_ID_PATTERN, PAYMENT_ID_PATTERN, QUOTE_REQUEST_ID_PATTERN, request_id_pattern},
     x402,
 };
-use crate::http::error::Code;
+use crate::http::{
+    caller_secret::{SECRET_CHARS_MAX, SECRET_CHARS_MIN},
+    error::Code,
+};
 
 /// The sections of the document.
 pub(super) const TAGS: [(&str, &str); 5] = [
@@ -213,10 +216,13 @@ pub const OPERATIONS: &[Operation] = &[
         tag: QUOTES,
         summary: "Open a quote-request",
         description: "Asks settlers for quotes; nothing is authorized to be spent. Answers with the batch at once, or \
-                      with `wait=true` once its quotes are collected or the hold is over.",
+                      with `wait=true` once its quotes are collected or the hold is over.\n\nA repeated `request_id` is \
+                      answered with the batch that it opened, if that stands on the same economics, settler lists, \
+                      policies, selector, verifier and contracts; else with 409. Nobody else can use a `request_id` of a \
+                      caller that proves a DID or sends a `Caller-Secret`.",
         parameters: || {
             let wait = "Whether to hold the connection for the collected quotes.";
-            vec![query("wait", false, json!({"type": "boolean", "default": false}), wait), prefer()]
+            vec![query("wait", false, json!({"type": "boolean", "default": false}), wait), prefer(), caller_secret()]
         },
         request: Some(Body::Json("QuoteRequest", examples::unsigned_request)),
         response: Body::Json("QuoteRequestResponse", examples::quote_request_response),
@@ -440,6 +446,20 @@ fn last_event_id() -> Value {
         "description": "Id of the last event that the client has; the stream goes on behind it.",
         "schema": {"type": "string"},
         "example": "4.0",
+    })
+}
+
+fn caller_secret() -> Value {
+    let characters = format!("^[!-~]{{{SECRET_CHARS_MIN},{SECRET_CHARS_MAX}}}$");
+    json!({
+        "name": "Caller-Secret",
+        "in": "header",
+        "required": false,
+        "description": "A secret of your own choice, best of 128 random bits or more, for callers that prove no DID. Its \
+                        SHA-256 is part of what the batch's id is made of, so who does not know it cannot take your \
+                        `request_id`. Send the same with every repetition. An award needs the payer's signature and not \
+                        the secret.",
+        "schema": {"type": "string", "pattern": characters},
     })
 }
 

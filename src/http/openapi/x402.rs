@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     examples,
-    operation::{Body, Operation, header},
+    operation::{Body, Operation, of_error},
     operations::{ORDER, READ, prefer},
     schemas::schema,
 };
@@ -75,10 +75,6 @@ pub(super) fn error_response(name: &str, status: StatusCode, codes: &[&Code], ba
         .iter()
         .map(|code| (code.code.to_owned(), json!({"value": example(name, status, code, base_url)})))
         .collect();
-    let mut headers = json!({"X-Request-Id": header("RequestId")});
-    if status == StatusCode::SERVICE_UNAVAILABLE {
-        headers["Retry-After"] = header("RetryAfter");
-    }
     // A defect may break the call off where its shape is not known any more (spec 2.10).
     let schemas = if status == StatusCode::INTERNAL_SERVER_ERROR {
         json!({"anyOf": [schema(name), schema("ErrorResponse")]})
@@ -87,7 +83,7 @@ pub(super) fn error_response(name: &str, status: StatusCode, codes: &[&Code], ba
     };
     json!({
         "description": description.join("\n\n"),
-        "headers": headers,
+        "headers": of_error(status),
         "content": {"application/json": {"schema": schemas, "examples": examples}},
     })
 }

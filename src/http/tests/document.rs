@@ -172,13 +172,17 @@ fn every_operation_says_what_there_is_to_know() {
         }
         assert_eq!(method == "POST", operation["requestBody"]["required"] == true, "{at}");
         if method == "POST" {
-            for status in ["400", "413", "500"] {
+            for status in ["400", "413", "429", "500"] {
                 assert!(operation["responses"][status].is_object(), "{at} lacks {status}");
             }
         }
         for (status, response) in operation["responses"].as_object().unwrap() {
             assert!(response["headers"]["X-Request-Id"].is_object(), "{at} {status}");
-            assert_eq!(response["headers"]["Retry-After"].is_object(), status == "503", "{at} {status}");
+            assert_eq!(
+                response["headers"]["Retry-After"].is_object(),
+                matches!(status.as_str(), "429" | "503"),
+                "{at} {status}"
+            );
         }
     }
 }

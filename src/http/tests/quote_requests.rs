@@ -1,6 +1,7 @@
 //! Quote-requests and awards: idempotency, shapes, states and what an award may not do.
 
 mod awards;
+mod squatting;
 
 use std::collections::BTreeSet;
 
@@ -258,9 +259,13 @@ async fn the_same_economics_are_the_original_batch_with_its_original_deadlines()
         ("/quote_deadline", json!("2030-01-01T00:02:00Z")),
         ("/quote_deadline", json!("2020-01-01T00:00:00Z")),
         ("/fulfillment_deadline", json!("2030-01-01T01:00:00Z")),
-        ("/settler_requirements", json!({"whitelist": ["did:web:a"]})),
-        ("/settler_auth_required", json!({"kyc": true})),
-        ("/escrow_contract_address", json!(TRUSTED)),
+        // A default that is named is the default.
+        ("/settler_requirements", json!({})),
+        ("/settler_auth_required", json!({"kyc": false})),
+        ("/quote_selector", json!("")),
+        ("/escrow_contract_address", json!(ESCROW)),
+        ("/fulfillment_proxy", json!(PROXY)),
+        ("/fulfillment_verifier", json!({"account": VERIFIER, "endpoint": "http://127.0.0.1:8090/"})),
         ("/@context", json!(["https://x.example"])),
         ("/source/account", json!("0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359")),
         ("/source/asset_identifier", json!(SOURCE_ASSET.replace("31337", "031337"))),

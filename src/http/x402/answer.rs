@@ -15,7 +15,7 @@ use super::message::Outline;
 use crate::http::{
     error::{ApiError, Code, docs_url},
     payment_body::{ConfirmationBody, FailureBody, TransactionsBody, confirmation, failure, transactions},
-    request_id::OwnBody,
+    request_id::{OwnBody, RetryAfter},
 };
 
 const PAYMENT_RESPONSE: HeaderName = HeaderName::from_static("payment-response");
@@ -40,10 +40,11 @@ impl Refusal {
 }
 
 impl From<ApiError> for Refusal {
-    /// A judgement is answered with 200; conflicts, and what could not be judged, keep their status.
+    /// A judgement is answered with 200; conflicts, who asks for too much, and what could not be judged keep their status.
     fn from(error: ApiError) -> Self {
         let status = match error.status() {
-            status if status == StatusCode::CONFLICT || status.is_server_error() => status,
+            status @ (StatusCode::CONFLICT | StatusCode::TOO_MANY_REQUESTS) => status,
+            status if status.is_server_error() => status,
             _ => StatusCode::OK,
         };
         Self { error, status }
@@ -191,7 +192,8 @@ pub(super) fn known(view: &PaymentView, outline: Outline, base_url: &str) -> Res
 pub(super) fn not_valid(refusal: Refusal, outline: Outline, base_url: &str) -> Response {
     let Refusal { error, status } = refusal;
     let gw = Gw::refused(&error, status, base_url);
-    verified(false, Some((error.code.code.to_owned(), error.message())), outline, gw, status)
+    let why = Some((error.code.code.to_owned(), error.message()));
+    come_again(verified(false, why, outline, gw, status), &error)
 }
 
 fn verified(is_valid: bool, why: Option<(String, String)>, outline: Outline, gw: Gw, status: StatusCode) -> Response {
@@ -239,7 +241,7 @@ pub(super) fn not_settled(refusal: Refusal, outline: Outline, base_url: &str) ->
         payer: outline.payer,
         ..SettleBody::of(why, Gw::refused(&error, status, base_url))
     };
-    body.respond(status)
+    come_again(body.respond(status), &error)
 }
 
 impl SettleBody {
@@ -262,6 +264,14 @@ impl SettleBody {
         response.headers_mut().extend(encoded.map(|encoded| (PAYMENT_RESPONSE, encoded)));
         own(response)
     }
+}
+
+/// Says when to come again, where the error says it.
+fn come_again(mut response: Response, error: &ApiError) -> Response {
+    if let Some(seconds) = error.retry_after_seconds() {
+        response.extensions_mut().insert(RetryAfter(seconds));
+    }
+    response
 }
 
 /// Keeps the body from being replaced by an ErrorResponse.

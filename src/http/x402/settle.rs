@@ -56,9 +56,10 @@ async fn settle(
     let begun = Instant::now();
     let hold_max = hold::longest(&write.headers, Duration::from_millis(state.x402.settle_hold_ms_max));
     // Boxed, so that nothing of the message stays in memory while its outcome is waited for.
+    let caller = write.caller.clone();
     let Settled { view, replay, timeout } = Box::pin(accept(state, correlation, write, outline)).await?;
     let until = hold_max.min(timeout);
-    Ok((outcome(state, view, until.saturating_sub(begun.elapsed())).await, replay))
+    Ok((outcome(state, &caller, view, until.saturating_sub(begun.elapsed())).await, replay))
 }
 
 /// A payment that there is, before or by this call.
@@ -75,7 +76,7 @@ async fn accept(
     write: Write,
     outline: &mut Outline,
 ) -> Result<Settled, Refusal> {
-    let Write { body, place, .. } = write;
+    let Write { caller, body, place, .. } = write;
     let checking = {
         let state = Arc::clone(state);
         async move {
@@ -91,7 +92,7 @@ async fn accept(
         Due::Known(view) => return Ok(settled(*view, true)),
         Due::New(submission, admitted) => (submission, admitted),
     };
-    Ok(match submission.append(state, admitted, correlation, place).await? {
+    Ok(match submission.append(state, &caller, admitted, correlation, place).await? {
         Accepted::New(view) => settled(view, false),
         Accepted::Before(view) => settled(submission.replay(view)?, true),
     })
