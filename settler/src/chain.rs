@@ -114,6 +114,16 @@ pub trait DeliveryChain: Send + Sync {
     /// [`Transient`]; nothing may be concluded.
     async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient>;
 
+    /// Makes the account on this chain that is paid for `order`, where the chain needs one made and it is not there. It comes
+    /// before the delivery: into an account that is there anyone can bring the release, also when this settler cannot any more.
+    ///
+    /// # Errors
+    /// [`Transient`]; the transaction may be on its way all the same.
+    async fn ready_to_be_paid(&self, order: &ReservationOrder) -> Result<(), Transient> {
+        let _ = order;
+        Ok(())
+    }
+
     /// Sends the delivery, unless one that was sent before may still land. Returns the transaction that made it, or that is
     /// on its way.
     ///

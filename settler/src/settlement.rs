@@ -157,6 +157,7 @@ impl Settlement {
         if !self.desk.options.deliver || !in_time {
             return Ok(Step::Wait);
         }
+        self.source.ready_to_be_paid(&self.job.reservation()).await?;
         let transaction_hash = self.destination.deliver(&order).await?;
         self.report(&transaction_hash).await;
         Ok(Step::Wait)

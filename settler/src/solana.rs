@@ -41,6 +41,11 @@ impl DeliveryChain for SolanaChain {
         self.chain.delivery_state(order).await
     }
 
+    async fn ready_to_be_paid(&self, order: &ReservationOrder) -> Result<(), Transient> {
+        let made = self.chain.make_payout_account(&order.escrow.contract, &order.asset).await;
+        made.map_err(ActError::into_transient)
+    }
+
     async fn deliver(&self, order: &DeliveryOrder) -> Result<String, Transient> {
         self.chain.deliver(order).await.map_err(ActError::into_transient)
     }

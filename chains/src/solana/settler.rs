@@ -152,6 +152,25 @@ impl SettlerChain {
         Ok((snapshot.time, route))
     }
 
+    /// Makes this account's token account for `asset`, into which an escrow of the program `contract` pays, when it is not there.
+    /// The escrow pays into none that is not, and nobody else makes it.
+    ///
+    /// # Errors
+    /// [`ActError`]; after [`ActError::Transient`] do the same again.
+    pub async fn make_payout_account(&self, contract: &str, asset: &AssetId) -> Result<(), ActError> {
+        let program = key(contract).map_err(unusable)?;
+        let mint = mint_or_sol(asset).map_err(unusable)?;
+        let own = self.wallet.address();
+        let (_, TokenRoute { token_program, is_made, .. }) = self.route(&program, &mint, &own).await?;
+        if is_made {
+            return Ok(());
+        }
+        let instructions = vec![host::create_associated_token(own, &own, &mint, &token_program)];
+        let purpose = format!("payout/{}", text(&mint));
+        self.wallet.execute(&Task { purpose, program, instructions, contended: Vec::new() }).await?;
+        Ok(())
+    }
+
     /// Brings the releaser's attestation to the escrow, which then pays the settler, and waits until that landed. The
     /// account that is paid is made when it is not there. Returns the transaction; of a release that is there already,
     /// whoever made it, that one.
