@@ -21,6 +21,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use async_nats::ConnectOptions;
@@ -32,6 +33,7 @@ use events::{
     connection::{self, Identity},
     selection::SelectorKey,
 };
+use sagas::release::ReleaseRule;
 
 use self::source::Source;
 pub(crate) use self::validation::signing_key;
@@ -143,6 +145,9 @@ pub struct GatewayConfig {
     /// The look-out for payments that are past their time.
     #[serde(default)]
     pub watchdog: WatchdogConfig,
+    /// When the gateway brings the release of a delivered payment itself.
+    #[serde(default)]
+    pub release: ReleaseConfig,
     /// The fulfillment verifier used when a request names none.
     pub verifier: DefaultVerifierConfig,
     /// What a request may name besides the defaults.
@@ -224,6 +229,30 @@ pub struct WatchdogConfig {
 impl Default for WatchdogConfig {
     fn default() -> Self {
         Self { grace_seconds: 1_800, every_seconds: 15 }
+    }
+}
+
+/// `[release]`: how long a settler is left to bring the release of its own delivery before the gateway does. It holds for
+/// payments that are confirmed from then on; each has its time in the journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ReleaseConfig {
+    /// The settler's share of what is left between the confirmed delivery and the refund window, percent.
+    pub settler_percent: u32,
+    /// The least time that is left to the settler, in seconds; never more than half of what is left.
+    pub settler_seconds_min: u64,
+}
+
+impl Default for ReleaseConfig {
+    fn default() -> Self {
+        let ReleaseRule { settler_percent, least } = ReleaseRule::DEFAULT;
+        Self { settler_percent, settler_seconds_min: least.as_secs() }
+    }
+}
+
+impl From<ReleaseConfig> for ReleaseRule {
+    fn from(config: ReleaseConfig) -> Self {
+        Self { settler_percent: config.settler_percent, least: Duration::from_secs(config.settler_seconds_min) }
     }
 }
 

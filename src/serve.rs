@@ -41,7 +41,7 @@ use crate::{
         x402::{IdentifiersError, NatsIdentifiers},
     },
     identity::{Identities, SettlerPolicies},
-    operator::{self, Watchdog, WatchdogOptions},
+    operator::{self, Unattested, Watchdog, WatchdogOptions},
     pause::{self, ControlBucket, PauseFollower},
     policy::{self, Counterparties},
     selector::{self, NatsSelector},
@@ -104,7 +104,7 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
         parking,
         clock: clock.clone(),
     };
-    let engine = Engine::new(ports, EngineOptions::default());
+    let engine = Engine::new(ports, EngineOptions { release: config.release.into(), ..EngineOptions::default() });
     let owner = CommitId::random().to_string();
 
     let name = config.name();
@@ -139,7 +139,12 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
         identities,
         identifiers: Arc::new(identifiers),
         funds,
-        readiness: Arc::new(GatewayReadiness { client, journal: journal.clone(), projections: projections.clone() }),
+        readiness: Arc::new(GatewayReadiness {
+            client,
+            journal: journal.clone(),
+            projections: projections.clone(),
+            unattested: watchdog.unattested(),
+        }),
         stopping: shutdown.clone(),
     };
     let state = Arc::new(HttpState::new(&config, services)?);
@@ -392,6 +397,7 @@ struct GatewayReadiness {
     client: Client,
     journal: Arc<NatsJournal>,
     projections: Projections,
+    unattested: Unattested,
 }
 
 #[async_trait]
@@ -423,6 +429,7 @@ impl Readiness for GatewayReadiness {
     }
 
     fn alarms(&self) -> Vec<String> {
-        self.projections.alarms().iter().map(ToString::to_string).collect()
+        let journal = self.projections.alarms();
+        journal.iter().map(ToString::to_string).chain(self.unattested.alarm()).collect()
     }
 }

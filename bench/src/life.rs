@@ -56,8 +56,12 @@ pub fn after_submission(order: &Order, settler: &SigningKey) -> Result<Vec<Vec<P
         prepared_at: now,
     };
     let delivery = inclusion(DESTINATION_ID, 2);
-    let confirmed =
-        FulfillmentConfirmed { inclusion: delivery.clone(), attestation: format!("0x{:0130x}", 1), confirmed_at: now };
+    let confirmed = FulfillmentConfirmed {
+        inclusion: delivery.clone(),
+        attestation: format!("0x{:0130x}", 1),
+        confirmed_at: now,
+        release_from: Some(now),
+    };
     Ok(vec![
         vec![PaymentEvent::AuctionClosed(closed), PaymentEvent::QuoteAwarded(Box::new(awarded))],
         vec![PaymentEvent::DepositPrepared(deposit)],

@@ -25,8 +25,8 @@ use events::{
 use gateway::dev::network::{DESTINATION_ID, SOURCE_ID};
 use sagas::ports::{
     Answer, Auction, Award, Bid, Chains, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState,
-    Gathered, OpenStreams, PrepareError, RefundOrder, RequestForQuotes, SelectionRequest, Selector, Statement,
-    TransactionState, Transient, VerificationCase, Verifier,
+    Gathered, OpenStreams, PrepareError, RefundOrder, ReleaseOrder, RequestForQuotes, SelectionRequest, Selector,
+    Statement, TransactionState, Transient, VerificationCase, Verifier,
 };
 use tokio::sync::oneshot;
 
@@ -219,6 +219,10 @@ impl Chains for World {
 
     async fn prepare_refund(&self, _: &RefundOrder, _: u32) -> Result<TransactionPrepared, PrepareError> {
         Err(PrepareError::Transient(Transient("nothing is refunded here".to_owned())))
+    }
+
+    async fn prepare_release(&self, _: &ReleaseOrder, _: u32) -> Result<TransactionPrepared, PrepareError> {
+        Err(PrepareError::Transient(Transient("settlers release here".to_owned())))
     }
 
     async fn reprice(&self, _: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient> {

@@ -10,7 +10,7 @@ use events::{
 };
 use sagas::ports::{
     Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, Moment, OwnDeposit,
-    PrepareError, RefundOrder, Statement, TransactionState, Transient, Waiting,
+    PrepareError, RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, Waiting,
 };
 
 /// How long the wait for a block of a chain that is not connected lasts.
@@ -47,6 +47,10 @@ impl Chains for Families {
 
     async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
         self.of(&order.escrow.chain_id)?.prepare_refund(order, attempt).await
+    }
+
+    async fn prepare_release(&self, order: &ReleaseOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+        self.of(&order.escrow.chain_id)?.prepare_release(order, attempt).await
     }
 
     async fn reprice(&self, versions: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient> {

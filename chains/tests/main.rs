@@ -5,6 +5,7 @@ mod authorize;
 mod belief;
 mod delivery;
 mod deposit;
+mod release;
 mod reorganisations;
 mod solana_authorization;
 mod solana_belief;

@@ -65,7 +65,7 @@ pub enum Error {
 }
 
 /// Types of [`PaymentEvent`].
-const PAYMENT_TYPES: [&str; 19] = [
+const PAYMENT_TYPES: [&str; 23] = [
     "Submitted",
     "AuctionClosed",
     "SelectorAsked",
@@ -78,7 +78,11 @@ const PAYMENT_TYPES: [&str; 19] = [
     "EscrowOpened",
     "DepositRuledOut",
     "FulfillmentSeen",
+    "AttestationAwaited",
     "FulfillmentConfirmed",
+    "ReleasePrepared",
+    "ReleaseRepriced",
+    "ReleaseAbandoned",
     "EscrowReleased",
     "Failed",
     "RefundPrepared",

@@ -142,8 +142,16 @@ pub enum PaymentEvent {
     DepositRuledOut(DepositRuledOut),
     /// The delivery is on the destination chain, not yet deep enough; recorded again when it moves to another block.
     FulfillmentSeen(FulfillmentSeen),
+    /// The delivery has its depth, and the verifier has not attested it so far.
+    AttestationAwaited(AttestationAwaited),
     /// The delivery has its depth and the verifier attested it.
     FulfillmentConfirmed(FulfillmentConfirmed),
+    /// The gateway brings the release itself: it is signed and about to be broadcast.
+    ReleasePrepared(TransactionPrepared),
+    /// The release under way is signed again, with higher fees at its nonce, and about to be broadcast. Either may land.
+    ReleaseRepriced(TransactionPrepared),
+    /// The release that was prepared last can never land, in none of its versions.
+    ReleaseAbandoned(TransactionAbandoned),
     /// The escrow paid the settler.
     EscrowReleased(EscrowReleased),
     /// The payment did not complete. Terminal; a refund may follow.
@@ -174,7 +182,11 @@ impl PaymentEvent {
             Self::EscrowOpened(_) => "EscrowOpened",
             Self::DepositRuledOut(_) => "DepositRuledOut",
             Self::FulfillmentSeen(_) => "FulfillmentSeen",
+            Self::AttestationAwaited(_) => "AttestationAwaited",
             Self::FulfillmentConfirmed(_) => "FulfillmentConfirmed",
+            Self::ReleasePrepared(_) => "ReleasePrepared",
+            Self::ReleaseRepriced(_) => "ReleaseRepriced",
+            Self::ReleaseAbandoned(_) => "ReleaseAbandoned",
             Self::EscrowReleased(_) => "EscrowReleased",
             Self::Failed(_) => "Failed",
             Self::RefundPrepared(_) => "RefundPrepared",
@@ -466,6 +478,15 @@ pub struct FulfillmentSeen {
     pub inclusion: Inclusion,
 }
 
+/// Payload of [`PaymentEvent::AttestationAwaited`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttestationAwaited {
+    /// The transaction that paid the recipient, in its settled block.
+    pub inclusion: Inclusion,
+    /// When it was recorded that the attestation is missing.
+    pub awaited_at: Timestamp,
+}
+
 /// Payload of [`PaymentEvent::FulfillmentConfirmed`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FulfillmentConfirmed {
@@ -475,6 +496,10 @@ pub struct FulfillmentConfirmed {
     pub attestation: String,
     /// When it was confirmed.
     pub confirmed_at: Timestamp,
+    /// From when on the gateway brings the release itself, unless somebody did before. Absent in payments that were confirmed
+    /// before gateways released.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release_from: Option<Timestamp>,
 }
 
 /// Payload of [`PaymentEvent::EscrowReleased`].

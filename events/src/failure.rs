@@ -93,4 +93,7 @@ impl Failure {
     pub const SELECTOR_UNAVAILABLE: &'static str = "SELECTOR_UNAVAILABLE";
     /// The settlement could not be completed.
     pub const SETTLEMENT_FAILED: &'static str = "SETTLEMENT_FAILED";
+    /// The delivery was made, but its verifier did not attest it before the refund window opened: the payer has both the
+    /// delivery and, by the refund, the money.
+    pub const DELIVERED_NOT_ATTESTED: &'static str = "DELIVERED_NOT_ATTESTED";
 }

@@ -8,11 +8,11 @@ use events::{
     QuoteRequestId, Terms,
     codec::{self, Error},
     event::{
-        AuctionClosed, Authorization, CollectedQuote, CounterpartyDecision, Decline, DepositRuledOut, DroppedBid,
-        EscrowOpened, EscrowPlan, EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed,
-        FulfillmentSeen, Inclusion, Mark, Moved, OwnTransaction, Permit2, QuoteAwarded, QuoteReceived, RefundDue,
-        SelectorAnswered, SelectorAsked, SelectorRef, SolanaSpend, Submitted, TransactionAbandoned,
-        TransactionPrepared, TronSpend, VerifierRef,
+        AttestationAwaited, AuctionClosed, Authorization, CollectedQuote, CounterpartyDecision, Decline,
+        DepositRuledOut, DroppedBid, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowReleased, EscrowSecured, Failed,
+        FulfillmentConfirmed, FulfillmentSeen, Inclusion, Mark, Moved, OwnTransaction, Permit2, QuoteAwarded,
+        QuoteReceived, RefundDue, SelectorAnswered, SelectorAsked, SelectorRef, SolanaSpend, Submitted,
+        TransactionAbandoned, TransactionPrepared, TronSpend, VerifierRef,
     },
     failure::{BlockchainContext, Domain, RetryClassification},
     identity::{Carrier, HeldPolicy, PresentedCredential, ProvenIdentity},
@@ -421,7 +421,14 @@ fn golden() -> Vec<(&'static str, Event)> {
         signature: "0x1e".into(),
         answered_at: at(31),
     };
-    let confirmed = FulfillmentConfirmed { inclusion: inclusion(10), attestation: "0x1c".into(), confirmed_at: at(45) };
+    let confirmed = FulfillmentConfirmed {
+        inclusion: inclusion(10),
+        attestation: "0x1c".into(),
+        confirmed_at: at(45),
+        release_from: None,
+    };
+    let confirmed_to_be_released = FulfillmentConfirmed { release_from: Some(at(50)), ..confirmed.clone() };
+    let awaited = AttestationAwaited { inclusion: inclusion(10), awaited_at: at(46) };
     let refunded = EscrowRefunded { inclusion: inclusion(1), amount: amount("25500000") };
     let on_tron = Inclusion { chain_id: "tron:728126428".parse().unwrap(), ..inclusion(1) };
     let opened_by_the_payer = EscrowOpened { inclusion: on_tron, amount: amount("26000000") };
@@ -484,11 +491,17 @@ fn golden() -> Vec<(&'static str, Event)> {
         ("escrow_opened", PaymentEvent::EscrowOpened(opened_by_the_payer)),
         ("deposit_ruled_out", PaymentEvent::DepositRuledOut(DepositRuledOut { ruled_out_at: at(41) })),
         ("fulfillment_seen", PaymentEvent::FulfillmentSeen(FulfillmentSeen { inclusion: inclusion(10) })),
+        ("attestation_awaited", PaymentEvent::AttestationAwaited(awaited)),
         ("fulfillment_confirmed", PaymentEvent::FulfillmentConfirmed(confirmed)),
+        ("fulfillment_confirmed_to_be_released", PaymentEvent::FulfillmentConfirmed(confirmed_to_be_released)),
+        ("release_prepared", PaymentEvent::ReleasePrepared(prepared())),
+        ("release_repriced", PaymentEvent::ReleaseRepriced(repriced())),
+        ("release_abandoned", PaymentEvent::ReleaseAbandoned(abandoned())),
         ("escrow_released", PaymentEvent::EscrowReleased(EscrowReleased { inclusion: inclusion(1) })),
         ("failed_with_nothing_to_refund", failed(bare(Failure::NO_QUOTES_RECEIVED), RefundDue::Nothing)),
         ("failed_by_non_delivery", failed(on_chain(), by_non_delivery)),
         ("failed_after_window", failed(bare(Failure::SETTLEMENT_FAILED), RefundDue::AfterWindow)),
+        ("failed_delivered_not_attested", failed(bare(Failure::DELIVERED_NOT_ATTESTED), RefundDue::AfterWindow)),
         ("refund_prepared", PaymentEvent::RefundPrepared(prepared())),
         ("refund_repriced", PaymentEvent::RefundRepriced(repriced())),
         ("refund_abandoned", PaymentEvent::RefundAbandoned(abandoned())),
@@ -523,7 +536,7 @@ fn every_file_and_every_event_has_its_counterpart() {
     let named: BTreeSet<String> = golden().into_iter().map(|(name, _)| name.to_owned()).collect();
     assert_eq!(files, named);
     let types: BTreeSet<&str> = golden().iter().map(|(_, event)| event.type_name()).collect();
-    assert_eq!(types.len(), 23, "a new event needs a golden file");
+    assert_eq!(types.len(), 27, "a new event needs a golden file");
 }
 
 #[test]

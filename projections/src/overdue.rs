@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use events::{
-    Amount, AssetId, PaymentId, StreamId,
+    Amount, AssetId, Did, PaymentId, StreamId,
+    event::VerifierRef,
     time::{Timestamp, from_unix_seconds},
 };
-use sagas::ports::Transient;
+use sagas::{ports::Transient, release::attestation_due};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -24,6 +25,9 @@ pub enum OverdueStage {
     Undeposited,
     /// The money is in escrow, the time for the delivery is over, and it is neither confirmed nor failed.
     Undelivered,
+    /// Delivered for good, and the verifier has not attested it while the refund window comes near: without the attestation
+    /// the settler is not paid.
+    Unattested,
     /// Delivered, and the settler has not been paid while the refund window comes near.
     Unreleased,
     /// Failed, and the payer does not have the money back.
@@ -36,6 +40,7 @@ impl OverdueStage {
         match self {
             Self::Undeposited => "undeposited",
             Self::Undelivered => "undelivered",
+            Self::Unattested => "unattested",
             Self::Unreleased => "unreleased",
             Self::Unrefunded => "unrefunded",
         }
@@ -61,6 +66,10 @@ pub struct Overdue {
     pub waits_for: &'static str,
     /// The last transaction on the source chain or, while a delivery is awaited, on either.
     pub transaction: Option<Transaction>,
+    /// Who delivers, or has; absent before an award.
+    pub settler: Option<Did>,
+    /// Who attests the delivery.
+    pub verifier: VerifierRef,
 }
 
 /// The payments that are past their time.
@@ -130,14 +139,35 @@ pub fn overdue(view: &PaymentView, shard: u16, now: Timestamp, grace: Duration) 
             (OverdueStage::Unrefunded, since, waits_for, view.refund.as_ref().or(view.deposit.as_ref()))
         }
         (PaymentStatus::Completed, _, _) => {
-            // Half the window is the settler's alone; then there is still time to find out what keeps it.
+            // Within half the window the settler or the gateway releases; then there is still time to find out what keeps them.
             let window = windows.refund_after.saturating_sub(windows.fulfillment_deadline);
             let since = from_unix_seconds(windows.refund_after - window / 2)?;
-            let waits_for =
-                "the settler, or anyone with the attestation, to release the escrow before its refund window";
+            let waits_for = match &view.release {
+                None => "the settler or the gateway to release the escrow before its refund window",
+                Some(_) => "the release that the gateway sent to be settled before the refund window",
+            };
             // Nothing has to be proven here, so there is no grace.
+            return (now > since).then(|| {
+                found(
+                    view,
+                    shard,
+                    OverdueStage::Unreleased,
+                    since,
+                    waits_for,
+                    view.release.as_ref().or(view.fulfillment.as_ref()),
+                )
+            });
+        }
+        (PaymentStatus::Finalizing, _, _) if view.unattested => {
+            // Of the refund window's margin a quarter is left for an operator to wake the verifier, or to have another instance
+            // of it sign. Nothing has to be proven by a chain, so the grace can only make this earlier.
+            let late = attestation_due(windows.fulfillment_deadline, windows.refund_after);
+            let graced = windows.fulfillment_deadline.saturating_add(grace.as_secs());
+            let since = from_unix_seconds(late.min(graced))?;
+            let waits_for = "the fulfillment verifier to attest the delivery, before the refund window opens and the settler \
+                             loses what it delivered";
             return (now > since)
-                .then(|| found(view, shard, OverdueStage::Unreleased, since, waits_for, view.fulfillment.as_ref()));
+                .then(|| found(view, shard, OverdueStage::Unattested, since, waits_for, view.fulfillment.as_ref()));
         }
         (PaymentStatus::Finalizing, _, _) => {
             let since = from_unix_seconds(windows.fulfillment_deadline)?;
@@ -181,5 +211,7 @@ fn found(
         since,
         waits_for,
         transaction: transaction.cloned(),
+        settler: view.settler(),
+        verifier: view.verifier.clone(),
     }
 }

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use events::{
-    Amount, ChainId, Failure, Hash32, OwnedAsset, PaymentEvent, PaymentId, QuoteRequestId,
+    Amount, ChainId, Did, Failure, Hash32, OwnedAsset, PaymentEvent, PaymentId, QuoteRequestId,
     event::{
         AuctionClosed, Decline, EscrowOpened, EscrowPlan, Failed, Inclusion, RefundDue, Submitted, TransactionPrepared,
+        VerifierRef,
     },
     journal::Recorded,
     mutant,
+    quote::SignedQuote,
     time::{Timestamp, from_unix_seconds},
 };
 use serde::{Deserialize, Serialize};
@@ -193,6 +195,13 @@ pub struct PaymentView {
     pub fulfillment: Option<Transaction>,
     /// The time of the block that holds the settled delivery.
     pub fulfilled_at: Option<Timestamp>,
+    /// Who attests the delivery.
+    pub verifier: VerifierRef,
+    /// Whether the delivery has its depth where it is shown, and its attestation has been missing for a while.
+    pub unattested: bool,
+    /// The gateway's own transaction that pays the settler, and the one that did, whosever it was; absent while the settler
+    /// is left to bring it.
+    pub release: Option<Transaction>,
     /// Why the payment failed.
     #[serde(with = "as_json")]
     pub failure: Option<Failure>,
@@ -268,6 +277,12 @@ impl PaymentView {
         Applied::Next
     }
 
+    /// Who won the auction; `None` while nobody has.
+    pub fn settler(&self) -> Option<Did> {
+        let signed = SignedQuote::parse_stored(&self.quote.as_ref()?.document).ok()?;
+        Some(signed.quote().settler.clone())
+    }
+
     /// The confirmation; present exactly when the payment is completed.
     pub fn confirmation(&self) -> Option<Confirmation<'_>> {
         if self.status != PaymentStatus::Completed {
@@ -293,6 +308,9 @@ impl PaymentView {
             deposit: None,
             fulfillment: None,
             fulfilled_at: None,
+            verifier: submitted.verifier.clone(),
+            unattested: false,
+            release: None,
             failure: None,
             refund: None,
             windows: (&submitted.escrow).into(),
@@ -315,6 +333,7 @@ impl PaymentView {
             | PaymentEvent::SelectorAsked(_)
             | PaymentEvent::SelectorAnswered(_)
             | PaymentEvent::DepositAbandoned(_)
+            | PaymentEvent::ReleaseAbandoned(_)
             | PaymentEvent::RefundAbandoned(_) => return false,
             // The failure before it says that the payer's own transaction is still watched.
             PaymentEvent::DepositRuledOut(_) => self.at_rest = true,
@@ -340,7 +359,9 @@ impl PaymentView {
                 }
                 self.fulfillment = Some((&seen.inclusion).into());
                 self.status = PaymentStatus::Finalizing;
+                self.unattested = false;
             }
+            PaymentEvent::AttestationAwaited(_) => self.unattested = true,
             PaymentEvent::FulfillmentConfirmed(confirmed) => {
                 if self.status.is_final() {
                     return false;
@@ -348,6 +369,7 @@ impl PaymentView {
                 self.fulfillment = Some((&confirmed.inclusion).into());
                 self.fulfilled_at = from_unix_seconds(confirmed.inclusion.block_time);
                 self.status = PaymentStatus::Completed;
+                self.unattested = false;
             }
             PaymentEvent::Failed(failed) => {
                 if self.status.is_final() {
@@ -362,7 +384,13 @@ impl PaymentView {
                 self.refund = Some((&refunded.inclusion).into());
                 self.at_rest = true;
             }
-            PaymentEvent::EscrowReleased(_) => self.at_rest = true,
+            PaymentEvent::ReleasePrepared(prepared) | PaymentEvent::ReleaseRepriced(prepared) => {
+                self.release = Some(prepared.into())
+            }
+            PaymentEvent::EscrowReleased(released) => {
+                self.release = Some((&released.inclusion).into());
+                self.at_rest = true;
+            }
         }
         true
     }

@@ -79,6 +79,35 @@ fn a_delivery_that_is_not_paid_is_overdue_half_way_to_the_refund_window() {
 }
 
 #[test]
+fn a_delivery_that_is_not_attested_is_an_alarm_before_the_refund_window_and_names_who_could_help() {
+    let unattested = and(in_escrow(), vec![seen(hash(0x22), 30), unattested(hash(0x22), 30)]);
+    let found = becomes(unattested.clone(), OverdueStage::Unattested, FULFILLMENT + GRACE);
+    assert_eq!((found.amount, found.since), (amount(105), at(FULFILLMENT + GRACE)));
+    assert_eq!(found.transaction.unwrap().transaction_hash, hash(0x22));
+    assert_eq!(found.verifier.endpoint, "http://127.0.0.1:1");
+    // However long a chain may take, a quarter of the margin is left.
+    let due = FULFILLMENT + (REFUND_AFTER - FULFILLMENT) * 3 / 4;
+    let patient = |second| overdue(&view(unattested.clone()), 0, at(second), Duration::from_secs(86_400));
+    assert_eq!(patient(due), None);
+    assert_eq!(patient(due + 1).map(|found| (found.stage, found.since)), Some((OverdueStage::Unattested, at(due))));
+    // It is one no more once it is attested, or has moved and is looked for.
+    let attested = and(unattested.clone(), vec![confirmed(hash(0x22), 30)]);
+    assert_eq!(stage(&view(attested), at(REFUND_AFTER)), Some(OverdueStage::Unreleased));
+    let moved = and(unattested, vec![seen(hash(0x22), 31)]);
+    assert_eq!(stage(&view(moved), at(REFUND_AFTER)), Some(OverdueStage::Undelivered));
+}
+
+#[test]
+fn a_release_of_the_gateways_is_what_is_waited_for_once_it_is_sent() {
+    let completed = and(in_escrow(), vec![seen(hash(0x22), 30), confirmed(hash(0x22), 31)]);
+    let sent = and(completed, vec![release_prepared(1, hash(0x55))]);
+    let found = becomes(sent.clone(), OverdueStage::Unreleased, (FULFILLMENT + REFUND_AFTER) / 2);
+    assert_eq!(found.transaction.unwrap().transaction_hash, hash(0x55));
+    assert!(found.waits_for.starts_with("the release that the gateway sent"), "{}", found.waits_for);
+    assert_eq!(stage(&view(and(sent, vec![released()])), at(1_000_000)), None);
+}
+
+#[test]
 fn a_refund_is_overdue_by_the_way_it_is_made() {
     let attested = RefundDue::ByNonDelivery { attestation: "0x01".to_owned() };
     // It failed at second 60.

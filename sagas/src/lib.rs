@@ -6,6 +6,7 @@
 //!   saga (auction, escrow, settlement, refund).
 //! - [`auction`] judges bids and picks the winner, also purely.
 //! - [`quote_request`] is the same for a batch, with [`quote_request::award`], by which a payment comes out of it.
+//! - [`release`] says when the gateway brings the release of a delivered payment itself.
 //! - [`ports`] are the traits through which actions touch the world.
 //! - [`runner`] drives payments and batches: load, decide, act, append, until they are at rest.
 //!
@@ -16,6 +17,7 @@ pub mod handlers;
 pub mod payment;
 pub mod ports;
 pub mod quote_request;
+pub mod release;
 pub mod runner;
 
 pub use payment::Payment;

@@ -97,6 +97,21 @@ pub struct RefundOrder {
     pub non_delivery: Option<String>,
 }
 
+/// The payment of the settler out of the escrow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReleaseOrder {
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// The escrow and its windows.
+    pub escrow: EscrowPlan,
+    /// Hash of the awarded quote.
+    pub quote_hash: Hash32,
+    /// Account on the source chain that is paid.
+    pub payout_account: String,
+    /// The releaser's signed attestation of the delivery.
+    pub attestation: String,
+}
+
 /// The delivery that is looked for on the destination chain; every field must match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryOrder {
@@ -194,7 +209,7 @@ pub enum EscrowState {
     Refunded(EscrowRefunded),
 }
 
-/// Where a prepared refund stands, apart from what the escrow says.
+/// Where a prepared refund or release stands, apart from what the escrow says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TransactionState {
     /// May still land: broadcast again.
@@ -221,6 +236,14 @@ pub trait Chains: Send + Sync {
     /// # Errors
     /// See [`PrepareError`].
     async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError>;
+
+    /// Simulates, takes a nonce for and signs the release, as [`Chains::prepare_refund`] does a refund and from the same
+    /// accounts; broadcasts nothing. A release that the escrow takes no more, because it was released or its refund window is
+    /// open, is refused.
+    ///
+    /// # Errors
+    /// See [`PrepareError`].
+    async fn prepare_release(&self, order: &ReleaseOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError>;
 
     /// Signs the transaction under way again, for the same call at the same nonce with higher fees; broadcasts nothing.
     /// `versions` are all that were journaled of it, oldest first. `None` while none is called for: the newest has not
@@ -291,7 +314,7 @@ pub trait Chains: Send + Sync {
         after: u64,
     ) -> Result<bool, Transient>;
 
-    /// Where a prepared refund transaction stands, of whose versions any may have landed; asked while
+    /// Where a prepared refund or release transaction stands, of whose versions any may have landed; asked while
     /// [`Chains::escrow_state`] says `Held`.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ use std::{
 use crate::given::{batch, *};
 use async_trait::async_trait;
 use events::{
-    ChainId, CommitId, Epochs, PaymentEvent, PaymentId, QuoteRequestEvent, StreamId,
+    ChainId, CommitId, Epochs, Failure, PaymentEvent, PaymentId, QuoteRequestEvent, StreamId,
     event::{EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, RefundDue, TransactionPrepared, VerifierRef},
     failure::BlockchainContext,
     journal::{AppendError, Commit, Journal, Position, ReadError, Recorded, ShardWorker, memory::MemoryJournal},
@@ -27,7 +27,9 @@ use events::{
     time::{Timestamp, unix_seconds},
 };
 use sagas::{
+    handlers,
     ports::*,
+    release::ReleaseRule,
     runner::{Engine, Options, Ports, Runner},
 };
 use tokio::sync::Notify;
@@ -174,9 +176,92 @@ async fn a_cancellation_that_comes_too_late_is_followed_by_a_refund() {
 #[tokio::test]
 async fn a_delivery_that_is_never_attested_fails_only_once_no_release_can_land() {
     let (world, events) = live(World::new(Plot::Unattested)).await;
-    let ends = ["EscrowSecured", "FulfillmentSeen", "Failed", "RefundPrepared", "EscrowRefunded"];
+    let ends = ["EscrowSecured", "FulfillmentSeen", "AttestationAwaited", "Failed", "RefundPrepared", "EscrowRefunded"];
     assert_eq!(types(&events)[4..], ends);
     assert!(world.state.lock().unwrap().now > 100);
+    let Some(PaymentEvent::Failed(failed)) = events.get(7) else { panic!("{events:?}") };
+    assert_eq!(failed.failure.code, Failure::DELIVERED_NOT_ATTESTED);
+    let context = failed.failure.blockchain_context.as_ref().unwrap();
+    assert_eq!(context.transaction_hash.as_ref(), Some(&inclusion(7).transaction_hash));
+    let verifier = submission().verifier;
+    for part in [&inclusion(7).transaction_hash, &verifier.account, &verifier.endpoint] {
+        assert!(failed.failure.message.contains(part.as_str()), "{}", failed.failure.message);
+    }
+}
+
+#[tokio::test]
+async fn a_missing_attestation_is_recorded_once_and_comes_late_all_the_same() {
+    let (world, events) = live(World::new(Plot::AttestedLate)).await;
+    let ends = ["FulfillmentSeen", "AttestationAwaited", "FulfillmentConfirmed", "EscrowReleased"];
+    assert_eq!(types(&events)[5..], ends);
+    assert!(world.state.lock().unwrap().now < 100);
+}
+
+/// A payment that is delivered and whose settler does not release, with what the gateway does about it.
+fn released_by(release: &[&'static str]) -> Vec<&'static str> {
+    [&DELIVERED[..7], release, &["EscrowReleased"]].concat()
+}
+
+#[tokio::test]
+async fn the_gateway_brings_the_release_that_the_settler_does_not() {
+    for (plot, release) in [
+        (Plot::Idle, &["ReleasePrepared"][..]),
+        (Plot::IdleDear, &["ReleasePrepared", "ReleaseRepriced", "ReleaseRepriced"]),
+        (Plot::IdleLost, &["ReleasePrepared", "ReleaseAbandoned", "ReleasePrepared"]),
+    ] {
+        let (undisturbed, events) = live(World::new(plot)).await;
+        assert_eq!(types(&events), released_by(release), "{plot:?}");
+        assert!(undisturbed.state.lock().unwrap().now < 100);
+        let calls = undisturbed.calls.load(Ordering::SeqCst);
+        for stop_at in (1..=calls).flat_map(|number| [(number, false), (number, true)]) {
+            let (world, events) = live(World { stop_at: Some(stop_at), ..World::new(plot) }).await;
+            assert_eq!(types(&events), released_by(release), "{plot:?} died at {stop_at:?}");
+            let state = world.state.lock().unwrap();
+            assert!(state.now < 100, "{plot:?} died at {stop_at:?}");
+            assert_eq!((state.deposits.len(), state.refunds.len()), (1, 0), "{plot:?} died at {stop_at:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_settler_is_left_its_time_before_the_gateway_releases() {
+    let (_, events) = live(World::new(Plot::Idle)).await;
+    let Some(PaymentEvent::FulfillmentConfirmed(confirmed)) = events.get(6) else { panic!("{events:?}") };
+    let expected = ReleaseRule::DEFAULT.release_from(confirmed.confirmed_at, submission().escrow.refund_after);
+    assert_eq!(confirmed.release_from, Some(expected));
+    let payment = sagas::payment::fold(&events[..7]).unwrap().unwrap();
+    let action = |second| match handlers::next(&payment, second) {
+        handlers::Step::Do(action) => *action,
+        step => panic!("{step:?}"),
+    };
+    let before = action(expected - chrono::Duration::milliseconds(1));
+    assert!(matches!(before, handlers::Action::FollowEscrow { .. }), "{before:?}");
+    assert!(matches!(action(expected), handlers::Action::SecureRelease { attempt: 1, .. }));
+    assert!(matches!(action(at(99)), handlers::Action::SecureRelease { .. }));
+    // The escrow takes it no more.
+    assert!(matches!(action(at(100)), handlers::Action::FollowEscrow { until: u64::MAX, .. }));
+    // Whatever is configured later, and for payments from before there was such a time, replay is the same.
+    let mut old = events[..7].to_vec();
+    let Some(PaymentEvent::FulfillmentConfirmed(confirmed)) = old.get_mut(6) else { panic!("{old:?}") };
+    confirmed.release_from = None;
+    let old = sagas::payment::fold(&old).unwrap().unwrap();
+    let step = handlers::next(&old, expected);
+    assert!(matches!(&step, handlers::Step::Do(action) if matches!(**action, handlers::Action::SecureRelease { .. })));
+}
+
+#[tokio::test]
+async fn a_release_of_the_settlers_that_comes_first_ends_the_gateways() {
+    let (world, events) = live(World::new(Plot::Overtaken)).await;
+    assert_eq!(types(&events), released_by(&["ReleasePrepared"]));
+    assert!(world.state.lock().unwrap().now < 100);
+}
+
+#[tokio::test]
+async fn a_release_that_is_refused_to_the_end_is_not_sent_and_the_refund_is_found() {
+    let (world, events) = live(World::new(Plot::Unreleasable)).await;
+    assert_eq!(types(&events), [&DELIVERED[..7], &["EscrowRefunded"]].concat());
+    let state = world.state.lock().unwrap();
+    assert!(state.releases.is_empty() && state.now > 100);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::given::*;
 use events::{
-    PaymentEvent,
+    Failure, PaymentEvent,
     event::{RefundDue, TransactionPrepared},
     failure::{BlockchainContext, RetryClassification},
 };
@@ -172,7 +172,10 @@ fn a_replacement_is_of_the_same_attempt_chain_sender_and_nonce_and_of_other_byte
     let deposit = vec![submitted(), auction_closed(), awarded(), deposit_prepared(1)];
     let mut refund = until_secured();
     refund.extend([failed(RefundDue::AfterWindow), refund_prepared(1)]);
+    let release = [until_secured(), vec![seen(7), confirmed(7), release_prepared(1)]].concat();
     for bad in bad {
+        given(&release).refuses(Command::RepriceRelease(bad.clone()));
+        assert!(evolve(fold(&release).unwrap(), &PaymentEvent::ReleaseRepriced(bad.clone())).is_err(), "{bad:?}");
         given(&deposit).refuses(Command::RepriceDeposit(bad.clone()));
         assert!(evolve(fold(&deposit).unwrap(), &PaymentEvent::DepositRepriced(bad.clone())).is_err(), "{bad:?}");
         given(&refund).refuses(Command::RepriceRefund(bad.clone()));
@@ -214,12 +217,75 @@ fn a_delivery_that_moves_is_recorded_again_and_one_that_stays_is_not() {
 #[test]
 fn confirming_a_delivery_that_moved_records_where_it_settled() {
     let mut events = until_secured();
-    let confirm =
-        |block| Command::ConfirmDelivery { inclusion: inclusion(block), attestation: "0x".to_owned(), at: at(25) };
+    let confirm = |block| Command::ConfirmDelivery {
+        inclusion: inclusion(block),
+        attestation: "0x".to_owned(),
+        at: at(25),
+        release_from: at(45),
+    };
     assert_eq!(types(&given(&events).when(confirm(7))), ["FulfillmentSeen", "FulfillmentConfirmed"]);
     events.push(seen(7));
     assert_eq!(types(&given(&events).when(confirm(7))), ["FulfillmentConfirmed"]);
     assert_eq!(types(&given(&events).when(confirm(8))), ["FulfillmentSeen", "FulfillmentConfirmed"]);
+}
+
+#[test]
+fn a_release_is_prepared_only_of_what_was_confirmed_and_one_attempt_at_a_time() {
+    let mut events = undisturbed();
+    events.pop();
+    for other in [until_secured(), [until_secured(), vec![seen(7)]].concat(), undisturbed()] {
+        given(&other).refuses(Command::PrepareRelease(transaction(1)));
+        assert!(evolve(fold(&other).unwrap(), &release_prepared(1)).is_err());
+    }
+    given(&events).refuses(Command::RepriceRelease(version(1, 2)));
+    given(&events).refuses(Command::AbandonRelease { evidence: String::new(), at: at(50) });
+    events.extend(given(&events).when(Command::PrepareRelease(transaction(1))));
+    given(&events).refuses(Command::PrepareRelease(transaction(2)));
+    events.extend(given(&events).when(Command::RepriceRelease(version(1, 2))));
+    assert_eq!(events.last(), Some(&release_repriced(1, 2)));
+    assert_eq!(given(&events).0.release.live, [version(1, 1), version(1, 2)]);
+    let abandon = Command::AbandonRelease { evidence: "reverted".to_owned(), at: at(50) };
+    events.extend(given(&events).when(abandon));
+    given(&events).refuses(Command::PrepareRelease(transaction(1)));
+    events.extend(given(&events).when(Command::PrepareRelease(transaction(2))));
+    let ended = given(&events).when(Command::ObserveEscrow(EscrowState::Released(inclusion(9))));
+    assert_eq!(ended, [released()]);
+    events.extend(ended);
+    assert_eq!(given(&events).0.stage(), Stage::Rest);
+}
+
+#[test]
+fn a_settled_delivery_without_an_attestation_is_recorded_where_it_is() {
+    let mut events = until_secured();
+    let awaits = |block| Command::AwaitAttestation { inclusion: inclusion(block), at: at(55) };
+    assert_eq!(given(&events).when(awaits(7)), [seen(7), unattested(7)]);
+    events.push(seen(7));
+    assert!(evolve(fold(&events).unwrap(), &unattested(8)).is_err());
+    events.extend(given(&events).when(awaits(7)));
+    assert!(given(&events).0.unattested);
+    assert!(given(&events).when(awaits(7)).is_empty());
+    // What moves is not for good, however deep it was.
+    assert_eq!(given(&events).when(awaits(8)), [seen(8), unattested(8)]);
+    let moved = [events.clone(), vec![seen(8)]].concat();
+    assert!(!given(&moved).0.unattested);
+    // It may still be attested, and then nothing more is awaited.
+    let confirm = Command::ConfirmDelivery {
+        inclusion: inclusion(7),
+        attestation: "0x".to_owned(),
+        at: at(58),
+        release_from: at(70),
+    };
+    assert_eq!(types(&given(&events).when(confirm)), ["FulfillmentConfirmed"]);
+    let fail = |block| Command::FailUnattested { inclusion: inclusion(block), at: at(101) };
+    assert_eq!(types(&given(&events).when(fail(7))), ["Failed"]);
+    let failed = given(&until_secured()).when(fail(7));
+    assert_eq!(types(&failed), ["FulfillmentSeen", "AttestationAwaited", "Failed"]);
+    let (reason, refund) = failure(&failed);
+    assert_eq!(reason.code, Failure::DELIVERED_NOT_ATTESTED);
+    assert_eq!(reason.retry_classification, Some(RetryClassification::ReconcileThenDecide));
+    assert_eq!(*refund, RefundDue::AfterWindow);
+    // Nobody says so of a delivery that is not on record as settled.
+    assert!(evolve(fold(&[until_secured(), vec![seen(7)]].concat()).unwrap(), failed.last().unwrap()).is_err());
 }
 
 #[test]
@@ -250,9 +316,15 @@ fn terminal_states_never_change() {
         Command::RefuseDeposit { context: context(), at: at(1) },
         Command::MissDepositWindow { at: at(200) },
         Command::ObserveDelivery(inclusion(20)),
-        Command::ConfirmDelivery { inclusion: inclusion(20), attestation: String::new(), at: at(1) },
+        Command::ConfirmDelivery {
+            inclusion: inclusion(20),
+            attestation: String::new(),
+            at: at(1),
+            release_from: at(45),
+        },
+        Command::AwaitAttestation { inclusion: inclusion(20), at: at(1) },
         Command::FailUndelivered { attestation: None, at: at(200) },
-        Command::FailUnattested { at: at(200) },
+        Command::FailUnattested { inclusion: inclusion(20), at: at(200) },
     ];
     let mut completed = undisturbed();
     completed.pop();

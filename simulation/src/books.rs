@@ -162,6 +162,8 @@ impl Books {
                     version: 0,
                     deposits: BTreeMap::new(),
                     refunds: BTreeMap::new(),
+                    releases: BTreeMap::new(),
+                    confirmed_at: None,
                 };
                 self.payments.insert(payment_id.clone(), entry);
             }
@@ -175,10 +177,16 @@ impl Books {
             entry.look(world, payment_id, event)?;
             if let PaymentEvent::DepositPrepared(prepared)
             | PaymentEvent::DepositRepriced(prepared)
+            | PaymentEvent::ReleasePrepared(prepared)
+            | PaymentEvent::ReleaseRepriced(prepared)
             | PaymentEvent::RefundPrepared(prepared)
             | PaymentEvent::RefundRepriced(prepared) = event
             {
-                let leg = if event.type_name().starts_with("Deposit") { "deposit" } else { "refund" };
+                let leg = match event {
+                    PaymentEvent::DepositPrepared(_) | PaymentEvent::DepositRepriced(_) => "deposit",
+                    PaymentEvent::ReleasePrepared(_) | PaymentEvent::ReleaseRepriced(_) => "release",
+                    _ => "refund",
+                };
                 let purpose = format!("{payment_id}/{leg}/{}", prepared.attempt);
                 self.prepared(world, prepared, purpose)?;
             }
@@ -200,6 +208,7 @@ impl Books {
         };
         let holds = view.status == status
             && view.at_rest == (state.stage() == Stage::Rest)
+            && view.unattested == state.unattested
             && view.escrowed == state.secured.as_ref().map(|secured| secured.amount)
             && view.quote.as_ref().map(|quote| quote.quote_hash)
                 == state.award.as_ref().map(|award| award.event.quote_hash)

@@ -37,7 +37,7 @@ const fn in_storms(mutant: Mutant) -> Mutant {
 }
 
 /// The broken variants.
-pub const MUTANTS: [Mutant; 21] = [
+pub const MUTANTS: [Mutant; 22] = [
     mutant("award-not-stored", 20, "the winner is not told before the deposit is signed"),
     mutant("broadcast-before-journal", 20, "a deposit is broadcast before it is stored"),
     mutant("reprice-before-journal", 100, "a repriced transaction is broadcast before it is stored"),
@@ -59,6 +59,7 @@ pub const MUTANTS: [Mutant; 21] = [
     mutant("one-answer-settles", 400, "one node's word that a block is settled is believed"),
     mutant("newest-is-settled", 100, "the newest block counts as settled"),
     mutant("cap-not-compared", 300, "a quote above what the payer permitted wins"),
+    mutant("release-left-to-the-settler", 200, "the gateway never brings a release itself"),
     mutant("completed-is-not-terminal", 20, "a completed payment is driven as if it were not"),
     mutant("take-over-forgets", 100, "who takes a shard over drives only what is new"),
     mutant("timers-not-armed", 100, "the timer of a payment that has waited long for its release is not armed again"),

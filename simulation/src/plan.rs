@@ -11,6 +11,8 @@ pub enum Character {
     Honest,
     /// Bids and delivers, but looks after its money only shortly before the refund window.
     Idle,
+    /// Bids and delivers, and is never seen again.
+    Gone,
     /// Bids and is never seen again.
     Vanishing,
     /// Delivers as late as it can, at times too late.
@@ -126,6 +128,15 @@ pub enum Route {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Poison {
     /// When it begins, from the payment's submission.
+    pub after: Duration,
+    /// How long it lasts.
+    pub lasts: Duration,
+}
+
+/// A time in which somebody is away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Away {
+    /// When it begins, from the start of the run.
     pub after: Duration,
     /// How long it lasts.
     pub lasts: Duration,
@@ -264,6 +275,8 @@ pub struct Plan {
     pub calm_after: Duration,
     /// Submitter accounts on each chain.
     pub submitters: usize,
+    /// When the verifier answers nobody, from the start of the run.
+    pub verifier_away: Option<Away>,
 }
 
 impl Plan {
@@ -287,6 +300,11 @@ impl Plan {
         let faults = faults(&dice, &routes);
         let crash_every = if dice.chance(400) { dice.number(20..=400) } else { 0 };
         let calm_after = Duration::from_secs(dice.number(60..=600));
+        let absences = Dice::new(seed, "absences");
+        let verifier_away = absences.chance(200).then(|| Away {
+            after: Duration::from_secs(absences.number(0..=300)),
+            lasts: Duration::from_secs(absences.number(60..=400)),
+        });
         Self {
             chains,
             gateways,
@@ -296,6 +314,7 @@ impl Plan {
             crash_every,
             calm_after,
             submitters: dice.pick(&[1, 1, 2]),
+            verifier_away,
         }
     }
 
@@ -311,6 +330,7 @@ impl Plan {
     pub fn fair(seed: u64) -> Self {
         let mut plan = Self::draw(seed);
         plan.faults = Faults::default();
+        plan.verifier_away = None;
         plan.crash_every = 0;
         plan.gateways.truncate(1);
         plan.payments.truncate(1);
@@ -326,7 +346,8 @@ fn settlers(dice: &Dice) -> Vec<SettlerPlan> {
     let mut characters = Vec::new();
     for _ in 0..dice.number(1..=2) {
         characters.push(match dice.number(0..=9) {
-            0..=6 => Character::Honest,
+            0..=5 => Character::Honest,
+            6 => Character::Gone,
             7 => Character::Idle,
             8 => Character::LateBidder,
             _ => Character::Declining,

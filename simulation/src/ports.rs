@@ -20,7 +20,7 @@ use events::{
 };
 use sagas::ports::{
     Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, Moment, PrepareError,
-    RefundOrder, Statement, TransactionState, Transient, VerificationCase, Verifier, Waiting,
+    RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, VerificationCase, Verifier, Waiting,
 };
 
 use crate::{census, dice::Dice, life::Life, world::World};
@@ -97,6 +97,10 @@ impl Chains for SimChains {
 
     async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
         self.inner.prepare_refund(order, attempt).await
+    }
+
+    async fn prepare_release(&self, order: &ReleaseOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+        self.inner.prepare_release(order, attempt).await
     }
 
     async fn reprice(&self, versions: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient> {
@@ -197,6 +201,11 @@ impl SimVerifier {
     async fn ask(&self, case: &VerificationCase, delivery: bool) -> Result<Option<String>, Transient> {
         let Process { world, life, dice, .. } = &self.process;
         life.point().await;
+        if world.verifier_is_away() {
+            census::fault("verifier is away");
+            self.process.rest(Duration::from_secs(5)).await;
+            return Err(Transient("the verifier is away".to_owned()));
+        }
         if world.draws(dice, world.plan.faults.verifier) {
             match dice.number(0..=3) {
                 0 => {

@@ -90,6 +90,7 @@ fn named(character: Character) -> &'static str {
     match character {
         Character::Honest => "settler is honest",
         Character::Idle => "settler fetches its money late",
+        Character::Gone => "settler delivers and is gone",
         Character::Vanishing => "settler vanishes",
         Character::Tardy => "settler delivers late",
         Character::Twice => "settler delivers twice",
@@ -219,6 +220,7 @@ impl Job {
                     // A transaction has a few blocks to be mined before it is sent again.
                     sleep(Duration::from_secs(25)).await;
                 }
+                Ok(DeliveryState::Final(_)) if self.settler.plan.character == Character::Gone => return,
                 Ok(DeliveryState::Final(_)) => self.fetch(refund_after).await,
                 Ok(DeliveryState::Impossible) => return,
                 Ok(DeliveryState::Seen(_)) | Err(_) => {}
@@ -284,6 +286,9 @@ impl Job {
     /// Has the delivery attested and brings the attestation to the escrow.
     async fn fetch(&self, refund_after: u64) {
         if self.settler.plan.character == Character::Idle && self.world.seconds() + 60 < refund_after {
+            return;
+        }
+        if self.world.verifier_is_away() {
             return;
         }
         let Ok(Outcome::Attested(attestation)) = self.world.verifier().attest_delivery(&self.award.case).await else {

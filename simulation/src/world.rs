@@ -324,6 +324,13 @@ impl World {
         self.started.elapsed()
     }
 
+    /// Whether the verifier answers nobody now.
+    pub fn verifier_is_away(&self) -> bool {
+        let now = self.elapsed();
+        let away = self.plan.verifier_away.is_some_and(|away| now >= away.after && now < away.after + away.lasts);
+        away && !self.is_calm()
+    }
+
     /// Whether a fault of this rate strikes now. It is counted under `name`.
     pub fn strikes(&self, dice: &Dice, name: &'static str, per_mille: u32) -> bool {
         let strikes = self.draws(dice, per_mille);

@@ -2,7 +2,7 @@
 //! No chain is asked.
 
 use events::{
-    Amount, Hash32, PaymentEvent, PaymentId, StreamId,
+    Amount, Failure, Hash32, PaymentEvent, PaymentId, StreamId,
     event::{EscrowPlan, QuoteReceived, RefundDue},
     journal::Recorded,
     quote::{Quote, SignedQuote},
@@ -84,6 +84,7 @@ impl Claims<'_> {
             let at = seen.inclusion.block_time;
             self.require(at <= by, "deadline", "FulfillmentConfirmed", || format!("delivered at {at}, due by {by}"));
         }
+        self.unattested(payment);
         if let Some(released) = &payment.released {
             let (at, end) = (released.block_time, plan.refund_after);
             self.require(at < end, "deadline", "EscrowReleased", || {
@@ -113,6 +114,31 @@ impl Claims<'_> {
             self.require(fits, "conservation", "Failed", || {
                 "whether money is to be returned does not fit whether there was any".to_owned()
             });
+        }
+    }
+
+    /// A delivery that was made and not attested: in time as any, and, once the escrow is to be returned for it, somebody's
+    /// loss.
+    fn unattested(&mut self, payment: &Payment) {
+        let (true, Some(seen), Some(award)) = (payment.unattested, &payment.seen, &payment.award) else { return };
+        let (at, by) = (seen.block_time, unix_seconds(award.quote.fulfill_by));
+        self.require(at <= by, "deadline", "AttestationAwaited", || format!("delivered at {at}, due by {by}"));
+        let failed = payment.failed.as_ref().filter(|failed| failed.failure.code == Failure::DELIVERED_NOT_ATTESTED);
+        if failed.is_some() && payment.released.is_none() {
+            let (submitted, quote) = (&payment.submitted, &award.quote);
+            let what = format!(
+                "settler {} delivered {} of {} by {} on {}, and verifier {} at {} did not attest it before the refund window \
+                 opened: the payer gets back the {} that were due to the settler",
+                quote.settler,
+                quote.fulfillment_amount,
+                quote.destination.asset(),
+                seen.transaction_hash,
+                seen.chain_id,
+                submitted.verifier.account,
+                submitted.verifier.endpoint,
+                quote.source_amount,
+            );
+            self.findings.push(Finding::new(Severity::Loss, "unattested", self.examined.place_of("Failed"), what));
         }
     }
 

@@ -16,6 +16,8 @@ pub enum Severity {
     Missing,
     /// The stream contradicts itself, the rules or a chain.
     Contradiction,
+    /// Everything is recorded as it was, and somebody lost money by it.
+    Loss,
     /// Could not be checked. It proves nothing either way.
     Unverifiable,
     /// Not over yet, and nothing is wrong with that.
@@ -23,7 +25,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// Whether it says that something is wrong.
+    /// Whether it says that something is wrong with the records.
     pub fn is_fault(self) -> bool {
         matches!(self, Self::Tampered | Self::Missing | Self::Contradiction)
     }
@@ -35,6 +37,7 @@ impl fmt::Display for Severity {
             Self::Tampered => "TAMPERED",
             Self::Missing => "MISSING",
             Self::Contradiction => "CONTRADICTION",
+            Self::Loss => "LOSS",
             Self::Unverifiable => "UNVERIFIABLE",
             Self::Open => "OPEN",
         })

@@ -280,15 +280,18 @@ impl<'a> Check<'a> {
 
     async fn destination(&mut self) {
         let Some(case) = self.case() else { return };
-        let Some(confirmed) = &self.payment.confirmed else { return };
-        let event = "FulfillmentConfirmed";
+        let (inclusion, event) = match (&self.payment.confirmed, &self.payment.seen) {
+            (Some(confirmed), _) => (&confirmed.inclusion, "FulfillmentConfirmed"),
+            (None, Some(seen)) if self.payment.unattested => (seen, "AttestationAwaited"),
+            _ => return,
+        };
         let Some(node) = self.node(case.quote.destination.asset().chain(), event) else { return };
         let proxy = &case.quote.fulfillment_proxy;
         if !node.config().trusts_proxy(proxy) {
             let what = format!("proxy {proxy} of {} is not one that the configuration trusts", node.config().chain_id);
             return self.find(Severity::Unverifiable, "contract", event, what);
         }
-        let asked = node.audit_delivery(&case, &confirmed.inclusion).await;
+        let asked = node.audit_delivery(&case, inclusion).await;
         self.take("delivery", event, asked);
     }
 }
@@ -298,6 +301,8 @@ fn transaction_of(event: &PaymentEvent) -> Option<&TransactionPrepared> {
     match event {
         PaymentEvent::DepositPrepared(transaction)
         | PaymentEvent::DepositRepriced(transaction)
+        | PaymentEvent::ReleasePrepared(transaction)
+        | PaymentEvent::ReleaseRepriced(transaction)
         | PaymentEvent::RefundPrepared(transaction)
         | PaymentEvent::RefundRepriced(transaction) => Some(transaction),
         _ => None,

@@ -39,6 +39,8 @@ pub struct Counts {
     pub missing: u64,
     /// [`Severity::Contradiction`].
     pub contradiction: u64,
+    /// [`Severity::Loss`].
+    pub loss: u64,
     /// [`Severity::Unverifiable`].
     pub unverifiable: u64,
     /// [`Severity::Open`].
@@ -58,9 +60,9 @@ pub enum Verdict {
 }
 
 impl Report {
-    /// What it comes to. Open payments are no fault.
+    /// What it comes to. Open payments are no fault, and a loss is none of the records.
     pub fn verdict(&self) -> Verdict {
-        let Counts { tampered, missing, contradiction, unverifiable, open: _ } = self.counts;
+        let Counts { tampered, missing, contradiction, loss: _, unverifiable, open: _ } = self.counts;
         if tampered + missing + contradiction > 0 {
             Verdict::Faults
         } else if unverifiable > 0 {
@@ -77,6 +79,7 @@ impl Report {
             Severity::Tampered => &mut counts.tampered,
             Severity::Missing => &mut counts.missing,
             Severity::Contradiction => &mut counts.contradiction,
+            Severity::Loss => &mut counts.loss,
             Severity::Unverifiable => &mut counts.unverifiable,
             Severity::Open => &mut counts.open,
         };
@@ -98,6 +101,7 @@ impl Report {
         own.tampered += counts.tampered;
         own.missing += counts.missing;
         own.contradiction += counts.contradiction;
+        own.loss += counts.loss;
         own.unverifiable += counts.unverifiable;
         own.open += counts.open;
         let room = FINDINGS_MAX.saturating_sub(self.findings.len());

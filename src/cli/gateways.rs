@@ -287,6 +287,12 @@ pub async fn overdue(args: Shown, client: Client) -> Result<()> {
         if let (Some(chain_id), Some(hash)) = (&payment.chain_id, &payment.transaction_hash) {
             writeln!(text, "    last transaction {hash} on {chain_id}")?;
         }
+        if let Some(settler) = &payment.settler {
+            writeln!(text, "    settler {settler}")?;
+        }
+        if let Some(verifier) = &payment.verifier {
+            writeln!(text, "    verifier {} at {}", verifier.account, verifier.endpoint)?;
+        }
     }
     if (payments.len() as u64) < total {
         writeln!(text, "{total} payments are overdue; shown are the {} that are so for longest", payments.len())?;

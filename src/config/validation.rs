@@ -65,6 +65,9 @@ pub(super) fn gateway(config: &GatewayConfig) -> Result<(), Error> {
     let watchdog = &config.watchdog;
     require(watchdog.grace_seconds <= WATCHDOG_LIMIT, "watchdog.grace_seconds", "must be at most 604800")?;
     require((1..=3_600).contains(&watchdog.every_seconds), "watchdog.every_seconds", "must be 1 to 3600")?;
+    let release = &config.release;
+    require(release.settler_percent <= 50, "release.settler_percent", "must be at most 50")?;
+    require(release.settler_seconds_min <= 3_600, "release.settler_seconds_min", "must be at most 3600")?;
     require((1..=SHARDS_LIMIT).contains(&config.journal.shards), "journal.shards", "must be 1 to 256")?;
     require(matches!(config.journal.replicas, 1 | 3 | 5), "journal.replicas", "must be 1, 3 or 5")?;
 

@@ -88,7 +88,9 @@ impl Entry {
                 ),
                 Err(error) => format!("{} ({error})", awarded.quote_id),
             },
-            PaymentEvent::DepositPrepared(transaction) | PaymentEvent::RefundPrepared(transaction) => {
+            PaymentEvent::DepositPrepared(transaction)
+            | PaymentEvent::ReleasePrepared(transaction)
+            | PaymentEvent::RefundPrepared(transaction) => {
                 let hash = short(&transaction.transaction_hash);
                 match transaction.chain_id.family() {
                     Some(Family::Solana) => format!("{hash} counts until block height {}", transaction.nonce),
@@ -96,16 +98,19 @@ impl Entry {
                     Some(Family::Evm) | None => format!("{hash} signed with nonce {}", transaction.nonce),
                 }
             }
-            PaymentEvent::DepositRepriced(transaction) | PaymentEvent::RefundRepriced(transaction) => {
+            PaymentEvent::DepositRepriced(transaction)
+            | PaymentEvent::ReleaseRepriced(transaction)
+            | PaymentEvent::RefundRepriced(transaction) => {
                 format!("{} signed with higher fees", short(&transaction.transaction_hash))
             }
-            PaymentEvent::DepositAbandoned(abandoned) | PaymentEvent::RefundAbandoned(abandoned) => {
-                abandoned.evidence.clone()
-            }
+            PaymentEvent::DepositAbandoned(abandoned)
+            | PaymentEvent::ReleaseAbandoned(abandoned)
+            | PaymentEvent::RefundAbandoned(abandoned) => abandoned.evidence.clone(),
             PaymentEvent::EscrowSecured(secured) => placed(&format!("{} by", secured.amount), &secured.inclusion),
             PaymentEvent::EscrowOpened(opened) => placed(&format!("{} by", opened.amount), &opened.inclusion),
             PaymentEvent::DepositRuledOut(_) => "nothing was taken, and nothing can be any more".to_owned(),
             PaymentEvent::FulfillmentSeen(seen) => placed("by", &seen.inclusion),
+            PaymentEvent::AttestationAwaited(awaited) => placed("not attested:", &awaited.inclusion),
             PaymentEvent::FulfillmentConfirmed(confirmed) => placed("by", &confirmed.inclusion),
             PaymentEvent::EscrowReleased(released) => placed("by", &released.inclusion),
             PaymentEvent::Failed(failed) => format!("{}: {}", failed.failure.code, failed.failure.message),

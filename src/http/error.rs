@@ -338,6 +338,13 @@ codes! {
          escrow is returned to the payer; the timeline shows the refund.",
         "Wait for the refund if one is due, then submit anew under a new `request_id`. `blockchain_context`, where \
          present, shows what happened on chain.";
+    DELIVERED_NOT_ATTESTED None, VerificationService, ReconcileThenDecide, Some(false), false,
+        "The delivery was made, but not attested in time. The funds in escrow are returned.",
+        "The settler delivered and the delivery is final: `transactions.fulfillment` is the transaction, and the recipient has \
+         the money. The fulfillment verifier did not attest it before the refund window opened, so the escrow cannot pay the \
+         settler and goes back to the payer.",
+        "The recipient was paid: do not pay again. Whether the settler is owed something outside of this service is between \
+         you and it; the settler and the verifier are in the timeline.";
     INSUFFICIENT_LIQUIDITY None, SettlerAgent, RetryAfterDelay, None, true,
         "The settler does not hold enough of the destination asset for now.",
         "The settler trades this corridor but holds less of the destination asset than the payment asks for.",

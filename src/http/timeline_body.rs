@@ -215,9 +215,35 @@ fn shown(event: &PaymentEvent, view: &PaymentView, base_url: &str) -> Shown {
             Shown::new("The delivery is on chain and gathers confirmations.", data).at("fulfillment", &seen.inclusion)
         }
         PaymentEvent::FulfillmentConfirmed(confirmed) => {
-            let data = json!({"block_time": block_time(&confirmed.inclusion)});
+            let data = json!({
+                "block_time": block_time(&confirmed.inclusion),
+                "release_from": confirmed.release_from.map(date_time),
+            });
             Shown::new("The delivery is final.", data).at("fulfillment", &confirmed.inclusion)
         }
+        PaymentEvent::AttestationAwaited(awaited) => {
+            let data = json!({
+                "block_time": block_time(&awaited.inclusion),
+                "fulfillment_verifier": {"account": view.verifier.account, "endpoint": view.verifier.endpoint},
+            });
+            let summary = "The delivery is final, and the fulfillment verifier has not attested it so far; without that the \
+                           settler cannot be paid.";
+            Shown::new(summary, data).at("fulfillment", &awaited.inclusion)
+        }
+        PaymentEvent::ReleasePrepared(prepared) => Shown::new(
+            "The settler has not released the escrow, so the gateway does: the release is signed and being sent.",
+            json!({"attempt": prepared.attempt}),
+        )
+        .sent("release", prepared),
+        PaymentEvent::ReleaseRepriced(prepared) => Shown::new(
+            "The release waits for a block and is sent again with higher fees; one of its transactions lands at most.",
+            json!({"attempt": prepared.attempt}),
+        )
+        .sent("release", prepared),
+        PaymentEvent::ReleaseAbandoned(abandoned) => Shown::new(
+            "The release that was sent can never land; another attempt may follow.",
+            json!({"attempt": abandoned.attempt}),
+        ),
         PaymentEvent::EscrowReleased(released) => {
             let data = json!({"block_time": block_time(&released.inclusion)});
             Shown::new("The escrow paid the settler.", data).at("release", &released.inclusion)

@@ -3,7 +3,14 @@
 //! Each gateway warns of the payments in the shards it drives: once when a payment becomes overdue, and again at growing
 //! intervals while it stays so.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use chrono::Utc;
 use tokio::time::{Instant, sleep, timeout};
@@ -33,18 +40,36 @@ pub struct WatchdogOptions {
     pub grace: Duration,
 }
 
+/// How many deliveries the look-out found last that nobody attests while the refund window comes near.
+#[derive(Debug, Clone, Default)]
+pub struct Unattested(Arc<AtomicU64>);
+
+impl Unattested {
+    /// The alarm that there are such, in words that anyone may read: whose they are only operators are told.
+    pub fn alarm(&self) -> Option<String> {
+        let count = self.0.load(Ordering::Relaxed);
+        (count > 0).then(|| format!("deliveries without an attestation near their refund window: {count}"))
+    }
+}
+
 /// The look-out.
 pub struct Watchdog {
     projections: Projections,
     journal: NatsJournal,
     owner: String,
     options: WatchdogOptions,
+    unattested: Unattested,
 }
 
 impl Watchdog {
+    /// What it finds of deliveries that nobody attests.
+    pub fn unattested(&self) -> Unattested {
+        self.unattested.clone()
+    }
+
     /// A look-out of the gateway that drives shards as `owner`.
     pub fn new(projections: Projections, journal: NatsJournal, owner: String, options: WatchdogOptions) -> Self {
-        Self { projections, journal, owner, options }
+        Self { projections, journal, owner, options, unattested: Unattested::default() }
     }
 
     /// Looks until `shutdown`.
@@ -63,6 +88,8 @@ impl Watchdog {
                     continue;
                 }
             };
+            let unattested = found.payments.iter().filter(|found| found.stage == OverdueStage::Unattested).count();
+            self.unattested.0.store(unattested as u64, Ordering::Relaxed);
             let mut ours = Vec::with_capacity(found.payments.len());
             let mut shards = HashMap::new();
             for overdue in found.payments {
@@ -100,7 +127,9 @@ fn warn(news: &[&Overdue], total: usize) {
         tracing::warn!(
             payment_id = %overdue.payment_id, stage = overdue.stage.as_str(), amount = %overdue.amount,
             asset = %overdue.asset, since = %overdue.since, late_seconds = late, waits_for = overdue.waits_for,
-            transaction, "OVERDUE: this payment's money is past its time"
+            transaction, settler = overdue.settler.as_ref().map(events::Did::as_str),
+            verifier = overdue.verifier.account, verifier_endpoint = overdue.verifier.endpoint,
+            "OVERDUE: this payment's money is past its time"
         );
     }
     if let Some(more) = news.len().checked_sub(WARNINGS_MAX).filter(|more| *more > 0) {
@@ -148,6 +177,8 @@ impl Warned {
 mod tests {
     use std::slice;
 
+    use events::event::VerifierRef;
+
     use super::*;
 
     fn overdue(number: u32, stage: OverdueStage) -> Overdue {
@@ -160,6 +191,8 @@ mod tests {
             since: Utc::now(),
             waits_for: "nothing",
             transaction: None,
+            settler: None,
+            verifier: VerifierRef { account: String::new(), endpoint: String::new() },
         }
     }
 

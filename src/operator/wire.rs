@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use events::{Amount, AssetId, ChainId, PaymentId, StreamId, time::Timestamp};
+use events::{Amount, AssetId, ChainId, Did, PaymentId, StreamId, event::VerifierRef, time::Timestamp};
 use projections::{JournalAlarm, Overdue, OverdueStage, RebuildPhase, RebuildStatus, ShardState, ShardStatus, Verdict};
 
 /// What every subject begins with.
@@ -283,7 +283,7 @@ pub struct OverdueReport {
 pub struct OverduePayment {
     /// The payment.
     pub payment_id: PaymentId,
-    /// What should have happened: `undeposited`, `undelivered`, `unreleased`, `unrefunded`.
+    /// What should have happened: `undeposited`, `undelivered`, `unattested`, `unreleased`, `unrefunded`.
     pub stage: OverdueStage,
     /// The asset that pays.
     pub asset: AssetId,
@@ -299,12 +299,30 @@ pub struct OverduePayment {
     /// The last transaction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transaction_hash: Option<String>,
+    /// Who delivers, or has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settler: Option<Did>,
+    /// Who attests the delivery; absent in answers of gateways that do not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verifier: Option<VerifierRef>,
 }
 
 impl From<Overdue> for OverduePayment {
     fn from(overdue: Overdue) -> Self {
-        let Overdue { payment_id, shard: _, stage, asset, amount, since, waits_for, transaction } = overdue;
+        let Overdue { payment_id, shard: _, stage, asset, amount, since, waits_for, transaction, settler, verifier } =
+            overdue;
         let (chain_id, transaction_hash) = transaction.map(|last| (last.chain_id, last.transaction_hash)).unzip();
-        Self { payment_id, stage, asset, amount, since, waits_for: waits_for.to_owned(), chain_id, transaction_hash }
+        Self {
+            payment_id,
+            stage,
+            asset,
+            amount,
+            since,
+            waits_for: waits_for.to_owned(),
+            chain_id,
+            transaction_hash,
+            settler,
+            verifier: Some(verifier),
+        }
     }
 }

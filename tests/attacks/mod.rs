@@ -1,5 +1,5 @@
-//! What a hostile stranger tries, against real processes, each with a control that shows what happens without it. A file is
-//! a field.
+//! What a hostile stranger, or a party gone bad, tries, against real processes, each with a control that shows what happens
+//! without it. A file is a field.
 
 mod bus;
 mod bus_credentials;
@@ -7,4 +7,5 @@ mod gas;
 mod open_auctions;
 mod payers_funds;
 mod floods;
+mod release;
 mod verifier;

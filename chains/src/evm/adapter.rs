@@ -19,7 +19,7 @@ use events::{
 };
 use sagas::ports::{
     Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, Moment, PrepareError,
-    RefundOrder, Refusal, Statement, TransactionState, Transient, Waiting,
+    RefundOrder, Refusal, ReleaseOrder, Statement, TransactionState, Transient, Waiting,
 };
 
 use super::{
@@ -246,6 +246,37 @@ impl EvmChains {
         })
     }
 
+    /// Prepares what takes money out of escrow, a refund or a release: `data` is the call of the escrow. What it does is the
+    /// same whoever sends it, so a node that is shown it can do no harm with it.
+    async fn prepare_exit(
+        &self,
+        payment_id: &PaymentId,
+        plan: &EscrowPlan,
+        data: Vec<u8>,
+        purpose: Purpose,
+        attempt: u32,
+    ) -> Result<TransactionPrepared, PrepareError> {
+        let chain = self.chain(&plan.chain_id)?;
+        let (signers, exits_left) = signers(chain, keys(chain)?, Leg::Exit, payment_id);
+        let escrow = address(&plan.contract).map_err(unusable)?;
+        let call = plain(first(&signers)?, escrow, data);
+        let trial = call.clone();
+        let intent = Intent {
+            chain,
+            signers,
+            exits_left,
+            gas_max: None,
+            payer: None,
+            trial,
+            trial_until: 0,
+            call,
+            escrow,
+            purpose,
+            attempt,
+        };
+        self.prepare(intent).await
+    }
+
     /// Gas that the call needs, or why it is not sent: the chain refuses it, or it is dearer than a deposit may be. What may
     /// run a stranger's code is tried out by `trier` for the price that it would be sent for, so that it shows what it will do.
     async fn simulate(
@@ -383,9 +414,6 @@ impl Chains for EvmChains {
     }
 
     async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
-        let chain = self.chain(&order.escrow.chain_id)?;
-        let (signers, exits_left) = signers(chain, keys(chain)?, Leg::Exit, &order.payment_id);
-        let escrow = address(&order.escrow.contract).map_err(unusable)?;
         let payment_id = word(order.payment_id.on_chain());
         let data = match &order.non_delivery {
             None => GatewayEscrow::refundCall { paymentId: payment_id }.abi_encode(),
@@ -396,22 +424,16 @@ impl Chains for EvmChains {
             }
         };
         let purpose = Purpose::refund(&order.payment_id, attempt);
-        let call = plain(first(&signers)?, escrow, data);
-        let trial = call.clone();
-        let intent = Intent {
-            chain,
-            signers,
-            exits_left,
-            gas_max: None,
-            payer: None,
-            trial,
-            trial_until: 0,
-            call,
-            escrow,
-            purpose,
-            attempt,
-        };
-        self.prepare(intent).await
+        self.prepare_exit(&order.payment_id, &order.escrow, data, purpose, attempt).await
+    }
+
+    async fn prepare_release(&self, order: &ReleaseOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+        let attestation =
+            raw_bytes(&order.attestation).ok_or_else(|| Transient("the attestation is no hex".to_owned()))?;
+        let data =
+            GatewayEscrow::releaseCall { paymentId: word(order.payment_id.on_chain()), attestation }.abi_encode();
+        let purpose = Purpose::release(&order.payment_id, attempt);
+        self.prepare_exit(&order.payment_id, &order.escrow, data, purpose, attempt).await
     }
 
     async fn reprice(&self, versions: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient> {

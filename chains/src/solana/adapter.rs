@@ -12,11 +12,11 @@ use events::{
 };
 use sagas::ports::{
     Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError, RefundOrder,
-    Refusal, Statement, TransactionState, Transient,
+    Refusal, ReleaseOrder, Statement, TransactionState, Transient,
 };
 
 use super::{
-    calls::{Call, deposit, refund},
+    calls::{Call, deposit, refund, release},
     keys,
     node::Node,
     submitters::Warnings,
@@ -182,6 +182,15 @@ impl Chains for SolanaChains {
         let keys = keys(chain)?;
         let senders = keys.of_submitters().of(Leg::Exit, &order.payment_id);
         let (call, submitter) = refund(&chain.node, order, &senders).await?;
+        self.warn_of_low(chain, &call);
+        self.prepare(&chain.node, keys, submitter, call, attempt).await
+    }
+
+    async fn prepare_release(&self, order: &ReleaseOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+        let chain = self.chain(&order.escrow.chain_id)?;
+        let keys = keys(chain)?;
+        let senders = keys.of_submitters().of(Leg::Exit, &order.payment_id);
+        let (call, submitter) = release(&chain.node, order, &senders).await?;
         self.warn_of_low(chain, &call);
         self.prepare(&chain.node, keys, submitter, call, attempt).await
     }

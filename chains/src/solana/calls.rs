@@ -3,17 +3,17 @@
 use ed25519_dalek::SigningKey;
 use gateway_program::{
     GatewayError, Key,
-    account::Config,
+    account::{Config, State},
     host::{self, DepositAccounts, EscrowAccounts, Instruction, Message},
     ids,
     instruction::DepositAndReserve,
-    message::{DOMAIN_VERSION, Deposit, NonDelivery},
+    message::{DOMAIN_VERSION, Delivery, Deposit, NonDelivery},
     rules,
     token::{Mint, TokenAccount},
 };
 
 use events::event::{Authorization, SolanaSpend};
-use sagas::ports::{DepositOrder, PrepareError, RefundOrder, Transient};
+use sagas::ports::{DepositOrder, PrepareError, RefundOrder, ReleaseOrder, Transient};
 
 use super::{
     adapter::refused,
@@ -170,6 +170,57 @@ pub(super) async fn refund<'a>(
     let contended = vec![host::associated_token_address(&record.payer, &record.token_program, &record.mint).key];
     let call =
         Call { program, instructions, contended, submitters: submitters.iter().copied().zip(balances).collect() };
+    Ok((call, submitter))
+}
+
+/// Release of what the order's quote reserved, and who sends it.
+///
+/// The account that is paid must be there: its owner can close it again and keep the rent, so whoever made it for a settler
+/// could be robbed of that with each payment.
+///
+/// # Errors
+/// See [`PrepareError`].
+pub(super) async fn release<'a>(
+    node: &Node,
+    order: &ReleaseOrder,
+    submitters: &[&'a SigningKey],
+) -> Result<(Call<'a>, &'a SigningKey), PrepareError> {
+    let program = key(&order.escrow.contract).map_err(unusable)?;
+    let payment_id = order.payment_id.on_chain().0;
+    let refuse = |reason: String| refused(node, &program, reason);
+    let settler = key(&order.payout_account).map_err(unusable)?;
+    let settled = node.settled().await?;
+    let mut wanted = vec![host::escrow_address(&program, &payment_id).key];
+    wanted.extend(submitters.iter().map(|submitter| submitter.verifying_key().to_bytes()));
+    let snapshot = node.accounts(&wanted, Commitment::Confirmed, settled.slot).await?;
+    let record = match snapshot.account(0) {
+        Some(account) => node.escrow_in(account, &program)?,
+        None => None,
+    };
+    let Some(record) = record else { return Err(refuse("nothing is in escrow for the payment".to_owned())) };
+    if record.state() != Some(State::Reserved) {
+        return Err(refuse("the escrow has paid out already".to_owned()));
+    }
+    if record.quote_hash != order.quote_hash.0 || record.settler != settler {
+        return Err(refuse("the escrow is reserved under another quote".to_owned()));
+    }
+    let payout = host::associated_token_address(&settler, &record.token_program, &record.mint).key;
+    let there = node.accounts(&[payout], Commitment::Confirmed, settled.slot).await?;
+    if there.account(0).is_none_or(|account| !ids::is_token_program(&account.owner)) {
+        return Err(refuse(format!("the settler has no token account {} to be paid to", text(&payout))));
+    }
+    let balances = balances(&snapshot, 1);
+    let submitter = submitters::choose(node, submitters, &balances, 0)?;
+    let attestation = signature_bytes(&order.attestation);
+    let attestation = attestation.ok_or_else(|| Transient("the attestation is no hex of 64 bytes".to_owned()))?;
+    let delivery = Delivery { payment_id, quote_hash: record.quote_hash, settler };
+    let digest = delivery.digest(&node.domain(&program));
+    let instructions = vec![
+        host::ed25519(&record.releaser, &attestation, &digest),
+        host::release(&program, &EscrowAccounts::from(&record), BUDGET_INSTRUCTIONS),
+    ];
+    let submitters = submitters.iter().copied().zip(balances).collect();
+    let call = Call { program, instructions, contended: vec![payout], submitters };
     Ok((call, submitter))
 }
 

@@ -11,7 +11,7 @@ use events::{
 };
 use sagas::ports::{
     Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, OwnDeposit, PrepareError,
-    RefundOrder, Refusal, Statement, TransactionState, Transient,
+    RefundOrder, Refusal, ReleaseOrder, Statement, TransactionState, Transient,
 };
 
 use super::{
@@ -208,6 +208,13 @@ impl Chains for TronChains {
         let chain = self.chain(&order.escrow.chain_id)?;
         let keys = keys(chain)?;
         let call = calls::refund(&chain.node, order).await?;
+        self.prepare(&self.senders(chain, keys, Leg::Exit, &order.payment_id), call, attempt).await
+    }
+
+    async fn prepare_release(&self, order: &ReleaseOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+        let chain = self.chain(&order.escrow.chain_id)?;
+        let keys = keys(chain)?;
+        let call = calls::release(&chain.node, order).await?;
         self.prepare(&self.senders(chain, keys, Leg::Exit, &order.payment_id), call, attempt).await
     }
 

@@ -1,16 +1,20 @@
-//! What is sent for a payment: the reservation, the refund; and what a transaction costs. The payer's own transactions are
+//! What is sent for a payment: the reservation, the refund, the release; and what a transaction costs. The payer's own transactions are
 //! [`super::own`]'s.
 
 use alloy::{primitives::Address, signers::local::PrivateKeySigner, sol_types::SolCall};
 
-use events::{Hash32, event::TronSpend, failure::BlockchainContext};
-use sagas::ports::{DepositOrder, PrepareError, RefundOrder, Refusal, Transient};
+use events::{
+    Hash32, PaymentId,
+    event::{EscrowPlan, TronSpend},
+    failure::BlockchainContext,
+};
+use sagas::ports::{DepositOrder, PrepareError, RefundOrder, Refusal, ReleaseOrder, Transient};
 
 use super::{
     address::address,
     node::{Means, Node, Prices},
     own::Own,
-    reads::unusable,
+    reads::{EscrowRecord, unusable},
     submitters::Senders,
 };
 use crate::{
@@ -217,16 +221,7 @@ fn reservation(
 /// # Errors
 /// See [`PrepareError`].
 pub(super) async fn refund(node: &Node, order: &RefundOrder) -> Result<OwnCall, PrepareError> {
-    let contract = address(&order.escrow.contract).map_err(unusable)?;
-    let Some(read) = node.newest_escrow(&order.payment_id, contract).await? else {
-        return Err(waiting(RECORD_WAITS));
-    };
-    let refuse = |reason: &str| refused(node.refusal(contract, reason.to_owned()), 0);
-    let record = read.record.filter(|record| record.escrow.is_of(&order.escrow));
-    let Some(record) = record else { return Err(refuse("nothing is in escrow for the payment")) };
-    if record.ended_at.is_some() {
-        return Err(refuse("the escrow has paid out already"));
-    }
+    let (contract, _) = open_escrow(node, &order.payment_id, &order.escrow).await?;
     let payment_id = word(order.payment_id.on_chain());
     let (data, taken_until) = match &order.non_delivery {
         None => (GatewayEscrow::refundCall { paymentId: payment_id }.abi_encode(), None),
@@ -237,6 +232,42 @@ pub(super) async fn refund(node: &Node, order: &RefundOrder) -> Result<OwnCall, 
         }
     };
     Ok(OwnCall { contract, data, energy_least: PAYOUT_ENERGY, taken_until, valid_until: 0 })
+}
+
+/// Release of what the order's quote reserved.
+///
+/// # Errors
+/// See [`PrepareError`].
+pub(super) async fn release(node: &Node, order: &ReleaseOrder) -> Result<OwnCall, PrepareError> {
+    let (contract, record) = open_escrow(node, &order.payment_id, &order.escrow).await?;
+    if record.escrow.state != escrow::State::Reserved {
+        return Err(refused(node.refusal(contract, "nobody is named to be paid".to_owned()), 0));
+    }
+    let attestation =
+        signature::bytes(&order.attestation).map_err(|error| Transient(format!("attestation: {error}")))?;
+    let call =
+        GatewayEscrow::releaseCall { paymentId: word(order.payment_id.on_chain()), attestation: attestation.into() };
+    let taken_until = Some(order.escrow.refund_after.saturating_sub(1));
+    Ok(OwnCall { contract, data: call.abi_encode(), energy_least: PAYOUT_ENERGY, taken_until, valid_until: 0 })
+}
+
+/// The escrow and its record, which holds the payment's money in the newest state.
+async fn open_escrow(
+    node: &Node,
+    payment_id: &PaymentId,
+    plan: &EscrowPlan,
+) -> Result<(Address, EscrowRecord), PrepareError> {
+    let contract = address(&plan.contract).map_err(unusable)?;
+    let Some(read) = node.newest_escrow(payment_id, contract).await? else {
+        return Err(waiting(RECORD_WAITS));
+    };
+    let refuse = |reason: &str| refused(node.refusal(contract, reason.to_owned()), 0);
+    let record = read.record.filter(|record| record.escrow.is_of(plan));
+    let Some(record) = record else { return Err(refuse("nothing is in escrow for the payment")) };
+    if record.ended_at.is_some() {
+        return Err(refuse("the escrow has paid out already"));
+    }
+    Ok((contract, record))
 }
 
 /// Nothing is wrong, and the next block may change it.

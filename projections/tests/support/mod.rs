@@ -166,7 +166,17 @@ pub fn confirmed(hash: String, block: u64) -> PaymentEvent {
         inclusion: inclusion(10, hash, block),
         attestation: "0x01".to_owned(),
         confirmed_at: at(50),
+        release_from: Some(at(55)),
     })
+}
+
+pub fn unattested(hash: String, block: u64) -> PaymentEvent {
+    let inclusion = inclusion(10, hash, block);
+    PaymentEvent::AttestationAwaited(AttestationAwaited { inclusion, awaited_at: at(51) })
+}
+
+pub fn release_prepared(attempt: u32, hash: String) -> PaymentEvent {
+    PaymentEvent::ReleasePrepared(prepared(attempt, hash))
 }
 
 pub fn released() -> PaymentEvent {

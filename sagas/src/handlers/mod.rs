@@ -6,6 +6,7 @@
 mod auction;
 mod escrow;
 mod refund;
+mod release;
 mod settlement;
 
 use std::time::Duration;
@@ -19,8 +20,8 @@ use events::{
 use crate::{
     payment::{Awarded, Payment, Stage},
     ports::{
-        Award, DeliveryOrder, DepositOrder, OwnDeposit, RefundOrder, RequestForQuotes, Reservation, SelectionRequest,
-        VerificationCase,
+        Award, DeliveryOrder, DepositOrder, OwnDeposit, RefundOrder, ReleaseOrder, RequestForQuotes, Reservation,
+        SelectionRequest, VerificationCase,
     },
 };
 
@@ -91,6 +92,22 @@ pub enum Action {
         escrow: EscrowPlan,
         /// Where the chain gives no sign, the least time before the next look; its next block when `None`.
         patience: Option<Duration>,
+        /// The UNIX second past which the gateway brings the release itself; `u64::MAX` when it does not any more.
+        until: u64,
+    },
+    /// Sign the release, unless the escrow has paid out already.
+    SecureRelease {
+        /// The release.
+        order: ReleaseOrder,
+        /// Its attempt.
+        attempt: u32,
+    },
+    /// Broadcast the release and see where it stands.
+    FollowRelease {
+        /// The release.
+        order: ReleaseOrder,
+        /// Its signed transaction in all its versions, oldest first.
+        versions: Vec<TransactionPrepared>,
     },
     /// After a failure, see whether the payer's own transaction has deposited all the same, or can't any more.
     WatchDeposit {
@@ -125,6 +142,7 @@ impl Action {
             Self::FollowDelivery { order, .. } => Some(order.destination.asset().chain()),
             Self::FollowEscrow { escrow, .. } => Some(&escrow.chain_id),
             Self::WatchDeposit { deposit } => Some(&deposit.escrow.chain_id),
+            Self::SecureRelease { order, .. } | Self::FollowRelease { order, .. } => Some(&order.escrow.chain_id),
             Self::SecureRefund { order, .. } | Self::FollowRefund { order, .. } => Some(&order.escrow.chain_id),
         }
     }
@@ -176,12 +194,29 @@ impl Action {
                 is_pushed: true,
                 until: u64::MAX,
             }),
-            Self::FollowEscrow { payment_id, escrow, .. } => Some(Sign {
+            Self::FollowEscrow { payment_id, escrow, until, .. } => Some(Sign {
                 chain_id: &escrow.chain_id,
                 payment_id,
                 contract: &escrow.contract,
                 deadline: u64::MAX,
                 is_pushed: false,
+                until: *until,
+            }),
+            // Refused: somebody else's release is most often on its way to being settled.
+            Self::SecureRelease { order, .. } => Some(Sign {
+                chain_id: &order.escrow.chain_id,
+                payment_id: &order.payment_id,
+                contract: &order.escrow.contract,
+                deadline: u64::MAX,
+                is_pushed: false,
+                until: order.escrow.refund_after,
+            }),
+            Self::FollowRelease { order, .. } => Some(Sign {
+                chain_id: &order.escrow.chain_id,
+                payment_id: &order.payment_id,
+                contract: &order.escrow.contract,
+                deadline: u64::MAX,
+                is_pushed: true,
                 until: u64::MAX,
             }),
             _ => None,
@@ -196,7 +231,7 @@ pub fn next(payment: &Payment, now: Timestamp) -> Step {
         (Stage::Awarded, Some(award)) => escrow::next_awarded(payment, award, now),
         (Stage::Depositing, Some(award)) => escrow::next_depositing(payment, award),
         (Stage::Secured | Stage::Finalizing, Some(award)) => settlement::next(payment, award, now),
-        (Stage::Completed, _) => settlement::next_completed(payment, now),
+        (Stage::Completed, award) => release::next(payment, award, now),
         (Stage::Watching, _) => refund::next_watching(payment, now),
         (Stage::Refunding, _) => refund::next(payment, now),
         (Stage::Rest, _) => Step::Rest,

@@ -1,6 +1,4 @@
-//! The settlement leg: the delivery is found, accrues depth and is attested; then the escrow pays the settler.
-
-use std::time::Duration;
+//! The settlement leg: the delivery is found, accrues depth and is attested.
 
 use events::time::{Timestamp, unix_seconds};
 
@@ -9,12 +7,6 @@ use crate::{
     payment::{Awarded, Payment},
     ports::DeliveryOrder,
 };
-
-/// A settler that does not fetch its money need not be watched at every block, where the chain gives no sign: the longest
-/// time between two looks.
-const PATIENCE_MAX: Duration = Duration::from_secs(60);
-/// How long after the delivery every block is looked at.
-const EAGER: Duration = Duration::from_secs(60);
 
 pub(super) fn next(payment: &Payment, award: &Awarded, now: Timestamp) -> Step {
     let quote = &award.quote;
@@ -33,16 +25,5 @@ pub(super) fn next(payment: &Payment, award: &Awarded, now: Timestamp) -> Step {
         verifier: payment.submitted.verifier.clone(),
         payout_account: quote.payout_account.clone(),
         window_open: is_past(now, payment.submitted.escrow.refund_after),
-    }))
-}
-
-pub(super) fn next_completed(payment: &Payment, now: Timestamp) -> Step {
-    let waited = payment.confirmed.as_ref().and_then(|confirmed| (now - confirmed.confirmed_at).to_std().ok());
-    let waited = waited.unwrap_or_default();
-    let patience = (waited > EAGER).then(|| (waited / 10).min(PATIENCE_MAX));
-    Step::Do(Box::new(Action::FollowEscrow {
-        payment_id: payment.submitted.payment_id.clone(),
-        escrow: payment.submitted.escrow.clone(),
-        patience,
     }))
 }

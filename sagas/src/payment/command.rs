@@ -74,6 +74,13 @@ pub enum Command {
     },
     /// The delivery was seen on chain.
     ObserveDelivery(Inclusion),
+    /// The delivery has its depth, and the verifier has not attested it for a while.
+    AwaitAttestation {
+        /// The delivery in its settled block.
+        inclusion: Inclusion,
+        /// When.
+        at: Timestamp,
+    },
     /// The delivery has its depth, and the verifier attested it.
     ConfirmDelivery {
         /// The delivery in its settled block.
@@ -82,6 +89,8 @@ pub enum Command {
         attestation: String,
         /// When.
         at: Timestamp,
+        /// From when on the gateway brings the release itself.
+        release_from: Timestamp,
     },
     /// No delivery was made and none can be made any more.
     FailUndelivered {
@@ -92,11 +101,24 @@ pub enum Command {
     },
     /// The delivery was made, but no attestation was to be had before the refund window opened.
     FailUnattested {
+        /// The delivery in its settled block.
+        inclusion: Inclusion,
         /// When.
         at: Timestamp,
     },
     /// The escrow was looked at.
     ObserveEscrow(EscrowState),
+    /// A release was signed.
+    PrepareRelease(TransactionPrepared),
+    /// The release under way was signed again with higher fees.
+    RepriceRelease(TransactionPrepared),
+    /// The release under way can never land.
+    AbandonRelease {
+        /// What proves it.
+        evidence: String,
+        /// When that was found.
+        at: Timestamp,
+    },
     /// A refund was signed.
     PrepareRefund(TransactionPrepared),
     /// The refund under way was signed again with higher fees.

@@ -3,8 +3,8 @@
 use events::{
     Failure, PaymentEvent,
     event::{
-        AuctionClosed, DepositRuledOut, EscrowOpened, EscrowReleased, Failed, FulfillmentConfirmed, FulfillmentSeen,
-        QuoteAwarded, RefundDue, SelectorAnswered, SelectorAsked, TransactionAbandoned,
+        AttestationAwaited, AuctionClosed, DepositRuledOut, EscrowOpened, EscrowReleased, Failed, FulfillmentConfirmed,
+        FulfillmentSeen, Inclusion, QuoteAwarded, RefundDue, SelectorAnswered, SelectorAsked, TransactionAbandoned,
     },
     failure::{BlockchainContext, Domain, RetryClassification},
     quote::SignedQuote,
@@ -124,15 +124,15 @@ pub fn decide(payment: &Payment, command: Command) -> Result<Vec<PaymentEvent>, 
             Stage::Finalizing => Ok(Vec::new()),
             _ => rejected("ObserveDelivery"),
         },
-        Command::ConfirmDelivery { inclusion, attestation, at } => match stage {
+        Command::AwaitAttestation { inclusion, at } => match stage {
+            Stage::Secured | Stage::Finalizing => Ok(unattested(payment, inclusion, at)),
+            _ => rejected("AwaitAttestation"),
+        },
+        Command::ConfirmDelivery { inclusion, attestation, at, release_from } => match stage {
             Stage::Secured | Stage::Finalizing => {
-                let mut events = Vec::with_capacity(2);
-                // Deep at first sight, or moved to another block since it was seen.
-                if payment.seen.as_ref() != Some(&inclusion) {
-                    let inclusion = inclusion.clone();
-                    events.push(PaymentEvent::FulfillmentSeen(FulfillmentSeen { inclusion }));
-                }
-                let confirmed = FulfillmentConfirmed { inclusion, attestation, confirmed_at: at };
+                let mut events = seen_there(payment, &inclusion);
+                let release_from = Some(release_from);
+                let confirmed = FulfillmentConfirmed { inclusion, attestation, confirmed_at: at, release_from };
                 events.push(PaymentEvent::FulfillmentConfirmed(confirmed));
                 Ok(events)
             }
@@ -155,19 +155,12 @@ pub fn decide(payment: &Payment, command: Command) -> Result<Vec<PaymentEvent>, 
             }
             _ => rejected("FailUndelivered"),
         },
-        Command::FailUnattested { at } => match stage {
+        Command::FailUnattested { inclusion, at } => match stage {
             Stage::Secured | Stage::Finalizing => {
-                let failure = Failure {
-                    code: Failure::SETTLEMENT_FAILED.to_owned(),
-                    message: "a delivery was made, but not attested before the refund window opened; \
-                              the escrow is returned"
-                        .to_owned(),
-                    domain: Some(Domain::VerificationService),
-                    retry_classification: Some(RetryClassification::ReconcileThenDecide),
-                    blockchain_context: undeliverable(payment),
-                };
-                let failed = Failed { failure, refund: RefundDue::AfterWindow, failed_at: at };
-                Ok(vec![PaymentEvent::Failed(Box::new(failed))])
+                let failed = delivered_not_attested(payment, &inclusion, at);
+                let mut events = unattested(payment, inclusion, at);
+                events.push(failed);
+                Ok(events)
             }
             _ => rejected("FailUnattested"),
         },
@@ -182,6 +175,26 @@ pub fn decide(payment: &Payment, command: Command) -> Result<Vec<PaymentEvent>, 
                 Ok(Vec::new())
             }
             _ => rejected("ObserveEscrow"),
+        },
+        Command::PrepareRelease(transaction) => match stage {
+            Stage::Completed if payment.release.live.is_empty() && transaction.attempt == payment.release.count + 1 => {
+                Ok(vec![PaymentEvent::ReleasePrepared(transaction)])
+            }
+            _ => rejected("PrepareRelease"),
+        },
+        Command::RepriceRelease(transaction) => match stage {
+            Stage::Completed if payment.release.replaced_by(&transaction).is_ok() => {
+                Ok(vec![PaymentEvent::ReleaseRepriced(transaction)])
+            }
+            _ => rejected("RepriceRelease"),
+        },
+        Command::AbandonRelease { evidence, at } => match (stage, payment.release.newest()) {
+            (Stage::Completed, Some(live)) => Ok(vec![PaymentEvent::ReleaseAbandoned(TransactionAbandoned {
+                attempt: live.attempt,
+                evidence,
+                abandoned_at: at,
+            })]),
+            _ => rejected("AbandonRelease"),
         },
         Command::PrepareRefund(transaction) => match stage {
             Stage::Refunding if payment.refund.live.is_empty() && transaction.attempt == payment.refund.count + 1 => {
@@ -339,6 +352,46 @@ fn failed_before_escrow(
         refund: RefundDue::Nothing,
         failed_at: at,
     }))
+}
+
+/// The delivery as it is recorded before what follows from it: again where it is deep at first sight, or has moved to another
+/// block since it was seen.
+fn seen_there(payment: &Payment, inclusion: &Inclusion) -> Vec<PaymentEvent> {
+    match payment.seen.as_ref() == Some(inclusion) {
+        true => Vec::new(),
+        false => vec![PaymentEvent::FulfillmentSeen(FulfillmentSeen { inclusion: inclusion.clone() })],
+    }
+}
+
+/// The delivery is for good where it is, and not attested; nothing where that is recorded.
+fn unattested(payment: &Payment, inclusion: Inclusion, at: Timestamp) -> Vec<PaymentEvent> {
+    let mut events = seen_there(payment, &inclusion);
+    if !payment.unattested || !events.is_empty() {
+        events.push(PaymentEvent::AttestationAwaited(AttestationAwaited { inclusion, awaited_at: at }));
+    }
+    events
+}
+
+/// The recipient was paid, and the payer gets the money back. The reason says so: whoever ships twice, or pays again, for a
+/// plain failure would be cheated.
+fn delivered_not_attested(payment: &Payment, inclusion: &Inclusion, at: Timestamp) -> PaymentEvent {
+    let verifier = &payment.submitted.verifier;
+    let failure = Failure {
+        code: Failure::DELIVERED_NOT_ATTESTED.to_owned(),
+        message: format!(
+            "the delivery was made and is final ({} on {}), but the fulfillment verifier {} at {} did not attest it before \
+             the refund window opened, so the settler cannot be paid and the escrow is returned",
+            inclusion.transaction_hash, inclusion.chain_id, verifier.account, verifier.endpoint
+        ),
+        domain: Some(Domain::VerificationService),
+        retry_classification: Some(RetryClassification::ReconcileThenDecide),
+        blockchain_context: undeliverable(payment).map(|context| BlockchainContext {
+            transaction_hash: Some(inclusion.transaction_hash.clone()),
+            block_number: Some(inclusion.block_number),
+            ..context
+        }),
+    };
+    PaymentEvent::Failed(Box::new(Failed { failure, refund: RefundDue::AfterWindow, failed_at: at }))
 }
 
 /// Where the delivery was expected; with its transaction when one was seen that did not last.

@@ -1,7 +1,7 @@
 //! Folding events into state. Also the definition of which transitions are legal, used by auditors.
 
 use events::{
-    PaymentEvent,
+    Failure, PaymentEvent,
     event::{CollectedQuote, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared},
     quote::SignedQuote,
     selection::SignedChoice,
@@ -41,7 +41,9 @@ pub fn evolve(state: Option<Payment>, event: &PaymentEvent) -> Result<Payment, I
                 opened: None,
                 ruled_out: false,
                 seen: None,
+                unattested: false,
                 confirmed: None,
+                release: Attempts::default(),
                 released: None,
                 failed: None,
                 refund: Attempts::default(),
@@ -124,9 +126,32 @@ pub fn evolve(state: Option<Payment>, event: &PaymentEvent) -> Result<Payment, I
         }
         (PaymentEvent::FulfillmentSeen(seen), Stage::Secured | Stage::Finalizing) => {
             payment.seen = Some(seen.inclusion.clone());
+            payment.unattested = false;
+        }
+        (PaymentEvent::AttestationAwaited(awaited), Stage::Finalizing) if !payment.unattested => {
+            if payment.seen.as_ref() != Some(&awaited.inclusion) {
+                return refuse("the attestation is awaited of a delivery that was seen elsewhere");
+            }
+            payment.unattested = true;
         }
         (PaymentEvent::FulfillmentConfirmed(confirmed), Stage::Finalizing) => {
             payment.confirmed = Some(Box::new(confirmed.clone()));
+            payment.unattested = false;
+        }
+        (PaymentEvent::ReleasePrepared(transaction), Stage::Completed) => {
+            if let Err(reason) = payment.release.begin(transaction) {
+                return refuse(reason);
+            }
+        }
+        (PaymentEvent::ReleaseRepriced(transaction), Stage::Completed) => {
+            if let Err(reason) = payment.release.replace(transaction) {
+                return refuse(reason);
+            }
+        }
+        (PaymentEvent::ReleaseAbandoned(abandoned), Stage::Completed) => {
+            if let Err(reason) = payment.release.give_up(abandoned) {
+                return refuse(reason);
+            }
         }
         (PaymentEvent::EscrowReleased(_), Stage::Refunding) if payment.opened.is_some() => {
             return refuse("no settler was named for the escrow");
@@ -153,6 +178,9 @@ pub fn evolve(state: Option<Payment>, event: &PaymentEvent) -> Result<Payment, I
         (PaymentEvent::Failed(failed), Stage::Secured | Stage::Finalizing) => {
             if failed.refund == RefundDue::Nothing {
                 return refuse("money is in escrow and must be returned");
+            }
+            if failed.failure.code == Failure::DELIVERED_NOT_ATTESTED && !payment.unattested {
+                return refuse("no settled delivery is on record whose attestation is missing");
             }
             payment.failed = Some(failed.clone());
         }

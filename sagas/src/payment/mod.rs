@@ -46,8 +46,12 @@ pub struct Payment {
     pub ruled_out: bool,
     /// Where the delivery was seen last.
     pub seen: Option<Inclusion>,
+    /// Whether the delivery where it was seen last has its depth, and no attestation was to be had.
+    pub unattested: bool,
     /// The delivery, once confirmed.
     pub confirmed: Option<Box<FulfillmentConfirmed>>,
+    /// The gateway's own release transactions so far.
+    pub release: Attempts,
     /// The transaction that released the escrow.
     pub released: Option<Inclusion>,
     /// The failure, once terminal.

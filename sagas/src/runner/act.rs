@@ -1,19 +1,19 @@
 //! Carrying out one action through the ports.
 
 use events::{
-    event::{EscrowPlan, TransactionPrepared, VerifierRef},
+    event::{EscrowPlan, Inclusion, TransactionPrepared, VerifierRef},
     mutant,
     time::unix_seconds,
 };
 
-use super::Ports;
+use super::{Options, Ports};
 use crate::{
     auction::judge,
     handlers::Action,
     payment::{Command, Payment},
     ports::{
         DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, OwnDeposit, PrepareError, RefundOrder,
-        Refusal, SelectionRequest, Statement, TransactionState, Transient, VerificationCase,
+        Refusal, ReleaseOrder, SelectionRequest, Statement, TransactionState, Transient, VerificationCase,
     },
 };
 
@@ -29,6 +29,10 @@ pub(super) enum Outcome {
     DepositAwaited,
     /// The source chain refused the deposit, for now.
     DepositRefused(Box<Refusal>),
+    /// The source chain refused the release, for now; look again as after [`Outcome::Quiet`].
+    ReleaseRefused(Box<Refusal>),
+    /// The delivery has its depth, and the verifier does not attest it, or cannot be asked.
+    Unattested(Inclusion, Option<Transient>),
 }
 
 impl Outcome {
@@ -41,7 +45,12 @@ impl Outcome {
 ///
 /// # Errors
 /// [`Transient`]; the action is repeated after a while.
-pub(super) async fn act(ports: &Ports, payment: &Payment, action: &Action) -> Result<Outcome, Transient> {
+pub(super) async fn act(
+    ports: &Ports,
+    options: &Options,
+    payment: &Payment,
+    action: &Action,
+) -> Result<Outcome, Transient> {
     match action {
         Action::GatherBids(request) => {
             let gathered = ports.auction.gather(request).await?;
@@ -106,15 +115,28 @@ pub(super) async fn act(ports: &Ports, payment: &Payment, action: &Action) -> Re
         }
         Action::FollowDelivery { order, case, verifier, payout_account, window_open } => {
             let delivery = Delivery { order, case, verifier, payout_account, window_open: *window_open };
-            Box::pin(delivery.follow(ports, payment)).await
+            Box::pin(delivery.follow(ports, options, payment)).await
         }
-        Action::FollowEscrow { payment_id, escrow, patience: _ } => {
+        Action::FollowEscrow { payment_id, escrow, patience: _, until: _ } => {
             match ports.chains.escrow_state(payment_id, escrow).await? {
                 EscrowState::Held => Ok(Outcome::Quiet),
                 EscrowState::Lapsed | EscrowState::Absent => Ok(Outcome::Nothing),
                 state => Ok(Outcome::command(Command::ObserveEscrow(state))),
             }
         }
+        Action::SecureRelease { order, attempt } => match escrow_state(ports, payment).await? {
+            EscrowState::Held => match ports.chains.prepare_release(order, *attempt).await {
+                Ok(transaction) => Ok(Outcome::command(Command::PrepareRelease(transaction))),
+                Err(PrepareError::Transient(fault)) => Err(fault),
+                Err(PrepareError::Waiting(_)) => Ok(Outcome::Quiet),
+                // Most often the settler's own release is in a block that is not yet deep.
+                Err(PrepareError::Refused(refusal)) => Ok(Outcome::ReleaseRefused(refusal)),
+            },
+            EscrowState::Lapsed => Ok(Outcome::Quiet),
+            EscrowState::Absent => Err(Transient("the escrow that was secured is not there now".to_owned())),
+            state => Ok(Outcome::command(Command::ObserveEscrow(state))),
+        },
+        Action::FollowRelease { order, versions } => Box::pin(follow_release(ports, order, versions)).await,
         Action::SecureRefund { order, attempt } => match escrow_state(ports, payment).await? {
             EscrowState::Held | EscrowState::Lapsed => match ports.chains.prepare_refund(order, *attempt).await {
                 Ok(transaction) => Ok(Outcome::command(Command::PrepareRefund(transaction))),
@@ -244,6 +266,26 @@ async fn follow_refund(
     }
 }
 
+async fn follow_release(
+    ports: &Ports,
+    order: &ReleaseOrder,
+    versions: &[TransactionPrepared],
+) -> Result<Outcome, Transient> {
+    let lapsed = match ports.chains.escrow_state(&order.payment_id, &order.escrow).await? {
+        EscrowState::Held | EscrowState::Absent => false,
+        EscrowState::Lapsed => true,
+        state => return Ok(Outcome::command(Command::ObserveEscrow(state))),
+    };
+    match ports.chains.transaction_state(versions).await? {
+        // The escrow takes it no more, and it would only cost. What became of it is waited for.
+        TransactionState::Pending if lapsed => Ok(Outcome::Quiet),
+        TransactionState::Pending => keep_alive(ports, versions, Command::RepriceRelease).await,
+        TransactionState::Dead { evidence } => {
+            Ok(Outcome::command(Command::AbandonRelease { evidence, at: ports.clock.now() }))
+        }
+    }
+}
+
 /// A delivery that is looked for.
 struct Delivery<'a> {
     order: &'a DeliveryOrder,
@@ -254,7 +296,7 @@ struct Delivery<'a> {
 }
 
 impl Delivery<'_> {
-    async fn follow(&self, ports: &Ports, payment: &Payment) -> Result<Outcome, Transient> {
+    async fn follow(&self, ports: &Ports, options: &Options, payment: &Payment) -> Result<Outcome, Transient> {
         match ports.chains.delivery_state(self.order).await? {
             DeliveryState::NotSeen
                 if mutant!("refund-before-evidence") && unix_seconds(ports.clock.now()) > self.order.fulfill_by =>
@@ -280,7 +322,8 @@ impl Delivery<'_> {
                 let attested = self.attested(ports, &statement).await;
                 match attested {
                     Ok(Some(attestation)) => {
-                        Ok(Outcome::command(Command::ConfirmDelivery { inclusion, attestation, at }))
+                        let release_from = options.release.release_from(at, self.case.escrow.refund_after);
+                        Ok(Outcome::command(Command::ConfirmDelivery { inclusion, attestation, at, release_from }))
                     }
                     // Deep, but not attested: it is on chain all the same, and shown as such.
                     _ if payment.seen.as_ref() != Some(&inclusion) => {
@@ -289,11 +332,11 @@ impl Delivery<'_> {
                     // A release may have landed although the verifier does not answer now: the chain decides.
                     unattested if self.window_open => match escrow_state(ports, payment).await? {
                         EscrowState::Lapsed | EscrowState::Refunded(_) => {
-                            Ok(Outcome::command(Command::FailUnattested { at }))
+                            Ok(Outcome::command(Command::FailUnattested { inclusion, at }))
                         }
-                        _ => unattested.map(|_| Outcome::Nothing),
+                        _ => Ok(Outcome::Unattested(inclusion, unattested.err())),
                     },
-                    unattested => unattested.map(|_| Outcome::Nothing),
+                    unattested => Ok(Outcome::Unattested(inclusion, unattested.err())),
                 }
             }
             DeliveryState::Impossible => {

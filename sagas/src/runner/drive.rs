@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use chrono::TimeDelta;
+
 use events::{
     Event, PaymentEvent, PaymentId, StreamId,
     failure::BlockchainContext,
     journal::{ReadError, Recorded},
     mutant,
-    time::unix_seconds,
+    time::{Timestamp, unix_seconds},
 };
 
 use super::{
@@ -22,10 +24,18 @@ use crate::{
     payment::{self, Command, IllegalTransition, Payment, decide},
     ports::{Moment, Refusal, UNSEEN_MAX, Waiting},
     quote_request,
+    release::attestation_due,
 };
 
 /// The wait before a quote selector is asked again. Its time is short, so this does not grow.
 const SELECTOR_PAUSE: Duration = Duration::from_millis(250);
+
+/// The wait after the source chain refused a release, where it gives no sign.
+const RELEASE_PAUSE: Duration = Duration::from_secs(5);
+
+/// How long a delivery at its depth is without an attestation before that is recorded: verifiers see the same blocks, some a
+/// little later.
+const ATTESTATION_PATIENCE: TimeDelta = TimeDelta::seconds(20);
 
 /// The engine: the saga of one payment or batch at a time, over the ports.
 #[derive(Clone)]
@@ -106,6 +116,10 @@ impl Engine {
         let mut refusals = 0;
         // Why the payer's own deposit is refused, to be told if it stays so until its window ends.
         let mut refused: Option<Box<BlockchainContext>> = None;
+        // Why the release was refused last, to be said once.
+        let mut release_refused: Option<String> = None;
+        // Since when the delivery has its depth and no attestation.
+        let mut unattested: Option<Timestamp> = None;
         let Some(mut loaded) = Box::pin(self.load(stream_id)).await? else { return Ok(0) };
         if loaded.at.is_outside(shard) {
             return Ok(0);
@@ -122,18 +136,43 @@ impl Engine {
                 Step::Do(action) => action,
             };
             let since = action.sign().and_then(|sign| self.ports.chains.moment(sign.chain_id, sign.contract));
-            let command = match Box::pin(act(&self.ports, &loaded.state, &action)).await {
+            let acted = match Box::pin(act(&self.ports, &self.options, &loaded.state, &action)).await {
+                Ok(Outcome::Unattested(inclusion, fault)) => {
+                    let at = self.ports.clock.now();
+                    let escrow = &loaded.state.submitted.escrow;
+                    let due = attestation_due(escrow.fulfillment_deadline, escrow.refund_after);
+                    let waited = at - *unattested.get_or_insert(at) >= ATTESTATION_PATIENCE;
+                    match fault {
+                        _ if !loaded.state.unattested && (waited || unix_seconds(at) > due) => {
+                            Ok(Outcome::Command(Box::new(Command::AwaitAttestation { inclusion, at })))
+                        }
+                        Some(fault) => Err(fault),
+                        None => Ok(Outcome::Nothing),
+                    }
+                }
+                acted => acted,
+            };
+            let command = match acted {
                 Ok(Outcome::Command(command)) => match (*command, refused.take()) {
                     (Command::MissDepositWindow { at }, Some(context)) => Command::RefuseDeposit { context, at },
                     (command, _) => command,
                 },
-                Ok(Outcome::Nothing) => {
+                // What is unattested was made something else above.
+                Ok(Outcome::Nothing | Outcome::Unattested(..)) => {
                     self.over(stream_id, &mut faults);
                     self.pause(&action, &nudge).await;
                     continue;
                 }
-                Ok(Outcome::Quiet) => {
+                Ok(quiet @ (Outcome::Quiet | Outcome::ReleaseRefused(_))) => {
                     self.over(stream_id, &mut faults);
+                    if let Outcome::ReleaseRefused(refusal) = quiet {
+                        let reason = refusal.context.revert_reason;
+                        if reason != release_refused {
+                            let said = reason.as_deref();
+                            tracing::info!(%payment_id, reason = said, "release refused, or not needed any more");
+                        }
+                        release_refused = reason;
+                    }
                     match (since, action.sign()) {
                         (Some(since), Some(sign)) if !mutant!("timers-not-armed") => {
                             self.listen(&sign, since, &nudge).await;
@@ -263,6 +302,9 @@ impl Engine {
     async fn pause(&self, action: &Action, nudge: &Nudge) {
         if let Action::AskSelector(_) = action {
             return self.ports.clock.sleep(SELECTOR_PAUSE).await;
+        }
+        if let Action::SecureRelease { .. } = action {
+            return self.ports.clock.sleep(RELEASE_PAUSE).await;
         }
         if let Action::FollowEscrow { patience: Some(patience), .. } = action {
             if mutant!("timers-not-armed") {

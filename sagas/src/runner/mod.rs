@@ -25,7 +25,10 @@ use std::{sync::Arc, time::Duration};
 
 use events::{journal::Journal, parking::Parking};
 
-use crate::ports::{Auction, Chains, Clock, OpenStreams, Selector, Verifier};
+use crate::{
+    ports::{Auction, Chains, Clock, OpenStreams, Selector, Verifier},
+    release::ReleaseRule,
+};
 
 /// The world as the engine sees it.
 #[derive(Clone)]
@@ -48,7 +51,7 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
 }
 
-/// Waiting times of the engine.
+/// Waiting times of the engine, and how long it leaves others to act first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// First wait after a transient fault; doubles with each further one.
@@ -63,6 +66,8 @@ pub struct Options {
     pub retry_min: Duration,
     /// Longest wait after such a failure.
     pub retry_max: Duration,
+    /// From when on the gateway brings the release of a delivery that is confirmed now.
+    pub release: ReleaseRule,
     /// How often it is looked whether shards were sealed, which are given up then.
     pub sealed_look_every: Duration,
 }
@@ -77,6 +82,7 @@ impl Default for Options {
             tries_max: 5,
             retry_min: Duration::from_secs(1),
             retry_max: Duration::from_secs(60),
+            release: ReleaseRule::DEFAULT,
             sealed_look_every: Duration::from_secs(60),
         }
     }

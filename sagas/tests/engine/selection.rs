@@ -12,7 +12,7 @@ use sagas::auction::judge;
 use super::*;
 
 /// What a selector does.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conduct {
     /// It takes the quote that promises to deliver first, which is not the cheapest.
     Chooses,

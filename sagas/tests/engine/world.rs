@@ -6,7 +6,7 @@
 use super::*;
 
 /// What happens in the world of a test.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plot {
     /// The settler delivers and fetches its money.
     Delivers,
@@ -32,6 +32,18 @@ pub enum Plot {
     SilentVerifier,
     /// The settler delivers, but the verifier never answers.
     Unattested,
+    /// The settler delivers and never fetches its money.
+    Idle,
+    /// As `Idle`, and a release is not taken into a block before it offers more.
+    IdleDear,
+    /// As `Idle`, and the first release that is sent can never land.
+    IdleLost,
+    /// The settler brings its release when the gateway's is on its way.
+    Overtaken,
+    /// As `Idle`, and the escrow refuses every release, so that somebody brings the refund.
+    Unreleasable,
+    /// The settler delivers, and the verifier answers only long after.
+    AttestedLate,
     /// The payer's selector does this with the quotes of two settlers.
     Selector(selection::Conduct),
     /// The payer deposits by transactions of its own.
@@ -50,6 +62,9 @@ pub struct State {
     /// The hash of the deposit that took effect.
     pub effective: Option<String>,
     pub refunded: bool,
+    /// The gateway's releases by hash, with the number of times each was sent.
+    pub releases: BTreeMap<String, u32>,
+    pub released: bool,
     pub awards: u32,
     /// How often a selector was asked.
     pub asked: u32,
@@ -89,7 +104,20 @@ impl World {
     }
 
     pub fn is_dear(&self) -> bool {
-        matches!(self.plot, Plot::Dear | Plot::DearAtFirst)
+        match self.plot {
+            Plot::Dear | Plot::DearAtFirst => true,
+            Plot::IdleDear => self.state.lock().unwrap().effective.is_some(),
+            _ => false,
+        }
+    }
+
+    /// Whether the first refund or release that was sent can never land.
+    fn is_lost(&self, state: &State) -> bool {
+        match self.plot {
+            Plot::WordTooLate => state.now > 100,
+            Plot::IdleLost => !state.releases.is_empty(),
+            _ => false,
+        }
     }
 
     /// Every port call passes through here: it may be the process's last, before or after its effect.
@@ -124,9 +152,16 @@ pub fn vanishes(plot: Plot) -> bool {
         Plot::Vanishes | Plot::SilentVerifier | Plot::Dear | Plot::DearAtFirst => true,
         Plot::WordRefused | Plot::WordTooLate => true,
         Plot::Delivers | Plot::Refuses | Plot::Usurped | Plot::Superseded | Plot::NoQuotes | Plot::Unattested => false,
+        Plot::Idle | Plot::IdleDear | Plot::IdleLost | Plot::Overtaken | Plot::Unreleasable => false,
+        Plot::AttestedLate => false,
         Plot::Selector(_) => false,
         Plot::Own(own) => own.vanishes(),
     }
+}
+
+/// Whether nobody but the gateway releases, or not in time.
+pub fn idle(plot: Plot) -> bool {
+    matches!(plot, Plot::Idle | Plot::IdleDear | Plot::IdleLost | Plot::Overtaken | Plot::Unreleasable)
 }
 
 /// What a deposit puts in escrow.
@@ -180,12 +215,25 @@ impl Chains for World {
         Ok(prepared)
     }
 
+    async fn prepare_release(&self, order: &ReleaseOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+        assert_eq!(order.attestation, "0xgood");
+        assert_eq!(order.payout_account, quote(1, "1010").payout_account);
+        let prepared = self
+            .call(|state| {
+                assert!(at(state.now) < at(100), "release after its window");
+                (self.plot != Plot::Unreleasable).then(|| transaction(attempt))
+            })
+            .await?;
+        let refused = || Refusal { context: context("PayoutFailed"), valid_until: 0 };
+        prepared.ok_or_else(|| PrepareError::Refused(Box::new(refused())))
+    }
+
     async fn reprice(&self, versions: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient> {
+        let is_dear = self.is_dear();
         self.call(|state| {
             let next = u32::try_from(versions.len()).unwrap() + 1;
             let sent = |version: &TransactionPrepared| state.sent.contains(&version.transaction_hash);
-            (self.is_dear() && next <= PRICES && versions.last().is_some_and(sent))
-                .then(|| version(versions[0].attempt, next))
+            (is_dear && next <= PRICES && versions.last().is_some_and(sent)).then(|| version(versions[0].attempt, next))
         })
         .await
     }
@@ -198,11 +246,14 @@ impl Chains for World {
         let journaled = commits.iter().flat_map(Recorded::payment_events).any(|event| match event {
             PaymentEvent::DepositPrepared(prepared)
             | PaymentEvent::DepositRepriced(prepared)
+            | PaymentEvent::ReleasePrepared(prepared)
+            | PaymentEvent::ReleaseRepriced(prepared)
             | PaymentEvent::RefundPrepared(prepared)
             | PaymentEvent::RefundRepriced(prepared) => prepared == transaction,
             _ => false,
         });
         assert!(journaled, "sent before it was journaled");
+        let is_dear = self.is_dear();
         self.call(|state| {
             state.sent.insert(transaction.transaction_hash.clone());
             if let Plot::Own(own) = self.plot
@@ -210,7 +261,7 @@ impl Chains for World {
             {
                 return;
             }
-            if self.is_dear() && *transaction != version(transaction.attempt, PRICES) {
+            if is_dear && *transaction != version(transaction.attempt, PRICES) {
                 return;
             }
             if self.plot == Plot::WordTooLate && state.effective.is_some() && transaction.attempt == 1 {
@@ -224,6 +275,10 @@ impl Chains for World {
                 if !lost {
                     state.effective = Some(transaction.transaction_hash.clone());
                 }
+            } else if idle(self.plot) {
+                *state.releases.entry(transaction.transaction_hash.clone()).or_default() += 1;
+                let lost = self.plot == Plot::IdleLost && transaction.attempt == 1;
+                state.released |= !lost && self.plot != Plot::Overtaken;
             } else if escrowed(state) {
                 *state.refunds.entry(transaction.transaction_hash.clone()).or_default() += 1;
             }
@@ -281,6 +336,14 @@ impl Chains for World {
             match self.plot {
                 plot if (vanishes(plot) || plot == Plot::Unattested) && state.now > 100 => EscrowState::Lapsed,
                 plot if vanishes(plot) || plot == Plot::Unattested => EscrowState::Held,
+                _ if state.released => EscrowState::Released(inclusion(9)),
+                Plot::Unreleasable if state.now > 110 => {
+                    EscrowState::Refunded(EscrowRefunded { inclusion: inclusion(9), amount: drawn(self.plot) })
+                }
+                Plot::Overtaken if state.now > 61 => EscrowState::Released(inclusion(9)),
+                plot if idle(plot) && state.now > 100 => EscrowState::Lapsed,
+                plot if idle(plot) => EscrowState::Held,
+                Plot::AttestedLate if state.now < 73 => EscrowState::Held,
                 _ if state.now > 20 => EscrowState::Released(inclusion(9)),
                 _ => EscrowState::Held,
             }
@@ -307,7 +370,7 @@ impl Chains for World {
     }
 
     async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient> {
-        self.call(|state| match self.plot == Plot::WordTooLate && versions[0].attempt == 1 && state.now > 100 {
+        self.call(|state| match versions[0].attempt == 1 && self.is_lost(state) {
             true => TransactionState::Dead { evidence: "ReleaseWindowClosed".to_owned() },
             false => TransactionState::Pending,
         })
@@ -327,7 +390,12 @@ impl Chains for World {
 #[async_trait]
 impl Verifier for World {
     async fn attest_delivery(&self, _: &VerifierRef, _: &VerificationCase) -> Result<Option<String>, Transient> {
-        if self.plot == Plot::Unattested {
+        let silent = match self.plot {
+            Plot::Unattested => true,
+            Plot::AttestedLate => self.state.lock().unwrap().now < 70,
+            _ => false,
+        };
+        if silent {
             return Err(Transient("verifier is silent".to_owned()));
         }
         self.call(|_| Some("0xgood".to_owned())).await

@@ -7,9 +7,9 @@ use ed25519_dalek::SigningKey;
 use events::{
     Amount, ChainId, Did, Hash32, OwnedAsset, PaymentEvent, PaymentId, Terms,
     event::{
-        AuctionClosed, Authorization, DepositRuledOut, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowReleased,
-        EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion, OwnTransaction, Permit2, QuoteAwarded,
-        RefundDue, Submitted, TransactionAbandoned, TransactionPrepared, TronSpend, VerifierRef,
+        AttestationAwaited, AuctionClosed, Authorization, DepositRuledOut, EscrowOpened, EscrowPlan, EscrowRefunded,
+        EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion, OwnTransaction,
+        Permit2, QuoteAwarded, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared, TronSpend, VerifierRef,
     },
     quote::{Quote, SignedQuote, auction_of},
     time::{Timestamp, from_unix_seconds, unix_seconds},
@@ -234,7 +234,20 @@ pub fn confirmed(block: u64) -> PaymentEvent {
         inclusion: inclusion(block),
         attestation: "0xa77e57".to_owned(),
         confirmed_at: at(25),
+        release_from: Some(at(45)),
     })
+}
+
+pub fn unattested(block: u64) -> PaymentEvent {
+    PaymentEvent::AttestationAwaited(AttestationAwaited { inclusion: inclusion(block), awaited_at: at(55) })
+}
+
+pub fn release_prepared(attempt: u32) -> PaymentEvent {
+    PaymentEvent::ReleasePrepared(transaction(attempt))
+}
+
+pub fn release_repriced(attempt: u32, version: u32) -> PaymentEvent {
+    PaymentEvent::ReleaseRepriced(self::version(attempt, version))
 }
 
 pub fn released() -> PaymentEvent {

@@ -14,7 +14,7 @@ use chains::evm::{
     contracts::{self, FulfillmentProxy, GatewayEscrow, address, units, word},
 };
 use events::{
-    PaymentEvent, PaymentId,
+    Failure, PaymentEvent, PaymentId,
     event::{Failed, FulfillmentConfirmed, Inclusion, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared},
     quote::{Quote, SignedQuote},
 };
@@ -25,6 +25,10 @@ use sagas::{
 
 use super::{Violation, ask, number, require, settled};
 use crate::{census, world::World};
+
+/// Seconds without faults, from the confirmed delivery to the refund window, in which a release must land: the gateway has half
+/// of them at least, in which the dearest of blocks come and are settled.
+const RELEASED_WITHIN: u64 = 240;
 
 /// What ended a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +49,9 @@ pub(super) struct Entry {
     pub(super) version: u64,
     pub(super) deposits: BTreeMap<u32, Vec<TransactionPrepared>>,
     pub(super) refunds: BTreeMap<u32, Vec<TransactionPrepared>>,
+    pub(super) releases: BTreeMap<u32, Vec<TransactionPrepared>>,
+    /// When its delivery was found confirmed, in the world's UNIX seconds.
+    pub(super) confirmed_at: Option<u64>,
 }
 
 impl Entry {
@@ -90,6 +97,10 @@ impl Entry {
                 self.refunds.entry(prepared.attempt).or_default().push(prepared.clone());
             }
             PaymentEvent::DepositAbandoned(abandoned) => self.abandoned(world, abandoned, &self.deposits)?,
+            PaymentEvent::ReleasePrepared(prepared) | PaymentEvent::ReleaseRepriced(prepared) => {
+                self.releases.entry(prepared.attempt).or_default().push(prepared.clone());
+            }
+            PaymentEvent::ReleaseAbandoned(abandoned) => self.abandoned(world, abandoned, &self.releases)?,
             PaymentEvent::RefundAbandoned(abandoned) => self.abandoned(world, abandoned, &self.refunds)?,
             PaymentEvent::EscrowSecured(secured) => {
                 included(world, &secured.inclusion, "a secured escrow is settled")?;
@@ -98,7 +109,16 @@ impl Entry {
                     .is_some_and(|record| self.quote.as_ref().is_some_and(|quote| record.quote_hash == quote.hash()));
                 require(right, "a secured escrow is settled", || format!("{payment_id} is not in escrow"))?;
             }
+            PaymentEvent::AttestationAwaited(awaited) => {
+                let invariant = "a delivery whose attestation is awaited is for good";
+                included(world, &awaited.inclusion, invariant)?;
+                let block = self.delivery(world);
+                require(block == Some(awaited.inclusion.block_number), invariant, || {
+                    format!("{payment_id} was delivered in {block:?}, not in {}", awaited.inclusion.block_number)
+                })?;
+            }
             PaymentEvent::FulfillmentConfirmed(confirmed) => {
+                self.confirmed_at = Some(world.seconds());
                 self.ended(payment_id, End::Completed)?;
                 self.confirmed(world, payment_id, confirmed)?;
             }
@@ -116,6 +136,7 @@ impl Entry {
                 require(!(early && self.delivered(world)), "who delivered in time is paid", || {
                     format!("{payment_id} was delivered, and cancelled")
                 })?;
+                self.left_unreleased(world, payment_id)?;
             }
             // Only where the payer's own transaction deposits, which no chain of the simulation has.
             PaymentEvent::EscrowOpened(_) | PaymentEvent::DepositRuledOut(_) => {
@@ -128,6 +149,16 @@ impl Entry {
             | PaymentEvent::FulfillmentSeen(_) => {}
         }
         Ok(())
+    }
+
+    /// Who delivered and is attested was refunded to the payer only where there was no time for a release without faults.
+    fn left_unreleased(&self, world: &World, payment_id: &PaymentId) -> Result<(), Violation> {
+        let Some(confirmed_at) = self.confirmed_at else { return Ok(()) };
+        let calm = crate::world::BEGIN + world.plan.calm_after.as_secs();
+        let (begin, end) = (confirmed_at.max(calm), self.submitted.escrow.refund_after);
+        require(begin + RELEASED_WITHIN > end, "who delivered and is attested is paid in time", || {
+            format!("{payment_id} could be released without a fault from {begin} to {end}, and was not")
+        })
     }
 
     fn ended(&mut self, payment_id: &PaymentId, end: End) -> Result<(), Violation> {
@@ -209,7 +240,12 @@ impl Entry {
             return Err(Violation::new(invariant, format!("{payment_id} has no quote and owes a refund")));
         };
         let (_, source_time) = settled(&place.lock());
-        if self.delivered(world) {
+        let delivered = self.delivered(world);
+        let said = failed.failure.code == Failure::DELIVERED_NOT_ATTESTED;
+        require(delivered == said, "a delivered payment never fails with nothing said", || {
+            format!("{payment_id}, delivered: {delivered}, fails with {}", failed.failure.code)
+        })?;
+        if delivered {
             return require(
                 source_time >= self.submitted.escrow.refund_after && failed.refund == RefundDue::AfterWindow,
                 invariant,

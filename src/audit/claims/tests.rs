@@ -8,9 +8,9 @@ use ed25519_dalek::SigningKey;
 use events::{
     ChainId, Did, Event, Failure, OwnedAsset, PaymentId, Terms,
     event::{
-        AuctionClosed, Authorization, DepositRuledOut, EscrowOpened, EscrowRefunded, EscrowSecured, Failed, Inclusion,
-        OwnTransaction, Permit2, QuoteAwarded, SelectorAnswered, SelectorAsked, SelectorRef, Submitted, TronSpend,
-        VerifierRef,
+        AttestationAwaited, AuctionClosed, Authorization, DepositRuledOut, EscrowOpened, EscrowRefunded, EscrowSecured,
+        Failed, FulfillmentSeen, Inclusion, OwnTransaction, Permit2, QuoteAwarded, SelectorAnswered, SelectorAsked,
+        SelectorRef, Submitted, TronSpend, VerifierRef,
     },
     journal::{Position, Recorded},
     quote::auction_of,
@@ -20,6 +20,7 @@ use events::{
 use sagas::{auction::received, payment::fold};
 
 use super::*;
+use crate::audit::report::{Report, Verdict};
 
 const ACCOUNT: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
 
@@ -192,8 +193,12 @@ fn inclusion(second: i64) -> Inclusion {
 }
 
 fn failed(refund: RefundDue) -> PaymentEvent {
+    failed_with(Failure::SETTLEMENT_FAILED, refund)
+}
+
+fn failed_with(code: &str, refund: RefundDue) -> PaymentEvent {
     let failure = Failure {
-        code: Failure::SETTLEMENT_FAILED.to_owned(),
+        code: code.to_owned(),
         message: String::new(),
         domain: None,
         retry_classification: None,
@@ -249,4 +254,28 @@ fn a_selector_that_was_shown_other_quotes_than_are_on_record_is_found() {
     for outside in [9, 31] {
         assert_eq!(found(outside, slice::from_ref(&cheap), slice::from_ref(&cheap)), ["deadline"], "{outside}");
     }
+}
+
+#[test]
+fn a_delivery_that_was_not_attested_is_somebodys_loss_and_no_fault_of_the_records() {
+    let sold = [quote(1, "1010")];
+    let secured =
+        PaymentEvent::EscrowSecured(EscrowSecured { inclusion: inclusion(20), amount: "1100".parse().unwrap() });
+    let awaited = |second| {
+        let inclusion = inclusion(second);
+        vec![
+            secured.clone(),
+            PaymentEvent::FulfillmentSeen(FulfillmentSeen { inclusion: inclusion.clone() }),
+            PaymentEvent::AttestationAwaited(AttestationAwaited { inclusion, awaited_at: at(70) }),
+        ]
+    };
+    let unattested = failed_with(Failure::DELIVERED_NOT_ATTESTED, RefundDue::AfterWindow);
+    assert_eq!(found_of_own(&sold, awaited(59)), Vec::<String>::new());
+    assert_eq!(found_of_own(&sold, [awaited(59), vec![unattested.clone()]].concat()), ["unattested"]);
+    // What came too late is none that had to be attested.
+    assert_eq!(found_of_own(&sold, awaited(61)), ["deadline"]);
+    let mut report = Report::default();
+    report.add(Finding::new(Severity::Loss, "unattested", Place::default(), "a loss"));
+    assert_eq!((report.verdict(), report.counts.loss), (Verdict::Proven, 1));
+    assert!(!Severity::Loss.is_fault());
 }

@@ -4,8 +4,8 @@ use axum::{body::BodyDataStream, response::Response};
 use events::{
     Epochs, OwnedAsset, StreamId, Terms,
     event::{
-        DepositRuledOut, EscrowOpened, EscrowRefunded, EscrowReleased, Failed, Inclusion, OwnTransaction, RefundDue,
-        TransactionPrepared, TronSpend, VerifierRef,
+        AttestationAwaited, DepositRuledOut, EscrowOpened, EscrowRefunded, EscrowReleased, Failed, Inclusion,
+        OwnTransaction, RefundDue, TransactionPrepared, TronSpend, VerifierRef,
     },
     journal::{AppendError, ReadError, Recorded, ShardWorker},
 };
@@ -184,6 +184,41 @@ async fn a_timeline_shows_every_version_of_a_replaced_transaction() {
         assert_eq!((&entry["transactions"], &entry["data"]), (&shown, &json!({"attempt": 1})), "{event}");
     }
     assert!(!timeline.to_string().contains("raw"));
+}
+
+#[tokio::test]
+async fn a_missing_attestation_and_the_gateways_own_release_are_shown() {
+    let gateway = Gateway::new();
+    let id = gateway.post(&body()).await.expect(200).payment_id();
+    let PaymentEvent::DepositPrepared(first) = prepared() else { unreachable!() };
+    let PaymentEvent::FulfillmentSeen(delivery) = seen() else { unreachable!() };
+    let PaymentEvent::FulfillmentConfirmed(mut confirmation) = confirmed() else { unreachable!() };
+    confirmation.release_from = Some(at("2030-01-01T00:05:00Z"));
+    let version = |byte: u8| TransactionPrepared { transaction_hash: Hash32([byte; 32]).to_string(), ..first.clone() };
+    gateway.append(&id, vec![closed(&[]), awarded(DOCUMENT)]).await;
+    gateway.append(&id, vec![prepared()]).await;
+    gateway.append(&id, vec![secured()]).await;
+    gateway.append(&id, vec![seen()]).await;
+    let awaited = AttestationAwaited { inclusion: delivery.inclusion, awaited_at: confirmation.confirmed_at };
+    gateway.append(&id, vec![PaymentEvent::AttestationAwaited(awaited)]).await;
+    gateway.append(&id, vec![PaymentEvent::FulfillmentConfirmed(confirmation)]).await;
+    gateway.append(&id, vec![PaymentEvent::ReleasePrepared(version(8))]).await;
+    gateway.append(&id, vec![PaymentEvent::ReleaseRepriced(version(9))]).await;
+    let timeline = gateway.get(&format!("/v1/payments/{id}/timeline")).await.expect(200).body;
+    assert_eq!((&timeline["status"], &timeline["at_rest"]), (&json!("completed"), &json!(false)));
+    let entries = timeline["entries"].as_array().unwrap();
+    let entry = |event: &str| entries.iter().find(|entry| entry["event"] == event).unwrap();
+    let awaited = entry("AttestationAwaited");
+    assert_eq!(awaited["status"], "finalizing");
+    assert_eq!(awaited["transactions"]["fulfillment"]["transaction_hash"], Hash32([2; 32]).to_string());
+    assert!(awaited["data"]["fulfillment_verifier"]["endpoint"].is_string(), "{awaited}");
+    assert_eq!(entry("FulfillmentConfirmed")["data"]["release_from"], "2030-01-01T00:05:00Z");
+    for (event, byte) in [("ReleasePrepared", 8), ("ReleaseRepriced", 9)] {
+        let shown =
+            json!({"release": {"transaction_hash": Hash32([byte; 32]).to_string(), "chain_id": "eip155:31337"}});
+        assert_eq!((&entry(event)["transactions"], &entry(event)["data"]), (&shown, &json!({"attempt": 1})), "{event}");
+    }
+    assert!(!timeline.to_string().contains("\"raw\""));
 }
 
 /// A payment whose payer deposits by a transaction of its own, and that failed in the auction.

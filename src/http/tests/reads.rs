@@ -71,6 +71,7 @@ pub(super) fn confirmed() -> PaymentEvent {
         inclusion: inclusion(31_338, 2),
         attestation: "0x".to_owned(),
         confirmed_at: at("2030-01-01T00:00:01Z"),
+        release_from: None,
     })
 }
 

@@ -29,7 +29,7 @@ use events::{
 };
 use sagas::ports::{
     Chains, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError, RefundOrder,
-    Statement, TransactionState, Transient, VerificationCase, Verifier,
+    ReleaseOrder, Statement, TransactionState, Transient, VerificationCase, Verifier,
 };
 use settler::protocol::{DELIVERY_ATTESTATION_PATH, MESSAGE_BYTES_MAX, NON_DELIVERY_ATTESTATION_PATH};
 
@@ -130,6 +130,10 @@ impl Chains for Escrow {
     }
 
     async fn prepare_refund(&self, _: &RefundOrder, _: u32) -> Result<TransactionPrepared, PrepareError> {
+        unreachable!("a verifier moves no money")
+    }
+
+    async fn prepare_release(&self, _: &ReleaseOrder, _: u32) -> Result<TransactionPrepared, PrepareError> {
         unreachable!("a verifier moves no money")
     }
 

@@ -1,0 +1,152 @@
+//! Deliver and not be paid: a settler that cannot bring its own release, and a verifier that keeps its word back until the
+//! money may go home.
+
+use std::{process::Output, time::Duration};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use tokio::process::Command;
+
+use crate::support::*;
+use events::{
+    Did, PaymentEvent, PaymentId,
+    event::{RefundDue, TransactionPrepared},
+};
+use gateway::dev::{keys::Role, network::Options, payer::Wish};
+
+/// A payment whose windows end soon.
+fn short(world: &World, request_id: &str) -> Result<Wish> {
+    Ok(Wish { fulfillment_window: Duration::from_secs(20), ..world.wish(request_id)? })
+}
+
+/// The release that the gateway signed, which is none as a rule.
+async fn prepared(world: &World, payment_id: &PaymentId) -> Result<Option<TransactionPrepared>> {
+    match world.events(payment_id, "ReleasePrepared").await?.pop() {
+        None => Ok(None),
+        Some(PaymentEvent::ReleasePrepared(prepared)) => Ok(Some(prepared)),
+        Some(other) => anyhow::bail!("{other:?}"),
+    }
+}
+
+/// The settler that won, its payout account, and the second from which the payer may have the money back.
+async fn winner(world: &World, payment_id: &PaymentId) -> Result<(Did, String, u64)> {
+    let submitted = world.events(payment_id, "Submitted").await?.pop();
+    let awarded = world.events(payment_id, "QuoteAwarded").await?.pop();
+    match (submitted, awarded) {
+        (Some(PaymentEvent::Submitted(submitted)), Some(PaymentEvent::QuoteAwarded(awarded))) => {
+            let quote = awarded.signed_quote()?.quote().clone();
+            Ok((quote.settler, quote.payout_account, submitted.escrow.refund_after))
+        }
+        other => anyhow::bail!("{other:?}"),
+    }
+}
+
+async fn gw(arguments: &[&str]) -> Result<Output> {
+    Ok(Command::new(env!("CARGO_BIN_EXE_gw")).args(arguments).kill_on_drop(true).output().await?)
+}
+
+/// A settler delivers, and is killed before it has anything to bring to the escrow: the verifier was away meanwhile. With the
+/// verifier back, the gateway fetches the attestation and, after the settler's time, releases by itself. The same payment
+/// before, with everybody there, is released by the settler.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_settler_that_delivers_and_is_killed_is_paid_all_the_same() -> Result<()> {
+    let mut world = World::with(|options| Options { refund_delay_seconds: 15, ..options }).await?;
+    let control = world.submit(&short(&world, "control")?).await?;
+    world.completed(&control).await?;
+    ensure!(prepared(&world, &control).await?.is_none(), "the gateway was before a settler that lives");
+
+    world.network.kill_verifier().await?;
+    let payment_id = world.submit(&short(&world, "killed")?).await?;
+    world.until(&payment_id, "FulfillmentSeen").await?;
+    for n in 1..=3 {
+        world.network.kill_settler(n).await?;
+    }
+    let (_, payout, refund_after) = winner(&world, &payment_id).await?;
+    let source = &world.network.source;
+    let before = source.dev.token_balance(&source.token, &payout).await?;
+    world.network.start_verifier().await?;
+
+    let outcome = world.outcome(&payment_id).await?;
+    ensure!(outcome.text("status") == "completed", "{outcome:?}");
+    world.until(&payment_id, "EscrowReleased").await?;
+    let ours = prepared(&world, &payment_id).await?.context("nobody else could")?;
+    let Some(PaymentEvent::EscrowReleased(released)) = world.events(&payment_id, "EscrowReleased").await?.pop() else {
+        anyhow::bail!("not released");
+    };
+    assert_eq!(released.inclusion.transaction_hash, ours.transaction_hash);
+    assert!(released.inclusion.block_time < refund_after);
+    let source = &world.network.source;
+    let paid = source.dev.token_balance(&source.token, &payout).await? - before;
+    assert_eq!(paid.to_string(), PRICE.to_string());
+    world.settled_once(&[control, payment_id.clone()]).await?;
+    // The gateway's own release is as good a one as any to an auditor.
+    world.audited(&payment_id).await?;
+    let url = format!("{}/v1/payments/{payment_id}/timeline", world.base(0));
+    let timeline: Value = reqwest::get(url).await?.error_for_status()?.json().await?;
+    let shown = timeline["entries"].as_array().into_iter().flatten().find(|entry| entry["event"] == "ReleasePrepared");
+    let shown = shown.context("the timeline does not show it")?;
+    assert_eq!(shown["transactions"]["release"]["transaction_hash"], ours.transaction_hash);
+    Ok(())
+}
+
+/// The verifier keeps its word back until the refund window opens. Nothing can pay the settler then; but it is told in time to
+/// those who can wake the verifier, and never told as if nothing had been delivered.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delivery_that_nobody_attests_is_an_alarm_and_never_a_plain_failure() -> Result<()> {
+    let mut world = World::with(|options| Options { refund_delay_seconds: 20, ..options }).await?;
+    let before = world.balances().await?;
+    world.network.kill_verifier().await?;
+    let payment_id = world.submit(&short(&world, "unattested")?).await?;
+    world.until(&payment_id, "FulfillmentSeen").await?;
+    let (settler, ..) = winner(&world, &payment_id).await?;
+
+    let config = world.network.options().directory.join("gateway-1.toml").display().to_string();
+    let endpoint = world.network.verifier_endpoint();
+    let alarm = eventually(|| async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let Ok(output) = gw(&["admin", "--config", &config, "overdue", "--json"]).await else { return false };
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let payment = &report["payments"][0];
+        payment["stage"] == "unattested"
+            && payment["payment_id"] == payment_id.as_str()
+            && payment["settler"] == settler.as_str()
+            && payment["verifier"]["endpoint"] == endpoint
+    });
+    alarm.await.context("no alarm names settler and verifier")?;
+    let log = world.network.log("gateway-1")?;
+    let warned =
+        |line: &str| line.contains("OVERDUE") && line.contains("unattested") && line.contains(settler.as_str());
+    eventually(|| async { world.network.log("gateway-1").is_ok_and(|log| log.lines().any(warned)) })
+        .await
+        .with_context(|| log)?;
+    let ready: Value = reqwest::get(format!("{}/readyz", world.base(0))).await?.error_for_status()?.json().await?;
+    assert_eq!(ready["alarms"][0], "deliveries without an attestation near their refund window: 1", "{ready}");
+    ensure!(world.events(&payment_id, "Failed").await?.is_empty(), "the alarm comes after the failure");
+
+    assert_eq!(world.failed(&payment_id).await?, RefundDue::AfterWindow);
+    let outcome = world.outcome(&payment_id).await?;
+    let error = &outcome.body["error"];
+    assert_eq!(error["code"], "DELIVERED_NOT_ATTESTED", "{outcome:?}");
+    assert_eq!(error["retry_classification"], "RECONCILE_THEN_DECIDE");
+    let Some(PaymentEvent::FulfillmentSeen(seen)) = world.events(&payment_id, "FulfillmentSeen").await?.pop() else {
+        anyhow::bail!("not seen");
+    };
+    let delivery = &seen.inclusion.transaction_hash;
+    assert_eq!(outcome.body["transactions"]["fulfillment"]["transaction_hash"], delivery.as_str(), "{outcome:?}");
+    let message = error["message"].as_str().unwrap_or_default();
+    assert!(message.contains(delivery) && message.contains(&endpoint), "{message}");
+
+    world.until(&payment_id, "EscrowRefunded").await?;
+    let after = world.balances().await?;
+    assert_eq!((after["payer"], after["escrow"]), (before["payer"], before["escrow"]));
+    assert_eq!((after["recipient"] - before["recipient"]).to_string(), AMOUNT.to_string());
+    let auditor = world.network.auditor_config().display().to_string();
+    let audit = gw(&["audit", "--config", &auditor, "verify", payment_id.as_str()]).await?;
+    let said = String::from_utf8(audit.stdout)?;
+    assert!(audit.status.success(), "the records are right: {said}{}", String::from_utf8_lossy(&audit.stderr));
+    let loss = said.lines().find(|line| line.contains("LOSS unattested")).with_context(|| said.clone())?;
+    for named in [settler.as_str(), delivery.as_str(), &Role::Releaser.account(), &endpoint] {
+        assert!(loss.contains(named), "{loss} does not name {named}");
+    }
+    Ok(())
+}
