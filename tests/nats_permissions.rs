@@ -27,8 +27,8 @@ use events::{
 use gateway::{auction, dev::keys::selector_signer, identity::SettlerPolicies};
 use sagas::ports::{Auction, Award, VerificationCase};
 use settler::protocol::{
-    award_consumer, award_subject, bid_subject, registration_subject, report_subject, rfq_subject, rfq_subjects,
-    selection::selector_subject,
+    answer_subject, award_consumer, award_subject, bid_subject, over_subject, over_subjects, registration_subject,
+    report_subject, rfq_subject, rfq_subjects, selection::selector_subject,
 };
 
 use crate::nats_roles::{PATIENCE, RELEASER, Role, connect, did, payment_of, request, server, token};
@@ -171,12 +171,19 @@ async fn a_settler_hears_its_own_requests_only() -> Result<()> {
     let stage = Stage::set().await?;
     let one = connect(&stage.server, Role::Settler(1)).await?;
     let mut heard = Vec::new();
-    for subject in [rfq_subjects(&token(2)), "auction.rfq.>".to_owned(), ">".to_owned(), "gw.>".to_owned()] {
+    for subject in [
+        rfq_subjects(&token(2)),
+        over_subjects(&token(2)),
+        "auction.rfq.>".to_owned(),
+        ">".to_owned(),
+        "gw.>".to_owned(),
+    ] {
         heard.push(one.subscribe(subject).await?);
     }
     let mut own = one.subscribe(rfq_subjects(&token(1))).await?;
     processed(&one, &registration_subject(&token(1))).await?;
     stage.gateway.publish(rfq_subject(&token(2), "a"), "theirs".into()).await?;
+    stage.gateway.publish(over_subject(&token(2), "a"), "theirs".into()).await?;
     stage.gateway.publish(EVENTS, "an event".into()).await?;
     stage.gateway.publish(rfq_subject(&token(1), "a"), "mine".into()).await?;
     let message = tokio::time::timeout(PATIENCE, own.next()).await?.context("closed")?;
@@ -202,6 +209,9 @@ async fn a_settler_speaks_for_itself_only() -> Result<()> {
         registration_subject(&token(2)),
         report_subject(&token(2), &payment),
         award_subject(&token(1), &payment),
+        answer_subject(&token(2), &payment),
+        over_subject(&token(2), "a"),
+        format!("auction.answered.{}.{payment}", token(1)),
         rfq_subject(&token(2), "a"),
         "auction.asked.a".to_owned(),
         EVENTS.to_owned(),
@@ -224,6 +234,7 @@ async fn a_settler_speaks_for_itself_only() -> Result<()> {
     assert_eq!(stage.subjects(&bids(2)).await?, Vec::<String>::new());
     assert_eq!(stage.subjects(&registration(2)).await?, Vec::<String>::new());
     assert_eq!(stage.subjects("ASKED").await?, Vec::<String>::new());
+    assert_eq!(stage.subjects("ANSWERS").await?, Vec::<String>::new());
     let report = tokio::time::timeout(PATIENCE, reports.next()).await?.context("closed")?;
     assert_eq!(report.subject.as_str(), report_subject(&token(1), &payment));
     stage.untouched().await

@@ -96,6 +96,8 @@ fn schema_of(subject: &str) -> Option<&'static str> {
         ("auction.rfq.", "RequestForQuotes"),
         ("auction.bid.", "Bid"),
         ("auction.award.", "Award"),
+        ("auction.answer.", "AwardAnswer"),
+        ("auction.over.", "AuctionOver"),
         ("auction.report.", "Report"),
         ("$KV.settlers.", "Registration"),
     ];
@@ -124,8 +126,9 @@ async fn listen(client: &async_nats::Client) -> Result<(Arc<Mutex<Heard>>, Abort
         while let Some(message) = messages.next().await {
             let mut heard = judged.lock().await;
             let subject = message.subject.as_str();
-            // Nobody but gateways reads who was asked; a registration that is taken back is empty.
-            if subject.starts_with("auction.asked.") || (message.payload.is_empty() && subject.starts_with("$KV.")) {
+            // Nobody but gateways reads who was asked and what stands; a registration that is taken back is empty.
+            let own = ["auction.asked.", "auction.answered."].iter().any(|own| subject.starts_with(own));
+            if own || (message.payload.is_empty() && subject.starts_with("$KV.")) {
                 continue;
             }
             let validator = schema_of(subject).and_then(|name| Some((name, validators.get(name)?)));
@@ -133,6 +136,10 @@ async fn listen(client: &async_nats::Client) -> Result<(Arc<Mutex<Heard>>, Abort
             else {
                 heard.faults.push(format!("{subject}: {:?}", message.payload));
                 continue;
+            };
+            let (name, validator) = match validators.get("AwardEnd") {
+                Some(ends) if name == "Award" && value.get("ended").is_some() => ("AwardEnd", ends),
+                _ => (name, validator),
             };
             *heard.counts.entry(name).or_default() += 1;
             heard.faults.extend(validator.iter_errors(&value).map(|error| format!("{subject}: {error}")));

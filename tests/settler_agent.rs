@@ -28,10 +28,10 @@ use gateway::{
     auction::{self, NatsAuction},
     identity::SettlerPolicies,
 };
-use sagas::ports::{Answer, Auction, Award, RequestForQuotes, VerificationCase};
+use sagas::ports::{Answer, Auction, Award, AwardAnswer, RequestForQuotes, VerificationCase};
 use settler::{
     Config, Settler,
-    chain::{DeliveryChain, DeliveryOrder, DeliveryState, EscrowState, ReservationOrder, Transient},
+    chain::{DeliveryChain, DeliveryOrder, DeliveryState, EscrowState, ReservationOrder, Transient, Trial},
     protocol::{self, AWARDS_STREAM, AttestationRequest, DELIVERY_ATTESTATION_PATH, award_consumer},
     quoting::Chains,
 };
@@ -43,11 +43,15 @@ use crate::nats_roles::{
 const ATTESTATION: &str = "0xa77e57";
 
 /// Both chains in one.
-struct World {
+pub struct World {
     escrow: Mutex<EscrowState>,
     delivery: Mutex<DeliveryState>,
     deliveries: AtomicU32,
     releases: AtomicU32,
+    /// What a delivery that is tried out comes to.
+    pub trial: Mutex<Trial>,
+    pub trials: AtomicU32,
+    pub balances: AtomicU32,
     /// Every call up to this number fails, counted over all calls.
     faults: AtomicU32,
 }
@@ -59,23 +63,30 @@ impl World {
             delivery: Mutex::new(DeliveryState::NotSeen),
             deliveries: AtomicU32::new(0),
             releases: AtomicU32::new(0),
+            trial: Mutex::new(Trial::Delivers),
+            trials: AtomicU32::new(0),
+            balances: AtomicU32::new(0),
             faults: AtomicU32::new(0),
         })
     }
 
-    fn set_escrow(&self, state: EscrowState) {
+    pub fn set_escrow(&self, state: EscrowState) {
         *self.escrow.lock().unwrap() = state;
     }
 
-    fn set_delivery(&self, state: DeliveryState) {
+    pub fn set_delivery(&self, state: DeliveryState) {
         *self.delivery.lock().unwrap() = state;
     }
 
-    fn deliveries(&self) -> u32 {
+    pub fn deliver_finally(&self) {
+        self.set_delivery(DeliveryState::Final(inclusion()));
+    }
+
+    pub fn deliveries(&self) -> u32 {
         self.deliveries.load(Ordering::SeqCst)
     }
 
-    fn releases(&self) -> u32 {
+    pub fn releases(&self) -> u32 {
         self.releases.load(Ordering::SeqCst)
     }
 
@@ -103,6 +114,7 @@ impl DeliveryChain for World {
 
     async fn balance(&self, _: &AssetId) -> Result<U256, Transient> {
         self.fault()?;
+        self.balances.fetch_add(1, Ordering::SeqCst);
         Ok(U256::from(1_000_000))
     }
 
@@ -114,6 +126,11 @@ impl DeliveryChain for World {
     async fn delivery_state(&self, _: &DeliveryOrder) -> Result<DeliveryState, Transient> {
         self.fault()?;
         Ok(self.delivery.lock().unwrap().clone())
+    }
+
+    async fn try_delivery(&self, _: &DeliveryOrder) -> Result<Trial, Transient> {
+        self.trials.fetch_add(1, Ordering::SeqCst);
+        Ok(self.trial.lock().unwrap().clone())
     }
 
     async fn deliver(&self, _: &DeliveryOrder) -> Result<String, Transient> {
@@ -155,28 +172,31 @@ async fn verifier() -> Result<(String, AbortOnDropHandle<()>)> {
 }
 
 /// A gateway's part in auctions, a settler and a verifier.
-struct Stage {
-    server: NatsServer,
-    auction: NatsAuction,
+pub struct Stage {
+    pub server: NatsServer,
+    pub auction: NatsAuction,
     hints: mpsc::Receiver<PaymentId>,
     endpoint: String,
-    world: Arc<World>,
+    pub world: Arc<World>,
     _tasks: [AbortOnDropHandle<()>; 2],
 }
 
 impl Stage {
-    async fn set() -> Result<Self> {
+    pub async fn set() -> Result<Self> {
+        Self::with(auction::Options::default()).await
+    }
+
+    pub async fn with(options: auction::Options) -> Result<Self> {
         let server = server().await?;
         let client = connect(&server, Role::Gateway).await?;
-        let (auction, service, hints) =
-            auction::open(client, auction::Options::default(), SettlerPolicies::default()).await?;
+        let (auction, service, hints) = auction::open(client, options, SettlerPolicies::default()).await?;
         let service = AbortOnDropHandle::new(tokio::spawn(service.run(CancellationToken::new())));
         let (endpoint, verifier) = verifier().await?;
         Ok(Self { server, auction, hints, endpoint, world: World::new(), _tasks: [service, verifier] })
     }
 
     /// The demo's first settler, until it is dropped, as by `kill -9`.
-    async fn settler(&self, deliver: bool) -> Result<AbortOnDropHandle<()>> {
+    pub async fn settler(&self, deliver: bool) -> Result<AbortOnDropHandle<()>> {
         let chain = |id: u64, asset: &str| {
             json!({
                 "chain_id": format!("eip155:{id}"), "rpc_url": "http://127.0.0.1:1", "escrow_contract": ACCOUNT,
@@ -203,16 +223,23 @@ impl Stage {
     }
 
     /// Auctions a payment; the settler's quote.
-    async fn quoted(&self, request: &RequestForQuotes) -> Result<SignedQuote> {
+    pub async fn quoted(&self, request: &RequestForQuotes) -> Result<SignedQuote> {
         let gathered = tokio::time::timeout(PATIENCE, self.auction.gather(request)).await??;
         let [bid] = &gathered.bids[..] else { anyhow::bail!("not one bid: {gathered:?}") };
         let Answer::Quote(document) = &bid.answer else { anyhow::bail!("no quote: {bid:?}") };
         Ok(SignedQuote::parse(document)?)
     }
 
-    async fn award(&self, request: &RequestForQuotes, quote: &SignedQuote) -> Result<()> {
+    /// Awards a quote, and waits for the settler's answer.
+    pub async fn award(&self, request: &RequestForQuotes, quote: &SignedQuote) -> Result<AwardAnswer> {
+        let award = self.store(request, quote).await?;
+        Ok(self.auction.answer(&award).await?)
+    }
+
+    /// Stores an award.
+    pub async fn store(&self, request: &RequestForQuotes, quote: &SignedQuote) -> Result<Award> {
         let case = VerificationCase {
-            payment_id: payment_of(request),
+            payment_id: paid_by(request),
             terms: request.terms.clone(),
             escrow: request.escrow.clone(),
             quote_document: quote.document().to_owned(),
@@ -220,20 +247,26 @@ impl Stage {
         // The endpoint came from a payer; the settler asks the one it is configured with.
         let verifier = VerifierRef { account: RELEASER.to_owned(), endpoint: "http://127.0.0.1:1".to_owned() };
         let award = Award { settler: did(1), case, quote_hash: quote.hash(), verifier };
-        Ok(self.auction.award(&award).await?)
+        self.auction.award(&award).await?;
+        Ok(award)
     }
 
     /// Awards that the settler has been given and not acknowledged, and awards it was not given yet.
-    async fn open_awards(&self) -> Result<(usize, u64)> {
+    pub async fn open_awards(&self) -> Result<(usize, u64)> {
         let jetstream = jetstream::new(connect(&self.server, Role::Gateway).await?);
         let consumer: PullConsumer =
             jetstream.get_consumer_from_stream(award_consumer(&token(1)), AWARDS_STREAM).await?;
         Ok((consumer.cached_info().num_ack_pending, consumer.cached_info().num_pending))
     }
 
-    async fn until_awards_are(&self, what: &str, open: (usize, u64)) -> Result<()> {
+    pub async fn until_awards_are(&self, what: &str, open: (usize, u64)) -> Result<()> {
         until(what, || async { self.open_awards().await.is_ok_and(|awards| awards == open) }).await
     }
+}
+
+/// The payment that comes of a request, out of a batch too.
+pub fn paid_by(request: &RequestForQuotes) -> PaymentId {
+    request.payment_id.clone().unwrap_or_else(|| PaymentId::derive("award of", &request.auction_id))
 }
 
 #[tokio::test]
@@ -241,7 +274,7 @@ async fn a_payment_is_quoted_delivered_once_and_collected_through_faults() -> Re
     let mut stage = Stage::set().await?;
     stage.world.faults.store(2, Ordering::SeqCst);
     let _settler = stage.settler(true).await?;
-    let request = request(Duration::from_secs(3600));
+    let request = request(Duration::from_secs(600));
     let quote = stage.quoted(&request).await?;
     assert_eq!(quote.quote().source_amount.to_string(), "1001000");
     stage.award(&request, &quote).await?;
@@ -266,7 +299,7 @@ async fn a_settler_that_was_killed_goes_on_without_delivering_twice() -> Result<
     let stage = Stage::set().await?;
     stage.world.set_escrow(EscrowState::Reserved);
     let settler = stage.settler(true).await?;
-    let request = request(Duration::from_secs(3600));
+    let request = request(Duration::from_secs(600));
     let quote = stage.quoted(&request).await?;
     stage.award(&request, &quote).await?;
     until("it has delivered", || async { stage.world.deliveries() == 1 }).await?;
@@ -284,12 +317,17 @@ async fn a_settler_that_was_killed_goes_on_without_delivering_twice() -> Result<
 async fn a_settler_that_was_away_finds_its_award() -> Result<()> {
     let stage = Stage::set().await?;
     let settler = stage.settler(true).await?;
-    let request = request(Duration::from_secs(3600));
+    let request = request(Duration::from_secs(600));
     let quote = stage.quoted(&request).await?;
     drop(settler);
-    stage.award(&request, &quote).await?;
-    stage.world.set_escrow(EscrowState::Reserved);
+    let award = stage.store(&request, &quote).await?;
+    let answer = tokio::spawn({
+        let auction = stage.auction.clone();
+        async move { auction.answer(&award).await }
+    });
     let _settler = stage.settler(true).await?;
+    assert_eq!(tokio::time::timeout(PATIENCE, answer).await???, AwardAnswer::Accepted);
+    stage.world.set_escrow(EscrowState::Reserved);
     until("it has delivered", || async { stage.world.deliveries() == 1 }).await
 }
 
@@ -299,7 +337,7 @@ async fn awards_that_end_otherwise_are_let_go_without_a_delivery() -> Result<()>
     for end in [EscrowState::Lapsed, EscrowState::Refunded, different] {
         let stage = Stage::set().await?;
         let _settler = stage.settler(true).await?;
-        let request = request(Duration::from_secs(3600));
+        let request = request(Duration::from_secs(600));
         let quote = stage.quoted(&request).await?;
         stage.award(&request, &quote).await?;
         stage.until_awards_are("the award is taken", (1, 0)).await?;
@@ -307,7 +345,7 @@ async fn awards_that_end_otherwise_are_let_go_without_a_delivery() -> Result<()>
         stage.until_awards_are("the award is let go", (0, 0)).await?;
         assert_eq!((stage.world.deliveries(), stage.world.releases()), (0, 0), "{end:?}");
         // The tokens are free again: this needs all of them.
-        stage.quoted(&self::request(Duration::from_secs(3600))).await?;
+        stage.quoted(&self::request(Duration::from_secs(600))).await?;
     }
     Ok(())
 }
@@ -317,16 +355,17 @@ async fn an_award_of_anothers_quote_is_refused() -> Result<()> {
     let stage = Stage::set().await?;
     let _settler = stage.settler(true).await?;
     stage.world.set_escrow(EscrowState::Reserved);
-    let (mine, other) = (request(Duration::from_secs(3600)), request(Duration::from_secs(3600)));
+    let (mine, other) = (request(Duration::from_secs(600)), request(Duration::from_secs(600)));
     let quote = stage.quoted(&mine).await?;
     let mut foreign = quote.quote().clone();
     foreign.settler = did(2);
     let key = settler::dev::key(2).unwrap();
-    stage.award(&mine, &foreign.sign(&key, chrono::Utc::now())?).await?;
+    let invalid = AwardAnswer::Refused("AWARD_INVALID".to_owned());
+    assert_eq!(stage.award(&mine, &foreign.sign(&key, chrono::Utc::now())?).await?, invalid);
     // And its own quote under terms that were not quoted.
     let mut altered = other.clone();
     altered.terms.max_source_amount = None;
-    stage.award(&altered, &quote).await?;
+    assert_eq!(stage.award(&altered, &quote).await?, invalid);
     stage.until_awards_are("both are refused", (0, 0)).await?;
     assert_eq!(stage.world.deliveries(), 0);
     Ok(())
@@ -337,7 +376,7 @@ async fn the_faulty_settler_wins_and_never_delivers() -> Result<()> {
     let stage = Stage::set().await?;
     let _settler = stage.settler(false).await?;
     stage.world.set_escrow(EscrowState::Reserved);
-    let request = request(Duration::from_secs(3600));
+    let request = request(Duration::from_secs(600));
     let quote = stage.quoted(&request).await?;
     stage.award(&request, &quote).await?;
     stage.until_awards_are("the award is taken", (1, 0)).await?;

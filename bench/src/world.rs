@@ -24,9 +24,7 @@ use events::{
 };
 use gateway::dev::network::{DESTINATION_ID, SOURCE_ID};
 use sagas::ports::{
-    Answer, Auction, Award, Bid, Chains, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState,
-    Gathered, OpenStreams, PrepareError, RefundOrder, ReleaseOrder, RequestForQuotes, SelectionRequest, Selector,
-    Statement, TransactionState, Transient, VerificationCase, Verifier,
+        Answer, Auction, AuctionOver, Award, AwardAnswer, AwardEnd, Bid, Chains, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, Gathered, OpenStreams, PrepareError, RefundOrder, ReleaseOrder, RequestForQuotes, SelectionRequest, Selector, Statement, TransactionState, Transient, VerificationCase, Verifier,
 };
 use tokio::sync::oneshot;
 
@@ -308,6 +306,16 @@ impl Auction for World {
     }
 
     async fn award(&self, _: &Award) -> Result<(), Transient> {
+        Ok(())
+    }
+
+    async fn answer(&self, _: &Award) -> Result<AwardAnswer, Transient> {
+        Ok(AwardAnswer::Accepted)
+    }
+
+    async fn over(&self, _: &AuctionOver) {}
+
+    async fn end(&self, _: &AwardEnd) -> Result<(), Transient> {
         Ok(())
     }
 }

@@ -65,12 +65,14 @@ pub enum Error {
 }
 
 /// Types of [`PaymentEvent`].
-const PAYMENT_TYPES: [&str; 23] = [
+const PAYMENT_TYPES: [&str; 25] = [
     "Submitted",
     "AuctionClosed",
     "SelectorAsked",
     "SelectorAnswered",
     "QuoteAwarded",
+    "AwardWithdrawn",
+    "WinnerTold",
     "DepositPrepared",
     "DepositRepriced",
     "DepositAbandoned",

@@ -128,6 +128,11 @@ pub enum PaymentEvent {
     SelectorAnswered(SelectorAnswered),
     /// One quote won.
     QuoteAwarded(Box<QuoteAwarded>),
+    /// The award is taken back before any money moved; the winner is about to be told. The failure follows in the same
+    /// commit.
+    AwardWithdrawn(AwardWithdrawn),
+    /// The winner finds, however long it is away, that its award is over.
+    WinnerTold(WinnerTold),
     /// The deposit is signed and about to be broadcast.
     DepositPrepared(TransactionPrepared),
     /// The deposit under way is signed again, with higher fees at its nonce, and about to be broadcast. Either may land.
@@ -175,6 +180,8 @@ impl PaymentEvent {
             Self::SelectorAsked(_) => "SelectorAsked",
             Self::SelectorAnswered(_) => "SelectorAnswered",
             Self::QuoteAwarded(_) => "QuoteAwarded",
+            Self::AwardWithdrawn(_) => "AwardWithdrawn",
+            Self::WinnerTold(_) => "WinnerTold",
             Self::DepositPrepared(_) => "DepositPrepared",
             Self::DepositRepriced(_) => "DepositRepriced",
             Self::DepositAbandoned(_) => "DepositAbandoned",
@@ -398,6 +405,48 @@ impl QuoteAwarded {
     pub fn signed_quote(&self) -> Result<quote::SignedQuote, quote::Error> {
         quote::SignedQuote::parse_stored(&self.document)
     }
+}
+
+/// Payload of [`PaymentEvent::AwardWithdrawn`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AwardWithdrawn {
+    /// Why.
+    pub cause: WithdrawalCause,
+    /// When it was decided.
+    pub withdrawn_at: Timestamp,
+}
+
+/// Why an award was taken back. In the first two cases no deposit was ever shown to anyone but its payer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum WithdrawalCause {
+    /// The winner does not stand by its quote.
+    Refused {
+        /// Its SCREAMING_SNAKE_CASE reason code.
+        reason: String,
+    },
+    /// The winner did not answer its award in time.
+    Unanswered,
+    /// No deposit was made, and none can be any more.
+    NotDeposited,
+}
+
+impl WithdrawalCause {
+    /// The reason code under which the winner is told.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Refused { .. } => "AWARD_REFUSED",
+            Self::Unanswered => "AWARD_UNANSWERED",
+            Self::NotDeposited => "NOT_DEPOSITED",
+        }
+    }
+}
+
+/// Payload of [`PaymentEvent::WinnerTold`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WinnerTold {
+    /// When the message to the winner was known to be stored.
+    pub told_at: Timestamp,
 }
 
 /// A signed transaction, journaled before it is broadcast; recovery broadcasts the same bytes.

@@ -91,6 +91,10 @@ impl Failure {
     pub const NO_QUOTE_SELECTED: &'static str = "NO_QUOTE_SELECTED";
     /// The quote selector that the payer named gave no valid choice in time.
     pub const SELECTOR_UNAVAILABLE: &'static str = "SELECTOR_UNAVAILABLE";
+    /// The winner did not stand by its quote when it was awarded.
+    pub const AWARD_REFUSED: &'static str = "AWARD_REFUSED";
+    /// The winner did not answer its award in time.
+    pub const AWARD_UNANSWERED: &'static str = "AWARD_UNANSWERED";
     /// The settlement could not be completed.
     pub const SETTLEMENT_FAILED: &'static str = "SETTLEMENT_FAILED";
     /// The delivery was made, but its verifier did not attest it before the refund window opened: the payer has both the

@@ -8,11 +8,7 @@ use events::{
     QuoteRequestId, Terms,
     codec::{self, Error},
     event::{
-        AttestationAwaited, AuctionClosed, Authorization, CollectedQuote, CounterpartyDecision, Decline,
-        DepositRuledOut, DroppedBid, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowReleased, EscrowSecured, Failed,
-        FulfillmentConfirmed, FulfillmentSeen, Inclusion, Mark, Moved, OwnTransaction, Permit2, QuoteAwarded,
-        QuoteReceived, RefundDue, SelectorAnswered, SelectorAsked, SelectorRef, SolanaSpend, Submitted,
-        TransactionAbandoned, TransactionPrepared, TronSpend, VerifierRef,
+        AttestationAwaited, AuctionClosed, Authorization, AwardWithdrawn, CollectedQuote, CounterpartyDecision, Decline, DepositRuledOut, DroppedBid, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion, Mark, Moved, OwnTransaction, Permit2, QuoteAwarded, QuoteReceived, RefundDue, SelectorAnswered, SelectorAsked, SelectorRef, SolanaSpend, Submitted, TransactionAbandoned, TransactionPrepared, TronSpend, VerifierRef, WinnerTold, WithdrawalCause,
     },
     failure::{BlockchainContext, Domain, RetryClassification},
     identity::{Carrier, HeldPolicy, PresentedCredential, ProvenIdentity},
@@ -355,6 +351,10 @@ fn opened_with_a_secret() -> QuoteRequestOpened {
     }
 }
 
+fn withdrawn(cause: WithdrawalCause) -> PaymentEvent {
+    PaymentEvent::AwardWithdrawn(AwardWithdrawn { cause, withdrawn_at: at(42) })
+}
+
 fn failed(failure: Failure, refund: RefundDue) -> PaymentEvent {
     PaymentEvent::Failed(Box::new(Failed { failure, refund, failed_at: at(40) }))
 }
@@ -489,6 +489,10 @@ fn golden() -> Vec<(&'static str, Event)> {
             PaymentEvent::EscrowSecured(EscrowSecured { inclusion: inclusion(1), amount: amount("25500000") }),
         ),
         ("escrow_opened", PaymentEvent::EscrowOpened(opened_by_the_payer)),
+        ("award_withdrawn_refused", withdrawn(WithdrawalCause::Refused { reason: "QUOTE_EXPIRED".to_owned() })),
+        ("award_withdrawn_unanswered", withdrawn(WithdrawalCause::Unanswered)),
+        ("award_withdrawn_not_deposited", withdrawn(WithdrawalCause::NotDeposited)),
+        ("winner_told", PaymentEvent::WinnerTold(WinnerTold { told_at: at(43) })),
         ("deposit_ruled_out", PaymentEvent::DepositRuledOut(DepositRuledOut { ruled_out_at: at(41) })),
         ("fulfillment_seen", PaymentEvent::FulfillmentSeen(FulfillmentSeen { inclusion: inclusion(10) })),
         ("attestation_awaited", PaymentEvent::AttestationAwaited(awaited)),
@@ -536,7 +540,7 @@ fn every_file_and_every_event_has_its_counterpart() {
     let named: BTreeSet<String> = golden().into_iter().map(|(name, _)| name.to_owned()).collect();
     assert_eq!(files, named);
     let types: BTreeSet<&str> = golden().iter().map(|(_, event)| event.type_name()).collect();
-    assert_eq!(types.len(), 27, "a new event needs a golden file");
+    assert_eq!(types.len(), 29, "a new event needs a golden file");
 }
 
 #[test]

@@ -44,7 +44,12 @@ class Settler:
         self.chains = {chain["chain_id"]: Chain(chain, config["evm_private_key"]) for chain in config["chains"]}
         self.corridors = {(pair["source_asset"], pair["destination_asset"]): pair for pair in config["corridors"]}
         self.verifiers = {(known["chain_id"], known["account"].lower()): known["endpoint"] for known in config["verifiers"]}
-        self.promises, self.working, self.tasks = {}, set(), set()
+        limits = config.get("limits", {})
+        self.firm = config.get("quoting", {}).get("firm_seconds", 30)
+        self.quote_max, self.settlement_max = (limits.get(f"{what}_seconds_max", usual)
+                                               for what, usual in (("quote", 900), ("settlement", 86_400)))
+        self.refund_max = limits.get("refund_seconds_max", 604_800)
+        self.promises, self.working, self.reserved, self.over, self.tasks = {}, set(), set(), {}, set()
         if config.get("inventory") or not config.get("deliver", True) or any("rate" in pair for pair in config["corridors"]):
             raise SystemExit("this example has no `inventory`, no `rate` and no `deliver = false`")
 
@@ -64,24 +69,31 @@ class Settler:
         fulfill_by = min(int(escrow["fulfillment_deadline"]), unix(rfq["fulfillment_deadline"]))
         paid_by = fulfill_by + source.config["refund_delay_seconds"]
         price = -(-amount * (10_000 + corridor.get("spread_bps", 0)) // 10_000) + int(corridor.get("gas_cost", 0))
-        promised = sum(held for auction, (of, held, until) in self.promises.items()
-                       if of == asset and auction != rfq["auction_id"] and until > time.time())
-        balance = target.contract("DevToken", token_of(asset)).balanceOf(target.address)
+        now, ends = time.time(), (deadline, fulfill_by, int(escrow["reserve_deadline"]), int(escrow["refund_after"]))
+        most = now + self.quote_max, now + self.settlement_max, now + self.settlement_max, fulfill_by + self.refund_max
         reason = ("UNTRUSTED_CONTRACT" if (escrow["contract"], proxy) != contracts
                   else "UNTRUSTED_VERIFIER" if (escrow["chain_id"], escrow["releaser"]) not in self.verifiers
                   else "POLICY_NOT_HELD" if rfq.get("required_policies")
+                  else "DEADLINE_TOO_LONG" if any(end > limit for end, limit in zip(ends, most))
                   else "DEADLINE_TOO_SHORT" if time.time() >= deadline or int(escrow["reserve_deadline"]) < deadline
                   or fulfill_by < deadline + 5 or int(escrow["refund_after"]) < paid_by
                   else "PRICE_ABOVE_CAP" if price > int(terms.get("max_source_amount", price))
-                  else "INSUFFICIENT_LIQUIDITY" if amount + promised > await balance.call() else None)
+                  else "INSUFFICIENT_LIQUIDITY" if not await self.covers(target, asset, amount, rfq["auction_id"]) else None)
         if reason:
             return {"decline": reason}
-        self.promises[rfq["auction_id"]] = asset, amount, int(escrow["reserve_deadline"])
+        valid_until = min(deadline + self.firm, int(escrow["reserve_deadline"]))
+        if "payment_id" in rfq:  # signed by its payer; for whoever asks nothing is held
+            self.promises[rfq["auction_id"]] = asset, amount, min(now + self.firm, valid_until)
         return {"quote": self.signer.sign({
             "auctionId": rfq["auction_id"], "termsHash": rfq["terms_hash"], "sourceChain": escrow["chain_id"],
             "sourceAmount": str(price), "payoutAccount": source.account, "escrowContract": escrow["contract"],
             "destination": destination, "fulfillmentAmount": str(amount), "deliveryAccount": target.account,
-            "fulfillmentProxy": proxy, "fulfillBy": rfc3339(fulfill_by), "validUntil": rfc3339(escrow["reserve_deadline"])})}
+            "fulfillmentProxy": proxy, "fulfillBy": rfc3339(fulfill_by), "validUntil": rfc3339(valid_until)})}
+
+    async def covers(self, chain, asset, amount, auction):
+        self.promises = {held: promise for held, promise in self.promises.items() if promise[2] > time.time()}
+        promised = sum(held for name, (of, held, _) in self.promises.items() if of == asset and name != auction)
+        return amount + promised <= await chain.contract("DevToken", token_of(asset)).balanceOf(chain.address).call()
 
     async def answer(self, request):
         rfq = json.loads(request.data)
@@ -97,7 +109,7 @@ class Settler:
         escrow, settled = source.contract("GatewayEscrow", quote["escrowContract"]), await source.settled()
         held = await escrow.escrowOf(payment).call(block_identifier=settled["number"])
         if held.state < RESERVED:
-            return "lapsed" if settled["timestamp"] > unix(quote["validUntil"]) else None
+            return "lapsed" if settled["timestamp"] > int(award["escrow"]["reserve_deadline"]) else None
         verifier = self.verifiers.get((quote["sourceChain"], held.releaser.lower()))
         agreed = (quote_hash, quote["termsHash"], source.address, token_of(award["terms"]["source"]["asset_identifier"]),
                   int(quote["sourceAmount"]), fulfill_by)
@@ -108,6 +120,9 @@ class Settler:
             return "the escrow holds something else"
         if held.state != RESERVED:
             return ENDS[held.state]
+        if award["payment_id"] not in self.reserved:  # owed from here on, until it can no longer be delivered
+            self.reserved.add(award["payment_id"])
+            self.promises[quote["auctionId"]] = asset, int(quote["fulfillmentAmount"]), fulfill_by + 60
         proxy, final = target.contract("FulfillmentProxy", quote["fulfillmentProxy"]), await target.settled()
         delivery = [token_of(asset), address(recipient), int(quote["fulfillmentAmount"]), fulfill_by]
         key = await proxy.fulfillmentKey(payment, quote_hash, target.address, *delivery).call()
@@ -129,8 +144,31 @@ class Settler:
             report = {"version": "1.0", "payment_id": award["payment_id"], "transaction_hash": sent}
             await self.nats.publish(f"auction.report.{self.token}.{award['payment_id']}", json.dumps(report).encode())
 
+    async def agree(self, award, quote, quote_hash):
+        """Says whether it stands by its quote. What stands is the gateway's answer; the first word is final."""
+        asset, amount, auction = quote["destination"]["asset_identifier"], int(quote["fulfillmentAmount"]), quote["auctionId"]
+        until, target = int(award["escrow"]["reserve_deadline"]), self.chains[asset.split("/")[0]]
+        reason = ("QUOTE_EXPIRED" if time.time() > min(unix(quote["validUntil"]), until)
+                  else "DEADLINE_TOO_LONG" if until > time.time() + self.settlement_max
+                  else None if await self.covers(target, asset, amount, auction) else "INSUFFICIENT_LIQUIDITY")
+        word = {"word": "refuse", "reason": reason} if reason else {"word": "accept"}
+        if not reason:
+            self.promises[auction] = asset, amount, until
+        answer = {"version": "1.0", "payment_id": award["payment_id"], "quote_hash": quote_hash, **word}
+        subject = f"auction.answer.{self.token}.{award['payment_id']}"
+        standing = json.loads((await self.nats.request(subject, json.dumps(answer).encode(), timeout=3)).data)["standing"]
+        if standing == "accepted":
+            self.promises[auction] = asset, amount, until
+            return None
+        return f"over, {standing}"
+
     async def settle(self, message):
         award = json.loads(message.data)
+        if "ended" in award:  # in the award's place: there is no deposit
+            if award["payment_id"] in self.working:
+                self.over[award["payment_id"]] = "over, " + award["ended"]
+            self.promises.pop(award["payment_id"], None)
+            return await message.ack()
         payment, (quote, quote_hash) = award["payment_id"], self.signer.own(award["quote"])
         # What it signed it agreed to. All else is compared with that, here or in the escrow.
         agreed = quote and (quote["auctionId"] == payment or quote["auctionId"].startswith("qrq_"))
@@ -139,17 +177,24 @@ class Settler:
             return await message.term()
         if payment not in self.working:
             self.working.add(payment)
-            asset, amount, outcome = quote["destination"]["asset_identifier"], int(quote["fulfillmentAmount"]), None
-            self.promises[quote["auctionId"]] = asset, amount, 1 << 63
+            outcome, agreed = None, False
             while not outcome:
                 try:
                     await message.in_progress()
+                    # The chain first: an award that is given again may be in escrow already.
                     outcome = await self.step(award, quote, quote_hash)
+                    if not outcome and payment not in self.reserved:
+                        outcome = self.over.get(payment)
+                        if not outcome and not agreed:
+                            outcome = await self.agree(award, quote, quote_hash)
+                            agreed = not outcome
                 except Exception as fault:  # whatever a node or a verifier does, they are asked again
                     print("award", payment, "is held up:", repr(fault), flush=True)
                 await asyncio.sleep(0.5)
             print("award", payment, "has ended:", outcome, flush=True)
-            del self.promises[quote["auctionId"]]
+            self.promises.pop(quote["auctionId"], None)
+            self.over.pop(payment, None)
+            self.reserved.discard(payment)
             self.working.remove(payment)
             await message.ack()
 
@@ -189,7 +234,11 @@ class Settler:
 
         async def asked(request):
             self.begin(self.answer(request))
+
+        async def lost(over):
+            self.promises.pop(json.loads(over.data)["auction_id"], None)
         await self.nats.subscribe(f"auction.rfq.{self.token}.*", cb=asked)
+        await self.nats.subscribe(f"auction.over.{self.token}.*", cb=lost)
         await self.nats.flush()
         print("at work as", self.signer.did, flush=True)
         self.begin(self.register())

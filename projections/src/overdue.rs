@@ -126,7 +126,10 @@ pub fn overdue(view: &PaymentView, shard: u16, now: Timestamp, grace: Duration) 
     let (stage, since, waits_for, transaction) = match (view.status, view.escrowed, &view.refund_owed) {
         (PaymentStatus::Failed, _, None) => {
             let since = from_unix_seconds(windows.reserve_deadline)?;
-            let waits_for = "proof that the payer's own transaction can deposit nothing any more";
+            let waits_for = match view.winner_untold {
+                true => "the winner to be told that its award is over",
+                false => "proof that the payer's own transaction can deposit nothing any more",
+            };
             (OverdueStage::Undeposited, since, waits_for, None)
         }
         (PaymentStatus::Failed, _, Some(owed)) => {

@@ -6,7 +6,7 @@ use events::{
     Amount, ChainId, Did, Failure, Hash32, OwnedAsset, PaymentEvent, PaymentId, QuoteRequestId,
     event::{
         AuctionClosed, Decline, EscrowOpened, EscrowPlan, Failed, Inclusion, RefundDue, Submitted, TransactionPrepared,
-        VerifierRef,
+        VerifierRef, WithdrawalCause,
     },
     journal::Recorded,
     mutant,
@@ -215,6 +215,10 @@ pub struct PaymentView {
     pub escrowed: Option<Amount>,
     /// Whether the payer's own transaction deposits, which anyone who holds it can send.
     pub own_deposit: bool,
+    /// Whether the award was taken back, and the winner is yet to be told.
+    pub winner_untold: bool,
+    /// Whether the payment failed without proof that the payer's own transaction can't deposit, and it is watched for that.
+    pub watched: bool,
     /// When the payment failed.
     pub failed_at: Option<Timestamp>,
     /// The refund that is due; present from a failure with money in escrow on.
@@ -317,6 +321,8 @@ impl PaymentView {
             permitted: submitted.authorization.permitted(),
             escrowed: None,
             own_deposit: submitted.authorization.is_own_deposit(),
+            winner_untold: false,
+            watched: submitted.authorization.is_own_deposit(),
             failed_at: None,
             refund_owed: None,
             at_rest: false,
@@ -336,7 +342,19 @@ impl PaymentView {
             | PaymentEvent::ReleaseAbandoned(_)
             | PaymentEvent::RefundAbandoned(_) => return false,
             // The failure before it says that the payer's own transaction is still watched.
-            PaymentEvent::DepositRuledOut(_) => self.at_rest = true,
+            PaymentEvent::DepositRuledOut(_) => {
+                self.watched = false;
+                self.at_rest = true;
+            }
+            PaymentEvent::AwardWithdrawn(withdrawn) => {
+                self.winner_untold = true;
+                let proven = withdrawn.cause == WithdrawalCause::NotDeposited;
+                self.watched = self.own_deposit && !proven;
+            }
+            PaymentEvent::WinnerTold(_) => {
+                self.winner_untold = false;
+                self.at_rest = !self.watched;
+            }
             PaymentEvent::EscrowOpened(opened) => self.opened(opened),
             PaymentEvent::AuctionClosed(closed) => self.auction_closed(closed),
             PaymentEvent::QuoteAwarded(awarded) => {
@@ -345,6 +363,8 @@ impl PaymentView {
                     quote_hash: awarded.quote_hash,
                     document: awarded.document.clone(),
                 });
+                // A failure from here on rests on the proof, unless the winner is lost.
+                self.watched = false;
             }
             PaymentEvent::DepositPrepared(prepared) | PaymentEvent::DepositRepriced(prepared) => {
                 self.deposit = Some(prepared.into())
@@ -413,9 +433,7 @@ impl PaymentView {
     fn failed(&mut self, failed: &Failed) {
         self.status = PaymentStatus::Failed;
         self.failed_at = Some(failed.failed_at);
-        // Without an award nothing was proven about a transaction of the payer's own; with one the failure rests on that.
-        let watched = self.own_deposit && self.quote.is_none();
-        self.at_rest = failed.refund == RefundDue::Nothing && !watched;
+        self.at_rest = failed.refund == RefundDue::Nothing && !self.watched && !self.winner_untold;
         let after_window = match &failed.refund {
             RefundDue::Nothing => None,
             RefundDue::ByNonDelivery { .. } => Some(false),

@@ -9,11 +9,14 @@ use events::{
     mutant,
     quote::{Quote, SignedQuote, auction_of},
     quote_request::QuoteRequestOpened,
-    time::unix_seconds,
+    time::{Timestamp, unix_seconds},
 };
 
 use crate::ports::{Answer, Bid, Gathered, RequestForQuotes};
 
+/// How long a quote has to be valid still when it is chosen, in seconds: until the winner has its award, and for clocks that
+/// differ. How long beyond that is the settler's own to say.
+pub const AWARD_MARGIN_SECONDS: u64 = 2;
 /// Longest reason code of a decline that is kept.
 const REASON_CHARS_MAX: usize = 64;
 /// Reason code that stands in for a decline whose own is no code.
@@ -97,9 +100,9 @@ pub fn request_for_batch(opened: &QuoteRequestOpened) -> RequestForQuotes {
     }
 }
 
-/// Judges every bid against the payment and picks the winner, the best of the quotes as [`sift`] sorts them.
-pub fn judge(submitted: &Submitted, gathered: Gathered) -> Judgement {
-    let sifted = sift(&request_for_quotes(submitted), Some(submitted.authorization.permitted()), gathered);
+/// Judges every bid against the payment at `at` and picks the winner, the best of the quotes as [`sift`] sorts them.
+pub fn judge(submitted: &Submitted, gathered: Gathered, at: Timestamp) -> Judgement {
+    let sifted = sift(&request_for_quotes(submitted), Some(submitted.authorization.permitted()), gathered, at);
     let Sifted { addressed, quotes: signed, declines, mut dropped, held_policies } = sifted;
     let Some(selector) = &submitted.selector else {
         let quotes = signed.iter().map(received).collect();
@@ -148,11 +151,11 @@ pub fn received(signed: &SignedQuote) -> QuoteReceived {
 }
 
 /// Judges every bid against the request, and `permitted`, the most that the payer's signature lets the escrow draw,
-/// where there is one yet. Quotes are sorted by lowest source amount, then earliest promised delivery, then lowest quote
-/// hash (design: selection is a pure function).
+/// where there is one yet. A quote counts that can still be awarded at `at`. Quotes are sorted by lowest source amount, then
+/// earliest promised delivery, then lowest quote hash (design: selection is a pure function).
 ///
 /// A settler's most recent answer in time is the one that counts.
-pub fn sift(request: &RequestForQuotes, permitted: Option<Amount>, gathered: Gathered) -> Sifted {
+pub fn sift(request: &RequestForQuotes, permitted: Option<Amount>, gathered: Gathered, at: Timestamp) -> Sifted {
     let by_token: BTreeMap<SettlerToken, &Did> = gathered.addressed.iter().map(|did| (did.token(), did)).collect();
     let mut dropped = Vec::new();
     let mut latest: BTreeMap<SettlerToken, Bid> = BTreeMap::new();
@@ -181,6 +184,7 @@ pub fn sift(request: &RequestForQuotes, permitted: Option<Amount>, gathered: Gat
             Answer::Malformed(reason) => dropped.push(DroppedBid { settler: token.to_string(), reason }),
             Answer::Quote(document) => match check_quote(request, permitted, settler, &document)
                 .and_then(|signed| check_policies(request, settler, &gathered.held).map(|()| signed))
+                .and_then(|signed| check_validity(signed.quote(), at).map(|()| signed))
             {
                 Ok(signed) => quotes.push(signed),
                 Err(reason) => dropped.push(DroppedBid { settler: token.to_string(), reason }),
@@ -204,6 +208,12 @@ fn check_policies(request: &RequestForQuotes, settler: &Did, held: &[HeldPolicy]
         Some(policy) => Err(format!("settler has no credential for the required policy {policy}")),
         None => Ok(()),
     }
+}
+
+/// Checks that a quote can still be awarded at `at`.
+fn check_validity(quote: &Quote, at: Timestamp) -> Result<(), String> {
+    let lasts = unix_seconds(quote.valid_until) >= unix_seconds(at).saturating_add(AWARD_MARGIN_SECONDS);
+    if lasts { Ok(()) } else { Err("quote lapses before it can be awarded".to_owned()) }
 }
 
 /// Checks one quote against the request, and `permitted` where the payer has signed already (design: a quote is checked
@@ -273,12 +283,11 @@ pub fn check_content(
     let fulfill_by = unix_seconds(quote.fulfill_by);
     let in_time = fulfill_by <= request.escrow.fulfillment_deadline;
     require(in_time, "promised delivery is after the fulfillment deadline")?;
-    require(fulfill_by > unix_seconds(request.quote_deadline), "promised delivery is before the auction's end")?;
-    require(quote.valid_until >= request.quote_deadline, "quote lapses before the quote deadline")
+    require(fulfill_by > unix_seconds(request.quote_deadline), "promised delivery is before the auction's end")
 }
 
 /// A reason code as it may be shown to clients: free-form text of a settler is never relayed (spec 2.11).
-fn reason_code(reason: &str) -> String {
+pub fn reason_code(reason: &str) -> String {
     let is_code = (1..=REASON_CHARS_MAX).contains(&reason.len())
         && reason.starts_with(|c: char| c.is_ascii_uppercase())
         && reason.bytes().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == b'_');

@@ -479,6 +479,43 @@ pub struct Award {
     pub verifier: VerifierRef,
 }
 
+/// How long a winner has to answer its award, from when the award is stored: time for a settler that dies with it in hand to
+/// be given it again by its durable consumer, which takes 10 s.
+pub const ANSWER_WAIT_MAX: Duration = Duration::from_secs(15);
+
+/// A winner's answer to its award. It is final: one answer of one award is ever taken, and every gateway reads the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AwardAnswer {
+    /// It stands by its quote.
+    Accepted,
+    /// It does not; a reason code.
+    Refused(String),
+    /// It did not answer in time, and can't any more.
+    Silent,
+}
+
+/// Word to those who did not win that an auction is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuctionOver {
+    /// The auction.
+    pub auction_id: String,
+    /// Who may be waiting for its end.
+    pub settlers: Vec<Did>,
+}
+
+/// The end of an award that no deposit followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AwardEnd {
+    /// The winner.
+    pub settler: Did,
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// Its quote's hash.
+    pub quote_hash: Hash32,
+    /// Why, as a code.
+    pub code: String,
+}
+
 /// The settlers.
 #[async_trait]
 pub trait Auction: Send + Sync {
@@ -494,6 +531,23 @@ pub trait Auction: Send + Sync {
     /// # Errors
     /// [`Transient`] when it is not known to be stored.
     async fn award(&self, award: &Award) -> Result<(), Transient>;
+
+    /// The winner's answer to an award that is stored, waited for up to [`ANSWER_WAIT_MAX`]. What is returned once is
+    /// returned for ever, whoever asks.
+    ///
+    /// # Errors
+    /// [`Transient`] when nothing is known of an answer.
+    async fn answer(&self, award: &Award) -> Result<AwardAnswer, Transient>;
+
+    /// Tells the losers that the auction is over. Light and sent once: what is lost, the settlers' own times make good.
+    async fn over(&self, over: &AuctionOver);
+
+    /// Stores where the winner finds it, however long it is away, that its award is over, in the place of the award.
+    /// Repeating it has no further effect.
+    ///
+    /// # Errors
+    /// [`Transient`] when it is not known to be stored.
+    async fn end(&self, end: &AwardEnd) -> Result<(), Transient>;
 }
 
 /// What a quote selector is shown: an auction with its eligible quotes.

@@ -21,7 +21,7 @@ fn gathered(settlers: &[u8], bids: Vec<Bid>) -> Gathered {
 }
 
 fn winner(gathered: Gathered) -> Option<Did> {
-    judge(&submission(), gathered).winner.map(|signed| signed.quote().settler.clone())
+    judge(&submission(), gathered, at(10)).winner.map(|signed| signed.quote().settler.clone())
 }
 
 #[test]
@@ -37,17 +37,19 @@ fn lowest_price_wins_then_earliest_delivery_then_lowest_hash() {
 #[test]
 fn the_most_recent_answer_of_a_settler_counts_and_declines_count_once() {
     let decline = |seconds, reason: &str| bid(1, at(seconds), Answer::Decline(reason.to_owned()));
-    let judged = judge(&submission(), gathered(&[1], vec![decline(1, "A"), decline(2, "INSUFFICIENT_LIQUIDITY")]));
+    let judged =
+        judge(&submission(), gathered(&[1], vec![decline(1, "A"), decline(2, "INSUFFICIENT_LIQUIDITY")]), at(10));
     assert_eq!(judged.declines.len(), 1);
     assert_eq!(judged.declines[0].reason, "INSUFFICIENT_LIQUIDITY");
-    let judged = judge(&submission(), gathered(&[1], vec![decline(1, "A"), offers(1, "1010")]));
+    let judged = judge(&submission(), gathered(&[1], vec![decline(1, "A"), offers(1, "1010")]), at(10));
     assert!(judged.declines.is_empty() && judged.winner.is_some());
 }
 
 #[test]
 fn free_form_text_of_a_settler_is_never_kept_as_a_reason() {
     for text in ["<script>", "no money", "", &"A".repeat(65)] {
-        let judged = judge(&submission(), gathered(&[1], vec![bid(1, at(1), Answer::Decline(text.to_owned()))]));
+        let judged =
+            judge(&submission(), gathered(&[1], vec![bid(1, at(1), Answer::Decline(text.to_owned()))]), at(10));
         assert_eq!(judged.declines[0].reason, "UNSPECIFIED");
     }
 }
@@ -57,7 +59,7 @@ fn late_foreign_and_malformed_bids_are_dropped_and_counted() {
     let late = Bid { received_at: at(11), ..offers(1, "1000") };
     let foreign = offers(3, "1000");
     let malformed = bid(2, at(1), Answer::Malformed("not JSON".to_owned()));
-    let judged = judge(&submission(), gathered(&[1, 2], vec![late, foreign, malformed]));
+    let judged = judge(&submission(), gathered(&[1, 2], vec![late, foreign, malformed]), at(10));
     assert_eq!(judged.dropped.len(), 3);
     assert_eq!(judged.winner, None);
 }
@@ -65,7 +67,7 @@ fn late_foreign_and_malformed_bids_are_dropped_and_counted() {
 #[test]
 fn a_quote_of_another_settler_under_my_token_is_dropped() {
     let stolen = bid(1, at(1), Answer::Quote(signed(2, quote(2, "1000")).document().to_owned()));
-    let judged = judge(&submission(), gathered(&[1, 2], vec![stolen]));
+    let judged = judge(&submission(), gathered(&[1, 2], vec![stolen]), at(10));
     assert_eq!(judged.winner, None);
     assert_eq!(judged.dropped.len(), 1);
 }
@@ -86,13 +88,24 @@ fn every_rule_of_a_quote_is_checked() {
         ("delivery account", Quote { delivery_account: "T".to_owned(), ..quote(1, "1010") }),
         ("after the fulfillment", Quote { fulfill_by: at(61), ..quote(1, "1010") }),
         ("before the auction", Quote { fulfill_by: at(10), ..quote(1, "1010") }),
-        ("lapses", Quote { valid_until: at(9), ..quote(1, "1010") }),
+        ("lapses", Quote { valid_until: at(11), ..quote(1, "1010") }),
     ];
     for (rule, quote) in broken {
         let bid = bid(1, at(1), Answer::Quote(signed(1, quote).document().to_owned()));
-        let judged = judge(&submission(), gathered(&[1], vec![bid]));
+        let judged = judge(&submission(), gathered(&[1], vec![bid]), at(10));
         assert_eq!(judged.winner, None, "{rule}");
         assert!(judged.dropped[0].reason.contains(rule), "{rule}: {}", judged.dropped[0].reason);
+    }
+}
+
+#[test]
+fn a_quote_counts_that_can_be_awarded_when_the_auction_closes() {
+    // Early, when all have answered: what is valid beyond the quote deadline is the settler's to say.
+    let brief = Quote { valid_until: at(8), ..quote(1, "1010") };
+    let bids = || vec![bid(1, at(1), Answer::Quote(signed(1, brief.clone()).document().to_owned()))];
+    for (closes, wins) in [(6, true), (7, false), (10, false)] {
+        let judged = judge(&submission(), gathered(&[1], bids()), at(closes));
+        assert_eq!(judged.winner.is_some(), wins, "closed at {closes}");
     }
 }
 
@@ -103,7 +116,7 @@ fn lists_decide_who_may_win() {
         let mut submitted = submission();
         submitted.whitelist = whitelist.iter().map(|n| did(*n)).collect();
         submitted.blacklist = blacklist.iter().map(|n| did(*n)).collect();
-        judge(&submitted, bids()).winner.map(|signed| signed.quote().settler.clone())
+        judge(&submitted, bids(), at(10)).winner.map(|signed| signed.quote().settler.clone())
     };
     assert_eq!(listed(&[], &[]), Some(did(1)));
     assert_eq!(listed(&[2], &[]), Some(did(2)));
@@ -124,8 +137,8 @@ proptest! {
         let bids: Vec<Bid> = (1u8..).zip(&prices).map(|(n, price)| offers(n, &price.to_string())).collect();
         let shuffled = order.iter().map(|i| bids[*i].clone()).collect();
         let all = [1, 2, 3, 4];
-        let one = judge(&submission(), gathered(&all, bids));
-        let two = judge(&submission(), gathered(&all, shuffled));
+        let one = judge(&submission(), gathered(&all, bids), at(10));
+        let two = judge(&submission(), gathered(&all, shuffled), at(10));
         prop_assert_eq!(one.winner, two.winner);
         prop_assert_eq!(one.quotes, two.quotes);
     }
@@ -143,7 +156,7 @@ fn a_required_policy_is_held_by_evidence_that_lasts_until_the_quotes_are_in() {
     };
     let judged = |held: Vec<HeldPolicy>| {
         let bids = vec![offers(1, "1009"), offers(2, "1010")];
-        judge(&requiring, Gathered { held, ..gathered(&[1, 2], bids) })
+        judge(&requiring, Gathered { held, ..gathered(&[1, 2], bids) }, at(10))
     };
     let both = |n| vec![held(n, "kyc", None), held(n, "licence", Some(11))];
     let judgement = judged(both(2));

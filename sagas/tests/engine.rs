@@ -268,9 +268,43 @@ async fn a_release_that_is_refused_to_the_end_is_not_sent_and_the_refund_is_foun
 async fn a_refused_deposit_fails_with_the_chains_reason() {
     let (world, events) = live(World::new(Plot::Refuses)).await;
     assert!(world.state.lock().unwrap().now > REFUSED_UNTIL, "it could still have been made by somebody else");
-    let Some(PaymentEvent::Failed(failed)) = events.last() else { panic!("{:?}", types(&events)) };
+    let [.., PaymentEvent::Failed(failed), PaymentEvent::WinnerTold(_)] = &events[..] else { panic!("{events:?}") };
     let context = failed.failure.blockchain_context.as_ref().unwrap();
     assert_eq!(context.revert_reason.as_deref(), Some("TRANSFER_FROM_FAILED"));
+}
+
+#[tokio::test]
+async fn a_winner_that_does_not_stand_by_its_quote_ends_the_payment_before_any_money_moves() {
+    for (plot, code) in [(Plot::WinnerRefuses, "AWARD_REFUSED"), (Plot::WinnerIsSilent, "AWARD_UNANSWERED")] {
+        let (undisturbed, _) = live(World::new(plot)).await;
+        let calls = undisturbed.calls.load(Ordering::SeqCst);
+        for stop_at in (0..=calls).flat_map(|number| [(number, false), (number, true)]) {
+            let (world, events) = live(World { stop_at: Some(stop_at), ..World::new(plot) }).await;
+            let expected = ["Submitted", "AuctionClosed", "QuoteAwarded", "AwardWithdrawn", "Failed", "WinnerTold"];
+            assert_eq!(types(&events), expected, "died at {stop_at:?}");
+            let PaymentEvent::Failed(failed) = &events[4] else { panic!("{events:?}") };
+            assert_eq!((failed.failure.code.as_str(), &failed.refund), (code, &RefundDue::Nothing));
+            let state = world.state.lock().unwrap();
+            assert!(state.deposits.is_empty(), "died at {stop_at:?}");
+            // Told before it is on record that it was, and as often as it takes.
+            assert!(!state.ends.is_empty(), "died at {stop_at:?}");
+            assert!(state.ends.iter().all(|end| end.code == code && end.settler == did(1)), "{:?}", state.ends);
+        }
+    }
+}
+
+#[tokio::test]
+async fn whoever_won_hears_of_a_payment_that_died_before_its_deposit_whoever_dies_in_between() {
+    let (undisturbed, _) = live(World::new(Plot::Refuses)).await;
+    let calls = undisturbed.calls.load(Ordering::SeqCst);
+    for stop_at in (0..=calls).flat_map(|number| [(number, false), (number, true)]) {
+        let (world, events) = live(World { stop_at: Some(stop_at), ..World::new(Plot::Refuses) }).await;
+        let last = &types(&events)[3..];
+        assert_eq!(last, ["AwardWithdrawn", "Failed", "WinnerTold"], "died at {stop_at:?}");
+        let state = world.state.lock().unwrap();
+        assert!(state.ends.iter().all(|end| end.code == "NOT_DEPOSITED"), "{:?}", state.ends);
+        assert!(!state.ends.is_empty(), "died at {stop_at:?}");
+    }
 }
 
 #[tokio::test]

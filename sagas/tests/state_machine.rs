@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::given::*;
 use events::{
     Failure, PaymentEvent,
-    event::{RefundDue, TransactionPrepared},
+    event::{RefundDue, TransactionPrepared, WithdrawalCause},
     failure::{BlockchainContext, RetryClassification},
 };
 use proptest::prelude::*;
@@ -426,10 +426,59 @@ fn a_failure_after_the_award_rests_on_proof_and_is_not_watched() {
     ] {
         let events = given(history).when(command);
         assert_eq!(*failure(&events).1, RefundDue::Nothing);
+        assert_eq!(types(&events), ["AwardWithdrawn", "Failed"]);
         let history = [history.clone(), events].concat();
+        assert_eq!(given(&history).0.stage(), Stage::Withdrawn);
+        let history = [history.clone(), given(&history).when(Command::TellWinner { at: at(32) })].concat();
         assert_eq!(given(&history).0.stage(), Stage::Rest);
         given(&history).refuses(strand());
     }
+}
+
+#[test]
+fn a_winner_is_lost_only_before_a_deposit_is_signed_for_it() {
+    let awarded = [submitted(), auction_closed(), awarded()];
+    for (refusal, code) in [(Some("QUOTE_EXPIRED"), "AWARD_REFUSED"), (None, "AWARD_UNANSWERED")] {
+        let lose = Command::LoseWinner { refusal: refusal.map(str::to_owned), at: at(11) };
+        let events = given(&awarded).when(lose.clone());
+        let (reason, refund) = failure(&events);
+        assert_eq!((reason.code.as_str(), refund), (code, &RefundDue::Nothing));
+        assert!(reason.message.contains("nothing was taken"), "{}", reason.message);
+        assert_eq!(refusal.is_some(), reason.message.contains("QUOTE_EXPIRED"));
+        for signed in [vec![deposit_prepared(1)], vec![deposit_prepared(1), deposit_abandoned(1)]] {
+            let history = [awarded.to_vec(), signed].concat();
+            given(&history).refuses(lose.clone());
+            assert!(evolve(fold(&history).unwrap(), &events[0]).is_err());
+        }
+        // Between the two nothing else happens, and nothing without the failure.
+        let half = fold(&[awarded.to_vec(), events[..1].to_vec()].concat()).unwrap();
+        for event in [deposit_prepared(1), secured(), winner_told(), events[0].clone()] {
+            assert!(evolve(half.clone(), &event).is_err(), "{event:?}");
+        }
+        let lost = [awarded.to_vec(), events].concat();
+        given(&lost).refuses(lose);
+        let told = [lost.clone(), given(&lost).when(Command::TellWinner { at: at(12) })].concat();
+        assert_eq!((given(&lost).0.stage(), given(&told).0.stage()), (Stage::Withdrawn, Stage::Rest));
+        given(&told).refuses(Command::TellWinner { at: at(13) });
+    }
+    // What failed before there was any of this is at rest as it is.
+    let old = [awarded.to_vec(), vec![failed(RefundDue::Nothing)]].concat();
+    assert_eq!(given(&old).0.stage(), Stage::Rest);
+}
+
+#[test]
+fn the_payers_own_deposit_is_watched_when_the_winner_is_lost() {
+    let [awarded, _, _] = own_histories();
+    let lost = given(&awarded).when(Command::LoseWinner { refusal: None, at: at(11) });
+    assert!(failure(&lost).0.message.contains("goes back"));
+    let lost = [awarded, lost].concat();
+    assert_eq!(given(&lost).0.stage(), Stage::Withdrawn);
+    let told = [lost, vec![winner_told()]].concat();
+    assert_eq!(given(&told).0.stage(), Stage::Watching);
+    let gone = given(&told).when(Command::MissDepositWindow { at: at(31) });
+    assert_eq!(given(&[told.clone(), gone].concat()).0.stage(), Stage::Rest);
+    let found = given(&told).when(strand());
+    assert_eq!(given(&[told, found].concat()).0.stage(), Stage::Refunding);
 }
 
 #[test]
@@ -514,6 +563,8 @@ fn any_event() -> impl Strategy<Value = PaymentEvent> {
         Just(secured()),
         Just(deposit_opened()),
         Just(ruled_out()),
+        prop_oneof![Just(WithdrawalCause::Unanswered), Just(WithdrawalCause::NotDeposited)].prop_map(withdrawn),
+        Just(winner_told()),
         (7u64..9).prop_map(seen),
         (7u64..9).prop_map(confirmed),
         Just(released()),
@@ -561,8 +612,14 @@ proptest! {
             let ended = count("EscrowReleased") + count("EscrowRefunded");
             prop_assert_eq!(ended, escrowed, "nothing is at rest with money in escrow");
             let own = payment.submitted.authorization.is_own_deposit();
-            let proven = count("EscrowOpened") + count("DepositRuledOut") + count("EscrowSecured") + count("QuoteAwarded");
-            prop_assert!(!own || proven > 0, "an own deposit is at rest only when it can't land any more");
+            let proven = count("EscrowOpened") + count("DepositRuledOut") + count("EscrowSecured");
+            let lost = payment.withdrawn == Some(WithdrawalCause::Unanswered);
+            let proven = proven > 0 || (count("QuoteAwarded") > 0 && !lost);
+            prop_assert!(!own || proven, "an own deposit is at rest only when it can't land any more");
+            prop_assert_eq!(count("WinnerTold"), count("AwardWithdrawn"), "whoever won hears of the end");
+        }
+        if accepted.iter().any(|event| *event == withdrawn(WithdrawalCause::Unanswered)) {
+            prop_assert_eq!(count("DepositPrepared"), 0, "who is passed over has nothing signed for it");
         }
         prop_assert!(count("DepositPrepared") <= count("DepositAbandoned") + 1);
     }

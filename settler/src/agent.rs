@@ -1,8 +1,8 @@
 //! The settler at work: registered, answering requests for quotes, settling awards.
 
 use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex, PoisonError},
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -17,6 +17,7 @@ use ed25519_dalek::SigningKey;
 use events::{
     Did, Hash32, PaymentId, SettlerToken,
     connection::{self, Identity},
+    quote::auction_of,
 };
 use futures::StreamExt;
 use serde_json::json;
@@ -26,21 +27,28 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     config::{Config, Options},
     families,
+    forgetful::Forgetful,
     inventory::Inventory,
     job::Job,
     message_signature::Signer,
     protocol::{
-        self, AWARDS_STREAM, AwardNotice, Bid, ChainAccounts, Corridor, REGISTRATION_RENEWAL, Registration, Rfq,
-        Version, award_consumer, bid_subject, registration_subject, rfq_subjects, split_subject,
+        self, AWARDS_STREAM, AuctionOver, AwardEnd, AwardMessage, AwardNotice, Bid, ChainAccounts, Corridor,
+        REGISTRATION_RENEWAL, Registration, Rfq, Version, award_consumer, bid_subject, over_subjects,
+        registration_subject, rfq_subjects, split_subject,
     },
     quoting::{Chains, Decline, Quoter},
     settlement::{Desk, Settlement},
     stanza::inbox_prefix,
+    trials::Trials,
     verifier,
 };
 
-/// Requests that are answered at a time; more are dropped, and the gateway asks again.
-const ANSWERING_MAX: usize = 64;
+/// Requests for signed payments that are answered at a time; more are dropped, and the gateway asks again.
+const ANSWERING_SIGNED_MAX: usize = 64;
+/// The same of requests that nobody signed, which take no place of the others.
+const ANSWERING_UNSIGNED_MAX: usize = 32;
+/// Auctions and awards whose end is remembered, for what was under way meanwhile.
+const ENDS_MAX: usize = 4096;
 /// How often an answer is tried before the settler declines or gives up, and the pause in between.
 const ANSWER_ATTEMPTS: u32 = 4;
 const ANSWER_PAUSE: Duration = Duration::from_millis(200);
@@ -91,8 +99,17 @@ struct Agent {
     chains: Chains,
     quoter: Quoter,
     desk: Arc<Desk>,
-    /// Payments that are worked on; an award that is delivered again meanwhile is not begun twice.
-    working: Mutex<HashSet<PaymentId>>,
+    work: Mutex<Work>,
+    /// Auctions that are over; no quote is given or held for one.
+    over: Mutex<Forgetful<String>>,
+}
+
+/// What is worked on.
+struct Work {
+    /// Payments with what ends the work on them; an award that is delivered again meanwhile is not begun twice.
+    underway: HashMap<PaymentId, CancellationToken>,
+    /// Payments whose award has ended: one that is delivered late is not begun.
+    ended: Forgetful<PaymentId>,
 }
 
 impl Settler {
@@ -119,18 +136,21 @@ impl Settler {
         let options = Arc::new(options);
         let token = options.settler.token();
         let inventory = Arc::new(Inventory::new(options.limits.clone()));
+        let trials = Arc::new(Trials::default());
         let desk = Desk {
             options: options.clone(),
             inventory: inventory.clone(),
+            trials: trials.clone(),
             verifiers: verifier::Client::new(Signer::new(key.clone()))?,
             client: client.clone(),
             token: token.clone(),
         };
         let agent = Agent {
-            quoter: Quoter::new(options.clone(), key, chains.clone(), inventory),
+            quoter: Quoter::new(options.clone(), key, chains.clone(), inventory, trials),
             desk: Arc::new(desk),
             jetstream: jetstream::new(client.clone()),
-            working: Mutex::default(),
+            work: Mutex::new(Work { underway: HashMap::new(), ended: Forgetful::new(ENDS_MAX) }),
+            over: Mutex::new(Forgetful::new(ENDS_MAX)),
             options,
             token,
             client,
@@ -153,7 +173,12 @@ impl Settler {
         tracing::info!(settler = %agent.options.settler, token = %agent.token, "settler is at work");
         shutdown
             .run_until_cancelled(async {
-                tokio::join!(agent.clone().register(), agent.clone().answer_requests(), agent.clone().settle_awards())
+                tokio::join!(
+                    agent.clone().register(),
+                    agent.clone().answer_requests(),
+                    agent.hear_ends(),
+                    agent.clone().settle_awards()
+                )
             })
             .await;
         agent.leave().await;
@@ -234,7 +259,8 @@ impl Agent {
     }
 
     async fn answer_requests(self: Arc<Self>) {
-        let answering = Arc::new(Semaphore::new(ANSWERING_MAX));
+        let signed = Arc::new(Semaphore::new(ANSWERING_SIGNED_MAX));
+        let unsigned = Arc::new(Semaphore::new(ANSWERING_UNSIGNED_MAX));
         let mut answers = JoinSet::new();
         loop {
             let mut requests = match self.client.subscribe(rfq_subjects(&self.token)).await {
@@ -247,32 +273,27 @@ impl Agent {
             };
             while let Some(message) = requests.next().await {
                 while answers.try_join_next().is_some() {}
-                let Ok(permit) = answering.clone().try_acquire_owned() else {
+                let Some(rfq) = request(&message) else { continue };
+                let lane = if rfq.payment_id.is_some() { &signed } else { &unsigned };
+                let Ok(permit) = lane.clone().try_acquire_owned() else {
                     tracing::warn!("too many requests for quotes at a time; one was dropped");
                     continue;
                 };
-                let agent = self.clone();
+                let (agent, fingerprint) = (self.clone(), Hash32::sha256(&message.payload));
                 answers.spawn(async move {
-                    agent.answer(&message).await;
+                    agent.answer(&rfq, fingerprint).await;
                     drop(permit);
                 });
             }
         }
     }
 
-    async fn answer(&self, message: &async_nats::Message) {
-        let rfq: Rfq = match protocol::read(&message.payload) {
-            Ok(rfq) => rfq,
-            Err(error) => {
-                tracing::warn!(subject = %message.subject, %error, "request for quotes is unusable");
-                return;
-            }
-        };
-        if split_subject(&message.subject, "rfq").is_none_or(|(_, auction_id)| auction_id != rfq.auction_id) {
-            tracing::warn!(subject = %message.subject, "request for quotes came under another auction's subject");
+    async fn answer(&self, rfq: &Rfq, fingerprint: Hash32) {
+        let bid = self.bid(rfq, fingerprint).await;
+        if self.is_over(&rfq.auction_id) {
+            self.desk.inventory.lose(&rfq.auction_id);
             return;
         }
-        let bid = self.bid(&rfq, Hash32::sha256(&message.payload)).await;
         match (&bid.decline, &bid.quote) {
             (Some(reason), _) => tracing::info!(auction_id = rfq.auction_id, reason, "declined"),
             _ => tracing::info!(auction_id = rfq.auction_id, "quoted"),
@@ -296,6 +317,35 @@ impl Agent {
             tokio::time::sleep(ANSWER_PAUSE).await;
         }
         Bid::decline(Decline::TemporarilyUnavailable.code())
+    }
+
+    /// Hears that auctions are over which this settler did not win.
+    async fn hear_ends(&self) {
+        loop {
+            match self.client.subscribe(over_subjects(&self.token)).await {
+                Ok(mut ends) => {
+                    while let Some(message) = ends.next().await {
+                        let Ok(over) = protocol::read::<AuctionOver>(&message.payload) else { continue };
+                        if split_subject(&message.subject, "over").is_some_and(|(_, id)| id == over.auction_id) {
+                            tracing::debug!(auction_id = over.auction_id, "auction is over");
+                            self.overs().remember(over.auction_id.clone());
+                            self.desk.inventory.lose(&over.auction_id);
+                        }
+                    }
+                }
+                Err(error) => tracing::warn!(%error, "cannot listen to the ends of auctions, trying again"),
+            }
+            tokio::time::sleep(AWARDS_PAUSE).await;
+        }
+    }
+
+    fn is_over(&self, auction_id: &str) -> bool {
+        self.overs().remembers(&auction_id.to_owned())
+    }
+
+    fn overs(&self) -> MutexGuard<'_, Forgetful<String>> {
+        // Inserting cannot panic half way.
+        self.over.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Publishes and waits until the message is stored.
@@ -325,28 +375,61 @@ impl Agent {
             .map_err(|error| error.to_string())?;
         while let Some(message) = awards.next().await {
             while settlements.try_join_next().is_some() {}
-            let (message, acker) = message.map_err(|error| error.to_string())?.split();
-            settlements.spawn(self.clone().settle(message.payload, acker));
+            let message = message.map_err(|error| error.to_string())?;
+            // What cannot be told counts as given before.
+            let is_again = message.info().map_or(true, |info| info.delivered > 1);
+            let (message, acker) = message.split();
+            match AwardMessage::read(&message.payload) {
+                Ok(AwardMessage::Award(notice)) => {
+                    settlements.spawn(self.clone().settle(*notice, is_again, acker));
+                }
+                Ok(AwardMessage::End(end)) => {
+                    self.end(end);
+                    settlements.spawn(async move { acknowledge(&acker, AckKind::Ack).await });
+                }
+                Err(error) => {
+                    tracing::error!(%error, "award is unusable");
+                    settlements.spawn(async move { acknowledge(&acker, AckKind::Term).await });
+                }
+            }
         }
         Ok(())
     }
 
-    async fn settle(self: Arc<Self>, payload: Bytes, acker: Acker) {
-        let accepted = protocol::read::<AwardNotice>(&payload)
-            .map_err(|error| error.to_string())
-            .and_then(|notice| Job::accept(notice, &self.options).map_err(|rejected| rejected.to_string()))
-            .and_then(|job| self.settlement(job));
-        let (payment_id, settlement) = match accepted {
-            Ok(accepted) => accepted,
+    /// Lets go of an award that is over. What is in escrow is worked on all the same.
+    fn end(&self, end: AwardEnd) {
+        tracing::info!(payment_id = %end.payment_id, reason = end.ended, "award is over");
+        let underway = {
+            let mut work = self.work();
+            work.ended.remember(end.payment_id.clone());
+            work.underway.get(&end.payment_id).cloned()
+        };
+        match underway {
+            Some(over) => over.cancel(),
+            // Of a quote out of a batch nothing is held before its award.
+            None => self.desk.inventory.lose(&auction_of(&end.payment_id)),
+        }
+    }
+
+    async fn settle(self: Arc<Self>, notice: AwardNotice, is_again: bool, acker: Acker) {
+        let (payment_id, quote_hash) = (notice.payment_id.clone(), notice.quote_hash);
+        let accepted = Job::accept(notice, &self.options).map_err(|rejected| rejected.to_string());
+        let settlement = match accepted.and_then(|job| self.settlement(job, is_again)) {
+            Ok(settlement) => settlement,
             Err(reason) => {
-                tracing::error!(reason, "award is not this settler's to settle");
+                tracing::error!(%payment_id, reason, "award is not this settler's to settle");
+                self.desk.refuse(&payment_id, quote_hash).await;
                 acknowledge(&acker, AckKind::Term).await;
                 return;
             }
         };
-        let Some(_working) = Working::begin(&self, &payment_id) else { return };
+        let working = match Working::begin(&self, &payment_id) {
+            Begun::Work(working) => working,
+            Begun::Underway => return,
+            Begun::Ended => return acknowledge(&acker, AckKind::Ack).await,
+        };
         tracing::info!(%payment_id, "award");
-        let settled = settlement.run();
+        let settled = settlement.run(working.over.clone());
         tokio::pin!(settled);
         let mut progress = tokio::time::interval(PROGRESS_EVERY);
         let outcome = loop {
@@ -359,14 +442,34 @@ impl Agent {
         acknowledge(&acker, AckKind::Ack).await;
     }
 
-    fn settlement(&self, job: Job) -> Result<(PaymentId, Settlement), String> {
+    fn settlement(&self, job: Job, is_again: bool) -> Result<Settlement, String> {
         let quote = job.quote.quote();
         let (source_id, destination_id) = (&quote.source_chain, quote.destination.asset().chain());
         let chain = |id| self.chains.get(id).cloned().ok_or_else(|| format!("{id} is none of this settler's chains"));
         let (source, destination) = (chain(source_id)?, chain(destination_id)?);
-        let payment_id = job.payment_id.clone();
-        Ok((payment_id, Settlement::new(self.desk.clone(), job, source, destination)))
+        Ok(Settlement::new(self.desk.clone(), job, source, destination, is_again))
     }
+
+    fn work(&self) -> MutexGuard<'_, Work> {
+        // Inserting cannot panic half way.
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request for quotes that can be used.
+fn request(message: &async_nats::Message) -> Option<Rfq> {
+    let rfq: Rfq = match protocol::read(&message.payload) {
+        Ok(rfq) => rfq,
+        Err(error) => {
+            tracing::warn!(subject = %message.subject, %error, "request for quotes is unusable");
+            return None;
+        }
+    };
+    if split_subject(&message.subject, "rfq").is_none_or(|(_, auction_id)| auction_id != rfq.auction_id) {
+        tracing::warn!(subject = %message.subject, "request for quotes came under another auction's subject");
+        return None;
+    }
+    Some(rfq)
 }
 
 /// The settler's consumer of awards, as far as asking it for messages needs. A settler may not ask what it is: such questions are
@@ -399,19 +502,37 @@ async fn acknowledge(acker: &Acker, kind: AckKind) {
 struct Working<'a> {
     agent: &'a Agent,
     payment_id: PaymentId,
+    over: CancellationToken,
+}
+
+/// What comes of an award that is delivered.
+enum Begun<'a> {
+    /// It is worked on from here.
+    Work(Working<'a>),
+    /// It is worked on already.
+    Underway,
+    /// It has ended.
+    Ended,
 }
 
 impl<'a> Working<'a> {
-    fn begin(agent: &'a Agent, payment_id: &PaymentId) -> Option<Self> {
-        // Inserting cannot panic half way.
-        let mut working = agent.working.lock().unwrap_or_else(PoisonError::into_inner);
-        working.insert(payment_id.clone()).then(|| Self { agent, payment_id: payment_id.clone() })
+    fn begin(agent: &'a Agent, payment_id: &PaymentId) -> Begun<'a> {
+        let mut work = agent.work();
+        if work.ended.remembers(payment_id) {
+            return Begun::Ended;
+        }
+        if work.underway.contains_key(payment_id) {
+            return Begun::Underway;
+        }
+        let over = CancellationToken::new();
+        work.underway.insert(payment_id.clone(), over.clone());
+        Begun::Work(Self { agent, payment_id: payment_id.clone(), over })
     }
 }
 
 impl Drop for Working<'_> {
     fn drop(&mut self) {
-        self.agent.working.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.payment_id);
+        self.agent.work().underway.remove(&self.payment_id);
     }
 }
 

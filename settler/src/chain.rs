@@ -3,7 +3,10 @@
 use async_trait::async_trait;
 use ruint::aliases::U256;
 
-use chains::escrow::{Record, State};
+use chains::{
+    act::ActError,
+    escrow::{Record, State},
+};
 use events::{Amount, AssetId, Hash32, PaymentId, event::EscrowPlan};
 pub use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
 
@@ -87,6 +90,32 @@ fn difference(record: &Record, order: &ReservationOrder) -> Option<&'static str>
     fields.into_iter().find(|(_, same)| !same).map(|(field, _)| field)
 }
 
+/// What came of trying a delivery out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trial {
+    /// It would be made.
+    Delivers,
+    /// The chain refuses it.
+    Refused {
+        /// Why, in words.
+        reason: String,
+    },
+}
+
+impl Trial {
+    /// What a chain said when a delivery was tried out.
+    ///
+    /// # Errors
+    /// [`Transient`] when it said nothing.
+    pub fn of(tried: Result<(), ActError>) -> Result<Self, Transient> {
+        match tried {
+            Ok(()) => Ok(Self::Delivers),
+            Err(ActError::Transient(fault)) => Err(fault),
+            Err(refused) => Ok(Self::Refused { reason: refused.to_string() }),
+        }
+    }
+}
+
 /// One chain, with the settler's account on it.
 ///
 /// No method remembers what it did: the proxy's once-only key and the escrow's state decide, so that a settler which
@@ -123,6 +152,12 @@ pub trait DeliveryChain: Send + Sync {
         let _ = order;
         Ok(())
     }
+
+    /// Tries the delivery out at the newest state, as this account would send it, and sends nothing.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn try_delivery(&self, order: &DeliveryOrder) -> Result<Trial, Transient>;
 
     /// Sends the delivery, unless one that was sent before may still land. Returns the transaction that made it, or that is
     /// on its way.

@@ -18,6 +18,11 @@ use crate::{
     protocol::{CORRIDORS_MAX, CREDENTIALS_MAX, POLICIES_MAX, TEXT_CHARS_MAX},
 };
 
+/// A quote that is firm for less is rarely awarded in time.
+const FIRM_SECONDS_MIN: u64 = 5;
+/// Longest that a quote may be firm: what is firm is lost to everyone else.
+const FIRM_SECONDS_MAX: u64 = 600;
+
 /// The file. It holds secrets, so it has no `Debug`.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -44,6 +49,9 @@ pub struct Config {
     /// What holds for all corridors.
     #[serde(default)]
     pub quoting: QuotingConfig,
+    /// How far ahead this settler binds itself.
+    #[serde(default)]
+    pub limits: LimitsConfig,
     /// Most that may be promised of an asset at a time; without an entry the balance alone is the bound.
     #[serde(default)]
     pub inventory: Vec<InventoryConfig>,
@@ -134,11 +142,60 @@ pub struct QuotingConfig {
     pub delivery_seconds_promised: Option<u64>,
     /// A delivery is not begun later than so many seconds before the promised time.
     pub delivery_margin_seconds: u64,
+    /// How long a quote is firm, in seconds: it may be awarded up to so long after the quote deadline, and the tokens of a quote
+    /// to a payment that is signed are held so long from when it is given. Quotes to nobody's signature hold nothing.
+    pub firm_seconds: u64,
 }
 
 impl Default for QuotingConfig {
     fn default() -> Self {
-        Self { delivery_seconds_min: 5, delivery_seconds_promised: None, delivery_margin_seconds: 2 }
+        Self { delivery_seconds_min: 5, delivery_seconds_promised: None, delivery_margin_seconds: 2, firm_seconds: 30 }
+    }
+}
+
+/// `[limits]`: how far ahead this settler binds itself. What lies beyond is declined, whoever asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsConfig {
+    /// Longest time to the quote deadline, in seconds.
+    pub quote_seconds_max: u64,
+    /// Longest time to the fulfillment deadline, and to the end of the deposit's window, in seconds.
+    pub settlement_seconds_max: u64,
+    /// Longest time between the fulfillment deadline and the refund window, in seconds.
+    pub refund_seconds_max: u64,
+    /// How long the tokens of an accepted award are held for a deposit that is not in escrow, in seconds. One that comes later
+    /// is served from what is there then.
+    pub deposit_hold_seconds_max: u64,
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        Self {
+            quote_seconds_max: 900,
+            settlement_seconds_max: 86_400,
+            refund_seconds_max: 604_800,
+            deposit_hold_seconds_max: 1_800,
+        }
+    }
+}
+
+impl LimitsConfig {
+    /// Every time that is bounded, a year at most.
+    const SECONDS_MAX: u64 = 31_536_000;
+
+    fn check(&self) -> Result<(), Error> {
+        let times = [
+            ("limits.quote_seconds_max", self.quote_seconds_max),
+            ("limits.settlement_seconds_max", self.settlement_seconds_max),
+            ("limits.refund_seconds_max", self.refund_seconds_max),
+            ("limits.deposit_hold_seconds_max", self.deposit_hold_seconds_max),
+        ];
+        for (key, seconds) in times {
+            if !(1..=Self::SECONDS_MAX).contains(&seconds) {
+                return Err(Error::new(key, format!("must be 1 to {}", Self::SECONDS_MAX)));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -171,6 +228,8 @@ pub struct Options {
     pub corridors: HashMap<(AssetId, AssetId), Pricing>,
     /// Promises in time.
     pub quoting: QuotingConfig,
+    /// How far ahead it binds itself.
+    pub horizons: LimitsConfig,
     /// Bounds of the promises by asset.
     pub limits: HashMap<AssetId, U256>,
     /// Policies held.
@@ -228,6 +287,13 @@ impl Config {
         if verifiers.is_empty() {
             return Err(Error::new("verifiers", "without a trusted verifier nothing can be quoted"));
         }
+        self.limits.check()?;
+        if !(FIRM_SECONDS_MIN..=FIRM_SECONDS_MAX).contains(&self.quoting.firm_seconds) {
+            return Err(Error::new(
+                "quoting.firm_seconds",
+                format!("must be {FIRM_SECONDS_MIN} to {FIRM_SECONDS_MAX}"),
+            ));
+        }
         if self.policies.len() > POLICIES_MAX || self.policies.iter().any(|name| name.len() > TEXT_CHARS_MAX) {
             let rule = format!("at most {POLICIES_MAX} of at most {TEXT_CHARS_MAX} characters");
             return Err(Error::new("policies", rule));
@@ -238,6 +304,7 @@ impl Config {
             verifiers,
             corridors,
             quoting: self.quoting,
+            horizons: self.limits,
             limits: self.inventory.iter().map(|bound| (bound.asset.clone(), bound.limit)).collect(),
             policies: self.policies.iter().cloned().collect(),
             credentials: self.credentials()?,

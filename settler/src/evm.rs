@@ -6,7 +6,7 @@ use ruint::aliases::U256;
 use chains::{act::ActError, evm::settler::SettlerChain};
 use events::AssetId;
 
-use crate::chain::{DeliveryChain, DeliveryOrder, DeliveryState, EscrowState, ReservationOrder, Transient};
+use crate::chain::{DeliveryChain, DeliveryOrder, DeliveryState, EscrowState, ReservationOrder, Transient, Trial};
 
 /// The settler's account on one EVM chain. No other process may send from it.
 pub struct EvmChain {
@@ -39,6 +39,10 @@ impl DeliveryChain for EvmChain {
 
     async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {
         self.chain.delivery_state(order).await
+    }
+
+    async fn try_delivery(&self, order: &DeliveryOrder) -> Result<Trial, Transient> {
+        Trial::of(self.chain.try_delivery(order).await)
     }
 
     async fn deliver(&self, order: &DeliveryOrder) -> Result<String, Transient> {

@@ -1,4 +1,7 @@
-//! What the settler has promised, so that it does not promise the same tokens twice.
+//! What the settler holds back of its tokens, so that it does not promise the same ones twice.
+//!
+//! Only what somebody signed for is held, and each hold has an end: a quote's own time, the end of a deposit's window, the end
+//! of a delivery's. A request that nobody signed is measured against what is free and holds nothing.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -8,10 +11,11 @@ use std::{
 use events::{Amount, AssetId, time::Timestamp};
 use ruint::aliases::U256;
 
-/// Most promises open at a time; bounds memory.
-const PROMISES_MAX: usize = 65_536;
+/// Most holds at a time; bounds memory.
+const HOLDS_MAX: usize = 65_536;
 
-/// The promises that are open: quotes until they lapse, awards until they are delivered or can no longer be.
+/// The holds there are: of quotes to signed payments until they lapse, of awards until they are delivered, over, or can no
+/// longer be.
 #[derive(Debug, Default)]
 pub struct Inventory {
     limits: HashMap<AssetId, U256>,
@@ -20,20 +24,21 @@ pub struct Inventory {
 
 #[derive(Debug, Default)]
 struct State {
-    promises: HashMap<String, Promise>,
-    /// Promises that lapse by themselves, earliest first.
-    lapsing: BTreeSet<(Timestamp, String)>,
-    /// Sum of the promises of each asset.
+    holds: HashMap<String, Hold>,
+    /// The holds by their ends, earliest first.
+    ends: BTreeSet<(Timestamp, String)>,
+    /// Sum of the holds of each asset.
     totals: HashMap<AssetId, U256>,
-    /// Counts the promises that ended because tokens may have left the account.
+    /// Counts the holds that ended because tokens may have left the account.
     settled: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Promise {
+struct Hold {
     asset: AssetId,
     amount: U256,
-    lapses: Option<Timestamp>,
+    until: Timestamp,
+    is_awarded: bool,
 }
 
 /// A point in time in the life of an inventory; see [`Inventory::mark`].
@@ -49,10 +54,21 @@ pub struct Funds {
     pub balance: U256,
 }
 
-/// Why nothing was promised.
+/// Tokens that are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Need<'a> {
+    /// Under which they are held: the auction.
+    pub key: &'a str,
+    /// The asset.
+    pub asset: &'a AssetId,
+    /// How much of it, smallest unit.
+    pub amount: Amount,
+}
+
+/// Why nothing is promised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The tokens are not there, are promised already, or the limit does not allow it.
+    /// The tokens are not there, are held already, or the limit does not allow it.
     #[error("not enough is free")]
     Short,
     /// A delivery was settled since the mark, so the balance may be from before it: read it again.
@@ -61,70 +77,102 @@ pub enum Refusal {
 }
 
 impl Inventory {
-    /// An inventory in which promises of an asset stay within its limit, smallest units; assets without one are bounded
+    /// An inventory in which holds of an asset stay within its limit, smallest units; assets without one are bounded
     /// by the balance alone.
     pub fn new(limits: HashMap<AssetId, U256>) -> Self {
         Self { limits, state: Mutex::default() }
     }
 
-    /// To be taken *before* reading the balance that [`Inventory::promise`] is given.
+    /// To be taken *before* reading the balance that goes into [`Funds`].
     pub fn mark(&self) -> Mark {
         Mark(self.state().settled)
     }
 
-    /// Promises `amount` of `asset` under `key` until `lapses`, if `funds` cover it beside all other promises. A promise
-    /// that stands under the key already is replaced; one that was awarded stays as it is.
+    /// Whether `funds` cover `need` beside everything that is held. Holds nothing.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub fn covers(&self, need: Need<'_>, funds: Funds, now: Timestamp) -> Result<(), Refusal> {
+        let mut state = self.state();
+        state.lapse(now);
+        state.covers(need, funds, self.limit(need.asset, funds))
+    }
+
+    /// Holds `need` for a quote until `until`, if `funds` cover it. A hold that stands under the key already is replaced;
+    /// one that was awarded stays as it is.
     ///
     /// # Errors
     /// See [`Refusal`]; then nothing has changed.
-    pub fn promise(
-        &self,
-        key: &str,
-        asset: &AssetId,
-        amount: Amount,
-        funds: Funds,
-        lapses: Timestamp,
-        now: Timestamp,
-    ) -> Result<(), Refusal> {
+    pub fn quote(&self, need: Need<'_>, funds: Funds, until: Timestamp, now: Timestamp) -> Result<(), Refusal> {
         let mut state = self.state();
         state.lapse(now);
-        if state.settled != funds.mark.0 {
-            return Err(Refusal::Outdated);
-        }
-        let standing = state.promises.get(key);
-        if standing.is_some_and(|promise| promise.lapses.is_none()) {
+        if state.holds.get(need.key).is_some_and(|hold| hold.is_awarded) {
             return Ok(());
         }
-        let replaced = standing.filter(|promise| promise.asset == *asset).map_or(U256::ZERO, |promise| promise.amount);
-        let others = state.totals.get(asset).copied().unwrap_or_default() - replaced;
-        let limit = self.limits.get(asset).copied().unwrap_or(U256::MAX).min(funds.balance);
-        let fits = others.checked_add(amount.get()).is_some_and(|total| total <= limit);
-        if !fits || (standing.is_none() && state.promises.len() >= PROMISES_MAX) {
-            return Err(Refusal::Short);
-        }
-        state.put(key, Promise { asset: asset.clone(), amount: amount.get(), lapses: Some(lapses) });
+        state.covers(need, funds, self.limit(need.asset, funds))?;
+        state.hold(need, until, false);
         Ok(())
     }
 
-    /// Holds the tokens of an award until [`Inventory::settle`], whether or not they were promised before: what was
-    /// awarded is owed.
-    pub fn award(&self, key: &str, asset: &AssetId, amount: Amount) {
-        self.state().put(key, Promise { asset: asset.clone(), amount: amount.get(), lapses: None });
+    /// Whether the quote under the key is held already, for as much at least.
+    pub fn is_held(&self, need: Need<'_>, now: Timestamp) -> bool {
+        let mut state = self.state();
+        state.lapse(now);
+        let standing = state.holds.get(need.key);
+        standing.is_some_and(|hold| hold.asset == *need.asset && hold.amount >= need.amount.get())
     }
 
-    /// Ends the promise under `key`: the tokens are delivered, or never will be.
+    /// Holds `need` for an award until `until`, if it was held for its quote or `funds` cover it.
+    ///
+    /// # Errors
+    /// See [`Refusal`]; then nothing has changed.
+    pub fn award(&self, need: Need<'_>, funds: Option<Funds>, until: Timestamp, now: Timestamp) -> Result<(), Refusal> {
+        let mut state = self.state();
+        state.lapse(now);
+        let standing = state.holds.get(need.key);
+        if !standing.is_some_and(|hold| hold.asset == *need.asset && hold.amount >= need.amount.get()) {
+            let funds = funds.ok_or(Refusal::Outdated)?;
+            state.covers(need, funds, self.limit(need.asset, funds))?;
+        }
+        state.hold(need, until, true);
+        Ok(())
+    }
+
+    /// Holds the tokens of an award until `until`, covered or not: what is in escrow for the settler it owes.
+    pub fn owe(&self, need: Need<'_>, until: Timestamp) {
+        self.state().hold(need, until, true);
+    }
+
+    /// Ends the hold under `key`: the tokens are delivered, or may be.
     pub fn settle(&self, key: &str) {
         let mut state = self.state();
-        if state.remove(key) {
-            state.settled += 1;
+        state.remove(key);
+        // Tokens may have left the account whether or not they were held to the end.
+        state.settled += 1;
+    }
+
+    /// Ends the hold under `key`; nothing has left the account.
+    pub fn release(&self, key: &str) {
+        self.state().remove(key);
+    }
+
+    /// Ends the hold of the quote under `key`, unless it was awarded; nothing has left the account.
+    pub fn lose(&self, key: &str) {
+        let mut state = self.state();
+        if state.holds.get(key).is_some_and(|hold| !hold.is_awarded) {
+            state.remove(key);
         }
     }
 
-    /// Sum of the open promises of `asset` at `now`.
-    pub fn promised(&self, asset: &AssetId, now: Timestamp) -> U256 {
+    /// Sum of the holds of `asset` at `now`.
+    pub fn held(&self, asset: &AssetId, now: Timestamp) -> U256 {
         let mut state = self.state();
         state.lapse(now);
         state.totals.get(asset).copied().unwrap_or_default()
+    }
+
+    fn limit(&self, asset: &AssetId, funds: Funds) -> U256 {
+        self.limits.get(asset).copied().unwrap_or(U256::MAX).min(funds.balance)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -134,33 +182,43 @@ impl Inventory {
 }
 
 impl State {
-    fn put(&mut self, key: &str, promise: Promise) {
-        self.remove(key);
-        let total = self.totals.entry(promise.asset.clone()).or_default();
-        *total = total.saturating_add(promise.amount);
-        if let Some(lapses) = promise.lapses {
-            self.lapsing.insert((lapses, key.to_owned()));
+    fn covers(&self, need: Need<'_>, funds: Funds, limit: U256) -> Result<(), Refusal> {
+        if self.settled != funds.mark.0 {
+            return Err(Refusal::Outdated);
         }
-        self.promises.insert(key.to_owned(), promise);
+        let standing = self.holds.get(need.key);
+        let replaced = standing.filter(|hold| hold.asset == *need.asset).map_or(U256::ZERO, |hold| hold.amount);
+        let others = self.totals.get(need.asset).copied().unwrap_or_default().saturating_sub(replaced);
+        let fits = others.checked_add(need.amount.get()).is_some_and(|total| total <= limit);
+        if !fits || (standing.is_none() && self.holds.len() >= HOLDS_MAX) {
+            return Err(Refusal::Short);
+        }
+        Ok(())
     }
 
-    fn remove(&mut self, key: &str) -> bool {
-        let Some(promise) = self.promises.remove(key) else { return false };
-        if let Some(lapses) = promise.lapses {
-            self.lapsing.remove(&(lapses, key.to_owned()));
-        }
-        if let Some(total) = self.totals.get_mut(&promise.asset) {
-            *total = total.saturating_sub(promise.amount);
+    fn hold(&mut self, need: Need<'_>, until: Timestamp, is_awarded: bool) {
+        self.remove(need.key);
+        let hold = Hold { asset: need.asset.clone(), amount: need.amount.get(), until, is_awarded };
+        let total = self.totals.entry(hold.asset.clone()).or_default();
+        *total = total.saturating_add(hold.amount);
+        self.ends.insert((until, need.key.to_owned()));
+        self.holds.insert(need.key.to_owned(), hold);
+    }
+
+    fn remove(&mut self, key: &str) {
+        let Some(hold) = self.holds.remove(key) else { return };
+        self.ends.remove(&(hold.until, key.to_owned()));
+        if let Some(total) = self.totals.get_mut(&hold.asset) {
+            *total = total.saturating_sub(hold.amount);
             if total.is_zero() {
-                self.totals.remove(&promise.asset);
+                self.totals.remove(&hold.asset);
             }
         }
-        true
     }
 
     fn lapse(&mut self, now: Timestamp) {
-        while let Some((lapses, key)) = self.lapsing.first().cloned() {
-            if lapses >= now {
+        while let Some((until, key)) = self.ends.first().cloned() {
+            if until >= now {
                 break;
             }
             self.remove(&key);
@@ -187,61 +245,108 @@ mod tests {
         Amount::new(U256::from(amount)).unwrap()
     }
 
-    fn promise(inventory: &Inventory, key: &str, amount: u64, balance: u64, now: u64) -> Result<(), Refusal> {
-        let funds = Funds { mark: inventory.mark(), balance: U256::from(balance) };
-        inventory.promise(key, &asset(), units(amount), funds, at(now + 10), at(now))
+    fn funds(inventory: &Inventory, balance: u64) -> Funds {
+        Funds { mark: inventory.mark(), balance: U256::from(balance) }
+    }
+
+    fn quote(inventory: &Inventory, key: &str, amount: u64, balance: u64, now: u64) -> Result<(), Refusal> {
+        let need = Need { key, asset: &asset(), amount: units(amount) };
+        inventory.quote(need, funds(inventory, balance), at(now + 10), at(now))
     }
 
     #[test]
     fn the_same_tokens_are_not_promised_twice_until_the_quote_lapses() {
         let inventory = Inventory::default();
-        assert_eq!(promise(&inventory, "a", 60, 100, 0), Ok(()));
-        assert_eq!(promise(&inventory, "b", 60, 100, 5), Err(Refusal::Short));
-        assert_eq!(promise(&inventory, "b", 40, 100, 5), Ok(()));
-        assert_eq!(promise(&inventory, "c", 60, 100, 11), Ok(()));
+        assert_eq!(quote(&inventory, "a", 60, 100, 0), Ok(()));
+        assert_eq!(quote(&inventory, "b", 60, 100, 5), Err(Refusal::Short));
+        assert_eq!(quote(&inventory, "b", 40, 100, 5), Ok(()));
+        assert_eq!(quote(&inventory, "c", 60, 100, 11), Ok(()));
+    }
+
+    #[test]
+    fn what_nobody_signed_is_measured_and_holds_nothing() {
+        let inventory = Inventory::default();
+        let asset = asset();
+        for key in ["a", "b", "c"] {
+            let need = Need { key, asset: &asset, amount: units(100) };
+            assert_eq!(inventory.covers(need, funds(&inventory, 100), at(0)), Ok(()));
+        }
+        assert_eq!(inventory.held(&asset, at(0)), U256::ZERO);
+        assert_eq!(quote(&inventory, "d", 100, 100, 0), Ok(()));
+        let need = Need { key: "a", asset: &asset, amount: units(1) };
+        assert_eq!(inventory.covers(need, funds(&inventory, 100), at(0)), Err(Refusal::Short));
+        // Nor is it awarded any more.
+        assert_eq!(inventory.award(need, Some(funds(&inventory, 100)), at(99), at(0)), Err(Refusal::Short));
     }
 
     #[test]
     fn a_limit_binds_below_the_balance() {
         let inventory = Inventory::new(HashMap::from([(asset(), U256::from(50))]));
-        assert_eq!(promise(&inventory, "a", 51, 100, 0), Err(Refusal::Short));
-        assert_eq!(promise(&inventory, "a", 50, 100, 0), Ok(()));
+        assert_eq!(quote(&inventory, "a", 51, 100, 0), Err(Refusal::Short));
+        assert_eq!(quote(&inventory, "a", 50, 100, 0), Ok(()));
     }
 
     #[test]
-    fn the_same_auction_replaces_its_promise() {
+    fn the_same_auction_replaces_its_hold() {
         let inventory = Inventory::default();
-        assert_eq!(promise(&inventory, "a", 60, 100, 0), Ok(()));
-        assert_eq!(promise(&inventory, "a", 100, 100, 0), Ok(()));
-        assert_eq!(promise(&inventory, "a", 101, 100, 0), Err(Refusal::Short));
-        assert_eq!(inventory.promised(&asset(), at(0)), U256::from(100));
+        assert_eq!(quote(&inventory, "a", 60, 100, 0), Ok(()));
+        assert_eq!(quote(&inventory, "a", 100, 100, 0), Ok(()));
+        assert_eq!(quote(&inventory, "a", 101, 100, 0), Err(Refusal::Short));
+        assert_eq!(inventory.held(&asset(), at(0)), U256::from(100));
     }
 
     #[test]
     fn an_award_holds_until_it_is_settled_and_then_the_balance_is_read_again() {
-        let inventory = Inventory::default();
-        assert_eq!(promise(&inventory, "a", 60, 100, 0), Ok(()));
-        inventory.award("a", &asset(), units(60));
-        assert_eq!(inventory.promised(&asset(), at(1_000)), U256::from(60));
+        let (inventory, asset) = (Inventory::default(), asset());
+        assert_eq!(quote(&inventory, "a", 60, 100, 0), Ok(()));
+        // What was held for the quote needs no balance, and no loser's word takes it away.
+        let need = Need { key: "a", asset: &asset, amount: units(60) };
+        assert_eq!(inventory.award(need, None, at(1_000), at(0)), Ok(()));
+        inventory.lose("a");
+        assert_eq!(inventory.held(&asset, at(1_000)), U256::from(60));
         // This balance is read before the delivery leaves the account.
-        let before = Funds { mark: inventory.mark(), balance: U256::from(100) };
+        let before = funds(&inventory, 100);
         inventory.settle("a");
-        let outdated = inventory.promise("b", &asset(), units(60), before, at(9), at(0));
-        assert_eq!(outdated, Err(Refusal::Outdated));
-        assert_eq!(promise(&inventory, "b", 60, 40, 0), Err(Refusal::Short));
+        let other = Need { key: "b", asset: &asset, amount: units(60) };
+        assert_eq!(inventory.quote(other, before, at(9), at(0)), Err(Refusal::Outdated));
+        assert_eq!(quote(&inventory, "b", 60, 40, 0), Err(Refusal::Short));
+    }
+
+    #[test]
+    fn every_hold_ends_by_itself_too() {
+        let (inventory, asset) = (Inventory::default(), asset());
+        let need = Need { key: "a", asset: &asset, amount: units(60) };
+        assert_eq!(inventory.award(need, Some(funds(&inventory, 100)), at(30), at(0)), Ok(()));
+        assert_eq!(quote(&inventory, "b", 60, 100, 30), Err(Refusal::Short));
+        assert_eq!(quote(&inventory, "b", 60, 100, 31), Ok(()));
+        // What is in escrow for the settler it owes, whatever else it promised meanwhile.
+        inventory.owe(need, at(90));
+        assert_eq!(inventory.held(&asset, at(31)), U256::from(120));
+        inventory.lose("b");
+        assert_eq!(inventory.held(&asset, at(31)), U256::from(60));
     }
 
     proptest! {
         #[test]
-        fn open_promises_never_exceed_the_balance(
-            steps in prop::collection::vec((0..8usize, 1..60u64, 0..3u64), 1..60),
+        fn holds_never_exceed_the_balance(
+            steps in prop::collection::vec((0..8usize, 1..60u64, 0..3u64, 0..4u8), 1..60),
         ) {
-            let inventory = Inventory::default();
+            let (inventory, asset) = (Inventory::default(), asset());
             let mut now = 0;
-            for (key, amount, passed) in steps {
+            for (key, amount, passed, what) in steps {
                 now += passed;
-                let _ = promise(&inventory, &key.to_string(), amount, 100, now);
-                prop_assert!(inventory.promised(&asset(), at(now)) <= U256::from(100));
+                let key = key.to_string();
+                let need = Need { key: &key, asset: &asset, amount: units(amount) };
+                match what {
+                    0 => inventory.lose(&key),
+                    1 => {
+                        let _ = inventory.award(need, Some(funds(&inventory, 100)), at(now + 20), at(now));
+                    }
+                    _ => {
+                        let _ = quote(&inventory, &key, amount, 100, now);
+                    }
+                }
+                prop_assert!(inventory.held(&asset, at(now)) <= U256::from(100));
             }
         }
     }

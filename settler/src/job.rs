@@ -1,11 +1,18 @@
 //! An award, checked against everything the settler knows itself.
 
-use events::{PaymentId, Terms, event::EscrowPlan, quote::SignedQuote, time::unix_seconds};
+use events::{
+    PaymentId, Terms,
+    event::EscrowPlan,
+    quote::SignedQuote,
+    time::{Timestamp, from_unix_seconds, unix_seconds},
+};
 
 use crate::{
     chain::{DeliveryOrder, ReservationOrder},
-    config::{Options, same_account},
+    config::{LimitsConfig, Options, same_account},
+    inventory::Need,
     protocol::{AttestationRequest, AwardNotice, Version},
+    quoting::Decline,
 };
 
 /// An award that is this settler's own and on terms it would quote.
@@ -21,6 +28,14 @@ pub struct Job {
     pub quote: SignedQuote,
     /// Where the attestation is asked for.
     pub verifier_endpoint: String,
+}
+
+/// Reason codes of refusals, besides those of declines.
+pub mod refusal {
+    /// The quote's own time is over, or that of the deposit.
+    pub const QUOTE_EXPIRED: &str = "QUOTE_EXPIRED";
+    /// The award is not of this settler's quote, or on other terms.
+    pub const AWARD_INVALID: &str = "AWARD_INVALID";
 }
 
 /// An award that will never be worked on; the text says why.
@@ -72,9 +87,31 @@ impl Job {
         })
     }
 
-    /// Under which the inventory knows the promise.
-    pub fn inventory_key(&self) -> &str {
-        &self.quote.quote().auction_id
+    /// What the inventory holds for it.
+    pub fn need(&self) -> Need<'_> {
+        let quote = self.quote.quote();
+        Need { key: &quote.auction_id, asset: quote.destination.asset(), amount: quote.fulfillment_amount }
+    }
+
+    /// Whether the settler stands by its quote at `now`, the tokens apart: a reason code when it does not.
+    pub fn check_times(&self, limits: &LimitsConfig, now: Timestamp) -> Result<(), &'static str> {
+        let (quote, plan) = (self.quote.quote(), &self.escrow);
+        if now > quote.valid_until || unix_seconds(now) > plan.reserve_deadline {
+            return Err(refusal::QUOTE_EXPIRED);
+        }
+        let seconds = unix_seconds(now);
+        let near = plan.reserve_deadline <= seconds.saturating_add(limits.settlement_seconds_max)
+            && plan.fulfillment_deadline <= seconds.saturating_add(limits.settlement_seconds_max)
+            && plan.refund_after <= plan.fulfillment_deadline.saturating_add(limits.refund_seconds_max);
+        if near { Ok(()) } else { Err(Decline::DeadlineTooLong.code()) }
+    }
+
+    /// The tokens of an accepted award are held so long for a deposit that is not in escrow. It follows from the award alone,
+    /// so that a settler which is started again holds them no longer.
+    pub fn deposit_awaited_until(&self, limits: &LimitsConfig) -> Timestamp {
+        let since = unix_seconds(self.quote.quote().valid_until);
+        let until = since.saturating_add(limits.deposit_hold_seconds_max).min(self.escrow.reserve_deadline);
+        from_unix_seconds(until).unwrap_or(self.quote.quote().valid_until)
     }
 
     /// What must be in escrow before anything is delivered.

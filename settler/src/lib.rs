@@ -7,8 +7,11 @@
 //! What keeps a settler's money safe:
 //! - it deals only with the escrow, the proxies and the verifiers of its own configuration, whatever a request names;
 //! - it delivers only after the escrow, at the depth the chain requires, holds exactly the reservation it signed for;
+//! - what nobody signed for holds none of its tokens, and what somebody did holds them for seconds, until the payment is in
+//!   escrow;
 //! - it keeps no state that matters: what is left to do is read from the chains, and the proxy takes a delivery once.
 
+pub mod balances;
 pub mod chain;
 pub mod config;
 pub mod dev;
@@ -23,10 +26,12 @@ pub mod quoting;
 pub mod settlement;
 pub mod solana;
 pub mod stanza;
+pub mod trials;
 pub mod tron;
 pub mod verifier;
 
 mod agent;
+mod forgetful;
 
 pub use agent::{Error, Settler};
 pub use config::{Config, Options};

@@ -7,6 +7,7 @@
 //!
 //! These types are the form on the wire and nothing more; both sides turn them into their own types at the edge.
 
+mod awards;
 pub mod selection;
 mod text;
 
@@ -22,7 +23,13 @@ use events::{
     time::Timestamp,
 };
 
-pub use self::text::{Seconds, Version};
+pub use self::{
+    awards::{
+        ANSWER_SUBJECTS, AuctionOver, AwardAnswer, AwardEnd, AwardMessage, AwardReceipt, Standing, Word,
+        answer_subject, over_subject, over_subjects,
+    },
+    text::{Seconds, Version},
+};
 
 /// Largest message either side reads, in bytes: twice a quote document, because quotes inside a JSON string double in
 /// the worst case, and room for everything around it.
@@ -407,7 +414,8 @@ impl From<Verifier> for VerifierRef {
     }
 }
 
-/// Tells the winner, gateway → settler, durably. The settler delivers once the escrow holds its reservation.
+/// Tells the winner, gateway → settler, durably. The settler answers at once, see [`AwardAnswer`], and delivers once the
+/// escrow holds its reservation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AwardNotice {
     /// Version of the protocol.

@@ -6,19 +6,21 @@ use std::{
 };
 
 use chains::solana::program::is_too_small;
-use chrono::SubsecRound;
+use chrono::{SubsecRound, TimeDelta};
 use ed25519_dalek::SigningKey;
 use events::{
-    Amount, ChainId, Hash32,
+    Amount, ChainId, Hash32, PaymentId,
     quote::{Quote, SignedQuote},
     time::{Timestamp, from_unix_seconds, unix_seconds},
 };
 
 use crate::{
-    chain::{DeliveryChain, Transient},
-    config::Options,
-    inventory::{Funds, Inventory, Refusal},
+    balances::Balances,
+    chain::{DeliveryChain, DeliveryOrder, Transient, Trial},
+    config::{LimitsConfig, Options},
+    inventory::{Inventory, Need, Refusal},
     protocol::{Bid, Rfq},
+    trials::{Lane, Trials},
 };
 
 /// Quotes that are remembered; an older one is made anew, with the same hash as long as the prices are the same.
@@ -42,12 +44,16 @@ pub enum Decline {
     PolicyNotHeld,
     /// The deadlines leave too little time to deliver, or to be paid afterwards.
     DeadlineTooShort,
+    /// The deadlines lie further ahead than the settler binds itself, or have no date at all.
+    DeadlineTooLong,
     /// The destination chain takes no delivery of so little to an account that may be new.
     AmountTooSmall,
     /// The price exceeds the payer's cap.
     PriceAboveCap,
     /// The tokens are not there, or are promised.
     InsufficientLiquidity,
+    /// The chain refuses the delivery when it is tried out.
+    Undeliverable,
     /// The settler cannot tell at the moment what it holds.
     TemporarilyUnavailable,
 }
@@ -61,9 +67,11 @@ impl Decline {
             Self::UntrustedVerifier => "UNTRUSTED_VERIFIER",
             Self::PolicyNotHeld => "POLICY_NOT_HELD",
             Self::DeadlineTooShort => "DEADLINE_TOO_SHORT",
+            Self::DeadlineTooLong => "DEADLINE_TOO_LONG",
             Self::AmountTooSmall => "AMOUNT_TOO_SMALL",
             Self::PriceAboveCap => "PRICE_ABOVE_CAP",
             Self::InsufficientLiquidity => "INSUFFICIENT_LIQUIDITY",
+            Self::Undeliverable => "UNDELIVERABLE",
             Self::TemporarilyUnavailable => "TEMPORARILY_UNAVAILABLE",
         }
     }
@@ -82,6 +90,8 @@ pub struct Quoter {
     key: SigningKey,
     chains: Chains,
     inventory: Arc<Inventory>,
+    trials: Arc<Trials>,
+    balances: Balances,
     answers: Mutex<Answers>,
 }
 
@@ -92,9 +102,15 @@ struct Answers {
 }
 
 impl Quoter {
-    /// A quoter that signs with `key` and promises from `inventory`.
-    pub fn new(options: Arc<Options>, key: SigningKey, chains: Chains, inventory: Arc<Inventory>) -> Self {
-        Self { options, key, chains, inventory, answers: Mutex::default() }
+    /// A quoter that signs with `key`, promises from `inventory` and tries deliveries out by `trials`.
+    pub fn new(
+        options: Arc<Options>,
+        key: SigningKey,
+        chains: Chains,
+        inventory: Arc<Inventory>,
+        trials: Arc<Trials>,
+    ) -> Self {
+        Self { options, key, chains, inventory, trials, balances: Balances::default(), answers: Mutex::default() }
     }
 
     /// The answer to `rfq` at `now`; the same request is answered with the same quote. `fingerprint` is the hash of the
@@ -111,34 +127,71 @@ impl Quoter {
             Ok(candidates) => candidates,
             Err(decline) => return declined(decline),
         };
+        let mut furthest = Decline::InsufficientLiquidity;
         for candidate in candidates {
-            if !self.promise(rfq, candidate, now).await? {
+            if !self.covers(rfq, candidate, now).await? {
+                continue;
+            }
+            if let Some(Trial::Refused { reason }) = self.tried(rfq, candidate).await {
+                tracing::debug!(auction_id = rfq.auction_id, reason, "not deliverable");
+                self.inventory.lose(&rfq.auction_id);
+                furthest = Decline::Undeliverable;
                 continue;
             }
             let Some(signed) = self.sign(rfq, candidate, now) else {
-                self.inventory.settle(&rfq.auction_id);
+                self.inventory.lose(&rfq.auction_id);
                 return declined(Decline::TemporarilyUnavailable);
             };
             self.answers().remember(fingerprint, signed.document());
             return Ok(Bid::quote(signed.document()));
         }
-        declined(Decline::InsufficientLiquidity)
+        declined(furthest)
     }
 
-    async fn promise(&self, rfq: &Rfq, candidate: Candidate, now: Timestamp) -> Result<bool, Transient> {
+    /// Whether the tokens are there. For a payment that its payer signed they are held, for the quote's firm time; for whoever
+    /// asks nothing is.
+    async fn covers(&self, rfq: &Rfq, candidate: Candidate, now: Timestamp) -> Result<bool, Transient> {
         let asset = rfq.terms.destination()[candidate.destination].asset();
-        let (Some(chain), Some(lapses)) = (self.chains.get(asset.chain()), valid_until(rfq)) else { return Ok(false) };
+        let Some(chain) = self.chains.get(asset.chain()) else { return Ok(false) };
+        let need = Need { key: &rfq.auction_id, asset, amount: rfq.terms.fulfillment_amount };
+        let (inventory, balances) = (&self.inventory, &self.balances);
         for _ in 0..BALANCE_READS_MAX {
-            let mark = self.inventory.mark();
-            let funds = Funds { mark, balance: chain.balance(asset).await? };
-            let amount = rfq.terms.fulfillment_amount;
-            match self.inventory.promise(&rfq.auction_id, asset, amount, funds, lapses, now) {
+            let covered = if rfq.payment_id.is_some() {
+                let funds = Balances::newest(&**chain, asset, inventory).await?;
+                let Some(until) = held_until(&self.options, rfq, now) else { return Ok(false) };
+                inventory.quote(need, funds, until, now)
+            } else {
+                let funds = balances.recent(&**chain, asset, inventory).await?;
+                inventory.covers(need, funds, now)
+            };
+            match covered {
                 Ok(()) => return Ok(true),
                 Err(Refusal::Short) => return Ok(false),
                 Err(Refusal::Outdated) => {}
             }
         }
         Err(Transient("deliveries settled faster than the balance could be read".to_owned()))
+    }
+
+    /// What came of trying the delivery out; `None` when that cannot be told for now.
+    async fn tried(&self, rfq: &Rfq, candidate: Candidate) -> Option<Trial> {
+        let destination = rfq.terms.destination()[candidate.destination].clone();
+        let chain = self.chains.get(destination.asset().chain())?;
+        let (lane, payment_id) = match &rfq.payment_id {
+            Some(payment_id) => (Lane::Signed, payment_id.clone()),
+            // No payment has this id: whatever is tried out under it was never made.
+            None => (Lane::Unsigned, PaymentId::derive("trial", &rfq.auction_id)),
+        };
+        let order = DeliveryOrder {
+            payment_id,
+            quote_hash: Hash32::ZERO,
+            destination,
+            amount: rfq.terms.fulfillment_amount,
+            delivery_account: chain.account().to_owned(),
+            proxy: rfq.fulfillment_proxies.get(candidate.destination)?.clone(),
+            fulfill_by: fulfill_by(&self.options, rfq),
+        };
+        self.trials.of(&**chain, &order, lane).await
     }
 
     /// Everything in the quote follows from the request and the configuration, so that a settler that was started
@@ -160,7 +213,7 @@ impl Quoter {
             fulfillment_amount: rfq.terms.fulfillment_amount,
             fulfillment_proxy: rfq.fulfillment_proxies.get(candidate.destination)?.clone(),
             fulfill_by: from_unix_seconds(fulfill_by(&self.options, rfq))?,
-            valid_until: valid_until(rfq)?,
+            valid_until: valid_until(&self.options, rfq)?,
         };
         quote.sign(&self.key, now.trunc_subsecs(0)).ok()
     }
@@ -184,9 +237,16 @@ impl Answers {
     }
 }
 
-/// The quote may be awarded as long as the deposit may be made.
-fn valid_until(rfq: &Rfq) -> Option<Timestamp> {
-    from_unix_seconds(rfq.escrow.reserve_deadline.0)
+/// The quote may be awarded for its firm time after the auction, as long as the deposit may be made; whole seconds.
+fn valid_until(options: &Options, rfq: &Rfq) -> Option<Timestamp> {
+    let firm = unix_seconds(rfq.quote_deadline).checked_add(options.quoting.firm_seconds)?;
+    from_unix_seconds(firm.min(rfq.escrow.reserve_deadline.0))
+}
+
+/// The tokens of a quote that is given now are held so long, unless it lapses before.
+fn held_until(options: &Options, rfq: &Rfq, now: Timestamp) -> Option<Timestamp> {
+    let firm = now.checked_add_signed(TimeDelta::try_seconds(options.quoting.firm_seconds.try_into().ok()?)?)?;
+    Some(firm.min(valid_until(options, rfq)?))
 }
 
 /// Promised time of delivery, UNIX seconds.
@@ -233,10 +293,11 @@ fn candidate(options: &Options, rfq: &Rfq, destination: usize, now: Timestamp) -
         return Err(Decline::PolicyNotHeld);
     }
 
+    within_limits(&options.horizons, rfq, now)?;
     let (quote_deadline, fulfill_by) = (unix_seconds(rfq.quote_deadline), fulfill_by(options, rfq));
     let delay = options.refund_delay_seconds(source_chain).ok_or(Decline::UntrustedContract)?;
     let in_time = now < rfq.quote_deadline
-        && valid_until(rfq).is_some_and(|until| until >= rfq.quote_deadline)
+        && valid_until(options, rfq).is_some_and(|until| until >= rfq.quote_deadline)
         && fulfill_by >= quote_deadline.saturating_add(options.quoting.delivery_seconds_min)
         && rfq.escrow.refund_after.0 >= fulfill_by.saturating_add(delay);
     if !in_time {
@@ -256,4 +317,20 @@ fn candidate(options: &Options, rfq: &Rfq, destination: usize, now: Timestamp) -
         return Err(Decline::PriceAboveCap);
     }
     Ok(Candidate { price, destination })
+}
+
+/// Whether the settler binds itself so far ahead. In a batch the deposit's window is the payer's to choose when it awards, and is
+/// looked at then.
+fn within_limits(limits: &LimitsConfig, rfq: &Rfq, now: Timestamp) -> Result<(), Decline> {
+    let now = unix_seconds(now);
+    let escrow = &rfq.escrow;
+    let within = |at: u64, from: u64, most: u64| {
+        let is_near = at <= from.saturating_add(most) && from_unix_seconds(at).is_some();
+        if is_near { Ok(()) } else { Err(Decline::DeadlineTooLong) }
+    };
+    within(unix_seconds(rfq.quote_deadline), now, limits.quote_seconds_max)?;
+    within(unix_seconds(rfq.fulfillment_deadline), now, limits.settlement_seconds_max)?;
+    within(escrow.fulfillment_deadline.0, now, limits.settlement_seconds_max)?;
+    within(escrow.reserve_deadline.0, now, limits.settlement_seconds_max)?;
+    within(escrow.refund_after.0, escrow.fulfillment_deadline.0, limits.refund_seconds_max)
 }

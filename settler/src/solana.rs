@@ -6,7 +6,7 @@ use ruint::aliases::U256;
 use chains::{act::ActError, solana::settler::SettlerChain};
 use events::AssetId;
 
-use crate::chain::{DeliveryChain, DeliveryOrder, DeliveryState, EscrowState, ReservationOrder, Transient};
+use crate::chain::{DeliveryChain, DeliveryOrder, DeliveryState, EscrowState, ReservationOrder, Transient, Trial};
 
 /// The settler's account on one Solana chain. No other process may send from it.
 pub struct SolanaChain {
@@ -44,6 +44,10 @@ impl DeliveryChain for SolanaChain {
     async fn ready_to_be_paid(&self, order: &ReservationOrder) -> Result<(), Transient> {
         let made = self.chain.make_payout_account(&order.escrow.contract, &order.asset).await;
         made.map_err(ActError::into_transient)
+    }
+
+    async fn try_delivery(&self, order: &DeliveryOrder) -> Result<Trial, Transient> {
+        Trial::of(self.chain.try_delivery(order).await)
     }
 
     async fn deliver(&self, order: &DeliveryOrder) -> Result<String, Transient> {

@@ -18,8 +18,12 @@ pub struct Permissions {
     pub inbox: String,
     /// Requests for quotes.
     pub requests: String,
+    /// Word that an auction is over.
+    pub over: String,
     /// Bids.
     pub bids: String,
+    /// Answers to awards.
+    pub answers: String,
     /// Reports of deliveries.
     pub reports: String,
     /// The registration.
@@ -37,7 +41,9 @@ impl Permissions {
         Self {
             inbox: format!("{}.>", inbox_prefix(token)),
             requests: format!("auction.rfq.{token}.*"),
+            over: format!("auction.over.{token}.*"),
             bids: format!("auction.bid.{token}.*"),
+            answers: format!("auction.answer.{token}.*"),
             reports: format!("auction.report.{token}.*"),
             registration: registration_subject(token),
             pull: format!("$JS.API.CONSUMER.MSG.NEXT.{AWARDS_STREAM}.{consumer}"),
@@ -46,13 +52,13 @@ impl Permissions {
     }
 
     /// What it may subscribe.
-    pub fn subscribe(&self) -> [&str; 2] {
-        [&self.inbox, &self.requests]
+    pub fn subscribe(&self) -> [&str; 3] {
+        [&self.inbox, &self.requests, &self.over]
     }
 
     /// What it may publish unasked. A bid is the answer to a request, and allowed as that alone.
     pub fn publish(&self) -> [&str; 4] {
-        [&self.reports, &self.registration, &self.pull, &self.acks]
+        [&self.answers, &self.reports, &self.registration, &self.pull, &self.acks]
     }
 }
 
@@ -72,7 +78,9 @@ pub fn nats_stanza(did: &Did) -> Result<String, did::Error> {
     imports: [
       {{ service: {{ account: GATEWAY, subject: "nowhere.>" }}, to: "$JS.API.>" }}
       {{ stream: {{ account: GATEWAY, subject: "{requests}" }} }}
+      {{ stream: {{ account: GATEWAY, subject: "{over}" }} }}
       {{ service: {{ account: GATEWAY, subject: "{bids}" }} }}
+      {{ service: {{ account: GATEWAY, subject: "{answers}" }} }}
       {{ service: {{ account: GATEWAY, subject: "{reports}" }} }}
       {{ service: {{ account: GATEWAY, subject: "{registration}" }} }}
       {{ service: {{ account: GATEWAY, subject: "{pull}" }} }}
@@ -81,8 +89,8 @@ pub fn nats_stanza(did: &Did) -> Result<String, did::Error> {
     users: [{{
       nkey: {nkey}
       permissions: {{
-        subscribe: ["{inbox}", "{requests}"]
-        publish: ["{reports}", "{registration}", "{pull}", "{acks}"]
+        subscribe: ["{inbox}", "{requests}", "{over}"]
+        publish: ["{answers}", "{reports}", "{registration}", "{pull}", "{acks}"]
         # Bids: so many, so long, to the subject that a request named for its answer, and nowhere else.
         allow_responses: {{ max: {BIDS_PER_REQUEST_MAX}, expires: "{BID_SECONDS_MAX}s" }}
       }}

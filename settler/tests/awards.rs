@@ -11,6 +11,7 @@ use events::{
 use serde_json::json;
 use settler::{
     Config, Options,
+    config::LimitsConfig,
     job::{Job, Rejected},
     protocol::{AwardNotice, Version},
 };
@@ -116,7 +117,7 @@ fn a_quote_is_worked_on_for_its_own_payment_or_for_one_out_of_its_batch() {
         assert_eq!(reservation.escrow.reserve_deadline, FULFILL_BY - 60);
         assert_eq!(job.delivery().payment_id, payment());
         // The promise that was made when the quote was given is the one that is kept.
-        assert_eq!(job.inventory_key(), auction_id);
+        assert_eq!(job.need().key, auction_id);
     }
     let other = PaymentId::derive("payer", "another").to_string();
     for foreign in [other, "qrq_x".to_owned()] {
@@ -125,4 +126,29 @@ fn a_quote_is_worked_on_for_its_own_payment_or_for_one_out_of_its_batch() {
     }
     let Rejected(reason) = accept(&quote(batch), FULFILL_BY + 59).unwrap_err();
     assert!(reason.contains("too little time"), "{reason}");
+}
+
+#[test]
+fn an_award_is_stood_by_only_in_the_quotes_own_time_and_within_the_limits() {
+    let batch = QuoteRequestId::derive("payer", "batch-1").to_string();
+    let limits = options().horizons;
+    let lasting = |valid_until| {
+        let quote = Quote { valid_until: at(valid_until), ..quote(batch.clone()).quote().clone() };
+        quote.sign(&key(), at(FULFILL_BY - 100)).unwrap()
+    };
+    let job = accept(&lasting(FULFILL_BY - 90), FULFILL_BY + 60).unwrap();
+    assert_eq!(job.check_times(&limits, at(FULFILL_BY - 90)), Ok(()));
+    assert_eq!(job.check_times(&limits, at(FULFILL_BY - 89)), Err("QUOTE_EXPIRED"));
+    // The deposit may be made until a minute before the delivery is due, and no longer is anything held for it.
+    assert_eq!(job.deposit_awaited_until(&limits), at(FULFILL_BY - 60));
+    let short = LimitsConfig { deposit_hold_seconds_max: 20, ..limits };
+    assert_eq!(job.deposit_awaited_until(&short), at(FULFILL_BY - 70));
+    let hasty = LimitsConfig { settlement_seconds_max: 29, ..limits };
+    assert_eq!(job.check_times(&hasty, at(FULFILL_BY - 90)), Err("DEADLINE_TOO_LONG"));
+    let never = accept(&lasting(FULFILL_BY - 90), u64::MAX).unwrap();
+    assert_eq!(never.check_times(&limits, at(FULFILL_BY - 90)), Err("DEADLINE_TOO_LONG"));
+    // A quote that outlives the deposit's window is not awarded past it.
+    let job = accept(&lasting(FULFILL_BY), FULFILL_BY + 60).unwrap();
+    assert_eq!(job.check_times(&limits, at(FULFILL_BY - 60)), Ok(()));
+    assert_eq!(job.check_times(&limits, at(FULFILL_BY - 59)), Err("QUOTE_EXPIRED"));
 }

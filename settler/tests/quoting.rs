@@ -14,7 +14,7 @@ use events::{
 };
 use settler::{
     Config, Options,
-    chain::{DeliveryChain, DeliveryOrder, DeliveryState, EscrowState, ReservationOrder, Transient},
+    chain::{DeliveryChain, DeliveryOrder, DeliveryState, EscrowState, ReservationOrder, Transient, Trial},
     config::{CorridorConfig, QuotingConfig, RateConfig},
     families,
     inventory::Inventory,
@@ -27,6 +27,8 @@ const OTHER: &str = "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359";
 const USD_ONE: &str = "eip155:1/erc20:0x1111111111111111111111111111111111111111";
 const USD_TEN: &str = "eip155:10/erc20:0x2222222222222222222222222222222222222222";
 const EUR_TEN: &str = "eip155:10/erc20:0x3333333333333333333333333333333333333333";
+/// A contract that can't be paid.
+const UNPAYABLE: &str = "0x6666666666666666666666666666666666666666";
 /// When every request here is made.
 const NOW: u64 = 1_800_000_000;
 
@@ -48,6 +50,13 @@ impl DeliveryChain for Purse {
 
     async fn delivery_state(&self, _: &DeliveryOrder) -> Result<DeliveryState, Transient> {
         unreachable!("quoting reads no delivery")
+    }
+
+    async fn try_delivery(&self, order: &DeliveryOrder) -> Result<Trial, Transient> {
+        Ok(match order.destination.account().to_string() == UNPAYABLE {
+            true => Trial::Refused { reason: "the recipient takes nothing".to_owned() },
+            false => Trial::Delivers,
+        })
     }
 
     async fn deliver(&self, _: &DeliveryOrder) -> Result<String, Transient> {
@@ -108,7 +117,7 @@ fn desk(balance: u64) -> Desk {
     let inventory = Arc::new(Inventory::new(options.limits.clone()));
     let purse = Arc::new(Purse(U256::from(balance)));
     let chains: Chains = HashMap::from([1, 10].map(|id| (ChainId::evm(id), purse.clone() as Arc<dyn DeliveryChain>)));
-    Desk { quoter: Quoter::new(Arc::new(options), key(), chains, inventory.clone()), inventory }
+    Desk { quoter: Quoter::new(Arc::new(options), key(), chains, inventory.clone(), Arc::default()), inventory }
 }
 
 fn at(seconds: u64) -> DateTime<Utc> {
@@ -165,7 +174,8 @@ async fn a_quote_says_what_was_asked_at_the_configured_price() {
     assert_eq!(quote.terms_hash, rfq.terms_hash);
     assert_eq!(quote.destination, rfq.terms.destination()[0]);
     assert_eq!(quote.fulfill_by, at(NOW + 120));
-    assert_eq!(quote.valid_until, at(NOW + 60));
+    // Firm for half a minute after the auction, and not as long as the deposit may be made.
+    assert_eq!(quote.valid_until, at(NOW + 35));
 }
 
 #[tokio::test]
@@ -175,7 +185,7 @@ async fn the_same_request_gets_the_same_quote_and_holds_its_tokens_once() {
     let first = quoted(&desk, &rfq).await;
     let again = answer(&desk, &rfq, NOW + 3).await;
     assert_eq!(again.quote.as_deref(), Some(first.document()));
-    assert_eq!(desk.inventory.promised(&USD_TEN.parse().unwrap(), at(NOW)), U256::from(100_000));
+    assert_eq!(desk.inventory.held(&USD_TEN.parse().unwrap(), at(NOW)), U256::from(100_000));
 
     // A settler that was started again knows nothing of it, and yet makes the same offer.
     let restarted = self::desk(100_000);
@@ -209,9 +219,24 @@ async fn tokens_of_an_open_quote_are_not_promised_again_until_it_lapses() {
 }
 
 #[tokio::test]
+async fn a_request_that_nobody_signed_is_quoted_and_holds_nothing() {
+    let desk = desk(100_000);
+    for id in ["a", "b", "c"] {
+        let mut rfq = rfq(id, &[USD_TEN], 100_000, None);
+        rfq.payment_id = None;
+        quoted(&desk, &rfq).await;
+    }
+    assert_eq!(desk.inventory.held(&USD_TEN.parse().unwrap(), at(NOW)), U256::ZERO);
+    quoted(&desk, &rfq("d", &[USD_TEN], 100_000, None)).await;
+    let mut late = rfq("e", &[USD_TEN], 100_000, None);
+    late.payment_id = None;
+    assert_eq!(answer(&desk, &late, NOW).await.decline.as_deref(), Some("INSUFFICIENT_LIQUIDITY"));
+}
+
+#[tokio::test]
 async fn every_decline_names_its_reason() {
     type Change = fn(&mut Rfq);
-    let cases: [(&str, Change); 11] = [
+    let cases: [(&str, Change); 17] = [
         ("UNSUPPORTED_CORRIDOR", |rfq| {
             let unknown = USD_TEN.replace("222", "444").parse().unwrap();
             let destination = vec![OwnedAsset::new(unknown, OTHER).unwrap()];
@@ -225,6 +250,15 @@ async fn every_decline_names_its_reason() {
         ("DEADLINE_TOO_SHORT", |rfq| rfq.escrow.fulfillment_deadline.0 = NOW + 9),
         ("DEADLINE_TOO_SHORT", |rfq| rfq.escrow.refund_after.0 = NOW + 179),
         ("DEADLINE_TOO_SHORT", |rfq| rfq.escrow.reserve_deadline.0 = NOW + 4),
+        ("DEADLINE_TOO_LONG", |rfq| rfq.quote_deadline = at(NOW + 901)),
+        ("DEADLINE_TOO_LONG", |rfq| rfq.fulfillment_deadline = at(NOW + 86_401)),
+        ("DEADLINE_TOO_LONG", |rfq| rfq.escrow.fulfillment_deadline.0 = u64::MAX),
+        ("DEADLINE_TOO_LONG", |rfq| rfq.escrow.reserve_deadline.0 = u64::MAX),
+        ("DEADLINE_TOO_LONG", |rfq| rfq.escrow.refund_after.0 = u64::MAX),
+        ("UNDELIVERABLE", |rfq| {
+            let destination = vec![OwnedAsset::new(USD_TEN.parse().unwrap(), UNPAYABLE).unwrap()];
+            rfq.terms = Terms::new(rfq.terms.source.clone(), destination, rfq.terms.fulfillment_amount, None);
+        }),
         ("PRICE_ABOVE_CAP", |rfq| rfq.terms.max_source_amount = Some("101049".parse().unwrap())),
         ("INSUFFICIENT_LIQUIDITY", |rfq| rfq.terms.fulfillment_amount = "1000001".parse().unwrap()),
     ];
@@ -253,7 +287,8 @@ async fn less_sol_than_a_new_account_needs_is_declined() {
     let inventory = Arc::new(Inventory::new(options.limits.clone()));
     let purse = || Arc::new(Purse(U256::from(1_000_000_000))) as Arc<dyn DeliveryChain>;
     let chains: Chains = HashMap::from([(ChainId::evm(1), purse()), (solana_id, purse())]);
-    let desk = Desk { quoter: Quoter::new(Arc::new(options), key(), chains, inventory.clone()), inventory };
+    let desk =
+        Desk { quoter: Quoter::new(Arc::new(options), key(), chains, inventory.clone(), Arc::default()), inventory };
     for (lamports, decline) in [(890_879, Some("AMOUNT_TOO_SMALL")), (890_880, None)] {
         let mut rfq = rfq("a", &[USD_TEN], lamports, None);
         let recipient = OwnedAsset::new(sol.parse().unwrap(), solana()["reserver"].as_str().unwrap()).unwrap();
@@ -280,6 +315,16 @@ fn configurations_that_cannot_be_meant_are_refused() {
     assert_eq!(refused(|config| config["corridors"][1]["rate"]["source"] = json!(0)), "corridors");
     assert_eq!(refused(|config| config["chains"][0]["assets"][0]["decimals"] = json!(18)), "corridors");
     assert_eq!(refused(|config| config["verifiers"] = json!([])), "verifiers");
+    assert_eq!(refused(|config| config["quoting"] = json!({"firm_seconds": 4})), "quoting.firm_seconds");
+    assert_eq!(refused(|config| config["quoting"] = json!({"firm_seconds": 601})), "quoting.firm_seconds");
+    for limit in ["quote", "settlement", "refund", "deposit_hold"] {
+        for seconds in [0, 31_536_001] {
+            let mut config = config();
+            config["limits"] = json!({format!("{limit}_seconds_max"): seconds});
+            let error = serde_json::from_value::<Config>(config).unwrap().options().unwrap_err();
+            assert_eq!(error.key, format!("limits.{limit}_seconds_max"));
+        }
+    }
 }
 
 /// The Solana chain of the example file.
@@ -350,7 +395,8 @@ async fn what_does_not_fit_64_bits_is_not_delivered_on_solana() {
     let purse: Arc<dyn DeliveryChain> = Arc::new(Purse(U256::MAX));
     let ids = options.chains.keys().cloned().collect::<Vec<_>>();
     let chains: Chains = ids.into_iter().map(|id| (id, purse.clone())).collect();
-    let desk = Desk { quoter: Quoter::new(Arc::new(options), key(), chains, inventory.clone()), inventory };
+    let desk =
+        Desk { quoter: Quoter::new(Arc::new(options), key(), chains, inventory.clone(), Arc::default()), inventory };
     let recipient = bs58::encode([9; 32]).into_string();
     for (amount, decline) in [("18446744073709551615", None), ("18446744073709551616", Some("INSUFFICIENT_LIQUIDITY"))]
     {
@@ -382,6 +428,7 @@ fn the_example_file_is_a_configuration() {
     let all: Config = toml::from_str(&all.collect::<String>()).unwrap();
     assert_eq!(all.corridors, config.corridors.iter().map(with_par_rate).collect::<Vec<_>>());
     assert_eq!(all.quoting, QuotingConfig { delivery_seconds_promised: Some(60), ..config.quoting });
+    assert_eq!(all.limits, config.limits);
 }
 
 fn with_par_rate(corridor: &CorridorConfig) -> CorridorConfig {

@@ -1,7 +1,7 @@
 //! The auction: bids that come in the order in which settlers answer, and awards that are kept for the winner.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -10,7 +10,10 @@ use async_trait::async_trait;
 use tokio::time::sleep;
 
 use events::{Did, PaymentId};
-use sagas::ports::{Auction, Award, Bid, Clock, Gathered, RequestForQuotes, Transient};
+use sagas::ports::{
+    ANSWER_WAIT_MAX, Auction, AuctionOver, Award, AwardAnswer, AwardEnd, Bid, Clock, Gathered, RequestForQuotes,
+    Transient,
+};
 
 use crate::{ports::Process, settlers, world::World};
 
@@ -25,6 +28,9 @@ pub struct House(Mutex<Inner>);
 struct Inner {
     auctions: BTreeMap<String, Vec<Bid>>,
     awards: BTreeMap<PaymentId, Award>,
+    /// What stands as the answer to each award.
+    answers: BTreeMap<PaymentId, AwardAnswer>,
+    ended: BTreeSet<PaymentId>,
 }
 
 impl House {
@@ -53,6 +59,25 @@ impl House {
     /// Keeps an award; whether it is new.
     fn award(&self, award: &Award) -> bool {
         self.lock().awards.insert(award.case.payment_id.clone(), award.clone()).is_none()
+    }
+
+    /// Keeps an answer, unless there is one; what stands.
+    pub fn answer(&self, payment_id: &PaymentId, answer: AwardAnswer) -> AwardAnswer {
+        self.lock().answers.entry(payment_id.clone()).or_insert(answer).clone()
+    }
+
+    fn answered(&self, payment_id: &PaymentId) -> Option<AwardAnswer> {
+        self.lock().answers.get(payment_id).cloned()
+    }
+
+    /// Whether the winner stands by its quote.
+    pub fn has_accepted(&self, payment_id: &PaymentId) -> bool {
+        self.answered(payment_id) == Some(AwardAnswer::Accepted)
+    }
+
+    /// Whether the winner finds that its award is over.
+    pub fn is_ended(&self, payment_id: &PaymentId) -> bool {
+        self.lock().ended.contains(payment_id)
     }
 
     /// Whether the winner was told.
@@ -114,6 +139,34 @@ impl Auction for SimAuction {
             self.world().note(format!("award {} to {}", award.case.payment_id, award.settler));
             settlers::won(self.world(), award);
         }
+        self.0.life.point().await;
+        self.fault()
+    }
+
+    async fn answer(&self, award: &Award) -> Result<AwardAnswer, Transient> {
+        let payment_id = &award.case.payment_id;
+        let since = self.0.now();
+        loop {
+            self.0.life.point().await;
+            self.fault()?;
+            if let Some(answer) = self.world().house.answered(payment_id) {
+                return Ok(answer);
+            }
+            if (self.0.now() - since).to_std().unwrap_or_default() >= ANSWER_WAIT_MAX {
+                return Ok(self.world().house.answer(payment_id, AwardAnswer::Silent));
+            }
+            self.0.rest(LOOK_EVERY).await;
+        }
+    }
+
+    // The settlers of the simulation hold nothing that they were not awarded.
+    async fn over(&self, _: &AuctionOver) {}
+
+    async fn end(&self, end: &AwardEnd) -> Result<(), Transient> {
+        self.0.life.point().await;
+        self.fault()?;
+        self.world().house.lock().ended.insert(end.payment_id.clone());
+        self.world().note(format!("award of {} is over: {}", end.payment_id, end.code));
         self.0.life.point().await;
         self.fault()
     }

@@ -23,7 +23,7 @@ use events::{
     quote::{Quote, SignedQuote},
     time::{from_unix_seconds, unix_seconds},
 };
-use sagas::ports::{Answer, Award, Bid, DeliveryOrder, DeliveryState, RequestForQuotes, Statement};
+use sagas::ports::{Answer, Award, AwardAnswer, Bid, DeliveryOrder, DeliveryState, RequestForQuotes, Statement};
 
 use crate::{
     census,
@@ -31,6 +31,8 @@ use crate::{
     world::{Place, World},
 };
 
+/// How long a quote is firm after the auction.
+const FIRM_SECONDS: u64 = 30;
 /// How often a settler looks at the chains.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
@@ -140,7 +142,7 @@ fn quote(world: &World, settler: &Settler, request: &RequestForQuotes) -> Option
         delivery_account: settler.account(),
         fulfillment_proxy: request.fulfillment_proxies.first()?.clone(),
         fulfill_by: from_unix_seconds(request.escrow.fulfillment_deadline)?,
-        valid_until: from_unix_seconds(request.escrow.fulfillment_deadline)?,
+        valid_until: from_unix_seconds(unix_seconds(request.quote_deadline) + FIRM_SECONDS)?,
     };
     quote.sign(&settler.key, from_unix_seconds(unix_seconds(world.now()))?).ok()
 }
@@ -148,6 +150,21 @@ fn quote(world: &World, settler: &Settler, request: &RequestForQuotes) -> Option
 /// Sends the winner to work.
 pub fn won(world: &Arc<World>, award: &Award) {
     let Some(settler) = world.settlers().iter().find(|settler| settler.did == award.settler) else { return };
+    let payment_id = &award.case.payment_id;
+    // Of the awards of one that vanishes some are refused, and some not even answered.
+    let answer = match (settler.plan.character, payment_id.on_chain().0[0] % 4) {
+        (Character::Vanishing, 0) => None,
+        (Character::Vanishing, 1) => Some(AwardAnswer::Refused("INSUFFICIENT_LIQUIDITY".to_owned())),
+        _ => Some(AwardAnswer::Accepted),
+    };
+    match &answer {
+        None => census::party("settler does not answer its award"),
+        Some(AwardAnswer::Accepted) => {}
+        Some(_) => census::party("settler refuses its award"),
+    }
+    if answer.is_none_or(|answer| world.house.answer(payment_id, answer) != AwardAnswer::Accepted) {
+        return;
+    }
     if settler.plan.character == Character::Vanishing {
         return;
     }

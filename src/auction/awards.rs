@@ -1,13 +1,14 @@
-//! Awards, stored where the winner finds them.
+//! Awards and their ends, stored where the winner finds them; and word to the losers.
 
 use std::time::Duration;
 
 use async_nats::{HeaderMap, jetstream::context::PublishErrorKind};
+use bytes::Bytes;
 
-use sagas::ports::{Award, Transient};
-use settler::protocol::{self, AWARDS_STREAM, AwardNotice, award_subject};
+use sagas::ports::{AuctionOver, Award, AwardEnd, Transient};
+use settler::protocol::{self, AWARDS_STREAM, AwardMessage, AwardNotice, Version, award_subject, over_subject};
 
-use super::{Inner, wire};
+use super::{Inner, stored, wire};
 
 /// How long the server may take to store an award.
 const STORE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -21,20 +22,61 @@ impl Inner {
         let payment_id = &award.case.payment_id;
         let subject = award_subject(&token, payment_id);
         let notice = wire::notice(award);
-
-        let mut headers = HeaderMap::new();
-        headers.insert("Nats-Msg-Id", payment_id.as_str());
         // The server forgets message ids after minutes; that the subject is still empty it knows for as long as it
         // keeps the award.
-        headers.insert("Nats-Expected-Last-Subject-Sequence", "0");
-        let payload = protocol::write(&notice).into();
-        let store = async { self.jetstream.publish_with_headers(subject.clone(), headers, payload).await?.await };
-        match tokio::time::timeout(STORE_TIMEOUT, store).await {
-            Ok(Ok(stored)) if !stored.duplicate => Ok(()),
-            Ok(Ok(_)) => self.is_stored(&subject, &notice).await,
-            Ok(Err(error)) if error.kind() == PublishErrorKind::WrongLastSequence => {
-                self.is_stored(&subject, &notice).await
+        match self.store_award(&subject, payment_id.as_str(), 0, protocol::write(&notice).into()).await? {
+            Stored::New => Ok(()),
+            Stored::Other => self.is_stored(&subject, &notice).await,
+        }
+    }
+
+    /// See [`sagas::ports::Auction::end`].
+    pub(super) async fn end(&self, end: &AwardEnd) -> Result<(), Transient> {
+        let token = end.settler.token();
+        let consumer = self.ensure_consumer(&token).await;
+        consumer.map_err(|error| Transient(error.to_string()))?;
+        let subject = award_subject(&token, &end.payment_id);
+        let found = self.last_under(AWARDS_STREAM, &subject).await?;
+        let sequence = found.as_ref().map_or(0, |(sequence, _)| *sequence);
+        if found.is_some_and(|(_, payload)| matches!(AwardMessage::read(&payload), Ok(AwardMessage::End(_)))) {
+            return Ok(());
+        }
+        let message = protocol::AwardEnd {
+            version: Version,
+            settler: end.settler.clone(),
+            payment_id: end.payment_id.clone(),
+            quote_hash: end.quote_hash,
+            ended: end.code.clone(),
+        };
+        let id = format!("{}.end", end.payment_id);
+        match self.store_award(&subject, &id, sequence, protocol::write(&message).into()).await? {
+            Stored::New => Ok(()),
+            // What came in between is read in the next round.
+            Stored::Other => Err(Transient("the end of an award is not known to be stored".to_owned())),
+        }
+    }
+
+    /// See [`sagas::ports::Auction::over`].
+    pub(super) async fn over(&self, over: &AuctionOver) {
+        let message = protocol::AuctionOver { version: Version, auction_id: over.auction_id.clone() };
+        let payload: Bytes = protocol::write(&message).into();
+        for settler in &over.settlers {
+            let subject = over_subject(&settler.token(), &over.auction_id);
+            if let Err(error) = self.client.publish(subject, payload.clone()).await {
+                tracing::debug!(auction_id = over.auction_id, %error, "a loser is not told");
             }
+        }
+    }
+
+    async fn store_award(&self, subject: &str, id: &str, after: u64, payload: Bytes) -> Result<Stored, Transient> {
+        let mut headers = HeaderMap::new();
+        headers.insert("Nats-Msg-Id", id);
+        headers.insert("Nats-Expected-Last-Subject-Sequence", after.to_string().as_str());
+        let store = async { self.jetstream.publish_with_headers(subject.to_owned(), headers, payload).await?.await };
+        match tokio::time::timeout(STORE_TIMEOUT, store).await {
+            Ok(Ok(stored)) if !stored.duplicate => Ok(Stored::New),
+            Ok(Ok(_)) => Ok(Stored::Other),
+            Ok(Err(error)) if error.kind() == PublishErrorKind::WrongLastSequence => Ok(Stored::Other),
             Ok(Err(error)) => {
                 if error.kind() == PublishErrorKind::StreamNotFound {
                     self.restore_streams().await;
@@ -45,18 +87,40 @@ impl Inner {
         }
     }
 
-    /// Whether what lies under `subject` is this award. Asked of the leader: a replica may not have it yet.
+    /// Whether what lies under `subject` is this award, or its end.
     async fn is_stored(&self, subject: &str, notice: &AwardNotice) -> Result<(), Transient> {
         let unknown = |reason: String| Transient(format!("award is not known to be stored: {reason}"));
-        let stream = self.jetstream.get_stream_no_info(AWARDS_STREAM).await;
-        let stream = stream.map_err(|error| unknown(error.to_string()))?;
-        let stored = stream.get_last_raw_message_by_subject(subject).await;
-        let stored = stored.map_err(|error| unknown(error.to_string()))?;
-        let stored: AwardNotice = protocol::read(&stored.payload).map_err(|error| unknown(error.to_string()))?;
-        if stored.quote_hash == notice.quote_hash {
+        let stored = self.last_under(AWARDS_STREAM, subject).await?;
+        let (_, payload) =
+            stored.ok_or_else(|| unknown("another is said to be stored, and is not found".to_owned()))?;
+        let stored = AwardMessage::read(&payload).map_err(|error| unknown(error.to_string()))?;
+        if stored.quote_hash() == notice.quote_hash {
             return Ok(());
         }
-        tracing::error!(subject, stored = %stored.quote_hash, awarded = %notice.quote_hash, "two awards for one payment");
+        let (found, awarded) = (stored.quote_hash(), notice.quote_hash);
+        tracing::error!(subject, stored = %found, %awarded, "two awards for one payment");
         Err(unknown("another award is stored for this payment".to_owned()))
     }
+
+    /// The newest message under `subject` with its sequence, read from the leader: a replica may not have it yet.
+    pub(super) async fn last_under(&self, stream: &str, subject: &str) -> Result<Option<(u64, Bytes)>, Transient> {
+        let found = tokio::time::timeout(STORE_TIMEOUT, stored::last_of(&self.jetstream, stream, subject)).await;
+        match found {
+            Ok(Ok(found)) => Ok(found),
+            Ok(Err(stored::Error::Missing)) => {
+                self.restore_streams().await;
+                Err(Transient(format!("stream {stream} is not there")))
+            }
+            Ok(Err(error)) => Err(Transient(format!("{subject}: {error}"))),
+            Err(_) => Err(Transient(format!("{subject}: no answer in time"))),
+        }
+    }
+}
+
+/// What became of a message that was to be the next under its subject.
+enum Stored {
+    /// It is.
+    New,
+    /// Another was stored before, or the same.
+    Other,
 }

@@ -6,7 +6,9 @@
 //! | requests for quotes | published to each eligible settler, with the subject of its bid for the answer; a settler that misses one is asked again |
 //! | bids | heard live, and kept up to an hour in a stream `BIDS_…` for each settler, the latest in each auction, so that a gateway that takes over in mid-auction finds what was offered before |
 //! | who was asked | stream `ASKED`, for the same reason |
-//! | awards | stream `AWARDS`, with a durable consumer for each settler |
+//! | awards, and their ends in their places | stream `AWARDS`, with a durable consumer for each settler |
+//! | what stands as the answer to each award | stream `ANSWERS`; settlers answer to a gateway, which writes it |
+//! | that an auction is over | published to the losers, once; hints |
 //! | reports | published; hints and nothing more |
 //!
 //! A settler is a stranger with valid credentials. It can say nothing in an auction that it was not asked in, because its
@@ -16,6 +18,7 @@
 //! Nothing here judges a bid: `sagas::auction` does. The wire form of the messages is `settler::protocol`; [`wire`] turns
 //! it into the engine's types and back.
 
+mod answers;
 mod awards;
 mod gather;
 mod progress;
@@ -37,11 +40,13 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use events::{PaymentId, SettlerToken};
-use sagas::ports::{Auction, Award, Gathered, RequestForQuotes, Transient};
+use sagas::ports::{
+    ANSWER_WAIT_MAX, Auction, AuctionOver, Award, AwardAnswer, AwardEnd, Gathered, RequestForQuotes, Transient,
+};
 use settler::protocol::{self, Report, split_subject};
 
 pub use self::{progress::Progress, streams::Error};
-use self::{ration::Ration, registry::Registry};
+use self::{answers::Waiting, ration::Ration, registry::Registry};
 use crate::identity::SettlerPolicies;
 
 /// Reports that may wait to be looked at; more are dropped, since each is a hint only.
@@ -63,6 +68,8 @@ pub struct Options {
     /// How long it does so at least after the registry was read for the first time: settlers that were cut off together with
     /// the gateway may not have registered again.
     pub settling: Duration,
+    /// How long a winner has to answer its award.
+    pub answer_wait: Duration,
 }
 
 impl Default for Options {
@@ -72,6 +79,7 @@ impl Default for Options {
             window_max: Duration::from_secs(600),
             grace: Duration::from_secs(1),
             settling: Duration::from_secs(10),
+            answer_wait: ANSWER_WAIT_MAX,
         }
     }
 }
@@ -80,7 +88,7 @@ impl Default for Options {
 #[derive(Clone)]
 pub struct NatsAuction(Arc<Inner>);
 
-/// Keeps the registry current, gives new settlers their award consumers and listens to reports.
+/// Keeps the registry current, gives new settlers their award consumers, takes answers to awards and listens to reports.
 pub struct Service {
     inner: Arc<Inner>,
     hints: mpsc::Sender<PaymentId>,
@@ -95,6 +103,8 @@ struct Inner {
     policies: SettlerPolicies,
     /// Settlers whose streams and award consumer are known to exist.
     known: Mutex<HashSet<SettlerToken>>,
+    /// Who waits for an answer to an award.
+    waiting: Waiting,
 }
 
 /// Creates the streams that are missing and opens the auction. The receiver yields payments whose delivery a settler
@@ -110,8 +120,8 @@ pub async fn open(
     let jetstream = jetstream::new(client.clone());
     streams::ensure(&jetstream, options).await?;
     let (hints, receiver) = mpsc::channel(HINTS_MAX);
-    let (registry, known) = (Registry::default(), Mutex::default());
-    let inner = Arc::new(Inner { client, jetstream, options, registry, policies, known });
+    let (registry, known, waiting) = (Registry::default(), Mutex::default(), Waiting::default());
+    let inner = Arc::new(Inner { client, jetstream, options, registry, policies, known, waiting });
     Ok((NatsAuction(inner.clone()), Service { inner, hints }, receiver))
 }
 
@@ -124,6 +134,18 @@ impl Auction for NatsAuction {
     async fn award(&self, award: &Award) -> Result<(), Transient> {
         self.0.award(award).await
     }
+
+    async fn answer(&self, award: &Award) -> Result<AwardAnswer, Transient> {
+        self.0.answer(award).await
+    }
+
+    async fn over(&self, over: &AuctionOver) {
+        self.0.over(over).await;
+    }
+
+    async fn end(&self, end: &AwardEnd) -> Result<(), Transient> {
+        self.0.end(end).await
+    }
 }
 
 impl Service {
@@ -131,7 +153,7 @@ impl Service {
     pub async fn run(self, shutdown: CancellationToken) {
         shutdown
             .run_until_cancelled(async {
-                tokio::join!(self.inner.keep_registry(), self.listen_to_reports());
+                tokio::join!(self.inner.keep_registry(), self.inner.listen_to_answers(), self.listen_to_reports());
             })
             .await;
     }

@@ -1,8 +1,12 @@
-//! The last message of each of some subjects of a stream, in one request (Direct Get with `multi_last`, NATS ADR-31).
+//! Reading streams: the last message of each of some subjects in one request (Direct Get with `multi_last`, NATS ADR-31), and
+//! the last one of a subject as the leader has it.
 
 use std::time::Duration;
 
-use async_nats::{Client, HeaderMap};
+use async_nats::{
+    Client, HeaderMap,
+    jetstream::{self, ErrorCode, stream::LastRawMessageErrorKind},
+};
 use bytes::Bytes;
 use chrono::DateTime;
 use futures::StreamExt;
@@ -48,6 +52,25 @@ pub enum Error {
 impl Error {
     fn unavailable(error: impl ToString) -> Self {
         Self::Unavailable(error.to_string())
+    }
+}
+
+/// The last message under `subject` in `stream` with its sequence, as the stream's leader has it.
+pub async fn last_of(
+    jetstream: &jetstream::Context,
+    stream: &str,
+    subject: &str,
+) -> Result<Option<(u64, Bytes)>, Error> {
+    let stream = jetstream.get_stream_no_info(stream).await.map_err(Error::unavailable)?;
+    match stream.get_last_raw_message_by_subject(subject).await {
+        Ok(message) => Ok(Some((message.sequence, message.payload))),
+        Err(error) => match error.kind() {
+            LastRawMessageErrorKind::NoMessageFound => Ok(None),
+            LastRawMessageErrorKind::JetStream(refused) if refused.error_code() == ErrorCode::STREAM_NOT_FOUND => {
+                Err(Error::Missing)
+            }
+            _ => Err(Error::unavailable(error)),
+        },
     }
 }
 

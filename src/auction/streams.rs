@@ -13,7 +13,7 @@ use async_nats::jetstream::{
 };
 use futures::TryStreamExt;
 
-use events::SettlerToken;
+use events::{PaymentId, SettlerToken};
 use settler::protocol::{
     AWARD_SUBJECTS, AWARDS_STREAM, MESSAGE_BYTES_MAX, REGISTRATION_BYTES_MAX, REGISTRATION_TTL, award_consumer,
     award_subjects, own_bid_subjects, registration_subject,
@@ -23,6 +23,12 @@ use super::Options;
 
 /// Stream of who was asked for bids. Gateways alone write it.
 pub const ASKED_STREAM: &str = "ASKED";
+/// Stream of what stands as the answer to each award.
+pub const ANSWERS_STREAM: &str = "ANSWERS";
+/// Its subjects.
+const ANSWERED_SUBJECTS: &str = "auction.answered.*.*";
+/// Largest answer that is kept, in bytes.
+const ANSWER_BYTES_MAX: i32 = 1024;
 /// Subjects of who was asked, by auction.
 pub const ASKED_SUBJECTS: &str = "auction.asked.*";
 
@@ -59,10 +65,15 @@ pub fn asked_subject(auction_id: &str) -> String {
     format!("auction.asked.{auction_id}")
 }
 
+/// Subject under which the answer to an award is kept. Only gateways write there.
+pub fn answered_subject(settler: &SettlerToken, payment_id: &PaymentId) -> String {
+    format!("auction.answered.{settler}.{payment_id}")
+}
+
 /// Creates the streams that are missing.
 pub async fn ensure(jetstream: &jetstream::Context, options: Options) -> Result<Created, Error> {
     let mut created = Created::default();
-    for config in [asked(), awards()] {
+    for config in [asked(), awards(), answers()] {
         let name = config.name.clone();
         if create(jetstream, config, options).await? {
             created.awards |= name == AWARDS_STREAM;
@@ -186,10 +197,31 @@ fn latest_in_memory() -> Config {
 pub fn awards() -> Config {
     Config {
         name: AWARDS_STREAM.to_owned(),
-        description: Some("awards, until their settlers have settled them".to_owned()),
+        description: Some(
+            "awards, until their settlers have settled them, or the ends that took their places".to_owned(),
+        ),
         subjects: vec![AWARD_SUBJECTS.to_owned()],
         storage: StorageType::File,
         max_age: AWARDS_AGE,
+        // The end of an award takes its place: who was away does not find what is over.
+        max_messages_per_subject: 1,
+        discard: DiscardPolicy::Old,
+        allow_direct: true,
+        deny_delete: true,
+        deny_purge: true,
+        ..Default::default()
+    }
+}
+
+/// What stands as the answers to awards: one of each, kept as long as the award.
+pub fn answers() -> Config {
+    Config {
+        name: ANSWERS_STREAM.to_owned(),
+        description: Some("what stands as the answer to each award".to_owned()),
+        subjects: vec![ANSWERED_SUBJECTS.to_owned()],
+        storage: StorageType::File,
+        max_age: AWARDS_AGE,
+        max_message_size: ANSWER_BYTES_MAX,
         discard: DiscardPolicy::Old,
         allow_direct: true,
         deny_delete: true,

@@ -233,6 +233,10 @@ impl<'a> Check<'a> {
                     }
                 })
             }
+            (None, Stage::Withdrawn) => {
+                let what = "failed before the escrow; the settler that had won is yet to be told".to_owned();
+                Some((Severity::Open, "open", what))
+            }
             (None, Stage::Auction | Stage::Awarded | Stage::Depositing) => {
                 let end = plan.reserve_deadline;
                 Some(match late(end) {

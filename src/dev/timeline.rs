@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 
 use events::{
     Family, PaymentEvent, PaymentId,
-    event::Inclusion,
+    event::{Inclusion, WithdrawalCause},
     journal::{
         Journal,
         nats::{NatsJournal, Options},
@@ -88,6 +88,12 @@ impl Entry {
                 ),
                 Err(error) => format!("{} ({error})", awarded.quote_id),
             },
+            PaymentEvent::AwardWithdrawn(withdrawn) => match &withdrawn.cause {
+                WithdrawalCause::Refused { reason } => format!("the winner refuses: {reason}"),
+                WithdrawalCause::Unanswered => "the winner does not answer".to_owned(),
+                WithdrawalCause::NotDeposited => "no deposit was made".to_owned(),
+            },
+            PaymentEvent::WinnerTold(_) => "the winner finds that its award is over".to_owned(),
             PaymentEvent::DepositPrepared(transaction)
             | PaymentEvent::ReleasePrepared(transaction)
             | PaymentEvent::RefundPrepared(transaction) => {

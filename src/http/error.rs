@@ -332,6 +332,16 @@ codes! {
          the quotes that it was shown. The gateway does not choose in its place. No funds were moved.",
         "Submit anew under a new `request_id`, later or without `quote_selector`; then the gateway takes the cheapest \
          valid quote.";
+    AWARD_REFUSED None, SettlerAgent, RetryWithNewRequestId, Some(false), false,
+        "The settler that won does not stand by its quote any more.",
+        "A quote is firm for seconds. When it was awarded, the settler's tokens were not there any more, or the quote had \
+         lapsed; the message bears its reason. No funds were moved.",
+        "Submit anew under a new `request_id`; the tokens may be there again, or another settler may win.";
+    AWARD_UNANSWERED None, SettlerAgent, RetryWithNewRequestId, Some(false), false,
+        "The settler that won did not answer in time.",
+        "A settler has 15 seconds to say that it stands by its quote, and this one said nothing: it may be down. Nothing is \
+         deposited for a settler that is not there. No funds were moved.",
+        "Submit anew under a new `request_id`, with the settler in the `blacklist` if it happens again.";
     SETTLEMENT_FAILED None, Blockchain, RetryWithNewRequestId, Some(false), true,
         "The settlement could not be completed. Funds in escrow are returned.",
         "A settler was awarded the payment, and the delivery did not take place or could not be paid for. What was in \
@@ -361,6 +371,16 @@ codes! {
         "The settler's price is above max_source_amount.",
         "The settler's price for this delivery is more than the payer allows to be spent.",
         "Raise `max_source_amount`.";
+    UNDELIVERABLE None, SettlerAgent, NotRetryableFixRequest, None, false,
+        "The recipient cannot be paid in this asset.",
+        "The settler tried the delivery out, without sending it, and the chain refuses it: the recipient is a contract that \
+         takes no such transfer, or the token refuses or charges it.",
+        "Compare recipient and asset; name another recipient.";
+    DEADLINE_TOO_LONG None, SettlerAgent, NotRetryableFixRequest, None, false,
+        "The deadlines lie further ahead than the settler binds itself.",
+        "Each settler has a longest time for quotes, for the settlement and for the refund window, because tokens and \
+         attention that are promised for long are lost to everyone else.",
+        "Choose nearer deadlines: minutes for quotes, hours for the settlement.";
     DEADLINE_TOO_SHORT None, SettlerAgent, NotRetryableFixRequest, None, false,
         "The deadlines leave the settler too little time to deliver, or to be paid afterwards.",
         "Between `quote_deadline` and `fulfillment_deadline`, or behind it, there is less time than the settler needs \

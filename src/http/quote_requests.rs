@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use async_trait::async_trait;
+use chrono::Utc;
 
 use events::{
     QuoteRequestId,
@@ -67,7 +68,7 @@ pub(super) async fn turnout(state: &HttpState, view: &QuoteRequestView) -> Turno
     let request = auction::request_for_batch(&batch.opened);
     match services.auctions.so_far(&request).await {
         Ok(gathered) => {
-            let sifted = auction::sift(&request, None, gathered);
+            let sifted = auction::sift(&request, None, gathered, Utc::now());
             let asked = sifted.addressed.len() as u64;
             let mut counts = BTreeMap::<String, u64>::new();
             for decline in sifted.declines {

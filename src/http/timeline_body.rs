@@ -11,7 +11,8 @@ use serde_json::{Map, Value, json};
 use events::{
     PaymentEvent, PaymentId,
     event::{
-        AuctionClosed, Failed, Inclusion, QuoteAwarded, RefundDue, SelectorAnswered, Submitted, TransactionPrepared,
+        AuctionClosed, AwardWithdrawn, Failed, Inclusion, QuoteAwarded, RefundDue, SelectorAnswered, Submitted,
+        TransactionPrepared, WithdrawalCause,
     },
     journal::Recorded,
     selection::Choice,
@@ -181,6 +182,10 @@ fn shown(event: &PaymentEvent, view: &PaymentView, base_url: &str) -> Shown {
         ),
         PaymentEvent::SelectorAnswered(answered) => selector_answered(answered),
         PaymentEvent::QuoteAwarded(awarded) => quote_awarded(awarded),
+        PaymentEvent::AwardWithdrawn(withdrawn) => award_withdrawn(withdrawn),
+        PaymentEvent::WinnerTold(_) => {
+            Shown::new("The settler that had won finds that its award is over, and lets go of its tokens.", json!({}))
+        }
         PaymentEvent::DepositPrepared(prepared) => {
             let summary = match view.own_deposit {
                 true => "The payer's deposit is on chain; its reservation for the settler is signed and being sent.",
@@ -341,6 +346,15 @@ fn quote_awarded(awarded: &QuoteAwarded) -> Shown {
     Shown::new("A quote was awarded.", data)
 }
 
+fn award_withdrawn(withdrawn: &AwardWithdrawn) -> Shown {
+    let (summary, reason) = match &withdrawn.cause {
+        WithdrawalCause::Refused { reason } => ("The settler that won does not stand by its quote.", Some(reason)),
+        WithdrawalCause::Unanswered => ("The settler that won did not answer its award in time.", None),
+        WithdrawalCause::NotDeposited => ("No deposit was made for the settler that won, and none can be.", None),
+    };
+    Shown::new(summary, json!({"cause": withdrawn.cause.code(), "reason": reason}))
+}
+
 fn failed(failed: &Failed, view: &PaymentView, base_url: &str) -> Shown {
     let refund = match &failed.refund {
         RefundDue::Nothing => "nothing_due",
@@ -349,7 +363,7 @@ fn failed(failed: &Failed, view: &PaymentView, base_url: &str) -> Shown {
     };
     let error = FailureBody::new(failed.failure.clone(), base_url);
     let summary = match &failed.refund {
-        RefundDue::Nothing if !view.at_rest => {
+        RefundDue::Nothing if view.watched => {
             "The payment failed. The payer's own transaction is watched until it can deposit nothing any more; what it \
              deposits goes back."
         }

@@ -7,6 +7,7 @@ use async_nats::jetstream::{
 use serde_json::{Map, Value, json};
 
 use events::SettlerToken;
+use sagas::ports::ANSWER_WAIT_MAX;
 use settler::{
     protocol::{
         BID_SECONDS_MAX, BIDS_PER_REQUEST_MAX, MESSAGE_BYTES_MAX, REGISTRATION_BYTES_MAX, REGISTRATION_RENEWAL,
@@ -177,12 +178,47 @@ pub(super) fn channels() -> Vec<Channel> {
             address: Some("auction.award.{settler}.{payment}".to_owned()),
             title: "Awards",
             description:
-                "Durable: an award is there until its settler acknowledges it, after any absence that `x-kept` allows. The gateway \
-                          creates the settler's consumer when it first sees its registration."
+                "Durable: an award is there until its settler acknowledges it, after any absence that `x-kept` allows. When it \
+                 ends without a deposit its end takes its place, told apart by the member `ended`. The gateway creates the \
+                 settler's consumer when it first sees its registration."
                     .to_owned(),
             parameters: &["settler", "payment"],
-            messages: &["Award"],
+            messages: &["Award", "AwardEnd"],
             kept: Some(kept(&streams::awards())),
+        },
+        Channel {
+            name: "answers",
+            address: named(&own.answers, "{payment}"),
+            title: "Answers to awards",
+            description: format!(
+                "A request to the gateway, which keeps one answer of each award: the first that comes within {} seconds of the \
+                 award. What stands is in its answer.",
+                ANSWER_WAIT_MAX.as_secs()
+            ),
+            parameters: &["settler", "payment"],
+            messages: &["AwardAnswer"],
+            kept: None,
+        },
+        Channel {
+            name: "receipts",
+            address: None,
+            title: "The client's inbox, for what stands",
+            description: "Whatever reply subject the answer names, below the settler's own inbox prefix \
+                          `_INBOX_{settler}`."
+                .to_owned(),
+            parameters: &[],
+            messages: &["AwardReceipt"],
+            kept: None,
+        },
+        Channel {
+            name: "ends",
+            address: named(&own.over, "{auction}"),
+            title: "Ends of auctions",
+            description: "Not stored, and sent once. A hint that lets losers go at once; quotes lapse by themselves."
+                .to_owned(),
+            parameters: &["settler", "auction"],
+            messages: &["AuctionOver"],
+            kept: None,
         },
         Channel {
             name: "awardRequests",
@@ -292,13 +328,34 @@ pub(super) const OPERATIONS: &[Operation] = &[
         reply: Some("awards"),
     },
     Operation {
+        name: "answerAward",
+        role: "settler",
+        action: "send",
+        channel: "answers",
+        summary: "Say whether you stand by your quote",
+        description: "At once, before any money moves: accept and hold the tokens, or refuse with a reason when they are not \
+                      there any more or the quote has lapsed. Without an answer the award is over. Sent as a request; without \
+                      the word of what stands, send it again. `accepted`: hold the tokens until the deposit's window ends, or \
+                      the award does. Anything else: it is over, let go and acknowledge.",
+        reply: Some("receipts"),
+    },
+    Operation {
+        name: "hearOfEnd",
+        role: "settler",
+        action: "receive",
+        channel: "ends",
+        summary: "Hear that you did not win",
+        description: "Nothing depends on it but what you hold for your quote.",
+        reply: None,
+    },
+    Operation {
         name: "acknowledgeAward",
         role: "settler",
         action: "send",
         channel: "awardAcknowledgements",
         summary: "Say what became of an award",
-        description: "Acknowledge when the escrow has paid or can never pay, not before: until then a restarted settler \
-                      is given the award again. While you work on it, send `+WPI` before the consumer's wait is over.",
+        description: "Acknowledge when the escrow has paid or can never pay, or the award is over, not before: until then a \
+                      restarted settler is given the award again. While you work on it, send `+WPI` before the consumer's wait is over.",
         reply: None,
     },
     Operation {

@@ -15,8 +15,9 @@ use events::{
 use settler::{
     dev,
     protocol::{
-        AttestationRequest, AttestationResponse, AttestationStatus, AwardNotice, Bid, ChainAccounts, Corridor, Escrow,
-        Registration, Report, Rfq, Seconds, Verifier, Version,
+        AttestationRequest, AttestationResponse, AttestationStatus, AuctionOver, AwardAnswer, AwardEnd, AwardNotice,
+        AwardReceipt, Bid, ChainAccounts, Corridor, Escrow, Registration, Report, Rfq, Seconds, Standing, Verifier,
+        Version, Word,
         selection::{SelectionAnswer, SelectionRequest},
     },
 };
@@ -88,6 +89,38 @@ pub(super) fn award() -> Value {
         quote_hash: parts.quote.hash(),
         verifier: Verifier { account: RELEASER.to_owned(), endpoint: "https://verifier.example".to_owned() },
     }))
+}
+
+pub(super) fn award_answer() -> Value {
+    shown(parts().map(|parts| AwardAnswer {
+        version: Version,
+        payment_id: parts.payment_id,
+        quote_hash: parts.quote.hash(),
+        word: Word::Refuse,
+        reason: Some("INSUFFICIENT_LIQUIDITY".to_owned()),
+    }))
+}
+
+pub(super) fn award_receipt() -> Value {
+    shown(parts().map(|parts| AwardReceipt {
+        version: Version,
+        payment_id: parts.payment_id,
+        standing: Standing::Accepted,
+    }))
+}
+
+pub(super) fn award_end() -> Value {
+    shown(parts().map(|parts| AwardEnd {
+        version: Version,
+        settler: parts.settler,
+        payment_id: parts.payment_id,
+        quote_hash: parts.quote.hash(),
+        ended: "NOT_DEPOSITED".to_owned(),
+    }))
+}
+
+pub(super) fn auction_over() -> Value {
+    shown(parts().map(|parts| AuctionOver { version: Version, auction_id: parts.payment_id.to_string() }))
 }
 
 pub(super) fn report() -> Value {

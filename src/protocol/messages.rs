@@ -6,7 +6,8 @@ use serde_json::{Map, Value, json};
 use events::quote::{CONTEXTS_MAX, Quote};
 use proofs::contexts::GATEWAY_V1;
 use settler::protocol::{
-    AttestationRequest, AttestationResponse, AwardNotice, Bid, Registration, Report, Rfq, Version,
+    AttestationRequest, AttestationResponse, AuctionOver, AwardAnswer, AwardEnd, AwardNotice, AwardReceipt, Bid,
+    Registration, Report, Rfq, Version,
     selection::{SelectionAnswer, SelectionRequest},
 };
 
@@ -72,6 +73,38 @@ pub const MESSAGES: &[MessageDocument] = &[
         nats: true,
         schema: generated::<AwardNotice>,
         example: examples::award,
+    },
+    MessageDocument {
+        name: "AwardAnswer",
+        file: "award-answer",
+        summary: "The winner says whether it stands by its quote",
+        nats: true,
+        schema: generated::<AwardAnswer>,
+        example: examples::award_answer,
+    },
+    MessageDocument {
+        name: "AwardReceipt",
+        file: "award-receipt",
+        summary: "The gateway says what stands as the winner's answer",
+        nats: true,
+        schema: generated::<AwardReceipt>,
+        example: examples::award_receipt,
+    },
+    MessageDocument {
+        name: "AwardEnd",
+        file: "award-end",
+        summary: "The gateway tells the winner that its award is over without a deposit",
+        nats: true,
+        schema: generated::<AwardEnd>,
+        example: examples::award_end,
+    },
+    MessageDocument {
+        name: "AuctionOver",
+        file: "auction-over",
+        summary: "The gateway tells a loser that the auction is over",
+        nats: true,
+        schema: generated::<AuctionOver>,
+        example: examples::auction_over,
     },
     MessageDocument {
         name: "Report",

@@ -6,7 +6,8 @@ use serde_json::Value;
 use devkit::tools;
 use events::quote::{self, SignedQuote};
 use settler::protocol::{
-    AttestationRequest, AttestationResponse, AwardNotice, Bid, Message, Registration, Report, Rfq, read,
+    AttestationRequest, AttestationResponse, AuctionOver, AwardAnswer, AwardEnd, AwardNotice, AwardReceipt, Bid,
+    Message, Registration, Report, Rfq, read,
     selection::{SelectionAnswer, SelectionRequest},
 };
 
@@ -23,6 +24,10 @@ fn reader(name: &str) -> fn(&Value) -> bool {
         "RequestForQuotes" => accepts::<Rfq>,
         "Bid" => accepts::<Bid>,
         "Award" => accepts::<AwardNotice>,
+        "AwardAnswer" => accepts::<AwardAnswer>,
+        "AwardReceipt" => accepts::<AwardReceipt>,
+        "AwardEnd" => accepts::<AwardEnd>,
+        "AuctionOver" => accepts::<AuctionOver>,
         "Report" => accepts::<Report>,
         "AttestationRequest" => accepts::<AttestationRequest>,
         "AttestationResponse" => accepts::<AttestationResponse>,

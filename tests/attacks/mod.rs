@@ -8,4 +8,5 @@ mod open_auctions;
 mod payers_funds;
 mod floods;
 mod release;
+mod liquidity;
 mod verifier;

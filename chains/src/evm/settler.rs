@@ -19,7 +19,7 @@ use super::{
     contracts::{self, DevToken as Erc20, FulfillmentProxy, GatewayEscrow, State, address, text, units, word},
     logs::Found,
     node::{At, Node},
-    query::Call,
+    query::{Call, CallError},
     reads::{EscrowRecord, unusable},
     transaction::{plain, raw_bytes},
     wallet::Wallet,
@@ -97,6 +97,44 @@ impl SettlerChain {
         if !token.is_zero() {
             self.allow(token, proxy, amount).await?;
         }
+        let call = self.fulfilling(order, proxy, token)?;
+        let purpose = format!("fulfill/{}/{}", order.payment_id, order.quote_hash);
+        let receipt = self.wallet.execute(&purpose, &call).await?;
+        let block = self.node().canonical(receipt.block_number, receipt.block_hash).await?;
+        Ok(self.node().inclusion(receipt.transaction_hash, block))
+    }
+
+    /// Tries out at the newest block what [`SettlerChain::deliver`] would send, and sends nothing: whether this token can be
+    /// paid to this recipient. Where the proxy has no allowance yet, the token's own transfer stands in for it.
+    ///
+    /// # Errors
+    /// [`ActError::Refused`] when the chain refuses it, for whatever reason, a balance that is too low too.
+    pub async fn try_delivery(&self, order: &DeliveryOrder) -> Result<(), ActError> {
+        let proxy = address(&order.proxy).map_err(unusable)?;
+        let token = contracts::token_or_coin(order.destination.asset()).map_err(unusable)?;
+        let head = At::Block(self.node().head().await?);
+        let mut call = self.fulfilling(order, proxy, token)?;
+        if !token.is_zero() {
+            let (owner, amount) = (self.wallet.address(), units(order.amount));
+            let allowance = Erc20::allowanceCall { owner, spender: proxy };
+            let allowed = self.node().view(token, &allowance, head).await?.unwrap_or_default();
+            if allowed < amount {
+                let recipient = address(order.destination.account().as_str()).map_err(unusable)?;
+                call = plain(owner, token, Erc20::transferCall { to: recipient, value: amount }.abi_encode());
+            }
+        }
+        match self.node().call(&call, head).await {
+            Ok(_) => Ok(()),
+            Err(CallError::Transient(fault)) => Err(fault.into()),
+            Err(CallError::Reverted(revert)) => {
+                Err(ActError::Refused(Box::new(self.node().refusal(call.to, revert.reason))))
+            }
+        }
+    }
+
+    /// The call of the proxy that delivers.
+    fn fulfilling(&self, order: &DeliveryOrder, proxy: Address, token: Address) -> Result<Call, Transient> {
+        let amount = units(order.amount);
         let fulfill = FulfillmentProxy::fulfillCall {
             paymentId: word(order.payment_id.on_chain()),
             quoteHash: word(order.quote_hash),
@@ -106,11 +144,7 @@ impl SettlerChain {
             fulfillBy: contracts::time(order.fulfill_by).map_err(unusable)?,
         };
         let value = if token.is_zero() { amount } else { U256::ZERO };
-        let call = Call { from: self.wallet.address(), to: Some(proxy), value, data: fulfill.abi_encode().into() };
-        let purpose = format!("fulfill/{}/{}", order.payment_id, order.quote_hash);
-        let receipt = self.wallet.execute(&purpose, &call).await?;
-        let block = self.node().canonical(receipt.block_number, receipt.block_hash).await?;
-        Ok(self.node().inclusion(receipt.transaction_hash, block))
+        Ok(Call { from: self.wallet.address(), to: Some(proxy), value, data: fulfill.abi_encode().into() })
     }
 
     /// Brings the releaser's attestation to the escrow, which then pays the settler, and waits until that is in a block.

@@ -112,6 +112,19 @@ impl SettlerChain {
         self.wallet.execute(&Task { purpose, program, instructions, contended }).await
     }
 
+    /// Tries out what [`SettlerChain::deliver`] would send, and sends nothing: whether this token can be paid to this
+    /// recipient.
+    ///
+    /// # Errors
+    /// [`ActError::Refused`] when the program or the token refuses it, for whatever reason, a balance that is too low too.
+    pub async fn try_delivery(&self, order: &DeliveryOrder) -> Result<(), ActError> {
+        let program = key(&order.proxy).map_err(unusable)?;
+        let terms = fulfillment(order).map_err(unusable)?;
+        let (instructions, contended) = self.fulfilling(&program, &terms).await?;
+        let purpose = String::new();
+        self.wallet.try_out(&Task { purpose, program, instructions, contended }).await.map(drop)
+    }
+
     async fn fulfilling(&self, program: &Key, terms: &Fulfillment) -> Result<(Vec<Instruction>, Vec<Key>), ActError> {
         let late = |time: u64| ActError::TooLate(format!("the chain is at {time}, past {}", terms.fulfill_by));
         if terms.mint == ZERO_KEY {

@@ -77,6 +77,14 @@ pub(super) struct Task {
     pub contended: Vec<Key>,
 }
 
+/// A task that was tried out.
+pub(super) struct Tried {
+    /// Compute units it took.
+    units: u64,
+    /// Programs it calls.
+    programs: Vec<Key>,
+}
+
 impl Wallet {
     /// The account of `key` on the cluster of `node`. No other process may send from it.
     pub fn new(node: Node, key: SigningKey) -> Self {
@@ -130,9 +138,12 @@ impl Wallet {
         Err(Transient(format!("{}: in no block within {waited} s", task.purpose)).into())
     }
 
-    async fn launch(&self, task: &Task) -> Result<(), ActError> {
-        let payer = self.address();
-        let trial = transaction::message(&task.instructions, Budget::TRIAL, &payer, &[0; 32]);
+    /// What `task` would do, tried out by a node; nothing is sent.
+    ///
+    /// # Errors
+    /// [`ActError::Refused`] when a program refuses.
+    pub(super) async fn try_out(&self, task: &Task) -> Result<Tried, ActError> {
+        let trial = transaction::message(&task.instructions, Budget::TRIAL, &self.address(), &[0; 32]);
         let programs = transaction::programs(&trial);
         let simulated = self.node.simulate(&transaction::unsigned(&trial)).await?;
         if let Some(error) = &simulated.error {
@@ -143,6 +154,12 @@ impl Wallet {
                 None => Transient(format!("{}: cannot be tried out: {reason}", task.purpose)).into(),
             });
         }
+        Ok(Tried { units: simulated.units, programs })
+    }
+
+    async fn launch(&self, task: &Task) -> Result<(), ActError> {
+        let payer = self.address();
+        let Tried { units, programs } = self.try_out(task).await?;
         let recent = self.node.recent_fees(&task.contended).await?;
         let settled = self.node.settled().await?;
         let blockhash = self.node.blockhash(settled).await?;
@@ -153,7 +170,7 @@ impl Wallet {
             return Ok(());
         }
         let attempt = before.map_or(0, |before| before.attempt).saturating_add(1);
-        let budget = Budget::new(simulated.units, &recent, attempt);
+        let budget = Budget::new(units, &recent, attempt);
         let message = transaction::message(&task.instructions, budget, &payer, &blockhash.hash);
         let signed = transaction::sign(&message, &[&self.key]).map_err(|error| Transient(error.to_string()))?;
         let Signed { hash, wire } = signed;

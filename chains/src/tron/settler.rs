@@ -98,32 +98,48 @@ impl SettlerChain {
             return Err(Transient(format!("{} is not this settler's account", order.delivery_account)).into());
         }
         let contract = address(&order.proxy).map_err(unusable)?;
-        let mut value_sun = 0;
-        if terms.token.is_zero() {
-            value_sun = u64::try_from(terms.amount)
-                .map_err(|_| Transient(format!("{} sun are more than there are", order.amount)))?;
-        } else {
+        let value_sun = value_sun(&terms)?;
+        if !terms.token.is_zero() {
             self.allow(terms.token, contract, terms.amount, order.fulfill_by).await?;
         }
-        let fulfill = FulfillmentProxy::fulfillCall {
-            paymentId: terms.paymentId,
-            quoteHash: terms.quoteHash,
-            token: terms.token,
-            recipient: terms.recipient,
-            amount: terms.amount,
-            fulfillBy: terms.fulfillBy,
-        };
         let task = Task {
             // The delivery's once-only key: other terms are another delivery.
             purpose: format!("fulfill/{contract}/{}", fulfillment_key(order).map_err(unusable)?),
             contract,
-            data: fulfill.abi_encode(),
+            data: fulfilling(&terms),
             value_sun,
             spare: Spare::default(),
             until: Some(order.fulfill_by),
             again: false,
         };
         self.wallet.execute(&task).await
+    }
+
+    /// Tries out in the newest state what [`SettlerChain::deliver`] would send, and sends nothing: whether this token can be
+    /// paid to this recipient. Where the proxy has no allowance yet, the token's own transfer stands in for it.
+    ///
+    /// # Errors
+    /// [`ActError::Refused`] when the chain refuses it, for whatever reason, a balance that is too low too.
+    pub async fn try_delivery(&self, order: &DeliveryOrder) -> Result<(), ActError> {
+        let terms = reads::delivery(order).map_err(unusable)?;
+        let (own, proxy) = (self.wallet.address(), address(&order.proxy).map_err(unusable)?);
+        let mut contract = proxy;
+        let mut data = fulfilling(&terms);
+        if !terms.token.is_zero() {
+            let call = Trc20::allowanceCall { owner: own, spender: proxy };
+            let allowed = match self.node().call(None, terms.token, &call, State::Newest).await? {
+                Answer::Returned { value, .. } => value,
+                Answer::Reverted { .. } => U256::ZERO,
+            };
+            if allowed < terms.amount {
+                contract = terms.token;
+                data = Trc20::transferCall { to: terms.recipient, value: terms.amount }.abi_encode();
+            }
+        }
+        match self.node().trial(own, contract, data, value_sun(&terms)?).await? {
+            Answer::Returned { .. } => Ok(()),
+            Answer::Reverted { reason, .. } => Err(ActError::Refused(Box::new(self.node().refusal(contract, reason)))),
+        }
     }
 
     /// An allowance for the proxy, without limit: the proxy takes tokens from its caller only.
@@ -237,4 +253,25 @@ impl SettlerChain {
             Answer::Reverted { reason, .. } => Err(Transient(format!("balance of {}: {reason}", text(token)))),
         }
     }
+}
+
+/// The call of the proxy that delivers.
+fn fulfilling(terms: &FulfillmentProxy::Fulfilled) -> Vec<u8> {
+    let fulfill = FulfillmentProxy::fulfillCall {
+        paymentId: terms.paymentId,
+        quoteHash: terms.quoteHash,
+        token: terms.token,
+        recipient: terms.recipient,
+        amount: terms.amount,
+        fulfillBy: terms.fulfillBy,
+    };
+    fulfill.abi_encode()
+}
+
+/// What is sent along with a delivery, sun.
+fn value_sun(terms: &FulfillmentProxy::Fulfilled) -> Result<u64, Transient> {
+    if !terms.token.is_zero() {
+        return Ok(0);
+    }
+    u64::try_from(terms.amount).map_err(|_| Transient(format!("{} sun are more than there are", terms.amount)))
 }

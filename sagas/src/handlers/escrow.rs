@@ -1,11 +1,15 @@
-//! The escrow leg: the winner is told, and the payer's funds are deposited and reserved in one transaction.
+//! The escrow leg: the winner is told and answers, and the payer's funds are deposited and reserved in one transaction. A
+//! winner whose payment ends without a deposit is told that, too.
 
-use events::time::{Timestamp, from_unix_seconds};
+use events::{
+    event::WithdrawalCause,
+    time::{Timestamp, from_unix_seconds},
+};
 
 use super::{Action, Step, case, deposit_order, is_past};
 use crate::{
     payment::{Awarded, DEPOSIT_ATTEMPTS_MAX, Payment},
-    ports::Award,
+    ports::{Award, AwardEnd},
 };
 
 pub(super) fn next_awarded(payment: &Payment, award: &Awarded, now: Timestamp) -> Step {
@@ -37,4 +41,14 @@ pub(super) fn next_awarded(payment: &Payment, award: &Awarded, now: Timestamp) -
 pub(super) fn next_depositing(payment: &Payment, award: &Awarded) -> Step {
     let versions = payment.deposit.live.clone();
     Step::Do(Box::new(Action::FollowDeposit { order: deposit_order(payment, award), versions }))
+}
+
+pub(super) fn next_withdrawn(payment: &Payment, award: &Awarded) -> Step {
+    let code = payment.withdrawn.as_ref().map(WithdrawalCause::code).unwrap_or_default();
+    Step::Do(Box::new(Action::TellWinner(AwardEnd {
+        settler: award.quote.settler.clone(),
+        payment_id: payment.submitted.payment_id.clone(),
+        quote_hash: award.event.quote_hash,
+        code: code.to_owned(),
+    })))
 }

@@ -20,8 +20,7 @@ use events::{
 use crate::{
     payment::{Awarded, Payment, Stage},
     ports::{
-        Award, DeliveryOrder, DepositOrder, OwnDeposit, RefundOrder, ReleaseOrder, RequestForQuotes, Reservation,
-        SelectionRequest, VerificationCase,
+        Award, AwardEnd, DeliveryOrder, DepositOrder, OwnDeposit, RefundOrder, ReleaseOrder, RequestForQuotes, Reservation, SelectionRequest, VerificationCase,
     },
 };
 
@@ -45,7 +44,7 @@ pub enum Action {
     AskSelector(SelectionRequest),
     /// End a payment whose selector gave no valid choice in time.
     GiveUpSelector,
-    /// Tell the winner, then sign the deposit.
+    /// Tell the winner, hear that it stands by its quote, then sign the deposit.
     SecureDeposit {
         /// The notice.
         award: Box<Award>,
@@ -54,6 +53,8 @@ pub enum Action {
         /// Its attempt.
         attempt: u32,
     },
+    /// Tell the winner that its award is over.
+    TellWinner(AwardEnd),
     /// See whether it is proven that the deposit, which can't be made any more, was not made by anyone.
     RuleOutDeposit {
         /// The deposit.
@@ -134,7 +135,7 @@ impl Action {
     /// The chain whose blocks decide when it makes sense to look again.
     pub fn chain(&self) -> Option<&ChainId> {
         match self {
-            Self::GatherBids(_) | Self::AskSelector(_) | Self::GiveUpSelector => None,
+            Self::GatherBids(_) | Self::AskSelector(_) | Self::GiveUpSelector | Self::TellWinner(_) => None,
             Self::SecureDeposit { order, .. }
             | Self::RuleOutDeposit { order }
             | Self::GiveUpDeposit { order }
@@ -232,11 +233,12 @@ pub fn next(payment: &Payment, now: Timestamp) -> Step {
         (Stage::Depositing, Some(award)) => escrow::next_depositing(payment, award),
         (Stage::Secured | Stage::Finalizing, Some(award)) => settlement::next(payment, award, now),
         (Stage::Completed, award) => release::next(payment, award, now),
+        (Stage::Withdrawn, Some(award)) => escrow::next_withdrawn(payment, award),
         (Stage::Watching, _) => refund::next_watching(payment, now),
         (Stage::Refunding, _) => refund::next(payment, now),
         (Stage::Rest, _) => Step::Rest,
         // `evolve` lets a payment into these stages only with an award.
-        (Stage::Awarded | Stage::Depositing | Stage::Secured | Stage::Finalizing, None) => Step::Rest,
+        (Stage::Awarded | Stage::Withdrawn | Stage::Depositing | Stage::Secured | Stage::Finalizing, None) => Step::Rest,
     }
 }
 

@@ -34,6 +34,18 @@ pub enum Command {
         /// When it was given up.
         at: Timestamp,
     },
+    /// The winner does not stand by its quote, and its answer is final. No deposit was signed.
+    LoseWinner {
+        /// Its reason code; `None` when it did not answer in time, and can't any more.
+        refusal: Option<String>,
+        /// When that was found.
+        at: Timestamp,
+    },
+    /// The message that its award is over is stored where the winner finds it.
+    TellWinner {
+        /// When.
+        at: Timestamp,
+    },
     /// A deposit was signed.
     PrepareDeposit(TransactionPrepared),
     /// The deposit under way was signed again with higher fees.

@@ -3,8 +3,7 @@
 use events::{
     Failure, PaymentEvent,
     event::{
-        AttestationAwaited, AuctionClosed, DepositRuledOut, EscrowOpened, EscrowReleased, Failed, FulfillmentConfirmed,
-        FulfillmentSeen, Inclusion, QuoteAwarded, RefundDue, SelectorAnswered, SelectorAsked, TransactionAbandoned,
+        AttestationAwaited, AuctionClosed, AwardWithdrawn, DepositRuledOut, EscrowOpened, EscrowReleased, Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion, QuoteAwarded, RefundDue, SelectorAnswered, SelectorAsked, TransactionAbandoned, WinnerTold, WithdrawalCause,
     },
     failure::{BlockchainContext, Domain, RetryClassification},
     quote::SignedQuote,
@@ -60,6 +59,14 @@ pub fn decide(payment: &Payment, command: Command) -> Result<Vec<PaymentEvent>, 
             }
             _ => rejected("MissChoice"),
         },
+        Command::LoseWinner { refusal, at } => match stage {
+            Stage::Awarded if payment.deposit.count == 0 => Ok(winner_lost(payment, refusal, at)),
+            _ => rejected("LoseWinner"),
+        },
+        Command::TellWinner { at } => match stage {
+            Stage::Withdrawn => Ok(vec![PaymentEvent::WinnerTold(WinnerTold { told_at: at })]),
+            _ => rejected("TellWinner"),
+        },
         Command::PrepareDeposit(transaction) => match stage {
             Stage::Awarded if transaction.attempt == payment.deposit.count + 1 => {
                 Ok(vec![PaymentEvent::DepositPrepared(transaction)])
@@ -79,7 +86,7 @@ pub fn decide(payment: &Payment, command: Command) -> Result<Vec<PaymentEvent>, 
                     Some(_) => "the deposit needs more gas than one may take; nothing was taken from the payer",
                 };
                 let class = RetryClassification::RetryWithNewRequestId;
-                Ok(vec![failed_before_escrow(message, class, Some(*context), at)])
+                Ok(not_deposited(message, class, Some(*context), at))
             }
             _ => rejected("RefuseDeposit"),
         },
@@ -93,7 +100,7 @@ pub fn decide(payment: &Payment, command: Command) -> Result<Vec<PaymentEvent>, 
             Stage::Awarded => {
                 let message = "the deposit could not be made before its deadline";
                 let class = RetryClassification::RetryWithNewRequestId;
-                Ok(vec![failed_before_escrow(message, class, None, at)])
+                Ok(not_deposited(message, class, None, at))
             }
             _ => rejected("MissDepositWindow"),
         },
@@ -300,14 +307,14 @@ fn observe_deposit(state: DepositState, attempt: u32, at: Timestamp) -> Vec<Paym
         DepositState::Secured(secured) => vec![PaymentEvent::EscrowSecured(secured)],
         DepositState::Reverted(context) => {
             let message = "the deposit was refused on the source chain; nothing was taken from the payer";
-            vec![failed_before_escrow(message, class, Some(*context), at)]
+            not_deposited(message, class, Some(*context), at)
         }
         DepositState::Superseded { evidence } => {
             vec![PaymentEvent::DepositAbandoned(TransactionAbandoned { attempt, evidence, abandoned_at: at })]
         }
         DepositState::Expired { evidence: _ } => {
             let message = "the deposit did not land before its deadline; nothing was taken from the payer";
-            vec![failed_before_escrow(message, class, None, at)]
+            not_deposited(message, class, None, at)
         }
         DepositState::Stranded(opened) => stranded(opened, at),
     }
@@ -335,23 +342,51 @@ fn stranded(opened: EscrowOpened, at: Timestamp) -> Vec<PaymentEvent> {
     vec![PaymentEvent::EscrowOpened(opened), PaymentEvent::Failed(Box::new(failed))]
 }
 
-fn failed_before_escrow(
+/// The end of an award without a deposit, of which the winner is still to be told.
+fn withdrawn(cause: WithdrawalCause, failure: Failure, at: Timestamp) -> Vec<PaymentEvent> {
+    vec![
+        PaymentEvent::AwardWithdrawn(AwardWithdrawn { cause, withdrawn_at: at }),
+        PaymentEvent::Failed(Box::new(Failed { failure, refund: RefundDue::Nothing, failed_at: at })),
+    ]
+}
+
+fn winner_lost(payment: &Payment, refusal: Option<String>, at: Timestamp) -> Vec<PaymentEvent> {
+    let (code, why) = match &refusal {
+        Some(reason) => {
+            (Failure::AWARD_REFUSED, format!("the settler that won does not stand by its quote ({reason})"))
+        }
+        None => (Failure::AWARD_UNANSWERED, "the settler that won did not answer in time".to_owned()),
+    };
+    // The payer's own transaction may be on its way.
+    let money = match payment.submitted.authorization.is_own_deposit() {
+        true => "a deposit that lands all the same goes back",
+        false => "nothing was taken from the payer",
+    };
+    let failure = Failure {
+        code: code.to_owned(),
+        message: format!("{why}; {money}"),
+        domain: Some(Domain::SettlerAgent),
+        retry_classification: Some(RetryClassification::RetryWithNewRequestId),
+        blockchain_context: None,
+    };
+    let cause = refusal.map_or(WithdrawalCause::Unanswered, |reason| WithdrawalCause::Refused { reason });
+    withdrawn(cause, failure, at)
+}
+
+fn not_deposited(
     message: &str,
     class: RetryClassification,
     context: Option<BlockchainContext>,
     at: Timestamp,
-) -> PaymentEvent {
-    PaymentEvent::Failed(Box::new(Failed {
-        failure: Failure {
-            code: Failure::SETTLEMENT_FAILED.to_owned(),
-            message: message.to_owned(),
-            domain: Some(Domain::Blockchain),
-            retry_classification: Some(class),
-            blockchain_context: context,
-        },
-        refund: RefundDue::Nothing,
-        failed_at: at,
-    }))
+) -> Vec<PaymentEvent> {
+    let failure = Failure {
+        code: Failure::SETTLEMENT_FAILED.to_owned(),
+        message: message.to_owned(),
+        domain: Some(Domain::Blockchain),
+        retry_classification: Some(class),
+        blockchain_context: context,
+    };
+    withdrawn(WithdrawalCause::NotDeposited, failure, at)
 }
 
 /// The delivery as it is recorded before what follows from it: again where it is deep at first sight, or has moved to another

@@ -2,7 +2,7 @@
 
 use events::{
     Failure, PaymentEvent,
-    event::{CollectedQuote, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared},
+    event::{CollectedQuote, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared, WithdrawalCause},
     quote::SignedQuote,
     selection::SignedChoice,
 };
@@ -36,6 +36,8 @@ pub fn evolve(state: Option<Payment>, event: &PaymentEvent) -> Result<Payment, I
                 offer: None,
                 choice: None,
                 award: None,
+                withdrawn: None,
+                told: false,
                 deposit: Attempts::default(),
                 secured: None,
                 opened: None,
@@ -56,6 +58,9 @@ pub fn evolve(state: Option<Payment>, event: &PaymentEvent) -> Result<Payment, I
     let refuse = |reason: &str| Err(illegal(format!("in stage {stage:?}"), reason));
     if payment.opened.is_some() && payment.failed.is_none() && !matches!(event, PaymentEvent::Failed(_)) {
         return refuse("money that nobody can be paid from is in escrow, and only the failure may follow");
+    }
+    if payment.withdrawn.is_some() && payment.failed.is_none() && !matches!(event, PaymentEvent::Failed(_)) {
+        return refuse("the award was taken back, and only the failure may follow");
     }
     match (event, stage) {
         (PaymentEvent::AuctionClosed(_), Stage::Auction) if payment.submitted.collected_quote.is_some() => {
@@ -106,6 +111,14 @@ pub fn evolve(state: Option<Payment>, event: &PaymentEvent) -> Result<Payment, I
             let quote = signed.quote().clone();
             payment.award = Some(Box::new(Awarded { event: (**awarded).clone(), quote }));
         }
+        (PaymentEvent::AwardWithdrawn(withdrawn), Stage::Awarded | Stage::Depositing) => {
+            let shown = payment.deposit.count > 0;
+            if shown && withdrawn.cause != WithdrawalCause::NotDeposited {
+                return refuse("a deposit was signed for the winner");
+            }
+            payment.withdrawn = Some(withdrawn.cause.clone());
+        }
+        (PaymentEvent::WinnerTold(_), Stage::Withdrawn) => payment.told = true,
         (PaymentEvent::DepositPrepared(transaction), Stage::Awarded) => {
             if let Err(reason) = payment.deposit.begin(transaction) {
                 return refuse(reason);
@@ -168,6 +181,9 @@ pub fn evolve(state: Option<Payment>, event: &PaymentEvent) -> Result<Payment, I
         (PaymentEvent::DepositRuledOut(_), Stage::Watching) => payment.ruled_out = true,
         (PaymentEvent::Failed(failed), Stage::Auction | Stage::Awarded | Stage::Depositing) => {
             match (&failed.refund, &payment.opened) {
+                (RefundDue::AfterWindow, Some(_)) if payment.withdrawn.is_some() => {
+                    return refuse("money is in escrow, and the award was taken back without it");
+                }
                 (RefundDue::Nothing, None) | (RefundDue::AfterWindow, Some(_)) => {}
                 (_, None) => return refuse("no money was in escrow"),
                 (_, Some(_)) => return refuse("money is in escrow and must be returned after its window"),

@@ -11,7 +11,7 @@ pub use evolve::{IllegalTransition, evolve, fold};
 use events::{
     event::{
         AuctionClosed, EscrowOpened, EscrowRefunded, EscrowSecured, Failed, FulfillmentConfirmed, Inclusion,
-        QuoteAwarded, RefundDue, SelectorAsked, Submitted, TransactionPrepared,
+        QuoteAwarded, RefundDue, SelectorAsked, Submitted, TransactionPrepared, WithdrawalCause,
     },
     mutant,
     quote::Quote,
@@ -36,6 +36,10 @@ pub struct Payment {
     pub choice: Option<Box<Choice>>,
     /// The quote that won.
     pub award: Option<Box<Awarded>>,
+    /// Why the award was taken back, once it was.
+    pub withdrawn: Option<WithdrawalCause>,
+    /// Whether the winner is known to find that its award is over.
+    pub told: bool,
     /// The deposit transactions so far.
     pub deposit: Attempts,
     /// The escrow, once funded at depth.
@@ -109,6 +113,8 @@ pub enum Stage {
     Finalizing,
     /// Delivered; the settler has yet to be paid.
     Completed,
+    /// Failed before the escrow, and the winner is yet to be told.
+    Withdrawn,
     /// Failed before the escrow, with a transaction of the payer's that may still deposit.
     Watching,
     /// Failed, with money still in escrow.
@@ -139,10 +145,14 @@ impl Payment {
         })
     }
 
-    /// Whether the payer's own transaction may still bring money into escrow after the payment has failed. With an award the
-    /// failure itself rests on the proof that nothing can.
+    /// Whether the payer's own transaction may still bring money into escrow after the payment has failed. With an award that
+    /// stood, the failure itself rests on the proof that nothing can.
     fn may_still_deposit(&self) -> bool {
-        self.submitted.authorization.is_own_deposit() && self.award.is_none() && !self.ruled_out
+        let proven = match &self.withdrawn {
+            Some(WithdrawalCause::Refused { .. } | WithdrawalCause::Unanswered) => false,
+            Some(WithdrawalCause::NotDeposited) | None => self.award.is_some(),
+        };
+        self.submitted.authorization.is_own_deposit() && !proven && !self.ruled_out
     }
 
     /// Where the payment stands.
@@ -153,6 +163,7 @@ impl Payment {
         if let Some(failed) = &self.failed {
             return match failed.refund {
                 _ if self.opened.is_some() => Stage::Refunding,
+                RefundDue::Nothing if self.withdrawn.is_some() && !self.told => Stage::Withdrawn,
                 RefundDue::Nothing if self.may_still_deposit() => Stage::Watching,
                 RefundDue::Nothing => Stage::Rest,
                 RefundDue::ByNonDelivery { .. } | RefundDue::AfterWindow => Stage::Refunding,

@@ -17,7 +17,7 @@ use crate::{
 impl QuoteRequest {
     /// The event that ends the collection with what was gathered: every eligible quote, best first, and no winner.
     pub fn collect(&self, gathered: Gathered, at: Timestamp) -> QuoteRequestEvent {
-        let sifted = sift(&request_for_batch(&self.opened), None, gathered);
+        let sifted = sift(&request_for_batch(&self.opened), None, gathered, at);
         let Sifted { addressed, mut quotes, declines, mut dropped, held_policies } = sifted;
         dropped.extend(split_surplus(&mut quotes).into_iter().map(|signed| DroppedBid {
             settler: signed.quote().settler.token().to_string(),

@@ -12,8 +12,7 @@ use crate::{
     handlers::Action,
     payment::{Command, Payment},
     ports::{
-        DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, OwnDeposit, PrepareError, RefundOrder,
-        Refusal, ReleaseOrder, SelectionRequest, Statement, TransactionState, Transient, VerificationCase,
+        Award, AwardAnswer, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, OwnDeposit, PrepareError, RefundOrder, Refusal, ReleaseOrder, SelectionRequest, Statement, TransactionState, Transient, VerificationCase,
     },
 };
 
@@ -41,7 +40,7 @@ impl Outcome {
     }
 }
 
-/// Carries out `action` once.
+/// Carries out `action` once. `agreed` says whether the winner is known to stand by its quote; it is final, and asked for once.
 ///
 /// # Errors
 /// [`Transient`]; the action is repeated after a while.
@@ -50,19 +49,23 @@ pub(super) async fn act(
     options: &Options,
     payment: &Payment,
     action: &Action,
+    agreed: &mut bool,
 ) -> Result<Outcome, Transient> {
     match action {
         Action::GatherBids(request) => {
             let gathered = ports.auction.gather(request).await?;
-            let judgement = judge(&payment.submitted, gathered);
-            Ok(Outcome::command(Command::CloseAuction { judgement: Box::new(judgement), at: ports.clock.now() }))
+            let at = ports.clock.now();
+            let judgement = judge(&payment.submitted, gathered, at);
+            Ok(Outcome::command(Command::CloseAuction { judgement: Box::new(judgement), at }))
         }
         Action::AskSelector(request) => Ok(Box::pin(ask_selector(ports, request)).await),
         Action::GiveUpSelector => Ok(Outcome::command(Command::MissChoice { at: ports.clock.now() })),
         Action::SecureDeposit { award, order, attempt } => {
-            // Stored before anything is signed, so a deposit never exists whose settler was not told.
-            if !mutant!("award-not-stored") {
-                ports.auction.award(award).await?;
+            if !*agreed {
+                if let Some(lost) = Box::pin(agree(ports, award, *attempt)).await? {
+                    return Ok(Outcome::command(lost));
+                }
+                *agreed = true;
             }
             match ports.chains.prepare_deposit(order, *attempt).await {
                 Ok(transaction) => {
@@ -78,6 +81,10 @@ pub(super) async fn act(
                 }
                 Err(PrepareError::Refused(refusal)) => Box::pin(refused(ports, order, refusal)).await,
             }
+        }
+        Action::TellWinner(end) => {
+            ports.auction.end(end).await?;
+            Ok(Outcome::command(Command::TellWinner { at: ports.clock.now() }))
         }
         Action::RuleOutDeposit { order } => {
             if let Some(stranded) = Box::pin(stranded(ports, &order.own_deposit())).await? {
@@ -149,6 +156,24 @@ pub(super) async fn act(
         },
         Action::FollowRefund { order, versions } => Box::pin(follow_refund(ports, order, versions)).await,
     }
+}
+
+/// Tells the winner and hears its answer, before anything is signed for it or shown to a node; what follows when it is lost.
+async fn agree(ports: &Ports, award: &Award, attempt: u32) -> Result<Option<Command>, Transient> {
+    // Stored before anything is signed, so a deposit never exists whose settler was not told.
+    if !mutant!("award-not-stored") {
+        ports.auction.award(award).await?;
+    }
+    // The answer is final, so an attempt after the first had it already.
+    if attempt > 1 || mutant!("answer-not-awaited") {
+        return Ok(None);
+    }
+    let refusal = match ports.auction.answer(award).await? {
+        AwardAnswer::Accepted => return Ok(None),
+        AwardAnswer::Refused(reason) => Some(reason),
+        AwardAnswer::Silent => None,
+    };
+    Ok(Some(Command::LoseWinner { refusal, at: ports.clock.now() }))
 }
 
 /// What the payer's selector says, believed only when it signed it about these quotes. Whatever else it says, or that it says

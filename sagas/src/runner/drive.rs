@@ -5,10 +5,11 @@ use std::time::Duration;
 use chrono::TimeDelta;
 
 use events::{
-    Event, PaymentEvent, PaymentId, StreamId,
+    Did, Event, PaymentEvent, PaymentId, StreamId,
     failure::BlockchainContext,
     journal::{ReadError, Recorded},
     mutant,
+    quote::auction_of,
     time::{Timestamp, unix_seconds},
 };
 
@@ -21,8 +22,8 @@ use super::{
 };
 use crate::{
     handlers::{Action, Sign, Step, next},
-    payment::{self, Command, IllegalTransition, Payment, decide},
-    ports::{Moment, Refusal, UNSEEN_MAX, Waiting},
+    payment::{self, Command, IllegalTransition, Payment, Stage, decide},
+    ports::{AuctionOver, Moment, Refusal, UNSEEN_MAX, Waiting},
     quote_request,
     release::attestation_due,
 };
@@ -114,6 +115,7 @@ impl Engine {
     ) -> Result<u64, Stuck> {
         let mut faults = Faults::default();
         let mut refusals = 0;
+        let mut agreed = false;
         // Why the payer's own deposit is refused, to be told if it stays so until its window ends.
         let mut refused: Option<Box<BlockchainContext>> = None;
         // Why the release was refused last, to be said once.
@@ -136,7 +138,7 @@ impl Engine {
                 Step::Do(action) => action,
             };
             let since = action.sign().and_then(|sign| self.ports.chains.moment(sign.chain_id, sign.contract));
-            let acted = match Box::pin(act(&self.ports, &self.options, &loaded.state, &action)).await {
+            let acted = match Box::pin(act(&self.ports, &self.options, &loaded.state, &action, &mut agreed)).await {
                 Ok(Outcome::Unattested(inclusion, fault)) => {
                     let at = self.ports.clock.now();
                     let escrow = &loaded.state.submitted.escrow;
@@ -233,13 +235,32 @@ impl Engine {
                 self.pause(&action, &nudge).await;
                 continue;
             }
+            let closes = matches!(*action, Action::GatherBids(_) | Action::AskSelector(_) | Action::GiveUpSelector);
             loaded = match Box::pin(self.record(stream_id, loaded, events)).await? {
-                Some(loaded) => loaded,
+                Some(loaded) => {
+                    if closes && loaded.state.stage() != Stage::Auction {
+                        Box::pin(self.tell_losers(&loaded.state)).await;
+                    }
+                    loaded
+                }
                 None => match Box::pin(self.load(stream_id)).await? {
                     Some(loaded) => loaded,
                     None => return Ok(0),
                 },
             };
+        }
+    }
+
+    /// Tells whoever was asked and has neither won nor declined that the auction is over.
+    async fn tell_losers(&self, payment: &Payment) {
+        let Some(auction) = &payment.auction else { return };
+        let winner = payment.award.as_ref().map(|award| &award.quote.settler);
+        let declined = |did: &Did| auction.declines.iter().any(|decline| decline.settler == *did);
+        let losers = auction.addressed.iter().filter(|did| Some(*did) != winner && !declined(did));
+        let over =
+            AuctionOver { auction_id: auction_of(&payment.submitted.payment_id), settlers: losers.cloned().collect() };
+        if !over.settlers.is_empty() {
+            self.ports.auction.over(&over).await;
         }
     }
 

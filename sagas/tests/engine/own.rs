@@ -147,7 +147,7 @@ fn expected(own: Own) -> Vec<&'static str> {
         Own::Unsold => after(&UNSOLD, &["DepositRuledOut"]),
         Own::UnsoldAndSent => after(&UNSOLD, &["EscrowOpened", "RefundPrepared", "EscrowRefunded"]),
         Own::Returned => after(&UNSOLD, &["EscrowOpened", "EscrowRefunded"]),
-        Own::Refused | Own::RefusedThenLost => after(&AWARDED, &["Failed"]),
+        Own::Refused | Own::RefusedThenLost => after(&AWARDED, &["AwardWithdrawn", "Failed", "WinnerTold"]),
         Own::Usurped => DELIVERED.into_iter().filter(|name| *name != "DepositPrepared").collect(),
         Own::NoSubmitter => after(&AWARDED, &STRANDED),
         Own::NeverReserved => after(&after(&AWARDED, &["DepositPrepared"]), &STRANDED),

@@ -102,7 +102,7 @@ impl Selector for World {
 
 #[test]
 fn the_selector_is_shown_the_eligible_quotes_that_last_until_it_has_to_answer() {
-    let judged = judge(&submission(), gathered());
+    let judged = judge(&submission(), gathered(), at(10));
     assert!(judged.winner.is_none());
     assert_eq!(judged.offered, quotes()[..2]);
     assert_eq!(judged.quotes.len(), 2);

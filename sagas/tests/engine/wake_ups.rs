@@ -84,6 +84,18 @@ impl Auction for Desk {
     async fn award(&self, award: &Award) -> Result<(), Transient> {
         self.world.award(award).await
     }
+
+    async fn answer(&self, award: &Award) -> Result<AwardAnswer, Transient> {
+        self.world.answer(award).await
+    }
+
+    async fn over(&self, over: &AuctionOver) {
+        self.world.over(over).await;
+    }
+
+    async fn end(&self, end: &AwardEnd) -> Result<(), Transient> {
+        self.world.end(end).await
+    }
 }
 
 #[async_trait]

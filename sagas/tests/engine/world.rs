@@ -12,6 +12,10 @@ pub enum Plot {
     Delivers,
     /// The settler never delivers.
     Vanishes,
+    /// The winner doesn't stand by its quote.
+    WinnerRefuses,
+    /// The winner doesn't answer its award.
+    WinnerIsSilent,
     /// The chain refuses the deposit.
     Refuses,
     /// The chain refuses the deposit, because somebody who was shown it has sent it.
@@ -66,6 +70,10 @@ pub struct State {
     pub releases: BTreeMap<String, u32>,
     pub released: bool,
     pub awards: u32,
+    /// What the losers were told.
+    pub over: Vec<AuctionOver>,
+    /// What the winner was told of the end.
+    pub ends: Vec<AwardEnd>,
     /// How often a selector was asked.
     pub asked: u32,
     /// Hashes of all that was ever sent.
@@ -154,7 +162,7 @@ pub fn vanishes(plot: Plot) -> bool {
         Plot::Delivers | Plot::Refuses | Plot::Usurped | Plot::Superseded | Plot::NoQuotes | Plot::Unattested => false,
         Plot::Idle | Plot::IdleDear | Plot::IdleLost | Plot::Overtaken | Plot::Unreleasable => false,
         Plot::AttestedLate => false,
-        Plot::Selector(_) => false,
+        Plot::Selector(_) | Plot::WinnerRefuses | Plot::WinnerIsSilent => false,
         Plot::Own(own) => own.vanishes(),
     }
 }
@@ -433,6 +441,26 @@ impl Auction for World {
 
     async fn award(&self, _: &Award) -> Result<(), Transient> {
         self.call(|state| state.awards += 1).await
+    }
+
+    async fn answer(&self, _: &Award) -> Result<AwardAnswer, Transient> {
+        self.call(|state| {
+            assert!(state.awards > 0, "nobody answers what it was not told");
+            match self.plot {
+                Plot::WinnerRefuses => AwardAnswer::Refused("INSUFFICIENT_LIQUIDITY".to_owned()),
+                Plot::WinnerIsSilent => AwardAnswer::Silent,
+                _ => AwardAnswer::Accepted,
+            }
+        })
+        .await
+    }
+
+    async fn over(&self, over: &AuctionOver) {
+        self.state.lock().unwrap().over.push(over.clone());
+    }
+
+    async fn end(&self, end: &AwardEnd) -> Result<(), Transient> {
+        self.call(|state| state.ends.push(end.clone())).await
     }
 }
 

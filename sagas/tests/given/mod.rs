@@ -7,9 +7,7 @@ use ed25519_dalek::SigningKey;
 use events::{
     Amount, ChainId, Did, Hash32, OwnedAsset, PaymentEvent, PaymentId, Terms,
     event::{
-        AttestationAwaited, AuctionClosed, Authorization, DepositRuledOut, EscrowOpened, EscrowPlan, EscrowRefunded,
-        EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion, OwnTransaction,
-        Permit2, QuoteAwarded, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared, TronSpend, VerifierRef,
+        AttestationAwaited, AuctionClosed, Authorization, AwardWithdrawn, DepositRuledOut, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion, OwnTransaction, Permit2, QuoteAwarded, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared, TronSpend, VerifierRef, WinnerTold, WithdrawalCause,
     },
     quote::{Quote, SignedQuote, auction_of},
     time::{Timestamp, from_unix_seconds, unix_seconds},
@@ -223,6 +221,14 @@ pub fn deposit_opened() -> PaymentEvent {
 
 pub fn ruled_out() -> PaymentEvent {
     PaymentEvent::DepositRuledOut(DepositRuledOut { ruled_out_at: at(31) })
+}
+
+pub fn withdrawn(cause: WithdrawalCause) -> PaymentEvent {
+    PaymentEvent::AwardWithdrawn(AwardWithdrawn { cause, withdrawn_at: at(31) })
+}
+
+pub fn winner_told() -> PaymentEvent {
+    PaymentEvent::WinnerTold(WinnerTold { told_at: at(32) })
 }
 
 pub fn seen(block: u64) -> PaymentEvent {

@@ -15,7 +15,10 @@ use chains::evm::{
 };
 use events::{
     Failure, PaymentEvent, PaymentId,
-    event::{Failed, FulfillmentConfirmed, Inclusion, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared},
+    event::{
+        Failed, FulfillmentConfirmed, Inclusion, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared,
+        WithdrawalCause,
+    },
     quote::{Quote, SignedQuote},
 };
 use sagas::{
@@ -88,6 +91,9 @@ impl Entry {
                 require(world.house.is_awarded(payment_id), "the winner is told before money moves", || {
                     payment_id.to_string()
                 })?;
+                require(world.house.has_accepted(payment_id), "the winner agrees before money moves", || {
+                    payment_id.to_string()
+                })?;
                 self.deposits.entry(prepared.attempt).or_default().push(prepared.clone());
             }
             PaymentEvent::DepositRepriced(prepared) => {
@@ -141,6 +147,15 @@ impl Entry {
             // Only where the payer's own transaction deposits, which no chain of the simulation has.
             PaymentEvent::EscrowOpened(_) | PaymentEvent::DepositRuledOut(_) => {
                 require(false, "a deposit is reserved at once", || payment_id.to_string())?;
+            }
+            PaymentEvent::AwardWithdrawn(withdrawn) => {
+                let lost = withdrawn.cause != WithdrawalCause::NotDeposited;
+                require(!(lost && world.house.has_accepted(payment_id)), "who accepted is not passed over", || {
+                    format!("{payment_id}: {:?}", withdrawn.cause)
+                })?;
+            }
+            PaymentEvent::WinnerTold(_) => {
+                require(world.house.is_ended(payment_id), "the winner hears of the end", || payment_id.to_string())?;
             }
             PaymentEvent::Submitted(_)
             | PaymentEvent::SelectorAsked(_)

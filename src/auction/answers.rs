@@ -1,0 +1,299 @@
+//! Winners' answers to their awards: held against the award that is stored, and kept once, where every gateway finds them.
+//!
+//! A settler asks, and a gateway stores: so that no settler can fill a stream with answers to awards that it does not have,
+//! and one answer of each award is final, whoever wrote it. The end of the wait is written into the same place, so that a
+//! settler that answers late learns that it was too late, and no gateway can take its word after another gave it up.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use async_nats::{HeaderMap, Message, jetstream::context::PublishErrorKind};
+use futures::StreamExt;
+use serde::{Deserialize, Serialize};
+use tokio::{
+    sync::{Semaphore, watch},
+    task::JoinSet,
+    time::{Instant, sleep, sleep_until},
+};
+
+use events::{Hash32, PaymentId, SettlerToken};
+use sagas::{
+    auction::reason_code,
+    ports::{Award, AwardAnswer, Transient},
+};
+use settler::protocol::{
+    self, ANSWER_SUBJECTS, AWARDS_STREAM, AwardMessage, AwardReceipt, Standing, Version, Word, award_subject,
+    split_subject,
+};
+
+use super::{
+    Inner, RETRY_PAUSE,
+    streams::{ANSWERS_STREAM, answered_subject},
+};
+
+/// How long the server may take to store or to find something.
+const STORE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a gateway that waits looks into the stream: another may have taken the answer.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Answers that are looked into at a time; more are dropped, and given again.
+const LOOKED_INTO_MAX: usize = 256;
+/// Of these, so many of one settler at most.
+const LOOKED_INTO_OF_ONE_MAX: usize = 16;
+/// The gateways share the answers.
+const QUEUE_GROUP: &str = "gateways";
+
+/// What is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Kept {
+    version: Version,
+    payment_id: PaymentId,
+    quote_hash: Hash32,
+    standing: Standing,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+impl protocol::Message for Kept {}
+
+impl Kept {
+    fn of(payment_id: &PaymentId, quote_hash: Hash32, standing: Standing, reason: Option<String>) -> Self {
+        Self { version: Version, payment_id: payment_id.clone(), quote_hash, standing, reason }
+    }
+
+    fn answer(&self) -> AwardAnswer {
+        match self.standing {
+            Standing::Accepted => AwardAnswer::Accepted,
+            Standing::Refused => AwardAnswer::Refused(reason_code(self.reason.as_deref().unwrap_or_default())),
+            Standing::Withdrawn | Standing::Unknown => AwardAnswer::Silent,
+        }
+    }
+}
+
+/// Who waits for an answer in this process.
+#[derive(Default)]
+pub(super) struct Waiting(Mutex<HashMap<PaymentId, Waiter>>);
+
+struct Waiter {
+    settler: SettlerToken,
+    quote_hash: Hash32,
+    kept: watch::Sender<Option<Kept>>,
+    /// Tasks that wait; two may for a moment, when a shard changes hands.
+    waiting: usize,
+}
+
+/// One that waits, as long as it lives.
+struct Wait<'a> {
+    waiting: &'a Waiting,
+    payment_id: PaymentId,
+    kept: watch::Receiver<Option<Kept>>,
+}
+
+impl Waiting {
+    fn wait(&self, settler: &SettlerToken, payment_id: &PaymentId, quote_hash: Hash32) -> Wait<'_> {
+        let mut waiters = self.waiters();
+        let waiter = waiters.entry(payment_id.clone()).or_insert_with(|| Waiter {
+            settler: settler.clone(),
+            quote_hash,
+            kept: watch::Sender::new(None),
+            waiting: 0,
+        });
+        waiter.waiting += 1;
+        Wait { waiting: self, payment_id: payment_id.clone(), kept: waiter.kept.subscribe() }
+    }
+
+    /// Whether the award that an answer is for is stored: whoever waits here stored it.
+    fn is_awarded(&self, settler: &SettlerToken, payment_id: &PaymentId, quote_hash: Hash32) -> bool {
+        let waiters = self.waiters();
+        waiters.get(payment_id).is_some_and(|waiter| waiter.settler == *settler && waiter.quote_hash == quote_hash)
+    }
+
+    fn tell(&self, kept: &Kept) {
+        if let Some(waiter) = self.waiters().get(&kept.payment_id) {
+            waiter.kept.send_replace(Some(kept.clone()));
+        }
+    }
+
+    fn waiters(&self) -> MutexGuard<'_, HashMap<PaymentId, Waiter>> {
+        // No holder of the lock leaves the map half changed where it could panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        let mut waiters = self.waiting.waiters();
+        if let Some(waiter) = waiters.get_mut(&self.payment_id) {
+            waiter.waiting -= 1;
+            if waiter.waiting == 0 {
+                waiters.remove(&self.payment_id);
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// See [`sagas::ports::Auction::answer`].
+    pub(super) async fn answer(&self, award: &Award) -> Result<AwardAnswer, Transient> {
+        let (settler, payment_id) = (award.settler.token(), &award.case.payment_id);
+        let mut wait = self.waiting.wait(&settler, payment_id, award.quote_hash);
+        let ends = Instant::now() + self.options.answer_wait;
+        loop {
+            if let Some(kept) = self.kept_answer(&settler, payment_id).await? {
+                return Ok(kept.answer());
+            }
+            let heard = async {
+                match wait.kept.wait_for(Option::is_some).await {
+                    Ok(kept) => kept.clone(),
+                    // The sender lives as long as `wait`.
+                    Err(_) => None,
+                }
+            };
+            tokio::select! {
+                kept = heard => if let Some(kept) = kept { return Ok(kept.answer()) },
+                () = sleep(LOOK_EVERY) => {}
+                () = sleep_until(ends) => {
+                    let silence = Kept::of(payment_id, award.quote_hash, Standing::Withdrawn, None);
+                    return Ok(self.keep(&settler, silence).await?.answer());
+                }
+            }
+        }
+    }
+
+    /// Keeps `answer`, unless another is kept already; what is kept then.
+    async fn keep(&self, settler: &SettlerToken, answer: Kept) -> Result<Kept, Transient> {
+        let unknown = |reason: String| Transient(format!("answer is not known to be stored: {reason}"));
+        let subject = answered_subject(settler, &answer.payment_id);
+        let mut headers = HeaderMap::new();
+        headers.insert("Nats-Expected-Last-Subject-Sequence", "0");
+        let payload = protocol::write(&answer).into();
+        let store = async { self.jetstream.publish_with_headers(subject, headers, payload).await?.await };
+        match tokio::time::timeout(STORE_TIMEOUT, store).await {
+            Ok(Ok(_)) => return Ok(answer),
+            Ok(Err(error)) if error.kind() == PublishErrorKind::WrongLastSequence => {}
+            Ok(Err(error)) => {
+                if error.kind() == PublishErrorKind::StreamNotFound {
+                    self.restore_streams().await;
+                }
+                return Err(unknown(error.to_string()));
+            }
+            Err(_) => return Err(unknown("no acknowledgement in time".to_owned())),
+        }
+        let kept = self.kept_answer(settler, &answer.payment_id).await?;
+        kept.ok_or_else(|| unknown("another is said to be stored, and is not found".to_owned()))
+    }
+
+    /// The answer that is kept, read from the leader: a replica may not have it yet.
+    async fn kept_answer(&self, settler: &SettlerToken, payment_id: &PaymentId) -> Result<Option<Kept>, Transient> {
+        let found = self.last_under(ANSWERS_STREAM, &answered_subject(settler, payment_id)).await?;
+        let Some(found) = found else { return Ok(None) };
+        let kept: Kept = protocol::read(&found.1).map_err(|error| Transient(format!("a kept answer: {error}")))?;
+        Ok(Some(kept))
+    }
+
+    /// Hears answers, for ever.
+    pub(super) async fn listen_to_answers(self: &Arc<Self>) {
+        let places = Arc::new(Semaphore::new(LOOKED_INTO_MAX));
+        let lanes: Arc<Mutex<HashMap<SettlerToken, usize>>> = Arc::default();
+        let mut looked_into = JoinSet::new();
+        loop {
+            match self.client.queue_subscribe(ANSWER_SUBJECTS, QUEUE_GROUP.to_owned()).await {
+                Ok(mut answers) => {
+                    while let Some(message) = answers.next().await {
+                        while looked_into.try_join_next().is_some() {}
+                        let Some((settler, _)) = split_subject(&message.subject, "answer") else { continue };
+                        let Some(lane) = Lane::enter(&lanes, settler) else { continue };
+                        let Ok(place) = places.clone().try_acquire_owned() else { continue };
+                        let inner = self.clone();
+                        looked_into.spawn(async move {
+                            if let Err(fault) = inner.take_answer(&message).await {
+                                tracing::debug!(subject = %message.subject, %fault, "an answer is not taken for now");
+                            }
+                            drop((lane, place));
+                        });
+                    }
+                }
+                Err(error) => tracing::warn!(%error, "cannot listen to answers, trying again"),
+            }
+            sleep(RETRY_PAUSE).await;
+        }
+    }
+
+    /// Takes one answer. What cannot be decided is not answered, and the settler says it again.
+    async fn take_answer(&self, message: &Message) -> Result<(), Transient> {
+        let Some((settler, id)) = split_subject(&message.subject, "answer") else { return Ok(()) };
+        let Some(reply) = message.reply.clone() else { return Ok(()) };
+        let answer: protocol::AwardAnswer = match protocol::read(&message.payload) {
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::debug!(subject = %message.subject, %error, "an answer to an award is unusable");
+                return Ok(());
+            }
+        };
+        if answer.payment_id.as_str() != id {
+            return Ok(());
+        }
+        let (payment_id, quote_hash) = (&answer.payment_id, answer.quote_hash);
+        let standing = if self.is_awarded(&settler, payment_id, quote_hash).await? {
+            let standing = match answer.word {
+                Word::Accept => Standing::Accepted,
+                Word::Refuse => Standing::Refused,
+            };
+            let kept = self.keep(&settler, Kept::of(payment_id, quote_hash, standing, answer.reason)).await?;
+            self.waiting.tell(&kept);
+            kept.standing
+        } else {
+            Standing::Unknown
+        };
+        let receipt = AwardReceipt { version: Version, payment_id: payment_id.clone(), standing };
+        let replied = self.client.publish(reply, protocol::write(&receipt).into()).await;
+        replied.map_err(|error| Transient(error.to_string()))
+    }
+
+    async fn is_awarded(
+        &self,
+        settler: &SettlerToken,
+        payment_id: &PaymentId,
+        quote_hash: Hash32,
+    ) -> Result<bool, Transient> {
+        if self.waiting.is_awarded(settler, payment_id, quote_hash) {
+            return Ok(true);
+        }
+        let found = self.last_under(AWARDS_STREAM, &award_subject(settler, payment_id)).await?;
+        let read = found.map(|(_, payload)| AwardMessage::read(&payload));
+        Ok(matches!(read, Some(Ok(AwardMessage::Award(notice))) if notice.quote_hash == quote_hash))
+    }
+}
+
+/// A settler's share of what is looked into, held as long as it lives.
+struct Lane {
+    lanes: Arc<Mutex<HashMap<SettlerToken, usize>>>,
+    settler: SettlerToken,
+}
+
+impl Lane {
+    fn enter(lanes: &Arc<Mutex<HashMap<SettlerToken, usize>>>, settler: SettlerToken) -> Option<Self> {
+        // Counting cannot panic half way.
+        let mut counts = lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(settler.clone()).or_default();
+        if *count >= LOOKED_INTO_OF_ONE_MAX {
+            return None;
+        }
+        *count += 1;
+        Some(Self { lanes: lanes.clone(), settler })
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        let mut counts = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.settler) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.settler);
+            }
+        }
+    }
+}

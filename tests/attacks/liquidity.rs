@@ -1,0 +1,242 @@
+//! Freezing settlers' tokens: by requests that nobody signed, by payments that die before their deposit, by awards that nobody
+//! answers, and by answers to awards that there never were. The real agent and the gateway's part in auctions over a real
+//! nats-server; the chain's answers are the test's. The settler has tokens for one payment at a time.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use anyhow::{Context, Result, bail};
+use async_nats::jetstream;
+
+use events::{Hash32, PaymentId, QuoteRequestId, quote::SignedQuote};
+use gateway::auction::Options;
+use sagas::ports::{Answer, Auction, AuctionOver, AwardAnswer, AwardEnd, RequestForQuotes};
+use settler::{
+    chain::{EscrowState, Trial},
+    protocol::{self, AwardReceipt, Standing, Version, Word, answer_subject},
+};
+
+use crate::{
+    nats_roles::{PATIENCE, Role, connect, did, request, token, until},
+    settler_agent::{Stage, paid_by},
+};
+
+/// A request that a payer signed, for all that the settler has.
+fn signed() -> RequestForQuotes {
+    request(Duration::from_secs(600))
+}
+
+/// The same for whoever asks.
+fn unsigned() -> RequestForQuotes {
+    let signed = signed();
+    let batch = QuoteRequestId::derive("a stranger", &signed.auction_id);
+    RequestForQuotes { auction_id: batch.to_string(), payment_id: None, ..signed }
+}
+
+/// The code with which the settler declines.
+async fn declined(stage: &Stage, request: &RequestForQuotes) -> Result<String> {
+    let gathered = tokio::time::timeout(PATIENCE, stage.auction.gather(request)).await??;
+    match &gathered.bids[..] {
+        [bid] => match &bid.answer {
+            Answer::Decline(reason) => Ok(reason.clone()),
+            other => bail!("not declined: {other:?}"),
+        },
+        bids => bail!("not one bid: {bids:?}"),
+    }
+}
+
+/// Waits until all that the settler has is quoted to a payment that is signed, and lets it go again.
+async fn has_everything(stage: &Stage) -> Result<()> {
+    until("everything is free", || async {
+        let request = signed();
+        let quoted = stage.quoted(&request).await.is_ok();
+        let over = AuctionOver { auction_id: request.auction_id, settlers: vec![did(1)] };
+        stage.auction.over(&over).await;
+        quoted
+    })
+    .await
+}
+
+/// The end of the award of `quote`.
+fn end(request: &RequestForQuotes, quote: &SignedQuote) -> AwardEnd {
+    AwardEnd {
+        settler: did(1),
+        payment_id: paid_by(request),
+        quote_hash: quote.hash(),
+        code: "NOT_DEPOSITED".to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn requests_that_nobody_signed_hold_nothing_however_far_their_deadlines() -> Result<()> {
+    let stage = Stage::set().await?;
+    let _settler = stage.settler(true).await?;
+    // Without the attack.
+    has_everything(&stage).await?;
+
+    let (years, never) = (Duration::from_secs(3_600 * 24 * 365 * 5), u64::MAX);
+    let far: [fn(&mut RequestForQuotes, Duration, u64); 5] = [
+        |request, years, _| request.quote_deadline += years,
+        |request, years, _| request.fulfillment_deadline += years,
+        |request, _, never| request.escrow.fulfillment_deadline = never,
+        |request, _, never| request.escrow.reserve_deadline = never,
+        |request, _, never| request.escrow.refund_after = never,
+    ];
+    for change in far {
+        for mut request in [signed(), unsigned()] {
+            change(&mut request, years, never);
+            assert_eq!(declined(&stage, &request).await?, "DEADLINE_TOO_LONG", "{request:?}");
+        }
+    }
+    let asked = stage.world.balances.load(Ordering::SeqCst);
+    for _ in 0..20 {
+        stage.quoted(&unsigned()).await?;
+    }
+    let asked = stage.world.balances.load(Ordering::SeqCst) - asked;
+    assert!(asked < 10, "20 requests that cost nothing read the balance {asked} times");
+    assert!(stage.world.trials.load(Ordering::SeqCst) < 10, "and tried the same delivery out again and again");
+
+    // Everybody else's.
+    let request = signed();
+    let quote = stage.quoted(&request).await?;
+    assert!(quote.quote().valid_until <= request.quote_deadline + Duration::from_secs(30), "firm for seconds");
+    // What is signed for is held.
+    assert_eq!(declined(&stage, &signed()).await?, "INSUFFICIENT_LIQUIDITY");
+    assert_eq!(declined(&stage, &unsigned()).await?, "INSUFFICIENT_LIQUIDITY");
+    Ok(())
+}
+
+#[tokio::test]
+async fn tokens_quoted_to_many_are_awarded_once_and_the_others_hear_it_before_money_moves() -> Result<()> {
+    let stage = Stage::set().await?;
+    let _settler = stage.settler(true).await?;
+    let (one, two) = (unsigned(), unsigned());
+    let (first, second) = (stage.quoted(&one).await?, stage.quoted(&two).await?);
+    assert_eq!(stage.award(&one, &first).await?, AwardAnswer::Accepted);
+    let refused = AwardAnswer::Refused("INSUFFICIENT_LIQUIDITY".to_owned());
+    assert_eq!(stage.award(&two, &second).await?, refused);
+    // Final: whoever asks later, after whatever happened since.
+    stage.auction.end(&end(&one, &first)).await?;
+    has_everything(&stage).await?;
+    assert_eq!(stage.award(&two, &second).await?, refused);
+    stage.until_awards_are("both are over", (0, 0)).await
+}
+
+#[tokio::test]
+async fn a_payment_that_dies_before_its_deposit_frees_its_winner_at_once_and_after_a_restart() -> Result<()> {
+    let stage = Stage::set().await?;
+    let settler = stage.settler(true).await?;
+    let request = signed();
+    let quote = stage.quoted(&request).await?;
+    assert_eq!(stage.award(&request, &quote).await?, AwardAnswer::Accepted);
+    assert_eq!(declined(&stage, &signed()).await?, "INSUFFICIENT_LIQUIDITY");
+    for _ in 0..2 {
+        stage.auction.end(&end(&request, &quote)).await?;
+    }
+    has_everything(&stage).await?;
+    stage.until_awards_are("the award is over", (0, 0)).await?;
+
+    // A settler that is killed holds for what stands when it comes back, and for nothing when it ended meanwhile.
+    let again = signed();
+    let quote = stage.quoted(&again).await?;
+    assert_eq!(stage.award(&again, &quote).await?, AwardAnswer::Accepted);
+    drop(settler);
+    let settler = stage.settler(true).await?;
+    until("it holds for its award again", || async {
+        let free = declined(&stage, &unsigned()).await;
+        free.is_ok_and(|reason| reason == "INSUFFICIENT_LIQUIDITY")
+    })
+    .await?;
+    drop(settler);
+    stage.auction.end(&end(&again, &quote)).await?;
+    let _settler = stage.settler(true).await?;
+    stage.until_awards_are("it finds the end in the award's place", (0, 0)).await?;
+    stage.quoted(&signed()).await?;
+    assert_eq!(stage.world.deliveries(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn word_of_an_end_takes_nothing_from_a_settler_whose_money_is_in_escrow() -> Result<()> {
+    let stage = Stage::set().await?;
+    let _settler = stage.settler(true).await?;
+    let request = signed();
+    let quote = stage.quoted(&request).await?;
+    assert_eq!(stage.award(&request, &quote).await?, AwardAnswer::Accepted);
+    stage.world.set_escrow(EscrowState::Reserved);
+    until("it has delivered", || async { stage.world.deliveries() == 1 }).await?;
+    // A gateway that lies.
+    stage.auction.end(&end(&request, &quote)).await?;
+    stage.world.deliver_finally();
+    until("it is paid", || async { stage.world.releases() == 1 }).await
+}
+
+#[tokio::test]
+async fn an_award_that_is_not_answered_is_over_for_whoever_comes_late() -> Result<()> {
+    let options = Options { answer_wait: Duration::from_millis(200), ..Options::default() };
+    let stage = Stage::with(options).await?;
+    let settler = stage.settler(true).await?;
+    let request = signed();
+    let quote = stage.quoted(&request).await?;
+    drop(settler);
+    let award = stage.store(&request, &quote).await?;
+    assert_eq!(stage.auction.answer(&award).await?, AwardAnswer::Silent);
+    let _settler = stage.settler(true).await?;
+    stage.until_awards_are("it learns that it was too late", (0, 0)).await?;
+    stage.quoted(&signed()).await?;
+    // No gateway takes its word any more.
+    assert_eq!(stage.auction.answer(&award).await?, AwardAnswer::Silent);
+    Ok(())
+}
+
+#[tokio::test]
+async fn who_cannot_be_paid_gets_no_quote() -> Result<()> {
+    let stage = Stage::set().await?;
+    let _settler = stage.settler(true).await?;
+    *stage.world.trial.lock().unwrap() = Trial::Refused { reason: "the recipient refuses".to_owned() };
+    for request in [signed(), unsigned()] {
+        assert_eq!(declined(&stage, &request).await?, "UNDELIVERABLE");
+    }
+    *stage.world.trial.lock().unwrap() = Trial::Delivers;
+    // Nothing is held for what was declined, and the refusal is forgotten within seconds.
+    has_everything(&stage).await
+}
+
+#[tokio::test]
+async fn answers_to_awards_that_there_never_were_fill_nothing_and_hold_nobody_up() -> Result<()> {
+    let stage = Stage::set().await?;
+    let settler = stage.settler(true).await?;
+    let request = signed();
+    let quote = stage.quoted(&request).await?;
+    let client = connect(&stage.server, Role::Settler(1)).await?;
+    let answer = |payment_id: &PaymentId, quote_hash| protocol::AwardAnswer {
+        version: Version,
+        payment_id: payment_id.clone(),
+        quote_hash,
+        word: Word::Accept,
+        reason: None,
+    };
+    for number in 0..3_000 {
+        let payment_id = PaymentId::derive("nobody's", &number.to_string());
+        let junk = protocol::write(&answer(&payment_id, Hash32::ZERO));
+        let subject = answer_subject(&token(1), &payment_id);
+        client.publish_with_reply(subject, client.new_inbox(), junk.into()).await?;
+    }
+    // Nor is another quote's award its own.
+    assert_eq!(stage.award(&request, &quote).await?, AwardAnswer::Accepted);
+    drop(settler);
+    let other = protocol::write(&answer(&paid_by(&request), Hash32::ZERO));
+    let receipt = async {
+        loop {
+            let said = client.request(answer_subject(&token(1), &paid_by(&request)), other.clone().into()).await;
+            if let Ok(said) = said {
+                break protocol::read::<AwardReceipt>(&said.payload);
+            }
+        }
+    };
+    let receipt = tokio::time::timeout(PATIENCE, receipt).await.context("no receipt")??;
+    assert_eq!(receipt.standing, Standing::Unknown);
+    let gateway = jetstream::new(connect(&stage.server, Role::Gateway).await?);
+    let kept = gateway.get_stream("ANSWERS").await?.get_info().await?.state.messages;
+    assert_eq!(kept, 1, "one award, one answer");
+    Ok(())
+}
