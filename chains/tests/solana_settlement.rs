@@ -197,6 +197,12 @@ fn verifier(world: &World, releaser: &SigningKey) -> Verifier {
     Verifier::default().with_solana([world.node()], Some(releaser.clone()))
 }
 
+fn vault(payment: &Payment) -> Result<[u8; 32]> {
+    let program: [u8; 32] =
+        bs58::decode(&payment.plan.contract).into_vec()?.try_into().map_err(|_| anyhow::anyhow!("no address"))?;
+    Ok(gateway_program::host::vault_address(&program, &payment.id.on_chain().0).key)
+}
+
 fn kinds(doubts: &[Doubt]) -> Vec<Kind> {
     doubts.iter().map(|doubt| doubt.kind).collect()
 }
@@ -230,11 +236,13 @@ async fn tokens_are_delivered_to_a_new_account_attested_released_and_audited() -
 
     assert!(matches!(verifier.attest_non_delivery(&payment.case()).await?, Outcome::Refused(_)));
     let Outcome::Attested(attestation) = verifier.attest_delivery(&payment.case()).await? else { bail!("refused") };
+    // A stranger sends a unit to the vault: the settler's gain, and no contradiction to an auditor.
+    world.dev.mint_into(&world.token, &vault(&payment)?, 1).await?;
     let released_by = settler.release(&payment.id, &payment.plan, &attestation).await?;
     assert_eq!(settler.release(&payment.id, &payment.plan, &attestation).await?, released_by);
     let EscrowState::Released(release) = ended(&world, &payment).await? else { bail!("not released") };
     assert_eq!(release.transaction_hash, released_by);
-    assert_eq!(world.tokens(&world.settler).await?, TOKENS - DELIVERED + PRICE);
+    assert_eq!(world.tokens(&world.settler).await?, TOKENS - DELIVERED + PRICE + 1);
     assert_eq!(world.tokens(&world.recipient).await?, DELIVERED);
     // A verifier whose answer was lost is asked again, after the settler was paid.
     assert_eq!(verifier.attest_delivery(&payment.case()).await?, Outcome::Attested(attestation.clone()));
@@ -505,11 +513,17 @@ async fn past_its_time_a_delivery_is_impossible_and_the_cancellation_is_audited(
     let chains = world.chains();
     let cancel =
         RefundOrder { payment_id: payment.id.clone(), escrow: payment.plan.clone(), non_delivery: Some(signed) };
+    // A payer that closes its account before each refund would keep the rent of a new one each time: nobody makes it one.
+    world.dev.close(&world.token, &world.payer).await?;
+    let waits = chains.prepare_refund(&cancel, 1).await.unwrap_err().to_string();
+    assert!(waits.contains("has closed its token account"), "{waits}");
+    world.dev.mint(&world.token, &account(&world.payer), 5).await?;
+    world.dev.mint_into(&world.token, &vault(&payment)?, 1).await?;
     let prepared = chains.prepare_refund(&cancel, 1).await?;
     chains.broadcast(&prepared).await?;
     assert_eq!(check_prepared(&prepared), Ok(()));
     let EscrowState::Refunded(refunded) = ended(&world, &payment).await? else { bail!("not refunded") };
-    assert_eq!(world.tokens(&world.payer).await?, TOKENS);
+    assert_eq!(world.tokens(&world.payer).await?, 5 + PRICE + 1, "what it had, the refund, and a stranger's gift");
     assert!(matches!(verifier.attest_delivery(&payment.case()).await?, Outcome::Refused(_)));
     assert!(matches!(
         settler.release(&payment.id, &payment.plan, &format!("0x{}", "00".repeat(64))).await,

@@ -151,11 +151,18 @@ pub(super) async fn refund<'a>(
     };
     let balances = balances(&snapshot, 1);
     let submitter = submitters::choose(node, submitters, &balances, 0)?;
-    let payer = submitter.verifying_key().to_bytes();
     let escrow = EscrowAccounts::from(&record);
-    // The payer's account may be gone since it paid.
-    let mut instructions =
-        vec![host::create_associated_token(payer, &record.payer, &record.mint, &record.token_program)];
+    // The payer may have closed its account since it paid. It is not made anew at the gateway's cost: whoever has it made can
+    // close it and keep the rent, again and again.
+    let payer_token = host::associated_token_address(&record.payer, &record.token_program, &record.mint).key;
+    let found = node.accounts(&[payer_token], Commitment::Confirmed, settled.slot).await?;
+    if found.account(0).is_none() {
+        let (account, wallet) = (text(&payer_token), text(&record.payer));
+        let reason =
+            format!("{wallet} has closed its token account {account}; the money goes there as soon as it is made");
+        return Err(Transient(reason).into());
+    }
+    let mut instructions = Vec::new();
     match &order.non_delivery {
         None => instructions.push(host::refund(&program, &escrow)),
         Some(signature) => {
@@ -164,10 +171,10 @@ pub(super) async fn refund<'a>(
             let statement = NonDelivery { payment_id, quote_hash: record.quote_hash };
             let digest = statement.digest(&node.domain(&program));
             instructions.push(host::ed25519(&record.releaser, &signature, &digest));
-            instructions.push(host::cancel(&program, &escrow, BUDGET_INSTRUCTIONS + 1));
+            instructions.push(host::cancel(&program, &escrow, BUDGET_INSTRUCTIONS));
         }
     }
-    let contended = vec![host::associated_token_address(&record.payer, &record.token_program, &record.mint).key];
+    let contended = vec![payer_token];
     let call =
         Call { program, instructions, contended, submitters: submitters.iter().copied().zip(balances).collect() };
     Ok((call, submitter))

@@ -142,7 +142,41 @@ impl DevCluster {
         let (mint, owner, program) = (key(&token.mint)?, key(owner)?, token.program.id());
         let deployer = self.deployer.pubkey();
         let create = host::create_associated_token(deployer.to_bytes(), &owner, &mint, &program).into_client();
-        let account = host::associated_token_address(&owner, &program, &mint).key;
+        self.execute(&[create], &[]).await?;
+        self.mint_into(token, &host::associated_token_address(&owner, &program, &mint).key, amount).await
+    }
+
+    /// Burns all that `owner` has of a token, and closes its associated token account.
+    ///
+    /// # Errors
+    /// [`DevError`].
+    pub async fn close(&self, token: &DevToken, owner: &SigningKey) -> Result<(), DevError> {
+        const BURN: u8 = 8;
+        const CLOSE_ACCOUNT: u8 = 9;
+        let owner = keypair(owner);
+        let held = self.token_balance(token, &owner.pubkey().to_string()).await?;
+        let (mint, program) = (key(&token.mint)?, token.program.id());
+        let account = host::associated_token_address(&owner.pubkey().to_bytes(), &program, &mint).key;
+        let account = Pubkey::new_from_array(account);
+        let mint = AccountMeta::new(Pubkey::new_from_array(mint), false);
+        let signer = AccountMeta::new_readonly(owner.pubkey(), true);
+        let instruction = |data: Vec<u8>, second: AccountMeta| Instruction {
+            program_id: Pubkey::new_from_array(program),
+            accounts: vec![AccountMeta::new(account, false), second, signer.clone()],
+            data,
+        };
+        let burn = instruction([&[BURN][..], &held.to_le_bytes()].concat(), mint);
+        let close = instruction(vec![CLOSE_ACCOUNT], AccountMeta::new(owner.pubkey(), false));
+        self.execute(&[burn, close], &[&owner]).await
+    }
+
+    /// Mints `amount` of a token into any of its accounts that is there.
+    ///
+    /// # Errors
+    /// [`DevError`].
+    pub async fn mint_into(&self, token: &DevToken, account: &[u8; 32], amount: u64) -> Result<(), DevError> {
+        let (mint, program) = (key(&token.mint)?, token.program.id());
+        let deployer = self.deployer.pubkey();
         let mut data = vec![MINT_TO_CHECKED];
         data.extend_from_slice(&amount.to_le_bytes());
         data.push(token.decimals);
@@ -150,12 +184,12 @@ impl DevCluster {
             program_id: Pubkey::new_from_array(program),
             accounts: vec![
                 AccountMeta::new(Pubkey::new_from_array(mint), false),
-                AccountMeta::new(Pubkey::new_from_array(account), false),
+                AccountMeta::new(Pubkey::new_from_array(*account), false),
                 AccountMeta::new_readonly(deployer, true),
             ],
             data,
         };
-        self.execute(&[create, mint_to], &[]).await
+        self.execute(&[mint_to], &[]).await
     }
 
     /// Lets the program take up to `amount` of `owner`'s `token` by deposits that the key `signer`, Base58, signs: the owner's

@@ -20,6 +20,18 @@ pub struct Mint {
 }
 
 impl Mint {
+    /// Reads the mint's account without judging its extensions: for money that came in when they were judged. Whatever
+    /// became of the mint since, what lies in a vault goes to whom it is owed.
+    ///
+    /// # Errors
+    /// [`GatewayError::MintInvalid`] when it is no mint of one of the two programs.
+    pub fn known(owner: &Key, data: &[u8]) -> Result<Self, GatewayError> {
+        if !ids::is_token_program(owner) || data.len() < MINT_SIZE || data[45] != 1 {
+            return Err(GatewayError::MintInvalid);
+        }
+        Ok(Self { decimals: data[44] })
+    }
+
     /// Judges the mint's account: `owner` is the program that owns it, `data` its bytes.
     ///
     /// With Token-2022 only extensions are taken that can neither change amounts on their way, nor take or freeze what
@@ -29,10 +41,7 @@ impl Mint {
     /// # Errors
     /// Which extension is in the way, or that it is no mint of one of the two programs.
     pub fn parse(owner: &Key, data: &[u8]) -> Result<Self, GatewayError> {
-        if !ids::is_token_program(owner) || data.len() < MINT_SIZE || data[45] != 1 {
-            return Err(GatewayError::MintInvalid);
-        }
-        let mint = Self { decimals: data[44] };
+        let mint = Self::known(owner, data)?;
         if data.len() == MINT_SIZE {
             return Ok(mint);
         }

@@ -71,9 +71,8 @@ pub fn deposit_and_reserve(program_id: &Address, accounts: &[AccountView], data:
     made.make_vault(&token, id)?;
     let bump_seed = [delegate_bump];
     let signer = [Seed::from(seeds::DELEGATE), Seed::from(&terms.signer), Seed::from(&bump_seed)];
-    let (amount, inexact) = (terms.source_amount, GatewayError::ReceivedNotExact);
-    let transfer = Transfer { from: payer_token, to: vault, authority: delegate, amount, inexact };
-    token.transfer_exactly(&transfer, &[Signer::from(&signer)])?;
+    let transfer = Transfer { from: payer_token, to: vault, authority: delegate, amount: terms.source_amount };
+    token.transfer_exactly(&transfer, GatewayError::ReceivedNotExact, &[Signer::from(&signer)])?;
 
     made.make_escrow(program_id, id)?;
     made.write(&terms, &token, key(reserver), now.slot)

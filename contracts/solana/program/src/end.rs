@@ -129,10 +129,11 @@ impl End<'_> {
     /// account of the token: one whose account is frozen or was given away can still get out.
     ///
     /// All of it, and not only the deposit, because a token account that is not empty cannot be closed: a stranger who
-    /// sends a token to the vault would otherwise hold up the end.
+    /// sends a token to the vault would otherwise hold up the end. The mint is not judged again: were it, one that was
+    /// changed since the deposit would keep the money here for ever.
     #[inline(never)]
     fn pay_out(&self, record: &Escrow, owed: &Key, receiver: Option<&AccountView>) -> Result {
-        let token = Token::judge(self.token_program, self.mint)?;
+        let token = Token::known(self.token_program, self.mint)?;
         match receiver {
             Some(receiver) => {
                 require_key(receiver, owed, GatewayError::TokenOwnerMismatch)?;
@@ -144,9 +145,8 @@ impl End<'_> {
         let bump_seed = [record.bump];
         let seeds = [Seed::from(seeds::ESCROW), Seed::from(&record.payment_id), Seed::from(&bump_seed)];
         let signer = [Signer::from(&seeds)];
-        let inexact = GatewayError::DeliveredNotExact;
-        let transfer = Transfer { from: self.vault, to: self.to, authority: self.escrow, amount, inexact };
-        token.transfer_exactly(&transfer, &signer)?;
+        let transfer = Transfer { from: self.vault, to: self.to, authority: self.escrow, amount };
+        token.transfer(&transfer, &signer)?;
         token.close(self.vault, self.rent_payer, self.escrow, &signer)
     }
 }

@@ -117,8 +117,8 @@ fn deliver_tokens(settler: &AccountView, accounts: &[AccountView], terms: &Fulfi
     let have = token.account(from)?;
     require(have.owner == *key(settler), GatewayError::TokenOwnerMismatch)?;
     require(have.amount >= terms.amount, GatewayError::BalanceTooSmall)?;
-    let inexact = GatewayError::DeliveredNotExact;
-    token.transfer_exactly(&Transfer { from, to, authority: settler, amount: terms.amount, inexact }, &[])
+    let transfer = Transfer { from, to, authority: settler, amount: terms.amount };
+    token.transfer_exactly(&transfer, GatewayError::DeliveredNotExact, &[])
 }
 
 #[inline(never)]

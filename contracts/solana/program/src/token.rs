@@ -16,7 +16,7 @@ use crate::{
     runtime,
 };
 
-/// A mint and the program it belongs to, both judged.
+/// A mint and the program it belongs to.
 pub struct Token<'a> {
     pub program: &'a AccountView,
     pub mint: &'a AccountView,
@@ -30,17 +30,25 @@ pub struct Transfer<'a> {
     /// Who signs for `from`.
     pub authority: &'a AccountView,
     pub amount: u64,
-    /// The error when `to` did not gain exactly `amount`.
-    pub inexact: GatewayError,
 }
 
 impl<'a> Token<'a> {
     /// # Errors
     /// When the program is no token program, or the mint is not one of its mints that are taken.
     pub fn judge(program: &'a AccountView, mint: &'a AccountView) -> Result<Self> {
+        let token = Self::known(program, mint)?;
+        Mint::parse(&owner(mint), &mint.try_borrow()?)?;
+        Ok(token)
+    }
+
+    /// The same for money that is here already: its mint was judged when it came in, and may have changed since.
+    ///
+    /// # Errors
+    /// When the program is no token program, or the mint is not one of its mints.
+    pub fn known(program: &'a AccountView, mint: &'a AccountView) -> Result<Self> {
         require(ids::is_token_program(key(program)), GatewayError::TokenProgramInvalid)?;
         require(mint.owned_by(program.address()), GatewayError::MintInvalid)?;
-        let decimals = Mint::parse(&owner(mint), &mint.try_borrow()?)?.decimals;
+        let decimals = Mint::known(&owner(mint), &mint.try_borrow()?)?.decimals;
         Ok(Self { program, mint, decimals })
     }
 
@@ -73,12 +81,20 @@ impl<'a> Token<'a> {
         Ok(())
     }
 
-    /// Moves exactly the amount.
+    /// Moves exactly the amount: `inexact` is the error when the receiving account did not gain it.
     #[inline(never)]
-    pub fn transfer_exactly(&self, transfer: &Transfer, signer: &[Signer]) -> Result {
+    pub fn transfer_exactly(&self, transfer: &Transfer, inexact: GatewayError, signer: &[Signer]) -> Result {
+        let before = self.account(transfer.to)?.amount;
+        self.transfer(transfer, signer)?;
+        let gained = self.account(transfer.to)?.amount.checked_sub(before);
+        require(gained == Some(transfer.amount), inexact)
+    }
+
+    /// Moves the amount; what the token takes of it on the way is the receiver's.
+    #[inline(never)]
+    pub fn transfer(&self, transfer: &Transfer, signer: &[Signer]) -> Result {
         const TRANSFER_CHECKED: u8 = 12;
-        let Transfer { from, to, authority, amount, inexact } = *transfer;
-        let before = self.account(to)?.amount;
+        let Transfer { from, to, authority, amount } = *transfer;
         let mut data = [0; 10];
         data[0] = TRANSFER_CHECKED;
         data[1..9].copy_from_slice(&amount.to_le_bytes());
@@ -91,8 +107,7 @@ impl<'a> Token<'a> {
         ];
         let instruction = InstructionView { program_id: self.program.address(), data: &data, accounts: &accounts };
         invoke_signed(&instruction, &[from, self.mint, to, authority], signer)?;
-        let gained = self.account(to)?.amount.checked_sub(before);
-        require(gained == Some(amount), inexact)
+        Ok(())
     }
 
     /// Closes an empty account of this token; its lamports go to `to`.

@@ -94,6 +94,40 @@ fn deposits_and_deliveries_of_a_harmful_mint_are_refused() {
     }
 }
 
+/// The mint is changed after the deposit, into one that would be refused: nothing new comes in, and what is there goes out
+/// by every way.
+#[test]
+fn what_became_of_the_mint_holds_up_no_end() {
+    for end in ["release", "cancel", "refund"] {
+        let mut world = World::new();
+        // Laid out as a permanent delegate is: an authority.
+        let payment = Payment::new(&mut world, MintKind::Token2022(&[Extension::CloseAuthority]));
+        payment.deposit(&mut world).unwrap();
+        let mint = payment.accounts.mint;
+        let mut changed = world.account(&mint).unwrap();
+        assert_eq!(changed.data[166..168], 3_u16.to_le_bytes());
+        changed.data[166..168].copy_from_slice(&12_u16.to_le_bytes());
+        let judged = Mint::parse(&changed.owner.to_bytes(), &changed.data);
+        assert_eq!(judged, Err(GatewayError::MintPermanentDelegate));
+        world.put(mint, changed);
+
+        let other = Payment::of(&world, 2, mint, ids::TOKEN_2022_PROGRAM);
+        refused(other.deposit(&mut world), GatewayError::MintPermanentDelegate);
+        let stranger = world.stranger.insecure_clone();
+        let (instructions, settlers, payers) = match end {
+            "release" => (payment.release(&world).to_vec(), 250, 750),
+            "cancel" => (payment.cancel(&world).to_vec(), 0, 1_000),
+            _ => {
+                world.set_time(payment.data.refund_after);
+                (vec![payment.refund(&world)], 0, 1_000)
+            }
+        };
+        world.send(&instructions, &[&stranger]).unwrap();
+        assert_eq!(world.tokens(&payment.token_of(&payment.data.settler)), settlers, "{end}");
+        assert_eq!(world.tokens(&payment.accounts.payer_token), payers, "{end}");
+    }
+}
+
 #[test]
 fn an_unknown_extension_is_refused() {
     let mut world = World::new();
