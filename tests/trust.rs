@@ -34,8 +34,8 @@ impl Chosen {
     async fn deploy(world: &World) -> Result<Self> {
         let permit2 = std::fs::read(tools::root().join(".tools/permit2/Permit2.json"))?;
         let reserver = Role::Reserver.account();
-        let source = world.network.source.dev.deploy_contracts(&permit2, &reserver).await?;
-        let destination = world.network.destination.dev.deploy_contracts(&permit2, &reserver).await?;
+        let source = world.network.source.dev.deploy_contracts(&permit2, &reserver, &reserver).await?;
+        let destination = world.network.destination.dev.deploy_contracts(&permit2, &reserver, &reserver).await?;
         let verifier = PrivateKeySigner::from_bytes(&B256::repeat_byte(0x42))?;
         Ok(Self { verifier, port: free_port()?, escrow: source.escrow, proxy: destination.proxy })
     }

@@ -3,6 +3,7 @@ pragma solidity ^0.8.24;
 
 import {EIP712} from "@openzeppelin/contracts/utils/cryptography/EIP712.sol";
 import {SignatureChecker} from "@openzeppelin/contracts/utils/cryptography/SignatureChecker.sol";
+import {Math} from "@openzeppelin/contracts/utils/math/Math.sol";
 import {ReentrancyGuard} from "@openzeppelin/contracts/utils/ReentrancyGuard.sol";
 
 import {IPermit2} from "./IPermit2.sol";
@@ -10,18 +11,20 @@ import {TokenMoves} from "./TokenMoves.sol";
 
 /// @title Escrow of a payer's money while a settler delivers on another chain
 /// @notice Locks the money of one payment, pays it to the settler when the releaser attests the delivery, and
-/// gives it back to the payer otherwise. No owner, no upgrade, no fee. Amounts are in the token's smallest
+/// gives it back to the payer otherwise. No upgrade, no fee, no pause. Amounts are in the token's smallest
 /// unit, times in UNIX seconds.
 ///
 /// States: `None → Deposited → Reserved → Released | Refunded`, and `Deposited → Refunded`.
 ///
 /// Roles of a payment, all named in the deposit:
 /// - the payer, whose money it is;
-/// - the reserver (the gateway), the same for all payments of this contract, who signs what may come in
+/// - the reserver (the gateway), this contract's at the time of the deposit, who signs what may come in
 ///   (`Admission`, `Opening`) and names settler, amount and time (in the `Admission`, or by `Reservation`);
 /// - the releaser (the verifier of deliveries), who signs `Delivery` or `NonDelivery`.
 /// Reserver and releaser may be contracts (ERC-1271). Their 65-byte signatures must have a low `s`. The reserver's
 /// are EIP-712 messages.
+/// Besides them the guardian, who can end deposits for ever (`retire`) and put another reserver in after a delay in which
+/// the present one may object. It has no say about any payment that is there, and no way to the money.
 ///
 /// Windows: admitted not later than `admittedUntil`; reserved not later than `reserveDeadline`; released or cancelled before `refundAfter`; refunded
 /// from `refundAfter` on. So at any second either the release or the refund is possible, never both.
@@ -32,13 +35,16 @@ import {TokenMoves} from "./TokenMoves.sol";
 /// - bring in a deposit that was refused, once its admission has ended;
 /// - send the money anywhere but to the reserved settler or back to the payer;
 /// - keep it: from `refundAfter` on anyone may trigger the refund;
-/// - block the end of a payment by refusing the money: it is then kept as a claim of the one who refused.
+/// - block the end of a payment by refusing the money: it is then kept as a claim of the one who refused;
+/// - turn a payout that would go through into a claim, by whatever gas it sends along;
+/// - take another's share of a token that shrinks.
 ///
 /// What a settler must read before delivering (`escrowOf`): state `Reserved`, its own address, quote hash, amount,
 /// **token** (the reservation does not name it, the payer's permit does), releaser and `refundAfter`.
 ///
-/// Tokens that change balances by themselves (rebasing) are not fit for an escrow; those that take a fee on the
-/// way in are refused.
+/// Tokens that take a fee on the way in are refused. A token that changes its rules while money is here has an exit all the
+/// same: when less is there than is owed, everyone gets the same part of what he is owed (`Shortfall`) and nothing new comes
+/// in; when it charges the sender, a claim moves as much as the charge leaves.
 contract GatewayEscrow is EIP712, ReentrancyGuard {
     using TokenMoves for address;
 
@@ -151,10 +157,20 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
     );
     /// @notice The whole deposit went back to the payer, by cancellation or by time.
     event Refunded(bytes32 indexed paymentId, bytes32 indexed quoteHash, address indexed payer, uint256 amount);
-    /// @notice A payout did not go through; `owner` can take `amount` with `claim`.
+    /// @notice A payout did not go through; `owner` can take `amount` with `claim`, and anyone bring it with `claimFor`.
     event Claimable(address indexed owner, address indexed token, uint256 amount);
-    /// @notice `owner` took what it was owed, to the address `to`.
+    /// @notice `amount` of what `owner` was owed went to the address `to`.
     event Claimed(address indexed owner, address indexed token, address to, uint256 amount);
+    /// @notice There was less of `token` than is owed, so `paid` settles a debt of `amount` to `owner`.
+    event Shortfall(address indexed owner, address indexed token, uint256 amount, uint256 paid);
+    /// @notice No deposit is taken any more. All that is here leaves as before.
+    event Retired(address indexed guardian);
+    /// @notice The guardian wants `next` as the reserver; it can be installed from `from` on.
+    event ReserverProposed(address indexed next, uint48 from);
+    /// @notice The proposal is off, by the guardian's or the present reserver's word.
+    event ReserverProposalCancelled(address indexed next, address indexed by);
+    /// @notice Deposits are admitted by `next` from now on. Those made before keep the reserver that they name.
+    event ReserverChanged(address indexed previous, address indexed next);
 
     /// @notice There was a deposit for this payment already; there is never a second one.
     error PaymentIdUsed(bytes32 paymentId);
@@ -166,8 +182,22 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
     error CallerNotPayer(address caller, address payer);
     /// @notice The payer is the zero address.
     error PayerMissing();
-    /// @notice The contract cannot be deployed with the zero address as its reserver.
+    /// @notice The zero address cannot be the reserver.
     error ReserverMissing();
+    /// @notice The contract cannot be deployed with so little or so much gas for a payout.
+    error PayoutGasInvalid(uint256 payoutGas);
+    /// @notice The guardian ended deposits here.
+    error EscrowRetired();
+    /// @notice Only the guardian may do this.
+    error CallerNotGuardian(address caller);
+    /// @notice Only the guardian or the present reserver may do this.
+    error CallerNeitherGuardianNorReserver(address caller);
+    /// @notice No reserver is proposed.
+    error NoReserverProposed();
+    /// @notice The proposed reserver can be installed from `from` on.
+    error ReserverDelayNotOver(uint48 from);
+    /// @notice Only this contract calls this.
+    error CallerNotSelf(address caller);
     /// @notice The releaser is the zero address.
     error ReleaserMissing();
     /// @notice The settler is the zero address or this contract, where the money would be lost.
@@ -204,6 +234,8 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
     error TokenHasNoCode(address token);
     /// @notice The deposit did not raise this contract's balance by exactly `expected`.
     error ReceivedNotExact(uint256 expected, uint256 received);
+    /// @notice Less of the token is here than is owed already; a new deposit would pay for others.
+    error TokenShort(address token, uint256 owed, uint256 held);
     /// @notice The token took more from this contract than it was asked to move.
     error PaidTooMuch(uint256 expected, uint256 paid);
     /// @notice Too little gas to give a payout its full allowance.
@@ -212,7 +244,7 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
     error Permit2Missing();
     /// @notice The caller is owed nothing in this token.
     error NothingToClaim(address owner, address token);
-    /// @notice The claim did not move exactly what is owed; it stays as it was.
+    /// @notice The token moved nothing, so the claim stays as it was.
     error ClaimNotPaid(uint256 expected, uint256 paid);
     /// @notice A claim cannot go to the zero address or to this contract.
     error ReceiverInvalid(address receiver);
@@ -244,28 +276,55 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
         keccak256("Delivery(bytes32 paymentId,bytes32 quoteHash,address settler)");
     bytes32 private constant NON_DELIVERY_TYPEHASH = keccak256("NonDelivery(bytes32 paymentId,bytes32 quoteHash)");
 
-    /// @dev Gas that one payout may use. It stops a receiver with a hook (ERC-777) from burning all gas and so
-    /// holding up the other party's money; what does not fit becomes a claim, and a claim has no such limit.
-    uint256 private constant PAYOUT_GAS = 300_000;
-    /// @dev What must be left before a payout, so that it always gets its full `PAYOUT_GAS` (a call passes on at
-    /// most 63/64, EIP-150) and the books can be closed after it. Without this a stranger could starve a healthy
-    /// payout, in a token that fails early when gas is short, and turn it into a claim.
-    uint256 private constant PAYOUT_GAS_NEEDED = PAYOUT_GAS + PAYOUT_GAS / 63 + 80_000;
+    /// @notice How long a proposed reserver waits, in seconds: longer than any permit without a witness should live, since
+    /// such a permit trusts whoever is the reserver when it is used.
+    uint48 public constant RESERVER_DELAY = 2 days;
+
+    uint256 private constant PAYOUT_GAS_LEAST = 100_000;
+    uint256 private constant PAYOUT_GAS_MOST = 5_000_000;
+    /// @dev To close the books after a payout.
+    uint256 private constant CLOSING_GAS = 80_000;
 
     /// @notice Permit2 on this chain, or zero where there is none.
     address public immutable permit2;
-    /// @notice The only reserver: nothing comes in without its signature.
-    address public immutable reserver;
+    /// @notice Who may retire this contract and propose another reserver; zero for nobody.
+    address public immutable guardian;
+    /// @notice Gas that one payout may use. It stops a receiver with a hook (ERC-777) from burning all gas and so
+    /// holding up the other party's money; what does not fit becomes a claim, and a claim has no such limit. Chosen at the
+    /// deployment, because chains count gas differently.
+    uint256 public immutable payoutGas;
+    /// @dev What must be left right before a payout, so that it always gets its full `payoutGas` (a call passes on at
+    /// most 63/64, EIP-150) and the books can be closed after it. Without this a stranger could starve a healthy
+    /// payout, in a token that fails early when gas is short, and turn it into a claim.
+    uint256 private immutable _payoutGasNeeded;
+
+    /// @notice The only reserver of new deposits: nothing comes in without its signature.
+    address public reserver;
+    /// @notice Whether deposits are over for ever.
+    bool public retired;
+    /// @notice From when on `nextReserver` can be installed, UNIX seconds; 0 while none is proposed.
+    uint48 public nextReserverFrom;
+    /// @notice The reserver that the guardian proposed, or zero.
+    address public nextReserver;
 
     mapping(bytes32 paymentId => Escrow) private _escrows;
     mapping(address owner => mapping(address token => uint256 amount)) private _claimable;
+    /// @dev All that is owed in a token: the deposits of open payments, and the claims.
+    mapping(address token => uint256 amount) private _owed;
 
     /// @param permit2_ Permit2's address, or zero on a chain without it (deposits by signature are then refused)
-    /// @param reserver_ the reserver of every payment
-    constructor(address permit2_, address reserver_) EIP712("GatewayEscrow", "1") {
+    /// @param reserver_ the first reserver
+    /// @param guardian_ who may retire the contract and propose another reserver, or zero for nobody
+    /// @param payoutGas_ gas that one payout may use, 100,000 to 5,000,000; 300,000 suits chains that count as Ethereum does
+    constructor(address permit2_, address reserver_, address guardian_, uint256 payoutGas_)
+        EIP712("GatewayEscrow", "1") {
         if (reserver_ == address(0)) revert ReserverMissing();
+        if (payoutGas_ < PAYOUT_GAS_LEAST || payoutGas_ > PAYOUT_GAS_MOST) revert PayoutGasInvalid(payoutGas_);
         permit2 = permit2_;
         reserver = reserver_;
+        guardian = guardian_;
+        payoutGas = payoutGas_;
+        _payoutGasNeeded = payoutGas_ + payoutGas_ / 63 + CLOSING_GAS;
     }
 
     /// @notice Deposit and reservation in one call, with a permit whose witness is `d` (`EVM_PERMIT2_ESCROW`).
@@ -340,7 +399,7 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
     /// @notice Names the settler of a deposit that has none yet. Open to everyone with the reserver's signature.
     /// @dev The signature need not name payer, terms or token: the reserver signed those for this id's only deposit.
     /// @param r the award; its quote must be the one the payer agreed to, if there was one
-    /// @param reserverSignature of this contract's `reserver` over `r` (EIP-712 `Reservation`)
+    /// @param reserverSignature of the deposit's reserver over `r` (EIP-712 `Reservation`); one installed later has no say
     function reserve(Reservation calldata r, bytes calldata reserverSignature) external nonReentrant {
         Escrow storage e = _escrows[r.paymentId];
         if (e.state != State.Deposited) revert StateNotAllowed(e.state);
@@ -349,7 +408,7 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
             revert QuoteHashMismatch(e.quoteHash, r.quoteHash);
         }
         if (r.sourceAmount > e.deposited) revert AmountAboveCap(r.sourceAmount, e.deposited);
-        _requireReserver(_hashReservation(r), reserverSignature);
+        _requireReserver(e.reserver, _hashReservation(r), reserverSignature);
         e.quoteHash = r.quoteHash;
         _reserve(e, r);
     }
@@ -400,26 +459,98 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
         _refund(paymentId, e);
     }
 
-    /// @notice Takes all that the caller is owed in `token` from payouts that did not go through.
-    /// @dev Only the owner can start it and only the owner names the receiver, so one whom the token denies can
-    /// still get out. When the token does not move exactly what is owed, all is undone and the claim stays.
+    /// @notice Takes what the caller is owed in `token` from payouts that did not go through.
+    /// @dev Only the owner names another receiver, so one whom the token denies can still get out. A token that moves
+    /// nothing undoes all, and the claim stays; what a token moved is settled, and the rest stays owed.
     /// @param token the token owed
     /// @param to where it goes
-    /// @return amount what was paid
-    function claim(address token, address to) external nonReentrant returns (uint256 amount) {
+    /// @return paid what left this contract, which the receiver got unless the token takes a fee
+    function claim(address token, address to) external nonReentrant returns (uint256 paid) {
         if (to == address(0) || to == address(this)) revert ReceiverInvalid(to);
-        amount = _claimable[msg.sender][token];
-        if (amount == 0) revert NothingToClaim(msg.sender, token);
-        _claimable[msg.sender][token] = 0;
-        emit Claimed(msg.sender, token, to, amount);
+        return _claim(msg.sender, token, to);
+    }
 
-        uint256 paid = _transfer(token, to, amount, gasleft());
-        if (paid != amount) revert ClaimNotPaid(amount, paid);
+    /// @notice Brings `owner` what it is owed in `token`. Open to everyone; it goes to the owner whoever asks.
+    /// @param owner who is owed
+    /// @param token the token owed
+    /// @return paid what left this contract, as for `claim`
+    function claimFor(address owner, address token) external nonReentrant returns (uint256 paid) {
+        return _claim(owner, token, owner);
+    }
+
+    /// @notice Ends deposits for ever. Open to the guardian. Nothing else changes: what is here is reserved, released,
+    /// cancelled, refunded and claimed as before.
+    function retire() external {
+        if (msg.sender != guardian) revert CallerNotGuardian(msg.sender);
+        if (retired) revert EscrowRetired();
+        retired = true;
+        emit Retired(msg.sender);
+    }
+
+    /// @notice Proposes another reserver for deposits to come, and begins its delay. Open to the guardian. A new proposal
+    /// takes the place of an older one.
+    /// @param next the reserver wanted
+    function proposeReserver(address next) external {
+        if (msg.sender != guardian) revert CallerNotGuardian(msg.sender);
+        if (next == address(0)) revert ReserverMissing();
+        nextReserver = next;
+        nextReserverFrom = uint48(block.timestamp) + RESERVER_DELAY;
+        emit ReserverProposed(next, nextReserverFrom);
+    }
+
+    /// @notice Takes the proposal back. Open to the guardian, and to the present reserver, so that a stolen guardian's key
+    /// alone puts no reserver in.
+    function cancelReserver() external {
+        if (msg.sender != guardian && msg.sender != reserver) revert CallerNeitherGuardianNorReserver(msg.sender);
+        if (nextReserverFrom == 0) revert NoReserverProposed();
+        emit ReserverProposalCancelled(nextReserver, msg.sender);
+        nextReserverFrom = 0;
+        nextReserver = address(0);
+    }
+
+    /// @notice Makes the proposed reserver the reserver of deposits to come, once its delay is over. Open to the guardian.
+    function installReserver() external {
+        if (msg.sender != guardian) revert CallerNotGuardian(msg.sender);
+        if (nextReserverFrom == 0) revert NoReserverProposed();
+        if (block.timestamp < nextReserverFrom) revert ReserverDelayNotOver(nextReserverFrom);
+        emit ReserverChanged(reserver, nextReserver);
+        reserver = nextReserver;
+        nextReserverFrom = 0;
+        nextReserver = address(0);
+    }
+
+    /// @notice One transfer out, undone when the token takes more than it was asked to move, which would be others' money.
+    /// Only this contract calls it: a call of its own is what can be undone alone.
+    /// @param token the token
+    /// @param to who is paid
+    /// @param asked what the token is asked to move
+    /// @param most what may leave
+    /// @param held this contract's balance before
+    /// @param gasLimit gas for the transfer, all of which it gets, or 0 for whatever there is
+    /// @return paid what left this contract's balance
+    function transferAtMost(address token, address to, uint256 asked, uint256 most, uint256 held, uint256 gasLimit)
+        external
+        returns (uint256 paid)
+    {
+        if (msg.sender != address(this)) revert CallerNotSelf(msg.sender);
+        // The balance was read before, at whatever price the token asks for that: between here and the call there is
+        // nothing that a chosen gas limit could make dear.
+        if (gasLimit == 0) gasLimit = gasleft();
+        else if (gasleft() < _payoutGasNeeded) revert GasTooLow(_payoutGasNeeded);
+        token.tryTransfer(to, asked, gasLimit);
+        uint256 afterwards = token.balanceOf(address(this));
+        paid = held > afterwards ? held - afterwards : 0;
+        if (paid > most) revert PaidTooMuch(most, paid);
     }
 
     /// @notice What `owner` can take with `claim` in `token`.
     function claimable(address owner, address token) external view returns (uint256) {
         return _claimable[owner][token];
+    }
+
+    /// @notice All that is owed in `token`: the deposits of open payments, and the claims.
+    function owedIn(address token) external view returns (uint256) {
+        return _owed[token];
     }
 
     /// @notice All that is known of a payment; state `None` when there was no deposit.
@@ -479,6 +610,7 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
         e = _escrows[d.paymentId];
         if (e.state != State.None) revert PaymentIdUsed(d.paymentId);
         if (d.payer == address(0)) revert PayerMissing();
+        if (retired) revert EscrowRetired();
         if (d.reserver != reserver) revert ReserverNotAdmitted(d.reserver);
         if (d.releaser == address(0)) revert ReleaserMissing();
         if (block.timestamp > d.reserveDeadline) revert ReserveWindowClosed(d.reserveDeadline);
@@ -487,7 +619,7 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
         }
         if (amount == 0) revert AmountZero();
         if (token.code.length == 0) revert TokenHasNoCode(token);
-        _requireReserver(structHash, reserverSignature);
+        _requireReserver(d.reserver, structHash, reserverSignature);
 
         e.state = State.Deposited;
         e.payer = d.payer;
@@ -533,28 +665,80 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
     /// sends the money back during the transfer is simply owed it still). A fee that the token takes on the way
     /// out is the receiver's.
     function _payOut(address token, address to, uint256 amount) private {
-        if (gasleft() < PAYOUT_GAS_NEEDED) revert GasTooLow(PAYOUT_GAS_NEEDED);
-        uint256 paid = _transfer(token, to, amount, PAYOUT_GAS);
-        if (paid > amount) revert PaidTooMuch(amount, paid);
-        if (paid < amount) {
-            uint256 owed = amount - paid;
-            _claimable[to][token] += owed;
-            emit Claimable(to, token, owed);
+        (uint256 settled,,) = _pay(token, to, amount, 0, payoutGas);
+        if (settled < amount) {
+            uint256 unpaid = amount - settled;
+            _claimable[to][token] += unpaid;
+            emit Claimable(to, token, unpaid);
         }
     }
 
-    /// @dev What left this contract's balance.
-    function _transfer(address token, address to, uint256 amount, uint256 gasLimit) private returns (uint256 paid) {
-        uint256 before = token.balanceOf(address(this));
-        token.tryTransfer(to, amount, gasLimit);
-        uint256 afterwards = token.balanceOf(address(this));
-        return before > afterwards ? before - afterwards : 0;
+    /// @dev Pays a claim with whatever gas there is: a failure is undone, so that starving it leads nowhere. From a token that
+    /// takes a charge besides, it asks for so much less as the charge was.
+    function _claim(address owner, address token, address to) private returns (uint256 paid) {
+        uint256 amount = _claimable[owner][token];
+        if (amount == 0) revert NothingToClaim(owner, token);
+        _claimable[owner][token] = 0;
+        uint256 settled;
+        uint256 charge;
+        (settled, paid, charge) = _pay(token, to, amount, 0, 0);
+        if (charge != 0) (settled, paid,) = _pay(token, to, amount, charge, 0);
+        if (paid == 0) revert ClaimNotPaid(amount, 0);
+        _claimable[owner][token] = amount - settled;
+        emit Claimed(owner, token, to, settled);
     }
 
-    function _requireReceived(address token, uint256 before, uint256 amount) private view {
+    /// @dev Pays a debt of `amount`, asking the token for as much less as it is known to `charge` besides. When less is here
+    /// than all that is owed, the same part of each debt is paid, whoever comes first, and settles it.
+    /// @return settled how much of the debt is paid by that
+    /// @return paid what left this contract
+    /// @return beyond what the token would have taken beyond what is owed; nothing was moved then
+    function _pay(address token, address to, uint256 amount, uint256 charge, uint256 gasLimit)
+        private
+        returns (uint256 settled, uint256 paid, uint256 beyond)
+    {
+        uint256 owed = _owed[token];
+        uint256 held = token.balanceOf(address(this));
+        bool short = held < owed;
+        uint256 most = short ? Math.mulDiv(amount, held, owed) : amount;
+        if (most <= charge) return (0, 0, 0);
+        (paid, beyond) = _transfer(token, to, most - charge, most, held, gasLimit);
+        settled = paid;
+        if (short && paid != 0) {
+            settled = paid == most ? amount : Math.min(amount, Math.mulDiv(paid, owed, held, Math.Rounding.Ceil));
+            emit Shortfall(to, token, settled, paid);
+        }
+        if (settled != 0) _owed[token] = owed - settled;
+    }
+
+    /// @dev `transferAtMost`. Whatever else than a charge makes it fail, shortage of gas before all, undoes everything.
+    function _transfer(address token, address to, uint256 asked, uint256 most, uint256 held, uint256 gasLimit)
+        private
+        returns (uint256 paid, uint256 beyond)
+    {
+        try this.transferAtMost(token, to, asked, most, held, gasLimit) returns (uint256 moved) {
+            return (moved, 0);
+        } catch (bytes memory why) {
+            if (bytes4(why) != PaidTooMuch.selector || why.length != 68) {
+                assembly ("memory-safe") {
+                    revert(add(why, 0x20), mload(why))
+                }
+            }
+            assembly ("memory-safe") {
+                beyond := sub(mload(add(why, 0x44)), mload(add(why, 0x24)))
+            }
+        }
+    }
+
+    /// @dev The books follow the money. What is here belongs to others first: were it too little for them, a new deposit
+    /// would make up for what they lost.
+    function _requireReceived(address token, uint256 before, uint256 amount) private {
+        uint256 owed = _owed[token];
+        if (before < owed) revert TokenShort(token, owed, before);
         uint256 afterwards = token.balanceOf(address(this));
         uint256 received = afterwards > before ? afterwards - before : 0;
         if (received != amount) revert ReceivedNotExact(amount, received);
+        _owed[token] = owed + amount;
     }
 
     function _requireOpen(bytes32 paymentId) private view returns (Escrow storage e) {
@@ -562,9 +746,9 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
         if (e.state != State.Deposited && e.state != State.Reserved) revert StateNotAllowed(e.state);
     }
 
-    function _requireReserver(bytes32 structHash, bytes calldata signature) private view {
-        if (!SignatureChecker.isValidSignatureNow(reserver, _hashTypedDataV4(structHash), signature)) {
-            revert ReserverSignatureInvalid(reserver);
+    function _requireReserver(address by, bytes32 structHash, bytes calldata signature) private view {
+        if (!SignatureChecker.isValidSignatureNow(by, _hashTypedDataV4(structHash), signature)) {
+            revert ReserverSignatureInvalid(by);
         }
     }
 

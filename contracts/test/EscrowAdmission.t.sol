@@ -214,7 +214,7 @@ contract EscrowAdmissionTest is EscrowFixture {
     }
 
     function test_AWordForAnotherEscrowDoesNotCount() public {
-        expectNeitherCounts(reserverKey, new GatewayEscrow(PERMIT2, reserver));
+        expectNeitherCounts(reserverKey, new GatewayEscrow(PERMIT2, reserver, guardian, PAYOUT_GAS));
     }
 
     function test_AWordForAnotherChainDoesNotCount() public {
@@ -233,7 +233,7 @@ contract EscrowAdmissionTest is EscrowFixture {
 
     function test_ReserverMayBeAContract() public {
         address account = address(new ContractSigner(reserver));
-        escrow = new GatewayEscrow(PERMIT2, account);
+        escrow = new GatewayEscrow(PERMIT2, account, guardian, PAYOUT_GAS);
         vm.prank(payer);
         token.approve(address(escrow), CAP);
         GatewayEscrow.GatewayDeposit memory d = depositTerms();

@@ -59,6 +59,15 @@ contract EscrowActor is EscrowFixture {
         attempt(abi.encodeCall(escrow.claim, (address(trick), receiver)));
     }
 
+    function claimFor(bool theSettler) external noting {
+        attempt(abi.encodeCall(escrow.claimFor, (theSettler ? settler : payer, address(trick))));
+    }
+
+    /// The token charges its sender for a while, or no more.
+    function charge(uint256 rate) external {
+        trick.setSurchargeRate(rate % 3 == 0 ? rate % 200_000 : 0);
+    }
+
     function deny(bool theSettler, uint256 how) external {
         trick.setDenial(theSettler ? settler : payer, TrickToken.Denial(how % 4));
     }
@@ -119,7 +128,7 @@ contract EscrowConservationTest is EscrowFixture {
     function setUp() public override {
         actor = new EscrowActor();
         actor.setUp();
-        bytes4[] memory actions = new bytes4[](9);
+        bytes4[] memory actions = new bytes4[](11);
         actions[0] = EscrowActor.deposit.selector;
         actions[1] = EscrowActor.reserve.selector;
         actions[2] = EscrowActor.release.selector;
@@ -129,6 +138,8 @@ contract EscrowConservationTest is EscrowFixture {
         actions[6] = EscrowActor.deny.selector;
         actions[7] = EscrowActor.chooseAnswer.selector;
         actions[8] = EscrowActor.wait.selector;
+        actions[9] = EscrowActor.claimFor.selector;
+        actions[10] = EscrowActor.charge.selector;
         targetSelector(FuzzSelector(address(actor), actions));
         targetContract(address(actor));
     }
@@ -144,8 +155,10 @@ contract EscrowConservationTest is EscrowFixture {
             }
         }
         assertEq(t.balanceOf(address(e)), owed);
+        assertEq(e.owedIn(address(t)), owed);
         assertEq(
-            t.balanceOf(address(e)) + t.balanceOf(payer_) + t.balanceOf(settler_) + t.balanceOf(stranger), 1_000_000e6
+            t.balanceOf(address(e)) + t.balanceOf(payer_) + t.balanceOf(settler_) + t.balanceOf(stranger) + t.charged(),
+            1_000_000e6
         );
     }
 

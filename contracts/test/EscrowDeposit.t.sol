@@ -353,7 +353,7 @@ contract EscrowDepositTest is EscrowFixture {
     }
 
     function test_OwnDepositWithoutPermit2OnTheChain() public {
-        escrow = new GatewayEscrow(address(0), reserver);
+        escrow = new GatewayEscrow(address(0), reserver, guardian, PAYOUT_GAS);
         vm.prank(payer);
         token.approve(address(escrow), CAP);
         depositByPayer(depositTerms(), address(token));
@@ -455,7 +455,7 @@ contract EscrowDepositTest is EscrowFixture {
 
     function test_EscrowNeedsAReserver() public {
         vm.expectRevert(GatewayEscrow.ReserverMissing.selector);
-        new GatewayEscrow(PERMIT2, address(0));
+        new GatewayEscrow(PERMIT2, address(0), guardian, PAYOUT_GAS);
     }
 
     function test_DomainAndSettingsAreReadable() public view {

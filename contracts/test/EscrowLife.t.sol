@@ -89,7 +89,7 @@ contract EscrowLifeTest is EscrowFixture {
         depositByPayer(depositTerms(), address(token));
         GatewayEscrow.Reservation memory r = reservation();
         GatewayEscrow home = escrow;
-        escrow = new GatewayEscrow(PERMIT2, reserver);
+        escrow = new GatewayEscrow(PERMIT2, reserver, guardian, PAYOUT_GAS);
         bytes memory foreign = signReservation(reserverKey, r);
         escrow = home;
         bytes[4] memory signatures = [
@@ -126,7 +126,7 @@ contract EscrowLifeTest is EscrowFixture {
 
     function test_ReservationByAContractAsReserver() public {
         address account = address(new ContractSigner(reserver));
-        escrow = new GatewayEscrow(PERMIT2, account);
+        escrow = new GatewayEscrow(PERMIT2, account, guardian, PAYOUT_GAS);
         vm.prank(payer);
         token.approve(address(escrow), CAP);
         GatewayEscrow.GatewayDeposit memory d = depositTerms();
@@ -192,7 +192,7 @@ contract EscrowLifeTest is EscrowFixture {
 
         bytes memory good = delivery();
         GatewayEscrow home = escrow;
-        escrow = new GatewayEscrow(PERMIT2, reserver);
+        escrow = new GatewayEscrow(PERMIT2, reserver, guardian, PAYOUT_GAS);
         bytes memory foreign = delivery();
         escrow = home;
         expectReleaseRefused(foreign, refusal);

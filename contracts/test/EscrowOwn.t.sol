@@ -16,7 +16,7 @@ contract EscrowOwnTest is EscrowFixture {
 
     function setUp() public override {
         super.setUp();
-        escrow = new GatewayEscrow(address(0), reserver);
+        escrow = new GatewayEscrow(address(0), reserver, guardian, PAYOUT_GAS);
         usd = new TronUsd();
         usd.mint(payer, 1_000_000e6);
         vm.prank(payer);
@@ -156,7 +156,7 @@ contract EscrowOwnTest is EscrowFixture {
     }
 
     function test_AWitnessedDepositIsReservedInItsBlock() public {
-        escrow = new GatewayEscrow(PERMIT2, reserver);
+        escrow = new GatewayEscrow(PERMIT2, reserver, guardian, PAYOUT_GAS);
         depositWitnessed(depositTerms(), reservation(), address(token));
         assertBlocks(1_000, 1_000, 0);
     }

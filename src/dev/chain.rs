@@ -40,7 +40,7 @@ impl Chain {
         let dev = DevChain::connect(&anvil.url(), Role::Deployer.signer()).await?;
         let permit2 = std::fs::read(tools::root().join(".tools/permit2/Permit2.json"))
             .context("Permit2 is missing: run `scripts/tools.sh run`")?;
-        let contracts = dev.deploy_contracts(&permit2, &Role::Reserver.account()).await?;
+        let contracts = dev.deploy_contracts(&permit2, &Role::Reserver.account(), &Role::Guardian.account()).await?;
         let token = dev.deploy_token("Development Dollar", "DEV", DECIMALS).await?;
         for role in Role::ALL {
             dev.fund(&role.account(), U256::from(COINS)).await?;

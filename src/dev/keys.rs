@@ -17,6 +17,8 @@ pub enum Role {
     Deployer,
     /// Signs reservations.
     Reserver,
+    /// May retire an escrow and propose another reserver.
+    Guardian,
     /// The verifier: attests deliveries.
     Releaser,
     /// Sends the gateway's transactions.
@@ -31,9 +33,10 @@ pub enum Role {
 
 impl Role {
     /// Every role.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Deployer,
         Self::Reserver,
+        Self::Guardian,
         Self::Releaser,
         Self::Submitter,
         Self::Payer,
@@ -55,7 +58,7 @@ impl Role {
 
     /// The role's signer.
     pub fn signer(self) -> PrivateKeySigner {
-        // A keccak-256 digest is outside the curve's order with probability 2^-128, and these nine are not.
+        // A keccak-256 digest is outside the curve's order with probability 2^-128, and these ten are not.
         PrivateKeySigner::from_bytes(&self.secret()).unwrap_or_else(|_| PrivateKeySigner::random())
     }
 

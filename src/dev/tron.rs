@@ -73,7 +73,7 @@ impl TronChain {
         })
         .await?;
         let dev = DevChain::connect(&node.url(), Role::Deployer.signer()).await?;
-        let contracts = dev.deploy_contracts(&Role::Reserver.tron_account()).await?;
+        let contracts = dev.deploy_contracts(&Role::Reserver.tron_account(), &Role::Guardian.tron_account()).await?;
         let token = dev.deploy_token("Development Dollar", "DEV", DECIMALS).await?;
         for role in Role::ALL {
             // Who is paid has nothing: it needs no TRX to be paid.

@@ -60,6 +60,9 @@ sol! {
     }
 }
 
+/// Gas of one payout of a `GatewayEscrow` on a chain that counts as Ethereum does, the constructor's `payoutGas_`.
+pub const PAYOUT_GAS: u64 = 300_000;
+
 /// `GatewayEscrow.State`, as the contract numbers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {

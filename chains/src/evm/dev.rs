@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
-    contracts::{ConvertError, DevAccountFactory, DevHostileAccount, DevToken, GatewayEscrow, address, text},
+    contracts::{ConvertError, DevAccountFactory, DevHostileAccount, DevToken, GatewayEscrow, PAYOUT_GAS, address, text},
     rpc::{Fault, Rpc},
     transaction,
 };
@@ -126,18 +126,26 @@ impl DevChain {
         Ok(self.rpc.call(method, params).await?)
     }
 
-    /// Puts Permit2, an escrow with `reserver`, and a proxy on the chain. `permit2_artefact` is the JSON that
+    /// Puts Permit2, an escrow with `reserver` and `guardian`, and a proxy on the chain. `permit2_artefact` is the JSON that
     /// `scripts/tools.sh` builds.
     ///
     /// # Errors
     /// [`DevError`].
-    pub async fn deploy_contracts(&self, permit2_artefact: &[u8], reserver: &str) -> Result<DevContracts, DevError> {
+    pub async fn deploy_contracts(
+        &self,
+        permit2_artefact: &[u8],
+        reserver: &str,
+        guardian: &str,
+    ) -> Result<DevContracts, DevError> {
         let permit2 = self.install_permit2(permit2_artefact).await?;
-        let reserver = address(reserver)?;
-        let escrow = GatewayEscrow::constructorCall { permit2_: address(&permit2)?, reserver_: reserver }.abi_encode();
-        let escrow = self
-            .deploy("GatewayEscrow", include_bytes!("../../../contracts/artifacts/GatewayEscrow.json"), escrow)
-            .await?;
+        let arguments = GatewayEscrow::constructorCall {
+            permit2_: address(&permit2)?,
+            reserver_: address(reserver)?,
+            guardian_: address(guardian)?,
+            payoutGas_: U256::from(PAYOUT_GAS),
+        };
+        let escrow = include_bytes!("../../../contracts/artifacts/GatewayEscrow.json");
+        let escrow = self.deploy("GatewayEscrow", escrow, arguments.abi_encode()).await?;
         let proxy = include_bytes!("../../../contracts/artifacts/FulfillmentProxy.json");
         let proxy = self.deploy("FulfillmentProxy", proxy, Vec::new()).await?;
         Ok(DevContracts { permit2, escrow, proxy })

@@ -123,7 +123,7 @@ impl Evidence {
         doubts.same("the amount that was paid", units(case.quote.source_amount), release.amount);
         let out = release.amount.saturating_add(release.remainder);
         doubts.require(out == units(deposited), || format!("{deposited} went into the escrow and {out} came out"));
-        self.paid_out(parties, releases.len(), out, doubts);
+        self.paid_out(parties, out, doubts);
         doubts.require(self.time < case.plan.refund_after, || {
             format!("the release came at {}, inside the refund window from {}", self.time, case.plan.refund_after)
         });
@@ -146,7 +146,7 @@ impl Evidence {
         };
         doubts.same("the amount that came back", units(refunded.amount), refund.amount);
         parties.same("the account that was refunded", parties.payer, refund.payer, doubts);
-        self.paid_out(parties, refunds.len(), refund.amount, doubts);
+        self.paid_out(parties, refund.amount, doubts);
     }
 
     /// Checks that the transaction `inclusion` is the delivery `wanted` through the proxy at `proxy`.
@@ -164,12 +164,23 @@ impl Evidence {
         }
     }
 
-    fn paid_out(&self, parties: &Parties, events: usize, due: U256, doubts: &mut Doubts) {
+    /// Checks that what left the escrow covers `due`. Whoever sends the transaction may bundle other payments' ends and claims
+    /// into it, which leave the escrow, too.
+    fn paid_out(&self, parties: &Parties, due: U256, doubts: &mut Doubts) {
+        let releases: Vec<GatewayEscrow::Released> = self.events(parties.escrow);
+        let refunds: Vec<GatewayEscrow::Refunded> = self.events(parties.escrow);
+        let claimed: Vec<GatewayEscrow::Claimed> = self.events(parties.escrow);
+        let payouts = releases.len() + refunds.len() + claimed.len();
         let claims: Vec<GatewayEscrow::Claimable> = self.events(parties.escrow);
         let claims = claims.iter().filter(|claim| claim.token == parties.token);
         let owed = claims.fold(U256::ZERO, |sum, claim| sum.saturating_add(claim.amount));
-        let out = self.moved(parties.token, |event| event.from == parties.escrow).saturating_add(owed);
-        doubts.require(covers(events, out, due), || format!("{due} were due from the escrow and {out} left it"));
+        // A token that shrank settles its debts with less than they were.
+        let losses: Vec<GatewayEscrow::Shortfall> = self.events(parties.escrow);
+        let losses = losses.iter().filter(|loss| loss.token == parties.token);
+        let lost = losses.fold(U256::ZERO, |sum, loss| sum.saturating_add(loss.amount.saturating_sub(loss.paid)));
+        let out = self.moved(parties.token, |event| event.from == parties.escrow);
+        let out = out.saturating_add(owed).saturating_add(lost);
+        doubts.require(covers(payouts, out, due), || format!("{due} were due from the escrow and {out} left it"));
     }
 }
 
@@ -177,4 +188,76 @@ impl Evidence {
 /// payments; then it must have moved at least so much.
 fn covers(events: usize, moved: U256, due: U256) -> bool {
     if events == 1 { moved == due } else { moved >= due }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::LogData;
+
+    use super::*;
+
+    const ESCROW: Address = Address::repeat_byte(1);
+    const TOKEN: Address = Address::repeat_byte(2);
+    const SETTLER: Address = Address::repeat_byte(3);
+    const OTHER: Address = Address::repeat_byte(4);
+
+    fn log(address: Address, data: LogData) -> Log {
+        Log { address, data }
+    }
+
+    fn transfer(to: Address, value: u64) -> Log {
+        log(TOKEN, Transfer { from: ESCROW, to, value: U256::from(value) }.encode_log_data())
+    }
+
+    fn released(amount: u64) -> Log {
+        let event = GatewayEscrow::Released {
+            paymentId: B256::repeat_byte(9),
+            quoteHash: B256::ZERO,
+            settler: SETTLER,
+            amount: U256::from(amount),
+            remainder: U256::ZERO,
+        };
+        log(ESCROW, event.encode_log_data())
+    }
+
+    fn doubts_about(logs: Vec<Log>, due: u64) -> usize {
+        let mut doubts = Doubts::default();
+        let parties =
+            Parties { id: B256::repeat_byte(9), escrow: ESCROW, payer: OTHER, token: TOKEN, text: contracts::text };
+        Evidence { time: 1, logs }.paid_out(&parties, U256::from(due), &mut doubts);
+        doubts.0.len()
+    }
+
+    /// Whoever brings a release may bring somebody's claim, or another payment's end, in the same transaction.
+    #[test]
+    fn what_strangers_bundle_contradicts_nothing() {
+        let claimed = GatewayEscrow::Claimed { owner: OTHER, token: TOKEN, to: OTHER, amount: U256::from(7) };
+        let refunded = GatewayEscrow::Refunded {
+            paymentId: B256::repeat_byte(8),
+            quoteHash: B256::ZERO,
+            payer: OTHER,
+            amount: U256::from(50),
+        };
+        let bundles = [
+            vec![log(ESCROW, claimed.encode_log_data()), transfer(OTHER, 7)],
+            vec![log(ESCROW, refunded.encode_log_data()), transfer(OTHER, 50)],
+        ];
+        for bundle in bundles {
+            let logs = [vec![released(100), transfer(SETTLER, 100)], bundle].concat();
+            assert_eq!(doubts_about(logs, 100), 0);
+        }
+        // The same money without the events that explain it, and too little of it.
+        assert_eq!(doubts_about(vec![released(100), transfer(SETTLER, 100), transfer(OTHER, 7)], 100), 1);
+        assert_eq!(doubts_about(vec![released(100), transfer(SETTLER, 99)], 100), 1);
+    }
+
+    #[test]
+    fn a_loss_and_a_claim_count_as_paid() {
+        let shortfall =
+            GatewayEscrow::Shortfall { owner: SETTLER, token: TOKEN, amount: U256::from(100), paid: U256::from(80) };
+        let logs = vec![released(100), transfer(SETTLER, 80), log(ESCROW, shortfall.encode_log_data())];
+        assert_eq!(doubts_about(logs, 100), 0);
+        let claim = GatewayEscrow::Claimable { owner: SETTLER, token: TOKEN, amount: U256::from(100) };
+        assert_eq!(doubts_about(vec![released(100), log(ESCROW, claim.encode_log_data())], 100), 0);
+    }
 }

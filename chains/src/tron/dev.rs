@@ -28,7 +28,7 @@ use super::{
     rpc::{Fault, Rpc},
     transaction::{self, Call, Draft, Reference},
 };
-use crate::evm::contracts::{DevToken, GatewayEscrow};
+use crate::evm::contracts::{DevToken, GatewayEscrow, PAYOUT_GAS};
 
 const RPC_TIMEOUT: Duration = Duration::from_secs(30);
 /// What the deployer gets: 1,000,000 TRX, in sun.
@@ -147,12 +147,17 @@ impl DevChain {
         self.control("fund", json!({"address": account, "sun": sun})).await.map(drop)
     }
 
-    /// Deploys an escrow with `reserver` and a proxy.
+    /// Deploys an escrow with `reserver` and `guardian`, and a proxy.
     ///
     /// # Errors
     /// [`DevError`].
-    pub async fn deploy_contracts(&self, reserver: &str) -> Result<DevContracts, DevError> {
-        let arguments = GatewayEscrow::constructorCall { permit2_: Address::ZERO, reserver_: address(reserver)? };
+    pub async fn deploy_contracts(&self, reserver: &str, guardian: &str) -> Result<DevContracts, DevError> {
+        let arguments = GatewayEscrow::constructorCall {
+            permit2_: Address::ZERO,
+            reserver_: address(reserver)?,
+            guardian_: address(guardian)?,
+            payoutGas_: U256::from(PAYOUT_GAS),
+        };
         let escrow = include_bytes!("../../../contracts/artifacts/GatewayEscrow.json");
         let escrow = self.deploy("GatewayEscrow", escrow, arguments.abi_encode()).await?;
         let proxy = include_bytes!("../../../contracts/artifacts/FulfillmentProxy.json");

@@ -98,7 +98,7 @@ impl Chain {
         let dev = DevChain::connect(&anvil.url(), key(1)).await?;
         let artefact = std::fs::read(devkit::tools::root().join(".tools/permit2/Permit2.json"))
             .context("run `scripts/tools.sh`")?;
-        let contracts = dev.deploy_contracts(&artefact, &text(&key(2))).await?;
+        let contracts = dev.deploy_contracts(&artefact, &text(&key(2)), &text(&key(20))).await?;
         let token = dev.deploy_token("Development USD", "dUSD", 6).await?;
         let config = ChainConfig {
             chain_id: ChainId::evm(evm_id),

@@ -69,7 +69,7 @@ impl World {
         let options = Options { blocks: Blocks::OnDemand, solidified_lag: LAG, ..Options::default() };
         let tron = TronDev::start(options).await?;
         let dev = DevChain::connect(&tron.url(), key(1)).await?;
-        let contracts = dev.deploy_contracts(&account(&key(2))).await?;
+        let contracts = dev.deploy_contracts(&account(&key(2)), &account(&key(20))).await?;
         let token = dev.deploy_token("Test Dollar", "TUSD", 6).await?;
         let (payer, settler) = (key(6), key(7));
         for rich in [&payer, &settler] {

@@ -36,6 +36,7 @@ abstract contract EscrowFixture is Test {
     uint48 internal constant START = 1_800_000_000;
     /// Beyond all windows, so that it refuses nothing but in the tests that are about it.
     uint48 internal constant ADMITTED_UNTIL = START + 365 days;
+    uint256 internal constant PAYOUT_GAS = 300_000;
     uint256 internal constant CAP = 1_000e6;
     uint256 internal constant QUOTED = 940e6;
 
@@ -53,6 +54,7 @@ abstract contract EscrowFixture is Test {
     uint256 internal attackerKey;
     address internal settler = makeAddr("settler");
     address internal stranger = makeAddr("stranger");
+    address internal guardian = makeAddr("guardian");
 
     function setUp() public virtual {
         vm.warp(START);
@@ -64,7 +66,7 @@ abstract contract EscrowFixture is Test {
         (releaser, releaserKey) = makeAddrAndKey("releaser");
         (attacker, attackerKey) = makeAddrAndKey("attacker");
 
-        escrow = new GatewayEscrow(PERMIT2, reserver);
+        escrow = new GatewayEscrow(PERMIT2, reserver, guardian, PAYOUT_GAS);
         token = new DevToken("Development USD", "dUSD", 6);
         trick = new TrickToken();
         token.mint(payer, 1_000_000e6);

@@ -17,7 +17,7 @@ contract TrickToken {
         BurnsGas
     }
 
-    mapping(address => uint256) public balanceOf;
+    mapping(address => uint256) private _balances;
     mapping(address => mapping(address => uint256)) public allowance;
     mapping(address => Denial) public denial;
 
@@ -26,6 +26,12 @@ contract TrickToken {
     uint256 public fee;
     /// Taken from the sender besides the amount.
     uint256 public surcharge;
+    /// Taken from the sender besides the amount, in millionths of it.
+    uint256 public surchargeRate;
+    /// All that was taken so.
+    uint256 public charged;
+    /// Gas that a look at a balance costs.
+    uint256 public lookGas;
     /// With less gas than this a transfer fails at once, keeping the rest.
     uint256 public gasNeeded;
     /// Called in the middle of every transfer while set.
@@ -34,8 +40,22 @@ contract TrickToken {
     bytes public hookResult;
     bool public hookSucceeded;
 
+    function balanceOf(address owner) external view returns (uint256) {
+        uint256 end = gasleft() > lookGas ? gasleft() - lookGas : 0;
+        if (lookGas != 0) {
+            require(end != 0, "gas");
+            while (gasleft() > end) {}
+        }
+        return _balances[owner];
+    }
+
     function mint(address to, uint256 amount) external {
-        balanceOf[to] += amount;
+        _balances[to] += amount;
+    }
+
+    /// What a rebase downwards does to one holder.
+    function shrink(address owner, uint256 amount) external {
+        _balances[owner] -= amount;
     }
 
     function setAnswer(Answer a) external {
@@ -48,6 +68,14 @@ contract TrickToken {
 
     function setSurcharge(uint256 s) external {
         surcharge = s;
+    }
+
+    function setSurchargeRate(uint256 rate) external {
+        surchargeRate = rate;
+    }
+
+    function setLookGas(uint256 g) external {
+        lookGas = g;
     }
 
     function setGasNeeded(uint256 g) external {
@@ -91,8 +119,10 @@ contract TrickToken {
             }
         }
         if (hookTarget != address(0)) (hookSucceeded, hookResult) = hookTarget.call(hookData);
-        balanceOf[from] -= amount + surcharge;
-        balanceOf[to] += amount - fee;
+        uint256 extra = surcharge + amount * surchargeRate / 1e6;
+        charged += extra;
+        _balances[from] -= amount + extra;
+        _balances[to] += amount - fee;
     }
 
     function _answer() private view {

@@ -12,7 +12,7 @@ use revm::{
 };
 use serde::Deserialize;
 
-use chains::evm::contracts::{DevToken, GatewayEscrow};
+use chains::evm::contracts::{DevToken, GatewayEscrow, PAYOUT_GAS};
 
 use super::{
     SimChain, SimError,
@@ -98,9 +98,14 @@ impl Template {
             alter(&mut state, genesis.evm_id, DEPLOYER, TxKind::Create, code.into())?;
             Ok(address)
         };
-        let arguments = GatewayEscrow::constructorCall { permit2_: PERMIT2, reserver_: genesis.reserver }.abi_encode();
+        let arguments = GatewayEscrow::constructorCall {
+            permit2_: PERMIT2,
+            reserver_: genesis.reserver,
+            guardian_: Address::ZERO,
+            payoutGas_: U256::from(PAYOUT_GAS),
+        };
         let escrow = include_bytes!("../../../contracts/artifacts/GatewayEscrow.json");
-        let escrow = deploy("GatewayEscrow", escrow, arguments)?;
+        let escrow = deploy("GatewayEscrow", escrow, arguments.abi_encode())?;
         let proxy = include_bytes!("../../../contracts/artifacts/FulfillmentProxy.json");
         let proxy = deploy("FulfillmentProxy", proxy, Vec::new())?;
         let factory = include_bytes!("../../../contracts/artifacts/DevAccountFactory.json");

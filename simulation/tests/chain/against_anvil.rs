@@ -19,7 +19,7 @@ use chains::{
     evm::{
         adapter::{EvmChain, EvmChains, Keys},
         attest,
-        contracts::{DevToken, FulfillmentProxy, GatewayEscrow, address, text as lower, time, units, word},
+        contracts::{DevToken, FulfillmentProxy, GatewayEscrow, PAYOUT_GAS, address, text as lower, time, units, word},
     },
 };
 use devkit::anvil::{Anvil, Mining};
@@ -197,8 +197,14 @@ async fn a_payment_leaves_the_same_traces_on_both() -> Result<()> {
     let (deployer, payer, settler, submitter) = (key(1), key(10), key(12), key(13));
     let permit2 = lock(&pair.chain).contracts().permit2;
 
-    let arguments = GatewayEscrow::constructorCall { permit2_: permit2, reserver_: key(2).address() }.abi_encode();
-    let escrow = pair.execute(&deployer, TxKind::Create, creation("GatewayEscrow", arguments)?).await?;
+    let arguments = GatewayEscrow::constructorCall {
+        permit2_: permit2,
+        reserver_: key(2).address(),
+        guardian_: key(20).address(),
+        payoutGas_: U256::from(PAYOUT_GAS),
+    };
+    let escrow = creation("GatewayEscrow", arguments.abi_encode())?;
+    let escrow = pair.execute(&deployer, TxKind::Create, escrow).await?;
     let escrow = created(&escrow)?;
     let proxy = pair.execute(&deployer, TxKind::Create, creation("FulfillmentProxy", Vec::new())?).await?;
     let proxy = created(&proxy)?;

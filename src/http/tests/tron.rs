@@ -64,7 +64,7 @@ impl World {
         let dev = DevChain::connect(&tron.url(), key(1)).await.unwrap();
         dev.control("time", json!({"unix_ms": NOW_MS})).await.unwrap();
         let mut served = chain();
-        let contracts = dev.deploy_contracts(&served.chain.reserver).await.unwrap();
+        let contracts = dev.deploy_contracts(&served.chain.reserver, &served.chain.reserver).await.unwrap();
         let token = dev.deploy_token("Tether USD", "USDT", 6).await.unwrap();
         dev.mint(&token, &account(&payer()), U256::from(10_000_000)).await.unwrap();
         dev.fund(&account(&payer()), 1_000_000_000).await.unwrap();
