@@ -1,5 +1,6 @@
 # demo   a local network of real chains, and real payments across them (ONCE=1: stop after the showcase)
-# check  formatting, lints, dependencies, and that the committed contract artefacts and protocol documents are what the sources give
+# check  formatting, lints, dependencies, that the committed contract artefacts and protocol documents are what the sources give, and
+#        Slither, Halmos and the gas of each call over the contracts
 # advisories  dependencies with known vulnerabilities; needs the advisory database, which is fetched
 # test   every test: contracts, crates, and the real binary end to end
 # sim    the engine under SEEDS=n simulated worlds (or one, SEED=s, with everything that happens in it)
@@ -14,12 +15,12 @@ demo:
 	target="$${CARGO_TARGET_DIR:-target}"; "$$target/debug/gw" dev $(if $(filter 1 true yes,$(ONCE)),--once)
 
 check:
-	scripts/tools.sh contracts
 	scripts/tools.sh check
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	.tools/bin/cargo-deny --workspace --locked check --hide-inclusion-graph licenses bans sources
 	contracts/build.sh --check
+	contracts/checks/run.sh
 	cargo run --quiet --locked --bin gw -- protocol --check protocol
 
 advisories:

@@ -1,8 +1,9 @@
-// Compiles the contracts and writes artifacts/*.json; with --check compares instead of writing.
+// Compiles the contracts and writes artifacts/*.json; with --check compares instead of writing. With --input FOLDER it
+// writes there all sources and the compiler's standard JSON input (input.json), for tools that compile by themselves.
 // Everything that goes into the compiler is named by relative paths, so the result is the same on every machine.
 import { createRequire } from 'node:module';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname, join, posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const here = dirname(fileURLToPath(import.meta.url));
@@ -29,6 +30,30 @@ const input = {
     outputSelection: { '*': { '*': ['abi', 'evm.bytecode.object', 'evm.deployedBytecode.object'] } },
   },
 };
+const inputAt = process.argv.indexOf('--input');
+if (inputAt > 0) {
+  const sources = {};
+  const add = (name) => {
+    if (sources[name]) return;
+    const content = readSource(name);
+    sources[name] = { content };
+    for (const [, path] of content.matchAll(/^import\s[^;]*?"([^"]+)";/gms)) {
+      add(path.startsWith('.') ? posix.join(posix.dirname(name), path) : path);
+    }
+  };
+  for (const name of CONTRACTS) add(`src/${name}.sol`);
+  input.sources = sources;
+  input.settings.outputSelection = {
+    '*': { '*': ['abi', 'evm.bytecode', 'evm.deployedBytecode', 'userdoc', 'devdoc'], '': ['ast'] },
+  };
+  const folder = process.argv[inputAt + 1];
+  for (const [name, { content }] of Object.entries(sources)) {
+    mkdirSync(dirname(join(folder, name)), { recursive: true });
+    writeFileSync(join(folder, name), content);
+  }
+  writeFileSync(join(folder, 'input.json'), JSON.stringify(input));
+  process.exit(0);
+}
 const resolveImport = (name) => {
   try {
     return { contents: readSource(name) };

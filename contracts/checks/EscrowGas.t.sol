@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.24;
+
+import {FulfillmentProxy} from "../src/FulfillmentProxy.sol";
+import {GatewayEscrow} from "../src/GatewayEscrow.sol";
+import {EscrowFixture} from "../test/support/EscrowFixture.sol";
+import {TrickToken} from "../test/support/TrickToken.sol";
+
+/// @notice What each call costs as a transaction of its own, on a token and an escrow that were used before. `run.sh` runs it
+/// with `--isolate`, so that the intrinsic cost and cold accesses count, and compares with the committed numbers in `gas/`.
+contract EscrowGasTest is EscrowFixture {
+    bytes32 private constant EARLIER = keccak256("pay_0");
+    bytes32 private constant ID = keccak256("pay_1");
+
+    FulfillmentProxy private proxy;
+
+    /// Another payment is open and the settler was paid before: what a gateway in use sees.
+    function setUp() public override {
+        super.setUp();
+        proxy = new FulfillmentProxy();
+        token.mint(settler, 1_000e6);
+        vm.prank(settler);
+        token.approve(address(proxy), type(uint256).max);
+        GatewayEscrow.GatewayDeposit memory d = depositTerms();
+        GatewayEscrow.Reservation memory r = reservation();
+        d.paymentId = r.paymentId = EARLIER;
+        depositWitnessed(d, r, address(token));
+    }
+
+    function test_Gas_DepositWithWitness() public {
+        depositWitnessed(depositTerms(), reservation(), address(token));
+        vm.snapshotGasLastCall("escrow", "depositWithWitness");
+    }
+
+    function test_Gas_DepositWithPermit() public {
+        depositPermitted(depositTerms(), reservation(), address(token));
+        vm.snapshotGasLastCall("escrow", "depositWithPermit");
+    }
+
+    function test_Gas_DepositOwnAndReserve() public {
+        depositByPayer(depositTerms(), address(token));
+        vm.snapshotGasLastCall("escrow", "depositOwn");
+        GatewayEscrow.Reservation memory r = reservation();
+        escrow.reserve(r, signReservation(reserverKey, r));
+        vm.snapshotGasLastCall("escrow", "reserve");
+    }
+
+    function test_Gas_Release() public {
+        depositWitnessed(depositTerms(), reservation(), address(token));
+        escrow.release(ID, delivery());
+        vm.snapshotGasLastCall("escrow", "release");
+    }
+
+    function test_Gas_ReleaseWithRemainder() public {
+        reservedByPayer(address(token));
+        escrow.release(ID, delivery());
+        vm.snapshotGasLastCall("escrow", "releaseWithRemainder");
+    }
+
+    function test_Gas_Refund() public {
+        depositWitnessed(depositTerms(), reservation(), address(token));
+        vm.warp(depositTerms().refundAfter);
+        escrow.refund(ID);
+        vm.snapshotGasLastCall("escrow", "refund");
+    }
+
+    function test_Gas_ClaimFor() public {
+        reservedByPayer(address(trick));
+        trick.setDenial(settler, TrickToken.Denial.Reverts);
+        escrow.release(ID, delivery());
+        vm.snapshotGasLastCall("escrow", "releaseWithAClaim");
+        trick.setDenial(settler, TrickToken.Denial.None);
+        escrow.claimFor(settler, address(trick));
+        vm.snapshotGasLastCall("escrow", "claimFor");
+    }
+
+    function test_Gas_Fulfill() public {
+        token.mint(stranger, 1);
+        vm.prank(settler);
+        proxy.fulfill(ID, keccak256("quote"), address(token), stranger, 1e6, START + 300);
+        vm.snapshotGasLastCall("proxy", "fulfill");
+    }
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.24;
+
+import {DevToken} from "../src/DevToken.sol";
+import {GatewayEscrow} from "../src/GatewayEscrow.sol";
+
+/// @notice What Halmos knows of forge's cheat codes.
+interface Vm {
+    function assume(bool condition) external pure;
+    function prank(address caller) external;
+    function warp(uint256 time) external;
+}
+
+/// @notice A reserver and releaser that has signed everything: what holds with any signature holds with every.
+contract SignsAll {
+    function isValidSignature(bytes32, bytes calldata) external pure returns (bytes4) {
+        return this.isValidSignature.selector;
+    }
+}
+
+/// @notice Properties that Halmos proves for all amounts, times and windows at once, not for examples. An ordinary token;
+/// hostile ones are in `EscrowHostile.t.sol` and `EscrowExits.t.sol`.
+contract EscrowProperties {
+    Vm private constant vm = Vm(address(uint160(uint256(keccak256("hevm cheat code")))));
+    bytes32 private constant ID = keccak256("pay_1");
+    bytes32 private constant QUOTE = keccak256("quote");
+    address private constant PAYER = address(0x9a7e);
+    address private constant SETTLER = address(0x5e77);
+    address private constant GUARDIAN = address(0x60a2d);
+    uint256 private constant WEALTH = type(uint128).max;
+
+    GatewayEscrow private escrow;
+    DevToken private token;
+    address private signer;
+
+    function setUp() public {
+        signer = address(new SignsAll());
+        escrow = new GatewayEscrow(address(0), signer, GUARDIAN, 300_000);
+        token = new DevToken("Development USD", "dUSD", 6);
+        token.mint(PAYER, WEALTH);
+        vm.prank(PAYER);
+        token.approve(address(escrow), type(uint256).max);
+    }
+
+    /// A payment of any amount and windows, reserved for any part of it.
+    function reserved(uint128 deposited, uint128 quoted, uint48 start, uint48 refundAfter) private {
+        vm.assume(deposited != 0 && quoted != 0 && quoted <= deposited);
+        vm.assume(start < type(uint48).max - 1_000 && refundAfter > start + 100);
+        vm.warp(start);
+        GatewayEscrow.GatewayDeposit memory d = GatewayEscrow.GatewayDeposit({
+            paymentId: ID,
+            termsHash: bytes32(0),
+            quoteHash: QUOTE,
+            payer: PAYER,
+            reserver: signer,
+            releaser: signer,
+            reserveDeadline: start,
+            fulfillmentDeadline: start + 100,
+            refundAfter: refundAfter
+        });
+        vm.prank(PAYER);
+        escrow.depositOwn(d, address(token), deposited, "");
+        escrow.reserve(GatewayEscrow.Reservation(ID, QUOTE, SETTLER, quoted, start + 100), "");
+    }
+
+    function tried(bytes memory data) private returns (bool done) {
+        (done,) = address(escrow).call(data);
+    }
+
+    function release() private returns (bool) {
+        return tried(abi.encodeCall(escrow.release, (ID, "")));
+    }
+
+    function cancel() private returns (bool) {
+        return tried(abi.encodeCall(escrow.cancel, (ID, "")));
+    }
+
+    function refund() private returns (bool) {
+        return tried(abi.encodeCall(escrow.refund, (ID)));
+    }
+
+    /// At any second either what the releaser signs counts or the refund does, never both.
+    function check_WindowsNeverOverlap(uint128 amount, uint48 start, uint48 refundAfter, uint48 time) public {
+        reserved(amount, amount, start, refundAfter);
+        vm.assume(time >= start);
+        vm.warp(time);
+        if (refund()) assert(time >= refundAfter);
+        else if (release()) assert(time < refundAfter);
+    }
+
+    /// Whatever ended a payment, nothing ends it again, at whatever time.
+    function check_ReleaseAndRefundExcludeEachOther(
+        uint128 amount,
+        uint48 start,
+        uint48 refundAfter,
+        uint48 first,
+        uint48 second,
+        uint8 way
+    ) public {
+        reserved(amount, amount, start, refundAfter);
+        vm.assume(first >= start && second >= first);
+        vm.warp(first);
+        vm.assume(way == 0 ? release() : way == 1 ? cancel() : refund());
+        vm.warp(second);
+        assert(!release());
+        assert(!cancel());
+        assert(!refund());
+    }
+
+    /// A release pays quote and remainder, whatever they are, and leaves nothing behind.
+    function check_ReleaseConserves(uint128 deposited, uint128 quoted, uint48 start, uint48 refundAfter) public {
+        reserved(deposited, quoted, start, refundAfter);
+        assert(token.balanceOf(address(escrow)) == deposited && escrow.owedIn(address(token)) == deposited);
+        vm.assume(release());
+        uint256 unpaid = escrow.claimable(SETTLER, address(token)) + escrow.claimable(PAYER, address(token));
+        assert(unpaid == 0);
+        assert(token.balanceOf(SETTLER) == quoted);
+        assert(token.balanceOf(PAYER) == WEALTH - quoted);
+        assert(token.balanceOf(address(escrow)) == 0 && escrow.owedIn(address(token)) == 0);
+    }
+
+    /// From `refundAfter` on the payer gets all of it back, and a retired escrow changes nothing about that.
+    function check_RefundConservesAlsoWhenRetired(
+        uint128 deposited,
+        uint128 quoted,
+        uint48 start,
+        uint48 refundAfter,
+        bool retired
+    ) public {
+        reserved(deposited, quoted, start, refundAfter);
+        if (retired) {
+            vm.prank(GUARDIAN);
+            escrow.retire();
+        }
+        vm.warp(refundAfter);
+        vm.assume(refund());
+        assert(token.balanceOf(PAYER) == WEALTH && token.balanceOf(SETTLER) == 0);
+        assert(token.balanceOf(address(escrow)) == 0 && escrow.owedIn(address(token)) == 0);
+    }
+
+    /// Nobody but the guardian changes who may deposit, and not before the delay.
+    function check_AReserverComesOnlyByTheGuardianAfterTheDelay(address caller, address next, uint48 wait) public {
+        vm.warp(1_000);
+        vm.prank(caller);
+        bool proposed = tried(abi.encodeCall(escrow.proposeReserver, (next)));
+        assert(!proposed || caller == GUARDIAN);
+        vm.warp(1_000 + uint256(wait));
+        vm.prank(caller);
+        bool installed = tried(abi.encodeCall(escrow.installReserver, ()));
+        assert(!installed || (proposed && wait >= escrow.RESERVER_DELAY()));
+        assert(installed || escrow.reserver() == signer);
+    }
+}

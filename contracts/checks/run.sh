@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Looks through the contracts, offline once scripts/tools.sh has fetched what it needs:
+#
+#   Slither   every finding is explained in triage.json
+#   Halmos    the properties of EscrowProperties.t.sol hold for all amounts, times and windows
+#   gas       what each call costs is what gas/ says, to the unit
+#
+# With --write-gas it writes gas/ anew instead: look at the difference before you commit it.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+scripts/tools.sh analysis
+# Halmos looks for its solver on the path.
+export PATH="$PWD/.tools/bin:$PWD/.tools/contract-checks/bin:$PATH" FOUNDRY_CONFIG=contracts/foundry.toml FOUNDRY_PROFILE=checks
+
+if [[ "${1:-}" == --write-gas ]]; then
+  FORGE_SNAPSHOT_EMIT=true forge test --root . --match-contract EscrowGas --isolate --summary >/dev/null
+  cat contracts/checks/gas/*.json
+  exit
+fi
+python3 contracts/checks/slither.py .tools
+# Without arguments a property that cannot be decided in time counts as failed.
+halmos --root . --forge-build-out .tools/forge/checks --contract EscrowProperties
+FORGE_SNAPSHOT_CHECK=true FORGE_SNAPSHOT_EMIT=false forge test --root . --match-contract EscrowGas --isolate
