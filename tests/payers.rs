@@ -65,6 +65,22 @@ async fn pay(world: &World, case: Case<'_>) -> Result<PaymentId> {
     Ok(submitted["payment_id"].as_str().unwrap_or_default().parse()?)
 }
 
+/// A world whose gateway takes permits without a witness, which is off unless the operator says so.
+async fn trusting() -> Result<World> {
+    let mut world = World::start(1).await?;
+    world.network.kill_gateway(0).await?;
+    let path = world.network.options().directory.join("gateway-1.toml");
+    let mut config: Value = toml::from_str(&std::fs::read_to_string(&path)?)?;
+    for chain in config["chains"].as_array_mut().into_iter().flatten() {
+        let is_evm = chain["chain_id"].as_str().is_some_and(|id| id.starts_with("eip155:"));
+        chain["permit2_without_witness"] = is_evm.into();
+    }
+    std::fs::write(&path, toml::to_string(&config)?)?;
+    world.network.start_gateway(0).await?;
+    world.network.ready(0).await?;
+    Ok(world)
+}
+
 async fn completes(world: &World, payments: &[PaymentId]) -> Result<()> {
     for payment_id in payments {
         let outcome = world.outcome(payment_id).await?;
@@ -76,7 +92,7 @@ async fn completes(world: &World, payments: &[PaymentId]) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_pays_under_both_schemes() -> Result<()> {
-    let world = World::start(1).await?;
+    let world = trusting().await?;
     let mut payments = Vec::new();
     for scheme in ["EVM_PERMIT2", "EVM_PERMIT2_ESCROW"] {
         let account = Role::Payer.account();
@@ -89,7 +105,7 @@ async fn a_key_pays_under_both_schemes() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn contract_accounts_pay_deployed_or_not() -> Result<()> {
-    let world = World::start(1).await?;
+    let world = trusting().await?;
     let source = &world.network.source;
     let (token, permit2) = (&source.token, &source.contracts.permit2);
     let factory = source.dev.deploy_account_factory().await?;

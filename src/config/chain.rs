@@ -44,6 +44,9 @@ pub struct GatewayChain {
     /// Private keys of the accounts that send refunds and releases and nothing else, in the same form; none where the
     /// submitters do.
     pub exit_submitter_keys: Vec<Secret>,
+    /// On EVM chains, and only there: whether payers may sign a Permit2 transfer without a witness (`EVM_PERMIT2`). Such a
+    /// permit binds neither releaser nor windows nor quote, so it trusts whoever holds the reserver's key with the whole cap.
+    pub permit2_without_witness: bool,
 }
 
 impl<'de> Deserialize<'de> for GatewayChain {
@@ -59,10 +62,14 @@ impl<'de> Deserialize<'de> for GatewayChain {
         let submitter_keys = take(&mut members, "submitter_keys")?;
         let exits = "exit_submitter_keys";
         let exit_submitter_keys = if members.contains_key(exits) { take(&mut members, exits)? } else { Vec::new() };
+        let permit2_without_witness = match members.contains_key("permit2_without_witness") {
+            true => take(&mut members, "permit2_without_witness")?,
+            false => false,
+        };
         let chain = Value::from(members).deserialize().map_err(|error: figment::Error| {
             let path = if error.path.is_empty() { String::new() } else { format!("{}: ", error.path.join(".")) };
             de::Error::custom(format!("{path}{}", error.kind))
         })?;
-        Ok(Self { chain, reserver_key, submitter_keys, exit_submitter_keys })
+        Ok(Self { chain, reserver_key, submitter_keys, exit_submitter_keys, permit2_without_witness })
     }
 }

@@ -209,6 +209,7 @@ fn the_gateway_example_names_every_key() {
         "refund_delay_seconds",
         "admission_seconds",
         "reprice_seconds",
+        "permit2_without_witness",
         "submitter_deposits_warning",
         "poll_ms",
         "rpc_timeout_ms",

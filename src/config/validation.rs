@@ -161,6 +161,9 @@ pub(super) fn gateway(config: &GatewayConfig) -> Result<(), Error> {
         let reserver = families::account(family, &format!("chains[{i}].reserver"), &chain.reserver)?;
         let is_its = families::account_of(family, &key, &served.reserver_key)? == reserver.as_str();
         require(is_its, &key, "must be the private key of reserver")?;
+        let key = format!("chains[{i}].permit2_without_witness");
+        let permit2_is_there = family == Family::Evm || !served.permit2_without_witness;
+        require(permit2_is_there, &key, "must be absent or false: only EVM chains have Permit2")?;
         let key = format!("chains[{i}].submitter_keys");
         let mut submitters = BTreeSet::new();
         for secret in &served.submitter_keys {

@@ -88,6 +88,7 @@ async fn accept(
     }
     let now = state.services.clock.now();
     award.check(now)?;
+    state.corridors.check_scheme(batch.opened.terms.source.asset().chain(), sender_auth.message_scheme)?;
     envelope::credentials_count(&proven)?;
     award.check_horizons(&authorized.escrow, state)?;
     let is_contract = state.services.authorizer.payer_is_contract(&spend, &authorized).await?;

@@ -11,6 +11,10 @@ use events::{
     time::{Timestamp, from_unix_seconds},
 };
 
+use super::{
+    authorizer::MessageScheme,
+    error::{ApiError, Code},
+};
 use crate::config::{self, GatewayConfig};
 
 /// The programs that own every token on Solana: SPL Token, Token-2022 and Associated Token Account.
@@ -28,6 +32,8 @@ pub(super) struct Corridor {
     pub(super) proxy: Account,
     /// Permit2, on EVM chains.
     pub(super) permit2: Option<Account>,
+    /// Whether a Permit2 transfer without a witness is taken for a payment.
+    permit2_without_witness: bool,
     /// The cluster id and domain version of what is signed, on Solana.
     pub(super) signature_domain: Option<(String, u8)>,
     pub(super) reserver: Account,
@@ -75,6 +81,12 @@ impl TrustedSelector {
 }
 
 impl Corridors {
+    /// Refuses a new payment that is signed, or to be signed, in a way that is not taken on its chain.
+    pub(super) fn check_scheme(&self, source: &ChainId, scheme: MessageScheme) -> Result<(), ApiError> {
+        let taken = self.get(source).is_none_or(|corridor| corridor.takes(scheme));
+        if taken { Ok(()) } else { Err(Code::MESSAGE_SCHEME_NOT_SERVED.into()) }
+    }
+
     /// Parses what the configuration names. It cannot fail for a configuration that was loaded, which was checked then.
     pub(super) fn new(config: &GatewayConfig) -> Result<Self, caip::Error> {
         let trusted = |contracts: &[config::ContractRef], chain: &ChainId| {
@@ -105,6 +117,7 @@ impl Corridors {
                 escrow,
                 proxy,
                 permit2,
+                permit2_without_witness: served.permit2_without_witness,
                 signature_domain: chain
                     .signature_cluster_id
                     .clone()
@@ -195,6 +208,16 @@ impl Corridors {
 }
 
 impl Corridor {
+    /// The ways in which a payer on this chain may sign.
+    pub(super) fn message_schemes(&self) -> impl Iterator<Item = MessageScheme> {
+        MessageScheme::ALL.into_iter().filter(|scheme| self.takes(*scheme))
+    }
+
+    /// Whether a payer on this chain may sign so.
+    pub(super) fn takes(&self, scheme: MessageScheme) -> bool {
+        scheme.family() == self.family && (scheme != MessageScheme::EvmPermit2 || self.permit2_without_witness)
+    }
+
     /// Whether the escrow contract is the default or trusted.
     pub(super) fn trusts_escrow(&self, contract: &Account) -> bool {
         self.escrow == *contract || self.trusted_escrows.contains(contract)

@@ -116,7 +116,6 @@ pub(super) async fn handle(
 
 fn chain_body<'a>(state: &HttpState, corridor: &'a Corridor) -> ChainBody<'a> {
     let VerifierRef { account, endpoint } = state.corridors.default_verifier(corridor);
-    let schemes = MessageScheme::ALL.into_iter().filter(|scheme| scheme.family() == corridor.family);
     let assets = corridor.assets.iter().map(|asset| AssetBody {
         asset_identifier: &asset.asset_identifier,
         symbol: &asset.symbol,
@@ -133,7 +132,7 @@ fn chain_body<'a>(state: &HttpState, corridor: &'a Corridor) -> ChainBody<'a> {
         permit2: corridor.permit2.as_ref().map(Account::as_str),
         signature_cluster_id: corridor.signature_domain.as_ref().map(|(cluster_id, _)| cluster_id.as_str()),
         signature_domain_version: corridor.signature_domain.as_ref().map(|(_, version)| *version),
-        message_schemes: schemes.map(MessageScheme::name).collect(),
+        message_schemes: corridor.message_schemes().map(MessageScheme::name).collect(),
         refund_delay_seconds: corridor.refund_delay_seconds,
         deadlines: state.deadlines.into(),
         required_depth: match corridor.required_depth {

@@ -94,6 +94,12 @@ codes! {
         "The identifier is a proper one, but its chain or asset is not among those that this gateway serves. Nothing \
          was accepted.",
         "Choose an asset that `/v1/defaults` lists.";
+    MESSAGE_SCHEME_NOT_SERVED Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
+        "This gateway takes no payment that is signed in this way on this chain.",
+        "`EVM_PERMIT2`, a Permit2 transfer without a witness, binds neither the verifier nor the refund window nor the quote, \
+         so it trusts the gateway's reserver with the whole cap. It is off unless the operator says otherwise. Nothing was \
+         accepted.",
+        "Sign in a way that `message_schemes` of `/v1/defaults` lists for the source's chain: `EVM_PERMIT2_ESCROW` on EVM.";
     INVALID_DEADLINE Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
         "A deadline is past, too near, or out of order.",
         "`quote_deadline` and `fulfillment_deadline` must both lie in the future, in this order, and far enough apart \

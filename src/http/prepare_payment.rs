@@ -152,6 +152,7 @@ async fn messages(
     check: impl FnOnce(&EscrowPlan) -> Result<(), ApiError>,
     drawn: impl FnOnce(Amount) -> Amount,
 ) -> Result<Json<PreparedBody>, ApiError> {
+    state.corridors.check_scheme(request.terms.source.asset().chain(), request.message_scheme)?;
     let prepared = state.services.authorizer.prepare(request, payload).await.map_err(|error| match error {
         // Nothing was signed yet, so it is the request that cannot be signed for.
         AuthorizeError::Refused(reason) => ApiError::new(Code::INVALID_REQUEST, reason),

@@ -153,6 +153,7 @@ impl Submission {
     ) -> Result<Option<CounterpartyDecision>, ApiError> {
         let order = &self.request.order;
         order.check_deadlines(now, state.deadlines)?;
+        state.corridors.check_scheme(order.terms.source.asset().chain(), self.request.sender_auth.message_scheme)?;
         horizons::check_plan(&authorized.escrow, order.quote_deadline, state.deadlines)?;
         envelope::credentials_count(&self.proven)?;
         let (authorizer, authorization) = (&state.services.authorizer, self.authorization());

@@ -317,7 +317,7 @@ fn chain_defaults() -> Value {
         "reserver": "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266",
         "releaser": verifier,
         "permit2": "0x000000000022d473030f116ddee9f6b43ac78ba3",
-        "message_schemes": ["EVM_PERMIT2", "EVM_PERMIT2_ESCROW"],
+        "message_schemes": ["EVM_PERMIT2_ESCROW"],
         "refund_delay_seconds": 3600,
         "deadlines": deadline_limits(),
         "required_depth": "finalized",

@@ -644,7 +644,6 @@ pub fn good_edits() -> Vec<(&'static str, Value)> {
         ("/fulfillment_deadline", json!("2030-01-02T00:00:00Z")),
         ("/settler_auth_required", json!({})),
         ("/settler_auth_required", json!({"kyc": true, "any name, really": false})),
-        ("/sender_auth/message_scheme", json!("EVM_PERMIT2")),
         ("/quote_selector", json!("")),
         ("/fulfillment_verifier", json!({})),
         ("/fulfillment_verifier", json!({"account": "", "endpoint": ""})),

@@ -206,6 +206,27 @@ async fn an_award_that_was_prepared_and_signed_is_accepted() {
     }
 }
 
+/// A permit without a witness trusts the reserver with the whole cap, so it is taken only where the operator says so; the
+/// test above is the control, where he does.
+#[tokio::test]
+async fn a_permit_without_a_witness_is_off_by_default() {
+    let gateway = Gateway::configured(|_| {});
+    let defaults = gateway.get("/v1/defaults").await.expect(200);
+    assert_eq!(defaults.body["chains"]["eip155:31337"]["message_schemes"], json!(["EVM_PERMIT2_ESCROW"]));
+
+    let account = format!("{:#x}", PrivateKeySigner::random().address());
+    let mut unsigned = unsigned(&account);
+    unsigned["message_scheme"] = json!("EVM_PERMIT2");
+    let refused = post_to(&gateway, PREPARE, &unsigned).await.expect(400);
+    assert_eq!(refused.body["code"], "MESSAGE_SCHEME_NOT_SERVED", "{:?}", refused.body);
+    let body = super::with("/sender_auth/message_scheme", json!("EVM_PERMIT2"));
+    for path in [VERIFY, "/v1/payments"] {
+        let refused = post_to(&gateway, path, &body).await.expect(400);
+        assert_eq!(refused.body["code"], "MESSAGE_SCHEME_NOT_SERVED", "{path}: {:?}", refused.body);
+        assert_eq!(refused.body["request_id_reusable"], true);
+    }
+}
+
 #[tokio::test]
 async fn a_wallet_signs_what_was_prepared_as_it_is() {
     let anvil = devkit::Anvil::start(31_337, devkit::anvil::Mining::Instant).await.unwrap();

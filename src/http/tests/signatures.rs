@@ -19,7 +19,9 @@ pub(super) fn gateway(rpc_url: &str) -> Gateway {
     let budgets = Arc::new(MemoryBudgets::default());
     let authorizer = EvmAuthorizer::new([Node::connect(&chain).unwrap()], budgets, Arc::new(SystemClock));
     let journal = MemoryJournal::new(4);
-    Gateway::with_parts(Arc::new(journal.clone()), journal, Arc::new(authorizer), |_| {})
+    Gateway::with_parts(Arc::new(journal.clone()), journal, Arc::new(authorizer), |config| {
+        config.chains[0].permit2_without_witness = true;
+    })
 }
 
 /// [`body`], paid and signed by `signer` under `scheme`.

@@ -109,7 +109,6 @@ fn signers(corridor: &Corridor) -> Vec<String> {
 
 fn gw(corridor: &Corridor, corridors: &Corridors, base_url: &str) -> Gw {
     let verifier = corridors.default_verifier(corridor);
-    let schemes = MessageScheme::ALL.into_iter().filter(|scheme| scheme.family() == corridor.family);
     let domain = corridor.signature_domain.as_ref();
     Gw {
         escrow: corridor.escrow.to_string(),
@@ -119,7 +118,7 @@ fn gw(corridor: &Corridor, corridors: &Corridors, base_url: &str) -> Gw {
         permit2: corridor.permit2.as_ref().map(ToString::to_string),
         svm_signature_cluster_id: domain.map(|(cluster_id, _)| cluster_id.clone()),
         svm_signature_domain_version: domain.map(|(_, version)| *version),
-        message_schemes: schemes.map(MessageScheme::name).collect(),
+        message_schemes: corridor.message_schemes().map(MessageScheme::name).collect(),
         refund_delay_seconds: corridor.refund_delay_seconds,
         gateway: base_url.to_owned(),
         assets: assets(corridor).into_iter().filter(|asset| is_token(&asset.asset_identifier)).collect(),

@@ -168,7 +168,7 @@ pub(in crate::http::openapi) fn supported() -> Examples {
                 "releaser": RELEASER,
                 "fulfillmentVerifierEndpoint": VERIFIER,
                 "permit2": "0x000000000022d473030f116ddee9f6b43ac78ba3",
-                "messageSchemes": ["EVM_PERMIT2", "EVM_PERMIT2_ESCROW"],
+                "messageSchemes": ["EVM_PERMIT2_ESCROW"],
                 "refundDelaySeconds": 3_600,
                 "gateway": BASE_URL,
                 "assets": [asset(SOURCE_CHAIN)],

@@ -116,7 +116,9 @@ fn chain_defaults() -> Value {
         "message_schemes": {
             "type": "array",
             "items": {"type": "string", "enum": MessageScheme::ALL.map(MessageScheme::name)},
-            "description": "Schemes a payer on this chain may sign with.",
+            "description": "Schemes a payer on this chain may sign with. `EVM_PERMIT2` is there only by the operator's word: \
+                            it has no witness, so the gateway's reserver alone decides on verifier, windows and quote, and \
+                            could take the whole cap.",
         },
         "refund_delay_seconds": whole("Least seconds from `fulfillment_deadline` to the refund window."),
         "deadlines": schema("DeadlineLimits"),
