@@ -24,7 +24,9 @@ use events::{
 };
 use gateway::dev::network::{DESTINATION_ID, SOURCE_ID};
 use sagas::ports::{
-        Answer, Auction, AuctionOver, Award, AwardAnswer, AwardEnd, Bid, Chains, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, Gathered, OpenStreams, PrepareError, RefundOrder, ReleaseOrder, RequestForQuotes, SelectionRequest, Selector, Statement, TransactionState, Transient, VerificationCase, Verifier,
+    Answer, Auction, AuctionOver, Award, AwardAnswer, AwardEnd, Bid, Chains, DeliveryOrder, DeliveryState,
+    DepositOrder, DepositState, EscrowState, Gathered, OpenStreams, PrepareError, RefundOrder, ReleaseOrder,
+    RequestForQuotes, SelectionRequest, Selector, Statement, TransactionState, Transient, VerificationCase, Verifier,
 };
 use tokio::sync::oneshot;
 

@@ -127,7 +127,7 @@ impl QuoteRequestId {
     /// ```
     pub fn derive_with_secret(originator: &str, request_id: &str, secret: &Hash32) -> Self {
         let parts = ["gw:quote-request-with-secret:v1", originator, request_id, &secret.to_string()];
-        Self(derive_of(QUOTE_REQUEST_PREFIX, &parts))
+        Self(derive_of(Self::PREFIX, &parts))
     }
 
     /// The id as text. It is also the id of the batch's auction.

@@ -8,7 +8,11 @@ use events::{
     QuoteRequestId, Terms,
     codec::{self, Error},
     event::{
-        AttestationAwaited, AuctionClosed, Authorization, AwardWithdrawn, CollectedQuote, CounterpartyDecision, Decline, DepositRuledOut, DroppedBid, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion, Mark, Moved, OwnTransaction, Permit2, QuoteAwarded, QuoteReceived, RefundDue, SelectorAnswered, SelectorAsked, SelectorRef, SolanaSpend, Submitted, TransactionAbandoned, TransactionPrepared, TronSpend, VerifierRef, WinnerTold, WithdrawalCause,
+        AttestationAwaited, AuctionClosed, Authorization, AwardWithdrawn, CollectedQuote, CounterpartyDecision,
+        Decline, DepositRuledOut, DroppedBid, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowReleased, EscrowSecured,
+        Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion, Mark, Moved, OwnTransaction, Permit2, QuoteAwarded,
+        QuoteReceived, RefundDue, SelectorAnswered, SelectorAsked, SelectorRef, SolanaSpend, Submitted,
+        TransactionAbandoned, TransactionPrepared, TronSpend, VerifierRef, WinnerTold, WithdrawalCause,
     },
     failure::{BlockchainContext, Domain, RetryClassification},
     identity::{Carrier, HeldPolicy, PresentedCredential, ProvenIdentity},

@@ -57,7 +57,7 @@ impl Permissions {
     }
 
     /// What it may publish unasked. A bid is the answer to a request, and allowed as that alone.
-    pub fn publish(&self) -> [&str; 4] {
+    pub fn publish(&self) -> [&str; 5] {
         [&self.answers, &self.reports, &self.registration, &self.pull, &self.acks]
     }
 }
@@ -70,7 +70,8 @@ impl Permissions {
 pub fn nats_stanza(did: &Did) -> Result<String, did::Error> {
     let nkey = nkey(&did.ed25519_key()?);
     let token = did.token();
-    let Permissions { inbox, requests, bids, reports, registration, pull, acks } = Permissions::of(&token);
+    let Permissions { inbox, requests, over, bids, answers, reports, registration, pull, acks } =
+        Permissions::of(&token);
     let upper = token.as_str().to_ascii_uppercase();
     Ok(format!(
         r#"  # {did}

@@ -37,7 +37,7 @@ const fn in_storms(mutant: Mutant) -> Mutant {
 }
 
 /// The broken variants.
-pub const MUTANTS: [Mutant; 22] = [
+pub const MUTANTS: [Mutant; 23] = [
     mutant("award-not-stored", 20, "the winner is not told before the deposit is signed"),
     mutant("answer-not-awaited", 20, "a deposit is signed for a winner that has not agreed"),
     mutant("broadcast-before-journal", 20, "a deposit is broadcast before it is stored"),

@@ -33,7 +33,7 @@ impl Inner {
     /// See [`sagas::ports::Auction::end`].
     pub(super) async fn end(&self, end: &AwardEnd) -> Result<(), Transient> {
         let token = end.settler.token();
-        let consumer = self.ensure_consumer(&token).await;
+        let consumer = self.ensure_settler(&token).await;
         consumer.map_err(|error| Transient(error.to_string()))?;
         let subject = award_subject(&token, &end.payment_id);
         let found = self.last_under(AWARDS_STREAM, &subject).await?;

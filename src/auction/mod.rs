@@ -45,8 +45,8 @@ use sagas::ports::{
 };
 use settler::protocol::{self, Report, split_subject};
 
-pub use self::{progress::Progress, streams::Error};
 use self::{answers::Waiting, ration::Ration, registry::Registry};
+pub use self::{progress::Progress, streams::Error};
 use crate::identity::SettlerPolicies;
 
 /// Reports that may wait to be looked at; more are dropped, since each is a hint only.

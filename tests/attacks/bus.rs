@@ -35,7 +35,7 @@ struct Gateway {
 impl Gateway {
     async fn start(nats: &Nats) -> Result<Self> {
         let client = nats.connect(Role::Gateway).await?;
-        let options = auction::Options { replicas: nats.replicas() };
+        let options = auction::Options { replicas: nats.replicas(), ..auction::Options::default() };
         let (auction, service, _hints) = auction::open(client, options, SettlerPolicies::default()).await?;
         let service = tokio::spawn(service.run(CancellationToken::new()));
         Ok(Self { auction, _service: AbortOnDropHandle::new(service) })

@@ -3,10 +3,10 @@
 
 mod bus;
 mod bus_credentials;
+mod floods;
 mod gas;
+mod liquidity;
 mod open_auctions;
 mod payers_funds;
-mod floods;
 mod release;
-mod liquidity;
 mod verifier;

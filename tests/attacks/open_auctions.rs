@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use devkit::Signal;
 use events::Did;
 use futures::{StreamExt, TryStreamExt, stream};
-use gateway::dev::{network::nats_password, payer::Wish};
+use gateway::dev::{payer::Wish, users::NatsUser};
 use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
 use tokio::{process::Command, time::Instant};
@@ -54,7 +54,7 @@ async fn epochs(world: &World, arguments: &[&str]) -> Result<Output> {
     let options = world.network.options();
     let mut command = Command::new(&options.gw);
     command.args(["admin", "--config"]).arg(options.directory.join("gateway-1.toml")).arg("epochs").args(arguments);
-    command.env("GW_NATS_OPERATOR_PASSWORD", nats_password("OPERATOR"));
+    command.env("GW_NATS_OPERATOR_SEED_FILE", options.directory.join(NatsUser::Operator.seed_file()));
     Ok(command.kill_on_drop(true).output().await?)
 }
 

@@ -14,7 +14,9 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
-    contracts::{ConvertError, DevAccountFactory, DevHostileAccount, DevToken, GatewayEscrow, PAYOUT_GAS, address, text},
+    contracts::{
+        ConvertError, DevAccountFactory, DevHostileAccount, DevToken, GatewayEscrow, PAYOUT_GAS, address, text,
+    },
     rpc::{Fault, Rpc},
     transaction,
 };

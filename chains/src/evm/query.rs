@@ -165,9 +165,10 @@ impl Node {
     /// What view calls of contracts return at `at`, each for itself, asked for in one request where the node takes that.
     /// Nothing, where there is no contract.
     pub async fn view_all(&self, calls: &[(Address, Bytes)], at: At) -> Vec<Result<Bytes, Transient>> {
+        let trial = Trial { gas: Some(self.config().gas.call_max), fees: None };
         let parameters = calls.iter().map(|(contract, data)| {
             let call = Call { from: Address::ZERO, to: Some(*contract), value: U256::ZERO, data: data.clone() };
-            (call.parameter(), at.parameter())
+            (call.parameter(trial), at.parameter())
         });
         let answers = self.request_all("eth_call", &parameters.collect::<Vec<_>>()).await;
         answers.into_iter().map(|answer| answer.map_err(Transient::from)).collect()

@@ -20,7 +20,8 @@ use events::{
 use crate::{
     payment::{Awarded, Payment, Stage},
     ports::{
-        Award, AwardEnd, DeliveryOrder, DepositOrder, OwnDeposit, RefundOrder, ReleaseOrder, RequestForQuotes, Reservation, SelectionRequest, VerificationCase,
+        Award, AwardEnd, DeliveryOrder, DepositOrder, OwnDeposit, RefundOrder, ReleaseOrder, RequestForQuotes,
+        Reservation, SelectionRequest, VerificationCase,
     },
 };
 
@@ -238,7 +239,9 @@ pub fn next(payment: &Payment, now: Timestamp) -> Step {
         (Stage::Refunding, _) => refund::next(payment, now),
         (Stage::Rest, _) => Step::Rest,
         // `evolve` lets a payment into these stages only with an award.
-        (Stage::Awarded | Stage::Withdrawn | Stage::Depositing | Stage::Secured | Stage::Finalizing, None) => Step::Rest,
+        (Stage::Awarded | Stage::Withdrawn | Stage::Depositing | Stage::Secured | Stage::Finalizing, None) => {
+            Step::Rest
+        }
     }
 }
 

@@ -3,7 +3,9 @@
 use events::{
     Failure, PaymentEvent,
     event::{
-        AttestationAwaited, AuctionClosed, AwardWithdrawn, DepositRuledOut, EscrowOpened, EscrowReleased, Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion, QuoteAwarded, RefundDue, SelectorAnswered, SelectorAsked, TransactionAbandoned, WinnerTold, WithdrawalCause,
+        AttestationAwaited, AuctionClosed, AwardWithdrawn, DepositRuledOut, EscrowOpened, EscrowReleased, Failed,
+        FulfillmentConfirmed, FulfillmentSeen, Inclusion, QuoteAwarded, RefundDue, SelectorAnswered, SelectorAsked,
+        TransactionAbandoned, WinnerTold, WithdrawalCause,
     },
     failure::{BlockchainContext, Domain, RetryClassification},
     quote::SignedQuote,
@@ -112,7 +114,7 @@ pub fn decide(payment: &Payment, command: Command) -> Result<Vec<PaymentEvent>, 
                 let message = "the deposit was tried as often as it may be, and none of its transactions can land any more; \
                                nothing was taken from the payer";
                 let class = RetryClassification::RetryWithNewRequestId;
-                Ok(vec![failed_before_escrow(message, class, None, at)])
+                Ok(not_deposited(message, class, None, at))
             }
             _ => rejected("ExhaustDeposit"),
         },

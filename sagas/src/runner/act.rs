@@ -12,7 +12,9 @@ use crate::{
     handlers::Action,
     payment::{Command, Payment},
     ports::{
-        Award, AwardAnswer, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, OwnDeposit, PrepareError, RefundOrder, Refusal, ReleaseOrder, SelectionRequest, Statement, TransactionState, Transient, VerificationCase,
+        Award, AwardAnswer, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, OwnDeposit,
+        PrepareError, RefundOrder, Refusal, ReleaseOrder, SelectionRequest, Statement, TransactionState, Transient,
+        VerificationCase,
     },
 };
 
