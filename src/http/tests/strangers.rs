@@ -103,7 +103,8 @@ async fn a_narrower_limit_has_no_say_about_what_exists() {
 
 #[tokio::test]
 async fn what_a_payer_signed_is_bound_by_the_same_limits() {
-    let gateway = signatures::gateway(&format!("http://127.0.0.1:{}", devkit::free_port().unwrap()));
+    let anvil = devkit::Anvil::start(31_337, devkit::anvil::Mining::Instant).await.unwrap();
+    let gateway = signatures::gateway(&anvil.url());
     let signer = PrivateKeySigner::random();
     let deadline = unix_seconds(at("2030-01-01T00:10:00Z"));
     let most = deadline + 86_400;
