@@ -2,6 +2,7 @@
 //! with asks that never end, with answers that nobody reads, and with junk that has the chains read.
 
 use std::{
+    net::SocketAddr,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -18,7 +19,7 @@ use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 use tokio::{
     io::AsyncWriteExt,
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     process::Command,
     task::JoinSet,
 };
@@ -35,6 +36,9 @@ const FAKE_ESCROW: &str = "0x00000000000000000000000000000000baadf00d";
 /// More than the verifier takes, so that its bound is reached.
 const IDLE_CONNECTIONS: usize = 1_500;
 const JUNK_CONNECTIONS: usize = 160;
+/// More than strangers may have under way.
+const SLOW_BODIES: usize = 200;
+const UNREAD_CONNECTIONS: usize = 2;
 const HONEST_ASKS: usize = 30;
 
 /// A node that repeats what it is asked to the real one, and remembers.
@@ -214,7 +218,7 @@ impl Idle {
                     open.fetch_add(1, Ordering::Relaxed);
                     // Until the server closes it.
                     let _ = stream.readable().await;
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    tokio::time::sleep(Duration::from_secs(1)).await;
                 }
             });
         }
@@ -247,7 +251,7 @@ async fn silent_connections_do_not_keep_the_verifier_from_attesting() -> Result<
     };
     let mut holders = JoinSet::new();
     let (begun, unread) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    for _ in 0..200 {
+    for _ in 0..SLOW_BODIES {
         let (address, stop, begun, head) = (address.clone(), Arc::clone(&stop), Arc::clone(&begun), head(60_000, ""));
         holders.spawn(async move {
             while !stop.load(Ordering::Relaxed) {
@@ -262,17 +266,24 @@ async fn silent_connections_do_not_keep_the_verifier_from_attesting() -> Result<
         });
     }
     let bad = format!("{}{{", head(1, ""));
-    for _ in 0..50 {
-        let (address, unread, bad) = (address.clone(), Arc::clone(&unread), bad.repeat(1_000));
+    for _ in 0..UNREAD_CONNECTIONS {
+        let target: SocketAddr = address.parse()?;
+        let (unread, bad) = (Arc::clone(&unread), bad.repeat(100));
         holders.spawn(async move {
             loop {
-                let Ok(mut stream) = TcpStream::connect(&address).await else { continue };
+                let Ok(socket) = TcpSocket::new_v4() else { continue };
+                // The less room there is for answers the sooner they stand still.
+                let _ = socket.set_recv_buffer_size(4_096);
+                let Ok(mut stream) = socket.connect(target).await else { continue };
                 unread.fetch_add(1, Ordering::Relaxed);
                 while stream.write_all(bad.as_bytes()).await.is_ok() {}
             }
         });
     }
-    eventually(|| async { begun.load(Ordering::Relaxed) >= 200 && unread.load(Ordering::Relaxed) >= 50 }).await?;
+    eventually(|| async {
+        begun.load(Ordering::Relaxed) >= SLOW_BODIES && unread.load(Ordering::Relaxed) >= UNREAD_CONNECTIONS
+    })
+    .await?;
     stage.attested(&signer(2)?, HONEST_ASKS).await?;
     stage.paid("under-slow-bodies").await
 }
