@@ -16,7 +16,7 @@ use gateway::dev::{keys::Role, network::Options, payer::Wish};
 
 /// A payment whose windows end soon.
 fn short(world: &World, request_id: &str) -> Result<Wish> {
-    Ok(Wish { fulfillment_window: Duration::from_secs(20), ..world.wish(request_id)? })
+    Ok(Wish { fulfillment_window: Duration::from_secs(25), ..world.wish(request_id)? })
 }
 
 /// The release that the gateway signed, which is none as a rule.

@@ -29,9 +29,11 @@ use sagas::{
 use super::{Violation, ask, number, require, settled};
 use crate::{census, world::World};
 
-/// Seconds without faults, from the confirmed delivery to the refund window, in which a release must land: the gateway has half
-/// of them at least, in which the dearest of blocks come and are settled.
-const RELEASED_WITHIN: u64 = 240;
+/// Seconds without faults, from the confirmed delivery to the refund window, in which the gateway must have signed a release: it
+/// has half of them at least.
+const RELEASE_SIGNED_WITHIN: u64 = 240;
+/// Seconds in which it must have landed, too: nonces that were lost before are filled one after the other, and each takes minutes.
+const RELEASED_WITHIN: u64 = 900;
 
 /// What ended a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,8 +173,12 @@ impl Entry {
         let Some(confirmed_at) = self.confirmed_at else { return Ok(()) };
         let calm = crate::world::BEGIN + world.plan.calm_after.as_secs();
         let (begin, end) = (confirmed_at.max(calm), self.submitted.escrow.refund_after);
-        require(begin + RELEASED_WITHIN > end, "who delivered and is attested is paid in time", || {
-            format!("{payment_id} could be released without a fault from {begin} to {end}, and was not")
+        let within = if self.releases.is_empty() { RELEASE_SIGNED_WITHIN } else { RELEASED_WITHIN };
+        require(begin + within > end, "who delivered and is attested is paid in time", || {
+            let signed = self.releases.len();
+            format!(
+                "{payment_id} could be released without a fault from {begin} to {end}, and was not; {signed} signed"
+            )
         })
     }
 
