@@ -1,5 +1,7 @@
 //! What breaks around the gateway: nats-server, the read models, a settler, the payer's allowance.
 
+use std::time::Duration;
+
 use crate::support::*;
 use alloy::{
     primitives::{Address, U256},
@@ -125,8 +127,16 @@ async fn a_deposit_that_reverts_fails_the_payment_with_its_blockchain_context() 
 async fn an_allowance_that_is_gone_before_the_deposit_is_signed_fails_without_a_transaction() -> Result<()> {
     let world = World::start(1).await?;
     let source = &world.network.source;
+    // It stands when the payment is accepted, and the payer withdraws it before any settler has answered.
+    for n in 1..=3 {
+        world.network.signal_settler(n, Signal::Stop).await?;
+    }
+    let wish = Wish { quote_window: Duration::from_secs(20), ..world.wish("no-allowance")? };
+    let payment_id = world.submit(&wish).await?;
     source.dev.approve(&Role::Payer.signer(), &source.token, &source.contracts.permit2, U256::ZERO).await?;
-    let payment_id = world.submit(&world.wish("no-allowance")?).await?;
+    for n in 1..=3 {
+        world.network.signal_settler(n, Signal::Continue).await?;
+    }
     let outcome = world.outcome(&payment_id).await?;
     assert_eq!(outcome.text("status"), "failed", "{outcome:?}");
     assert!(outcome.body["error"]["blockchain_context"]["revert_reason"].is_string(), "{outcome:?}");

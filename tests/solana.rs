@@ -15,6 +15,9 @@ use tokio::process::Command;
 
 use events::Hash32;
 
+/// The most that a payment of these tests may cost.
+const CAP: u64 = 25_500_000;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_corridor_pays_to_the_unit_and_is_proven_by_the_audit() -> Result<()> {
     let world = World::with_solana(|options| options).await?;
@@ -79,11 +82,23 @@ async fn a_quote_is_taken_by_the_key_that_the_payer_appointed() -> Result<()> {
     world.until(&payment_id, "EscrowReleased").await?;
     let moved = moves(&before, &world.holdings().await?);
     assert_eq!((moved["payer"], moved["evm recipient"]), (-i128::from(PRICE), i128::from(AMOUNT)));
-    // Without an allowance for the payer's own key its signature moves nothing.
-    let own = world.submit_by(&solana_payer()?, &world.wish_from_solana("own-key")?).await?;
-    let outcome = world.outcome(&own).await?;
-    assert_eq!(outcome.text("status"), "failed", "{outcome:?}");
-    assert_eq!(world.escrow_transactions(&own).await?, 0);
+    // Without an allowance for the payer's own key its signature moves nothing, and nobody is asked for anything.
+    let own = solana_payer()?;
+    let unsigned = own.quote_request(&world.wish_from_solana("own-key")?);
+    let body = own.sign(&base, &world.wish_from_solana("own-key")?).await?;
+    let answer = own.submit(&base, &body, Duration::ZERO).await?;
+    assert_eq!((answer.status, answer.text("code")), (400, "INSUFFICIENT_ALLOWANCE"), "{answer:?}");
+    assert!(world.types(&own.payment_id("own-key")).await?.is_empty());
+    // What is prepared comes with the instruction that gives it.
+    let prepare = reqwest::Client::new().post(format!("{base}/v1/payments/prepare")).json(&unsigned);
+    let prepared: Value = prepare.send().await?.json().await?;
+    let (approval, account) = (&prepared["approval"], solana_account(&Role::Payer.solana_key()));
+    let accounts = approval["call"]["accounts"].as_array().context("no accounts")?;
+    assert_eq!(approval["spender"], prepared["signed_messages"][0]["payload"]["allowance_delegate"]);
+    assert_eq!((&accounts[1]["pubkey"], &accounts[2]["pubkey"]), (&approval["spender"], &json!(account)));
+    let mut data = vec![4];
+    data.extend(CAP.to_le_bytes());
+    assert_eq!(approval["call"]["data"], format!("0x{}", hex::encode(data)));
     world.audited(&payment_id).await
 }
 
@@ -152,7 +167,8 @@ async fn a_payer_of_another_client_approves_signs_and_pays() -> Result<()> {
     let key = SigningKey::from_bytes(&Hash32::sha256("a payer with web3.js").0);
     let account = solana_account(&key);
     solana.surfnet.airdrop(&account, 1_000_000_000).await?;
-    solana.dev.mint(&solana.token, &account, PRICE).await?;
+    // The cap has to be there, though the price alone is drawn.
+    solana.dev.mint(&solana.token, &account, CAP).await?;
     let directory = tempfile::tempdir()?;
     let (keypair, request) = (directory.path().join("keypair.json"), directory.path().join("request.json"));
     std::fs::write(&keypair, json!(key.to_keypair_bytes().to_vec()).to_string())?;
@@ -168,8 +184,8 @@ async fn a_payer_of_another_client_approves_signs_and_pays() -> Result<()> {
     let said: Value = serde_json::from_slice(&output.stdout)?;
     assert_eq!(said["status"], "completed");
     world.until(&said["payment_id"].as_str().context("payment_id")?.parse()?, "EscrowReleased").await?;
-    // Everything it had went, and no unit elsewhere.
-    assert_eq!(solana.dev.token_balance(&solana.token, &account).await?, 0);
+    // The price went, and no unit elsewhere.
+    assert_eq!(solana.dev.token_balance(&solana.token, &account).await?, CAP - PRICE);
     let expected = BTreeMap::from([
         ("settlers", i128::from(PRICE)),
         ("evm settlers' destination", -i128::from(AMOUNT)),
