@@ -34,9 +34,10 @@ fn statement(deposit: &DepositOrder) -> Statement {
     }
 }
 
-/// Why a release is refused, which costs nothing and shows a node nothing that anybody could misuse.
+/// Why a release is refused, which costs nothing and shows a node nothing that anybody could misuse. It is an attempt that has no
+/// nonce: one that has uses it up, so that what comes behind is not held up.
 async fn refused(chains: &dyn Chains, order: &ReleaseOrder) -> Result<String> {
-    match chains.prepare_release(order, 1).await {
+    match chains.prepare_release(order, 2).await {
         Err(PrepareError::Refused(refusal)) => {
             ensure!(refusal.valid_until == 0, "{refusal:?}");
             refusal.context.revert_reason.context("no reason")

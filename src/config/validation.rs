@@ -306,7 +306,7 @@ pub(super) fn chains<'a>(configured: impl Iterator<Item = &'a ChainConfig>) -> R
         require(chain.reprice_seconds > 0, &key("reprice_seconds"), "must be above 0")?;
         require(chain.rpc_timeout_ms > 0, &key("rpc_timeout_ms"), "must be above 0")?;
         let gas = chain.gas.check();
-        gas.map_err(|(name, rule)| invalid(&key(&format!("gas.{name}")), rule))?;
+        gas.map_err(|(name, rule)| invalid(key(&format!("gas.{name}")), rule))?;
         require(chain.refund_delay_seconds > 0, &key("refund_delay_seconds"), "must be above 0")?;
         let mut assets = BTreeSet::new();
         for (j, served) in chain.assets.iter().enumerate() {
