@@ -361,9 +361,10 @@ async fn tampering_is_found(
     ] {
         assert!(doubts.iter().any(|doubt| doubt.kind == Kind::Contradiction), "{name} under another quote: {doubts:?}");
     }
-    let more = Case { quote: &Quote { source_amount: amount(PRICE + 1), ..quote.clone() }, ..case };
+    // One more than the price and the stranger's gift.
+    let more = Case { quote: &Quote { source_amount: amount(PRICE + 2), ..quote.clone() }, ..case };
     assert_eq!(kinds(&auditor.audit_release(&more, release, secured.amount).await?), [Kind::Contradiction]);
-    let deposited = auditor.audit_release(&case, release, amount(PRICE + 1)).await?;
+    let deposited = auditor.audit_release(&case, release, amount(PRICE + 2)).await?;
     assert_eq!(kinds(&deposited), [Kind::Contradiction]);
     let mut amounts = secured.clone();
     amounts.amount = amount(PRICE + 1);
