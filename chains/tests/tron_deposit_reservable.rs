@@ -101,7 +101,8 @@ async fn nothing_is_sent_before_somebody_can_pay_for_the_reservation() -> Result
             world.bring(spend(&order).approval.as_ref().context("no approval")?).await?;
         }
     }
-    world.dev.fund(&account(&poor), 30 * TRX).await?;
+    // A reservation, and what exits are left.
+    world.dev.fund(&account(&poor), 300 * TRX).await?;
     world.secured(&chains, &order).await?;
     Ok(())
 }

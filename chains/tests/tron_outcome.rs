@@ -382,8 +382,9 @@ async fn who_cannot_pay_is_passed_over_and_nothing_is_signed_when_nobody_can() -
     let world = World::start().await?;
     let chains_of = |submitters| world.chains_of(&world.tron.url(), submitters);
     let rich = world.submitters[0].clone();
-    // Enough for a reservation that takes what it should, and for no refund.
-    world.dev.fund(&account(&key(32)), 30 * TRX).await?;
+    // Enough for a reservation and for the exits that it leaves the coins of; and for a reservation alone.
+    world.dev.fund(&account(&key(32)), 300 * TRX).await?;
+    world.dev.fund(&account(&key(31)), 30 * TRX).await?;
     for _ in 0..4 {
         // Whichever of them a payment prefers.
         let order = world.order(600).await?;
@@ -401,7 +402,7 @@ async fn who_cannot_pay_is_passed_over_and_nothing_is_signed_when_nobody_can() -
     assert!(matches!(refused, Err(PrepareError::Refused(_))), "{refused:?}");
     world.settle(&chains_of(vec![key(32)]), &prepared).await?;
     let cancel = world.cancellation(&order);
-    let refused = chains_of(vec![key(32)]).prepare_refund(&cancel, 1).await;
+    let refused = chains_of(vec![key(31)]).prepare_refund(&cancel, 1).await;
     assert!(matches!(&refused, Err(PrepareError::Transient(fault)) if fault.0.contains("no submitter")), "{refused:?}");
 
     let new = |keys| TronChains::new([TronChain { node: world.node(), keys: Some(keys) }], Arc::new(TestClock));

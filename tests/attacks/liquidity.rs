@@ -6,6 +6,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use async_nats::jetstream;
+use futures::future::try_join_all;
 
 use events::{Hash32, PaymentId, QuoteRequestId, quote::SignedQuote};
 use gateway::auction::Options;
@@ -44,16 +45,25 @@ async fn declined(stage: &Stage, request: &RequestForQuotes) -> Result<String> {
     }
 }
 
+/// A payment that is signed, with a quote for all that the settler has, as soon as it is free.
+async fn quoted(stage: &Stage) -> Result<(RequestForQuotes, SignedQuote)> {
+    let free = async {
+        loop {
+            let request = signed();
+            if let Ok(quote) = stage.quoted(&request).await {
+                break (request, quote);
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, free).await.context("nothing is free")
+}
+
 /// Waits until all that the settler has is quoted to a payment that is signed, and lets it go again.
 async fn has_everything(stage: &Stage) -> Result<()> {
-    until("everything is free", || async {
-        let request = signed();
-        let quoted = stage.quoted(&request).await.is_ok();
-        let over = AuctionOver { auction_id: request.auction_id, settlers: vec![did(1)] };
-        stage.auction.over(&over).await;
-        quoted
-    })
-    .await
+    let (request, _) = quoted(stage).await?;
+    let over = AuctionOver { auction_id: request.auction_id, settlers: vec![did(1)] };
+    stage.auction.over(&over).await;
+    Ok(())
 }
 
 /// The end of the award of `quote`.
@@ -87,17 +97,18 @@ async fn requests_that_nobody_signed_hold_nothing_however_far_their_deadlines() 
             assert_eq!(declined(&stage, &request).await?, "DEADLINE_TOO_LONG", "{request:?}");
         }
     }
+    let (request, _) = quoted(&stage).await?;
+    stage.auction.over(&AuctionOver { auction_id: request.auction_id, settlers: vec![did(1)] }).await;
+    until("a stranger is quoted", || async { stage.quoted(&unsigned()).await.is_ok() }).await?;
     let asked = stage.world.balances.load(Ordering::SeqCst);
-    for _ in 0..20 {
-        stage.quoted(&unsigned()).await?;
-    }
+    let strangers: Vec<_> = (0..20).map(|_| unsigned()).collect();
+    try_join_all(strangers.iter().map(|stranger| stage.quoted(stranger))).await?;
     let asked = stage.world.balances.load(Ordering::SeqCst) - asked;
     assert!(asked < 10, "20 requests that cost nothing read the balance {asked} times");
     assert!(stage.world.trials.load(Ordering::SeqCst) < 10, "and tried the same delivery out again and again");
 
     // Everybody else's.
-    let request = signed();
-    let quote = stage.quoted(&request).await?;
+    let (request, quote) = quoted(&stage).await?;
     assert!(quote.quote().valid_until <= request.quote_deadline + Duration::from_secs(30), "firm for seconds");
     // What is signed for is held.
     assert_eq!(declined(&stage, &signed()).await?, "INSUFFICIENT_LIQUIDITY");
@@ -125,8 +136,7 @@ async fn tokens_quoted_to_many_are_awarded_once_and_the_others_hear_it_before_mo
 async fn a_payment_that_dies_before_its_deposit_frees_its_winner_at_once_and_after_a_restart() -> Result<()> {
     let stage = Stage::set().await?;
     let settler = stage.settler(true).await?;
-    let request = signed();
-    let quote = stage.quoted(&request).await?;
+    let (request, quote) = quoted(&stage).await?;
     assert_eq!(stage.award(&request, &quote).await?, AwardAnswer::Accepted);
     assert_eq!(declined(&stage, &signed()).await?, "INSUFFICIENT_LIQUIDITY");
     for _ in 0..2 {
@@ -136,8 +146,7 @@ async fn a_payment_that_dies_before_its_deposit_frees_its_winner_at_once_and_aft
     stage.until_awards_are("the award is over", (0, 0)).await?;
 
     // A settler that is killed holds for what stands when it comes back, and for nothing when it ended meanwhile.
-    let again = signed();
-    let quote = stage.quoted(&again).await?;
+    let (again, quote) = quoted(&stage).await?;
     assert_eq!(stage.award(&again, &quote).await?, AwardAnswer::Accepted);
     drop(settler);
     let settler = stage.settler(true).await?;
@@ -150,7 +159,7 @@ async fn a_payment_that_dies_before_its_deposit_frees_its_winner_at_once_and_aft
     stage.auction.end(&end(&again, &quote)).await?;
     let _settler = stage.settler(true).await?;
     stage.until_awards_are("it finds the end in the award's place", (0, 0)).await?;
-    stage.quoted(&signed()).await?;
+    quoted(&stage).await?;
     assert_eq!(stage.world.deliveries(), 0);
     Ok(())
 }
@@ -182,7 +191,7 @@ async fn an_award_that_is_not_answered_is_over_for_whoever_comes_late() -> Resul
     assert_eq!(stage.auction.answer(&award).await?, AwardAnswer::Silent);
     let _settler = stage.settler(true).await?;
     stage.until_awards_are("it learns that it was too late", (0, 0)).await?;
-    stage.quoted(&signed()).await?;
+    quoted(&stage).await?;
     // No gateway takes its word any more.
     assert_eq!(stage.auction.answer(&award).await?, AwardAnswer::Silent);
     Ok(())

@@ -41,6 +41,9 @@ const SLOW_BODIES: usize = 200;
 const UNREAD_CONNECTIONS: usize = 2;
 const HONEST_ASKS: usize = 30;
 
+/// What the node is asked with, where it is, and what it was asked.
+type Repeater = (reqwest::Client, String, Arc<Mutex<Vec<String>>>);
+
 /// A node that repeats what it is asked to the real one, and remembers.
 struct Overheard {
     asked: Arc<Mutex<Vec<String>>>,
@@ -52,8 +55,7 @@ impl Overheard {
     async fn before(node: String) -> Result<Self> {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let state = (reqwest::Client::new(), node, Arc::clone(&asked));
-        let repeat = async |State((client, node, asked)): State<(reqwest::Client, String, Arc<Mutex<Vec<String>>>)>,
-                            body: Bytes| {
+        let repeat = async |State((client, node, asked)): State<Repeater>, body: Bytes| {
             asked.lock().unwrap().push(String::from_utf8_lossy(&body).to_ascii_lowercase());
             let sent = client.post(node).header("content-type", "application/json").body(body).send().await;
             let answer = sent.unwrap().bytes().await.unwrap();

@@ -156,7 +156,8 @@ pub(super) async fn refund<'a>(
     // close it and keep the rent, again and again.
     let payer_token = host::associated_token_address(&record.payer, &record.token_program, &record.mint).key;
     let found = node.accounts(&[payer_token], Commitment::Confirmed, settled.slot).await?;
-    if found.account(0).is_none() {
+    // A stranger's lamports at its address make it no token account.
+    if found.account(0).is_none_or(|account| !ids::is_token_program(&account.owner)) {
         let (account, wallet) = (text(&payer_token), text(&record.payer));
         let reason =
             format!("{wallet} has closed its token account {account}; the money goes there as soon as it is made");
