@@ -46,9 +46,12 @@ pub(super) const ORDER: &[&Code] = &[
     Code::REQUEST_TOO_LARGE,
 ];
 /// What may be wrong with a signature.
-const SIGNED: &[&Code] = &[Code::INVALID_SENDER_AUTH, Code::REQUEST_TOO_LARGE];
-/// What the payer may lack.
-const FUNDED: &[&Code] = &[Code::INSUFFICIENT_FUNDS, Code::INSUFFICIENT_ALLOWANCE, Code::NONCE_ALREADY_USED];
+const SIGNED: &[&Code] = &[Code::INVALID_SENDER_AUTH, Code::MESSAGE_SCHEME_NOT_SERVED, Code::REQUEST_TOO_LARGE];
+/// What the payer may lack, or have used up.
+const FUNDED: &[&Code] =
+    &[Code::INSUFFICIENT_FUNDS, Code::INSUFFICIENT_ALLOWANCE, Code::NONCE_ALREADY_USED, Code::CONTRACT_PAYER_EXHAUSTED];
+/// What keeps something from being prepared that needs neither signature nor allowance yet.
+const PREPARED: &[&Code] = &[Code::INSUFFICIENT_FUNDS, Code::NONCE_ALREADY_USED, Code::MESSAGE_SCHEME_NOT_SERVED];
 /// What may be wrong with who asks.
 const PROVEN: &[&Code] = &[Code::INVALID_PROOF, Code::INVALID_CREDENTIAL];
 /// What may be wrong with the quote that is to be awarded.
@@ -103,7 +106,7 @@ pub const OPERATIONS: &[Operation] = &[
         response: Body::Json("PreparedPayment", examples::prepared_payment),
         no_content: None,
         headers: &["Deprecation"],
-        errors: &[ORDER, PROVEN, &[Code::INSUFFICIENT_FUNDS, Code::NONCE_ALREADY_USED], QUOTED, READ],
+        errors: &[ORDER, PROVEN, PREPARED, QUOTED, READ],
     },
     Operation {
         method: Method::POST,

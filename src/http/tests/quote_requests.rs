@@ -265,7 +265,7 @@ async fn the_same_economics_are_the_original_batch_with_its_original_deadlines()
         ("/quote_selector", json!("")),
         ("/escrow_contract_address", json!(ESCROW)),
         ("/fulfillment_proxy", json!(PROXY)),
-        ("/fulfillment_verifier", json!({"account": VERIFIER, "endpoint": "http://127.0.0.1:8090/"})),
+        ("/fulfillment_verifier", json!({"account": VERIFIER, "endpoint": "HTTP://127.0.0.1:8090"})),
         ("/@context", json!(["https://x.example"])),
         ("/source/account", json!("0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359")),
         ("/source/asset_identifier", json!(SOURCE_ASSET.replace("31337", "031337"))),

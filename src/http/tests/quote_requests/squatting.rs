@@ -39,7 +39,7 @@ fn stated() -> Vec<(&'static str, &'static str, Value, Value)> {
             "fulfillment_verifier",
             "/fulfillment_verifier",
             verifier("https://verifier.example"),
-            verifier("https://verifier.example:443/"),
+            verifier("https://verifier.example:443"),
         ),
         ("quote_selector", "/quote_selector", json!(SELECTOR), json!(SELECTOR.to_lowercase())),
         ("escrow_contract_address", "/escrow_contract_address", json!(TRUSTED), json!(TRUSTED.to_lowercase())),
