@@ -7,7 +7,7 @@ use alloy::{
     signers::{SignerSync, local::PrivateKeySigner},
     sol_types::SolCall,
 };
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::support::*;
 use chains::evm::{
@@ -19,9 +19,11 @@ use chains::evm::{
 };
 use events::{
     OwnedAsset, PaymentId, Terms,
+    budget::{self, BudgetKey, Budgets},
     event::{Authorization, Permit2},
+    ledger::Purpose,
 };
-use sagas::ports::{Chains, DepositState, PrepareError};
+use sagas::ports::{Chains, Clock, DepositState, PrepareError};
 
 /// A development account of `owner` on the source chain that pays with the chain's token.
 struct Account {
@@ -237,6 +239,60 @@ async fn a_deposit_whose_account_cannot_be_deployed_is_refused_with_the_reason()
             assert_eq!(context.contract_address.as_deref(), Some(world.source.contracts.escrow.as_str()));
         }
         other => bail!("not refused: {other:?}"),
+    }
+    Ok(())
+}
+
+/// What turns between the trial and the block is charged to the account, to what was to deploy it, and to all like it.
+#[tokio::test]
+async fn what_a_deposit_of_a_contract_costs_in_vain_is_counted_once() -> Result<()> {
+    let world = World::start().await?;
+    let (node, dev, now) = (&world.source.node, &world.source.dev, world.clock.now());
+    // A key's account is charged nothing.
+    let by_key = world.payment("by-key")?;
+    let prepared = world.chains.prepare_deposit(&by_key.deposit(), 1).await?;
+    let key_account = BudgetKey::account(node.chain_id(), &text(&world.payer));
+    assert_eq!(world.budgets.charged(&key_account, &Purpose::deposit(by_key.id(), 1)).await?, None);
+    world.chains.broadcast(&prepared).await?;
+    // A deposit that lands costs nothing in vain.
+    let lands = Account::of(key(30), &world).await?;
+    let spend = lands.spend(&world, "order", Scheme::EvmPermit2Escrow)?;
+    let signed = lands.signed(&spend, Some(lands.factory_call(&world)?))?;
+    let (authorization, escrow) = authorize_onchain(&spend, &signed, node).await?;
+    let own =
+        node.contract_payer(&lands.address, &authorization).await?.context("a contract")?.budgets(node)[0].clone();
+    let payment = world.awarded(spend, authorization, escrow)?;
+    is_secured(&world, &payment).await?;
+    assert_eq!(world.budgets.charged(&own.key, &Purpose::deposit(payment.id(), 1)).await?, None);
+    assert_eq!(budget::room(&*world.budgets, from_ref(&own), own.gas_max, now).await?, None);
+
+    let account = Account::of(key(29), &world).await?;
+    let spend = account.spend(&world, "order", Scheme::EvmPermit2Escrow)?;
+    let wrapped = account.signed(&spend, Some(account.factory_call(&world)?))?;
+    let (authorization, escrow) = authorize_onchain(&spend, &wrapped, node).await?;
+    let payer = node.contract_payer(&account.address, &authorization).await?.context("it becomes a contract")?;
+    let budgets = payer.budgets(node);
+    let payment = world.awarded(spend, authorization, escrow)?;
+    let purpose = Purpose::deposit(payment.id(), 1);
+    let prepared = world.chains.prepare_deposit(&payment.deposit(), 1).await?;
+    let others = world.budgets.charged(&budgets[0].key, &purpose).await?.context("it is charged before it is sent")?;
+    assert_eq!(others, [BudgetKey::factory(node.chain_id(), &account.factory), BudgetKey::chain(node.chain_id())]);
+
+    let _: serde_json::Value = dev.rpc("anvil_setCode", (&account.factory, "0x00")).await?;
+    world.chains.broadcast(&prepared).await?;
+    world.source.mine(1 + DEPTH).await?;
+    world.end_admissions().await?;
+    for _ in 0..2 {
+        let state = world.chains.deposit_state(&payment.deposit(), from_ref(&prepared)).await?;
+        assert!(matches!(state, DepositState::Reverted(_)), "{state:?}");
+    }
+    let receipt = node.receipt(prepared.transaction_hash.parse()?).await?.context("it is in a block")?;
+    assert!(!receipt.success);
+    for budget in &budgets {
+        let left = budget.gas_max - receipt.gas_used;
+        let of = from_ref(budget);
+        assert_eq!(budget::room(&*world.budgets, of, left, now).await?, None);
+        assert!(budget::room(&*world.budgets, of, left + 1, now).await?.is_some(), "{budget:?}");
     }
     Ok(())
 }

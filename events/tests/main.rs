@@ -1,5 +1,6 @@
 //! The journal against real servers, and what its bytes must stay: one program; a file is a subject.
 
+mod budget;
 mod checkpoints;
 mod golden;
 mod group_commit;

@@ -1,7 +1,7 @@
 //! What checks that the payer signed exactly this payment.
 
 use async_trait::async_trait;
-use chrono::SecondsFormat;
+use chrono::{SecondsFormat, Utc};
 use serde_json::{Map, Value};
 
 use events::{
@@ -14,6 +14,7 @@ use super::{
     error::{ApiError, Code},
     funds::Draw,
 };
+use crate::callers::{Caller, Refusal};
 
 /// How the payer signed (spec 2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,6 +95,8 @@ pub struct AuthorizationRequest<'a> {
     pub message_scheme: MessageScheme,
     /// What the payer signed, at least one; none while it is being prepared.
     pub signed_messages: &'a [SignedMessage],
+    /// At whose expense a node runs code of the payer's choice; `None` where it runs none.
+    pub caller: Option<&'a Caller>,
 }
 
 /// A signature that holds.
@@ -163,9 +166,9 @@ pub enum AuthorizeError {
         /// When there is room again.
         until: Timestamp,
     },
-    /// The caller has as many signatures judged by contracts as one caller may.
-    #[error("the caller has as many signatures judged by contracts as one caller may")]
-    Busy,
+    /// The caller has as much code run as one caller may.
+    #[error(transparent)]
+    Limited(#[from] Refusal),
     /// It could not be judged for now, for example because the account's code cannot be read. The text is logged.
     #[error("{0}")]
     Unavailable(String),
@@ -176,11 +179,12 @@ impl From<AuthorizeError> for ApiError {
         match error {
             AuthorizeError::Refused(reason) => Self::new(Code::INVALID_SENDER_AUTH, reason),
             AuthorizeError::Exhausted { until } => {
+                let seconds = (until - Utc::now()).num_seconds().max(1).unsigned_abs();
                 let until = until.to_rfc3339_opts(SecondsFormat::Secs, true);
                 let message = format!("{} Come again at {until}.", Code::CONTRACT_PAYER_EXHAUSTED.message);
-                Self::new(Code::CONTRACT_PAYER_EXHAUSTED, message)
+                Self::new(Code::CONTRACT_PAYER_EXHAUSTED, message).after(seconds)
             }
-            AuthorizeError::Busy => Code::SERVICE_UNAVAILABLE.into(),
+            AuthorizeError::Limited(refusal) => refusal.into(),
             AuthorizeError::Unavailable(reason) => {
                 tracing::warn!(reason, "signature could not be judged");
                 Code::SERVICE_UNAVAILABLE.into()

@@ -79,6 +79,7 @@ async fn accept(
     let accounts = award.accounts(state)?;
     let sender_auth = &request.sender_auth;
     let spend = award.authorization(&accounts, sender_auth.message_scheme, &sender_auth.signed_messages);
+    let spend = AuthorizationRequest { caller: Some(&caller), ..spend };
     let authorized = state.services.authorizer.authorize(&spend).await?;
 
     let journal = Arc::clone(&state.services.journal);
@@ -213,6 +214,7 @@ impl Award<'_> {
             quote_hash: self.quote.quote_hash,
             message_scheme,
             signed_messages,
+            caller: None,
         }
     }
 

@@ -445,6 +445,12 @@ impl ApiError {
         self
     }
 
+    /// Says when to come again.
+    pub(super) fn after(mut self, seconds: u64) -> Self {
+        self.retry_after_seconds = Some(seconds);
+        self
+    }
+
     /// When to come again, where that is known.
     pub(super) fn retry_after_seconds(&self) -> Option<u64> {
         self.retry_after_seconds

@@ -22,6 +22,7 @@ use super::{
     bulkhead::{Bulkhead, Full},
     line::Line,
 };
+use crate::callers::Refusal;
 
 /// Questions of ours to a node about payers that signed well, at a time, and those that wait for it. They run no code.
 const LOOKS_MAX: usize = 64;
@@ -67,18 +68,27 @@ impl EvmAuthorizer {
 }
 
 impl EvmChain {
-    /// What the chain says of a signature that no key of the payer made, at the expense of `caller`.
+    /// What the chain says of a signature that no key of the payer made, at the caller's expense: whoever is exempt from limits
+    /// per caller shares the places account by account.
     async fn judge(
         &self,
-        caller: &str,
+        request: &AuthorizationRequest<'_>,
         spend: &SpendRequest,
         signed: &permit2::SignedMessage,
     ) -> Result<Authorized, AuthorizeError> {
         let full = |full| match full {
-            Full::Caller => AuthorizeError::Busy,
+            Full::Caller => AuthorizeError::Limited(Refusal::Crowded("signatures that contracts judge")),
             Full::All => AuthorizeError::Unavailable("all places for contracts' signatures are taken".to_owned()),
         };
-        let _place = self.foreign.place(caller).await.map_err(full)?;
+        let limited = request.caller.filter(|caller| !caller.is_exempt());
+        let share = match limited {
+            Some(caller) => {
+                caller.foreign_code()?;
+                format!("{:?}", caller.address())
+            }
+            None => request.terms.source.account().to_string(),
+        };
+        let _place = self.foreign.place(&share).await.map_err(full)?;
         let longest = Duration::from_millis(self.node.config().gas.call_ms_max);
         match timeout(longest, permit2::authorize_onchain(spend, signed, &self.node)).await {
             Ok(Ok((authorization, escrow))) => Ok(Authorized { authorization, escrow }),
@@ -127,7 +137,7 @@ impl Authorizer for EvmAuthorizer {
             Ok((authorization, escrow)) => Ok(Authorized { authorization, escrow }),
             // An account that is not there yet may be deployed by its deposit; without code and without that it is a key's.
             Err(error) if error.may_be_contract() && (error.may_deploy() || !chain.node.had_no_code(account)) => {
-                chain.judge(account, &spend, &signed).await
+                chain.judge(request, &spend, &signed).await
             }
             Err(error) => Err(refused(&error)),
         }

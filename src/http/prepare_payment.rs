@@ -106,6 +106,7 @@ async fn of_order(json: &JsonBody, state: &HttpState) -> Result<Json<PreparedBod
         quote_hash: Hash32::ZERO,
         message_scheme: manner.scheme(order.terms.source.family()),
         signed_messages: &[],
+        caller: None,
     };
     let checked = |plan: &EscrowPlan| horizons::check_plan(plan, order.quote_deadline, state.deadlines);
     messages(&request, manner.payload.as_ref(), state, checked, |permitted| permitted).await

@@ -59,9 +59,9 @@ async fn accept(
 ) -> Result<(PaymentView, bool), ApiError> {
     let Write { caller, body, place, .. } = write;
     let checked = {
-        let state = Arc::clone(state);
+        let (state, asker) = (Arc::clone(state), caller.clone());
         async move {
-            let submission = Submission::read(body.json()?, &state).await?;
+            let submission = Submission::read(body.json()?, asker, &state).await?;
             let verdict = submission.judge(&state, &state.services.admission).await?;
             Ok::<_, ApiError>((submission, verdict))
         }
@@ -85,6 +85,7 @@ pub(super) struct Submission {
     pub(super) terms_hash: Hash32,
     request: PaymentRequest,
     text: String,
+    caller: Caller,
 }
 
 /// What a submission comes to.
@@ -117,12 +118,20 @@ impl Submission {
     }
 
     /// Checks a body by itself, and who asks.
-    pub(super) async fn read(body: JsonBody, state: &HttpState) -> Result<Self, ApiError> {
+    pub(super) async fn read(body: JsonBody, caller: Caller, state: &HttpState) -> Result<Self, ApiError> {
         let request = PaymentRequest::read(&body.members, &state.corridors)?;
         let proven = envelope::prove(&body, state).await?;
         let originator = envelope::originator(&proven, &request.order.terms);
         let payment_id = PaymentId::derive(&originator, &request.order.request_id);
-        Ok(Self { terms_hash: request.order.terms.hash(), payment_id, originator, proven, request, text: body.text })
+        Ok(Self {
+            terms_hash: request.order.terms.hash(),
+            payment_id,
+            originator,
+            proven,
+            request,
+            text: body.text,
+            caller,
+        })
     }
 
     /// Checks everything else, in the order of the design, and accepts nothing.
@@ -204,6 +213,7 @@ impl Submission {
             quote_hash: Hash32::ZERO,
             message_scheme: sender_auth.message_scheme,
             signed_messages: &sender_auth.signed_messages,
+            caller: Some(&self.caller),
         }
     }
 

@@ -34,11 +34,11 @@ pub(super) struct VerifiedBody {
 
 /// Makes all checks of a submission and accepts nothing.
 pub(super) async fn handle(State(state): State<Arc<HttpState>>, write: Write) -> Result<Json<VerifiedBody>, ApiError> {
-    let Write { body, place: _place, .. } = write;
+    let Write { caller, body, place: _place, .. } = write;
     let judged = {
         let state = Arc::clone(&state);
         async move {
-            let submission = Submission::read(body.json()?, &state).await?;
+            let submission = Submission::read(body.json()?, caller, &state).await?;
             let existing = match submission.judge(&state, &state.services.admission.unpaused()).await? {
                 Verdict::Replay(view) => Some(*view),
                 // A submission would find out by its append.

@@ -18,14 +18,17 @@ use super::{
     message::{Message, Outline},
     verify::{Payment, Read, read},
 };
-use crate::http::{
-    body::RawBody,
-    error::{ApiError, Code},
-    hold,
-    request_id::RequestId,
-    state::HttpState,
-    submit_payment::{Accepted, Admitted, Submission, Verdict, outcome},
-    writes::Write,
+use crate::{
+    callers::Caller,
+    http::{
+        body::RawBody,
+        error::{ApiError, Code},
+        hold,
+        request_id::RequestId,
+        state::HttpState,
+        submit_payment::{Accepted, Admitted, Submission, Verdict, outcome},
+        writes::Write,
+    },
 };
 
 /// Settles a payment, or tells what became of the one that was settled with this payload.
@@ -78,10 +81,10 @@ async fn accept(
 ) -> Result<Settled, Refusal> {
     let Write { caller, body, place, .. } = write;
     let checking = {
-        let state = Arc::clone(state);
+        let (state, asker) = (Arc::clone(state), caller.clone());
         async move {
             let mut outline = Outline::default();
-            (check(&state, body, &mut outline).await, outline)
+            (check(&state, asker, body, &mut outline).await, outline)
         }
     };
     let (checked, read) = state.checks.run(checking).await?;
@@ -112,8 +115,8 @@ enum Due {
 }
 
 /// Makes every check, and makes the payment identifier this payload's.
-async fn check(state: &HttpState, body: RawBody, outline: &mut Outline) -> Result<Checked, Refusal> {
-    let Read { message, payment } = read(state, body, outline).await?;
+async fn check(state: &HttpState, caller: Caller, body: RawBody, outline: &mut Outline) -> Result<Checked, Refusal> {
+    let Read { message, payment } = read(state, caller, body, outline).await?;
     let timeout = Duration::from_secs(message.requirement.timeout_seconds_max);
     let submission = match payment {
         Payment::Known(view) => return Ok(Checked { due: Due::Known(view), timeout }),

@@ -13,19 +13,22 @@ use super::{
     matching::Resolved,
     message::{Message, Outline},
 };
-use crate::http::{
-    body::RawBody,
-    error::{ApiError, Code},
-    payment_status,
-    state::HttpState,
-    submit_payment::{Submission, Verdict},
-    writes::Write,
+use crate::{
+    callers::Caller,
+    http::{
+        body::RawBody,
+        error::{ApiError, Code},
+        payment_status,
+        state::HttpState,
+        submit_payment::{Submission, Verdict},
+        writes::Write,
+    },
 };
 
 /// Judges a payment.
 pub(in crate::http) async fn handle(State(state): State<Arc<HttpState>>, write: Result<Write, ApiError>) -> Response {
     let base_url = &state.http.base_url;
-    let Write { body, place: _place, .. } = match write {
+    let Write { caller, body, place: _place, .. } = match write {
         Ok(write) => write,
         Err(error) => return answer::not_valid(Refusal::of_form(error), Outline::default(), base_url),
     };
@@ -33,7 +36,7 @@ pub(in crate::http) async fn handle(State(state): State<Arc<HttpState>>, write: 
         let state = Arc::clone(&state);
         async move {
             let mut outline = Outline::default();
-            (judge(&state, body, &mut outline).await, outline)
+            (judge(&state, caller, body, &mut outline).await, outline)
         }
     };
     match state.checks.run(judging).await {
@@ -49,8 +52,8 @@ enum Judged {
     Known(Box<PaymentView>),
 }
 
-async fn judge(state: &HttpState, body: RawBody, outline: &mut Outline) -> Result<Judged, Refusal> {
-    let submission = match read(state, body, outline).await?.payment {
+async fn judge(state: &HttpState, caller: Caller, body: RawBody, outline: &mut Outline) -> Result<Judged, Refusal> {
+    let submission = match read(state, caller, body, outline).await?.payment {
         Payment::Due(submission) => submission,
         Payment::Known(view) => return Ok(Judged::Known(view)),
     };
@@ -83,7 +86,12 @@ pub(super) enum Payment {
 ///
 /// # Errors
 /// What the call is answered with.
-pub(super) async fn read(state: &HttpState, body: RawBody, outline: &mut Outline) -> Result<Read, Refusal> {
+pub(super) async fn read(
+    state: &HttpState,
+    caller: Caller,
+    body: RawBody,
+    outline: &mut Outline,
+) -> Result<Read, Refusal> {
     let deprecated = body.deprecated.clone();
     let body = body.json().map_err(Refusal::of_form)?;
     *outline = Outline::of(&body.members);
@@ -98,7 +106,7 @@ pub(super) async fn read(state: &HttpState, body: RawBody, outline: &mut Outline
         }
     }
     // The form of the request comes before every judgement.
-    let submission = Submission::read(request, state).await.map_err(Refusal::of_form)?;
+    let submission = Submission::read(request, caller, state).await.map_err(Refusal::of_form)?;
     message.check_accepted()?;
     let resolved = Resolved::new(&message.requirement, &state.corridors)?;
     outline.network = resolved.destination_chain().to_string();
