@@ -45,9 +45,11 @@ impl Chain {
         for role in Role::ALL {
             dev.fund(&role.account(), U256::from(COINS)).await?;
         }
-        for role in [Role::Payer, Role::Settler(1), Role::Settler(2), Role::Settler(3)] {
+        for role in [Role::Settler(1), Role::Settler(2), Role::Settler(3)] {
             dev.mint(&token, &role.account(), U256::from(ENDOWMENT)).await?;
         }
+        // A payment that no settler can serve has to be one that the payer could pay for.
+        dev.mint(&token, &Role::Payer.account(), U256::from(ENDOWMENT) * U256::from(1_000)).await?;
         dev.approve(&Role::Payer.signer(), &token, &contracts.permit2, U256::MAX).await?;
         Ok(Self { anvil, contracts, token, dev })
     }
