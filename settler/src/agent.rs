@@ -54,6 +54,10 @@ const ANSWER_ATTEMPTS: u32 = 4;
 const ANSWER_PAUSE: Duration = Duration::from_millis(200);
 /// Pause before awards are asked for again after a fault.
 const AWARDS_PAUSE: Duration = Duration::from_secs(1);
+/// How long one request for awards stands, and how often the server says meanwhile that it still does. An award has to be
+/// answered in seconds, so a server that is lost with the request must be noticed at once.
+const AWARDS_PULL: Duration = Duration::from_secs(5);
+const AWARDS_HEARTBEAT: Duration = Duration::from_millis(1_000);
 /// Awards fetched at a time.
 const AWARDS_BATCH: usize = 32;
 /// How often the server is told that an award is still worked on; well below the consumer's ack wait.
@@ -370,6 +374,8 @@ impl Agent {
         let mut awards = consumer
             .stream()
             .max_messages_per_batch(AWARDS_BATCH)
+            .expires(AWARDS_PULL)
+            .heartbeat(AWARDS_HEARTBEAT)
             .messages()
             .await
             .map_err(|error| error.to_string())?;
