@@ -162,7 +162,9 @@ async fn messages(
     check(&prepared.escrow)?;
     let (source, amount) = (&request.terms.source, drawn(prepared.amount));
     let spend = Spend { source, amount, draw: prepared.draw(), escrow: &prepared.escrow };
-    let approval = state.funds.unsigned(&spend).await?;
+    // A payment that was accepted has its funds committed, and may have used its nonce up by them.
+    let known = state.services.payments.view(request.payment_id).await.ok().flatten().is_some();
+    let approval = if known { None } else { state.funds.unsigned(&spend).await? };
     Ok(Json(PreparedBody {
         payment_id: request.payment_id.clone(),
         message_scheme: request.message_scheme.name(),
