@@ -97,6 +97,8 @@ fn named(order: &Value, request_id: &str) -> Value {
 fn hopeless(world: &World) -> Result<Value> {
     let mut wish = world.wish("template")?;
     (wish.amount, wish.cap) = ("900000000000000".parse()?, "990000000000000".parse()?);
+    // It is sent all the while.
+    (wish.quote_window, wish.fulfillment_window) = (Duration::from_secs(300), Duration::from_secs(600));
     Ok(world.payer.quote_request(&wish))
 }
 
