@@ -128,8 +128,11 @@ async fn a_flood_of_one_kind_leaves_everything_else() {
 async fn a_payer_is_counted_from_wherever_he_calls_and_nobody_else_can_spend_his_budget() {
     let gateway = limited(|_| ());
     let from = |n: usize| format!("192.0.2.{}", n + 1);
+    let begun = std::time::Instant::now();
     let (accepted, refused) = flood(async |n| post(&gateway, &from(n), "/v1/payments", &order(n)).await).await;
-    assert_eq!(accepted, 3);
+    // What comes back with each second, on a machine that takes some.
+    let most = 4 + usize::try_from(begun.elapsed().as_secs()).unwrap();
+    assert!((3..=most).contains(&accepted), "{accepted} of {most}");
     assert_limited(refused, "accepted");
     // Replays of the same bodies, and rehearsals, by whoever has seen them, cost the payer nothing.
     let other = "0x1111111111111111111111111111111111111111";
