@@ -196,7 +196,7 @@ async fn it_wins_delivers_and_is_paid_and_all_that_is_said_is_of_the_schemas() -
     let heard = heard.lock().await;
     assert!(heard.faults.is_empty(), "{:#?}", heard.faults);
     let kinds: Vec<&str> = heard.counts.keys().copied().collect();
-    assert_eq!(kinds, ["Award", "Bid", "Registration", "Report", "RequestForQuotes"]);
+    assert_eq!(kinds, ["AuctionOver", "Award", "AwardAnswer", "Bid", "Registration", "Report", "RequestForQuotes"]);
     Ok(())
 }
 
@@ -205,9 +205,9 @@ async fn killed_before_and_after_it_delivers_it_delivers_once() -> Result<()> {
     let mut stage = Stage::set().await?;
     let mut settler = stage.start().await?;
 
-    // Awarded, and killed while the escrow is not deep enough to deliver on.
+    // Its award accepted, and killed while the escrow is not deep enough to deliver on.
     let first = stage.world.submit(&stage.wish("killed-before")?).await?;
-    stage.world.until(&first, "QuoteAwarded").await?;
+    stage.world.until(&first, "DepositPrepared").await?;
     settler.kill().await?;
     stage.world.until(&first, "EscrowSecured").await?;
     assert_eq!(logs(&stage.world.network.destination, FULFILLED, &first).await?, 0, "it delivered before the escrow");
