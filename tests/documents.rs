@@ -27,6 +27,8 @@ async fn signed(world: &World, example: &Value, request_id: &str) -> Result<Valu
     let wish = Wish {
         amount: text("fulfillment_amount")?.parse()?,
         cap: text("max_source_amount")?.parse()?,
+        // The calls are made one after the other, and more than one of them has this body.
+        quote_window: Duration::from_secs(60),
         ..world.wish(request_id)?
     };
     let signed = world.payer.sign(&world.base(0), &wish).await?;

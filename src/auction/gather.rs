@@ -30,6 +30,8 @@ const ASK_AGAIN_AFTER: Duration = Duration::from_secs(2);
 const ASK_AGAIN_AFTER_MAX: Duration = Duration::from_secs(16);
 /// Different answers of one settler that are kept; further ones are dropped.
 const ANSWERS_MAX: usize = 8;
+/// Time between two looks at a registry that cannot be read.
+const UNREADABLE_PAUSE: Duration = Duration::from_secs(1);
 /// Streams of bids that are read at a time.
 const READING_MAX: usize = 32;
 
@@ -54,8 +56,7 @@ impl Inner {
         // has done; whoever has answered it is not asked again.
         Box::pin(self.catch_up(&mut window)).await?;
         Box::pin(self.ask(&mut window, true)).await?;
-        let settled = self.registry.first_read().unwrap_or_else(Instant::now) + self.options.settling;
-        let give_up = (Instant::now() + self.options.grace).max(settled);
+        let begun = Instant::now();
         let mut pause = ASK_AGAIN_AFTER;
         let mut ask_again = Instant::now() + pause;
         while !window.is_complete() {
@@ -65,7 +66,11 @@ impl Inner {
                     Box::pin(self.find_stored(&mut window)).await?;
                     break;
                 }
-                () = sleep_until(give_up), if window.addressed.is_empty() => {
+                () = sleep_until(self.give_up(begun)), if window.addressed.is_empty() => {
+                    if Instant::now() < self.give_up(begun) {
+                        // The registry cannot be read any more, or again only since a moment ago.
+                        continue;
+                    }
                     // Credentials may have become readable since.
                     Box::pin(self.ask(&mut window, false)).await?;
                     if window.addressed.is_empty() {
@@ -106,6 +111,14 @@ impl Inner {
             Box::pin(self.holds_policies(&mut window, &settler, &credentials)).await;
         }
         Ok(window.close())
+    }
+
+    /// When a window that began then is over if nobody can be asked. Settlers that were cut off together with the gateway may
+    /// not have registered again, and while nobody can say who is there nobody is missing.
+    fn give_up(&self, begun: Instant) -> Instant {
+        let readable = self.registry.readable_since();
+        let settled = readable.map_or_else(|| Instant::now() + UNREADABLE_PAUSE, |since| since + self.options.settling);
+        (begun + self.options.grace).max(settled)
     }
 
     async fn ask_again(&self, window: &mut Window<'_>) -> Result<(), Transient> {

@@ -65,8 +65,8 @@ pub struct Options {
     pub window_max: Duration,
     /// How long a window without anybody to ask stays open, for a settler that is just coming back.
     pub grace: Duration,
-    /// How long it does so at least after the registry was read for the first time: settlers that were cut off together with
-    /// the gateway may not have registered again.
+    /// How long it does so at least after the registry could be read for the first time, or again: settlers that were cut off
+    /// together with the gateway may not have registered again.
     pub settling: Duration,
     /// How long a winner has to answer its award.
     pub answer_wait: Duration,

@@ -7,7 +7,7 @@ mod allowance;
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -49,8 +49,8 @@ pub struct Registry {
     settlers: Mutex<Settlers>,
     /// Counts what auctions have to look at; zero until the streams were read for the first time.
     version: watch::Sender<u64>,
-    /// When that was.
-    first_read: OnceLock<Instant>,
+    /// Since when each reading found all of them; `None` while they cannot be read, and before.
+    readable_since: Mutex<Option<Instant>>,
 }
 
 #[derive(Default)]
@@ -87,9 +87,16 @@ impl Registry {
         self.version.subscribe()
     }
 
-    /// When the bucket was read for the first time; `None` until then.
-    pub fn first_read(&self) -> Option<Instant> {
-        self.first_read.get().copied()
+    /// Since when all that is stored of settlers is known here; `None` while it cannot be read, so that nobody can say that a
+    /// settler is not there.
+    pub fn readable_since(&self) -> Option<Instant> {
+        *self.readable_since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says whether what is stored can be read.
+    fn set_readable(&self, readable: bool, now: Instant) {
+        let mut since = self.readable_since.lock().unwrap_or_else(PoisonError::into_inner);
+        *since = since.or(Some(now)).filter(|_| readable);
     }
 
     /// The settlers that may be asked but for the required policies, in the order of their DIDs, each with the credentials
@@ -228,6 +235,7 @@ impl Inner {
             Ok(tokens) => tokens,
             Err(error) => {
                 tracing::warn!(%error, "the registry cannot be read for now");
+                self.registry.set_readable(false, Instant::now());
                 self.restore_streams().await;
                 self.registry.drop_unseen(Instant::now());
                 return;
@@ -259,9 +267,10 @@ impl Inner {
                 }
             }
         }
+        // In this order: nobody is missed before it is known that somebody may be there.
+        self.registry.set_readable(whole, Instant::now());
         self.registry.drop_unseen(Instant::now());
         if whole {
-            self.registry.first_read.get_or_init(Instant::now);
             self.registry.version.send_if_modified(|version| {
                 let first = *version == 0;
                 *version += u64::from(first);
@@ -276,6 +285,8 @@ impl Inner {
         match stored::last_of_each(&self.client, &stream, &[&subject]).await {
             Ok(mut messages) => Ok(messages.pop()),
             Err(stored::Error::Missing) => {
+                // Others may have to register again, too.
+                self.registry.set_readable(false, Instant::now());
                 self.forget(token);
                 let made = self.ensure_settler(token).await;
                 made.map(|()| None).map_err(|error| stored::Error::Unavailable(error.to_string()))

@@ -183,6 +183,9 @@ async fn a_payer_who_cannot_pay_is_refused_before_anything_is_kept() {
     for path in ["/v1/payments", VERIFY] {
         assert_eq!(gateway.post_to(path, &body()).await.expect(200).body["idempotent_replay"], true);
     }
+    // Whoever sends it again may ask what to sign.
+    let prepared = gateway.post_to(PREPARE, &unsigned(body())).await.expect(200);
+    assert!(prepared.body.get("approval").is_none(), "{prepared:?}");
     assert_eq!(gateway.funds.asked(), asked);
 }
 
