@@ -480,8 +480,8 @@ pub struct Award {
 }
 
 /// How long a winner has to answer its award, from when the award is stored: time for a settler that dies with it in hand to
-/// be given it again by its durable consumer, which takes 10 s.
-pub const ANSWER_WAIT_MAX: Duration = Duration::from_secs(15);
+/// be given it again by its durable consumer, which takes 10 s, and for a cluster that has lost a server to have other leaders.
+pub const ANSWER_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// A winner's answer to its award. It is final: one answer of one award is ever taken, and every gateway reads the same.
 #[derive(Debug, Clone, PartialEq, Eq)]

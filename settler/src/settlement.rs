@@ -33,6 +33,8 @@ use crate::{
 const BACKOFF_MIN: Duration = Duration::from_millis(250);
 /// Longest pause after faults.
 const BACKOFF_MAX: Duration = Duration::from_secs(15);
+/// Longest pause as long as the gateway waits for the answer to an award.
+const ANSWER_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// The chains are asked again after this long even when neither reports a block.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 /// How long the gateway may take to say what stands as the answer.
@@ -214,11 +216,12 @@ impl Settlement {
                     tracing::warn!(payment_id = %self.job.payment_id, %fault, "settlement is held up, trying again");
                 }
             }
+            let longest = if self.is_agreed { BACKOFF_MAX } else { ANSWER_PAUSE_MAX };
             tokio::select! {
                 () = over => {}
-                () = tokio::time::sleep(pause) => {}
+                () = tokio::time::sleep(pause.min(longest)) => {}
             }
-            pause = (pause * 2).min(BACKOFF_MAX);
+            pause = (pause * 2).min(longest);
         }
     }
 

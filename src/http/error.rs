@@ -345,7 +345,7 @@ codes! {
         "Submit anew under a new `request_id`; the tokens may be there again, or another settler may win.";
     AWARD_UNANSWERED None, SettlerAgent, RetryWithNewRequestId, Some(false), false,
         "The settler that won did not answer in time.",
-        "A settler has 15 seconds to say that it stands by its quote, and this one said nothing: it may be down. Nothing is \
+        "A settler has 30 seconds to say that it stands by its quote, and this one said nothing: it may be down. Nothing is \
          deposited for a settler that is not there. No funds were moved.",
         "Submit anew under a new `request_id`, with the settler in the `blacklist` if it happens again.";
     SETTLEMENT_FAILED None, Blockchain, RetryWithNewRequestId, Some(false), true,
