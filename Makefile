@@ -9,41 +9,48 @@
 
 .PHONY: demo check advisories test sim bench tools
 
+# One package alone would be built with fewer features of its dependencies than all together, and so nearly everything twice.
+build := cargo build --locked --workspace
+target = $${CARGO_TARGET_DIR:-target}
+
 demo:
-	scripts/tools.sh run
-	cargo build --bin gw
-	target="$${CARGO_TARGET_DIR:-target}"; "$$target/debug/gw" dev $(if $(filter 1 true yes,$(ONCE)),--once)
+	scripts/stage "tools to run" scripts/tools.sh run
+	scripts/stage "build of gw" $(build) --bin gw
+	scripts/stage demo "$(target)/debug/gw" dev $(if $(filter 1 true yes,$(ONCE)),--once)
 
 check:
-	scripts/tools.sh check
+	scripts/stage "tools to check" scripts/tools.sh check
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --locked -- -D warnings
-	.tools/bin/cargo-deny --workspace --locked check --hide-inclusion-graph licenses bans sources
-	contracts/build.sh --check
-	contracts/checks/run.sh
-	cargo run --quiet --locked --bin gw -- protocol --check protocol
+	scripts/stage clippy cargo clippy --workspace --all-targets --locked -- -D warnings
+	scripts/stage cargo-deny .tools/bin/cargo-deny --workspace --locked check --hide-inclusion-graph licenses bans sources
+	scripts/stage "contracts are what they say" contracts/build.sh --check
+	scripts/stage "contracts looked through" contracts/checks/run.sh
+	scripts/stage "build of gw" $(build) --bin gw
+	"$(target)/debug/gw" protocol --check protocol
 
 advisories:
 	scripts/tools.sh check
 	.tools/bin/cargo-deny --workspace --locked check --hide-inclusion-graph advisories
 
 test:
-	scripts/tools.sh all
+	scripts/stage "tools to test" scripts/tools.sh all
 	scripts/test.sh
 
 sim:
 	scripts/tools.sh contracts
-	cargo run --quiet --locked -p simulation --bin sim -- $(if $(SEED),--seed $(SEED) --trace,--seeds $(or $(SEEDS),1000) --from $(or $(FROM),1))
+	$(build) --bin sim
+	"$(target)/debug/sim" $(if $(SEED),--seed $(SEED) --trace,--seeds $(or $(SEEDS),1000) --from $(or $(FROM),1))
 
 bench_brief := $(filter 1 true yes,$(BRIEF))
 bench_profile := $(if $(bench_brief),dev,$(or $(PROFILE),bench-run))
 
 bench:
 	scripts/tools.sh run
-	cargo build --locked --profile $(bench_profile) -p gateway -p bench --bin gw --bin bench
-	ulimit -n "$$(ulimit -H -n)"; target="$${CARGO_TARGET_DIR:-target}"; \
-	  "$$target/$(if $(filter dev,$(bench_profile)),debug,$(bench_profile))/bench" \
-	  --json "$$target/bench.json" --data "$$target/bench-data" $(if $(bench_brief),--brief) \
+	scripts/stage "build of the benches" cargo build --locked $(if $(bench_brief),--workspace,-p gateway -p bench) \
+	  --profile $(bench_profile) --bin gw --bin bench
+	ulimit -n "$$(ulimit -H -n)"; scripts/stage benches \
+	  "$(target)/$(if $(filter dev,$(bench_profile)),debug,$(bench_profile))/bench" \
+	  --json "$(target)/bench.json" --data "$(target)/bench-data" $(if $(bench_brief),--brief) \
 	  $(if $(filter 1 true yes,$(FULL)),--full) $(foreach one,$(ONLY),--only $(one))
 
 tools:

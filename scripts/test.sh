@@ -13,7 +13,7 @@ run() {
   local name="$1"
   shift
   printf '== %s\n' "$name"
-  "$@" 2>&1 | tee "$log/$name"
+  scripts/stage "$name" "$@" 2>&1 | tee "$log/$name"
   if [[ "${PIPESTATUS[0]}" -ne 0 ]]; then
     broken+=("$name")
   fi
@@ -21,14 +21,18 @@ run() {
 
 run contracts contracts/test.sh
 if cargo nextest --version >/dev/null 2>&1; then
-  run crates cargo nextest run --workspace --locked --no-fail-fast
+  run build cargo nextest run --workspace --locked --no-run
+  # Most tests wait for blocks, servers and clocks longer than they compute.
+  run crates cargo nextest run --workspace --locked --no-fail-fast --test-threads "$((2 * $(getconf _NPROCESSORS_ONLN)))"
 else
   run crates cargo test --workspace --locked --no-fail-fast --lib --bins --tests
 fi
 run examples cargo test --workspace --locked --no-fail-fast --doc
 # The engine in thousands of simulated worlds, and the proof that these notice what is broken.
-run sim cargo run --quiet --locked -p simulation --bin sim -- --seeds "${SIM_SEEDS:-2000}"
-run mutants cargo test --locked -p simulation --features mutants --test mutants -- --nocapture
+target="${CARGO_TARGET_DIR:-target}"
+run sim-build cargo build --quiet --locked --workspace --bin sim
+run sim "$target/debug/sim" --seeds "${SIM_SEEDS:-2000}"
+run mutants cargo test --locked --workspace --features simulation/mutants --test mutants -- --nocapture
 
 # forge: "N tests passed, N failed"; nextest: "N tests run: N passed, N failed"; libtest: "test result: … N passed; N failed".
 plain() { sed 's/\x1b\[[0-9;]*m//g' "$log"/*; }
