@@ -159,6 +159,12 @@ async fn stored_bids(server: &NatsServer) -> Result<u64> {
     Ok(count)
 }
 
+/// Auctions of which it is kept who was asked.
+async fn auctions_asked(server: &NatsServer) -> Result<u64> {
+    let jetstream = jetstream::new(connect(server, Role::Gateway).await?);
+    Ok(jetstream.get_stream("ASKED").await?.cached_info().state.messages)
+}
+
 fn award(number: usize, request: &RequestForQuotes) -> Award {
     Award {
         settler: did(number),
@@ -282,6 +288,25 @@ async fn a_settler_that_comes_during_the_window_is_asked() -> Result<()> {
     let gathered = tokio::time::timeout(PATIENCE, window).await???;
     assert_eq!(gathered.addressed, [did(1)]);
     assert_eq!(gathered.bids.len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_settler_that_was_cut_off_when_it_was_asked_is_asked_again() -> Result<()> {
+    let server = server().await?;
+    let gateway = Gateway::start(&server).await?;
+    let one = Bidder::start(&server, 1, silence).await?;
+    registered(&gateway, 1).await?;
+    // Its registration stays; the server answers a request to nobody in its place.
+    drop(one);
+
+    let before = auctions_asked(&server).await?;
+    let window = gather(&gateway, &request(Duration::from_secs(3600)));
+    until("it was asked", || async { auctions_asked(&server).await.is_ok_and(|now| now > before) }).await?;
+    let _back = Bidder::start(&server, 1, quote("{}")).await?;
+    let gathered = tokio::time::timeout(PATIENCE, window).await???;
+    assert_eq!((gathered.addressed, gathered.bids.len()), (vec![did(1)], 1));
+    assert!(matches!(gathered.bids[0].answer, Answer::Quote(_)), "{:?}", gathered.bids);
     Ok(())
 }
 

@@ -168,7 +168,7 @@ async fn what_the_named_selector_chose_is_paid_and_nothing_is_when_it_did_not_ch
 
     // Nobody answers, the gateway dies, and both come back while there is time.
     world.network.kill_gateway(0).await?;
-    configure(&world, "gateway-1", |config| config["trust"]["selector_ms_max"] = 60_000.into())?;
+    configure(&world, "gateway-1", |config| config["trust"]["selector_ms_max"] = 20_000.into())?;
     world.network.start_gateway(0).await?;
     world.network.ready(0).await?;
     let late = submit(&world, "late", &selector().to_string()).await?;

@@ -79,6 +79,10 @@ impl Inner {
                 }
                 message = heard(&mut window.live) => {
                     let message = message.ok_or_else(|| Transient("the connection was closed".to_owned()))?;
+                    if message.status.is_some() {
+                        // The server's own word, in the settler's place, that the settler is not connected. It may come back.
+                        continue;
+                    }
                     window.take(&message.subject, &message.payload, Utc::now());
                 }
                 _ = registry.changed() => {

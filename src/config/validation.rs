@@ -27,7 +27,8 @@ const BODY_MS_LIMIT: u64 = 60_000;
 /// Each may cost a check of a signature for an ask.
 const ORIGINS_LIMIT: usize = 8;
 const SETTLE_HOLD_MS_LIMIT: u64 = 600_000;
-const SELECTOR_MS_LIMIT: u64 = 60_000;
+/// Less than a quote is firm for: settlers' default is 30 s after the auction.
+const SELECTOR_MS_LIMIT: u64 = 20_000;
 /// The longest windows that may be configured, in seconds: a day for quotes, thirty for the settlement, a year for the refund.
 const QUOTE_SECONDS_LIMIT: u64 = 86_400;
 const SETTLEMENT_SECONDS_LIMIT: u64 = 2_592_000;
@@ -137,7 +138,7 @@ pub(super) fn gateway(config: &GatewayConfig) -> Result<(), Error> {
         endpoint(&format!("trust.verifiers[{i}].endpoint"), &verifier.endpoint)?;
     }
     let selector_range = 1..=SELECTOR_MS_LIMIT;
-    require(selector_range.contains(&config.trust.selector_ms_max), "trust.selector_ms_max", "must be 1 to 60000")?;
+    require(selector_range.contains(&config.trust.selector_ms_max), "trust.selector_ms_max", "must be 1 to 20000")?;
     chains(config.chains.iter().map(|served| &served.chain))?;
     for (i, served) in config.chains.iter().enumerate() {
         let chain = &served.chain;
