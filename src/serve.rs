@@ -287,13 +287,15 @@ impl Opened {
         let parking = || NatsParking::connect(client.clone(), options.clone());
         let parking =
             waiting_for("the parking", ConnectError::is_passing, parking).await.context("open the parking")?;
+        // What settlers say comes over a connection of its own: a flood of theirs is not in front of the journal's answers.
+        let heard = reader("gw serve, auctions").await?;
         let auction = || {
             let policies = SettlerPolicies::new(identities.clone(), &config.settlers.policies);
             // A second for clocks that differ.
             let window_max = Duration::from_secs(config.deadlines.quote_seconds_max + 1);
             let grace = Duration::from_millis(config.settlers.absence_ms_max);
             let options = auction::Options { replicas, window_max, grace, ..auction::Options::default() };
-            auction::open(client.clone(), options, policies)
+            auction::open(heard.clone(), options, policies)
         };
         let auction = waiting_for("the auction", |_| true, auction).await.context("open the auction")?;
         let pause = || async { PauseFollower::start(ControlBucket::open(client.clone(), replicas).await?).await };

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// `[chains.gas]`: bounds of what is run for payers whose account is a contract. Only for EVM chains.
+/// `[chains.gas]`: bounds of what deposits may cost, above all of payers whose account is a contract. Only for EVM chains.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GasConfig {
@@ -18,9 +18,11 @@ pub struct GasConfig {
     pub caller_calls_max: usize,
     /// Time over which losses are counted, in seconds.
     pub loss_window_seconds: u64,
-    /// Most gas that a contract account costs within that time by deposits that came to nothing; those under way count in
-    /// full.
+    /// Most gas that an account costs within that time by deposits that came to nothing; a contract account's that are under
+    /// way count in full.
     pub account_loss_max: u64,
+    /// Most deposits of an account without code that are under way at a time at one gateway.
+    pub account_deposits_max: usize,
     /// The same for all accounts with one code, or of one factory.
     pub code_loss_max: u64,
     /// The same for all contract accounts of the chain.
@@ -37,6 +39,7 @@ impl Default for GasConfig {
             caller_calls_max: 2,
             loss_window_seconds: 86_400,
             account_loss_max: 4_500_000,
+            account_deposits_max: 64,
             code_loss_max: 30_000_000,
             chain_loss_max: 100_000_000,
         }
@@ -61,6 +64,7 @@ impl GasConfig {
             ),
             ("loss_window_seconds", (60..=2_592_000).contains(&self.loss_window_seconds), "must be 60 to 2592000"),
             ("account_loss_max", self.account_loss_max >= self.deposit_max, "must be at least deposit_max"),
+            ("account_deposits_max", (1..=65_536).contains(&self.account_deposits_max), "must be 1 to 65536"),
             ("code_loss_max", self.code_loss_max >= self.account_loss_max, "must be at least account_loss_max"),
             ("chain_loss_max", self.chain_loss_max >= self.code_loss_max, "must be at least code_loss_max"),
         ];

@@ -25,8 +25,8 @@ use events::{
 
 pub use self::{
     awards::{
-        ANSWER_SUBJECTS, AuctionOver, AwardAnswer, AwardEnd, AwardMessage, AwardReceipt, Standing, Word,
-        answer_subject, over_subject, over_subjects,
+        AuctionOver, AwardAnswer, AwardEnd, AwardMessage, AwardReceipt, Standing, Word, answer_subject,
+        answer_subjects, over_subject, over_subjects,
     },
     text::{Seconds, Version},
 };

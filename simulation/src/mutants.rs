@@ -6,6 +6,7 @@
 //! - to take an append of unknown outcome for one that failed: the expected position fences the next one;
 //! - to sign with a nonce of its own for each try: the gap is found and filled;
 //! - to look only for the newest version of a repriced transaction: the escrow itself is looked at before;
+//! - to sign a deposit without having told the winner: it does not answer then, and without its word there is no deposit;
 //! - to go on with a shard that was lost: as before, and every effect is repeated from journaled bytes.
 
 #[cfg(feature = "mutants")]
@@ -37,9 +38,8 @@ const fn in_storms(mutant: Mutant) -> Mutant {
 }
 
 /// The broken variants.
-pub const MUTANTS: [Mutant; 23] = [
-    mutant("award-not-stored", 20, "the winner is not told before the deposit is signed"),
-    mutant("answer-not-awaited", 20, "a deposit is signed for a winner that has not agreed"),
+pub const MUTANTS: [Mutant; 22] = [
+    mutant("answer-not-awaited", 200, "a deposit is signed for a winner that has not agreed"),
     mutant("broadcast-before-journal", 20, "a deposit is broadcast before it is stored"),
     mutant("reprice-before-journal", 100, "a repriced transaction is broadcast before it is stored"),
     mutant("unknown-is-stored", 200, "an append of unknown outcome is taken for stored"),

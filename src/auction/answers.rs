@@ -5,13 +5,12 @@
 //! settler that answers late learns that it was too late, and no gateway can take its word after another gave it up.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use async_nats::{HeaderMap, Message, jetstream::context::PublishErrorKind};
-use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 use tokio::{
     sync::{Semaphore, watch},
@@ -25,12 +24,13 @@ use sagas::{
     ports::{Award, AwardAnswer, Transient},
 };
 use settler::protocol::{
-    self, ANSWER_SUBJECTS, AWARDS_STREAM, AwardMessage, AwardReceipt, Standing, Version, Word, award_subject,
+    self, AWARDS_STREAM, AwardMessage, AwardReceipt, Standing, Version, Word, answer_subjects, award_subject,
     split_subject,
 };
 
 use super::{
-    Inner, RETRY_PAUSE,
+    Inner,
+    ration::Ration,
     streams::{ANSWERS_STREAM, answered_subject},
 };
 
@@ -42,6 +42,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 const LOOKED_INTO_MAX: usize = 256;
 /// Of these, so many of one settler at most.
 const LOOKED_INTO_OF_ONE_MAX: usize = 16;
+/// Answers of one settler that cross to this gateway in a period; what is beyond is given again.
+const ANSWERS_MAX: u64 = 256;
+/// See [`ANSWERS_MAX`].
+const ANSWERS_PERIOD: Duration = Duration::from_millis(500);
 /// The gateways share the answers.
 const QUEUE_GROUP: &str = "gateways";
 
@@ -193,31 +197,41 @@ impl Inner {
         Ok(Some(kept))
     }
 
-    /// Hears answers, for ever.
+    /// Hears answers, for ever: each settler's by a subscription of its own, so that nobody's flood is in another's way.
     pub(super) async fn listen_to_answers(self: &Arc<Self>) {
         let places = Arc::new(Semaphore::new(LOOKED_INTO_MAX));
-        let lanes: Arc<Mutex<HashMap<SettlerToken, usize>>> = Arc::default();
+        let mut heard = HashSet::new();
+        let mut listening = JoinSet::new();
+        let mut known = self.known.subscribe();
+        loop {
+            let new: Vec<SettlerToken> = known.borrow_and_update().difference(&heard).cloned().collect();
+            for settler in new {
+                heard.insert(settler.clone());
+                let (inner, places) = (self.clone(), places.clone());
+                listening.spawn(async move { inner.listen_to_answers_of(&settler, &places).await });
+            }
+            // The sender lives as long as `self`.
+            let _ = known.changed().await;
+        }
+    }
+
+    async fn listen_to_answers_of(self: &Arc<Self>, settler: &SettlerToken, places: &Arc<Semaphore>) {
+        let mut answers =
+            Ration::new(self.client.clone(), answer_subjects(settler), ANSWERS_MAX, ANSWERS_PERIOD).shared(QUEUE_GROUP);
+        let own = Arc::new(Semaphore::new(LOOKED_INTO_OF_ONE_MAX));
         let mut looked_into = JoinSet::new();
         loop {
-            match self.client.queue_subscribe(ANSWER_SUBJECTS, QUEUE_GROUP.to_owned()).await {
-                Ok(mut answers) => {
-                    while let Some(message) = answers.next().await {
-                        while looked_into.try_join_next().is_some() {}
-                        let Some((settler, _)) = split_subject(&message.subject, "answer") else { continue };
-                        let Some(lane) = Lane::enter(&lanes, settler) else { continue };
-                        let Ok(place) = places.clone().try_acquire_owned() else { continue };
-                        let inner = self.clone();
-                        looked_into.spawn(async move {
-                            if let Err(fault) = inner.take_answer(&message).await {
-                                tracing::debug!(subject = %message.subject, %fault, "an answer is not taken for now");
-                            }
-                            drop((lane, place));
-                        });
-                    }
+            let message = answers.next().await;
+            while looked_into.try_join_next().is_some() {}
+            let Ok(lane) = own.clone().try_acquire_owned() else { continue };
+            let Ok(place) = places.clone().try_acquire_owned() else { continue };
+            let inner = self.clone();
+            looked_into.spawn(async move {
+                if let Err(fault) = inner.take_answer(&message).await {
+                    tracing::debug!(subject = %message.subject, %fault, "an answer is not taken for now");
                 }
-                Err(error) => tracing::warn!(%error, "cannot listen to answers, trying again"),
-            }
-            sleep(RETRY_PAUSE).await;
+                drop((lane, place));
+            });
         }
     }
 
@@ -264,36 +278,5 @@ impl Inner {
         let found = self.last_under(AWARDS_STREAM, &award_subject(settler, payment_id)).await?;
         let read = found.map(|(_, payload)| AwardMessage::read(&payload));
         Ok(matches!(read, Some(Ok(AwardMessage::Award(notice))) if notice.quote_hash == quote_hash))
-    }
-}
-
-/// A settler's share of what is looked into, held as long as it lives.
-struct Lane {
-    lanes: Arc<Mutex<HashMap<SettlerToken, usize>>>,
-    settler: SettlerToken,
-}
-
-impl Lane {
-    fn enter(lanes: &Arc<Mutex<HashMap<SettlerToken, usize>>>, settler: SettlerToken) -> Option<Self> {
-        // Counting cannot panic half way.
-        let mut counts = lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.entry(settler.clone()).or_default();
-        if *count >= LOOKED_INTO_OF_ONE_MAX {
-            return None;
-        }
-        *count += 1;
-        Some(Self { lanes: lanes.clone(), settler })
-    }
-}
-
-impl Drop for Lane {
-    fn drop(&mut self) {
-        let mut counts = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = counts.get_mut(&self.settler) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.settler);
-            }
-        }
     }
 }

@@ -13,7 +13,7 @@
 //!
 //! A settler is a stranger with valid credentials. It can say nothing in an auction that it was not asked in, because its
 //! permission to bid is the permission to answer a request, and so often. What it fills is its own streams. What it says
-//! unasked, registrations and reports, comes in [`ration`]s.
+//! unasked, answers to awards, registrations and reports, comes in [`ration`]s.
 //!
 //! Nothing here judges a bid: `sagas::auction` does. The wire form of the messages is `settler::protocol`; [`wire`] turns
 //! it into the engine's types and back.
@@ -28,15 +28,11 @@ mod stored;
 pub(crate) mod streams;
 pub mod wire;
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use async_nats::jetstream;
 use async_trait::async_trait;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use events::{PaymentId, SettlerToken};
@@ -102,7 +98,7 @@ struct Inner {
     /// By which credentials settlers hold policies.
     policies: SettlerPolicies,
     /// Settlers whose streams and award consumer are known to exist.
-    known: Mutex<HashSet<SettlerToken>>,
+    known: watch::Sender<HashSet<SettlerToken>>,
     /// Who waits for an answer to an award.
     waiting: Waiting,
 }
@@ -120,7 +116,7 @@ pub async fn open(
     let jetstream = jetstream::new(client.clone());
     streams::ensure(&jetstream, options).await?;
     let (hints, receiver) = mpsc::channel(HINTS_MAX);
-    let (registry, known, waiting) = (Registry::default(), Mutex::default(), Waiting::default());
+    let (registry, known, waiting) = (Registry::default(), watch::Sender::default(), Waiting::default());
     let inner = Arc::new(Inner { client, jetstream, options, registry, policies, known, waiting });
     Ok((NatsAuction(inner.clone()), Service { inner, hints }, receiver))
 }
@@ -182,7 +178,7 @@ impl Inner {
     async fn restore_streams(&self) {
         match streams::ensure(&self.jetstream, self.options).await {
             // A new stream of awards has no consumers.
-            Ok(created) if created.awards => self.known().clear(),
+            Ok(created) if created.awards => self.known.send_modify(HashSet::clear),
             Ok(_) => {}
             Err(error) => tracing::warn!(%error, "streams of the auction cannot be restored for now"),
         }
@@ -194,21 +190,16 @@ impl Inner {
             return Ok(());
         }
         streams::ensure_settler(&self.jetstream, settler, self.options).await?;
-        self.known().insert(settler.clone());
+        self.known.send_if_modified(|known| known.insert(settler.clone()));
         Ok(())
     }
 
     fn is_known(&self, settler: &SettlerToken) -> bool {
-        self.known().contains(settler)
+        self.known.borrow().contains(settler)
     }
 
     /// Has [`Inner::ensure_settler`] look again.
     fn forget(&self, settler: &SettlerToken) {
-        self.known().remove(settler);
-    }
-
-    fn known(&self) -> std::sync::MutexGuard<'_, HashSet<SettlerToken>> {
-        // Inserting cannot panic half way.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.send_if_modified(|known| known.remove(settler));
     }
 }

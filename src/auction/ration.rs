@@ -1,12 +1,11 @@
 //! Rate limit on what settlers say unasked.
 //!
 //! A settler may publish as fast as its connection takes it, and the server hands everything on. The server is therefore told
-//! after how many messages a subscription ends: beyond the ration nothing crosses to this process, whose connection the
-//! journal shares.
+//! after how many messages a subscription ends: beyond the ration nothing crosses to this process.
 
 use std::time::Duration;
 
-use async_nats::{Client, Message, Subscriber};
+use async_nats::{Client, Message, SubscribeError, Subscriber};
 use futures::StreamExt;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -15,7 +14,9 @@ use super::RETRY_PAUSE;
 /// A subscription that yields so many messages a period, and misses what comes beyond.
 pub(super) struct Ration {
     client: Client,
-    subject: &'static str,
+    subject: String,
+    /// The group whose members share the messages, each with a ration of its own; everybody gets them without one.
+    group: Option<&'static str>,
     messages_max: u64,
     period: Duration,
     live: Option<Subscriber>,
@@ -24,8 +25,12 @@ pub(super) struct Ration {
 }
 
 impl Ration {
-    pub(super) fn new(client: Client, subject: &'static str, messages_max: u64, period: Duration) -> Self {
-        Self { client, subject, messages_max, period, live: None, next: Instant::now() }
+    pub(super) fn new(client: Client, subject: impl Into<String>, messages_max: u64, period: Duration) -> Self {
+        Self { client, subject: subject.into(), group: None, messages_max, period, live: None, next: Instant::now() }
+    }
+
+    pub(super) fn shared(self, group: &'static str) -> Self {
+        Self { group: Some(group), ..self }
     }
 
     /// The next message. Nothing is lost when this is dropped before it is there.
@@ -38,7 +43,7 @@ impl Ration {
                 self.live = None;
             }
             sleep_until(self.next).await;
-            match self.client.subscribe(self.subject).await {
+            match self.subscribe().await {
                 Ok(mut live) => {
                     self.next = Instant::now() + self.period;
                     if live.unsubscribe_after(self.messages_max).await.is_ok() {
@@ -46,10 +51,18 @@ impl Ration {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%error, subject = self.subject, "cannot listen, trying again");
+                    tracing::warn!(%error, self.subject, "cannot listen, trying again");
                     sleep(RETRY_PAUSE).await;
                 }
             }
+        }
+    }
+
+    async fn subscribe(&self) -> Result<Subscriber, SubscribeError> {
+        let subject = self.subject.clone();
+        match self.group {
+            Some(group) => self.client.queue_subscribe(subject, group.to_owned()).await,
+            None => self.client.subscribe(subject).await,
         }
     }
 }

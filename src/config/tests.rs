@@ -221,6 +221,7 @@ fn the_gateway_example_names_every_key() {
         "caller_calls_max",
         "loss_window_seconds",
         "account_loss_max",
+        "account_deposits_max",
         "code_loss_max",
         "chain_loss_max",
         "asset_identifier",

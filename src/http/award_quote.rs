@@ -96,7 +96,9 @@ async fn accept(
     state.services.authorizer.confirm(&spend, &authorized).await?;
     let (source, draw) = (&batch.opened.terms.source, Draw::of(&authorized.authorization));
     let amount = award.drawn(authorized.authorization.permitted());
-    state.funds.signed(&Spend { source, amount, draw, escrow: &authorized.escrow }).await?;
+    let spent = Spend { source, amount, draw, escrow: &authorized.escrow };
+    let payments = state.services.payments.as_ref();
+    let promised = state.funds.promised(&spent, &award.payment_id, payments, now).await?;
     let counterparty = state.services.admission.admit(&award.proposal(&originator, &proven, is_contract), now)?;
     caller.accept(&originator)?;
     let Authorized { authorization, escrow } = authorized;
@@ -114,6 +116,9 @@ async fn accept(
     };
     let awarded = place.finish(async move { quote_request::award(journal.as_ref(), &call, now).await }).await;
     let awarded = awarded.unwrap_or_else(|| Err(AwardError::Unknown("the award ended without an outcome".to_owned())));
+    if matches!(&awarded, Ok(AwardOutcome::Created(_)) | Err(AwardError::Unknown(_))) {
+        promised.keep();
+    }
     match awarded.map_err(|error| award.failed(error))? {
         AwardOutcome::Created(first) => {
             let view = PaymentView::begin(&first).ok_or_else(|| award.unreadable())?;

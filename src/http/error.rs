@@ -271,8 +271,9 @@ codes! {
     INSUFFICIENT_FUNDS Some(StatusCode::BAD_REQUEST), PaymentGateway, RetryAfterDelay, Some(true), false,
         "The payer does not hold the amount.",
         "At the newest block the source account holds less of the asset than may be drawn from it: `max_source_amount`, what \
-         the payer signed where there is none, or the price of the awarded quote. Nothing was accepted, and no settler was asked.",
-        "Fund the account and send the same request again, as long as its deadlines last.";
+         the payer signed where there is none, or the price of the awarded quote. What it has signed away for payments that are not \
+         deposited yet counts as gone. Nothing was accepted, and no settler was asked.",
+        "Fund the account, or wait for its other payments, and send the same request again, as long as its deadlines last.";
     INSUFFICIENT_ALLOWANCE Some(StatusCode::BAD_REQUEST), PaymentGateway, RetryAfterDelay, Some(true), false,
         "The payer does not let the escrow draw the amount.",
         "The source account holds enough, and has approved less than may be drawn from it to what draws it: Permit2 on EVM \

@@ -19,7 +19,7 @@ use super::{
     claim::{ClaimError, claim},
     envelope,
     error::{ApiError, Code},
-    funds::{Draw, Spend},
+    funds::{Draw, Promised, Spend},
     hold::{self, Applied},
     horizons,
     order::Order,
@@ -100,6 +100,8 @@ pub(super) enum Verdict {
 pub(super) struct Admitted {
     authorized: Authorized,
     counterparty: Option<CounterpartyDecision>,
+    /// What the payer has signed away by it.
+    promised: Promised,
     now: Timestamp,
 }
 
@@ -142,7 +144,9 @@ impl Submission {
         }
         let now = state.services.clock.now();
         match self.admit(state, admission, &authorized, now).await {
-            Ok(counterparty) => Ok(Verdict::New(Box::new(Admitted { authorized, counterparty, now }))),
+            Ok((counterparty, promised)) => {
+                Ok(Verdict::New(Box::new(Admitted { authorized, counterparty, promised, now })))
+            }
             // The read model may not have the payment yet; only the journal proves that this is a new one.
             Err(refusal) => match self.stored(state).await? {
                 Some(view) => Ok(Verdict::Replay(Box::new(view))),
@@ -159,7 +163,7 @@ impl Submission {
         admission: &Admission,
         authorized: &Authorized,
         now: Timestamp,
-    ) -> Result<Option<CounterpartyDecision>, ApiError> {
+    ) -> Result<(Option<CounterpartyDecision>, Promised), ApiError> {
         let order = &self.request.order;
         order.check_deadlines(now, state.deadlines)?;
         state.corridors.check_scheme(order.terms.source.asset().chain(), self.request.sender_auth.message_scheme)?;
@@ -170,8 +174,10 @@ impl Submission {
         authorizer.confirm(&authorization, authorized).await?;
         let (source, draw) = (&order.terms.source, Draw::of(&authorized.authorization));
         let amount = authorized.authorization.permitted();
-        state.funds.signed(&Spend { source, amount, draw, escrow: &authorized.escrow }).await?;
-        admission.admit(&self.proposal(is_contract), now)
+        let spend = Spend { source, amount, draw, escrow: &authorized.escrow };
+        let payments = state.services.payments.as_ref();
+        let promised = state.funds.promised(&spend, &self.payment_id, payments, now).await?;
+        Ok((admission.admit(&self.proposal(is_contract), now)?, promised))
     }
 
     /// The payment that was accepted before under the same id, as the journal has it.
@@ -233,8 +239,12 @@ impl Submission {
         Ok(view)
     }
 
-    fn event(&self, admitted: Admitted) -> PaymentEvent {
-        let Admitted { authorized, counterparty, now } = admitted;
+    fn event(
+        &self,
+        authorized: Authorized,
+        counterparty: Option<CounterpartyDecision>,
+        now: Timestamp,
+    ) -> PaymentEvent {
         let request = &self.request.order;
         let (quote_deadline, reserve_deadline) = (request.quote_deadline, authorized.escrow.reserve_deadline);
         let selector = request.selector.map(|selector| selector.of_payment(quote_deadline, reserve_deadline));
@@ -272,19 +282,27 @@ impl Submission {
         place: Place,
     ) -> Result<Accepted, ApiError> {
         caller.accept(&self.originator)?;
+        let Admitted { authorized, counterparty, promised, now } = *admitted;
         let commit = Commit {
             stream_id: self.payment_id.clone().into(),
             expected: Position::START,
             commit_id: CommitId::random(),
-            events: vec![self.event(*admitted).into()],
+            events: vec![self.event(authorized, counterparty, now).into()],
             correlation: correlation.as_str().to_owned(),
             causation: correlation.as_str().to_owned(),
         };
         let claimed = claim(Arc::clone(&state.services.journal), commit, place).await;
-        let claimed = claimed.map_err(|error| match error {
-            ClaimError::NotStored(answer) => answer,
-            ClaimError::OutcomeUnknown => self.outcome_unknown(),
-        })?;
+        let claimed = match claimed {
+            Ok(claimed) => claimed,
+            Err(ClaimError::NotStored(answer)) => return Err(answer),
+            Err(ClaimError::OutcomeUnknown) => {
+                promised.keep();
+                return Err(self.outcome_unknown());
+            }
+        };
+        if claimed.mine {
+            promised.keep();
+        }
         let view = PaymentView::fold(&claimed.commits).ok_or_else(|| {
             tracing::error!(payment_id = %self.payment_id, "the journal recorded another first commit");
             self.outcome_unknown()

@@ -27,7 +27,7 @@ use super::{
     contracts::{self, GatewayEscrow, address, text, units, word},
     eip712::{self, Admission},
     node::{At, Node},
-    payers::ContractPayer,
+    payers::{Payer, UnderWay},
     query::{Call, CallError, Fees, Trial},
     reads::unusable,
     rpc::Fault,
@@ -85,6 +85,7 @@ pub struct EvmChains {
     pub(super) budgets: Arc<dyn Budgets>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) watch: Watch,
+    pub(super) under_way: UnderWay,
 }
 
 /// What is to be sent, and for what.
@@ -96,8 +97,8 @@ struct Intent<'a> {
     exits_left: u64,
     /// The most gas that it may take, where it runs code that a stranger chose.
     gas_max: Option<u64>,
-    /// The payer, where it is a contract: what the transaction costs in vain is charged to it.
-    payer: Option<ContractPayer>,
+    /// Whom it is charged to when it comes to nothing; nobody where it takes money out of escrow.
+    payer: Option<Payer>,
     /// What is tried out.
     trial: Call,
     /// The last second in which the escrow takes the trial from anyone, or 0 when that does no harm.
@@ -147,7 +148,7 @@ impl EvmChains {
                 return Err(SetupError::Twice(chain_id));
             }
         }
-        Ok(Self { chains: by_id, ledger, budgets, clock, watch: Watch::default() })
+        Ok(Self { chains: by_id, ledger, budgets, clock, watch: Watch::default(), under_way: UnderWay::default() })
     }
 
     /// The connection to a chain, or `None` for a chain that is not configured.
@@ -407,7 +408,7 @@ impl Chains for EvmChains {
         let purpose = Purpose::deposit(&order.payment_id, attempt);
         // Whoever pays: the payer's account may have code although a key signed (EIP-7702), and the token has some.
         let gas_max = Some(chain.node.config().gas.deposit_max);
-        let payer = self.paying_contract(&chain.node, order).await?;
+        let payer = Some(self.payer(&chain.node, order).await?);
         let intent =
             Intent { chain, signers, exits_left, gas_max, payer, trial, trial_until, call, escrow, purpose, attempt };
         self.prepare(intent).await

@@ -3,10 +3,13 @@
 //!
 //! Permit2 asks an account's code wherever there is some, also where a key signed (EIP-7702). So an account counts as a
 //! contract by its code and not by its signature.
+//!
+//! An account without code runs nothing, but it can take its money away while its deposits are on their way, and all of them
+//! revert. So what they cost in vain counts against it as well, and only so many of them are under way at a time.
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -36,6 +39,52 @@ const KNOWN_FOR: Duration = Duration::from_secs(15);
 /// So many accounts' code is known at a time.
 const KNOWN_MAX: usize = 16_384;
 
+/// How long a deposit of an account without code is taken to be under way, unless its end is seen.
+const UNDER_WAY_FOR: Duration = Duration::from_secs(3_600);
+
+/// Whose deposit it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Payer {
+    /// An account without code.
+    Key(Address),
+    /// A contract, or what becomes one.
+    Contract(ContractPayer),
+}
+
+/// Deposits of accounts without code that this process has prepared and not seen the end of.
+#[derive(Debug, Default)]
+pub(super) struct UnderWay(Mutex<HashMap<BudgetKey, HashMap<Purpose, Instant>>>);
+
+impl UnderWay {
+    fn lock(&self) -> MutexGuard<'_, HashMap<BudgetKey, HashMap<Purpose, Instant>>> {
+        // Nothing panics between two changes that belong together.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether `purpose` is one of `most` of this account, and from now on it is.
+    fn enter(&self, account: &BudgetKey, purpose: &Purpose, most: usize, now: Instant) -> bool {
+        let mut all = self.lock();
+        let own = all.entry(account.clone()).or_default();
+        own.retain(|_, since| now - *since < UNDER_WAY_FOR);
+        let enters = own.contains_key(purpose) || own.len() < most;
+        if enters {
+            own.insert(purpose.clone(), now);
+        }
+        enters
+    }
+
+    /// Whether it was under way until now.
+    fn leave(&self, account: &BudgetKey, purpose: &Purpose) -> bool {
+        let mut all = self.lock();
+        let Some(own) = all.get_mut(account) else { return false };
+        let was = own.remove(purpose).is_some();
+        if own.is_empty() {
+            all.remove(account);
+        }
+        was
+    }
+}
+
 /// A payer that is a contract, or becomes one by its deposit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContractPayer {
@@ -49,8 +98,7 @@ pub struct ContractPayer {
 impl ContractPayer {
     /// What its deposits count against: itself, all with the same code or of the same factory, and all of the chain.
     pub fn budgets(&self, node: &Node) -> Vec<Budget> {
-        let (chain_id, gas) = (node.chain_id(), &node.config().gas);
-        let window = TimeDelta::seconds(i64::try_from(gas.loss_window_seconds).unwrap_or(i64::MAX / 1_000));
+        let (chain_id, gas, window) = (node.chain_id(), &node.config().gas, loss_window(node));
         let code = self.code_hash.map(|hash| BudgetKey::code(chain_id, Hash32(hash.0)));
         let factory = self.factory.map(|factory| BudgetKey::factory(chain_id, &text(factory)));
         let shared = [code, factory].into_iter().flatten().map(|key| (key, gas.code_loss_max));
@@ -74,6 +122,16 @@ impl ContractPayer {
         let room = budget::room(budgets, &own, node.config().gas.deposit_max, now).await;
         room.map_err(|error| Transient(error.to_string()))
     }
+}
+
+fn loss_window(node: &Node) -> TimeDelta {
+    TimeDelta::seconds(i64::try_from(node.config().gas.loss_window_seconds).unwrap_or(i64::MAX / 1_000))
+}
+
+/// What deposits of an account without code count against.
+fn budget_of(node: &Node, account: Address) -> Budget {
+    let key = BudgetKey::account(node.chain_id(), &text(account));
+    Budget { key, gas_max: node.config().gas.account_loss_max, window: loss_window(node) }
 }
 
 /// The code of accounts, as it was a moment ago: the hash of it, `None` where there was none.
@@ -166,17 +224,15 @@ fn factory(authorization: &Authorization) -> Result<Option<Address>, Transient> 
 }
 
 impl EvmChains {
-    /// The payer of an order as the contract that it is at the newest state; `None` for an account without code.
-    pub(super) async fn paying_contract(
-        &self,
-        node: &Node,
-        order: &DepositOrder,
-    ) -> Result<Option<ContractPayer>, Transient> {
+    /// The payer of an order as what it is at the newest state.
+    pub(super) async fn payer(&self, node: &Node, order: &DepositOrder) -> Result<Payer, Transient> {
         let account = address(order.terms.source.account().as_str()).map_err(unusable)?;
-        Ok(contract(account, factory(&order.authorization)?, node.code_hash(account).await?))
+        let contract = contract(account, factory(&order.authorization)?, node.code_hash(account).await?);
+        Ok(contract.map_or(Payer::Key(account), Payer::Contract))
     }
 
-    /// Puts the gas of a deposit at stake, before there is a nonce for it.
+    /// Puts the gas of a deposit at stake, before there is a nonce for it. Of an account without code nothing is stored as
+    /// long as nothing is lost.
     ///
     /// # Errors
     /// [`PrepareError::Waiting`] while other deposits have all that may be at stake; the refusal made by `refused` when too
@@ -184,20 +240,30 @@ impl EvmChains {
     pub(super) async fn charge_payer(
         &self,
         node: &Node,
-        payer: &ContractPayer,
+        payer: &Payer,
         purpose: &Purpose,
         gas: u64,
         refused: impl FnOnce(String) -> PrepareError,
     ) -> Result<(), PrepareError> {
-        let of = payer.budgets(node);
-        let charged = budget::charge(&*self.budgets, &of, purpose, gas, self.clock.now()).await;
-        match charged.map_err(|error| Transient(error.to_string()))? {
+        let now = self.clock.now();
+        let (room, whose) = match payer {
+            Payer::Contract(contract) => {
+                (budget::charge(&*self.budgets, &contract.budgets(node), purpose, gas, now).await, "by code like this")
+            }
+            Payer::Key(account) => {
+                let budget = budget_of(node, *account);
+                let room = self.budgets.room_of(&budget, gas, now).await;
+                let most = node.config().gas.account_deposits_max;
+                let full =
+                    matches!(room, Ok(Room::Now)) && !self.under_way.enter(&budget.key, purpose, most, Instant::now());
+                (if full { Ok(Room::Soon) } else { room }, "of this")
+            }
+        };
+        match room.map_err(|error| Transient(error.to_string()))? {
             Room::Now => Ok(()),
-            Room::Soon => Err(PrepareError::Waiting(
-                "deposits of contract accounts that are under way have to end first".to_owned(),
-            )),
+            Room::Soon => Err(PrepareError::Waiting(format!("deposits {whose} account that are under way end first"))),
             Room::At(until) => Err(refused(format!(
-                "deposits by code like this account's came to nothing too often; the next is taken from {} on",
+                "deposits {whose} account came to nothing too often; the next is taken from {} on",
                 until.to_rfc3339()
             ))),
         }
@@ -213,31 +279,69 @@ impl EvmChains {
     ) -> Result<(), Transient> {
         let (Some(newest), false) = (versions.last(), matches!(state, DepositState::Pending)) else { return Ok(()) };
         let account = address(order.terms.source.account().as_str()).map_err(unusable)?;
-        let key = BudgetKey::account(node.chain_id(), &text(account));
+        let budget = budget_of(node, account);
+        let key = &budget.key;
         let purpose = Purpose::deposit(&order.payment_id, newest.attempt);
         let fault = |error: budget::Error| Transient(error.to_string());
-        if self.budgets.charged(&key, &purpose).await.map_err(fault)?.is_none() {
+        if self.under_way.leave(key, &purpose) {
+            let lost = match state {
+                DepositState::Pending | DepositState::Secured(_) | DepositState::Stranded(_) => 0,
+                _ => lost_in(node, versions).await?.unwrap_or(0),
+            };
+            if lost > 0 {
+                tracing::info!(payment_id = %order.payment_id, payer = text(account), lost, "an account's deposit cost gas in vain");
+                let now = self.clock.now();
+                self.budgets.charge_one(&budget, &purpose, lost, &[], now).await.map_err(fault)?;
+                self.budgets.settle_one(key, &purpose, lost, now).await.map_err(fault)?;
+            }
             return Ok(());
         }
-        let mut lost = None;
-        for version in versions {
-            if let Some(receipt) = node.receipt(hash_of(version)?).await? {
-                lost = Some(if receipt.success { 0 } else { receipt.gas_used });
-            }
+        if self.budgets.charged(key, &purpose).await.map_err(fault)?.is_none() {
+            return Ok(());
         }
+        let lost = lost_in(node, versions).await?;
         // One that is in no block may still get into one, unless its nonce is gone.
         let most = || transaction::unsigned(&newest.raw).map_or(node.config().gas.deposit_max, |sent| sent.gas_limit);
         let lost = lost.unwrap_or_else(|| if matches!(state, DepositState::Superseded { .. }) { 0 } else { most() });
         if lost > 0 {
             tracing::info!(payment_id = %order.payment_id, payer = text(account), lost, "a contract account's deposit cost gas");
         }
-        budget::settle(&*self.budgets, &key, &purpose, lost, self.clock.now()).await.map_err(fault)
+        budget::settle(&*self.budgets, key, &purpose, lost, self.clock.now()).await.map_err(fault)
     }
+}
+
+/// What the version that is in a block has cost in vain; `None` when none is.
+async fn lost_in(node: &Node, versions: &[TransactionPrepared]) -> Result<Option<u64>, Transient> {
+    let mut lost = None;
+    for version in versions {
+        if let Some(receipt) = node.receipt(hash_of(version)?).await? {
+            lost = Some(if receipt.success { 0 } else { receipt.gas_used });
+        }
+    }
+    Ok(lost)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn so_many_deposits_of_an_account_are_under_way_until_their_end_is_seen_or_long_past() {
+        let (under_way, start) = (UnderWay::default(), Instant::now());
+        let account = |n: &str| BudgetKey::account(&"eip155:1".parse().unwrap(), n);
+        let purpose = |n: u32| Purpose(format!("pay_a/deposit/{n}"));
+        let enters = |of: &str, n, at| under_way.enter(&account(of), &purpose(n), 2, at);
+        assert!(enters("a", 1, start) && enters("a", 2, start));
+        assert!(!enters("a", 3, start) && enters("a", 2, start) && enters("b", 3, start));
+        assert!(under_way.leave(&account("a"), &purpose(1)) && !under_way.leave(&account("a"), &purpose(1)));
+        assert!(enters("a", 3, start) && !enters("a", 4, start));
+        assert!(enters("a", 4, start + UNDER_WAY_FOR));
+        for n in 2..5 {
+            under_way.leave(&account("a"), &purpose(n));
+        }
+        under_way.leave(&account("b"), &purpose(3));
+        assert!(under_way.lock().is_empty());
+    }
 
     #[test]
     fn code_is_known_for_a_while_and_of_so_many() {

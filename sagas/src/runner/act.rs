@@ -163,9 +163,7 @@ pub(super) async fn act(
 /// Tells the winner and hears its answer, before anything is signed for it or shown to a node; what follows when it is lost.
 async fn agree(ports: &Ports, award: &Award, attempt: u32) -> Result<Option<Command>, Transient> {
     // Stored before anything is signed, so a deposit never exists whose settler was not told.
-    if !mutant!("award-not-stored") {
-        ports.auction.award(award).await?;
-    }
+    ports.auction.award(award).await?;
     // The answer is final, so an attempt after the first had it already.
     if attempt > 1 || mutant!("answer-not-awaited") {
         return Ok(None);

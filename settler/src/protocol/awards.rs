@@ -7,8 +7,10 @@ use events::{Did, Hash32, PaymentId, SettlerToken};
 
 use super::{AwardNotice, Error, MESSAGE_BYTES_MAX, Message, Version, is_reason, is_token, read};
 
-/// Subjects of all answers to awards.
-pub const ANSWER_SUBJECTS: &str = "auction.answer.*.*";
+/// Subjects of one settler's answers to its awards.
+pub fn answer_subjects(settler: &SettlerToken) -> String {
+    format!("auction.answer.{settler}.*")
+}
 
 /// Under which a settler answers an award.
 pub fn answer_subject(settler: &SettlerToken, payment_id: &PaymentId) -> String {

@@ -5,12 +5,19 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use moka::future::Cache;
 use ruint::aliases::U256;
 
-use events::Family;
+use events::{
+    Family, PaymentId,
+    time::{Timestamp, unix_seconds},
+};
 
-use super::{Approval, Draw, Funds, FundsError, Holding, Spend, Standing};
+use super::{
+    Approval, Draw, Funds, FundsError, Holding, Spend, Standing,
+    promises::{Overdrawn, Promised, Promises},
+};
 use crate::http::{
     error::{ApiError, Code},
     line::Line,
+    payments::Payments,
 };
 
 /// Payers of one family that are being asked about at a time and proved who they are by a signature, and as many more that
@@ -29,6 +36,7 @@ const RECENT_MAX: u64 = 10_000;
 pub struct FundsCheck {
     families: BTreeMap<Family, Lanes>,
     recent: Cache<String, Holding>,
+    promises: Promises,
 }
 
 /// Those who ask about payers of one family.
@@ -46,14 +54,50 @@ impl FundsCheck {
         Self {
             families: families.into_iter().map(|(family, funds)| (family, lanes(funds))).collect(),
             recent: Cache::builder().time_to_live(RECENT).max_capacity(RECENT_MAX).build(),
+            promises: Promises::new(),
         }
     }
 
-    /// Whether the payer of a spend whose signature holds can pay it.
+    /// Whether the payer of a spend whose signature holds can pay it besides all that it has signed away already, and takes
+    /// note of it: to be kept by whoever accepts the payment.
     ///
     /// # Errors
     /// 400 with what is missing, or that the signature is used up; 503 when the chain cannot be asked.
-    pub async fn signed(&self, spend: &Spend<'_>) -> Result<(), ApiError> {
+    pub async fn promised(
+        &self,
+        spend: &Spend<'_>,
+        payment_id: &PaymentId,
+        payments: &dyn Payments,
+        now: Timestamp,
+    ) -> Result<Promised, ApiError> {
+        let Some(balance) = self.signed(spend).await? else { return Ok(Promised::nothing(&self.promises)) };
+        let (until, now) = (spend.escrow.reserve_deadline, unix_seconds(now));
+        let make = || self.promises.make(spend.source, payment_id, spend.amount, until, balance, now);
+        let refused = match make() {
+            Ok(promised) => return Ok(promised),
+            Err(refused) => refused,
+        };
+        // What is deposited is out of the balance, and what has failed will never be drawn.
+        let mut over = Vec::new();
+        for waiting in refused.payments {
+            match payments.view(&waiting).await {
+                Ok(Some(view)) if view.escrowed.is_some() || view.status.is_final() => over.push(waiting),
+                _ => {}
+            }
+        }
+        self.promises.forget(spend.source, &over);
+        make().map_err(|Overdrawn { promised, .. }| {
+            let (asset, amount) = (spend.source.asset(), spend.amount);
+            let message = format!(
+                "source: holds {balance} of {asset}, of which {promised} are signed away for payments that are not deposited \
+                 yet, needs {amount}"
+            );
+            ApiError::new(Code::INSUFFICIENT_FUNDS, message)
+        })
+    }
+
+    /// Whether the payer of a spend whose signature holds can pay it; what it holds, or `None` where it has paid already.
+    async fn signed(&self, spend: &Spend<'_>) -> Result<Option<U256>, ApiError> {
         let lanes = self.lanes(spend)?;
         let _place = lanes.signed.place().await.ok_or(Code::SERVICE_UNAVAILABLE)?;
         let funds = lanes.funds.as_ref();
@@ -64,7 +108,8 @@ impl FundsCheck {
         }
         match refusal(spend, &holding) {
             Some(refusal) if !funds.has_landed(spend).await.map_err(unavailable)? => Err(refusal),
-            _ => Ok(()),
+            Some(_) => Ok(None),
+            None => Ok(Some(holding.balance)),
         }
     }
 
@@ -202,7 +247,7 @@ mod tests {
         };
         let draw = Draw::Permit2 { nonce: Hash32::ZERO, prepares: false };
         let spend = Spend { source: &source, amount: "10".parse().unwrap(), draw, escrow: &escrow };
-        let asked = if signed { check.signed(&spend).await } else { check.unsigned(&spend).await.map(drop) };
+        let asked = if signed { check.signed(&spend).await.map(drop) } else { check.unsigned(&spend).await.map(drop) };
         asked.map_err(|error| error.code.code)
     }
 

@@ -4,10 +4,12 @@
 //!
 //! Only what only the chain can say is asked here, and only for what passed every check that needs no chain: a forged
 //! signature costs no call to a node. [`FundsCheck`] is the admission control in front of the nodes: a bulkhead apart for
-//! those who proved nothing, and single flight with a short cache for what many ask of one account.
+//! those who proved nothing, and single flight with a short cache for what many ask of one account. [`promises`] sees to it that
+//! one balance is not shown for many payments.
 
 mod check;
 mod evm;
+mod promises;
 mod solana;
 mod tron;
 
@@ -22,7 +24,7 @@ use events::{
     event::{Authorization, EscrowPlan, OwnTransaction},
 };
 
-pub(super) use self::check::FundsCheck;
+pub(super) use self::{check::FundsCheck, promises::Promised};
 pub use self::{evm::EvmFunds, solana::SolanaFunds, tron::TronFunds};
 
 /// What is to be drawn from the payer.

@@ -4,7 +4,13 @@
 use alloy::signers::local::PrivateKeySigner;
 use chains::evm::permit2::{Choice, Scheme};
 
-use super::{quote_requests::quote_request, *};
+use futures::future::join_all;
+
+use super::{
+    quote_requests::quote_request,
+    reads::{closed, failed, no_quotes},
+    *,
+};
 
 const PREPARE: &str = "/v1/payments/prepare";
 const VERIFY: &str = "/v1/payments/verify";
@@ -187,6 +193,31 @@ async fn a_payer_who_cannot_pay_is_refused_before_anything_is_kept() {
     let prepared = gateway.post_to(PREPARE, &unsigned(body())).await.expect(200);
     assert!(prepared.body.get("approval").is_none(), "{prepared:?}");
     assert_eq!(gateway.funds.asked(), asked);
+}
+
+/// A balance that is enough for two payments is shown for two, also by many at once, and stands for the next when one has ended.
+#[tokio::test]
+async fn one_balance_stands_for_as_many_payments_as_it_is_enough_for() {
+    let gateway = Gateway::new();
+    gateway.funds.set(2_200_000, u64::MAX);
+    let numbered = |n: usize| with("/request_id", json!(format!("of-one-balance-{n}")));
+    let bodies: Vec<Value> = (0..8).map(numbered).collect();
+    let answers = join_all(bodies.iter().map(|body| gateway.post(body))).await;
+    let (accepted, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 200);
+    assert_eq!((accepted.len(), refused.len()), (2, 6));
+    for answer in refused {
+        let answer = answer.expect_error(400, "INSUFFICIENT_FUNDS");
+        assert!(answer.message().contains("of which 2200000 are signed away"), "{answer:?}");
+    }
+    // Another account is not concerned, and a rehearsal promises nothing.
+    gateway.post(&with("/source/account", json!(RECIPIENT))).await.expect(200);
+    gateway.post_to(VERIFY, &numbered(8)).await.expect_error(400, "INSUFFICIENT_FUNDS");
+
+    let ended = accepted[0].payment_id();
+    gateway.append(&ended, vec![closed(&[]), failed(no_quotes())]).await;
+    gateway.post_to(VERIFY, &numbered(8)).await.expect(200);
+    gateway.post(&numbered(8)).await.expect(200);
+    gateway.post(&numbered(9)).await.expect_error(400, "INSUFFICIENT_FUNDS");
 }
 
 /// What costs a caller nothing costs no call to a node.
