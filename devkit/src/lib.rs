@@ -4,6 +4,7 @@
 
 pub mod anvil;
 pub mod cluster;
+pub mod denying;
 pub mod nats;
 mod ports;
 mod process;
