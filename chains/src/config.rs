@@ -84,6 +84,11 @@ impl ChainConfig {
         self.is_one_of(contract, &self.escrow_contract, &self.trusted_escrow_contracts)
     }
 
+    /// The escrow, and those trusted besides.
+    pub fn escrows(&self) -> impl Iterator<Item = &str> {
+        self.trusted_escrow_contracts.iter().map(String::as_str).chain([self.escrow_contract.as_str()])
+    }
+
     /// Whether `contract` is the proxy, or one of those trusted besides.
     pub fn trusts_proxy(&self, contract: &str) -> bool {
         self.is_one_of(contract, &self.fulfillment_proxy, &self.trusted_fulfillment_proxies)

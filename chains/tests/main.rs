@@ -3,6 +3,7 @@
 mod accounts;
 mod authorize;
 mod belief;
+mod claims;
 mod delivery;
 mod deposit;
 mod release;

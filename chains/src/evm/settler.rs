@@ -183,6 +183,34 @@ impl SettlerChain {
         Ok(self.node().inclusion(receipt.transaction_hash, block))
     }
 
+    /// What the escrow at `escrow_contract` owes this account in `asset` at the newest block, from payouts that did not go
+    /// through, smallest unit.
+    ///
+    /// # Errors
+    /// [`Transient`], also where there is no escrow.
+    pub async fn claimable(&self, escrow_contract: &str, asset: &AssetId) -> Result<U256, Transient> {
+        let contract = address(escrow_contract).map_err(unusable)?;
+        let token = contracts::erc20(asset).map_err(unusable)?;
+        let call = GatewayEscrow::claimableCall { owner: self.wallet.address(), token };
+        let head = At::Block(self.node().head().await?);
+        let owed = self.node().view(contract, &call, head).await?;
+        owed.ok_or_else(|| Transient(format!("there is no escrow at {}", text(contract))))
+    }
+
+    /// Brings this account what the escrow owes it in `asset`, and waits until that is in a block. Returns the transaction.
+    ///
+    /// # Errors
+    /// [`ActError::Refused`] when the newest state refuses it; nothing was sent then, unless the state changed on the way.
+    pub async fn claim(&self, escrow_contract: &str, asset: &AssetId) -> Result<String, ActError> {
+        let contract = address(escrow_contract).map_err(unusable)?;
+        let token = contracts::erc20(asset).map_err(unusable)?;
+        let owner = self.wallet.address();
+        let claim = GatewayEscrow::claimForCall { owner, token };
+        let call = plain(owner, contract, claim.abi_encode());
+        let receipt = self.wallet.execute(&format!("claim/{contract}/{token}"), &call).await?;
+        Ok(receipt.transaction_hash.to_string())
+    }
+
     /// What this account holds of `asset` at the newest block, smallest unit.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use events::{AssetId, PaymentId, event::EscrowPlan};
 use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
 
 use super::{
-    address::{address, text, token_or_coin},
+    address::{address, text, token_or_coin, trc20},
     node::{Answer, Node, State},
     reads::{self, EscrowRecord, fulfillment_key, unusable},
     search::Place,
@@ -226,6 +226,42 @@ impl SettlerChain {
         let place = Place { contract, number: ended, state: State::Newest, payment: id, known: &[] };
         let is = |event: &GatewayEscrow::Released| event.paymentId == id;
         Ok(self.node().event_in(&place, is).await?.inclusion.transaction_hash)
+    }
+
+    /// What the escrow at `escrow_contract` owes this account in `asset` in the newest state, from payouts that did not go
+    /// through, smallest unit.
+    ///
+    /// # Errors
+    /// [`Transient`], also where there is no escrow.
+    pub async fn claimable(&self, escrow_contract: &str, asset: &AssetId) -> Result<U256, Transient> {
+        let contract = address(escrow_contract).map_err(unusable)?;
+        let token = trc20(asset).map_err(unusable)?;
+        let call = GatewayEscrow::claimableCall { owner: self.wallet.address(), token };
+        match self.node().call(None, contract, &call, State::Newest).await? {
+            Answer::Returned { value, .. } => Ok(value),
+            Answer::Reverted { reason, .. } => Err(Transient(format!("claims at {escrow_contract}: {reason}"))),
+        }
+    }
+
+    /// Brings this account what the escrow owes it in `asset`, and waits until that landed. Returns the transaction.
+    ///
+    /// # Errors
+    /// [`ActError::Refused`] when the newest state refuses it; nothing was sent then, unless the state changed on the way.
+    pub async fn claim(&self, escrow_contract: &str, asset: &AssetId) -> Result<String, ActError> {
+        let contract = address(escrow_contract).map_err(unusable)?;
+        let token = trc20(asset).map_err(unusable)?;
+        let task = Task {
+            purpose: format!("claim/{contract}/{token}"),
+            contract,
+            data: GatewayEscrow::claimForCall { owner: self.wallet.address(), token }.abi_encode(),
+            value_sun: 0,
+            // A claim runs with whatever there is, and fails as a whole.
+            spare: Spare::default(),
+            until: None,
+            // Another payout may fail after this one was made good.
+            again: true,
+        };
+        self.wallet.execute(&task).await
     }
 
     /// What this account can deliver of `asset` in the newest state, smallest unit: of TRX what is above what it keeps for
