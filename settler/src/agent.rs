@@ -25,6 +25,7 @@ use tokio::{sync::Semaphore, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    claims,
     config::{Config, Options},
     families,
     forgetful::Forgetful,
@@ -37,7 +38,7 @@ use crate::{
         registration_subject, rfq_subjects, split_subject,
     },
     quoting::{Chains, Decline, Quoter},
-    settlement::{Desk, Settlement},
+    settlement::{Desk, Outcome, Settlement},
     stanza::inbox_prefix,
     trials::Trials,
     verifier,
@@ -93,6 +94,7 @@ pub enum Error {
 /// A settler.
 pub struct Settler {
     agent: Arc<Agent>,
+    claims: claims::Service,
 }
 
 struct Agent {
@@ -103,6 +105,7 @@ struct Agent {
     chains: Chains,
     quoter: Quoter,
     desk: Arc<Desk>,
+    claims: claims::Handle,
     work: Mutex<Work>,
     /// Auctions that are over; no quote is given or held for one.
     over: Mutex<Forgetful<String>>,
@@ -149,6 +152,7 @@ impl Settler {
             client: client.clone(),
             token: token.clone(),
         };
+        let (service, claims) = claims::open(&options, chains.clone());
         let agent = Agent {
             quoter: Quoter::new(options.clone(), key, chains.clone(), inventory, trials),
             desk: Arc::new(desk),
@@ -159,8 +163,9 @@ impl Settler {
             token,
             client,
             chains,
+            claims,
         };
-        Ok(Self { agent: Arc::new(agent) })
+        Ok(Self { agent: Arc::new(agent), claims: service })
     }
 
     /// The settler's DID.
@@ -170,7 +175,7 @@ impl Settler {
 
     /// Works until `shutdown`. Awards that are not settled by then are taken up again by the next run.
     pub async fn run(self, shutdown: CancellationToken) {
-        let agent = self.agent;
+        let Self { agent, claims } = self;
         if !agent.options.deliver {
             tracing::warn!("development option: this settler will never deliver");
         }
@@ -181,7 +186,8 @@ impl Settler {
                     agent.clone().register(),
                     agent.clone().answer_requests(),
                     agent.hear_ends(),
-                    agent.clone().settle_awards()
+                    agent.clone().settle_awards(),
+                    claims.run()
                 )
             })
             .await;
@@ -419,6 +425,7 @@ impl Agent {
 
     async fn settle(self: Arc<Self>, notice: AwardNotice, is_again: bool, acker: Acker) {
         let (payment_id, quote_hash) = (notice.payment_id.clone(), notice.quote_hash);
+        let (paid_in, escrow) = (notice.terms.source.asset().clone(), notice.escrow.contract.clone());
         let accepted = Job::accept(notice, &self.options).map_err(|rejected| rejected.to_string());
         let settlement = match accepted.and_then(|job| self.settlement(job, is_again)) {
             Ok(settlement) => settlement,
@@ -445,6 +452,10 @@ impl Agent {
             }
         };
         tracing::info!(%payment_id, ?outcome, "award has ended");
+        if outcome == Outcome::Released {
+            // The escrow says the same whether the payout went through or became a claim.
+            self.claims.released(&paid_in, &escrow);
+        }
         acknowledge(&acker, AckKind::Ack).await;
     }
 

@@ -116,6 +116,35 @@ impl Trial {
     }
 }
 
+/// What came of a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Claim {
+    /// The escrow paid it.
+    Paid {
+        /// The transaction.
+        transaction_hash: String,
+    },
+    /// The chain refuses it, in its newest state as a rule, so that nothing was sent.
+    Refused {
+        /// Why, in words.
+        reason: String,
+    },
+}
+
+impl Claim {
+    /// What a chain said when a claim was brought.
+    ///
+    /// # Errors
+    /// [`Transient`] when it said nothing.
+    pub fn of(brought: Result<String, ActError>) -> Result<Self, Transient> {
+        match brought {
+            Ok(transaction_hash) => Ok(Self::Paid { transaction_hash }),
+            Err(ActError::Transient(fault)) => Err(fault),
+            Err(refused) => Ok(Self::Refused { reason: refused.to_string() }),
+        }
+    }
+}
+
 /// One chain, with the settler's account on it.
 ///
 /// No method remembers what it did: the proxy's once-only key and the escrow's state decide, so that a settler which
@@ -172,6 +201,26 @@ pub trait DeliveryChain: Send + Sync {
     /// # Errors
     /// [`Transient`]; the transaction may be on its way all the same.
     async fn release(&self, order: &ReservationOrder, attestation: &str) -> Result<String, Transient>;
+
+    /// What the escrow at `contract` owes the account in `asset` in the newest block, from payouts that did not go through,
+    /// smallest unit. Nothing on chains whose escrows know no claims: there a payout that does not go through is not made.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn claimable(&self, contract: &str, asset: &AssetId) -> Result<U256, Transient> {
+        let _ = (contract, asset);
+        Ok(U256::ZERO)
+    }
+
+    /// Brings the account what the escrow at `contract` owes it in `asset`, unless the chain refuses that when it is tried out.
+    /// A claim that was sent before and may still land is waited for instead.
+    ///
+    /// # Errors
+    /// [`Transient`]; the transaction may be on its way all the same.
+    async fn claim(&self, contract: &str, asset: &AssetId) -> Result<Claim, Transient> {
+        let _ = asset;
+        Ok(Claim::Refused { reason: format!("the escrow {contract} knows no claims") })
+    }
 
     /// Returns when the chain has a new block, or after a bounded time.
     async fn next_block(&self);

@@ -4,6 +4,7 @@ use std::{
     collections::{HashMap, HashSet},
     fs,
     path::PathBuf,
+    time::Duration,
 };
 
 use chains::config::ChainConfig;
@@ -52,6 +53,9 @@ pub struct Config {
     /// How far ahead this settler binds itself.
     #[serde(default)]
     pub limits: LimitsConfig,
+    /// Claims that escrows owe this settler.
+    #[serde(default)]
+    pub claims: ClaimsConfig,
     /// Most that may be promised of an asset at a time; without an entry the balance alone is the bound.
     #[serde(default)]
     pub inventory: Vec<InventoryConfig>,
@@ -199,6 +203,36 @@ impl LimitsConfig {
     }
 }
 
+/// `[claims]`: bringing home what escrows owe this settler, because a payout to it did not go through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClaimsConfig {
+    /// How often the escrows are asked, in seconds, besides when the settler starts and after each release; 0 for never.
+    pub interval_seconds: u64,
+}
+
+impl Default for ClaimsConfig {
+    fn default() -> Self {
+        Self { interval_seconds: 3_600 }
+    }
+}
+
+impl ClaimsConfig {
+    /// A month: whoever wants none says 0.
+    const SECONDS_MAX: u64 = 2_592_000;
+
+    /// How often the escrows are asked; `None` for never.
+    pub fn interval(&self) -> Option<Duration> {
+        (self.interval_seconds > 0).then(|| Duration::from_secs(self.interval_seconds))
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let rule = || format!("must be 0 to {}", Self::SECONDS_MAX);
+        let holds = self.interval_seconds <= Self::SECONDS_MAX;
+        if holds { Ok(()) } else { Err(Error::new("claims.interval_seconds", rule())) }
+    }
+}
+
 /// Why a configuration cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{key}: {rule}")]
@@ -230,6 +264,8 @@ pub struct Options {
     pub quoting: QuotingConfig,
     /// How far ahead it binds itself.
     pub horizons: LimitsConfig,
+    /// Claims that escrows owe it.
+    pub claims: ClaimsConfig,
     /// Bounds of the promises by asset.
     pub limits: HashMap<AssetId, U256>,
     /// Policies held.
@@ -288,6 +324,7 @@ impl Config {
             return Err(Error::new("verifiers", "without a trusted verifier nothing can be quoted"));
         }
         self.limits.check()?;
+        self.claims.check()?;
         if !(FIRM_SECONDS_MIN..=FIRM_SECONDS_MAX).contains(&self.quoting.firm_seconds) {
             return Err(Error::new(
                 "quoting.firm_seconds",
@@ -305,6 +342,7 @@ impl Config {
             corridors,
             quoting: self.quoting,
             horizons: self.limits,
+            claims: self.claims,
             limits: self.inventory.iter().map(|bound| (bound.asset.clone(), bound.limit)).collect(),
             policies: self.policies.iter().cloned().collect(),
             credentials: self.credentials()?,

@@ -6,7 +6,9 @@ use ruint::aliases::U256;
 use chains::{act::ActError, evm::settler::SettlerChain};
 use events::AssetId;
 
-use crate::chain::{DeliveryChain, DeliveryOrder, DeliveryState, EscrowState, ReservationOrder, Transient, Trial};
+use crate::chain::{
+    Claim, DeliveryChain, DeliveryOrder, DeliveryState, EscrowState, ReservationOrder, Transient, Trial,
+};
 
 /// The settler's account on one EVM chain. No other process may send from it.
 pub struct EvmChain {
@@ -52,6 +54,14 @@ impl DeliveryChain for EvmChain {
     async fn release(&self, order: &ReservationOrder, attestation: &str) -> Result<String, Transient> {
         let released = self.chain.release(&order.payment_id, &order.escrow, attestation).await;
         released.map(|inclusion| inclusion.transaction_hash).map_err(ActError::into_transient)
+    }
+
+    async fn claimable(&self, contract: &str, asset: &AssetId) -> Result<U256, Transient> {
+        self.chain.claimable(contract, asset).await
+    }
+
+    async fn claim(&self, contract: &str, asset: &AssetId) -> Result<Claim, Transient> {
+        Claim::of(self.chain.claim(contract, asset).await)
     }
 
     async fn next_block(&self) {

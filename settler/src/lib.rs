@@ -13,6 +13,7 @@
 
 pub mod balances;
 pub mod chain;
+pub mod claims;
 pub mod config;
 pub mod dev;
 pub mod evm;

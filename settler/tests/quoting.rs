@@ -317,6 +317,7 @@ fn configurations_that_cannot_be_meant_are_refused() {
     assert_eq!(refused(|config| config["verifiers"] = json!([])), "verifiers");
     assert_eq!(refused(|config| config["quoting"] = json!({"firm_seconds": 4})), "quoting.firm_seconds");
     assert_eq!(refused(|config| config["quoting"] = json!({"firm_seconds": 601})), "quoting.firm_seconds");
+    assert_eq!(refused(|config| config["claims"] = json!({"interval_seconds": 2_592_001})), "claims.interval_seconds");
     for limit in ["quote", "settlement", "refund", "deposit_hold"] {
         for seconds in [0, 31_536_001] {
             let mut config = config();
@@ -429,6 +430,7 @@ fn the_example_file_is_a_configuration() {
     assert_eq!(all.corridors, config.corridors.iter().map(with_par_rate).collect::<Vec<_>>());
     assert_eq!(all.quoting, QuotingConfig { delivery_seconds_promised: Some(60), ..config.quoting });
     assert_eq!(all.limits, config.limits);
+    assert_eq!(all.claims, config.claims);
 }
 
 fn with_par_rate(corridor: &CorridorConfig) -> CorridorConfig {
