@@ -68,7 +68,7 @@ pub fn after_submission(order: &Order, settler: &SigningKey) -> Result<Vec<Vec<P
         vec![PaymentEvent::EscrowSecured(secured(quote.source_amount))],
         vec![PaymentEvent::FulfillmentSeen(FulfillmentSeen { inclusion: delivery })],
         vec![PaymentEvent::FulfillmentConfirmed(confirmed)],
-        vec![PaymentEvent::EscrowReleased(EscrowReleased { inclusion: inclusion(SOURCE_ID, 3) })],
+        vec![PaymentEvent::EscrowReleased(EscrowReleased { inclusion: inclusion(SOURCE_ID, 3), claims: Vec::new() })],
     ])
 }
 

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use events::{
     ChainId, Family, PaymentId,
-    event::{EscrowOpened, EscrowPlan, EscrowSecured, TransactionPrepared},
+    event::{Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
 };
 use sagas::ports::{
     Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, Moment, OwnDeposit,
@@ -75,6 +75,15 @@ impl Chains for Families {
 
     async fn escrow_state(&self, payment_id: &PaymentId, escrow: &EscrowPlan) -> Result<EscrowState, Transient> {
         self.of(&escrow.chain_id)?.escrow_state(payment_id, escrow).await
+    }
+
+    async fn claims(
+        &self,
+        payment_id: &PaymentId,
+        escrow: &EscrowPlan,
+        end: &Inclusion,
+    ) -> Result<Vec<Claim>, Transient> {
+        self.of(&escrow.chain_id)?.claims(payment_id, escrow, end).await
     }
 
     async fn deposit_secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {

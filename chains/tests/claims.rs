@@ -6,8 +6,8 @@ use devkit::denying::denying;
 use serde_json::{Value, json};
 
 use chains::act::ActError;
-use events::AssetId;
-use sagas::ports::Statement;
+use events::{AssetId, event::Claim};
+use sagas::ports::{Chains, EscrowState, RefundOrder, Statement};
 
 use crate::{support, tron_support};
 
@@ -60,6 +60,11 @@ mod on_evm {
         settling.release(payment.id(), &payment.escrow, &attested(&payment)?).await?;
         assert_eq!(source.balance(&world.settler).await?, before);
         assert_eq!(settling.claimable(escrow, &asset).await?, U256::from(PRICE));
+        source.mine(1 + DEPTH).await?;
+        let state = world.chains.escrow_state(payment.id(), &payment.escrow).await?;
+        let EscrowState::Released(end) = state else { bail!("{state:?}") };
+        let told = world.chains.claims(payment.id(), &payment.escrow, &end).await?;
+        assert_eq!(told, [Claim { owner: text(&world.settler), amount: PRICE.to_string().parse()? }]);
 
         // It is denied still: nothing is sent, and no gas is paid.
         let sent = || source.node.nonce(world.settler.address(), At::Pending);
@@ -73,6 +78,36 @@ mod on_evm {
         assert_eq!(settling.claimable(escrow, &asset).await?, U256::ZERO);
         assert!(reason(settling.claim(escrow, &asset).await)?.starts_with("NothingToClaim"));
         assert!(settling.claimable(&text(&key(77)), &asset).await.is_err(), "there is no escrow");
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn what_a_payer_is_owed_is_told_and_of_whom_the_token_pays_nothing_is() -> Result<()> {
+        let world = World::start().await?;
+        let source = &world.source;
+        let code = source.dev.deploy_token("Development USD", "dUSD", 6).await?;
+        let ended = async |payment: &Payment| {
+            source.pass(world.now().await?.max(payment.escrow.refund_after) + 1).await?;
+            let order =
+                RefundOrder { payment_id: payment.id().clone(), escrow: payment.escrow.clone(), non_delivery: None };
+            let prepared = world.chains.prepare_refund(&order, 1).await?;
+            world.chains.broadcast(&prepared).await?;
+            source.mine(1 + DEPTH).await?;
+            let state = world.chains.escrow_state(payment.id(), &payment.escrow).await?;
+            let EscrowState::Refunded(refunded) = state else { bail!("{state:?}") };
+            anyhow::Ok(refunded.inclusion)
+        };
+        let (healthy, denied) = (world.payment("healthy")?, world.payment("denied")?);
+        world.secure(&healthy).await?;
+        world.secure(&denied).await?;
+        let end = ended(&healthy).await?;
+        assert_eq!(world.chains.claims(healthy.id(), &healthy.escrow, &end).await?, []);
+        // It is another payment's end: nothing is concluded from it.
+        assert!(world.chains.claims(denied.id(), &denied.escrow, &end).await.is_err());
+        deny(source, &code, &[&text(&world.payer)]).await?;
+        let end = ended(&denied).await?;
+        let told = world.chains.claims(denied.id(), &denied.escrow, &end).await?;
+        assert_eq!(told, [Claim { owner: text(&world.payer), amount: PRICE.to_string().parse()? }]);
         Ok(())
     }
 }
@@ -102,6 +137,9 @@ mod on_tron {
             world.release(&payment.deposit()).await?;
             let (escrow, asset) = (payment.plan.contract.as_str(), payment.terms.source.asset());
             assert_eq!(settler.claimable(escrow, asset).await?, U256::from(PRICE));
+            let EscrowState::Released(end) = payment.ended(&world).await? else { bail!("not released") };
+            let told = world.chains().claims(&payment.id, &payment.plan, &end).await?;
+            assert_eq!(told, [Claim { owner: own.clone(), amount: PRICE.to_string().parse()? }]);
             let held = world.tokens(&world.settler).await?;
             let sun = world.sun(&world.settler).await?;
             assert!(reason(settler.claim(escrow, asset).await)?.starts_with("ClaimNotPaid"));

@@ -274,7 +274,7 @@ async fn audit_is_clean(
     let (standing, doubts) = auditor.audit_standing(&payment.id, &payment.plan, Some(&case)).await?;
     assert_eq!((standing.state, doubts), (Some(State::Released), vec![]));
     assert!(standing.settled_number >= release.block_number && standing.settled_time >= release.block_time);
-    let refund = EscrowRefunded { inclusion: release.clone(), amount: secured.amount };
+    let refund = EscrowRefunded { inclusion: release.clone(), amount: secured.amount, claims: Vec::new() };
     assert_eq!(kinds(&auditor.audit_refund(&case, &refund, secured.amount).await?), [Kind::Missing]);
 
     let mut raw = hex::decode(&prepared.raw[2..])?;

@@ -86,7 +86,7 @@ async fn a_payment_that_is_as_told_leaves_no_doubt() -> Result<()> {
     };
     let attestation = world.attest(&statement);
     assert!(auditor.attestation_holds(&statement, &payment.plan, &attestation).await?);
-    let refund = EscrowRefunded { inclusion: release.clone(), amount: secured.amount };
+    let refund = EscrowRefunded { inclusion: release.clone(), amount: secured.amount, claims: Vec::new() };
     assert_eq!(kinds(&auditor.audit_refund(&case, &refund, secured.amount).await?), [Kind::Missing]);
     assert_eq!(world.tokens(&world.settler).await?, TOKENS - DELIVERED + PRICE);
     Ok(())

@@ -556,6 +556,19 @@ pub struct FulfillmentConfirmed {
 pub struct EscrowReleased {
     /// The transaction that released.
     pub inclusion: Inclusion,
+    /// What the token would not hand over: the settler's price, what is left over for the payer, or both.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<Claim>,
+}
+
+/// A payout that did not go through. The escrow ended the payment all the same, and owes this to its owner from then on, until
+/// the owner takes it (`claim`) or anyone brings it to the owner (`claimFor`). Whether that has happened is the chain's to say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// Account that is owed, on the payment's source chain.
+    pub owner: String,
+    /// How much, smallest unit of the source asset.
+    pub amount: Amount,
 }
 
 /// Payload of [`PaymentEvent::Failed`].
@@ -592,4 +605,7 @@ pub struct EscrowRefunded {
     pub inclusion: Inclusion,
     /// Amount returned, smallest unit of the source asset.
     pub amount: Amount,
+    /// What of it the token would not hand to the payer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<Claim>,
 }

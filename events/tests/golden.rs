@@ -8,7 +8,7 @@ use events::{
     QuoteRequestId, Terms,
     codec::{self, Error},
     event::{
-        AttestationAwaited, AuctionClosed, Authorization, AwardWithdrawn, CollectedQuote, CounterpartyDecision,
+        AttestationAwaited, AuctionClosed, Authorization, AwardWithdrawn, Claim, CollectedQuote, CounterpartyDecision,
         Decline, DepositRuledOut, DroppedBid, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowReleased, EscrowSecured,
         Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion, Mark, Moved, OwnTransaction, Permit2, QuoteAwarded,
         QuoteReceived, RefundDue, SelectorAnswered, SelectorAsked, SelectorRef, SolanaSpend, Submitted,
@@ -433,7 +433,12 @@ fn golden() -> Vec<(&'static str, Event)> {
     };
     let confirmed_to_be_released = FulfillmentConfirmed { release_from: Some(at(50)), ..confirmed.clone() };
     let awaited = AttestationAwaited { inclusion: inclusion(10), awaited_at: at(46) };
-    let refunded = EscrowRefunded { inclusion: inclusion(1), amount: amount("25500000") };
+    let refunded = EscrowRefunded { inclusion: inclusion(1), amount: amount("25500000"), claims: Vec::new() };
+    let claim = |owner: &str, units: &str| Claim { owner: owner.into(), amount: amount(units) };
+    let refunded_as_a_claim = EscrowRefunded { claims: vec![claim(PAYER, "25500000")], ..refunded.clone() };
+    let released = EscrowReleased { inclusion: inclusion(1), claims: Vec::new() };
+    let released_as_claims =
+        EscrowReleased { claims: vec![claim(RECIPIENT, "25000000"), claim(PAYER, "500000")], ..released.clone() };
     let on_tron = Inclusion { chain_id: "tron:728126428".parse().unwrap(), ..inclusion(1) };
     let opened_by_the_payer = EscrowOpened { inclusion: on_tron, amount: amount("26000000") };
     let by_non_delivery = RefundDue::ByNonDelivery { attestation: "0x1d".into() };
@@ -505,7 +510,8 @@ fn golden() -> Vec<(&'static str, Event)> {
         ("release_prepared", PaymentEvent::ReleasePrepared(prepared())),
         ("release_repriced", PaymentEvent::ReleaseRepriced(repriced())),
         ("release_abandoned", PaymentEvent::ReleaseAbandoned(abandoned())),
-        ("escrow_released", PaymentEvent::EscrowReleased(EscrowReleased { inclusion: inclusion(1) })),
+        ("escrow_released", PaymentEvent::EscrowReleased(released)),
+        ("escrow_released_as_claims", PaymentEvent::EscrowReleased(released_as_claims)),
         ("failed_with_nothing_to_refund", failed(bare(Failure::NO_QUOTES_RECEIVED), RefundDue::Nothing)),
         ("failed_by_non_delivery", failed(on_chain(), by_non_delivery)),
         ("failed_after_window", failed(bare(Failure::SETTLEMENT_FAILED), RefundDue::AfterWindow)),
@@ -514,6 +520,7 @@ fn golden() -> Vec<(&'static str, Event)> {
         ("refund_repriced", PaymentEvent::RefundRepriced(repriced())),
         ("refund_abandoned", PaymentEvent::RefundAbandoned(abandoned())),
         ("escrow_refunded", PaymentEvent::EscrowRefunded(refunded)),
+        ("escrow_refunded_as_a_claim", PaymentEvent::EscrowRefunded(refunded_as_a_claim)),
     ];
     let marks = [("stream_moved", Event::from(Mark::Moved(Moved { to_epoch: 3 })))];
     let payments = payments.into_iter().map(|(name, event)| (name, Event::from(event)));

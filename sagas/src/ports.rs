@@ -14,7 +14,7 @@ use std::time::Duration;
 use events::{
     Amount, ChainId, Did, Hash32, PaymentId, SettlerToken, StreamId, Terms,
     event::{
-        Authorization, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, TransactionPrepared,
+        Authorization, Claim, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, TransactionPrepared,
         VerifierRef,
     },
     failure::BlockchainContext,
@@ -280,6 +280,21 @@ pub trait Chains: Send + Sync {
     /// # Errors
     /// [`Transient`]; nothing may be concluded.
     async fn escrow_state(&self, payment_id: &PaymentId, escrow: &EscrowPlan) -> Result<EscrowState, Transient>;
+
+    /// The payouts of an escrow's end that became claims. `end` is the transaction that [`Chains::escrow_state`] told, whose
+    /// own `claims` are empty. None on chains where a payout that does not go through is not made.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn claims(
+        &self,
+        payment_id: &PaymentId,
+        escrow: &EscrowPlan,
+        end: &Inclusion,
+    ) -> Result<Vec<Claim>, Transient> {
+        let _ = (payment_id, escrow, end);
+        Ok(Vec::new())
+    }
 
     /// The escrow of a deposit at the required depth, whoever sent it; `None` while there is none.
     ///

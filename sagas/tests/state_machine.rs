@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::given::*;
 use events::{
     Failure, PaymentEvent,
-    event::{RefundDue, TransactionPrepared, WithdrawalCause},
+    event::{Claim, EscrowRefunded, RefundDue, TransactionPrepared, WithdrawalCause},
     failure::{BlockchainContext, RetryClassification},
 };
 use proptest::prelude::*;
@@ -248,7 +248,7 @@ fn a_release_is_prepared_only_of_what_was_confirmed_and_one_attempt_at_a_time() 
     events.extend(given(&events).when(abandon));
     given(&events).refuses(Command::PrepareRelease(transaction(1)));
     events.extend(given(&events).when(Command::PrepareRelease(transaction(2))));
-    let ended = given(&events).when(Command::ObserveEscrow(EscrowState::Released(inclusion(9))));
+    let ended = given(&events).when(observed(EscrowState::Released(inclusion(9))));
     assert_eq!(ended, [released()]);
     events.extend(ended);
     assert_eq!(given(&events).0.stage(), Stage::Rest);
@@ -288,6 +288,32 @@ fn a_settled_delivery_without_an_attestation_is_recorded_where_it_is() {
     assert!(evolve(fold(&[until_secured(), vec![seen(7)]].concat()).unwrap(), failed.last().unwrap()).is_err());
 }
 
+fn observed(state: EscrowState) -> Command {
+    Command::ObserveEscrow { state, claims: Vec::new() }
+}
+
+#[test]
+fn a_payout_that_became_a_claim_ends_the_payment_and_is_recorded() {
+    let claim = |owner: &str, units: &str| Claim { owner: owner.to_owned(), amount: amount(units) };
+    let claims = vec![claim("0xsettler", "1000"), claim("0xpayer", "10")];
+    let mut events = undisturbed();
+    events.pop();
+    let release = Command::ObserveEscrow { state: EscrowState::Released(inclusion(9)), claims: claims.clone() };
+    let recorded = given(&events).when(release);
+    let PaymentEvent::EscrowReleased(released) = &recorded[0] else { panic!("{recorded:?}") };
+    assert_eq!((&released.inclusion, &released.claims), (&inclusion(9), &claims));
+    assert_eq!(given(&[events, recorded].concat()).0.stage(), Stage::Rest);
+
+    let mut events = until_secured();
+    events.extend(given(&events).when(Command::FailUndelivered { attestation: None, at: at(61) }));
+    let PaymentEvent::EscrowRefunded(refund) = refunded() else { unreachable!() };
+    let state = EscrowState::Refunded(refund.clone());
+    let recorded = given(&events).when(Command::ObserveEscrow { state, claims: claims[1..].to_vec() });
+    let expected = EscrowRefunded { claims: claims[1..].to_vec(), ..refund };
+    assert_eq!(recorded, [PaymentEvent::EscrowRefunded(expected)]);
+    assert_eq!(given(&[events, recorded].concat()).0.stage(), Stage::Rest);
+}
+
 #[test]
 fn an_undelivered_payment_owes_a_refund_and_ends_when_it_is_made() {
     let mut events = until_secured();
@@ -303,7 +329,7 @@ fn an_undelivered_payment_owes_a_refund_and_ends_when_it_is_made() {
     events.extend(given(&events).when(abandon));
     events.extend(given(&events).when(Command::PrepareRefund(transaction(2))));
     let PaymentEvent::EscrowRefunded(refund) = refunded() else { unreachable!() };
-    events.extend(given(&events).when(Command::ObserveEscrow(EscrowState::Refunded(refund))));
+    events.extend(given(&events).when(observed(EscrowState::Refunded(refund))));
     assert_eq!(given(&events).0.stage(), Stage::Rest);
 }
 
@@ -387,7 +413,7 @@ fn a_deposit_that_can_not_be_reserved_fails_the_payment_and_is_owed_in_the_same_
         assert_eq!(given(&history).0.stage(), Stage::Refunding);
         history.extend(given(&history).when(Command::PrepareRefund(transaction(1))));
         let PaymentEvent::EscrowRefunded(refund) = refunded() else { unreachable!() };
-        history.extend(given(&history).when(Command::ObserveEscrow(EscrowState::Refunded(refund))));
+        history.extend(given(&history).when(observed(EscrowState::Refunded(refund))));
         assert_eq!(given(&history).0.stage(), Stage::Rest);
     }
 }

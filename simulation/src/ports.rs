@@ -13,7 +13,7 @@ use chains::{
 };
 use events::{
     ChainId, PaymentId,
-    event::{EscrowPlan, EscrowSecured, TransactionPrepared, VerifierRef},
+    event::{Claim, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, VerifierRef},
     ledger::{self, Ledger, Purpose, Reservation, SignerAccount},
     quote::SignedQuote,
     time::Timestamp,
@@ -125,6 +125,15 @@ impl Chains for SimChains {
 
     async fn escrow_state(&self, payment_id: &PaymentId, escrow: &EscrowPlan) -> Result<EscrowState, Transient> {
         self.inner.escrow_state(payment_id, escrow).await
+    }
+
+    async fn claims(
+        &self,
+        payment_id: &PaymentId,
+        escrow: &EscrowPlan,
+        end: &Inclusion,
+    ) -> Result<Vec<Claim>, Transient> {
+        self.inner.claims(payment_id, escrow, end).await
     }
 
     async fn deposit_secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {

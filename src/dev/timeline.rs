@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 
 use events::{
     Family, PaymentEvent, PaymentId,
-    event::{Inclusion, WithdrawalCause},
+    event::{Claim, Inclusion, WithdrawalCause},
     journal::{
         Journal,
         nats::{NatsJournal, Options},
@@ -118,11 +118,19 @@ impl Entry {
             PaymentEvent::FulfillmentSeen(seen) => placed("by", &seen.inclusion),
             PaymentEvent::AttestationAwaited(awaited) => placed("not attested:", &awaited.inclusion),
             PaymentEvent::FulfillmentConfirmed(confirmed) => placed("by", &confirmed.inclusion),
-            PaymentEvent::EscrowReleased(released) => placed("by", &released.inclusion),
+            PaymentEvent::EscrowReleased(released) => left(placed("by", &released.inclusion), &released.claims),
             PaymentEvent::Failed(failed) => format!("{}: {}", failed.failure.code, failed.failure.message),
-            PaymentEvent::EscrowRefunded(refunded) => placed(&format!("{} by", refunded.amount), &refunded.inclusion),
+            PaymentEvent::EscrowRefunded(refunded) => {
+                left(placed(&format!("{} by", refunded.amount), &refunded.inclusion), &refunded.claims)
+            }
         }
     }
+}
+
+/// The end of an escrow, with what it could not pay out.
+fn left(end: String, claims: &[Claim]) -> String {
+    let owed = claims.iter().map(|claim| format!("; {} is owed {}", claim.owner, claim.amount));
+    std::iter::once(end).chain(owed).collect()
 }
 
 /// The beginning of a long identifier.

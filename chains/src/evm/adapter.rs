@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use events::{
     ChainId, Hash32, PaymentId,
     budget::Budgets,
-    event::{Authorization, EscrowPlan, EscrowSecured, Permit2, TransactionPrepared},
+    event::{Authorization, Claim, EscrowPlan, EscrowSecured, Inclusion, Permit2, TransactionPrepared},
     ledger::{Ledger, Purpose},
     mutant,
     time::unix_seconds,
@@ -475,6 +475,15 @@ impl Chains for EvmChains {
 
     async fn escrow_state(&self, payment_id: &PaymentId, escrow: &EscrowPlan) -> Result<EscrowState, Transient> {
         self.chain(&escrow.chain_id)?.node.escrow_state(payment_id, escrow).await
+    }
+
+    async fn claims(
+        &self,
+        payment_id: &PaymentId,
+        escrow: &EscrowPlan,
+        end: &Inclusion,
+    ) -> Result<Vec<Claim>, Transient> {
+        self.chain(&escrow.chain_id)?.node.claims(payment_id, escrow, end).await
     }
 
     async fn deposit_ruled_out(

@@ -1,7 +1,7 @@
 //! Finding events, in canonical blocks only.
 
 use alloy::{
-    primitives::{Address, B256, U64},
+    primitives::{self, Address, B256, U64},
     rpc::types::Log,
     sol_types::SolEvent,
 };
@@ -94,6 +94,27 @@ impl Node {
             .into_iter()
             .filter(|log| !log.removed && log.address() == contract && log.topics().get(1) == Some(&first));
         Ok(genuine.filter_map(|log| E::decode_log(&log.inner).ok().map(|event| (event.data, log))).collect())
+    }
+
+    /// All that `contract` logged in a transaction of which its block is known, in order.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub(super) async fn logs_of(
+        &self,
+        contract: Address,
+        inclusion: &Inclusion,
+    ) -> Result<Vec<primitives::Log>, Transient> {
+        let word = |text: &str| text.parse::<B256>().map_err(|_| Transient(format!("{text} is no hash")));
+        let (block, transaction) = (word(&inclusion.block_hash)?, word(&inclusion.transaction_hash)?);
+        let filter = json!({"blockHash": block, "address": contract});
+        let mut logs: Vec<Log> = self.request("eth_getLogs", (filter,)).await?;
+        logs.retain(|log| {
+            let is_there = log.block_hash == Some(block) && log.transaction_hash == Some(transaction);
+            is_there && !log.removed && log.address() == contract
+        });
+        logs.sort_by_key(|log| log.log_index);
+        Ok(logs.into_iter().map(|log| log.inner).collect())
     }
 
     async fn newest<E>(

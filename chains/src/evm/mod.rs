@@ -11,6 +11,7 @@ pub mod adapter;
 pub mod attest;
 pub mod auditor;
 pub mod batching;
+pub(crate) mod claims;
 pub mod contracts;
 pub mod dev;
 pub mod eip712;

@@ -7,12 +7,13 @@ use alloy::{
 
 use events::{
     Amount, ChainId, Hash32, PaymentId,
-    event::{EscrowPlan, EscrowRefunded},
+    event::{Claim, EscrowPlan, EscrowRefunded, Inclusion},
     mutant,
 };
 use sagas::ports::{DeliveryOrder, DeliveryState, EscrowState, Statement, Transient};
 
 use super::{
+    claims,
     contracts::{self, ConvertError, FulfillmentProxy, GatewayEscrow, State, address, seconds, text, units, word},
     eip712::{self, escrow_domain},
     logs::Found,
@@ -204,9 +205,25 @@ impl Node {
                     .await?;
                 let amount =
                     Amount::new(found.event.amount).ok_or_else(|| self.contradiction("a refund of nothing"))?;
-                Ok(EscrowState::Refunded(EscrowRefunded { inclusion: found.inclusion, amount }))
+                Ok(EscrowState::Refunded(EscrowRefunded { inclusion: found.inclusion, amount, claims: Vec::new() }))
             }
         }
+    }
+
+    /// The payouts of the escrow's end in the transaction `end` that became claims.
+    ///
+    /// # Errors
+    /// [`Transient`], also when the transaction is not the payment's end.
+    pub async fn claims(
+        &self,
+        payment_id: &PaymentId,
+        plan: &EscrowPlan,
+        end: &Inclusion,
+    ) -> Result<Vec<Claim>, Transient> {
+        let contract = address(&plan.contract).map_err(unusable)?;
+        let logs = self.logs_of(contract, end).await?;
+        let found = claims::of_end(&logs, contract, word(payment_id.on_chain()), contracts::text);
+        found.ok_or_else(|| self.contradiction(format!("{} does not end {payment_id}", end.transaction_hash)))
     }
 
     /// Where the delivery stands, on this chain as its destination.

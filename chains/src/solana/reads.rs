@@ -219,7 +219,7 @@ impl Node {
             Some(State::Refunded) => {
                 let inclusion = self.end_of(&record, &program, &[Tag::Cancel, Tag::Refund]).await?;
                 let amount = amount(record.deposited).ok_or_else(|| self.contradiction("a refund of nothing"))?;
-                Ok(EscrowState::Refunded(EscrowRefunded { inclusion, amount }))
+                Ok(EscrowState::Refunded(EscrowRefunded { inclusion, amount, claims: Vec::new() }))
             }
         }
     }

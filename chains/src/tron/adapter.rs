@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use events::{
     ChainId, PaymentId,
-    event::{Authorization, EscrowOpened, EscrowPlan, EscrowSecured, TransactionPrepared},
+    event::{Authorization, Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
 };
 use sagas::ports::{
     Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, OwnDeposit, PrepareError,
@@ -244,6 +244,15 @@ impl Chains for TronChains {
 
     async fn escrow_state(&self, payment_id: &PaymentId, escrow: &EscrowPlan) -> Result<EscrowState, Transient> {
         self.chain(&escrow.chain_id)?.node.escrow_state(payment_id, escrow).await
+    }
+
+    async fn claims(
+        &self,
+        payment_id: &PaymentId,
+        escrow: &EscrowPlan,
+        end: &Inclusion,
+    ) -> Result<Vec<Claim>, Transient> {
+        self.chain(&escrow.chain_id)?.node.claims(payment_id, escrow, end).await
     }
 
     async fn deposit_secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {

@@ -6,24 +6,25 @@
 //! block's own: an answer's clock is only the answering node's word.
 
 use alloy::{
-    primitives::{Address, B256, U256, keccak256},
+    primitives::{Address, B256, Log, U256, keccak256},
     sol_types::SolValue,
 };
 
 use events::{
     Amount, Hash32, PaymentId,
-    event::{EscrowPlan, EscrowRefunded, Inclusion},
+    event::{Claim, EscrowPlan, EscrowRefunded, Inclusion},
 };
 use sagas::ports::{DeliveryOrder, DeliveryState, EscrowState, Statement, Transient};
 
 use super::{
-    address::{self, ConvertError, address},
+    address::{self, ConvertError, address, text},
     node::{Answer, Block, Node, State},
     search::Place,
 };
 use crate::{
     escrow,
     evm::{
+        claims,
         contracts::{self, FulfillmentProxy, GatewayEscrow, seconds, units, word},
         eip712::{self, escrow_domain},
         signature,
@@ -293,10 +294,31 @@ impl Node {
             (escrow::State::Refunded, Some(ended)) => {
                 let inclusion = self.refunded(payment_id, plan, &record.escrow, ended).await?;
                 let amount = record.escrow.deposited.ok_or_else(|| self.contradiction("a refund of nothing"))?;
-                Ok(EscrowState::Refunded(EscrowRefunded { inclusion, amount }))
+                Ok(EscrowState::Refunded(EscrowRefunded { inclusion, amount, claims: Vec::new() }))
             }
             (_, None) => Err(self.contradiction("an escrow that ended in no block")),
         }
+    }
+
+    /// The payouts of the escrow's end in the transaction `end` that became claims.
+    ///
+    /// # Errors
+    /// [`Transient`], also when the transaction is not the payment's end.
+    pub async fn claims(
+        &self,
+        payment_id: &PaymentId,
+        plan: &EscrowPlan,
+        end: &Inclusion,
+    ) -> Result<Vec<Claim>, Transient> {
+        let contract = address(&plan.contract).map_err(unusable)?;
+        let hash = &end.transaction_hash;
+        let id = hash.parse().map_err(|_| Transient(format!("{hash} is no hash")))?;
+        let info = self.info(id, State::Solidified).await?;
+        let info = info.filter(|info| info.block_number == end.block_number && info.failure.is_none());
+        let logs = info.into_iter().flat_map(|info| info.logs);
+        let logs = logs.map(|log| Log::new_unchecked(log.address, log.topics, log.data.into())).collect::<Vec<_>>();
+        let found = claims::of_end(&logs, contract, word(payment_id.on_chain()), text);
+        found.ok_or_else(|| self.contradiction(format!("{hash} does not end {payment_id}")))
     }
 
     async fn released(

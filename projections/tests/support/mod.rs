@@ -180,7 +180,7 @@ pub fn release_prepared(attempt: u32, hash: String) -> PaymentEvent {
 }
 
 pub fn released() -> PaymentEvent {
-    PaymentEvent::EscrowReleased(EscrowReleased { inclusion: inclusion(1, hash(0x77), 90) })
+    PaymentEvent::EscrowReleased(EscrowReleased { inclusion: inclusion(1, hash(0x77), 90), claims: Vec::new() })
 }
 
 pub fn failed(refund: RefundDue, context: Option<BlockchainContext>) -> PaymentEvent {
@@ -211,7 +211,11 @@ pub fn refund_abandoned(attempt: u32) -> PaymentEvent {
 }
 
 pub fn refunded(hash: String, block: u64) -> PaymentEvent {
-    PaymentEvent::EscrowRefunded(EscrowRefunded { inclusion: inclusion(1, hash, block), amount: amount(105) })
+    PaymentEvent::EscrowRefunded(EscrowRefunded {
+        inclusion: inclusion(1, hash, block),
+        amount: amount(105),
+        claims: Vec::new(),
+    })
 }
 
 /// A payment that has gone through its whole life, a commit an event.

@@ -1,7 +1,7 @@
 //! What the engine may ask of a payment. Each command reports something that was observed or done.
 
 use events::{
-    event::{EscrowOpened, EscrowSecured, Inclusion, TransactionPrepared},
+    event::{Claim, EscrowOpened, EscrowSecured, Inclusion, TransactionPrepared},
     failure::BlockchainContext,
     selection::SignedChoice,
     time::Timestamp,
@@ -119,7 +119,12 @@ pub enum Command {
         at: Timestamp,
     },
     /// The escrow was looked at.
-    ObserveEscrow(EscrowState),
+    ObserveEscrow {
+        /// Where it stands.
+        state: EscrowState,
+        /// Which payouts of its end became claims.
+        claims: Vec<Claim>,
+    },
     /// A release was signed.
     PrepareRelease(TransactionPrepared),
     /// The release under way was signed again with higher fees.

@@ -3,9 +3,9 @@
 use events::{
     Failure, PaymentEvent,
     event::{
-        AttestationAwaited, AuctionClosed, AwardWithdrawn, DepositRuledOut, EscrowOpened, EscrowReleased, Failed,
-        FulfillmentConfirmed, FulfillmentSeen, Inclusion, QuoteAwarded, RefundDue, SelectorAnswered, SelectorAsked,
-        TransactionAbandoned, WinnerTold, WithdrawalCause,
+        AttestationAwaited, AuctionClosed, AwardWithdrawn, DepositRuledOut, EscrowOpened, EscrowRefunded,
+        EscrowReleased, Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion, QuoteAwarded, RefundDue,
+        SelectorAnswered, SelectorAsked, TransactionAbandoned, WinnerTold, WithdrawalCause,
     },
     failure::{BlockchainContext, Domain, RetryClassification},
     quote::SignedQuote,
@@ -173,12 +173,12 @@ pub fn decide(payment: &Payment, command: Command) -> Result<Vec<PaymentEvent>, 
             }
             _ => rejected("FailUnattested"),
         },
-        Command::ObserveEscrow(state) => match (stage, state) {
+        Command::ObserveEscrow { state, claims } => match (stage, state) {
             (Stage::Completed | Stage::Refunding, EscrowState::Released(inclusion)) => {
-                Ok(vec![PaymentEvent::EscrowReleased(EscrowReleased { inclusion })])
+                Ok(vec![PaymentEvent::EscrowReleased(EscrowReleased { inclusion, claims })])
             }
             (Stage::Completed | Stage::Refunding, EscrowState::Refunded(refunded)) => {
-                Ok(vec![PaymentEvent::EscrowRefunded(refunded)])
+                Ok(vec![PaymentEvent::EscrowRefunded(EscrowRefunded { claims, ..refunded })])
             }
             (Stage::Completed | Stage::Refunding, EscrowState::Absent | EscrowState::Held | EscrowState::Lapsed) => {
                 Ok(Vec::new())

@@ -1,7 +1,8 @@
 //! Carrying out one action through the ports.
 
 use events::{
-    event::{EscrowPlan, Inclusion, TransactionPrepared, VerifierRef},
+    PaymentId,
+    event::{EscrowPlan, EscrowRefunded, Inclusion, TransactionPrepared, VerifierRef},
     mutant,
     time::unix_seconds,
 };
@@ -130,7 +131,7 @@ pub(super) async fn act(
             match ports.chains.escrow_state(payment_id, escrow).await? {
                 EscrowState::Held => Ok(Outcome::Quiet),
                 EscrowState::Lapsed | EscrowState::Absent => Ok(Outcome::Nothing),
-                state => Ok(Outcome::command(Command::ObserveEscrow(state))),
+                state => Box::pin(ended(ports, payment_id, escrow, state)).await,
             }
         }
         Action::SecureRelease { order, attempt } => match escrow_state(ports, payment).await? {
@@ -143,7 +144,7 @@ pub(super) async fn act(
             },
             EscrowState::Lapsed => Ok(Outcome::Quiet),
             EscrowState::Absent => Err(Transient("the escrow that was secured is not there now".to_owned())),
-            state => Ok(Outcome::command(Command::ObserveEscrow(state))),
+            state => Box::pin(ended(ports, &order.payment_id, &order.escrow, state)).await,
         },
         Action::FollowRelease { order, versions } => Box::pin(follow_release(ports, order, versions)).await,
         Action::SecureRefund { order, attempt } => match escrow_state(ports, payment).await? {
@@ -154,7 +155,7 @@ pub(super) async fn act(
                 Err(other @ (PrepareError::Refused(_) | PrepareError::Waiting(_))) => Err(Transient(other.to_string())),
             },
             EscrowState::Absent => Err(Transient("the escrow that was secured is not there now".to_owned())),
-            state => Ok(Outcome::command(Command::ObserveEscrow(state))),
+            state => Box::pin(ended(ports, &order.payment_id, &order.escrow, state)).await,
         },
         Action::FollowRefund { order, versions } => Box::pin(follow_refund(ports, order, versions)).await,
     }
@@ -274,6 +275,22 @@ async fn keep_alive(
     refused.map_or(Ok(Outcome::Quiet), Err)
 }
 
+/// The escrow's end, with what of it could not be paid out.
+async fn ended(
+    ports: &Ports,
+    payment_id: &PaymentId,
+    escrow: &EscrowPlan,
+    state: EscrowState,
+) -> Result<Outcome, Transient> {
+    let claims = match &state {
+        EscrowState::Released(end) | EscrowState::Refunded(EscrowRefunded { inclusion: end, .. }) => {
+            ports.chains.claims(payment_id, escrow, end).await?
+        }
+        EscrowState::Absent | EscrowState::Held | EscrowState::Lapsed => Vec::new(),
+    };
+    Ok(Outcome::command(Command::ObserveEscrow { state, claims }))
+}
+
 async fn follow_refund(
     ports: &Ports,
     order: &RefundOrder,
@@ -281,7 +298,7 @@ async fn follow_refund(
 ) -> Result<Outcome, Transient> {
     match ports.chains.escrow_state(&order.payment_id, &order.escrow).await? {
         EscrowState::Held | EscrowState::Lapsed | EscrowState::Absent => {}
-        state => return Ok(Outcome::command(Command::ObserveEscrow(state))),
+        state => return ended(ports, &order.payment_id, &order.escrow, state).await,
     }
     match ports.chains.transaction_state(versions).await? {
         TransactionState::Pending => keep_alive(ports, versions, Command::RepriceRefund).await,
@@ -299,7 +316,7 @@ async fn follow_release(
     let lapsed = match ports.chains.escrow_state(&order.payment_id, &order.escrow).await? {
         EscrowState::Held | EscrowState::Absent => false,
         EscrowState::Lapsed => true,
-        state => return Ok(Outcome::command(Command::ObserveEscrow(state))),
+        state => return ended(ports, &order.payment_id, &order.escrow, state).await,
     };
     match ports.chains.transaction_state(versions).await? {
         // The escrow takes it no more, and it would only cost. What became of it is waited for.

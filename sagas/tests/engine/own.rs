@@ -124,7 +124,8 @@ pub fn stranded(state: &State) -> Option<EscrowOpened> {
 }
 
 pub fn escrow_state(own: Own, state: &State) -> Option<EscrowState> {
-    let refunded = || EscrowState::Refunded(EscrowRefunded { inclusion: inclusion(9), amount: cap() });
+    let refunded =
+        || EscrowState::Refunded(EscrowRefunded { inclusion: inclusion(9), amount: cap(), claims: Vec::new() });
     match own {
         _ if state.effective.is_some() => None,
         Own::Returned => Some(refunded()),

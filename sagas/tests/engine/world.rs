@@ -338,16 +338,18 @@ impl Chains for World {
             }
             if !state.refunds.is_empty() {
                 state.refunded = true;
-                let refunded = EscrowRefunded { inclusion: inclusion(9), amount: drawn(self.plot) };
+                let refunded = EscrowRefunded { inclusion: inclusion(9), amount: drawn(self.plot), claims: Vec::new() };
                 return EscrowState::Refunded(refunded);
             }
             match self.plot {
                 plot if (vanishes(plot) || plot == Plot::Unattested) && state.now > 100 => EscrowState::Lapsed,
                 plot if vanishes(plot) || plot == Plot::Unattested => EscrowState::Held,
                 _ if state.released => EscrowState::Released(inclusion(9)),
-                Plot::Unreleasable if state.now > 110 => {
-                    EscrowState::Refunded(EscrowRefunded { inclusion: inclusion(9), amount: drawn(self.plot) })
-                }
+                Plot::Unreleasable if state.now > 110 => EscrowState::Refunded(EscrowRefunded {
+                    inclusion: inclusion(9),
+                    amount: drawn(self.plot),
+                    claims: Vec::new(),
+                }),
                 Plot::Overtaken if state.now > 61 => EscrowState::Released(inclusion(9)),
                 plot if idle(plot) && state.now > 100 => EscrowState::Lapsed,
                 plot if idle(plot) => EscrowState::Held,

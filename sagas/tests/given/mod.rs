@@ -260,7 +260,7 @@ pub fn release_repriced(attempt: u32, version: u32) -> PaymentEvent {
 }
 
 pub fn released() -> PaymentEvent {
-    PaymentEvent::EscrowReleased(EscrowReleased { inclusion: inclusion(9) })
+    PaymentEvent::EscrowReleased(EscrowReleased { inclusion: inclusion(9), claims: Vec::new() })
 }
 
 pub fn refund_prepared(attempt: u32) -> PaymentEvent {
@@ -272,7 +272,7 @@ pub fn refund_repriced(attempt: u32, version: u32) -> PaymentEvent {
 }
 
 pub fn refunded() -> PaymentEvent {
-    PaymentEvent::EscrowRefunded(EscrowRefunded { inclusion: inclusion(9), amount: amount("1010") })
+    PaymentEvent::EscrowRefunded(EscrowRefunded { inclusion: inclusion(9), amount: amount("1010"), claims: Vec::new() })
 }
 
 pub fn failed(refund: RefundDue) -> PaymentEvent {

@@ -212,7 +212,11 @@ fn opened(second: i64) -> PaymentEvent {
 }
 
 fn refunded(amount: &str) -> PaymentEvent {
-    PaymentEvent::EscrowRefunded(EscrowRefunded { inclusion: inclusion(101), amount: amount.parse().unwrap() })
+    PaymentEvent::EscrowRefunded(EscrowRefunded {
+        inclusion: inclusion(101),
+        amount: amount.parse().unwrap(),
+        claims: Vec::new(),
+    })
 }
 
 #[test]

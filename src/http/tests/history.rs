@@ -17,7 +17,7 @@ use super::{
 };
 
 fn released() -> PaymentEvent {
-    PaymentEvent::EscrowReleased(EscrowReleased { inclusion: inclusion(31_337, 3) })
+    PaymentEvent::EscrowReleased(EscrowReleased { inclusion: inclusion(31_337, 3), claims: Vec::new() })
 }
 
 /// A payment that is delivered and released, in the commits of the engine.
@@ -146,7 +146,7 @@ async fn a_timeline_tells_why_a_payment_failed_and_how_its_refund_goes() {
     let error = &failed["data"]["error"];
     assert_eq!(*error, gateway.get(&format!("/v1/payments/{id}/status")).await.body["error"]);
 
-    let refunded = EscrowRefunded { inclusion: inclusion(31_337, 4), amount: "5".parse().unwrap() };
+    let refunded = EscrowRefunded { inclusion: inclusion(31_337, 4), amount: "5".parse().unwrap(), claims: Vec::new() };
     gateway.append(&id, vec![PaymentEvent::EscrowRefunded(refunded)]).await;
     let done = gateway.get(&path).await.expect(200).body;
     assert_eq!(done["at_rest"], true);
@@ -311,7 +311,7 @@ async fn an_own_deposit_is_told_of_after_the_failure_live_and_later() {
     let status = gateway.get(&format!("/v1/payments/{id}/status")).await.expect(200).body;
     assert_eq!((&status["status"], &status["transactions"]["deposit"]), (&json!("failed"), &deposit));
     assert_eq!(status["error"], failure["data"]["error"], "why it failed stays");
-    let refunded = EscrowRefunded { inclusion: inclusion(31_337, 4), amount: "5".parse().unwrap() };
+    let refunded = EscrowRefunded { inclusion: inclusion(31_337, 4), amount: "5".parse().unwrap(), claims: Vec::new() };
     gateway.append(&id, vec![PaymentEvent::EscrowRefunded(refunded)]).await;
     assert_eq!(stream.next().await.unwrap().1["event"], "EscrowRefunded");
     assert_eq!(stream.next().await, None);
