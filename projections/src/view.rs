@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use events::{
     Amount, ChainId, Did, Failure, Hash32, OwnedAsset, PaymentEvent, PaymentId, QuoteRequestId,
     event::{
-        AuctionClosed, Decline, EscrowOpened, EscrowPlan, Failed, Inclusion, RefundDue, Submitted, TransactionPrepared,
-        VerifierRef, WithdrawalCause,
+        AuctionClosed, Claim, Decline, EscrowOpened, EscrowPlan, Failed, Inclusion, RefundDue, Submitted,
+        TransactionPrepared, VerifierRef, WithdrawalCause,
     },
     journal::Recorded,
     mutant,
@@ -207,6 +207,10 @@ pub struct PaymentView {
     pub failure: Option<Failure>,
     /// The transaction that returns the payer's funds.
     pub refund: Option<Transaction>,
+    /// What the escrow's token would not hand over when the escrow ended. Whether it was claimed since is the chain's to say.
+    pub claims: Vec<Claim>,
+    /// The escrow's contract.
+    pub escrow_contract: String,
     /// The windows of the payment's escrow.
     pub windows: Windows,
     /// The most the payer's signature lets the escrow draw, smallest unit of the source asset.
@@ -317,6 +321,8 @@ impl PaymentView {
             release: None,
             failure: None,
             refund: None,
+            claims: Vec::new(),
+            escrow_contract: submitted.escrow.contract.clone(),
             windows: (&submitted.escrow).into(),
             permitted: submitted.authorization.permitted(),
             escrowed: None,
@@ -402,6 +408,7 @@ impl PaymentView {
             }
             PaymentEvent::EscrowRefunded(refunded) => {
                 self.refund = Some((&refunded.inclusion).into());
+                self.claims.clone_from(&refunded.claims);
                 self.at_rest = true;
             }
             PaymentEvent::ReleasePrepared(prepared) | PaymentEvent::ReleaseRepriced(prepared) => {
@@ -409,6 +416,7 @@ impl PaymentView {
             }
             PaymentEvent::EscrowReleased(released) => {
                 self.release = Some((&released.inclusion).into());
+                self.claims.clone_from(&released.claims);
                 self.at_rest = true;
             }
         }

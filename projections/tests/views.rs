@@ -1,7 +1,11 @@
 //! The fold of one payment's events, without storage.
 
 use crate::support::*;
-use events::{ChainId, PaymentEvent, PaymentId, event::RefundDue, failure::BlockchainContext};
+use events::{
+    ChainId, PaymentEvent, PaymentId,
+    event::{Claim, EscrowRefunded, EscrowReleased, RefundDue},
+    failure::BlockchainContext,
+};
 use projections::{Applied, DeclineCount, PaymentStatus, PaymentView, RefundOwed, Transaction};
 
 fn id() -> PaymentId {
@@ -41,6 +45,23 @@ fn a_settler_that_declined_twice_counts_once_under_its_last_reason() {
     assert_eq!(view.requested_count, Some(4));
     let count = |reason: &str, count| DeclineCount { reason: reason.to_owned(), count };
     assert_eq!(view.declines, Some(vec![count("BUSY", 1), count("INSUFFICIENT_LIQUIDITY", 2)]));
+}
+
+#[test]
+fn what_could_not_be_paid_out_is_shown_with_who_is_owed_it() {
+    let claim = |units| Claim { owner: "0x01".to_owned(), amount: amount(units) };
+    let PaymentEvent::EscrowReleased(release) = released() else { unreachable!() };
+    let release = EscrowReleased { claims: vec![claim(100), claim(5)], ..release };
+    let before = vec![secured(hash(0x11), 20), confirmed(hash(0x22), 33)];
+    assert_eq!(view(before.clone()).claims, []);
+    let shown = view([before, vec![PaymentEvent::EscrowReleased(release)]].concat());
+    assert_eq!((shown.claims, shown.at_rest), (vec![claim(100), claim(5)], true));
+    assert_eq!(shown.status, PaymentStatus::Completed);
+
+    let PaymentEvent::EscrowRefunded(refund) = refunded(hash(0x33), 70) else { unreachable!() };
+    let refund = EscrowRefunded { claims: vec![claim(105)], ..refund };
+    let shown = view(vec![failed(RefundDue::AfterWindow, None), PaymentEvent::EscrowRefunded(refund)]);
+    assert_eq!((shown.claims, shown.at_rest), (vec![claim(105)], true));
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use chrono::SecondsFormat;
 use events::{
-    ChainId, Failure, PaymentId,
+    Amount, AssetId, ChainId, Failure, PaymentId,
+    event::Claim,
     failure::{BlockchainContext, Domain, RetryClassification},
     time::Timestamp,
 };
@@ -46,10 +47,40 @@ pub(super) struct StatusBody {
     fulfillment_confirmation: Option<ConfirmationBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<FailureBody>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    claims: Vec<ClaimBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
     requested_count: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     decline_summary: Option<Vec<DeclineBody>>,
+}
+
+/// Money that the escrow's token would not hand over when the escrow ended, and that waits there for its owner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct ClaimBody {
+    pub(super) owner: String,
+    asset: AssetId,
+    pub(super) amount: Amount,
+    chain_id: ChainId,
+    pub(super) escrow_contract: String,
+    /// The call of the escrow that brings it to its owner, which anyone can make.
+    pub(super) call: String,
+}
+
+impl ClaimBody {
+    /// What was left in the payment's escrow.
+    pub(super) fn all(view: &PaymentView) -> Vec<Self> {
+        let asset = view.source.asset();
+        let claim = |claim: &Claim| Self {
+            owner: claim.owner.clone(),
+            asset: asset.clone(),
+            amount: claim.amount,
+            chain_id: asset.chain().clone(),
+            escrow_contract: view.escrow_contract.clone(),
+            call: format!("claimFor({}, {})", claim.owner, asset.reference()),
+        };
+        view.claims.iter().map(claim).collect()
+    }
 }
 
 /// PaymentTransactions (spec 2.7).
@@ -161,6 +192,7 @@ impl StatusBody {
             fulfillment_quote: view.quote.as_ref().and_then(document),
             fulfillment_confirmation: confirmation(&view),
             error: failure(&view, base_url),
+            claims: ClaimBody::all(&view),
             requested_count: view.requested_count,
             decline_summary: view.declines.as_deref().map(|declines| DeclineBody::summary(declines, base_url)),
         }

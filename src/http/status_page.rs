@@ -7,7 +7,7 @@ use projections::{PaymentStatus, PaymentView, Transaction};
 use super::{
     docs::html::{escape, page},
     error::docs_url,
-    payment_body::date_time,
+    payment_body::{ClaimBody, date_time},
 };
 
 /// How often the page of a payment that is under way loads itself again, in seconds.
@@ -55,6 +55,10 @@ pub(super) fn render(view: &PaymentView, base_url: &str) -> String {
     }
     if let Some(at) = view.fulfilled_at {
         rows.push(("Delivered", escape(&date_time(at))));
+    }
+    for ClaimBody { owner, amount, escrow_contract, call, .. } in ClaimBody::all(view) {
+        let of = format!("{amount} of {}, owed to {}", code(&view.source.asset().to_string()), code(&owner));
+        rows.push(("Waits in escrow", format!("{of}<br>{} of {}", code(&call), code(&escrow_contract))));
     }
     if let Some(failure) = view.failure.as_ref().filter(|_| view.status == PaymentStatus::Failed) {
         let link = docs_url(base_url, &failure.code);

@@ -20,7 +20,7 @@ use events::{
 };
 use projections::{Applied, PaymentView};
 
-use super::payment_body::{FailureBody, TransactionBody, date_time};
+use super::payment_body::{ClaimBody, FailureBody, TransactionBody, date_time};
 
 /// Body of `GET /v1/payments/{id}/timeline`.
 #[derive(Debug, Serialize)]
@@ -250,8 +250,15 @@ fn shown(event: &PaymentEvent, view: &PaymentView, base_url: &str) -> Shown {
             json!({"attempt": abandoned.attempt}),
         ),
         PaymentEvent::EscrowReleased(released) => {
-            let data = json!({"block_time": block_time(&released.inclusion)});
-            Shown::new("The escrow paid the settler.", data).at("release", &released.inclusion)
+            let summary = match released.claims.is_empty() {
+                true => "The escrow paid the settler.",
+                false => {
+                    "The escrow was released. The token would not hand over all of it; what it did not waits in the escrow as \
+                     a claim of its owner, to whom anyone can bring it."
+                }
+            };
+            let data = json!({"block_time": block_time(&released.inclusion), "claims": claims(view)});
+            Shown::new(summary, data).at("release", &released.inclusion)
         }
         PaymentEvent::Failed(failed) => self::failed(failed, view, base_url),
         PaymentEvent::RefundPrepared(prepared) => {
@@ -268,8 +275,19 @@ fn shown(event: &PaymentEvent, view: &PaymentView, base_url: &str) -> Shown {
             json!({"attempt": abandoned.attempt}),
         ),
         PaymentEvent::EscrowRefunded(refunded) => {
-            let data = json!({"amount": refunded.amount, "block_time": block_time(&refunded.inclusion)});
-            Shown::new("The payer has the money back.", data).at("refund", &refunded.inclusion)
+            let summary = match refunded.claims.is_empty() {
+                true => "The payer has the money back.",
+                false => {
+                    "The escrow was refunded. The token would not hand the money to the payer; it waits in the escrow as the \
+                     payer's claim, which anyone can bring there, and which the payer can take to another account."
+                }
+            };
+            let data = json!({
+                "amount": refunded.amount,
+                "block_time": block_time(&refunded.inclusion),
+                "claims": claims(view),
+            });
+            Shown::new(summary, data).at("refund", &refunded.inclusion)
         }
     }
 }
@@ -374,6 +392,11 @@ fn failed(failed: &Failed, view: &PaymentView, base_url: &str) -> Shown {
     // A body of strings and numbers is always representable.
     let error = serde_json::to_value(error).unwrap_or_default();
     Shown::new(summary, json!({"error": error, "refund": refund}))
+}
+
+/// What waits in the escrow; nothing when all was paid out.
+fn claims(view: &PaymentView) -> Option<Vec<ClaimBody>> {
+    Some(ClaimBody::all(view)).filter(|claims| !claims.is_empty())
 }
 
 fn block_time(inclusion: &Inclusion) -> Option<String> {

@@ -4,7 +4,7 @@ use axum::{body::BodyDataStream, response::Response};
 use events::{
     Epochs, OwnedAsset, StreamId, Terms,
     event::{
-        AttestationAwaited, DepositRuledOut, EscrowOpened, EscrowRefunded, EscrowReleased, Failed, Inclusion,
+        AttestationAwaited, Claim, DepositRuledOut, EscrowOpened, EscrowRefunded, EscrowReleased, Failed, Inclusion,
         OwnTransaction, RefundDue, TransactionPrepared, TronSpend, VerifierRef,
     },
     journal::{AppendError, ReadError, Recorded, ShardWorker},
@@ -17,14 +17,24 @@ use super::{
 };
 
 fn released() -> PaymentEvent {
-    PaymentEvent::EscrowReleased(EscrowReleased { inclusion: inclusion(31_337, 3), claims: Vec::new() })
+    released_with(Vec::new())
+}
+
+fn released_with(claims: Vec<Claim>) -> PaymentEvent {
+    PaymentEvent::EscrowReleased(EscrowReleased { inclusion: inclusion(31_337, 3), claims })
 }
 
 /// A payment that is delivered and released, in the commits of the engine.
 async fn completed(gateway: &Gateway) -> PaymentId {
-    let id = gateway.post(&body()).await.expect(200).payment_id();
+    completed_with(gateway, "order-1", Vec::new()).await
+}
+
+async fn completed_with(gateway: &Gateway, request_id: &str, claims: Vec<Claim>) -> PaymentId {
+    let mut body = body();
+    body["request_id"] = request_id.into();
+    let id = gateway.post(&body).await.expect(200).payment_id();
     gateway.append(&id, vec![closed(&[("did:web:1", "PRICE_ABOVE_CAP")]), awarded(DOCUMENT)]).await;
-    for event in [prepared(), secured(), seen(), confirmed(), released()] {
+    for event in [prepared(), secured(), seen(), confirmed(), released_with(claims)] {
         gateway.append(&id, vec![event]).await;
     }
     id
@@ -153,6 +163,40 @@ async fn a_timeline_tells_why_a_payment_failed_and_how_its_refund_goes() {
     let refunded = done["entries"].as_array().unwrap().last().unwrap();
     assert_eq!(refunded["transactions"]["refund"]["transaction_hash"], Hash32([4; 32]).to_string());
     assert_eq!(refunded["data"]["amount"], "5");
+}
+
+#[tokio::test]
+async fn money_that_could_not_be_handed_over_is_shown_with_the_call_that_brings_it() {
+    let gateway = Gateway::new();
+    let shown = |owner: &str, amount: &str| {
+        let asset = body()["source"]["asset_identifier"].as_str().unwrap().to_owned();
+        let token = asset.rsplit(':').next().unwrap().to_owned();
+        json!({
+            "owner": owner, "asset": asset, "amount": amount, "chain_id": "eip155:31337",
+            "escrow_contract": ESCROW, "call": format!("claimFor({owner}, {token})"),
+        })
+    };
+    let claim = |owner: &str, amount: &str| Claim { owner: owner.to_owned(), amount: amount.parse().unwrap() };
+    let read = async |id: &PaymentId| {
+        let status = gateway.get(&format!("/v1/payments/{id}/status")).await.expect(200).body;
+        let timeline = gateway.get(&format!("/v1/payments/{id}/timeline")).await.expect(200).body;
+        let last = timeline["entries"].as_array().unwrap().last().unwrap().clone();
+        (status, last)
+    };
+
+    let id = completed_with(&gateway, "order-1", vec![claim(RECIPIENT, "4"), claim(PAYER, "1")]).await;
+    let (status, last) = read(&id).await;
+    assert_eq!(status["claims"], json!([shown(RECIPIENT, "4"), shown(PAYER, "1")]));
+    assert_eq!((&status["status"], &last["data"]["claims"]), (&json!("completed"), &status["claims"]));
+    assert!(last["summary"].as_str().unwrap().contains("claim"), "{last}");
+    let page = Request::get(format!("/v1/payments/{id}/status")).header("accept", "text/html");
+    let page = gateway.send(page.body(Body::empty()).unwrap()).await.expect(200).text;
+    assert!(page.contains("Waits in escrow") && page.contains(&format!("claimFor({PAYER}, ")), "{page}");
+
+    let id = completed_with(&gateway, "order-2", Vec::new()).await;
+    let (status, last) = read(&id).await;
+    assert_eq!((&status["claims"], &last["data"]["claims"]), (&Value::Null, &Value::Null));
+    assert_eq!(last["summary"], "The escrow paid the settler.");
 }
 
 #[tokio::test]

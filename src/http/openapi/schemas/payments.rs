@@ -4,8 +4,8 @@ use projections::PaymentStatus;
 use serde_json::{Value, json};
 
 use super::{
-    CHAIN_ID_PATTERN, PAYMENT_ID_PATTERN, TRANSACTION_HASH_PATTERN, described, free_form, matching, object, schema,
-    text, time, whole,
+    ASSET_PATTERN, CHAIN_ID_PATTERN, PAYMENT_ID_PATTERN, TRANSACTION_HASH_PATTERN, described, free_form, matching,
+    object, schema, text, time, whole,
 };
 
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
@@ -13,6 +13,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ("PaymentResponse", payment_response()),
         ("PaymentStatusRead", status_read()),
         ("PaymentStatus", payment_status()),
+        ("PaymentClaim", claim()),
         ("PaymentTransactions", transactions()),
         ("PaymentTransaction", transaction()),
         ("FulfillmentConfirmation", confirmation()),
@@ -66,6 +67,17 @@ fn payment_response() -> Value {
 fn status_read() -> Value {
     let mut members = shared_members();
     members.insert(3, ("updated_at", time("Last status update.")));
+    members.push((
+        "claims",
+        json!({
+            "type": "array",
+            "items": schema("PaymentClaim"),
+            "minItems": 1,
+            "description": "What the token would not hand over when the escrow was released or refunded. It waits in the \
+                            escrow. As of that moment: whether it was claimed since, `claimable(owner, token)` of the escrow \
+                            tells. Absent when all was paid out.",
+        }),
+    ));
     members
         .push(("requested_count", whole("Settlers the auction was broadcast to. Absent means unknown, never zero.")));
     members.push((
@@ -92,6 +104,22 @@ fn payment_status() -> Value {
                         and gathers confirmations; not final. `completed`: delivered, final. `failed`: did not \
                         complete, escrowed funds are returned; final.",
     })
+}
+
+fn claim() -> Value {
+    let properties = json!({
+        "owner": text("Account that is owed: the settler's payout account, or the payer."),
+        "asset": matching(ASSET_PATTERN, "What is owed, CAIP-19: the payment's source asset."),
+        "amount": text("How much, smallest unit, decimal."),
+        "chain_id": matching(CHAIN_ID_PATTERN, "Chain of the escrow."),
+        "escrow_contract": text("The escrow that holds it."),
+        "call": text(
+            "The call of the escrow that brings it to its owner, by anyone: `claimFor(owner, token)`. The owner itself takes it \
+             to any account by `claim(token, to)`.",
+        ),
+    });
+    let names: Vec<&str> = ["owner", "asset", "amount", "chain_id", "escrow_contract", "call"].into();
+    object("Money of a payment that waits in its escrow for its owner.", &names, properties)
 }
 
 fn transactions() -> Value {

@@ -60,7 +60,10 @@ fn timeline_entry() -> Value {
                     "refund": transaction("Returns the escrow to the payer."),
                 },
             },
-            "data": free_form("What else there is to know, by the type of the event."),
+            "data": free_form(
+                "What else there is to know, by the type of the event. An `EscrowReleased` or `EscrowRefunded` whose money the \
+                 token would not hand over has `claims`, each a `PaymentClaim`.",
+            ),
         }),
     )
 }
