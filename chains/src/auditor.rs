@@ -9,7 +9,9 @@ use async_trait::async_trait;
 
 use events::{
     Amount, Family, Hash32, PaymentId, Terms,
-    event::{Authorization, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, TransactionPrepared},
+    event::{
+        Authorization, Claim, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, TransactionPrepared,
+    },
     quote::Quote,
     time::unix_seconds,
 };
@@ -190,6 +192,21 @@ pub trait Audit: Debug + Send + Sync {
     /// # Errors
     /// [`Transient`].
     async fn escrow_state(&self, payment_id: &PaymentId, plan: &EscrowPlan) -> Result<EscrowState, Transient>;
+
+    /// The payouts of the escrow's end in the transaction `end` that became claims. None on chains where a payout that does not
+    /// go through is not made.
+    ///
+    /// # Errors
+    /// [`Transient`], also when the transaction is not the payment's end.
+    async fn claims(
+        &self,
+        payment_id: &PaymentId,
+        plan: &EscrowPlan,
+        end: &Inclusion,
+    ) -> Result<Vec<Claim>, Transient> {
+        let _ = (payment_id, plan, end);
+        Ok(Vec::new())
+    }
 }
 
 /// A journaled transaction must be the one whose hash was journaled with it; otherwise the reason.

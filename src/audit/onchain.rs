@@ -128,6 +128,7 @@ impl<'a> Check<'a> {
             }
         }
         self.own_deposit(node).await;
+        self.claims(node).await;
         self.attestations(node).await;
         match node.audit_standing(&submitted.payment_id, plan, case.as_ref()).await {
             Ok((standing, doubts)) => {
@@ -153,6 +154,27 @@ impl<'a> Check<'a> {
         if let Some(refunded) = &self.payment.refunded {
             let asked = node.audit_return(&deposit, refunded, opened.amount).await;
             self.take("refund", "EscrowRefunded", asked);
+        }
+    }
+
+    /// What the end left in the escrow, as far as the stream says so: gateways of before did not look.
+    async fn claims(&mut self, node: &dyn Audit) {
+        let submitted = &self.payment.submitted;
+        let events = self.examined.commits.iter().flat_map(|commit| commit.payment_events());
+        let ends = events.filter_map(|event| match event {
+            PaymentEvent::EscrowReleased(released) => Some((event.type_name(), &released.inclusion, &released.claims)),
+            PaymentEvent::EscrowRefunded(refunded) => Some((event.type_name(), &refunded.inclusion, &refunded.claims)),
+            _ => None,
+        });
+        for (name, end, told) in ends.filter(|(_, _, told)| !told.is_empty()) {
+            match node.claims(&submitted.payment_id, &submitted.escrow, end).await {
+                Ok(found) if found == *told => {}
+                Ok(found) => {
+                    let what = format!("the escrow was left owing {found:?}, and not {told:?}");
+                    self.find(Severity::Contradiction, "claims", name, what);
+                }
+                Err(fault) => self.find(Severity::Unverifiable, "claims", name, fault.to_string()),
+            }
         }
     }
 

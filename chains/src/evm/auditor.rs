@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use events::{
     Amount, Hash32, PaymentId, Terms,
-    event::{Authorization, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, Permit2, TransactionPrepared},
+    event::{Authorization, Claim, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, Permit2, TransactionPrepared},
     time::unix_seconds,
 };
 use sagas::ports::{EscrowState, Statement, Transient};
@@ -190,6 +190,15 @@ impl Audit for Node {
 
     async fn escrow_state(&self, payment_id: &PaymentId, plan: &EscrowPlan) -> Result<EscrowState, Transient> {
         self.escrow_state(payment_id, plan).await
+    }
+
+    async fn claims(
+        &self,
+        payment_id: &PaymentId,
+        plan: &EscrowPlan,
+        end: &Inclusion,
+    ) -> Result<Vec<Claim>, Transient> {
+        self.claims(payment_id, plan, end).await
     }
 }
 

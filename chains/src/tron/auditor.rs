@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use events::{
     Amount, Hash32, OwnedAsset, PaymentId, Terms,
     event::{
-        Authorization, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, OwnTransaction,
+        Authorization, Claim, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, OwnTransaction,
         TransactionPrepared, TronSpend,
     },
 };
@@ -381,6 +381,15 @@ impl Audit for Node {
 
     async fn escrow_state(&self, payment_id: &PaymentId, plan: &EscrowPlan) -> Result<EscrowState, Transient> {
         self.escrow_state(payment_id, plan).await
+    }
+
+    async fn claims(
+        &self,
+        payment_id: &PaymentId,
+        plan: &EscrowPlan,
+        end: &Inclusion,
+    ) -> Result<Vec<Claim>, Transient> {
+        self.claims(payment_id, plan, end).await
     }
 }
 
