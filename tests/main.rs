@@ -5,6 +5,7 @@ mod attacks;
 mod auction;
 mod audit;
 mod chaos;
+mod claims;
 mod cluster;
 mod documents;
 mod epochs;
