@@ -246,6 +246,12 @@ impl Projections {
         (0..self.shards()).map(|shard| of_shard(shard).unwrap_or_default()).sum()
     }
 
+    /// Whether a batch collects quotes, as far as the read model knows; `None` where it knows no such batch, or cannot say.
+    pub fn quote_request_is_open(&self, id: &QuoteRequestId) -> Option<bool> {
+        let known = self.read(&id.into(), |store, shard| store.quote_request_is_open(shard, id));
+        known.ok().flatten().map(|known| known.view)
+    }
+
     /// Stream sequence of the last commit of `shard` that is in the views; 0 before the shard has started.
     pub fn checkpoint(&self, shard: u16) -> u64 {
         self.known().get(shard).map_or(0, |shard| shard.status.borrow().checkpoint)

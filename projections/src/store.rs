@@ -267,6 +267,18 @@ impl Store {
         })
     }
 
+    /// Whether a batch of the shard is not at rest; `None` where there is none with this id.
+    pub(crate) fn quote_request_is_open(&self, shard: u16, id: &QuoteRequestId) -> Result<Option<bool>, Fault> {
+        guarded(|| {
+            let tree = self.tree(shard)?;
+            // In this order, so that one that is stored in between is not taken for one at rest.
+            if !tree.contains_key(key(QUOTE_REQUEST_PREFIX, id.as_str()))? {
+                return Ok(None);
+            }
+            Ok(Some(tree.contains_key(key(OPEN_PREFIX, id.as_str()))?))
+        })
+    }
+
     /// Shows `visit` the view of every payment of the shard that is not at rest.
     pub(crate) fn visit_open_payments(&self, shard: u16, mut visit: impl FnMut(PaymentView)) -> Result<(), Fault> {
         guarded(|| {

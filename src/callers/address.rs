@@ -22,7 +22,7 @@ impl AddressKey {
     }
 
     /// The /48 that an IPv6 address belongs to.
-    pub(super) fn site(self) -> Option<Self> {
+    pub fn site(self) -> Option<Self> {
         match self.0 {
             IpAddr::V6(address) => Some(Self(IpAddr::V6(prefix(address, 48)))),
             IpAddr::V4(_) => None,

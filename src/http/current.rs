@@ -189,6 +189,10 @@ impl QuoteRequests for CurrentViews {
         self.projections.open_quote_requests()
     }
 
+    fn is_collecting(&self, id: &QuoteRequestId) -> Option<bool> {
+        self.projections.quote_request_is_open(id)
+    }
+
     async fn changed(&self, id: &QuoteRequestId, seen_version: u64, wait_max: Duration) -> Option<QuoteRequestView> {
         self.projections.quote_request_changed(id, seen_version, wait_max).await
     }

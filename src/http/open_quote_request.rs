@@ -27,6 +27,7 @@ use super::{
     envelope,
     error::{ApiError, Code},
     hold,
+    open_windows::Window,
     payments::read_failed,
     quote_request::QuoteRequest,
     quote_request_body::QuoteRequestResponse,
@@ -36,7 +37,7 @@ use super::{
     writes::{Place, Write},
 };
 use crate::{
-    callers::{self, Caller, Kind, price},
+    callers::{Caller, Kind, Refusal, price},
     identity::Proven,
     policy::{Proposal, Stage},
 };
@@ -149,7 +150,7 @@ impl Opening {
         // The policies last, and a place only for what nothing else refuses.
         let paid_for = credible.and_then(|()| Ok(self.charge(caller)?));
         let admitted = paid_for.and_then(|()| services.admission.admit(&self.proposal(), now)).and_then(|decision| {
-            state.open_windows.admit(services.quote_requests.as_ref())?;
+            self.take_window(state, caller, now)?;
             Ok(decision)
         });
         match admitted {
@@ -166,11 +167,22 @@ impl Opening {
     }
 
     /// Takes what a new batch costs: of the DID that proves itself, else of the address it is asked from.
-    fn charge(&self, caller: &Caller) -> Result<(), callers::Refusal> {
+    fn charge(&self, caller: &Caller) -> Result<(), Refusal> {
         match self.proven.originator() {
             Some(_) => caller.accept(&self.originator),
             None => caller.spend(Kind::Unsigned, price::QUOTE_REQUEST),
         }
+    }
+
+    /// Takes a place among the batches that collect quotes.
+    fn take_window(&self, state: &HttpState, caller: &Caller, now: Timestamp) -> Result<(), ApiError> {
+        let window = Window {
+            id: &self.quote_request_id,
+            closes_at: self.request.order.quote_deadline,
+            caller,
+            originator: self.proven.originator().map(|_| self.originator.as_str()),
+        };
+        state.open_windows.admit(&window, state.services.quote_requests.as_ref(), now)
     }
 
     /// Claims the batch's id with its first commit, and gives `place` back.
@@ -192,7 +204,10 @@ impl Opening {
         };
         let claimed = claim(Arc::clone(&state.services.journal), commit, place).await;
         let claimed = claimed.map_err(|error| match error {
-            ClaimError::NotStored(answer) => answer,
+            ClaimError::NotStored(answer) => {
+                state.open_windows.forget(&self.quote_request_id);
+                answer
+            }
             ClaimError::OutcomeUnknown => outcome_unknown(),
         })?;
         let view = QuoteRequestView::fold(&claimed.commits).ok_or_else(|| {

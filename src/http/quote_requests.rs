@@ -26,6 +26,9 @@ pub trait QuoteRequests: Send + Sync {
     /// How many batches collect quotes, as far as is known here.
     fn collecting(&self) -> usize;
 
+    /// Whether a batch collects quotes; `None` where it is not known here, or not yet.
+    fn is_collecting(&self, id: &QuoteRequestId) -> Option<bool>;
+
     /// Waits until the batch's view is beyond `seen_version`, at most for `wait_max`, and returns it.
     async fn changed(&self, id: &QuoteRequestId, seen_version: u64, wait_max: Duration) -> Option<QuoteRequestView>;
 }

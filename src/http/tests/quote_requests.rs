@@ -12,6 +12,7 @@ use events::{
     quote::{Quote, SignedQuote},
     quote_request::{QuoteRequestAwarded, QuoteRequestOpened},
 };
+use futures::FutureExt;
 use projections::QuoteRequestView;
 use sagas::{
     auction::request_for_batch,
@@ -50,6 +51,11 @@ impl QuoteRequests for JournalPayments {
 
     fn collecting(&self) -> usize {
         self.collecting.load(Ordering::SeqCst)
+    }
+
+    fn is_collecting(&self, id: &QuoteRequestId) -> Option<bool> {
+        let view = from_journal(&self.journal, id).now_or_never().unwrap().unwrap();
+        view.map(|view| view.quotes.is_none())
     }
 
     async fn changed(&self, id: &QuoteRequestId, seen_version: u64, wait_max: Duration) -> Option<QuoteRequestView> {
