@@ -58,6 +58,9 @@ pub mod price {
     pub const X402_VERIFY: u32 = 2;
     /// A new quote-request that nobody signed, besides what any write costs: settlers are asked.
     pub const QUOTE_REQUEST: u32 = 10;
+    /// A payment identifier for a payment that there is already, out of the same: it is kept for ever, and whoever has seen the
+    /// payload can ask for it.
+    pub const IDENTIFIER: u32 = 10;
     /// Code of the caller's choice that a node has to run.
     pub const FOREIGN_CODE: u32 = 20;
 }

@@ -51,7 +51,7 @@ pub(super) async fn handle(
     let applied = hold::applied(&write.headers, state.hold_max());
     let caller = write.caller.clone();
     let (view, replay) = state.checks.run(accept(Arc::clone(&state), id, correlation, write)).await??;
-    let view = if replay { view } else { outcome(&state, &caller, view, hold_max).await };
+    let view = if replay { view } else { outcome(&state, &caller, true, view, hold_max).await };
     Ok((applied, Json(PaymentResponse::new(view, replay, &state.http.base_url))))
 }
 

@@ -31,7 +31,7 @@ use super::{
     writes::{Place, Write},
 };
 use crate::{
-    callers::Caller,
+    callers::{Caller, Kind, price},
     identity::Proven,
     policy::{Proposal, Stage},
 };
@@ -47,7 +47,7 @@ pub(super) async fn handle(
     // Boxed, so that nothing of the submission stays in memory while its outcome is waited for.
     let caller = write.caller.clone();
     let (view, replay) = Box::pin(accept(&state, &correlation, write)).await?;
-    let view = if replay { view } else { outcome(&state, &caller, view, hold_max).await };
+    let view = if replay { view } else { outcome(&state, &caller, true, view, hold_max).await };
     Ok((applied, Json(PaymentResponse::new(view, replay, &state.http.base_url))))
 }
 
@@ -59,9 +59,9 @@ async fn accept(
 ) -> Result<(PaymentView, bool), ApiError> {
     let Write { caller, body, place, .. } = write;
     let checked = {
-        let (state, asker) = (Arc::clone(state), caller.clone());
+        let state = Arc::clone(state);
         async move {
-            let submission = Submission::read(body.json()?, asker, &state).await?;
+            let submission = Submission::read(body.json()?, caller, &state).await?;
             let verdict = submission.judge(&state, &state.services.admission).await?;
             Ok::<_, ApiError>((submission, verdict))
         }
@@ -71,7 +71,8 @@ async fn accept(
         Verdict::New(admitted) => admitted,
         Verdict::Replay(view) => return Ok((*view, true)),
     };
-    match submission.append(state, &caller, admitted, correlation, place).await? {
+    submission.charge()?;
+    match submission.append(state, admitted, correlation, place).await? {
         Accepted::New(view) => Ok((view, false)),
         Accepted::Before(view) => Ok((submission.replay(view)?, true)),
     }
@@ -272,16 +273,24 @@ impl Submission {
         }))
     }
 
-    /// Claims the payment's id with its first commit, at the expense of its originator, and gives `place` back.
+    /// Takes what a new payment costs, of its originator.
+    pub(super) fn charge(&self) -> Result<(), ApiError> {
+        Ok(self.caller.accept(&self.originator)?)
+    }
+
+    /// Takes what it costs to claim an identifier for a payment that there is, of the address that asks.
+    pub(super) fn charge_for_identifier(&self) -> Result<(), ApiError> {
+        Ok(self.caller.spend(Kind::Unsigned, price::IDENTIFIER)?)
+    }
+
+    /// Claims the payment's id with its first commit, and gives `place` back.
     pub(super) async fn append(
         &self,
         state: &HttpState,
-        caller: &Caller,
         admitted: Box<Admitted>,
         correlation: &RequestId,
         place: Place,
     ) -> Result<Accepted, ApiError> {
-        caller.accept(&self.originator)?;
         let Admitted { authorized, counterparty, promised, now } = *admitted;
         let commit = Commit {
             stream_id: self.payment_id.clone().into(),
@@ -315,12 +324,19 @@ impl Submission {
     }
 }
 
-/// The payment as it stands once it is final, or when the hold is over.
-pub(super) async fn outcome(state: &HttpState, caller: &Caller, view: PaymentView, hold_max: Duration) -> PaymentView {
+/// The payment as it stands once it is final, or when the hold is over. `proven` says whether this call made it, with a
+/// signature.
+pub(super) async fn outcome(
+    state: &HttpState,
+    caller: &Caller,
+    proven: bool,
+    view: PaymentView,
+    hold_max: Duration,
+) -> PaymentView {
     let payments = &state.services.payments;
     let changed = |view: &PaymentView, left| {
         let (payment_id, version) = (view.payment_id.clone(), view.version);
         async move { payments.changed(&payment_id, version, left).await }
     };
-    hold::until(state, caller, true, view, hold_max, |view| view.status.is_final(), changed).await
+    hold::until(state, caller, proven, view, hold_max, |view| view.status.is_final(), changed).await
 }

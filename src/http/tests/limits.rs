@@ -8,13 +8,13 @@ use serde_json::json;
 use super::{quote_requests::quote_request, *};
 use crate::config::RateConfig;
 
-const QUOTE_REQUESTS: &str = "/v1/payments/quote-requests";
-const ATTACKER: &str = "198.51.100.1";
-const VICTIM: &str = "203.0.113.1";
+pub(super) const QUOTE_REQUESTS: &str = "/v1/payments/quote-requests";
+pub(super) const ATTACKER: &str = "198.51.100.1";
+pub(super) const VICTIM: &str = "203.0.113.1";
 const PROXY: &str = "10.0.0.1";
 
 /// A gateway whose budgets hold so much at once and get next to nothing back.
-fn limited(change: impl FnOnce(&mut GatewayConfig)) -> Gateway {
+pub(super) fn limited(change: impl FnOnce(&mut GatewayConfig)) -> Gateway {
     Gateway::configured(|config| {
         let limits = &mut config.limits;
         limits.exempt = Networks::default();
@@ -28,7 +28,7 @@ fn limited(change: impl FnOnce(&mut GatewayConfig)) -> Gateway {
     })
 }
 
-fn request(from: &str, method: &str, path: &str, body: Option<&Value>) -> Request<Body> {
+pub(super) fn request(from: &str, method: &str, path: &str, body: Option<&Value>) -> Request<Body> {
     let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
     let mut request = request.body(body.map_or_else(Body::empty, |body| body.to_string().into())).unwrap();
     request.extensions_mut().insert(ConnectInfo(SocketAddr::new(from.parse().unwrap(), 4711)));
@@ -39,22 +39,22 @@ async fn get(gateway: &Gateway, from: &str, path: &str) -> Answer {
     gateway.send(request(from, "GET", path, None)).await
 }
 
-async fn post(gateway: &Gateway, from: &str, path: &str, body: &Value) -> Answer {
+pub(super) async fn post(gateway: &Gateway, from: &str, path: &str, body: &Value) -> Answer {
     gateway.send(request(from, "POST", path, Some(body))).await
 }
 
-fn order(n: usize) -> Value {
+pub(super) fn order(n: usize) -> Value {
     with("/request_id", json!(format!("order-{n}")))
 }
 
-fn batch(n: usize) -> Value {
+pub(super) fn batch(n: usize) -> Value {
     let mut body = quote_request();
     set(&mut body, "/request_id", json!(format!("batch-{n}")));
     body
 }
 
 /// Calls until it is refused, and how often that was answered otherwise before.
-async fn flood<F: Future<Output = Answer>>(call: impl Fn(usize) -> F) -> (usize, Answer) {
+pub(super) async fn flood<F: Future<Output = Answer>>(call: impl Fn(usize) -> F) -> (usize, Answer) {
     for n in 0..1_000 {
         let answer = call(n).await;
         if answer.status == StatusCode::TOO_MANY_REQUESTS {
@@ -65,7 +65,7 @@ async fn flood<F: Future<Output = Answer>>(call: impl Fn(usize) -> F) -> (usize,
 }
 
 #[track_caller]
-fn assert_limited(answer: Answer, budget: &str) {
+pub(super) fn assert_limited(answer: Answer, budget: &str) {
     let answer = answer.expect_error(429, "RATE_LIMITED");
     assert_eq!(answer.body["retry_classification"], "RETRY_AFTER_DELAY");
     // Nobody may conclude from this that there is no payment.

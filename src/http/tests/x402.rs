@@ -355,6 +355,45 @@ async fn a_settle_is_held_until_it_is_delivered_or_the_time_is_over() {
     assert_eq!(answer.body["errorReason"], "settlement_pending");
 }
 
+/// Whoever has seen a message can repeat it, so repetitions leave half of the places to those who pay.
+#[tokio::test]
+async fn replays_of_a_settle_are_held_as_what_nobody_proved() {
+    let gateway = Arc::new(Gateway::configured(|config| {
+        config.limits.exempt = Networks::default();
+        config.x402.settle_hold_ms_max = 60_000;
+        config.http.holds_max = 2;
+    }));
+    let settle = |from: &str, request_id: &str| {
+        limits::request(from, "POST", SETTLE, Some(&requested("/request_id", &json!(request_id))))
+    };
+    let spawn = |request: Request<Body>| {
+        let gateway = gateway.clone();
+        tokio::spawn(async move { gateway.send(request).await })
+    };
+    let held = async |count: usize| {
+        while gateway.state.holds.available_permits() != 2 - count {
+            tokio::task::yield_now().await;
+        }
+    };
+    let mut first = settle("198.51.100.1", "order-1");
+    first.headers_mut().insert("prefer", "wait=0".parse().unwrap());
+    gateway.send(first).await.expect(200);
+    let replay = spawn(settle("198.51.100.1", "order-1"));
+    held(1).await;
+    // The next one is answered at once, from wherever it comes.
+    let answer = gateway.send(settle("198.51.100.2", "order-1")).await.expect(200);
+    assert_eq!(answer.body["extensions"]["gw"]["idempotentReplay"], true);
+    assert!(!replay.is_finished());
+    // The control: a payment of one's own is held.
+    let paying = spawn(settle("203.0.113.1", "order-2"));
+    held(2).await;
+    assert!(!paying.is_finished());
+    gateway.stopping.cancel();
+    for held in [replay, paying] {
+        held.await.unwrap().expect(200);
+    }
+}
+
 #[tokio::test]
 async fn an_outcome_that_is_not_known_is_said_to_be_so() {
     let journal = Arc::new(idempotency::Unresolvable::unknown());

@@ -2,8 +2,8 @@
 //!
 //! The identifier is claimed before the payment is appended, and only for a payload that passed every other check: so a
 //! second payload under it can never be accepted, wherever and whenever it comes, and nobody can take an identifier
-//! without a payment that he signed. A claim whose payment was not appended binds nothing but the identifier to the
-//! payload; the identical call goes through.
+//! without a payment that he signed and that his budget has paid for. A claim whose payment was not appended binds nothing
+//! but the identifier to the payload; the identical call goes through.
 
 use std::{sync::Arc, time::Duration};
 
@@ -62,7 +62,8 @@ async fn settle(
     let caller = write.caller.clone();
     let Settled { view, replay, timeout } = Box::pin(accept(state, correlation, write, outline)).await?;
     let until = hold_max.min(timeout);
-    Ok((outcome(state, &caller, view, until.saturating_sub(begun.elapsed())).await, replay))
+    // Whoever has seen the message can repeat it.
+    Ok((outcome(state, &caller, !replay, view, until.saturating_sub(begun.elapsed())).await, replay))
 }
 
 /// A payment that there is, before or by this call.
@@ -81,10 +82,10 @@ async fn accept(
 ) -> Result<Settled, Refusal> {
     let Write { caller, body, place, .. } = write;
     let checking = {
-        let (state, asker) = (Arc::clone(state), caller.clone());
+        let state = Arc::clone(state);
         async move {
             let mut outline = Outline::default();
-            (check(&state, asker, body, &mut outline).await, outline)
+            (check(&state, caller, body, &mut outline).await, outline)
         }
     };
     let (checked, read) = state.checks.run(checking).await?;
@@ -95,7 +96,7 @@ async fn accept(
         Due::Known(view) => return Ok(settled(*view, true)),
         Due::New(submission, admitted) => (submission, admitted),
     };
-    Ok(match submission.append(state, &caller, admitted, correlation, place).await? {
+    Ok(match submission.append(state, admitted, correlation, place).await? {
         Accepted::New(view) => settled(view, false),
         Accepted::Before(view) => settled(submission.replay(view)?, true),
     })
@@ -123,6 +124,12 @@ async fn check(state: &HttpState, caller: Caller, body: RawBody, outline: &mut O
         Payment::Due(submission) => submission,
     };
     let verdict = submission.judge(state, &state.services.admission).await?;
+    // A claim is for ever: it is paid for first, by whom it is made for, or by who asks where anybody could.
+    match &verdict {
+        Verdict::New(_) => submission.charge()?,
+        Verdict::Replay(_) if message.identifier.is_some() => submission.charge_for_identifier()?,
+        Verdict::Replay(_) => {}
+    }
     claim_identifier(state, &message, &submission).await?;
     let due = match verdict {
         Verdict::Replay(view) => Due::Known(view),

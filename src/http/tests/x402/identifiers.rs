@@ -1,6 +1,9 @@
 //! Payment identifiers: each belongs to one payload.
 
-use super::*;
+use super::{
+    super::limits::{ATTACKER, VICTIM, flood, limited, post},
+    *,
+};
 
 #[tokio::test]
 async fn a_payment_identifier_belongs_to_one_payload() {
@@ -106,4 +109,39 @@ async fn a_claim_does_not_stand_for_another_payment() {
         let answer = gateway.post_to(path, &message).await.expect(409).body;
         assert_eq!(answer["extensions"]["gw"]["code"], "IDEMPOTENCY_TERMS_MISMATCH");
     }
+}
+
+/// An identifier is kept for ever, so nobody gets one for nothing: not beyond what a payer's budget allows, and not with a
+/// payment that there is already.
+#[tokio::test]
+async fn an_identifier_is_claimed_when_it_is_paid_for() {
+    let gateway = limited(|config| {
+        config.limits.writes.burst = 1_000;
+        config.x402.settle_hold_ms_max = 0;
+    });
+    let identifiers = &gateway.state.services.identifiers;
+    let named = |what: &str, n: usize| format!("pay_{what}_{n:016}");
+    let fresh = |n: usize| {
+        let request = with("/request_id", json!(format!("order-{n}")));
+        identified(message_of(&request), &named("fresh", n))
+    };
+    let (settled, refused) = flood(async |n| post(&gateway, ATTACKER, SETTLE, &fresh(n)).await).await;
+    assert_eq!(refused.body["errorReason"], "rate_limited");
+    assert!(identifiers.holder(&named("fresh", 0)).await.unwrap().is_some());
+    assert_eq!(identifiers.holder(&named("fresh", settled)).await.unwrap(), None);
+    // The control: it is the first's who has paid.
+    let mut others = fresh(settled);
+    set(&mut others, "/paymentPayload/payload/paymentRequest/source/account", json!(RECIPIENT));
+    let answer = post(&gateway, VICTIM, SETTLE, &others).await.expect(200);
+    assert_eq!(answer.body["errorReason"], "settlement_pending", "{answer:?}");
+    assert!(identifiers.holder(&named("fresh", settled)).await.unwrap().is_some());
+
+    // One payment under identifier after identifier: the address pays, by what it has for what nobody signs.
+    let again = |n: usize| identified(message_of(&with("/request_id", json!("order-0"))), &named("again", n));
+    let (claimed, refused) = flood(async |n| post(&gateway, ATTACKER, SETTLE, &again(n)).await).await;
+    assert_eq!((claimed, &refused.body["errorReason"]), (2, &json!("rate_limited")));
+    assert_eq!(identifiers.holder(&named("again", claimed)).await.unwrap(), None);
+    // What is claimed is answered for nothing.
+    let answer = post(&gateway, ATTACKER, SETTLE, &again(0)).await.expect(200);
+    assert_eq!(answer.body["extensions"]["gw"]["idempotentReplay"], true);
 }
