@@ -1,10 +1,11 @@
 //! Rate limits and places per caller: admission control by address and by proven originator.
 //!
 //! Whoever can reach the port is told apart by address first: an IPv4 address, or the /64 of an IPv6 address, which is
-//! the least that one subscriber is given. A budget is a token bucket; a call takes units out of it, the more the dearer it
-//! is for the gateway. Reads, writes, and what nobody signed for have budgets of their own, so that a flood of one kind
-//! leaves an honest caller behind the same address the others. What a signature or a proof stands behind is counted for
-//! its originator as well, wherever it calls from.
+//! the least that one subscriber is given. Many are given a /48, so all of that together has only a few times as much.
+//! A budget is a token bucket; a call takes units out of it, the more the dearer it is for the gateway. Reads, writes, and
+//! what nobody signed for have budgets of their own, so that a flood of one kind leaves an honest caller behind the same
+//! address the others. What a signature or a proof stands behind is counted for its originator as well, wherever it calls
+//! from.
 //!
 //! The memory for all of it is bounded: see [`budget`] and [`places`].
 
@@ -39,7 +40,9 @@ pub const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-pol
 pub const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
 /// How many times the budget of one /64 a whole /48 has. One subscriber is often given a /48, which are 65,536 of them.
-const SITE_FACTOR: u32 = 16;
+const SITE_RATES: u32 = 16;
+/// How many times the places of one /64 a whole /48 has. Fewer, because places are held and do not come back with the time.
+const SITE_PLACES: usize = 4;
 
 /// What a call takes out of a budget.
 pub mod price {
@@ -48,7 +51,7 @@ pub mod price {
     /// Any write: its body is received, read, and its signature checked. Out of [`Kind::Writes`](super::Kind::Writes) where
     /// somebody has to sign it, else out of [`Kind::Unsigned`](super::Kind::Unsigned).
     pub const WRITE: u32 = 1;
-    /// Something new that was signed for, out of [`Kind::Accepted`](super::Kind::Accepted).
+    /// Something new of a proven originator, out of [`Kind::Accepted`](super::Kind::Accepted).
     pub const ACCEPT: u32 = 1;
     /// Messages to sign, out of [`Kind::Unsigned`](super::Kind::Unsigned): on Tron a node is asked and a key signs.
     pub const PREPARE: u32 = 4;
@@ -56,13 +59,23 @@ pub mod price {
     pub const VERIFY: u32 = 4;
     /// The rehearsal for a merchant, which precedes every settlement.
     pub const X402_VERIFY: u32 = 2;
-    /// A new quote-request that nobody signed, besides what any write costs: settlers are asked.
+    /// A new quote-request, besides what any write costs, out of [`Kind::Unsigned`](super::Kind::Unsigned) whoever proves to ask:
+    /// settlers are asked, and a proof costs nothing.
     pub const QUOTE_REQUEST: u32 = 10;
     /// A payment identifier for a payment that there is already, out of the same: it is kept for ever, and whoever has seen the
     /// payload can ask for it.
     pub const IDENTIFIER: u32 = 10;
     /// Code of the caller's choice that a node has to run.
     pub const FOREIGN_CODE: u32 = 20;
+
+    /// Bytes of a body for which one unit is paid.
+    const BODY_UNIT_BYTES: usize = 4 * 1_024;
+
+    /// What a body of so many bytes costs besides, because what is accepted is kept for ever: a unit for each 4 KiB behind
+    /// the first.
+    pub fn length(bytes: usize) -> u32 {
+        u32::try_from(bytes.div_ceil(BODY_UNIT_BYTES).saturating_sub(1)).unwrap_or(u32::MAX)
+    }
 }
 
 /// A kind of budget.
@@ -102,7 +115,7 @@ pub enum Refusal {
         after: Duration,
     },
     /// The caller has as many of something at the same time as it may.
-    #[error("as many {0} as one address may have are under way")]
+    #[error("as many {0} as one caller may have are under way")]
     Crowded(&'static str),
 }
 
@@ -133,10 +146,10 @@ pub struct Callers {
     /// The same for the sites that addresses belong to.
     sites: BTreeMap<Kind, Budget<AddressKey>>,
     accepted: Budget<Hash32>,
-    connections: Arc<Places<AddressKey>>,
-    at_work: Arc<Places<AddressKey>>,
-    holds: Arc<Places<AddressKey>>,
-    streams: Arc<Places<AddressKey>>,
+    connections: Places,
+    at_work: Places,
+    holds: Places,
+    streams: Places,
     /// Holds of those who proved nothing, all together.
     anonymous_holds: Arc<Semaphore>,
     warned: Once,
@@ -152,7 +165,8 @@ impl Callers {
     /// Callers under these limits, of a gateway that holds so many requests at the same time.
     pub fn new(config: &LimitsConfig, holds_max: usize) -> Arc<Self> {
         let budget = |rate: RateConfig| Budget::new(rate, config.callers_max);
-        let site = |rate: RateConfig| Budget::new(rate.times(SITE_FACTOR), config.callers_max);
+        let site = |rate: RateConfig| Budget::new(rate.times(SITE_RATES), config.callers_max);
+        let places = |of_address: usize| Places::new(of_address, of_address.saturating_mul(SITE_PLACES));
         let sites = [(Kind::Reads, config.reads), (Kind::Writes, config.writes), (Kind::Unsigned, config.unsigned)];
         Arc::new(Self {
             source: Source::new(config),
@@ -161,23 +175,23 @@ impl Callers {
             unsigned: budget(config.unsigned),
             sites: sites.map(|(kind, rate)| (kind, site(rate))).into(),
             accepted: Budget::new(config.accepted, config.callers_max),
-            connections: Places::new(config.connections_per_address_max),
-            at_work: Places::new(config.writes_per_address_max),
-            holds: Places::new(config.holds_per_address_max),
-            streams: Places::new(config.event_streams_per_address_max),
+            connections: places(config.connections_per_address_max),
+            at_work: places(config.writes_per_address_max),
+            holds: places(config.holds_per_address_max),
+            streams: places(config.event_streams_per_address_max),
             // Who proved nothing never keeps out who did.
             anonymous_holds: Arc::new(Semaphore::new((holds_max / 2).min(Semaphore::MAX_PERMITS))),
             warned: Once::new(),
         })
     }
 
-    /// A place for a connection from `peer`, until it is dropped; `None` where it has as many as an address may. A trusted
-    /// proxy's connections are those of many callers, and are not counted.
-    pub fn connection(&self, peer: SocketAddr) -> Option<Option<Place<AddressKey>>> {
+    /// A place for a connection from `peer`, until it is dropped; `None` where its address or its site has as many as it may. A
+    /// trusted proxy's connections are those of many callers, and are not counted.
+    pub fn connection(&self, peer: SocketAddr) -> Option<Option<Place>> {
         if self.source.is_exempt(peer.ip()) || self.source.is_trusted_proxy(peer.ip()) {
             return Some(None);
         }
-        self.connections.take(AddressKey::of(peer.ip())).map(Some)
+        self.connections.take(AddressKey::of(peer.ip()), 1).map(Some)
     }
 
     /// Who sent a request over a connection from `peer`. A request without a connection, which only tests have, is
@@ -257,17 +271,18 @@ impl Caller {
         }
     }
 
-    /// Takes what something new costs out of the budget of `originator`, which proved itself: a source account by its
-    /// signature, or a DID by its proof. Replays are not counted: whoever has seen a signed request could else spend the
-    /// budget of the one who signed it.
+    /// Takes what something new, with a body of so many bytes, costs out of the budget of `originator`, which proved itself: a
+    /// source account by its signature, or a DID by its proof. Replays are not counted: whoever has seen a signed request
+    /// could else spend the budget of the one who signed it.
     ///
     /// # Errors
     /// [`Refusal::Spent`].
-    pub fn accept(&self, originator: &str) -> Result<(), Refusal> {
+    pub fn accept(&self, originator: &str, bytes: usize) -> Result<(), Refusal> {
         if self.0.exempt {
             return Ok(());
         }
-        self.note(Kind::Accepted, self.0.callers.accepted.spend(&Hash32::sha256(originator), price::ACCEPT))
+        let units = price::ACCEPT.saturating_add(price::length(bytes));
+        self.note(Kind::Accepted, self.0.callers.accepted.spend(&Hash32::sha256(originator), units))
     }
 
     /// Takes what it costs to have a node run code of the caller's choice.
@@ -282,16 +297,16 @@ impl Caller {
     ///
     /// # Errors
     /// [`Refusal::Crowded`].
-    pub fn work(&self) -> Result<Option<Place<AddressKey>>, Refusal> {
-        self.place(&self.0.callers.at_work).ok_or(Refusal::Crowded("writes"))
+    pub fn work(&self) -> Result<Option<Place>, Refusal> {
+        self.share(&self.0.callers.at_work, 1).ok_or(Refusal::Crowded("writes"))
     }
 
     /// A place among its event streams.
     ///
     /// # Errors
     /// [`Refusal::Crowded`].
-    pub fn stream(&self) -> Result<Option<Place<AddressKey>>, Refusal> {
-        self.place(&self.0.callers.streams).ok_or(Refusal::Crowded("event streams"))
+    pub fn stream(&self) -> Result<Option<Place>, Refusal> {
+        self.share(&self.0.callers.streams, 1).ok_or(Refusal::Crowded("event streams"))
     }
 
     /// A place among its held requests; `None` where it has as many as it may, or, for one that proved nothing, all like
@@ -301,11 +316,12 @@ impl Caller {
             true => None,
             false => Some(Arc::clone(&self.0.callers.anonymous_holds).try_acquire_owned().ok()?),
         };
-        Some(Hold { _of_caller: self.place(&self.0.callers.holds)?, _anonymous: anonymous })
+        Some(Hold { _of_caller: self.share(&self.0.callers.holds, 1)?, _anonymous: anonymous })
     }
 
-    fn place(&self, places: &Arc<Places<AddressKey>>) -> Option<Option<Place<AddressKey>>> {
-        if self.0.exempt { Some(None) } else { places.take(self.0.address).map(Some) }
+    /// So many of `places`; `None` where it has as many as it may. Who is exempt takes none.
+    pub fn share(&self, places: &Places, count: usize) -> Option<Option<Place>> {
+        if self.0.exempt { Some(None) } else { places.take(self.0.address, count).map(Some) }
     }
 
     fn note(&self, kind: Kind, standing: Standing) -> Result<(), Refusal> {
@@ -339,7 +355,7 @@ impl Caller {
 /// A place among the held requests.
 #[derive(Debug)]
 pub struct Hold {
-    _of_caller: Option<Place<AddressKey>>,
+    _of_caller: Option<Place>,
     _anonymous: Option<OwnedSemaphorePermit>,
 }
 

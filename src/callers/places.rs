@@ -1,60 +1,101 @@
 //! Places at the same time, counted by caller: a bulkhead.
 //!
-//! Only who has a place is remembered, so the memory is bounded by the places that there are for all together.
+//! An address has so many, and the /48 that an IPv6 address belongs to a few times as many: who is given a /48 has 65,536
+//! addresses. Only who has a place is remembered, so the memory is bounded by the places that there are for all together.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
-    fmt,
     hash::Hash,
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Places of all callers, so many for each.
+use super::AddressKey;
+
+/// Places of all callers, so many for each address and each site. What is counted may come by the piece or by the KiB.
 #[derive(Debug)]
-pub struct Places<K: Hash + Eq + Copy> {
+pub struct Places {
+    addresses: Arc<Counts<AddressKey>>,
+    sites: Arc<Counts<AddressKey>>,
+}
+
+/// Places that are taken, until they are dropped.
+#[derive(Debug)]
+pub struct Place {
+    of_address: Count<AddressKey>,
+    of_site: Option<Count<AddressKey>>,
+}
+
+impl Places {
+    /// So many for each address, and for each /48.
+    pub fn new(of_address: usize, of_site: usize) -> Self {
+        Self { addresses: Counts::new(of_address), sites: Counts::new(of_site) }
+    }
+
+    /// So many places for `address`; `None` where it, or its site, may not have as many more.
+    pub fn take(&self, address: AddressKey, count: usize) -> Option<Place> {
+        let of_address = self.addresses.take(address, count)?;
+        let of_site = match address.site() {
+            Some(site) => Some(self.sites.take(site, count)?),
+            None => None,
+        };
+        Some(Place { of_address, of_site })
+    }
+}
+
+impl Place {
+    /// Holds `more`, which is the same caller's, together with this.
+    pub fn merge(&mut self, more: Self) {
+        self.of_address.merge(more.of_address);
+        if let Some((held, more)) = self.of_site.as_mut().zip(more.of_site) {
+            held.merge(more);
+        }
+    }
+}
+
+/// How many each has, and how many at most.
+#[derive(Debug)]
+struct Counts<K: Hash + Eq + Copy> {
     most: usize,
     taken: Mutex<HashMap<K, usize>>,
 }
 
-/// A place, until it is dropped.
-pub struct Place<K: Hash + Eq + Copy> {
-    places: Arc<Places<K>>,
+/// What one has of them, until it is dropped.
+#[derive(Debug)]
+struct Count<K: Hash + Eq + Copy> {
+    counts: Arc<Counts<K>>,
     key: K,
+    count: usize,
 }
 
-impl<K: Hash + Eq + Copy> Places<K> {
-    /// So many places for each caller.
-    pub fn new(most: usize) -> Arc<Self> {
+impl<K: Hash + Eq + Copy> Counts<K> {
+    fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { most, taken: Mutex::default() })
     }
 
-    /// A place for `key`; `None` where it has as many as it may.
-    pub fn take(self: &Arc<Self>, key: K) -> Option<Place<K>> {
+    fn take(self: &Arc<Self>, key: K, count: usize) -> Option<Count<K>> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = taken.get(&key).copied().unwrap_or_default();
-        if count >= self.most {
-            return None;
-        }
-        taken.insert(key, count + 1);
-        Some(Place { places: Arc::clone(self), key })
+        let held = taken.get(&key).copied().unwrap_or_default();
+        let together = held.checked_add(count).filter(|together| *together <= self.most)?;
+        taken.insert(key, together);
+        Some(Count { counts: Arc::clone(self), key, count })
     }
 }
 
-impl<K: Hash + Eq + Copy> Drop for Place<K> {
+impl<K: Hash + Eq + Copy> Count<K> {
+    fn merge(&mut self, mut more: Self) {
+        self.count += std::mem::take(&mut more.count);
+    }
+}
+
+impl<K: Hash + Eq + Copy> Drop for Count<K> {
     fn drop(&mut self) {
-        let mut taken = self.places.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Entry::Occupied(mut count) = taken.entry(self.key) {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
+        let mut taken = self.counts.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Entry::Occupied(mut held) = taken.entry(self.key) {
+            *held.get_mut() -= self.count;
+            if *held.get() == 0 {
+                held.remove();
             }
         }
-    }
-}
-
-impl<K: Hash + Eq + Copy + fmt::Debug> fmt::Debug for Place<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Place").field(&self.key).finish()
     }
 }
 
@@ -62,16 +103,38 @@ impl<K: Hash + Eq + Copy + fmt::Debug> fmt::Debug for Place<K> {
 mod tests {
     use super::*;
 
+    fn key(address: &str) -> AddressKey {
+        AddressKey::of(address.parse().unwrap())
+    }
+
     #[test]
     fn everybody_has_as_many_and_nobody_is_remembered_who_has_none() {
-        let places = Places::new(2);
-        let (one, two) = (places.take("a").unwrap(), places.take("a").unwrap());
-        assert!(places.take("a").is_none());
-        let other = places.take("b").unwrap();
-        drop(one);
-        let one = places.take("a").unwrap();
-        assert!(places.take("a").is_none());
-        drop((one, two, other));
-        assert!(places.taken.lock().unwrap().is_empty());
+        let places = Places::new(3, 4);
+        let (address, other) = (key("198.51.100.1"), key("198.51.100.2"));
+        let (mut one, two) = (places.take(address, 1).unwrap(), places.take(address, 2).unwrap());
+        assert!(places.take(address, 1).is_none());
+        let of_other = places.take(other, 3).unwrap();
+        drop(two);
+        assert!(places.take(address, 3).is_none());
+        one.merge(places.take(address, 2).unwrap());
+        assert!(places.take(address, 1).is_none());
+        drop((one, of_other));
+        assert!(places.addresses.taken.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn the_addresses_of_one_site_share_its_places() {
+        let places = Places::new(3, 4);
+        let (one, two, elsewhere) = (key("2001:db8:1:1::1"), key("2001:db8:1:2::1"), key("2001:db8:2:1::1"));
+        let mut held = places.take(one, 3).unwrap();
+        let second = places.take(two, 1).unwrap();
+        // What the site refuses, the address has not taken.
+        assert!(places.take(two, 1).is_none());
+        let _of_others = (places.take(elsewhere, 3).unwrap(), places.take(key("198.51.100.1"), 3).unwrap());
+        drop(second);
+        held.merge(places.take(one, 0).unwrap());
+        let two = places.take(two, 1).unwrap();
+        drop((held, two));
+        assert_eq!(places.sites.taken.lock().unwrap().len(), 1);
     }
 }

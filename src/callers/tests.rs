@@ -48,10 +48,10 @@ fn addresses_of_one_site_share_what_sixteen_of_them_have() {
 fn an_originator_is_counted_wherever_it_calls_from() {
     let callers = Callers::new(&limits(|config| config.accepted.burst = 2), 100);
     let from = |n: u32| caller(&callers, &format!("198.51.100.{n}"));
-    from(1).accept("eip155:0xaa").unwrap();
-    from(2).accept("eip155:0xaa").unwrap();
-    assert!(matches!(from(3).accept("eip155:0xaa"), Err(Refusal::Spent { kind: Kind::Accepted, .. })));
-    from(3).accept("eip155:0xbb").unwrap();
+    from(1).accept("eip155:0xaa", 1).unwrap();
+    from(2).accept("eip155:0xaa", 1).unwrap();
+    assert!(matches!(from(3).accept("eip155:0xaa", 1), Err(Refusal::Spent { kind: Kind::Accepted, .. })));
+    from(3).accept("eip155:0xbb", 1).unwrap();
 }
 
 #[test]
@@ -86,6 +86,45 @@ fn places_are_counted_for_each_and_anonymous_holds_for_all_together() {
 }
 
 #[test]
+fn addresses_of_one_site_share_the_places_of_four() {
+    let callers = Callers::new(
+        &limits(|config| {
+            config.event_streams_per_address_max = 1;
+            config.writes_per_address_max = 1;
+            config.holds_per_address_max = 1;
+            config.connections_per_address_max = 1;
+        }),
+        100,
+    );
+    let addresses = |site: u32| (0..32).map(move |n| format!("2001:db8:{site:x}:{n:x}::1"));
+    let of_site = |site: u32| -> Vec<_> { addresses(site).map(|address| caller(&callers, &address)).collect() };
+    let (attackers, others) = (of_site(1), of_site(2));
+    let peer = |address: String| SocketAddr::new(address.parse().unwrap(), 1);
+    let connections: Vec<_> = addresses(1).filter_map(|address| callers.connection(peer(address))).collect();
+    let work: Vec<_> = attackers.iter().filter_map(|caller| caller.work().ok()).collect();
+    let streams: Vec<_> = attackers.iter().filter_map(|caller| caller.stream().ok()).collect();
+    let holds: Vec<_> = attackers.iter().filter_map(|caller| caller.hold(true)).collect();
+    assert_eq!([connections.len(), work.len(), streams.len(), holds.len()], [4; 4]);
+    // The control: who comes from another one has places.
+    let other = &others[0];
+    assert!(other.work().is_ok() && other.stream().is_ok() && other.hold(true).is_some());
+    assert!(callers.connection(peer("2001:db8:2::1".to_owned())).is_some());
+    drop(work);
+    assert!(attackers[31].work().is_ok());
+}
+
+#[test]
+fn a_long_body_costs_more_than_a_short_one() {
+    assert_eq!([0, 1, 4_096, 4_097, 8_192, 65_536].map(price::length), [0, 0, 0, 1, 1, 15]);
+    let callers = Callers::new(&limits(|_| ()), 100);
+    let accepted = |originator: &str, bytes: usize| {
+        (0..100).take_while(|_| caller(&callers, "198.51.100.1").accept(originator, bytes).is_ok()).count()
+    };
+    assert!((20..=22).contains(&accepted("eip155:0xaa", 4_096)));
+    assert_eq!(accepted("eip155:0xbb", 65_536), 1);
+}
+
+#[test]
 fn who_is_exempt_is_not_counted_and_is_told_nothing() {
     let networks = |text: &str| crate::config::Networks::parse([text]).unwrap();
     let callers = Callers::new(
@@ -100,7 +139,7 @@ fn who_is_exempt_is_not_counted_and_is_told_nothing() {
     let exempt = caller(&callers, "198.51.100.1");
     for _ in 0..100 {
         exempt.spend(Kind::Unsigned, 20).unwrap();
-        exempt.accept("eip155:0xaa").unwrap();
+        exempt.accept("eip155:0xaa", 1).unwrap();
     }
     let _streams = (exempt.stream().unwrap(), exempt.stream().unwrap());
     assert!(exempt.hold(false).is_some());
@@ -122,7 +161,7 @@ fn the_headers_tell_what_is_left() {
     let callers = Callers::new(&limits(|config| config.unsigned.per_second = 2), 100);
     let one = caller(&callers, "198.51.100.1");
     one.spend(Kind::Unsigned, 5).unwrap();
-    one.accept("eip155:0xaa").unwrap();
+    one.accept("eip155:0xaa", 1).unwrap();
     let mut headers = HeaderMap::new();
     one.declare(&mut headers);
     assert_eq!(headers[RATE_LIMIT_POLICY], r#""unsigned";q=20;w=10, "accepted";q=20;w=20"#);

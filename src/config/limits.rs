@@ -17,7 +17,8 @@ const RATE_LIMIT: u32 = 100_000;
 const BURST_LIMIT: u32 = 1_000_000;
 
 /// `[limits]`: how much one caller may ask of the API. Callers are told apart by address, IPv6 by /64, and what they
-/// signed by the account or DID that is proven.
+/// signed by the account or DID that is proven. All addresses of a /48 together have 16 times the rates and 4 times the places of
+/// one.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsConfig {
@@ -29,11 +30,11 @@ pub struct LimitsConfig {
     pub exempt: Networks,
     /// Reads of an address, documents and refused calls included; a read is one unit.
     pub reads: RateConfig,
-    /// Writes of an address, replays included; a write is one unit.
+    /// Writes of an address, replays included; a write is one unit, and one more for each 4 KiB of its body behind the first.
     pub writes: RateConfig,
     /// What an address asks for without a signature: units by what it costs, see the example of the configuration.
     pub unsigned: RateConfig,
-    /// What is accepted of one account or DID, from wherever it calls; something new is one unit, a replay none.
+    /// What is accepted of one account or DID, from wherever it calls; something new costs as much as a write, a replay nothing.
     pub accepted: RateConfig,
     /// Connections of an address at the same time; those above are closed at once. Trusted proxies have as many as they want.
     pub connections_per_address_max: usize,
@@ -128,12 +129,16 @@ impl<'de> Deserialize<'de> for Networks {
     }
 }
 
-pub(super) fn check(limits: &LimitsConfig) -> Result<(), Error> {
+/// Checks the limits, for bodies of at most so many bytes.
+pub(super) fn check(limits: &LimitsConfig, body_bytes_max: usize) -> Result<(), Error> {
+    // Whoever has asked for nothing yet may send the largest body.
+    let largest = price::length(body_bytes_max);
+    let quote_request = price::WRITE + price::QUOTE_REQUEST + largest;
     for (name, rate, dearest) in [
         ("reads", limits.reads, price::READ),
-        ("writes", limits.writes, price::WRITE),
-        ("unsigned", limits.unsigned, price::FOREIGN_CODE),
-        ("accepted", limits.accepted, price::ACCEPT),
+        ("writes", limits.writes, price::WRITE + largest),
+        ("unsigned", limits.unsigned, price::FOREIGN_CODE.max(quote_request)),
+        ("accepted", limits.accepted, price::ACCEPT + largest),
     ] {
         let key = |member: &str| format!("limits.{name}.{member}");
         require((1..=RATE_LIMIT).contains(&rate.per_second), &key("per_second"), "must be 1 to 100000")?;

@@ -124,7 +124,7 @@ pub(super) fn gateway(config: &GatewayConfig) -> Result<(), Error> {
     let wait = http.write_wait_ms_max;
     require((1..=WRITE_WAIT_MS_LIMIT).contains(&wait), "http.write_wait_ms_max", "must be 1 to 30000")?;
     require(http.check_threads <= THREADS_LIMIT, "http.check_threads", "must be at most 256")?;
-    limits::check(&config.limits)?;
+    limits::check(&config.limits, http.body_bytes_max)?;
     let hold = config.x402.settle_hold_ms_max;
     require(hold <= SETTLE_HOLD_MS_LIMIT, "x402.settle_hold_ms_max", "must be at most 600000")?;
     deadlines(config)?;

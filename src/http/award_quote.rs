@@ -100,7 +100,7 @@ async fn accept(
     let payments = state.services.payments.as_ref();
     let promised = state.funds.promised(&spent, &award.payment_id, payments, now).await?;
     let counterparty = state.services.admission.admit(&award.proposal(&originator, &proven, is_contract), now)?;
-    caller.accept(&originator)?;
+    caller.accept(&originator, body.text.len())?;
     let Authorized { authorization, escrow } = authorized;
     let call = AwardCall {
         quote_request_id: id,

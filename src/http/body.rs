@@ -1,16 +1,29 @@
 //! Reading a JSON body, in the order size, content type, JSON (design: order of checks).
+//!
+//! A body holds memory for as long as it arrives, so it has to keep a least rate. One that is refused is taken for a moment
+//! more, because who is still sending may not read the answer before he is done; then the answer goes out, and the
+//! connection ends.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use axum::{
-    body::{Body, Bytes},
+    body::{BodyDataStream, Bytes},
     extract::Request,
-    http::{HeaderValue, header::CONTENT_TYPE},
+    http::{
+        HeaderMap, HeaderValue,
+        header::{CONNECTION, CONTENT_TYPE},
+    },
 };
 use bytes::BytesMut;
 use futures::StreamExt;
 use serde_json::{Map, Value};
-use tokio::{sync::OwnedSemaphorePermit, time::timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use events::codec::UniqueValue;
 
@@ -18,7 +31,17 @@ use super::{
     deprecation::DeprecatedUse,
     error::{ApiError, Code},
     state::HttpState,
+    writes::Room,
 };
+use crate::callers::Caller;
+
+/// How long a body may take at any rate: a segment that was lost on the way comes again within it.
+const GRACE: Duration = Duration::from_secs(2);
+/// Bytes a second that it has to bring from then on.
+const RATE_BYTES_MIN: u32 = 16 * 1_024;
+/// Most that is taken of a body which is refused already, and for how long.
+const DRAIN_BYTES_MAX: usize = 64 * 1_024;
+const DRAIN_MAX: Duration = Duration::from_secs(1);
 
 /// A body as it came, of a size that is accepted; nothing of it has been read.
 #[derive(Debug)]
@@ -39,15 +62,32 @@ pub(super) struct JsonBody {
 }
 
 impl RawBody {
-    /// Receives the body of `request`, with a permit for the memory that it takes.
+    /// Receives the body of `request`, with the memory that it takes.
     ///
     /// # Errors
-    /// 413, 503 when the bodies of all requests take as much memory as they may, and 400 when it does not arrive in time.
-    pub(super) async fn receive(request: Request, state: &HttpState) -> Result<(Self, OwnedSemaphorePermit), ApiError> {
+    /// 413, 429 when the bodies of its caller take as much memory as they may, 503 when those of all do, and 400 when it does
+    /// not arrive in time.
+    pub(super) async fn receive(
+        request: Request,
+        caller: &Caller,
+        state: &HttpState,
+    ) -> Result<(Self, Room), ApiError> {
         let deprecated = request.extensions().get::<DeprecatedUse>().cloned().unwrap_or_default();
+        let unread = Unread::of(&request);
         let content_type = request.headers().get(CONTENT_TYPE).cloned();
-        let (bytes, room) = bytes(request.into_body(), state).await?;
-        Ok((Self { bytes, content_type, deprecated }, room))
+        let mut chunks = request.into_body().into_data_stream();
+        match bytes(&mut chunks, caller, state).await {
+            Ok((bytes, room)) => Ok((Self { bytes, content_type, deprecated }, room)),
+            Err(refusal) => {
+                drain(chunks, &unread).await;
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Its length, in bytes.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
     }
 
     /// Reads it.
@@ -77,52 +117,73 @@ impl RawBody {
     }
 }
 
-/// The bytes of `body`, and the memory they take.
-async fn bytes(body: Body, state: &HttpState) -> Result<(Bytes, OwnedSemaphorePermit), ApiError> {
+/// The bytes of a body, and the memory they take.
+async fn bytes(chunks: &mut BodyDataStream, caller: &Caller, state: &HttpState) -> Result<(Bytes, Room), ApiError> {
     // Memory is taken for what is there: what is only announced would cost nothing to announce.
-    let mut room = state.writes.room(1)?;
+    let mut room = state.writes.room(caller, 1)?;
+    let (begun, limit) = (Instant::now(), state.http.body_bytes_max);
     let mut arrived = BytesMut::new();
-    receive(body, state, |chunk| {
-        state.writes.more_room(&mut room, arrived.len() + chunk.len())?;
-        arrived.extend_from_slice(&chunk);
-        Ok(())
-    })
-    .await?;
-    Ok((arrived.freeze(), room))
-}
-
-/// Receives a body that nobody wants, within the bounds of one that somebody does.
-///
-/// # Errors
-/// 413, and 400 when it does not arrive in time.
-pub(super) async fn drain(body: Body, state: &HttpState) -> Result<(), ApiError> {
-    receive(body, state, |_| Ok(())).await
-}
-
-/// Gives the chunks of `body` to `take` as they arrive.
-async fn receive(
-    body: Body,
-    state: &HttpState,
-    mut take: impl FnMut(Bytes) -> Result<(), ApiError>,
-) -> Result<(), ApiError> {
-    let limit = state.http.body_bytes_max;
-    let mut chunks = body.into_data_stream();
-    let mut arrived = 0;
-    let all = async {
-        while let Some(chunk) = chunks.next().await {
-            let chunk = chunk.map_err(|_| invalid("body could not be read"))?;
-            arrived += chunk.len();
-            if arrived > limit {
-                let message = format!("body must have at most {limit} bytes");
-                return Err(ApiError::new(Code::REQUEST_TOO_LARGE, message));
-            }
-            take(chunk)?;
+    loop {
+        let next = timeout_at(begun + time_for(arrived.len(), state), chunks.next()).await;
+        let Some(chunk) = next.map_err(|_| too_slow(state))? else { return Ok((arrived.freeze(), room)) };
+        let chunk = chunk.map_err(|_| invalid("body could not be read"))?;
+        let together = arrived.len() + chunk.len();
+        if together > limit {
+            let message = format!("body must have at most {limit} bytes");
+            return Err(ApiError::new(Code::REQUEST_TOO_LARGE, message));
         }
-        Ok(())
+        state.writes.more_room(caller, &mut room, together)?;
+        arrived.extend_from_slice(&chunk);
+    }
+}
+
+/// How long after its beginning a body of which so many bytes have arrived may be without more of them.
+fn time_for(arrived: usize, state: &HttpState) -> Duration {
+    let kept_pace = Duration::from_secs(1) * u32::try_from(arrived).unwrap_or(u32::MAX) / RATE_BYTES_MIN;
+    (GRACE + kept_pace).min(Duration::from_millis(state.http.body_ms_max))
+}
+
+fn too_slow(state: &HttpState) -> ApiError {
+    let (grace, most) = (GRACE.as_secs(), state.http.body_ms_max);
+    invalid(format!(
+        "body did not arrive in time: {RATE_BYTES_MIN} bytes have to come each second after the first {grace}, and all of it in {most} ms"
+    ))
+}
+
+/// Takes what is still coming of a body that nobody wants, for a moment.
+pub(super) async fn drain(mut chunks: BodyDataStream, unread: &Unread) {
+    let rest = async {
+        let mut taken = 0;
+        while let Some(Ok(chunk)) = chunks.next().await {
+            taken += chunk.len();
+            if taken > DRAIN_BYTES_MAX {
+                return false;
+            }
+        }
+        true
     };
-    let within = Duration::from_millis(state.http.body_ms_max);
-    let received = timeout(within, all).await;
-    received.unwrap_or_else(|_| Err(invalid(format!("body did not arrive within {} ms", within.as_millis()))))
+    if !timeout(DRAIN_MAX, rest).await.unwrap_or_default() {
+        unread.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether something of a request's body was left where it was, so that no other request can follow it; shared between the
+/// route and the layer that finishes the response.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Unread(Arc<AtomicBool>);
+
+impl Unread {
+    /// That of a request.
+    pub(super) fn of(request: &Request) -> Self {
+        request.extensions().get::<Self>().cloned().unwrap_or_default()
+    }
+
+    /// Says in the response's headers that the connection ends with it.
+    pub(super) fn declare(&self, headers: &mut HeaderMap) {
+        if self.0.load(Ordering::Relaxed) {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+    }
 }
 
 fn invalid(message: impl Into<String>) -> ApiError {

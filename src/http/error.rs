@@ -220,7 +220,8 @@ codes! {
     RATE_LIMITED Some(StatusCode::TOO_MANY_REQUESTS), PaymentGateway, RetryAfterDelay, None, false,
         "The caller asks for more than one caller may. Send the same request again after as long as Retry-After says.",
         "Each address, and each account or DID that proved itself, has budgets of its own: for reads, for writes, for what \
-         nobody signed, and for what was accepted. `RateLimit-Policy` and `RateLimit` name them and what is left. This call \
+         nobody signed, and for what was accepted. `RateLimit-Policy` and `RateLimit` name them and what is left. It also has a \
+         share of what there is at the same time, such as open quote-requests; the message names which. This call \
          did nothing; whether an earlier call with the same `request_id` was accepted is not said by it.",
         "Wait as long as `Retry-After` says and send the same request again, with the same `request_id`. Whoever serves \
          many payers from one address asks the operator for more.";

@@ -166,11 +166,13 @@ impl Opening {
         }
     }
 
-    /// Takes what a new batch costs: of the DID that proves itself, else of the address it is asked from.
+    /// Takes what a new batch costs: of the address that it is asked from, because a DID costs nothing, and of the DID that
+    /// proves itself besides.
     fn charge(&self, caller: &Caller) -> Result<(), Refusal> {
+        caller.spend(Kind::Unsigned, price::QUOTE_REQUEST)?;
         match self.proven.originator() {
-            Some(_) => caller.accept(&self.originator),
-            None => caller.spend(Kind::Unsigned, price::QUOTE_REQUEST),
+            Some(_) => caller.accept(&self.originator, self.text.len()),
+            None => Ok(()),
         }
     }
 

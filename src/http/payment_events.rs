@@ -27,7 +27,7 @@ use super::{
     state::HttpState,
     timeline_body::{Entry, EntryId, History},
 };
-use crate::callers::{AddressKey, Caller, Place};
+use crate::callers::{Caller, Place};
 
 const LAST_EVENT_ID: &str = "last-event-id";
 /// Pause between two comments that keep the connection open; below the idle limits of the usual proxies.
@@ -101,7 +101,7 @@ struct Follow {
     news: VecDeque<Entry>,
     at_rest: bool,
     permit: OwnedSemaphorePermit,
-    _of_caller: Option<Place<AddressKey>>,
+    _of_caller: Option<Place>,
 }
 
 impl Follow {

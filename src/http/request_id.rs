@@ -13,6 +13,7 @@ use events::CommitId;
 use tracing::Instrument;
 
 use super::{
+    body::Unread,
     deprecation::DeprecatedUse,
     error::{ApiError, Code},
     state::HttpState,
@@ -54,6 +55,8 @@ pub(super) async fn finish(State(state): State<Arc<HttpState>>, mut request: Req
     request.extensions_mut().insert(request_id.clone());
     let deprecated = DeprecatedUse::default();
     request.extensions_mut().insert(deprecated.clone());
+    let unread = Unread::default();
+    request.extensions_mut().insert(unread.clone());
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| *peer);
     let caller = state.callers.identify(peer, request.headers());
     request.extensions_mut().insert(caller.clone());
@@ -65,6 +68,7 @@ pub(super) async fn finish(State(state): State<Arc<HttpState>>, mut request: Req
     let mut response = errors_as_json(response, &request_id, &state);
     caller.declare(response.headers_mut());
     deprecated.declare(response.headers_mut(), &state.http.base_url);
+    unread.declare(response.headers_mut());
     // Only legal header characters are in it.
     if let Ok(value) = HeaderValue::from_str(request_id.as_str()) {
         response.headers_mut().insert(X_REQUEST_ID, value);

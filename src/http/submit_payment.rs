@@ -275,7 +275,7 @@ impl Submission {
 
     /// Takes what a new payment costs, of its originator.
     pub(super) fn charge(&self) -> Result<(), ApiError> {
-        Ok(self.caller.accept(&self.originator)?)
+        Ok(self.caller.accept(&self.originator, self.text.len())?)
     }
 
     /// Takes what it costs to claim an identifier for a payment that there is, of the address that asks.

@@ -9,8 +9,8 @@
 //! would keep everybody out. It is given back as soon as the commit is stored, so that holding for an outcome takes
 //! none; `tower`'s limits last until the response and cannot do that.
 //!
-//! Nobody takes all of it: each caller has so many places, and the writes that nobody has to sign take half of them
-//! together at most.
+//! Nobody takes all of it: each caller has so many places and a share of the memory, and the writes that nobody has to sign
+//! take half of the places together at most.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,14 +22,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::{Instrument, Span};
 
 use super::{
-    body::{self, RawBody},
+    body::{self, RawBody, Unread},
     error::{ApiError, Code},
     line::Line,
     routes::unsigned_price,
     state::HttpState,
 };
 use crate::{
-    callers::{self, AddressKey, Caller, Kind, price},
+    callers::{self, Caller, Kind, Places, Refusal, price},
     config::HttpConfig,
     server::Tally,
 };
@@ -38,10 +38,15 @@ use crate::{
 const KIBIBYTE: usize = 1_024;
 /// Memory for all bodies together, in KiB: a thousand of the largest by default, some ten thousand of usual ones.
 const BODIES_KIB_MAX: usize = 64 * KIBIBYTE;
+/// The share of it that the bodies of one address may take, and those of one /48.
+const ADDRESS_SHARE: usize = 32;
+const SITE_SHARE: usize = 8;
 
 /// The writes of a gateway.
 pub(super) struct Writes {
     bodies: Arc<Semaphore>,
+    /// Each caller's share of them.
+    shares: Places,
     at_work: Line,
     /// Half of the places: the most that those writes take together that nobody has to sign.
     unsigned: Line,
@@ -53,8 +58,24 @@ pub(super) struct Writes {
 pub(super) struct Place {
     _at_work: OwnedSemaphorePermit,
     _unsigned: Option<OwnedSemaphorePermit>,
-    _body: OwnedSemaphorePermit,
-    _of_caller: Option<callers::Place<AddressKey>>,
+    _body: Room,
+    _of_caller: Option<callers::Place>,
+}
+
+/// Memory for a body, of all that there is for bodies and of its caller's share.
+#[derive(Debug)]
+pub(super) struct Room {
+    of_all: OwnedSemaphorePermit,
+    of_caller: Option<callers::Place>,
+}
+
+impl Room {
+    fn merge(&mut self, more: Self) {
+        self.of_all.merge(more.of_all);
+        if let Some((held, more)) = self.of_caller.as_mut().zip(more.of_caller) {
+            held.merge(more);
+        }
+    }
 }
 
 /// A write that may be worked on.
@@ -86,9 +107,12 @@ impl Place {
 impl Writes {
     pub(super) fn new(config: &HttpConfig) -> Self {
         let wait_max = Duration::from_millis(config.write_wait_ms_max);
+        // One body always fits.
+        let largest = kibibytes(config.body_bytes_max);
+        let all = BODIES_KIB_MAX.max(largest);
         Self {
-            // One body always fits.
-            bodies: Arc::new(Semaphore::new(BODIES_KIB_MAX.max(kibibytes(config.body_bytes_max)))),
+            bodies: Arc::new(Semaphore::new(all)),
+            shares: Places::new((all / ADDRESS_SHARE).max(largest), (all / SITE_SHARE).max(largest)),
             at_work: Line::new(config.writes_in_flight_max, config.writes_waiting_max, wait_max),
             unsigned: Line::new(
                 config.writes_in_flight_max.div_ceil(2),
@@ -111,17 +135,19 @@ impl Writes {
         self.bodies.available_permits()
     }
 
-    /// Memory for so many bytes of a body.
-    pub(super) fn room(&self, bytes: usize) -> Result<OwnedSemaphorePermit, ApiError> {
-        let kibibytes = u32::try_from(kibibytes(bytes)).unwrap_or(u32::MAX);
-        Arc::clone(&self.bodies).try_acquire_many_owned(kibibytes).map_err(|_| self.refuse())
+    /// Memory for so many bytes of a caller's body.
+    pub(super) fn room(&self, caller: &Caller, bytes: usize) -> Result<Room, ApiError> {
+        let kibibytes = kibibytes(bytes);
+        let of_caller = caller.share(&self.shares, kibibytes).ok_or(Refusal::Crowded("bytes of bodies"))?;
+        let of_all = Arc::clone(&self.bodies).try_acquire_many_owned(u32::try_from(kibibytes).unwrap_or(u32::MAX));
+        Ok(Room { of_all: of_all.map_err(|_| self.refuse())?, of_caller })
     }
 
     /// As much more of it as so many bytes take together.
-    pub(super) fn more_room(&self, room: &mut OwnedSemaphorePermit, bytes: usize) -> Result<(), ApiError> {
-        let more = kibibytes(bytes).saturating_sub(room.num_permits());
+    pub(super) fn more_room(&self, caller: &Caller, room: &mut Room, bytes: usize) -> Result<(), ApiError> {
+        let more = kibibytes(bytes).saturating_sub(room.of_all.num_permits());
         if more > 0 {
-            room.merge(self.room(more * KIBIBYTE)?);
+            room.merge(self.room(caller, more * KIBIBYTE)?);
         }
         Ok(())
     }
@@ -132,12 +158,7 @@ impl Writes {
     }
 
     /// A place at work, at once or after a short wait in line.
-    async fn place(
-        &self,
-        unsigned: bool,
-        body: OwnedSemaphorePermit,
-        of_caller: Option<callers::Place<AddressKey>>,
-    ) -> Result<Place, ApiError> {
+    async fn place(&self, unsigned: bool, body: Room, of_caller: Option<callers::Place>) -> Result<Place, ApiError> {
         let unsigned = match unsigned {
             true => Some(self.unsigned.place().await.ok_or_else(|| self.refuse())?),
             false => None,
@@ -165,26 +186,29 @@ impl FromRequest<Arc<HttpState>> for Write {
         let unsigned = request.extensions().get::<MatchedPath>().and_then(|path| unsigned_price(path.as_str()));
         let of_caller = match admit(&caller, unsigned) {
             Ok(of_caller) if !state.writes.is_full(unsigned.is_some()) => of_caller,
-            // As long as the connection is to go on, its bytes have to be taken, but nothing need be kept of them.
             refused => {
-                body::drain(request.into_body(), state).await?;
+                let unread = Unread::of(&request);
+                body::drain(request.into_body().into_data_stream(), &unread).await;
                 return Err(refused.map_or_else(ApiError::from, |_| state.writes.refuse()));
             }
         };
         let headers = request.headers().clone();
-        let (body, room) = RawBody::receive(request, state).await?;
+        let (body, room) = RawBody::receive(request, &caller, state).await?;
+        caller.spend(budget(unsigned), price::length(body.len()))?;
         let place = state.writes.place(unsigned.is_some(), room, of_caller).await?;
         Ok(Self { caller, headers, body, place })
     }
 }
 
 /// Takes what a write costs before its body is there, and its place among those of its caller.
-fn admit(caller: &Caller, unsigned: Option<u32>) -> Result<Option<callers::Place<AddressKey>>, callers::Refusal> {
-    match unsigned {
-        Some(units) => caller.spend(Kind::Unsigned, units)?,
-        None => caller.spend(Kind::Writes, price::WRITE)?,
-    }
+fn admit(caller: &Caller, unsigned: Option<u32>) -> Result<Option<callers::Place>, Refusal> {
+    caller.spend(budget(unsigned), unsigned.unwrap_or(price::WRITE))?;
     caller.work()
+}
+
+/// What a write is paid from.
+fn budget(unsigned: Option<u32>) -> Kind {
+    if unsigned.is_some() { Kind::Unsigned } else { Kind::Writes }
 }
 
 fn kibibytes(bytes: usize) -> usize {

@@ -19,7 +19,7 @@ use crate::dev::holder::Holder;
 const NOW: &str = "2030-01-01T00:00:00Z";
 const BATCHES: &str = "/v1/payments/quote-requests";
 
-fn holder(seed: u8) -> Holder {
+pub(super) fn holder(seed: u8) -> Holder {
     Holder::ed25519(seed).unwrap()
 }
 
@@ -33,7 +33,7 @@ fn account(seed: u8) -> String {
     address.to_string().to_ascii_lowercase()
 }
 
-fn enveloped(holder: &Holder, body: &Value) -> Value {
+pub(super) fn enveloped(holder: &Holder, body: &Value) -> Value {
     holder.envelope(body, Suite::EddsaRdfc2022, &[], at(NOW)).unwrap()
 }
 

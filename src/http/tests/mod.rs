@@ -6,6 +6,7 @@ mod browsers;
 mod current;
 mod document;
 mod history;
+mod hoarding;
 mod idempotency;
 mod idempotency_rules;
 mod identities;

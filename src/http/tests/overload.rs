@@ -217,22 +217,27 @@ async fn nothing_is_kept_of_a_body_that_is_refused_anyway() {
     let stage = Stage::set(|config| config.http.write_wait_ms_max = 10_000);
     let held = stage.fill().await;
     let free = stage.gateway.state.writes.free_kibibytes();
-    for (chunks, status) in [(1, 503), (2, 413)] {
+    // A body that comes to its end, one that is longer than what is taken of it, and one that never ends.
+    for (chunks, ends, waits) in [(1, true, 0), (2, false, 0), (1, false, 1_000)] {
         let (arrive, arriving) = futures::channel::mpsc::unbounded::<Result<Bytes, Infallible>>();
         let request = Request::post("/v1/payments").header("content-type", "application/json");
         let request = request.body(Body::from_stream(arriving)).unwrap();
-        let gateway = stage.gateway.clone();
-        let refused = tokio::spawn(async move { gateway.send(request).await });
+        let (gateway, begun) = (stage.gateway.clone(), Instant::now());
+        let refused = tokio::spawn(async move { (gateway.send(request).await, begun.elapsed()) });
         for _ in 0..chunks {
             arrive.unbounded_send(Ok(Bytes::from(vec![b' '; 50_000]))).unwrap();
-            // Until there is nothing left to do.
-            tokio::time::sleep(Duration::from_millis(1)).await;
-            assert_eq!(stage.gateway.state.writes.free_kibibytes(), free);
         }
-        // Its bytes are taken to the last one, and no more of them than of any other.
-        assert_eq!(refused.is_finished(), status == 413);
+        while stage.gateway.state.writes.free_kibibytes() != free {
+            tokio::task::yield_now().await;
+        }
+        let arrive = (!ends).then_some(arrive);
+        let (answer, took) = refused.await.unwrap();
+        let answer = answer.expect_error(503, "SERVICE_UNAVAILABLE");
+        assert!(took.as_millis().abs_diff(waits) <= 1, "{took:?}");
+        // What was left of it is no request, so none can follow.
+        assert_eq!(answer.headers.get("connection").is_some_and(|value| value == "close"), !ends, "{answer:?}");
+        assert_eq!(stage.gateway.state.writes.free_kibibytes(), free);
         drop(arrive);
-        refused.await.unwrap().expect(status);
     }
     stage.slow.gate.add_permits(10);
     for held in held {
