@@ -142,7 +142,7 @@ impl Settler {
         }
         let options = Arc::new(options);
         let token = options.settler.token();
-        let inventory = Arc::new(Inventory::new(options.limits.clone()));
+        let inventory = Arc::new(Inventory::new(options.inventory_max.clone()));
         let trials = Arc::new(Trials::default());
         let desk = Desk {
             options: options.clone(),

@@ -163,7 +163,8 @@ impl Default for QuotingConfig {
 pub struct LimitsConfig {
     /// Longest time to the quote deadline, in seconds.
     pub quote_seconds_max: u64,
-    /// Longest time to the fulfillment deadline, and to the end of the deposit's window, in seconds.
+    /// Longest time from now to the fulfillment deadline, and to the end of the deposit's window, in seconds. A gateway counts its
+    /// own limit from the quote deadline on, so this is that limit and [`quote_seconds_max`](Self::quote_seconds_max) together.
     pub settlement_seconds_max: u64,
     /// Longest time between the fulfillment deadline and the refund window, in seconds.
     pub refund_seconds_max: u64,
@@ -176,7 +177,7 @@ impl Default for LimitsConfig {
     fn default() -> Self {
         Self {
             quote_seconds_max: 900,
-            settlement_seconds_max: 86_400,
+            settlement_seconds_max: 87_300,
             refund_seconds_max: 604_800,
             deposit_hold_seconds_max: 1_800,
         }
@@ -263,11 +264,11 @@ pub struct Options {
     /// Promises in time.
     pub quoting: QuotingConfig,
     /// How far ahead it binds itself.
-    pub horizons: LimitsConfig,
+    pub limits: LimitsConfig,
     /// Claims that escrows owe it.
     pub claims: ClaimsConfig,
-    /// Bounds of the promises by asset.
-    pub limits: HashMap<AssetId, U256>,
+    /// Most that may be promised of an asset at a time; without an entry the balance alone is the bound.
+    pub inventory_max: HashMap<AssetId, U256>,
     /// Policies held.
     pub policies: HashSet<String>,
     /// The credentials that are shown for them.
@@ -341,9 +342,9 @@ impl Config {
             verifiers,
             corridors,
             quoting: self.quoting,
-            horizons: self.limits,
+            limits: self.limits,
             claims: self.claims,
-            limits: self.inventory.iter().map(|bound| (bound.asset.clone(), bound.limit)).collect(),
+            inventory_max: self.inventory.iter().map(|bound| (bound.asset.clone(), bound.limit)).collect(),
             policies: self.policies.iter().cloned().collect(),
             credentials: self.credentials()?,
             deliver: self.deliver,

@@ -18,7 +18,7 @@ const HOLDS_MAX: usize = 65_536;
 /// longer be.
 #[derive(Debug, Default)]
 pub struct Inventory {
-    limits: HashMap<AssetId, U256>,
+    max: HashMap<AssetId, U256>,
     state: Mutex<State>,
 }
 
@@ -77,10 +77,10 @@ pub enum Refusal {
 }
 
 impl Inventory {
-    /// An inventory in which holds of an asset stay within its limit, smallest units; assets without one are bounded
+    /// An inventory in which holds of an asset stay within its bound in `max`, smallest units; assets without one are bounded
     /// by the balance alone.
-    pub fn new(limits: HashMap<AssetId, U256>) -> Self {
-        Self { limits, state: Mutex::default() }
+    pub fn new(max: HashMap<AssetId, U256>) -> Self {
+        Self { max, state: Mutex::default() }
     }
 
     /// To be taken *before* reading the balance that goes into [`Funds`].
@@ -172,7 +172,7 @@ impl Inventory {
     }
 
     fn limit(&self, asset: &AssetId, funds: Funds) -> U256 {
-        self.limits.get(asset).copied().unwrap_or(U256::MAX).min(funds.balance)
+        self.max.get(asset).copied().unwrap_or(U256::MAX).min(funds.balance)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

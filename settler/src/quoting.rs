@@ -293,7 +293,7 @@ fn candidate(options: &Options, rfq: &Rfq, destination: usize, now: Timestamp) -
         return Err(Decline::PolicyNotHeld);
     }
 
-    within_limits(&options.horizons, rfq, now)?;
+    within_limits(&options.limits, rfq, now)?;
     let (quote_deadline, fulfill_by) = (unix_seconds(rfq.quote_deadline), fulfill_by(options, rfq));
     let delay = options.refund_delay_seconds(source_chain).ok_or(Decline::UntrustedContract)?;
     let in_time = now < rfq.quote_deadline

@@ -291,7 +291,7 @@ impl Settlement {
                 self.is_agreed = true;
                 if refused.is_some() {
                     // Accepted in an earlier life. It is held until its deposit is to be given up, and no longer.
-                    let until = self.job.deposit_awaited_until(&self.desk.options.horizons);
+                    let until = self.job.deposit_awaited_until(&self.desk.options.limits);
                     self.desk.inventory.owe(self.job.need(), until);
                 }
                 Ok(Step::GoOn)
@@ -304,7 +304,7 @@ impl Settlement {
     /// Holds the tokens, or says why not: a reason code.
     async fn decide(&self) -> Result<Option<&'static str>, Fault> {
         let (job, desk) = (&self.job, &self.desk);
-        let limits = &desk.options.horizons;
+        let limits = &desk.options.limits;
         if let Err(reason) = job.check_times(limits, Utc::now()) {
             return Ok(Some(reason));
         }

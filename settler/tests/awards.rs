@@ -131,7 +131,7 @@ fn a_quote_is_worked_on_for_its_own_payment_or_for_one_out_of_its_batch() {
 #[test]
 fn an_award_is_stood_by_only_in_the_quotes_own_time_and_within_the_limits() {
     let batch = QuoteRequestId::derive("payer", "batch-1").to_string();
-    let limits = options().horizons;
+    let limits = options().limits;
     let lasting = |valid_until| {
         let quote = Quote { valid_until: at(valid_until), ..quote(batch.clone()).quote().clone() };
         quote.sign(&key(), at(FULFILL_BY - 100)).unwrap()

@@ -114,7 +114,7 @@ struct Desk {
 
 fn desk(balance: u64) -> Desk {
     let options = options(config());
-    let inventory = Arc::new(Inventory::new(options.limits.clone()));
+    let inventory = Arc::new(Inventory::new(options.inventory_max.clone()));
     let purse = Arc::new(Purse(U256::from(balance)));
     let chains: Chains = HashMap::from([1, 10].map(|id| (ChainId::evm(id), purse.clone() as Arc<dyn DeliveryChain>)));
     Desk { quoter: Quoter::new(Arc::new(options), key(), chains, inventory.clone(), Arc::default()), inventory }
@@ -233,6 +233,28 @@ async fn a_request_that_nobody_signed_is_quoted_and_holds_nothing() {
     assert_eq!(answer(&desk, &late, NOW).await.decline.as_deref(), Some("INSUFFICIENT_LIQUIDITY"));
 }
 
+/// A limit of a gateway, by default: what its example shows, in seconds.
+fn gateway_limit(key: &str) -> u64 {
+    let example = include_str!("../../config/gateway.example.toml");
+    let value = example.lines().find_map(|line| line.strip_prefix(&format!("# {key} = ")));
+    value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{key} is not in the example"))
+}
+
+#[tokio::test]
+async fn what_a_gateway_allows_by_default_is_not_too_long_for_a_settler() {
+    let quote_deadline = NOW + gateway_limit("quote_seconds_max");
+    let fulfillment_deadline = quote_deadline + gateway_limit("settlement_seconds_max");
+    let mut rfq = rfq("a", &[USD_TEN], 100_000, None);
+    rfq.quote_deadline = at(quote_deadline);
+    rfq.fulfillment_deadline = at(fulfillment_deadline);
+    rfq.escrow.fulfillment_deadline.0 = fulfillment_deadline;
+    // Of a quote deadline within a second, the gateway counts the whole of it.
+    rfq.escrow.reserve_deadline.0 = fulfillment_deadline + 1;
+    rfq.escrow.refund_after.0 = fulfillment_deadline + gateway_limit("refund_seconds_max");
+    let quote = quoted(&desk(1_000_000), &rfq).await;
+    assert_eq!(quote.quote().fulfill_by, at(fulfillment_deadline));
+}
+
 #[tokio::test]
 async fn every_decline_names_its_reason() {
     type Change = fn(&mut Rfq);
@@ -251,7 +273,7 @@ async fn every_decline_names_its_reason() {
         ("DEADLINE_TOO_SHORT", |rfq| rfq.escrow.refund_after.0 = NOW + 179),
         ("DEADLINE_TOO_SHORT", |rfq| rfq.escrow.reserve_deadline.0 = NOW + 4),
         ("DEADLINE_TOO_LONG", |rfq| rfq.quote_deadline = at(NOW + 901)),
-        ("DEADLINE_TOO_LONG", |rfq| rfq.fulfillment_deadline = at(NOW + 86_401)),
+        ("DEADLINE_TOO_LONG", |rfq| rfq.fulfillment_deadline = at(NOW + 87_301)),
         ("DEADLINE_TOO_LONG", |rfq| rfq.escrow.fulfillment_deadline.0 = u64::MAX),
         ("DEADLINE_TOO_LONG", |rfq| rfq.escrow.reserve_deadline.0 = u64::MAX),
         ("DEADLINE_TOO_LONG", |rfq| rfq.escrow.refund_after.0 = u64::MAX),
@@ -284,7 +306,7 @@ async fn less_sol_than_a_new_account_needs_is_declined() {
     }]);
     let (options, solana_id) = (options(config), sol.parse::<AssetId>().unwrap().chain().clone());
     let program = solana()["escrow_contract"].as_str().unwrap().to_owned();
-    let inventory = Arc::new(Inventory::new(options.limits.clone()));
+    let inventory = Arc::new(Inventory::new(options.inventory_max.clone()));
     let purse = || Arc::new(Purse(U256::from(1_000_000_000))) as Arc<dyn DeliveryChain>;
     let chains: Chains = HashMap::from([(ChainId::evm(1), purse()), (solana_id, purse())]);
     let desk =
