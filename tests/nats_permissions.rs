@@ -618,7 +618,6 @@ async fn an_operator_seals_a_shard_and_writes_nothing() -> Result<()> {
     }
     let refused = [
         ("$JS.API.STREAM.CREATE.MINE", r#"{"name":"MINE","subjects":["mine"]}"#),
-        ("$JS.API.STREAM.UPDATE.AWARDS", r#"{"name":"AWARDS","subjects":["auction.award.>"],"sealed":true}"#),
         ("$JS.API.STREAM.UPDATE.CHK", r#"{"name":"CHK","subjects":["gw.chk.*"],"sealed":true}"#),
         ("$JS.API.STREAM.DELETE.EVT_00", ""),
         ("$JS.API.STREAM.PURGE.EVT_00", ""),
@@ -640,6 +639,12 @@ async fn an_operator_seals_a_shard_and_writes_nothing() -> Result<()> {
     }
 
     let context = jetstream::new(operator.clone());
+    // The setting that an older version lacks.
+    let mut awards = context.get_stream("AWARDS").await?.cached_info().config.clone();
+    awards.max_messages_per_subject = -1;
+    context.update_stream(&awards).await?;
+    awards.max_messages_per_subject = 1;
+    assert_eq!(context.update_stream(&awards).await?.config.max_messages_per_subject, 1);
     let mut config = context.get_stream("EVT_00").await?.cached_info().config.clone();
     config.sealed = true;
     assert!(context.update_stream(&config).await?.config.sealed);
