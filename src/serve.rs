@@ -109,6 +109,8 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
 
     let name = config.name();
     let grace = Duration::from_secs(config.watchdog.grace_seconds);
+    let options = WatchdogOptions { every: Duration::from_secs(config.watchdog.every_seconds), grace };
+    let watchdog = Watchdog::new(projections.clone(), (*journal).clone(), owner.clone(), options);
     let operator = operator::Service::new(
         client.clone(),
         operator::Subject {
@@ -118,10 +120,9 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
             projections: projections.clone(),
             journal: (*journal).clone(),
             grace,
+            unattested: watchdog.unattested(),
         },
     );
-    let options = WatchdogOptions { every: Duration::from_secs(config.watchdog.every_seconds), grace };
-    let watchdog = Watchdog::new(projections.clone(), (*journal).clone(), owner.clone(), options);
     let views = CurrentViews::new(projections.clone(), reads.clone(), following.handle());
 
     let replicas = usize::from(config.journal.replicas);

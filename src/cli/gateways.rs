@@ -120,6 +120,9 @@ fn describe_status(text: &mut String, name: &str, status: &Status) -> Result<()>
     for alarm in &status.journal_alarms {
         writeln!(text, "  JOURNAL ALARM of {}: {}", time(alarm.found_at), alarm.message)?;
     }
+    if status.unattested > 0 {
+        writeln!(text, "  ALARM: deliveries that nobody attests, see `gw admin overdue`: {}", status.unattested)?;
+    }
     Ok(())
 }
 

@@ -15,8 +15,9 @@ use events::{
 };
 use projections::Projections;
 
-use super::wire::{
-    ALL, Acknowledged, OVERDUE_MAX, OverdueReport, PREFIX, REPLY_PREFIX, Reply, Shard, Started, Status, Verb,
+use super::{
+    watchdog::Unattested,
+    wire::{ALL, Acknowledged, OVERDUE_MAX, OverdueReport, PREFIX, REPLY_PREFIX, Reply, Shard, Started, Status, Verb},
 };
 
 /// Questions answered at a time; more wait in the subscription's own queue.
@@ -41,6 +42,8 @@ pub struct Subject {
     pub journal: NatsJournal,
     /// How long after a deadline a payment counts as overdue.
     pub grace: Duration,
+    /// What its look-out finds of deliveries that nobody attests.
+    pub unattested: Unattested,
 }
 
 /// Answers operators.
@@ -129,6 +132,7 @@ impl Service {
             shards,
             rebuild: subject.projections.rebuild_status().map(Into::into),
             journal_alarms: subject.projections.alarms().into_iter().map(Into::into).collect(),
+            unattested: subject.unattested.count(),
         }
     }
 

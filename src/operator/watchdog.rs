@@ -45,9 +45,14 @@ pub struct WatchdogOptions {
 pub struct Unattested(Arc<AtomicU64>);
 
 impl Unattested {
+    /// How many.
+    pub fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
     /// The alarm that there are such, in words that anyone may read: whose they are only operators are told.
     pub fn alarm(&self) -> Option<String> {
-        let count = self.0.load(Ordering::Relaxed);
+        let count = self.count();
         (count > 0).then(|| format!("deliveries without an attestation near their refund window: {count}"))
     }
 }

@@ -92,6 +92,9 @@ pub struct Status {
     /// Alarms that the journal lost commits, not acknowledged.
     #[serde(default)]
     pub journal_alarms: Vec<Alarm>,
+    /// Deliveries that nobody attests while the refund window comes near, in all shards, as its look-out found last.
+    #[serde(default)]
+    pub unattested: u64,
 }
 
 /// How a gateway stands to one shard.

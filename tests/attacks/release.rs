@@ -121,6 +121,8 @@ async fn a_delivery_that_nobody_attests_is_an_alarm_and_never_a_plain_failure() 
         .with_context(|| log)?;
     let ready: Value = reqwest::get(format!("{}/readyz", world.base(0))).await?.error_for_status()?.json().await?;
     assert_eq!(ready["alarms"][0], "deliveries without an attestation near their refund window: 1", "{ready}");
+    let status: Value = serde_json::from_slice(&gw(&["admin", "--config", &config, "status", "--json"]).await?.stdout)?;
+    assert_eq!(status["gateways"][0]["result"]["unattested"], 1, "{status}");
     ensure!(world.events(&payment_id, "Failed").await?.is_empty(), "the alarm comes after the failure");
 
     assert_eq!(world.failed(&payment_id).await?, RefundDue::AfterWindow);
