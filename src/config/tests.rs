@@ -151,85 +151,75 @@ fn the_examples_parse_and_show_the_defaults() {
     assert_eq!(format!("{:?}", verifier(&uncommented(VERIFIER), &[]).unwrap()), format!("{plain:?}"));
 }
 
-#[test]
-fn the_gateway_example_names_every_key() {
-    let full = uncommented(GATEWAY);
-    for key in [
-        "url",
-        "seed_file",
-        "shards",
-        "replicas",
-        "listen",
-        "base_url",
-        "hold_ms_max",
-        "holds_max",
-        "event_streams_max",
-        "quote_requests_open_max",
-        "connections_max",
-        "head_ms_max",
-        "idle_ms_max",
-        "write_ms_max",
-        "writes_in_flight_max",
-        "writes_waiting_max",
-        "write_wait_ms_max",
-        "body_bytes_max",
-        "body_ms_max",
-        "retry_after_seconds",
-        "settle_hold_ms_max",
-        "quote_ms_min",
-        "quote_seconds_max",
-        "settlement_ms_min",
-        "settlement_seconds_max",
-        "refund_seconds_max",
-        "directory",
-        "account",
-        "endpoint",
-        "escrow_contracts",
-        "fulfillment_proxies",
-        "verifiers",
-        "selectors",
-        "selector_ms_max",
-        "did_web_origins",
-        "contexts",
-        "absence_ms_max",
-        "checkpoint_seconds",
-        "trusted_signers",
-        "chain_id",
-        "rpc_url",
-        "escrow_contract",
-        "fulfillment_proxy",
-        "permit2",
-        "reserver",
-        "reserver_key",
-        "submitter_keys",
-        "exit_submitter_keys",
-        "exits_reserved",
-        "releaser",
-        "required_depth",
-        "refund_delay_seconds",
-        "admission_seconds",
-        "reprice_seconds",
-        "permit2_without_witness",
-        "submitter_deposits_warning",
-        "poll_ms",
-        "rpc_timeout_ms",
-        "contract_payers",
-        "deposit_max",
-        "call_max",
-        "call_ms_max",
-        "calls_max",
-        "caller_calls_max",
-        "loss_window_seconds",
-        "account_loss_max",
-        "account_deposits_max",
-        "code_loss_max",
-        "chain_loss_max",
-        "asset_identifier",
-        "symbol",
-        "decimals",
-    ] {
-        assert!(full.lines().any(|line| line.starts_with(&format!("{key} = "))), "{key}");
+/// The keys that a section may have, as the types say them: a key that is not known is refused with those that are.
+fn keys<T: std::fmt::Debug>(read: impl Fn(&str) -> Result<T, String>, text: &str, header: &str) -> Vec<String> {
+    let at = if header.is_empty() { 0 } else { text.find(&format!("\n{header}\n")).unwrap() + header.len() + 2 };
+    let error = read(&format!("{}a_key_of_nobody = 1\n{}", &text[..at], &text[at..])).unwrap_err();
+    let (_, expected) = error.split_once("found `a_key_of_nobody`, expected ").unwrap_or_else(|| panic!("{error}"));
+    let expected = expected.split_once(" for key ").map_or(expected, |(expected, _)| expected);
+    expected.split('`').map(str::trim).filter(is_name).map(str::to_owned).collect()
+}
+
+/// Whether it can be a key, and is no word between two of them.
+fn is_name(text: &&str) -> bool {
+    let names = !text.is_empty() && text.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_');
+    names && !matches!(*text, "or" | "one" | "of")
+}
+
+/// The lines of an example from a header to the next.
+fn lines_under<'a>(text: &'a str, header: &str) -> Vec<&'a str> {
+    let lines = text.lines().skip_while(|line| *line != header).skip(1);
+    lines.take_while(|line| !line.starts_with('[')).collect()
+}
+
+/// Whether one of the lines sets the key, shows its default, or says that it has none.
+fn names(lines: &[&str], key: &str) -> bool {
+    let is_key = |line: &&str| {
+        let line = line.trim_start_matches(['#', ' ']);
+        line.strip_prefix(key).is_some_and(|rest| rest.starts_with(" = ") || rest.starts_with(", "))
+    };
+    lines.iter().any(is_key)
+}
+
+/// The sections of an example, and what must be in each: every key that the types know.
+fn check_example<T: std::fmt::Debug>(read: impl Fn(&str) -> Result<T, String>, text: &str) {
+    let head: Vec<_> = text.lines().take_while(|line| !line.starts_with('[')).collect();
+    for section in keys(&read, text, "") {
+        let forms = [format!("[{section}]"), format!("[[{section}]]")];
+        let Some(header) = forms.iter().find(|form| text.lines().any(|line| line == form.as_str())) else {
+            // Of what is left out, the section is in a comment; else it is a key of the head.
+            let is_commented = forms.iter().any(|form| text.contains(&format!("# {form}\n")));
+            assert!(is_commented || names(&head, &section), "{section}");
+            continue;
+        };
+        let lines = if section == "chains" { text.lines().collect() } else { lines_under(text, header) };
+        for key in keys(&read, text, header) {
+            let is_section =
+                text.contains(&format!("[{section}.{key}")) || text.contains(&format!("[[{section}.{key}"));
+            assert!(is_section || names(&lines, &key), "{header} {key}");
+        }
     }
+}
+
+#[test]
+fn the_examples_name_every_key() {
+    check_example(|text| gateway(text, &[]), GATEWAY);
+    // These four are taken out before the rest is read.
+    for key in ["reserver_key", "submitter_keys", "exit_submitter_keys", "permit2_without_witness"] {
+        assert!(names(&lines_under(GATEWAY, "[[chains]]"), key), "{key}");
+    }
+    for header in ["[chains.gas]", "[[chains.assets]]"] {
+        for key in keys(|text| gateway(text, &[]), GATEWAY, header) {
+            assert!(names(&lines_under(GATEWAY, header), &key), "{header} {key}");
+        }
+    }
+    check_example(|text| verifier(text, &[]), VERIFIER);
+    check_example(settler_file, include_str!("../../config/settler.example.toml"));
+}
+
+fn settler_file(text: &str) -> Result<(), String> {
+    let (_directory, path) = file(text);
+    read_settler(&path, Vec::new()).map(drop).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -336,9 +326,6 @@ fn values_are_checked_and_the_key_is_named() {
         ("GW_HTTP__WRITE_WAIT_MS_MAX", "30001", "http.write_wait_ms_max"),
         ("GW_HTTP__CHECK_THREADS", "257", "http.check_threads"),
         ("GW_HTTP__QUOTE_REQUESTS_OPEN_MAX", "0", "http.quote_requests_open_max"),
-        ("GW_LIMITS__WRITES", "{per_second = 1, burst = 15}", "limits.writes.burst"),
-        ("GW_LIMITS__UNSIGNED", "{per_second = 1, burst = 25}", "limits.unsigned.burst"),
-        ("GW_LIMITS__ACCEPTED", "{per_second = 1, burst = 15}", "limits.accepted.burst"),
         ("GW_SETTLERS__ABSENCE_MS_MAX", "86400001", "settlers.absence_ms_max"),
         ("GW_DEADLINES__SETTLEMENT_MS_MIN", "999", "deadlines.settlement_ms_min"),
         ("GW_DEADLINES__QUOTE_SECONDS_MAX", "0", "deadlines.quote_seconds_max"),
