@@ -1,5 +1,5 @@
-//! What a hostile stranger, or a party gone bad, tries, against real processes, each with a control that shows what happens
-//! without it. A file is a field.
+//! What a hostile stranger, or a party gone bad, tries. Against `gw` as a process; `bus`, `bus_credentials` and
+//! `liquidity` take its parts, and the agent, over a real nats-server. A file is a field.
 
 mod bus;
 mod bus_credentials;

@@ -143,7 +143,10 @@ async fn a_flood_for_a_silent_settler_is_bounded_and_disturbs_no_payment() -> Re
     world.completed(&payment_id).await?;
     world.network.signal_settler(3, Signal::Continue).await?;
     // What was never awarded is over at its horizon, and there is room again.
-    let numbered = junk(&world, 1_000, &silent, Duration::from_secs(5))?;
-    let room = || async { open(&client, &base, &numbered).await.is_ok_and(|(status, _)| status == StatusCode::OK) };
+    let room = || async {
+        // With a deadline that is ahead of each.
+        let Ok(body) = junk(&world, 1_000, &silent, Duration::from_secs(5)) else { return false };
+        open(&client, &base, &body).await.is_ok_and(|(status, _)| status == StatusCode::OK)
+    };
     eventually(room).await.context("there is no room again")
 }
