@@ -75,7 +75,7 @@ pub enum Error {
     },
 }
 
-/// A text that is never shown: passwords and private keys.
+/// A text that is never shown: private keys and seeds.
 ///
 /// In a file it is a text; an array of bytes, as `solana-keygen` writes a keypair, is the same as its text.
 #[derive(Clone, PartialEq, Eq, Deserialize)]

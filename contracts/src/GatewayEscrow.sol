@@ -242,7 +242,7 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
     error GasTooLow(uint256 needed);
     /// @notice There is no Permit2 on this chain (Tron); use `depositOwn`.
     error Permit2Missing();
-    /// @notice The caller is owed nothing in this token.
+    /// @notice `owner` is owed nothing in this token.
     error NothingToClaim(address owner, address token);
     /// @notice The token moved nothing, so the claim stays as it was.
     error ClaimNotPaid(uint256 expected, uint256 paid);

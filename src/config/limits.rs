@@ -72,7 +72,7 @@ impl Default for LimitsConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RateConfig {
-    /// Units that come back a second.
+    /// Units (see [`price`]) that come back a second.
     pub per_second: u32,
     /// Units at once.
     pub burst: u32,

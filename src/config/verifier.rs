@@ -132,9 +132,7 @@ impl VerifierConfig {
             },
         }
     }
-}
 
-impl VerifierConfig {
     /// Reads the file at `path` with the environment's overrides and checks every value.
     ///
     /// # Errors

@@ -101,9 +101,10 @@ codes! {
          accepted.",
         "Sign in a way that `message_schemes` of `/v1/defaults` lists for the source's chain: `EVM_PERMIT2_ESCROW` on EVM.";
     INVALID_DEADLINE Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
-        "A deadline is past, too near, or out of order.",
-        "`quote_deadline` and `fulfillment_deadline` must both lie in the future, in this order, and far enough apart \
-         for the payment to be made. Nothing was accepted.",
+        "A deadline is past, too near, too far away, or out of order.",
+        "`quote_deadline` and `fulfillment_deadline` must both lie in the future, in this order, far enough apart for the \
+         payment to be made, and no further away than `deadlines` of `/v1/defaults` says; the same holds for the windows that \
+         are signed. Nothing was accepted.",
         "Set both deadlines anew, sign again where the signature covers them, and check the clock of the machine that \
          sets them.";
     UNTRUSTED_VERIFIER Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,

@@ -1,7 +1,7 @@
 //! `POST /v1/payments/verify`: a submission rehearsed (design: HTTP).
 //!
 //! Every refusal is the one that the submission would get at this moment, with its status and its ErrorResponse: 400, 401,
-//! 403, 409, 413, 500 or 503. So a client handles both calls with the same code, and 200 means that the submission would
+//! 403, 409, 413, 429, 500 or 503. So a client handles both calls with the same code, and 200 means that the submission would
 //! be answered with 200, once the service accepts anything: a pause is no refusal of this one.
 
 use std::sync::Arc;
