@@ -31,7 +31,7 @@ use serde_json::Value;
 use tokio::{process::Command, time::timeout};
 
 /// How long faults come when nothing else is said.
-const CHAOS_SECONDS: u64 = 90;
+const CHAOS_SECONDS: u64 = 45;
 const PAYERS: usize = 3;
 /// Longest pause between two submissions of one payer, in milliseconds.
 const PACE_MS_MAX: u64 = 4000;

@@ -4,12 +4,16 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use anyhow::{Context, Result, bail};
+use alloy::primitives::U256;
+use anyhow::{Context, Result, bail, ensure};
 use async_nats::jetstream;
 use futures::future::try_join_all;
 
-use events::{Hash32, PaymentId, QuoteRequestId, quote::SignedQuote};
-use gateway::auction::Options;
+use events::{Did, Hash32, PaymentId, QuoteRequestId, quote::SignedQuote};
+use gateway::{
+    auction::Options,
+    dev::{keys::Role as Account, payer::Wish},
+};
 use sagas::ports::{Answer, Auction, AuctionOver, AwardAnswer, AwardEnd, RequestForQuotes};
 use settler::{
     chain::{EscrowState, Trial},
@@ -17,6 +21,7 @@ use settler::{
 };
 
 use crate::{
+    support::World,
     nats_roles::{PATIENCE, Role, connect, did, request, token, until},
     settler_agent::{Stage, paid_by},
 };
@@ -248,4 +253,38 @@ async fn answers_to_awards_that_there_never_were_fill_nothing_and_hold_nobody_up
     let kept = gateway.get_stream("ANSWERS").await?.get_info().await?.state.messages;
     assert_eq!(kept, 1, "one award, one answer");
     Ok(())
+}
+
+/// On the whole network: requests that nobody signed, for all that the settler has and for as long as a gateway lets one ask,
+/// leave it free for whoever pays, also after a restart.
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_without_a_signature_freeze_nobody_on_the_whole_network() -> Result<()> {
+    let mut world = World::start(1).await?;
+    let only = vec![Did::from_ed25519(&settler::dev::key(1).context("a demo settler")?.verifying_key())];
+    let stock = world.network.destination.balance(Account::Settler(1)).await?;
+    let whole = |request_id: String, units: U256| {
+        let (amount, cap) = (units.to_string().parse()?, (units * U256::from(2)).to_string().parse()?);
+        let (quote_window, fulfillment_window) = (Duration::from_secs(540), Duration::from_secs(80_000));
+        let whitelist = only.clone();
+        let wish = world.wish(&request_id)?;
+        anyhow::Ok(Wish { amount, cap, quote_window, fulfillment_window, whitelist, ..wish })
+    };
+    // Control: it has no more than that.
+    let beyond = world.payer.quote_request(&whole("beyond".to_owned(), stock + U256::from(1))?);
+    let beyond = world.payer.open(&world.base(0), &beyond, true).await?;
+    ensure!(beyond.body["decline_summary"][0]["reason"] == "INSUFFICIENT_LIQUIDITY", "{beyond:?}");
+    for n in 0..5 {
+        let request = world.payer.quote_request(&whole(format!("freeze-{n}"), stock)?);
+        let ready = world.payer.open(&world.base(0), &request, true).await?;
+        ensure!(ready.body["quotes"].as_array().is_some_and(|quotes| quotes.len() == 1), "{ready:?}");
+    }
+    let honest = Wish { whitelist: only.clone(), ..world.wish("honest")? };
+    let paid = world.submit(&honest).await?;
+    world.completed(&paid).await?;
+
+    world.network.kill_settler(1).await?;
+    world.network.start_settler(1)?;
+    let honest = Wish { whitelist: only, ..world.wish("honest-after-a-restart")? };
+    let paid = world.submit(&honest).await?;
+    world.completed(&paid).await
 }
