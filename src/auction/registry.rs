@@ -40,6 +40,9 @@ const SCANNING_MAX: usize = 32;
 const HEARD_MAX: u64 = 256;
 /// A settler neither heard nor found in its stream for so long is gone. The stream itself drops what is not renewed.
 const UNSEEN_MAX: Duration = Duration::from_secs(10);
+/// So much longer one is kept while not all streams can be read. Not for ever: one stream that stays unreadable would keep all
+/// who are gone, and every auction waiting for them.
+const UNREAD_KEPT: Duration = Duration::from_secs(30);
 /// Most settlers.
 const SETTLERS_MAX: usize = 1024;
 
@@ -121,6 +124,10 @@ impl Registry {
         settlers.there.get(&settler.token()).map(|entry| entry.registration.credentials.clone()).unwrap_or_default()
     }
 
+    fn is_there(&self, token: &SettlerToken) -> bool {
+        self.settlers().there.contains_key(token)
+    }
+
     fn tokens(&self) -> Vec<SettlerToken> {
         self.settlers().there.keys().cloned().collect()
     }
@@ -185,15 +192,26 @@ impl Registry {
 
 impl Inner {
     /// Keeps the registry current, for ever.
+    ///
+    /// Hearing and reading go side by side: where streams have no leader reading takes long, and settlers go on saying that
+    /// they are there.
     pub(super) async fn keep_registry(&self) {
+        tokio::join!(self.hear_all(), self.scan_all());
+    }
+
+    async fn hear_all(&self) {
         let mut heard = Ration::new(self.client.clone(), REGISTRATION_SUBJECTS, HEARD_MAX, Duration::from_secs(1));
+        loop {
+            self.hear(heard.next().await).await;
+        }
+    }
+
+    async fn scan_all(&self) {
         let mut scans = tokio::time::interval(SCAN_EVERY);
         scans.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            tokio::select! {
-                _ = scans.tick() => self.scan().await,
-                message = heard.next() => self.hear(message).await,
-            }
+            scans.tick().await;
+            self.scan().await;
         }
     }
 
@@ -201,6 +219,11 @@ impl Inner {
     async fn hear(&self, message: async_nats::Message) {
         let Some(token) = token(&message.subject) else { return };
         let (headers, payload) = (message.headers.as_ref(), message.payload.clone());
+        // Whoever was there already stays so, however long its streams take; a new one is asked once it has them.
+        let was_there = self.registry.is_there(&token);
+        if was_there {
+            self.note(&token, headers, &payload);
+        }
         // Whose subject it is the server has seen to, so this makes streams for settlers that an operator has admitted alone.
         if !self.is_known(&token) && !leaves(headers) {
             if let Err(error) = self.ensure_settler(&token).await {
@@ -212,7 +235,13 @@ impl Inner {
                 tracing::warn!(%token, reason, "registration is not stored yet");
             }
         }
-        if let Err(rule) = self.registry.note(&token, headers, &payload, Instant::now()) {
+        if !was_there {
+            self.note(&token, headers, &payload);
+        }
+    }
+
+    fn note(&self, token: &SettlerToken, headers: Option<&HeaderMap>, payload: &[u8]) {
+        if let Err(rule) = self.registry.note(token, headers, payload, Instant::now()) {
             tracing::debug!(%token, rule, "registration does not count");
         }
     }
@@ -231,16 +260,16 @@ impl Inner {
 
     /// Reads the stream of every settler that any gateway has seen.
     async fn scan(&self) {
-        let mut tokens = match streams::settlers(&self.jetstream).await {
-            Ok(tokens) => tokens,
-            Err(error) => {
-                tracing::warn!(%error, "the registry cannot be read for now");
-                self.registry.set_readable(false, Instant::now());
-                self.restore_streams().await;
-                self.registry.drop_unseen(Instant::now());
-                return;
-            }
-        };
+        let mut whole = true;
+        let mut tokens = streams::settlers(&self.jetstream).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the settlers cannot be listed for now");
+            whole = false;
+            Vec::new()
+        });
+        if !whole {
+            self.registry.set_readable(false, Instant::now());
+            self.restore_streams().await;
+        }
         // Their consumer may have gone with a server's disk.
         tokens.extend(self.registry.tokens());
         tokens.sort();
@@ -251,15 +280,9 @@ impl Inner {
             (token, found)
         });
         let mut found = std::pin::pin!(found.buffer_unordered(SCANNING_MAX));
-        let mut whole = true;
         while let Some((token, found)) = found.next().await {
             match found {
-                Ok(Some(message)) => {
-                    let noted = self.registry.note(&token, Some(&message.headers), &message.payload, Instant::now());
-                    if let Err(rule) = noted {
-                        tracing::debug!(%token, rule, "registration does not count");
-                    }
-                }
+                Ok(Some(message)) => self.note(&token, Some(&message.headers), &message.payload),
                 Ok(None) => {}
                 Err(error) => {
                     whole = false;
@@ -268,8 +291,10 @@ impl Inner {
             }
         }
         // In this order: nobody is missed before it is known that somebody may be there.
-        self.registry.set_readable(whole, Instant::now());
-        self.registry.drop_unseen(Instant::now());
+        let now = Instant::now();
+        self.registry.set_readable(whole, now);
+        // Whoever could not be read may be there all the same, for a while.
+        self.registry.drop_unseen(if whole { now } else { now.checked_sub(UNREAD_KEPT).unwrap_or(now) });
         if whole {
             self.registry.version.send_if_modified(|version| {
                 let first = *version == 0;
