@@ -21,9 +21,9 @@ use settler::{
 };
 
 use crate::{
-    support::World,
     nats_roles::{PATIENCE, Role, connect, did, request, token, until},
     settler_agent::{Stage, paid_by},
+    support::World,
 };
 
 /// A request that a payer signed, for all that the settler has.
