@@ -22,8 +22,9 @@ run() {
 run contracts contracts/test.sh
 if cargo nextest --version >/dev/null 2>&1; then
   run build cargo nextest run --workspace --locked --no-run
-  # Most tests wait for blocks, servers and clocks longer than they compute.
-  run crates cargo nextest run --workspace --locked --no-fail-fast --test-threads "$((2 * $(getconf _NPROCESSORS_ONLN)))"
+  # Half as many more than there are processors: many wait for blocks, servers and clocks longer than they compute.
+  cores="$(getconf _NPROCESSORS_ONLN)"
+  run crates cargo nextest run --workspace --locked --no-fail-fast --test-threads "$((cores + (cores + 1) / 2))"
 else
   run crates cargo test --workspace --locked --no-fail-fast --lib --bins --tests
 fi
