@@ -269,16 +269,12 @@ async fn a_registration_that_flaps_disturbs_no_auction_and_no_other_settler() ->
     drop(floods);
     // Control: the same settler at rest, which renews its registration as all do, is asked like them once it has a change left.
     let calm = Bidder::start(&nats, 2, true).await?;
-    let renewing = async {
-        loop {
-            tokio::time::sleep(REGISTRATION_RENEWAL).await;
-            if let Err(error) = register(&calm.client, 2, &registration(2, 1)).await {
-                return Err(error);
-            }
+    let mut renewals = tokio::time::interval(REGISTRATION_RENEWAL);
+    let mut known = std::pin::pin!(gateway.knows(2));
+    loop {
+        tokio::select! {
+            known = &mut known => return known,
+            _ = renewals.tick() => register(&calm.client, 2, &registration(2, 1)).await?,
         }
-    };
-    tokio::select! {
-        known = gateway.knows(2) => known,
-        failed = renewing => failed,
     }
 }
