@@ -32,7 +32,7 @@ run examples cargo test --workspace --locked --no-fail-fast --doc
 # The engine in thousands of simulated worlds, and the proof that these notice what is broken.
 target="${CARGO_TARGET_DIR:-target}"
 run sim-build cargo build --quiet --locked --workspace --bin sim
-run sim "$target/debug/sim" --seeds "${SIM_SEEDS:-2000}"
+run sim "$target/debug/sim" --seeds "${SIM_SEEDS:-1000}"
 run mutants cargo test --locked --workspace --features simulation/mutants --test mutants -- --nocapture
 
 # forge: "N tests passed, N failed"; nextest: "N tests run: N passed, N failed"; libtest: "test result: … N passed; N failed".
