@@ -254,7 +254,8 @@ impl Entry {
             let (_, time) = settled(&place.lock());
             let open = self.deposits.values().flatten().filter_map(admitted_until).max();
             return require(open.is_none_or(|until| time > until), invariant, || {
-                format!("{payment_id} could be deposited until {open:?}, and {time} is settled")
+                let said = &failed.failure;
+                format!("{payment_id} could be deposited until {open:?}, and {time} is settled: {said:?}")
             });
         }
         let Some(quote) = self.quote() else {
