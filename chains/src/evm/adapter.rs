@@ -400,8 +400,9 @@ impl Chains for EvmChains {
         // Both clocks count: nodes judge by the head's time, or by that of the block they would make now.
         let now = chain.node.head().await?.time.max(unix_seconds(self.clock.now()));
         // Never longer than what is sent after it: whatever proves that that can't land proves it of the trial, too.
-        let trial_until = now.saturating_add(TRIAL_SECONDS.min(chain.node.config().admission_seconds));
-        let until = now.saturating_add(chain.node.config().admission_seconds).min(order.escrow.reserve_deadline);
+        let ends = |seconds: u64| now.saturating_add(seconds).min(order.escrow.reserve_deadline);
+        let admission_seconds = chain.node.config().admission_seconds;
+        let (trial_until, until) = (ends(TRIAL_SECONDS.min(admission_seconds)), ends(admission_seconds));
         let trial = self.deposit_call(order, keys, chain.node.evm_id(), sender, trial_until)?;
         let call = self.deposit_call(order, keys, chain.node.evm_id(), sender, until)?;
         let escrow = address(&order.escrow.contract).map_err(unusable)?;
