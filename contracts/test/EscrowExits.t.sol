@@ -98,10 +98,11 @@ contract EscrowExitsTest is EscrowFixture {
         trick.setSurcharge(bound(fixedCharge, 0, 4e5));
         trick.setSurchargeRate(bound(rate, 0, 3e5));
         escrow.release(ID, delivery());
-        for (uint256 i = 0; i < 40 && escrow.claimable(settler, address(trick)) > 5e5; i++) {
+        // Up to 4e5 / (1 - 0.3) the charge can be more than the claim, and nothing can be moved.
+        for (uint256 i = 0; i < 40 && escrow.claimable(settler, address(trick)) > 6e5; i++) {
             escrow.claimFor(settler, address(trick));
         }
-        assertLe(escrow.claimable(settler, address(trick)), 5e5, "what is left is about the charge itself");
+        assertLe(escrow.claimable(settler, address(trick)), 6e5, "what is left is about the charge itself");
         uint256 paidOut = 2 * CAP - trick.balanceOf(address(escrow));
         assertLe(paidOut, CAP, "no more left than this payment brought");
         assertEq(escrow.owedIn(address(trick)), trick.balanceOf(address(escrow)));
@@ -160,7 +161,11 @@ contract EscrowExitsTest is EscrowFixture {
         escrow.release(ID, delivery());
         releaseSecond();
         trick.setDenial(settler, TrickToken.Denial.None);
-        if (escrow.claimable(settler, address(trick)) != 0 && left > 1e3) escrow.claimFor(settler, address(trick));
+        if (escrow.claimable(settler, address(trick)) != 0) {
+            // A part of next to nothing may be rounded to nothing, and is not paid.
+            if (left <= 1e3) return;
+            escrow.claimFor(settler, address(trick));
+        }
 
         uint256 got = trick.balanceOf(settler);
         uint256 due = left * (quoted + CAP) / (2 * CAP);
