@@ -296,3 +296,66 @@ async fn what_a_deposit_of_a_contract_costs_in_vain_is_counted_once() -> Result<
     }
     Ok(())
 }
+
+/// A key's account runs nothing, but takes back what its deposits draw from. What they cost then counts against it alone, once,
+/// whoever sees their end, and shuts it out in the end. One that lands, or comes too late, does not.
+#[tokio::test]
+async fn what_deposits_of_a_key_cost_in_vain_is_counted_once_and_bounded() -> Result<()> {
+    let world = World::start().await?;
+    let (node, source, now) = (&world.source.node, &world.source, world.clock.now());
+    let gas = &node.config().gas;
+    let key = BudgetKey::account(node.chain_id(), &text(&world.payer));
+    let window = TimeDelta::seconds(gas.loss_window_seconds.cast_signed());
+    let own = Budget { key, gas_max: gas.account_loss_max, window };
+    let lost = async |units: u64| -> Result<bool> {
+        let has_left = budget::room(&*world.budgets, from_ref(&own), own.gas_max - units, now).await?.is_none();
+        let has_more = budget::room(&*world.budgets, from_ref(&own), own.gas_max - units + 1, now).await?.is_none();
+        Ok(has_left && !(units > 0 && has_more))
+    };
+    let ended = async |payment: &Payment, prepared: &TransactionPrepared| -> Result<DepositState> {
+        world.chains.broadcast(prepared).await?;
+        source.mine(1 + DEPTH).await?;
+        world.end_admissions().await?;
+        source.mine(DEPTH).await?;
+        Ok(world.chains.deposit_state(&payment.deposit(), from_ref(prepared)).await?)
+    };
+    is_secured(&world, &world.payment("lands")?).await?;
+    let late = world.payment("late")?;
+    let prepared = world.chains.prepare_deposit(&late.deposit(), 1).await?;
+    world.end_admissions().await?;
+    let state = ended(&late, &prepared).await?;
+    assert!(matches!(state, DepositState::Superseded { .. }), "{state:?}");
+    assert!(lost(0).await?);
+
+    let first = world.payment("first")?;
+    let second = world.payment("second")?;
+    let prepared = [&first, &second].map(|payment| payment.deposit());
+    let prepared =
+        [world.chains.prepare_deposit(&prepared[0], 1).await?, world.chains.prepare_deposit(&prepared[1], 1).await?];
+    source.dev.approve(&world.payer, &source.token, &source.contracts.permit2, U256::ZERO).await?;
+    let mut used = 0;
+    for (payment, prepared) in [&first, &second].into_iter().zip(&prepared) {
+        let state = ended(payment, prepared).await?;
+        assert!(matches!(state, DepositState::Reverted(_)), "{state:?}");
+        // The end is looked at again, as after an append of unknown outcome.
+        world.chains.deposit_state(&payment.deposit(), from_ref(prepared)).await?;
+        let receipt = node.receipt(prepared.transaction_hash.parse()?).await?.context("it is in a block")?;
+        used += receipt.gas_used;
+        assert!(lost(used).await?, "{used}");
+    }
+
+    // Others have lost all that there is of it; the same key is told when it may come again.
+    source.dev.approve(&world.payer, &source.token, &source.contracts.permit2, U256::MAX).await?;
+    let purpose = Purpose("pay_another/deposit/1".to_owned());
+    let rest = Budget { gas_max: u64::MAX, ..own.clone() };
+    world.budgets.charge_one(&rest, &purpose, own.gas_max - used, &[], now).await?;
+    world.budgets.settle_one(&own.key, &purpose, own.gas_max - used, now).await?;
+    match world.chains.prepare_deposit(&world.payment("shut-out")?.deposit(), 1).await {
+        Err(PrepareError::Refused(refusal)) => {
+            let reason = refusal.context.revert_reason.context("a reason")?;
+            assert!(reason.contains("deposits of this account came to nothing too often"), "{reason}");
+        }
+        other => bail!("not refused: {other:?}"),
+    }
+    Ok(())
+}

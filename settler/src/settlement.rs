@@ -219,7 +219,7 @@ impl Settlement {
             let longest = if self.is_agreed { BACKOFF_MAX } else { ANSWER_PAUSE_MAX };
             tokio::select! {
                 () = over => {}
-                () = tokio::time::sleep(pause.min(longest)) => {}
+                () = tokio::time::sleep(pause) => {}
             }
             pause = (pause * 2).min(longest);
         }

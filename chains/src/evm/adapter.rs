@@ -27,7 +27,7 @@ use super::{
     contracts::{self, GatewayEscrow, address, text, units, word},
     eip712::{self, Admission},
     node::{At, Node},
-    payers::{Payer, UnderWay},
+    payers::{KeyDeposits, Payer},
     query::{Call, CallError, Fees, Trial},
     reads::unusable,
     rpc::Fault,
@@ -85,7 +85,7 @@ pub struct EvmChains {
     pub(super) budgets: Arc<dyn Budgets>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) watch: Watch,
-    pub(super) under_way: UnderWay,
+    pub(super) key_deposits: KeyDeposits,
 }
 
 /// What is to be sent, and for what.
@@ -148,7 +148,14 @@ impl EvmChains {
                 return Err(SetupError::Twice(chain_id));
             }
         }
-        Ok(Self { chains: by_id, ledger, budgets, clock, watch: Watch::default(), under_way: UnderWay::default() })
+        Ok(Self {
+            chains: by_id,
+            ledger,
+            budgets,
+            clock,
+            watch: Watch::default(),
+            key_deposits: KeyDeposits::default(),
+        })
     }
 
     /// The connection to a chain, or `None` for a chain that is not configured.

@@ -41,6 +41,8 @@ const KNOWN_MAX: usize = 16_384;
 
 /// How long a deposit of an account without code is taken to be under way, unless its end is seen.
 const UNDER_WAY_FOR: Duration = Duration::from_secs(3_600);
+/// How often those whose end was never seen are dropped.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
 /// Whose deposit it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,37 +53,75 @@ pub(super) enum Payer {
     Contract(ContractPayer),
 }
 
-/// Deposits of accounts without code that this process has prepared and not seen the end of.
+/// Deposits of accounts without code, as this process has seen them.
 #[derive(Debug, Default)]
-pub(super) struct UnderWay(Mutex<HashMap<BudgetKey, HashMap<Purpose, Instant>>>);
+pub(super) struct KeyDeposits(Mutex<Seen>);
 
-impl UnderWay {
-    fn lock(&self) -> MutexGuard<'_, HashMap<BudgetKey, HashMap<Purpose, Instant>>> {
+#[derive(Debug, Default)]
+struct Seen {
+    accounts: HashMap<BudgetKey, HashMap<Purpose, KeyDeposit>>,
+    /// When what is too old was last dropped.
+    swept: Option<Instant>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct KeyDeposit {
+    since: Instant,
+    /// It is over, and what it did cost is counted.
+    is_counted: bool,
+}
+
+impl KeyDeposits {
+    fn lock(&self) -> MutexGuard<'_, Seen> {
         // Nothing panics between two changes that belong together.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether `purpose` is one of `most` of this account, and from now on it is.
+    fn get(&self, account: &BudgetKey, purpose: &Purpose) -> Option<KeyDeposit> {
+        self.lock().accounts.get(account).and_then(|own| own.get(purpose).copied())
+    }
+
+    /// Whether `purpose` is one of the `most` deposits of this account that are under way, and from now on it is.
     fn enter(&self, account: &BudgetKey, purpose: &Purpose, most: usize, now: Instant) -> bool {
-        let mut all = self.lock();
-        let own = all.entry(account.clone()).or_default();
-        own.retain(|_, since| now - *since < UNDER_WAY_FOR);
-        let enters = own.contains_key(purpose) || own.len() < most;
+        let mut seen = self.lock();
+        seen.drop_old(now);
+        let own = seen.accounts.entry(account.clone()).or_default();
+        let enters = own.contains_key(purpose) || own.values().filter(|deposit| !deposit.is_counted).count() < most;
         if enters {
-            own.insert(purpose.clone(), now);
+            own.entry(purpose.clone()).or_insert(KeyDeposit { since: now, is_counted: false });
         }
         enters
     }
 
-    /// Whether it was under way until now.
-    fn leave(&self, account: &BudgetKey, purpose: &Purpose) -> bool {
-        let mut all = self.lock();
-        let Some(own) = all.get_mut(account) else { return false };
-        let was = own.remove(purpose).is_some();
+    /// It is over, and what it did cost is counted: should its end be looked at again, that is not counted twice.
+    fn count(&self, account: &BudgetKey, purpose: &Purpose, now: Instant) {
+        let mut seen = self.lock();
+        seen.drop_old(now);
+        let own = seen.accounts.entry(account.clone()).or_default();
+        own.insert(purpose.clone(), KeyDeposit { since: now, is_counted: true });
+    }
+
+    /// It is over, and did cost nothing in vain.
+    fn leave(&self, account: &BudgetKey, purpose: &Purpose) {
+        let mut seen = self.lock();
+        let Some(own) = seen.accounts.get_mut(account) else { return };
+        own.remove(purpose);
         if own.is_empty() {
-            all.remove(account);
+            seen.accounts.remove(account);
         }
-        was
+    }
+}
+
+impl Seen {
+    fn drop_old(&mut self, now: Instant) {
+        if self.swept.is_some_and(|at| now - at < SWEEP_EVERY) {
+            return;
+        }
+        self.swept = Some(now);
+        self.accounts.retain(|_, own| {
+            own.retain(|_, deposit| now - deposit.since < UNDER_WAY_FOR);
+            !own.is_empty()
+        });
     }
 }
 
@@ -250,14 +290,7 @@ impl EvmChains {
             Payer::Contract(contract) => {
                 (budget::charge(&*self.budgets, &contract.budgets(node), purpose, gas, now).await, "by code like this")
             }
-            Payer::Key(account) => {
-                let budget = budget_of(node, *account);
-                let room = self.budgets.room_of(&budget, gas, now).await;
-                let most = node.config().gas.account_deposits_max;
-                let full =
-                    matches!(room, Ok(Room::Now)) && !self.under_way.enter(&budget.key, purpose, most, Instant::now());
-                (if full { Ok(Room::Soon) } else { room }, "of this")
-            }
+            Payer::Key(account) => (self.room_of_key(node, *account, purpose, gas).await, "of this"),
         };
         match room.map_err(|error| Transient(error.to_string()))? {
             Room::Now => Ok(()),
@@ -267,6 +300,24 @@ impl EvmChains {
                 until.to_rfc3339()
             ))),
         }
+    }
+
+    /// Whether an account without code may make one more deposit.
+    async fn room_of_key(
+        &self,
+        node: &Node,
+        account: Address,
+        purpose: &Purpose,
+        gas: u64,
+    ) -> Result<Room, budget::Error> {
+        let budget = budget_of(node, account);
+        if self.key_deposits.get(&budget.key, purpose).is_some() {
+            return Ok(Room::Now);
+        }
+        let room = self.budgets.room_of(&budget, gas, self.clock.now()).await?;
+        let most = node.config().gas.account_deposits_max;
+        let is_full = room == Room::Now && !self.key_deposits.enter(&budget.key, purpose, most, Instant::now());
+        Ok(if is_full { Room::Soon } else { room })
     }
 
     /// Counts what a deposit that is over did cost in vain.
@@ -283,20 +334,26 @@ impl EvmChains {
         let key = &budget.key;
         let purpose = Purpose::deposit(&order.payment_id, newest.attempt);
         let fault = |error: budget::Error| Transient(error.to_string());
-        if self.under_way.leave(key, &purpose) {
-            let lost = match state {
-                DepositState::Pending | DepositState::Secured(_) | DepositState::Stranded(_) => 0,
-                _ => lost_in(node, versions).await?.unwrap_or(0),
-            };
-            if lost > 0 {
-                tracing::info!(payment_id = %order.payment_id, payer = text(account), lost, "an account's deposit cost gas in vain");
-                let now = self.clock.now();
-                self.budgets.charge_one(&budget, &purpose, lost, &[], now).await.map_err(fault)?;
-                self.budgets.settle_one(key, &purpose, lost, now).await.map_err(fault)?;
+        let of_key = self.key_deposits.get(key, &purpose);
+        // What another process prepared for an account without code is charged nowhere, either.
+        if of_key.is_some() || self.budgets.charged(key, &purpose).await.map_err(fault)?.is_none() {
+            if of_key.is_some_and(|deposit| deposit.is_counted) {
+                return Ok(());
             }
-            return Ok(());
-        }
-        if self.budgets.charged(key, &purpose).await.map_err(fault)?.is_none() {
+            // One that came too late is no doing of the payer's.
+            let lost = match state {
+                DepositState::Reverted(_) | DepositState::Expired { .. } => lost_in(node, versions).await?.unwrap_or(0),
+                _ => 0,
+            };
+            if lost == 0 {
+                self.key_deposits.leave(key, &purpose);
+                return Ok(());
+            }
+            tracing::info!(payment_id = %order.payment_id, payer = text(account), lost, "an account's deposit cost gas in vain");
+            let (now, all) = (self.clock.now(), Budget { gas_max: u64::MAX, ..budget.clone() });
+            self.budgets.charge_one(&all, &purpose, lost, &[], now).await.map_err(fault)?;
+            self.budgets.settle_one(key, &purpose, lost, now).await.map_err(fault)?;
+            self.key_deposits.count(key, &purpose, Instant::now());
             return Ok(());
         }
         let lost = lost_in(node, versions).await?;
@@ -327,20 +384,23 @@ mod tests {
 
     #[test]
     fn so_many_deposits_of_an_account_are_under_way_until_their_end_is_seen_or_long_past() {
-        let (under_way, start) = (UnderWay::default(), Instant::now());
+        let (deposits, start) = (KeyDeposits::default(), Instant::now());
         let account = |n: &str| BudgetKey::account(&"eip155:1".parse().unwrap(), n);
         let purpose = |n: u32| Purpose(format!("pay_a/deposit/{n}"));
-        let enters = |of: &str, n, at| under_way.enter(&account(of), &purpose(n), 2, at);
+        let enters = |of: &str, n, at| deposits.enter(&account(of), &purpose(n), 2, at);
         assert!(enters("a", 1, start) && enters("a", 2, start));
         assert!(!enters("a", 3, start) && enters("a", 2, start) && enters("b", 3, start));
-        assert!(under_way.leave(&account("a"), &purpose(1)) && !under_way.leave(&account("a"), &purpose(1)));
+        deposits.leave(&account("a"), &purpose(1));
         assert!(enters("a", 3, start) && !enters("a", 4, start));
-        assert!(enters("a", 4, start + UNDER_WAY_FOR));
-        for n in 2..5 {
-            under_way.leave(&account("a"), &purpose(n));
-        }
-        under_way.leave(&account("b"), &purpose(3));
-        assert!(under_way.lock().is_empty());
+        // What is counted takes no place, and is known for a while.
+        deposits.count(&account("a"), &purpose(2), start);
+        assert!(enters("a", 4, start) && !enters("a", 5, start));
+        assert!(deposits.get(&account("a"), &purpose(2)).is_some_and(|deposit| deposit.is_counted));
+        // All that was never seen to end is forgotten, whoever comes next.
+        assert!(enters("c", 6, start + UNDER_WAY_FOR));
+        assert_eq!(deposits.lock().accounts.len(), 1);
+        deposits.leave(&account("c"), &purpose(6));
+        assert!(deposits.lock().accounts.is_empty());
     }
 
     #[test]

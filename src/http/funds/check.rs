@@ -79,13 +79,13 @@ impl FundsCheck {
         };
         // What is deposited is out of the balance, and what has failed will never be drawn.
         let mut over = Vec::new();
-        for waiting in refused.payments {
-            match payments.view(&waiting).await {
-                Ok(Some(view)) if view.escrowed.is_some() || view.status.is_final() => over.push(waiting),
+        for waiting in &refused.payments {
+            match payments.view(waiting).await {
+                Ok(Some(view)) if view.escrowed.is_some() || view.status.is_final() => over.push(waiting.clone()),
                 _ => {}
             }
         }
-        self.promises.forget(spend.source, &over);
+        self.promises.forget(spend.source, &refused.payments, &over);
         make().map_err(|Overdrawn { promised, .. }| {
             let (asset, amount) = (spend.source.asset(), spend.amount);
             let message = format!(

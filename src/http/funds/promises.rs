@@ -5,6 +5,7 @@
 //! again after a restart, can promise a balance once at each.
 
 use std::{
+    collections::HashSet,
     num::NonZeroUsize,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -32,22 +33,20 @@ struct Promise {
     amount: Amount,
     /// The last UNIX second in which it may be drawn.
     until: u64,
+    /// Calls that may accept the payment: a rehearsal and a submission may come at the same time.
+    calls: usize,
+    /// One of them did, or may have.
+    is_kept: bool,
 }
 
-/// A promise that holds from when it is made until the payment's end, if it is [kept](Promised::keep), and is taken back where
-/// this is dropped.
+/// A promise that holds from when it is made until the payment's end, if one of the calls that made it [keeps](Promised::keep)
+/// it, and is taken back when all of them have dropped it.
 #[must_use]
 pub struct Promised {
     promises: Promises,
     account: String,
+    /// `None` where nothing had to be promised.
     payment_id: Option<PaymentId>,
-}
-
-impl Promised {
-    /// The payment was accepted, or may have been.
-    pub fn keep(mut self) {
-        self.payment_id = None;
-    }
 }
 
 impl Promised {
@@ -55,12 +54,19 @@ impl Promised {
     pub(super) fn nothing(promises: &Promises) -> Self {
         Self { promises: promises.clone(), account: String::new(), payment_id: None }
     }
+
+    /// The payment was accepted, or may have been.
+    pub fn keep(self) {
+        if let Some(payment_id) = &self.payment_id {
+            self.promises.change(&self.account, payment_id, |promise| promise.is_kept = true);
+        }
+    }
 }
 
 impl Drop for Promised {
     fn drop(&mut self) {
         if let Some(payment_id) = &self.payment_id {
-            self.promises.end(&self.account, |promised| promised == payment_id);
+            self.promises.change(&self.account, payment_id, |promise| promise.calls = promise.calls.saturating_sub(1));
         }
     }
 }
@@ -105,24 +111,47 @@ impl Promises {
             let oldest = others().take(NAMED_MAX).map(|promise| promise.payment_id.clone());
             return Err(Overdrawn { promised, payments: oldest.collect() });
         }
-        let is_new = own.len() == others().count();
-        if is_new {
-            own.push(Promise { payment_id: payment_id.clone(), amount, until });
+        match own.iter_mut().find(|promise| promise.payment_id == *payment_id) {
+            // Two calls may differ in what they sign; either may be the one that is accepted.
+            Some(promise) => {
+                promise.calls += 1;
+                promise.amount = promise.amount.max(amount);
+                promise.until = promise.until.max(until);
+            }
+            None => {
+                let payment_id = payment_id.clone();
+                own.push(Promise { payment_id, amount, until, calls: 1, is_kept: false });
+            }
         }
         drop(all);
-        // Whoever promised first takes it back.
-        Ok(Promised { promises: self.clone(), account, payment_id: is_new.then(|| payment_id.clone()) })
+        Ok(Promised { promises: self.clone(), account, payment_id: Some(payment_id.clone()) })
     }
 
-    /// Forgets promises of an account whose payments are over, or deposited.
-    pub(super) fn forget(&self, source: &OwnedAsset, over: &[PaymentId]) {
-        self.end(&key(source), |promised| over.contains(promised));
+    /// Forgets the promises of an account whose payments are over, or deposited, of those that were `named`. The others are
+    /// named last from now on, so that all come to it.
+    pub(super) fn forget(&self, source: &OwnedAsset, named: &[PaymentId], over: &[PaymentId]) {
+        let account = key(source);
+        let mut all = self.lock();
+        let Some(own) = all.peek_mut(&account) else { return };
+        let over: HashSet<&PaymentId> = over.iter().collect();
+        own.retain(|promise| !over.contains(&promise.payment_id));
+        let still = own.iter().take_while(|promise| named.contains(&promise.payment_id)).count();
+        own.rotate_left(still);
+        if own.is_empty() {
+            all.pop(&account);
+        }
     }
 
-    fn end(&self, account: &str, is_over: impl Fn(&PaymentId) -> bool) {
+    /// Changes a promise that a call has, and forgets it where nobody needs it any more.
+    fn change(&self, account: &str, payment_id: &PaymentId, change: impl FnOnce(&mut Promise)) {
         let mut all = self.lock();
         let Some(own) = all.peek_mut(account) else { return };
-        own.retain(|promise| !is_over(&promise.payment_id));
+        // It may have been forgotten meanwhile: past its time, or for the accounts that came after.
+        let Some(at) = own.iter().position(|promise| promise.payment_id == *payment_id) else { return };
+        change(&mut own[at]);
+        if own[at].calls == 0 && !own[at].is_kept {
+            own.remove(at);
+        }
         if own.is_empty() {
             all.pop(account);
         }
@@ -166,12 +195,17 @@ mod tests {
         case.0.make(&source(2), &payment(3), "10".parse().unwrap(), 100, U256::from(10), 0).unwrap().keep();
         drop(case.make(1, 0).unwrap());
         assert!(case.make(3, 0).is_err());
+        // Whichever of two calls for one payment is over first, the one that accepts it keeps the promise.
+        let again = case.make(2, 0).unwrap();
+        drop(second);
+        assert!(case.make(3, 0).is_err());
+        let second = again;
         // What was not accepted is promised no more.
         drop(second);
         case.make(3, 0).unwrap().keep();
         assert!(case.make(4, 0).is_err());
         // Nor what is over, or what can't be drawn any more.
-        case.0.forget(&source(1), &[payment(1)]);
+        case.0.forget(&source(1), &[payment(1)], &[payment(1)]);
         case.make(4, 0).unwrap().keep();
         assert!(case.make(5, 100).is_err());
         case.make(5, 101).unwrap().keep();
@@ -179,10 +213,26 @@ mod tests {
     }
 
     #[test]
+    fn a_rehearsal_neither_takes_back_nor_belittles_what_a_submission_promises() {
+        let case = Promises::new();
+        let make =
+            |n, amount: &str| case.make(&source(1), &payment(n), amount.parse().unwrap(), 100, U256::from(25), 0);
+        let rehearsed = make(1, "1").unwrap();
+        make(1, "20").unwrap().keep();
+        drop(rehearsed);
+        assert!(make(2, "10").is_err());
+        drop(make(2, "5").unwrap());
+    }
+
+    #[test]
     fn so_many_payments_of_one_account_wait_however_much_it_holds() {
         let case = Promises::new();
         let make = |n| case.make(&source(1), &payment(n), "1".parse().unwrap(), 100, U256::MAX, 0);
         (0..PAYMENTS_MAX).for_each(|n| make(n).unwrap().keep());
-        assert_eq!(make(PAYMENTS_MAX).err().unwrap().payments.len(), NAMED_MAX);
+        // Others are named in their turn, however long the oldest wait.
+        let first = make(PAYMENTS_MAX).err().unwrap().payments;
+        case.forget(&source(1), &first, &[]);
+        let second = make(PAYMENTS_MAX).err().unwrap().payments;
+        assert_eq!((first.len(), second.len(), second[0].clone()), (NAMED_MAX, NAMED_MAX, payment(NAMED_MAX)));
     }
 }
