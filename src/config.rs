@@ -28,11 +28,8 @@ use async_nats::ConnectOptions;
 use serde::Deserialize;
 use url::Url;
 
-use events::{
-    Did,
-    connection::{self, Identity},
-    selection::SelectorKey,
-};
+use events::{Did, selection::SelectorKey};
+use journal_jetstream::connection::{self, Identity};
 use sagas::release::ReleaseRule;
 
 use self::source::Source;

@@ -3,6 +3,7 @@
 mod apart;
 mod families;
 
+use journal::ShardLog;
 use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
@@ -13,16 +14,13 @@ use tokio::{net::TcpListener, sync::mpsc, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use chains::{evm, solana, tron, verifier::Verifier};
-use events::{
-    CommitId, Family, PaymentId,
-    budget::nats::NatsBudgets,
+use events::{CommitId, Family, PaymentId};
+use journal_jetstream::{
+    budget::NatsBudgets,
     connection,
-    journal::{
-        Journal,
-        nats::{ConnectError, NatsJournal, Options as JournalOptions},
-    },
-    ledger::nats::{NatsLedger, Options as LedgerOptions},
-    parking::nats::{NatsParking, Options as ParkingOptions},
+    ledger::{NatsLedger, Options as LedgerOptions},
+    parking::{NatsParking, Options as ParkingOptions},
+    store::{ConnectError, NatsJournal, Options as JournalOptions},
 };
 use projections::Projections;
 use sagas::runner::{Engine, Options as EngineOptions, Ports, Runner};

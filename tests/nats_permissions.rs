@@ -1,5 +1,6 @@
 //! What each role of nats.conf may do, on a real nats-server: nothing beyond its part.
 
+use journal::StreamStore;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -12,19 +13,20 @@ use devkit::NatsServer;
 use ed25519_dalek::SigningKey;
 use futures::StreamExt;
 
-use events::{
-    ChainId, Hash32, StreamId,
-    checkpoint::{self, Checkpointer, Stepped},
-    event::VerifierRef,
-    journal::{
-        Journal,
-        nats::{self, NatsJournal},
-    },
-    ledger::{self, Ledger, Purpose, SignerAccount, nats::NatsLedger},
-    parking::{self, Cause, CauseKind, Parked, Parking, Replayed, nats::NatsParking},
-    raw::RawReader,
-};
+use events::{ChainId, Hash32, StreamId, event::VerifierRef};
 use gateway::{auction, dev::keys::selector_signer, identity::SettlerPolicies};
+use journal::{
+    checkpoint,
+    ledger::{Ledger, Purpose, SignerAccount},
+    parking::{Cause, CauseKind, Parked, Parking, Replayed},
+};
+use journal_jetstream::{
+    checkpoint::{Checkpointer, Stepped},
+    ledger::NatsLedger,
+    parking::NatsParking,
+    raw::RawReader,
+    store::NatsJournal,
+};
 use sagas::ports::{Auction, Award, VerificationCase};
 use settler::protocol::{
     answer_subject, award_consumer, award_subject, bid_subject, over_subject, over_subjects, registration_subject,
@@ -496,12 +498,12 @@ async fn journal_and_ledger_work_within_these_permissions() -> Result<()> {
     let server = server().await?;
     let (gateway, auditor) = (connect(&server, Role::Gateway).await?, connect(&server, Role::Auditor).await?);
     let payment = StreamId::from(payment_of(&request(Duration::ZERO)));
-    let journal = NatsJournal::connect(gateway.clone(), nats::Options::default()).await?;
+    let journal = NatsJournal::connect(gateway.clone(), journal_jetstream::store::Options::default()).await?;
     assert!(journal.load(&payment).await?.is_empty());
-    let audited = NatsJournal::bind(auditor, nats::Options::default()).await?;
+    let audited = NatsJournal::bind(auditor, journal_jetstream::store::Options::default()).await?;
     assert!(audited.load(&payment).await?.is_empty());
 
-    let ledger = NatsLedger::connect(gateway, ledger::nats::Options::default()).await?;
+    let ledger = NatsLedger::connect(gateway, journal_jetstream::ledger::Options::default()).await?;
     let account = SignerAccount { chain_id: ChainId::evm(1), address: RELEASER.to_owned() };
     let purpose = Purpose("pay_x/deposit/1".to_owned());
     assert_eq!(ledger.reserve(&account, &purpose, 7, 7, chrono::Utc::now()).await?, 7);
@@ -513,7 +515,7 @@ async fn an_auditor_sees_what_was_parked_and_nobody_but_the_gateway_parks_or_rep
     let server = server().await?;
     let (gateway, auditor) = (connect(&server, Role::Gateway).await?, connect(&server, Role::Auditor).await?);
     let settler = connect(&server, Role::Settler(1)).await?;
-    let options = parking::nats::Options::default();
+    let options = journal_jetstream::parking::Options::default();
     let park = NatsParking::connect(gateway.clone(), options.clone()).await?;
     let mut live = auditor.subscribe("gw.park.>").await?;
     let mut overheard = settler.subscribe("gw.park.>").await?;
@@ -558,8 +560,8 @@ async fn an_auditor_sees_what_was_parked_and_nobody_but_the_gateway_parks_or_rep
 async fn the_gateway_signs_checkpoints_and_an_auditor_reads_them() -> Result<()> {
     let stage = Stage::set().await?;
     let auditor = connect(&stage.server, Role::Auditor).await?;
-    let store = checkpoint::Store::connect(stage.gateway.clone(), 1, PATIENCE).await?;
-    let options = checkpoint::Options { interval: PATIENCE, trusted: Vec::new(), timeout: PATIENCE };
+    let store = journal_jetstream::checkpoint::Store::connect(stage.gateway.clone(), 1, PATIENCE).await?;
+    let options = journal_jetstream::checkpoint::Options { interval: PATIENCE, trusted: Vec::new(), timeout: PATIENCE };
     let mut checkpointer = Checkpointer::new(stage.gateway.clone(), store, SigningKey::from_bytes(&[1; 32]), options);
     assert_eq!(checkpointer.step(0, chrono::Utc::now()).await?, Stepped::Signed(COMMITS));
 

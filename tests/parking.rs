@@ -1,15 +1,15 @@
 //! A payment whose stream was damaged is parked with its cause, and nothing else is touched by it.
 
+use journal::ShardLog;
+use journal::StreamStore;
 use std::process::Output;
 
 use crate::support::*;
 use anyhow::{Context, Result, ensure};
 use async_nats::{Client, HeaderMap, jetstream};
-use events::{
-    CommitId, PaymentId,
-    journal::{Journal, envelope, nats},
-};
+use events::{CommitId, PaymentId};
 use gateway::dev::users::NatsUser;
+use journal::envelope;
 use serde_json::Value;
 use tokio::process::Command;
 
@@ -42,7 +42,9 @@ async fn gateways_client(world: &World) -> Result<Client> {
 /// the right place, and with the right hash of the message before it. Returns its sequence.
 async fn poison(world: &World, payment_id: &PaymentId) -> Result<u64> {
     let client = gateways_client(world).await?;
-    let journal = nats::NatsJournal::connect(client.clone(), nats::Options::default()).await?;
+    let journal =
+        journal_jetstream::store::NatsJournal::connect(client.clone(), journal_jetstream::store::Options::default())
+            .await?;
     let shard = payment_id.shard(journal.shards());
     let poisoned = async {
         loop {

@@ -1,5 +1,6 @@
 //! Shards change hands when a gateway dies, and when it is told to stop.
 
+use journal::ShardLeases;
 use std::time::{Duration, Instant};
 
 use crate::support::*;
@@ -9,15 +10,11 @@ use async_nats::{
     jetstream::{self, kv::Store},
 };
 use devkit::Signal;
-use events::{
-    PaymentId,
-    journal::{
-        Journal, ShardWorker, WakeUp,
-        nats::{self, NatsJournal},
-    },
-};
+use events::PaymentId;
 use futures::future::{join_all, try_join_all};
 use gateway::dev::{payer::Wish, users::NatsUser};
+use journal::{ShardWorker, WakeUp};
+use journal_jetstream::store::NatsJournal;
 use serde_json::Value;
 
 const SHARDS: u16 = 8;
@@ -80,7 +77,8 @@ async fn hold(journal: &NatsJournal, shard: u16) -> Result<Box<dyn ShardWorker>>
 /// Shares the shards out: 0 to 3 for the first gateway, 4 to 6 for the second. The last one is held by the worker that is
 /// returned.
 async fn share_out(world: &mut World, leases: &Leases) -> Result<Box<dyn ShardWorker>> {
-    let journal = NatsJournal::connect(gateways_client(world).await?, nats::Options::default()).await?;
+    let journal =
+        NatsJournal::connect(gateways_client(world).await?, journal_jetstream::store::Options::default()).await?;
     for _ in 0..5 {
         for n in 0..2 {
             world.network.kill_gateway(n).await?;

@@ -1,6 +1,8 @@
 //! Whole payments through the engine: the runner and the real journal, with a world in which everything happens at
 //! once.
 
+use journal::ShardLog;
+use journal::StreamStore;
 use std::{
     sync::{
         Arc, Mutex,
@@ -10,13 +12,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use events::{
-    Did,
-    journal::{Commit, Journal, nats::NatsJournal},
-    parking::memory::MemoryParking,
-    quote::auction_of,
-};
+use events::{Did, quote::auction_of};
 use gateway::clock::SystemClock;
+use journal::{Commit, parking::memory::MemoryParking};
+use journal_jetstream::store::NatsJournal;
 use sagas::runner::{Engine, Options, Ports, Runner};
 use tokio::{task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;

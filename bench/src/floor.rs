@@ -21,10 +21,8 @@ use async_nats::{
     },
 };
 use bytes::Bytes;
-use events::{
-    CommitId, PaymentId,
-    journal::envelope::{self, Sealed},
-};
+use events::{CommitId, PaymentId};
+use journal::envelope::{self, Sealed};
 
 use crate::{
     context::{Context, SHARDS},
@@ -132,7 +130,7 @@ impl Template {
     fn new(context: &Context, shards: u16) -> Result<Self> {
         let order = context.payer.sign("floor", 0..1, Duration::from_secs(600))?.remove(0);
         let sealed = Sealed::new(&order.commit()?, order.payment_id.shard(shards))?;
-        Ok(Self { headers: sealed.headers(0), body: sealed.body, shards })
+        Ok(Self { headers: journal_jetstream::header_map(sealed.headers(0)), body: sealed.body, shards })
     }
 
     fn message(&self, number: usize) -> Message {

@@ -9,10 +9,10 @@ use events::{
         AuctionClosed, EscrowReleased, FulfillmentConfirmed, FulfillmentSeen, QuoteAwarded, QuoteReceived,
         TransactionPrepared,
     },
-    journal::{Commit, Journal, Position, Recorded},
     quote::SignedQuote,
 };
 use gateway::dev::network::{DESTINATION_ID, SOURCE_ID};
+use journal::{Commit, Journal, Position, Recorded};
 
 use crate::{
     orders::Order,

@@ -11,7 +11,6 @@ use ed25519_dalek::SigningKey;
 use events::{
     ChainId, CommitId, Did, Hash32, OwnedAsset, PaymentId, Terms,
     event::{PaymentEvent, Submitted, VerifierRef},
-    journal::{Commit, Position},
     quote::{Quote, auction_of},
     time::{Timestamp, from_unix_seconds},
 };
@@ -19,6 +18,7 @@ use gateway::dev::{
     keys::Role,
     network::{DESTINATION_ID, SOURCE_ID},
 };
+use journal::{Commit, Position};
 use serde_json::json;
 
 use crate::stage::{ESCROW, PERMIT2, PROXY, REFUND_DELAY_SECONDS, TOKEN, VERIFIER};

@@ -1,13 +1,15 @@
 //! Reading everything again: the streams themselves, and the read models built from them in an empty directory.
 
+use journal::ShardLog;
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, ensure};
-use events::journal::{Journal, nats::NatsJournal};
 use futures::future::try_join_all;
+use journal::Journal;
+use journal_jetstream::store::NatsJournal;
 use projections::Projections;
 use tokio_util::sync::CancellationToken;
 

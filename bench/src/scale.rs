@@ -1,5 +1,7 @@
 //! What more shards bring, and what more settlers cost.
 
+use journal::ShardLog;
+use journal::StreamStore;
 use std::{
     collections::HashMap,
     time::{Duration, Instant},
@@ -8,11 +10,9 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use async_nats::Client;
 use ed25519_dalek::SigningKey;
-use events::{
-    Did, Hash32, PaymentEvent, StreamId,
-    journal::{Journal, nats::NatsJournal},
-};
+use events::{Did, Hash32, PaymentEvent, StreamId};
 use futures::StreamExt;
+use journal_jetstream::store::NatsJournal;
 use settler::protocol::{
     self, AWARDS_STREAM, Bid, Corridor, REGISTRATION_RENEWAL, Registration, Version, bid_subject, registration_subject,
     rfq_subjects, split_subject,

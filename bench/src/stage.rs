@@ -1,6 +1,7 @@
 //! What is measured: a nats-server with the repository's `nats.conf`, gateways as real processes, and connections to
 //! them.
 
+use journal::ShardLeases;
 use std::{
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -10,14 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use async_nats::{Client, jetstream};
 use devkit::{NatsServer, Process, free_port, nats::configure};
 use ed25519_dalek::SigningKey;
-use events::{
-    Did,
-    connection::{Identity, nkey_seed},
-    journal::{
-        Journal, ShardWorker, WakeUp, envelope,
-        nats::{NatsJournal, Options},
-    },
-};
+use events::Did;
 use futures::{StreamExt, TryStreamExt, stream};
 use gateway::{
     dev::{
@@ -26,6 +20,11 @@ use gateway::{
         users::{self, NatsUser},
     },
     nats::Users,
+};
+use journal::{ShardWorker, WakeUp, envelope};
+use journal_jetstream::{
+    connection::{Identity, nkey_seed},
+    store::{NatsJournal, Options},
 };
 use serde_json::{Value, json};
 use settler::stanza::inbox_prefix;

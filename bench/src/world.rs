@@ -19,10 +19,11 @@ use chrono::Utc;
 use events::{
     Amount, ChainId, Did, Epochs, PaymentEvent, PaymentId, StreamId,
     event::{EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, VerifierRef},
-    journal::{AppendError, Commit, Journal, ReadError, Recorded, ShardWorker, nats::NatsJournal},
     selection::SignedChoice,
 };
 use gateway::dev::network::{DESTINATION_ID, SOURCE_ID};
+use journal::{AppendError, Commit, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore};
+use journal_jetstream::store::NatsJournal;
 use sagas::ports::{
     Answer, Auction, AuctionOver, Award, AwardAnswer, AwardEnd, Bid, Chains, DeliveryOrder, DeliveryState,
     DepositOrder, DepositState, EscrowState, Gathered, OpenStreams, PrepareError, RefundOrder, ReleaseOrder,
@@ -339,11 +340,7 @@ impl OpenStreams for World {
 
 /// The real journal, whose commits are counted.
 #[async_trait]
-impl Journal for World {
-    fn epochs(&self) -> Epochs {
-        self.0.journal.epochs()
-    }
-
+impl StreamStore for World {
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
         let recorded = self.0.journal.append(commit).await?;
         self.stored(commit);
@@ -353,6 +350,13 @@ impl Journal for World {
     async fn load(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, ReadError> {
         self.0.loads.fetch_add(1, Ordering::Relaxed);
         self.0.journal.load(stream_id).await
+    }
+}
+
+#[async_trait]
+impl ShardLog for World {
+    fn epochs(&self) -> Epochs {
+        self.0.journal.epochs()
     }
 
     async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
@@ -366,7 +370,10 @@ impl Journal for World {
     async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
         self.0.journal.wait_beyond(shard, sequence).await
     }
+}
 
+#[async_trait]
+impl ShardLeases for World {
     async fn work(&self, shard: u16, owner: &str) -> Box<dyn ShardWorker> {
         self.0.journal.work(shard, owner).await
     }

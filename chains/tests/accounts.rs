@@ -8,6 +8,7 @@ use alloy::{
     sol_types::SolCall,
 };
 use anyhow::{Context, Result, bail};
+use chrono::TimeDelta;
 
 use crate::support::*;
 use chains::evm::{
@@ -19,8 +20,10 @@ use chains::evm::{
 };
 use events::{
     OwnedAsset, PaymentId, Terms,
-    budget::{self, BudgetKey, Budgets},
-    event::{Authorization, Permit2},
+    event::{Authorization, Permit2, TransactionPrepared},
+};
+use journal::{
+    budget::{self, Budget, BudgetKey, Budgets},
     ledger::Purpose,
 };
 use sagas::ports::{Chains, Clock, DepositState, PrepareError};

@@ -16,11 +16,8 @@ use chains::evm::{
     node::At,
     permit2::Scheme,
 };
-use events::{
-    Hash32,
-    event::EscrowPlan,
-    ledger::{Ledger, Purpose, SignerAccount},
-};
+use events::{Hash32, event::EscrowPlan};
+use journal::ledger::{Ledger, Purpose, SignerAccount};
 use sagas::ports::{Chains, DepositState, EscrowState, PrepareError, RefundOrder, Statement, TransactionState};
 
 alloy::sol! {

@@ -16,11 +16,8 @@ use chains::evm::{
     adapter::{EvmChain, EvmChains, Keys},
     node::At,
 };
-use events::{
-    event::TransactionPrepared,
-    ledger::{Ledger, Purpose, SignerAccount},
-    time::unix_seconds,
-};
+use events::{event::TransactionPrepared, time::unix_seconds};
+use journal::ledger::{Ledger, Purpose, SignerAccount};
 use sagas::{
     payment::VERSIONS_MAX,
     ports::{Chains, Clock, DepositState, PrepareError, RefundOrder, TransactionState},
@@ -268,7 +265,7 @@ async fn payments_go_on_when_one_of_three_accounts_runs_dry() -> Result<()> {
                 node: source.node.clone(),
                 keys: Some(Keys { reserver: key(2), submitters: submitters.to_vec(), exit_submitters: Vec::new() }),
             }],
-            std::sync::Arc::new(events::ledger::memory::MemoryLedger::default()),
+            std::sync::Arc::new(journal::ledger::memory::MemoryLedger::default()),
             world.budgets.clone(),
             world.clock.clone(),
         )?;

@@ -1,19 +1,4 @@
-//! The journal against real servers, and what its bytes must stay: one program; a file is a subject.
+//! What the vocabulary's bytes must stay: one program; a file is a subject.
 
-mod budget;
-mod checkpoints;
 mod golden;
-mod group_commit;
-mod journal_cluster;
-mod journal_cluster_faults;
-mod journal_epochs;
-mod journal_epochs_layout;
-mod journal_faults;
-mod journal_heads;
-mod journal_memory;
-mod journal_nats;
-mod journal_scan;
-mod ledger;
-mod parking;
 mod quotes;
-mod support;

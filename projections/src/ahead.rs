@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use events::journal::{Journal, ReadError};
+use journal::{Journal, ReadError};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -59,9 +59,9 @@ mod tests {
     use std::{future::pending, time::Duration};
 
     use async_trait::async_trait;
-    use events::{
-        CommitId, Epochs, PaymentId, StreamId,
-        journal::{AppendError, Commit, Position, Recorded, ShardWorker, memory::MemoryJournal},
+    use events::{CommitId, Epochs, PaymentId, StreamId};
+    use journal::{
+        AppendError, Commit, Position, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore, memory::MemoryJournal,
     };
     use tempfile::TempDir;
     use tokio::{sync::watch, time::timeout};
@@ -87,17 +87,20 @@ mod tests {
     }
 
     #[async_trait]
-    impl Journal for Gated {
-        fn epochs(&self) -> Epochs {
-            self.journal.epochs()
-        }
-
+    impl StreamStore for Gated {
         async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
             self.journal.append(commit).await
         }
 
         async fn load(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, ReadError> {
             self.journal.load(stream_id).await
+        }
+    }
+
+    #[async_trait]
+    impl ShardLog for Gated {
+        fn epochs(&self) -> Epochs {
+            self.journal.epochs()
         }
 
         async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
@@ -116,7 +119,10 @@ mod tests {
         async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
             self.journal.wait_beyond(shard, sequence).await
         }
+    }
 
+    #[async_trait]
+    impl ShardLeases for Gated {
         async fn work(&self, shard: u16, owner: &str) -> Box<dyn ShardWorker> {
             self.journal.work(shard, owner).await
         }

@@ -1,6 +1,7 @@
 //! What stands in a tree: keys, and the form of values.
 
-use events::{StreamId, journal::Recorded};
+use events::StreamId;
+use journal::Recorded;
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{

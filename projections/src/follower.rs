@@ -3,11 +3,9 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use chrono::Utc;
-use events::{
-    StreamId,
-    journal::{Journal, ReadError, Recorded},
-};
+use events::StreamId;
 use futures::{FutureExt, future::BoxFuture};
+use journal::{Journal, ReadError, Recorded};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};

@@ -7,7 +7,7 @@
 //! from the journal with [`PaymentView::fold`].
 //!
 //! ```no_run
-//! # async fn example(journal: std::sync::Arc<dyn events::journal::Journal>) -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn example(journal: std::sync::Arc<dyn journal::Journal>) -> Result<(), Box<dyn std::error::Error>> {
 //! use projections::Projections;
 //! use tokio_util::sync::CancellationToken;
 //!

@@ -2,10 +2,10 @@
 
 use events::{
     Hash32, PaymentId, QuoteRequestEvent, QuoteRequestId, Terms,
-    journal::Recorded,
     quote_request::{CollectedDocument, QuoteRequestOpened},
     time::Timestamp,
 };
+use journal::Recorded;
 use serde::{Deserialize, Serialize};
 
 use crate::view::{Applied, DeclineCount, as_json};

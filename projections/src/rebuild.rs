@@ -8,15 +8,13 @@
 //! Until the two change places the new copy is marked as unfinished on disk. Killed before, the process starts on the
 //! old copy and removes the other; killed after, it starts on the new one. Meanwhile the disk holds both.
 
+use journal::StreamStore;
 use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
 
 use chrono::Utc;
-use events::{
-    CommitId, StreamId,
-    journal::{Journal, ReadError},
-    time::Timestamp,
-};
+use events::{CommitId, StreamId, time::Timestamp};
 use futures::future::try_join_all;
+use journal::{Journal, ReadError};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
@@ -556,10 +554,8 @@ async fn blocking_io<T: Send + 'static>(
 
 #[cfg(test)]
 mod tests {
-    use events::{
-        PaymentId,
-        journal::{Commit, Position, memory::MemoryJournal},
-    };
+    use events::PaymentId;
+    use journal::{Commit, Position, memory::MemoryJournal};
     use tempfile::TempDir;
 
     use super::*;

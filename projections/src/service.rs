@@ -13,8 +13,9 @@ use std::{
 };
 
 use async_trait::async_trait;
-use events::{Epochs, PaymentId, QuoteRequestId, StreamId, journal::Journal};
+use events::{Epochs, PaymentId, QuoteRequestId, StreamId};
 use futures::{StreamExt, stream::FuturesUnordered};
+use journal::Journal;
 use sagas::ports::{OpenStreams, Transient};
 use tokio::{
     sync::{OwnedMutexGuard, watch},

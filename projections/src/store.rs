@@ -21,7 +21,8 @@ use std::{
 };
 
 use chrono::Utc;
-use events::{CommitId, PaymentId, QuoteRequestId, StreamId, journal::Recorded};
+use events::{CommitId, PaymentId, QuoteRequestId, StreamId};
+use journal::Recorded;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sled::Batch;
 use tracing::{error, info};

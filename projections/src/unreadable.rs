@@ -3,10 +3,8 @@
 //! A payment with such a message in its stream has no view: what came before the message may be untrue by now. The
 //! others of its shard have nothing to do with it and go on.
 
-use events::{
-    CommitId, StreamId,
-    journal::{Journal, ReadError, Recorded, envelope},
-};
+use events::{CommitId, StreamId};
+use journal::{Journal, ReadError, Recorded, envelope};
 use serde::{Deserialize, Serialize};
 
 /// What takes the place of a view that cannot be had.

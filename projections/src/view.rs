@@ -8,11 +8,11 @@ use events::{
         AuctionClosed, Claim, Decline, EscrowOpened, EscrowPlan, Failed, Inclusion, RefundDue, Submitted,
         TransactionPrepared, VerifierRef, WithdrawalCause,
     },
-    journal::Recorded,
     mutant,
     quote::SignedQuote,
     time::{Timestamp, from_unix_seconds},
 };
+use journal::Recorded;
 use serde::{Deserialize, Serialize};
 
 /// The status shown to the payer (spec 3.1). `Completed` and `Failed` never change.

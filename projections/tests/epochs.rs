@@ -1,9 +1,10 @@
 //! Journals of more than one epoch: shards that come while the read models are in use, marks, sealed shards.
 
+use journal::ShardLog;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use crate::support::*;
-use events::{PaymentId, QuoteRequestId, StreamId, journal::Journal};
+use events::{PaymentId, QuoteRequestId, StreamId};
 use projections::{PaymentView, Projections, QuoteRequestView, RunError, ShardState, Verdict};
 use sagas::ports::OpenStreams;
 use tempfile::TempDir;

@@ -1,9 +1,11 @@
 //! Following the streams: catching up, restarts, damage, waiting.
 
+use journal::ShardLog;
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use crate::support::*;
-use events::{PaymentEvent, PaymentId, QuoteRequestId, StreamId, event::RefundDue, journal::Journal};
+use events::{PaymentEvent, PaymentId, QuoteRequestId, StreamId, event::RefundDue};
+use journal::Journal;
 use projections::{
     OpenError, PaymentStatus, PaymentView, Projections, QuoteRequestView, RunError, ShardState, Unavailable,
 };

@@ -1,5 +1,6 @@
 //! Building the views again beside those in use, and the alarm that a stream lost commits.
 
+use journal::ShardLog;
 use std::{
     fs,
     path::Path,
@@ -11,7 +12,7 @@ use std::{
 };
 
 use crate::support::*;
-use events::{PaymentEvent, PaymentId, StreamId, event::RefundDue, journal::Journal};
+use events::{PaymentEvent, PaymentId, StreamId, event::RefundDue};
 use projections::{
     PaymentView, Projections, QuoteRequestView, RebuildError, RebuildPhase, RunError, ShardState, Verdict,
 };

@@ -3,7 +3,8 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use crate::support::*;
-use events::{PaymentId, StreamId, journal::Journal};
+use events::{PaymentId, StreamId};
+use journal::Journal;
 use projections::{PaymentView, Projections, RunError, Verdict};
 use sagas::ports::OpenStreams;
 use tempfile::TempDir;

@@ -6,6 +6,7 @@ mod selection;
 mod wake_ups;
 mod world;
 
+use journal::StreamStore;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
@@ -21,10 +22,12 @@ use events::{
     ChainId, CommitId, Epochs, Failure, PaymentEvent, PaymentId, QuoteRequestEvent, StreamId,
     event::{EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, RefundDue, TransactionPrepared, VerifierRef},
     failure::BlockchainContext,
-    journal::{AppendError, Commit, Journal, Position, ReadError, Recorded, ShardWorker, memory::MemoryJournal},
-    parking::memory::MemoryParking,
     quote::Quote,
     time::{Timestamp, unix_seconds},
+};
+use journal::{
+    AppendError, Commit, Position, ReadError, Recorded, ShardWorker, memory::MemoryJournal,
+    parking::memory::MemoryParking,
 };
 use sagas::{
     handlers,

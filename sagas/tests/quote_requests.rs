@@ -7,13 +7,13 @@ use async_trait::async_trait;
 use events::{
     Epochs, Hash32, PaymentEvent, PaymentId, QuoteRequestEvent, StreamId,
     event::{Authorization, CollectedQuote, EscrowPlan, Submitted},
-    journal::{
-        AppendError, Commit, Journal, ReadError, Recorded, ShardWorker,
-        memory::{Fault, MemoryJournal},
-    },
     quote::{Quote, SignedQuote},
     quote_request::QuotesCollected,
     time::unix_seconds,
+};
+use journal::{
+    AppendError, Commit, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore,
+    memory::{Fault, MemoryJournal},
 };
 use sagas::{
     auction::DOCUMENTS_BYTES_MAX,
@@ -370,11 +370,7 @@ impl Process {
 }
 
 #[async_trait]
-impl Journal for Process {
-    fn epochs(&self) -> Epochs {
-        self.journal.epochs()
-    }
-
+impl StreamStore for Process {
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
         let number = self.appends.fetch_add(1, Ordering::SeqCst) + 1;
         tokio::task::yield_now().await;
@@ -393,6 +389,13 @@ impl Journal for Process {
         tokio::task::yield_now().await;
         loaded
     }
+}
+
+#[async_trait]
+impl ShardLog for Process {
+    fn epochs(&self) -> Epochs {
+        self.journal.epochs()
+    }
 
     async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
         self.journal.replay(shard, from, limit).await
@@ -405,7 +408,10 @@ impl Journal for Process {
     async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
         self.journal.wait_beyond(shard, sequence).await
     }
+}
 
+#[async_trait]
+impl ShardLeases for Process {
     async fn work(&self, shard: u16, owner: &str) -> Box<dyn ShardWorker> {
         self.journal.work(shard, owner).await
     }

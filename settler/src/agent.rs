@@ -14,12 +14,9 @@ use async_nats::jetstream::{
 use bytes::Bytes;
 use chrono::Utc;
 use ed25519_dalek::SigningKey;
-use events::{
-    Did, Hash32, PaymentId, SettlerToken,
-    connection::{self, Identity},
-    quote::auction_of,
-};
+use events::{Did, Hash32, PaymentId, SettlerToken, quote::auction_of};
 use futures::StreamExt;
+use journal_jetstream::connection::{self, Identity};
 use serde_json::json;
 use tokio::{sync::Semaphore, task::JoinSet};
 use tokio_util::sync::CancellationToken;

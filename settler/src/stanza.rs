@@ -1,6 +1,7 @@
 //! The nats.conf account of a settler.
 
-use events::{Did, SettlerToken, connection::nkey, did};
+use events::{Did, SettlerToken, did};
+use journal_jetstream::connection::nkey;
 
 use crate::protocol::{
     AWARDS_STREAM, BID_SECONDS_MAX, BIDS_PER_REQUEST_MAX, MESSAGE_BYTES_MAX, award_consumer, registration_subject,

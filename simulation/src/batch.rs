@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use events::{
-    CommitId, PaymentId, QuoteRequestEvent,
-    journal::{AppendError, Commit, Journal, Position, Recorded},
-    quote_request::CollectedDocument,
-};
+use events::{CommitId, PaymentId, QuoteRequestEvent, quote_request::CollectedDocument};
+use journal::{AppendError, Commit, Journal, Position, Recorded};
 use sagas::quote_request::{
     self, QuoteRequest,
     award::{AwardCall, AwardError, AwardOutcome, AwardRefusal, award},

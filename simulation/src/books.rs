@@ -14,8 +14,8 @@ use chains::evm::contracts::{State, units};
 use events::{
     ChainId, Event, PaymentEvent, PaymentId, QuoteRequestEvent, QuoteRequestId, StreamId,
     event::{Submitted, TransactionPrepared},
-    journal::Recorded,
 };
+use journal::Recorded;
 use projections::PaymentStatus;
 use sagas::{
     payment::{self, Payment, Stage},

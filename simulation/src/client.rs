@@ -17,10 +17,10 @@ use chains::evm::{
 use events::{
     Amount, CommitId, Hash32, OwnedAsset, PaymentEvent, PaymentId, QuoteRequestId, StreamId, Terms,
     event::{Authorization, EscrowPlan, SelectorRef, Submitted, VerifierRef},
-    journal::{AppendError, Commit, Journal, Position},
     quote_request::QuoteRequestOpened,
     time::{Timestamp, from_unix_seconds, unix_seconds},
 };
+use journal::{AppendError, Commit, Journal, Position};
 
 use crate::{
     batch,

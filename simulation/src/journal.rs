@@ -13,11 +13,10 @@ use std::{
 use async_trait::async_trait;
 use tokio::{sync::Notify, time::sleep};
 
-use events::{
-    Epochs, StreamId,
-    journal::{
-        AppendError, Commit, Journal, Position, ReadError, Recorded, ShardWorker, WakeUp, memory::MemoryJournal,
-    },
+use events::{Epochs, StreamId};
+use journal::{
+    AppendError, Commit, Position, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore, WakeUp,
+    memory::MemoryJournal,
 };
 
 use crate::{census, dice::Dice, life::Life, world::World};
@@ -242,11 +241,7 @@ fn wake(world: &Arc<World>, dice: &Dice, recorded: &Recorded) {
 }
 
 #[async_trait]
-impl Journal for SimJournal {
-    fn epochs(&self) -> Epochs {
-        Epochs::one(SHARDS)
-    }
-
+impl StreamStore for SimJournal {
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
         self.life.point().await;
         let (world, faults) = (&self.world, self.world.plan.faults);
@@ -306,6 +301,13 @@ impl Journal for SimJournal {
         }
         self.memory.load(stream_id).await
     }
+}
+
+#[async_trait]
+impl ShardLog for SimJournal {
+    fn epochs(&self) -> Epochs {
+        Epochs::one(SHARDS)
+    }
 
     async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
         self.read().await?;
@@ -329,7 +331,10 @@ impl Journal for SimJournal {
         }
         Ok(())
     }
+}
 
+#[async_trait]
+impl ShardLeases for SimJournal {
     async fn work(&self, shard: u16, _owner: &str) -> Box<dyn ShardWorker> {
         self.life.point().await;
         let contender = self.world.shards.join(shard, self.life.clone());

@@ -2,10 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use events::{
-    StreamId,
-    parking::{Parking, Replayed},
-};
+use events::StreamId;
+use journal::parking::{Parking, Replayed};
 use tokio::time::sleep;
 
 use crate::{books::require, census, journal::SHARDS, plan::Poison, world::World};

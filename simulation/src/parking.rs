@@ -3,10 +3,8 @@
 use std::{future::ready, time::Duration};
 
 use async_trait::async_trait;
-use events::{
-    Epoch, StreamId,
-    parking::{Error, Lane, Parked, Parking, Record, Replayed},
-};
+use events::{Epoch, StreamId};
+use journal::parking::{Error, Lane, Parked, Parking, Record, Replayed};
 use tokio::time::sleep;
 
 use crate::ports::Process;

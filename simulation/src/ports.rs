@@ -14,10 +14,10 @@ use chains::{
 use events::{
     ChainId, PaymentId,
     event::{Claim, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, VerifierRef},
-    ledger::{self, Ledger, Purpose, Reservation, SignerAccount},
     quote::SignedQuote,
     time::Timestamp,
 };
+use journal::ledger::{self, Ledger, Purpose, Reservation, SignerAccount};
 use sagas::ports::{
     Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, Moment, PrepareError,
     RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, VerificationCase, Verifier, Waiting,

@@ -1,5 +1,7 @@
 //! The read model of one process: the real views, folded from what a follower of the shards is delivered.
 
+use journal::ShardLog;
+use journal::StreamStore;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -9,10 +11,8 @@ use std::{
 use async_trait::async_trait;
 use tokio::time::sleep;
 
-use events::{
-    StreamId,
-    journal::{Journal, Recorded},
-};
+use events::StreamId;
+use journal::Recorded;
 use projections::{Applied, PaymentView, QuoteRequestView};
 use sagas::ports::{OpenStreams, Transient};
 

@@ -8,7 +8,8 @@ use std::{
 
 use tokio::{runtime::Builder, task::JoinSet, time::sleep};
 
-use events::{Hash32, parking::Parking};
+use ::journal::parking::Parking;
+use events::Hash32;
 
 use crate::{
     blocks,

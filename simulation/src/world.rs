@@ -27,11 +27,11 @@ use chains::{
 };
 use events::{
     AssetId, ChainId, Hash32, PaymentId, StreamId,
-    budget::memory::MemoryBudgets,
-    journal::{Recorded, memory::MemoryJournal},
-    ledger::memory::MemoryLedger,
-    parking::memory::MemoryParking,
     time::{Timestamp, from_unix_seconds, unix_seconds},
+};
+use journal::{
+    Recorded, budget::memory::MemoryBudgets, ledger::memory::MemoryLedger, memory::MemoryJournal,
+    parking::memory::MemoryParking,
 };
 
 use crate::{

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use events::{
-    Did, Hash32,
+use events::{Did, Hash32};
+use journal::{
     checkpoint::{self, Checkpoint, Rolling, SignedCheckpoint},
-    journal::envelope,
-    raw::{BATCH_MESSAGES, RawMessage},
+    envelope,
 };
+use journal_jetstream::raw::{BATCH_MESSAGES, RawMessage};
 
 use super::{
     Finding, Place, Severity,

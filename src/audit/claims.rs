@@ -4,10 +4,10 @@
 use events::{
     Amount, Failure, Hash32, PaymentEvent, PaymentId, StreamId,
     event::{EscrowPlan, QuoteReceived, RefundDue},
-    journal::Recorded,
     quote::{Quote, SignedQuote},
     time::{Timestamp, from_unix_seconds, unix_seconds},
 };
+use journal::Recorded;
 use sagas::{
     auction::{check_content, request_for_batch, request_for_quotes},
     payment::Payment,

@@ -5,8 +5,8 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use anyhow::{Context, Result, bail};
 
 use chains::{auditor::Audit, config::ChainConfig, evm, solana, tron};
-use events::{
-    ChainId, Family,
+use events::{ChainId, Family};
+use journal_jetstream::{
     connection::{self, Identity},
     raw::RawReader,
 };

@@ -1,11 +1,8 @@
 //! Checking one stream by itself: are these the messages that a gateway wrote, in the order in which it wrote them?
 
-use events::{
-    Event, Hash32, StreamId,
-    event::Mark,
-    journal::{Recorded, envelope},
-    raw::RawMessage,
-};
+use events::{Event, Hash32, StreamId, event::Mark};
+use journal::{Recorded, envelope};
+use journal_jetstream::raw::RawMessage;
 use sagas::{
     payment::{self, Payment},
     quote_request::{self, QuoteRequest},
@@ -198,14 +195,13 @@ fn fold(examined: &mut Examined, stream_id: &StreamId) {
 pub(super) mod tests {
     use std::collections::BTreeMap;
 
-    use async_nats::HeaderValue;
     use serde_json::Value;
 
     use events::{
         CommitId, PaymentEvent, PaymentId,
         event::{Moved, TransactionAbandoned},
-        journal::{Commit, Position, envelope::Sealed},
     };
+    use journal::{Commit, Position, envelope::Sealed};
 
     use super::*;
     use crate::audit::layout;
@@ -234,9 +230,7 @@ pub(super) mod tests {
             };
             let sealed = Sealed::new(&commit, shard).unwrap();
             let headers = sealed.headers(expected.sequence);
-            let headers = headers.iter().map(|(name, values)| {
-                (name.to_string(), values.iter().map(|value| value.as_str().to_owned()).collect())
-            });
+            let headers = headers.into_iter().map(|(name, value)| (name.to_owned(), vec![value]));
             messages.push(RawMessage {
                 stream: envelope::stream(shard),
                 sequence: u64::from(n) * 10,
@@ -278,8 +272,7 @@ pub(super) mod tests {
         let sealed = Sealed::new(&commit, shard).unwrap();
         let mut message = messages.remove(0);
         let headers = sealed.headers(expected.sequence);
-        let text = |values: &Vec<HeaderValue>| values.iter().map(|value| value.as_str().to_owned()).collect();
-        message.headers = headers.iter().map(|(name, values)| (name.to_string(), text(values))).collect();
+        message.headers = headers.into_iter().map(|(name, value)| (name.to_owned(), vec![value])).collect();
         (message.stream, message.subject) = (envelope::stream(shard), sealed.envelope.subject);
         (message.sequence, message.body) = (expected.sequence + 1, sealed.body);
         (stream_id, message)

@@ -16,11 +16,8 @@ use std::{
 
 use tokio::time::sleep;
 
-use events::{
-    checkpoint,
-    journal::envelope,
-    raw::{BATCH_MESSAGES, RawReader, Unavailable},
-};
+use journal::{checkpoint, envelope};
+use journal_jetstream::raw::{BATCH_MESSAGES, RawReader, Unavailable};
 
 use super::{
     layout::{self, Layout},

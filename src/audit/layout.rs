@@ -4,11 +4,9 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use events::{
-    Epoch, Epochs, StreamId,
-    journal::envelope,
-    raw::{About, RawReader},
-};
+use events::{Epoch, Epochs, StreamId};
+use journal::envelope;
+use journal_jetstream::raw::{About, RawReader};
 
 use super::source::Error;
 

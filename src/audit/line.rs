@@ -22,7 +22,7 @@ use chrono::{DateTime, SecondsFormat};
 use data_encoding::BASE64;
 use serde::{Deserialize, Serialize};
 
-use events::raw::RawMessage;
+use journal_jetstream::raw::RawMessage;
 
 use super::layout;
 

@@ -4,13 +4,9 @@ use chrono::SecondsFormat;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use events::{
-    Event, QuoteRequestEvent, StreamId,
-    event::Mark,
-    journal::{Recorded, envelope},
-    raw::RawMessage,
-    time::Timestamp,
-};
+use events::{Event, QuoteRequestEvent, StreamId, event::Mark, time::Timestamp};
+use journal::{Recorded, envelope};
+use journal_jetstream::raw::RawMessage;
 
 use super::{
     Finding, Place, Severity,

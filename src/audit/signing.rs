@@ -8,10 +8,8 @@ use ed25519_dalek::SigningKey;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use events::{
-    checkpoint::{Checkpointer, ConnectError, Options, Store},
-    journal::Journal,
-};
+use journal::Journal;
+use journal_jetstream::checkpoint::{Checkpointer, ConnectError, Options, Store};
 
 use crate::config::{AuditConfig, signing_key};
 

@@ -8,11 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use events::{
-    checkpoint,
-    journal::envelope,
-    raw::{RawMessage, RawReader, Unavailable},
-};
+use journal::{checkpoint, envelope};
+use journal_jetstream::raw::{RawMessage, RawReader, Unavailable};
 
 use super::{
     Finding, Place, Severity,

@@ -9,7 +9,9 @@ use std::{collections::BTreeSet, time::Duration};
 
 use tokio::time::sleep;
 
-use events::{StreamId, checkpoint, journal::envelope, raw::RawMessage};
+use events::StreamId;
+use journal::{checkpoint, envelope};
+use journal_jetstream::raw::RawMessage;
 
 use super::{
     Finding, Place, Severity,
@@ -125,8 +127,8 @@ mod tests {
     use events::{
         Event,
         event::{Mark, Moved},
-        journal::Position,
     };
+    use journal::Position;
 
     use super::*;
     use crate::audit::{

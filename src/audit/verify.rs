@@ -9,12 +9,12 @@ use std::{
 
 use tokio::{task::JoinSet, time::sleep};
 
-use events::{
-    Did, StreamId,
+use events::{Did, StreamId};
+use journal::{
     checkpoint::{self, Rolling},
-    journal::envelope,
-    raw::{BATCH_MESSAGES, RawMessage},
+    envelope,
 };
+use journal_jetstream::raw::{BATCH_MESSAGES, RawMessage};
 
 use super::{
     Finding, Place, Severity,

@@ -14,15 +14,12 @@ use chrono::{SecondsFormat, TimeDelta, Utc};
 use clap::{Args as ClapArgs, Subcommand};
 use serde_json::{Value, json};
 
-use events::{
-    Epoch, StreamId,
+use events::{Epoch, StreamId, time::Timestamp};
+use journal::envelope;
+use journal_jetstream::{
     connection::Identity,
-    journal::{
-        envelope,
-        nats::{NatsJournal, Options},
-    },
     raw::RawReader,
-    time::Timestamp,
+    store::{NatsJournal, Options},
 };
 
 use self::unrest::Unrest;

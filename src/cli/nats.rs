@@ -12,7 +12,7 @@ use clap::{Args as ClapArgs, Subcommand};
 use ed25519_dalek::SigningKey;
 use rand::rngs::OsRng;
 
-use events::connection::{Identity, nkey, nkey_seed};
+use journal_jetstream::connection::{Identity, nkey, nkey_seed};
 
 use crate::nats::{self, Users, certificates};
 

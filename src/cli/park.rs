@@ -9,15 +9,14 @@ use clap::{Args as ClapArgs, Subcommand};
 use data_encoding::BASE64;
 use serde_json::{Map, Value, json};
 
-use events::{
-    StreamId,
-    journal::envelope,
-    parking::{
-        CauseKind, Entry, Error, Parking, Record, Replayed,
-        nats::{NatsParking, Options},
-    },
+use events::{StreamId, time::Timestamp};
+use journal::{
+    envelope,
+    parking::{CauseKind, Entry, Error, Parking, Record, Replayed},
+};
+use journal_jetstream::{
+    parking::{NatsParking, Options},
     raw::{RawMessage, RawReader},
-    time::Timestamp,
 };
 
 use crate::config::GatewayConfig;

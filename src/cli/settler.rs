@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::{Args as ClapArgs, Subcommand};
 
-use events::{Did, connection::nkey};
+use events::Did;
+use journal_jetstream::connection::nkey;
 use settler::Settler;
 
 use crate::config;

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use k256::ecdsa::SigningKey as EcdsaKey;
 use serde::Deserialize;
 
-use events::{connection::Identity, selection::SelectorSigner};
+use events::selection::SelectorSigner;
+use journal_jetstream::connection::Identity;
 
 use super::{Error, Secret, source::Source, validation};
 use crate::selector::Rule;

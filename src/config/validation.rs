@@ -6,7 +6,8 @@ use ed25519_dalek::SigningKey;
 use url::Url;
 
 use chains::config::ChainConfig;
-use events::{Family, connection};
+use events::Family;
+use journal_jetstream::connection;
 
 use super::{
     CallersConfig, Error, GatewayConfig, HOLD_MS_LIMIT, NAME_CHARS_MAX, Secret, VerifierConfig, families, limits,

@@ -2,15 +2,13 @@
 
 use anyhow::Result;
 use chrono::{DateTime, Utc};
+use journal::StreamStore;
 
 use events::{
     Family, PaymentEvent, PaymentId,
     event::{Claim, Inclusion, WithdrawalCause},
-    journal::{
-        Journal,
-        nats::{NatsJournal, Options},
-    },
 };
+use journal_jetstream::store::{NatsJournal, Options};
 
 use super::{network::Network, users::NatsUser};
 

@@ -5,11 +5,8 @@ use std::path::Path;
 use async_nats::ConnectOptions;
 use ed25519_dalek::SigningKey;
 
-use events::{
-    Did, Hash32,
-    connection::{Identity, nkey, nkey_seed},
-    selection::SelectorSigner,
-};
+use events::{Did, Hash32, selection::SelectorSigner};
+use journal_jetstream::connection::{Identity, nkey, nkey_seed};
 use settler::stanza::inbox_prefix;
 
 use super::keys;

@@ -11,9 +11,10 @@ use axum::{
 };
 
 use events::{
-    Account, Amount, Family, PaymentEvent, PaymentId, QuoteRequestId, caip, event::EscrowPlan, journal::Recorded,
-    quote::SignedQuote, quote_request::CollectedDocument, time::Timestamp,
+    Account, Amount, Family, PaymentEvent, PaymentId, QuoteRequestId, caip, event::EscrowPlan, quote::SignedQuote,
+    quote_request::CollectedDocument, time::Timestamp,
 };
+use journal::Recorded;
 use projections::PaymentView;
 use sagas::quote_request::{self, AwardCall, AwardError, AwardOutcome, AwardRefusal, QuoteRequest};
 

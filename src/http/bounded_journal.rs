@@ -9,10 +9,8 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
-use events::{
-    Epochs, StreamId,
-    journal::{AppendError, Commit, Journal, ReadError, Recorded, ShardWorker},
-};
+use events::{Epochs, StreamId};
+use journal::{AppendError, Commit, Journal, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore};
 
 use super::line::Line;
 use crate::config::HttpConfig;
@@ -64,19 +62,7 @@ fn loads_of(shards: usize) -> usize {
 }
 
 #[async_trait]
-impl Journal for BoundedJournal {
-    fn epochs(&self) -> Epochs {
-        self.journal.epochs()
-    }
-
-    fn shards(&self) -> u16 {
-        self.journal.shards()
-    }
-
-    async fn grown(&self, shards: u16) {
-        self.journal.grown(shards).await;
-    }
-
+impl StreamStore for BoundedJournal {
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
         // Nothing of it was sent, so it is certain that nothing is stored.
         let _place = self.of(&self.appends, &commit.stream_id).place().await.ok_or_else(|| {
@@ -93,6 +79,21 @@ impl Journal for BoundedJournal {
             .ok_or_else(|| ReadError::Unavailable("as many streams are being loaded as there may be".to_owned()))?;
         self.reads.load(stream_id).await
     }
+}
+
+#[async_trait]
+impl ShardLog for BoundedJournal {
+    fn epochs(&self) -> Epochs {
+        self.journal.epochs()
+    }
+
+    fn shards(&self) -> u16 {
+        self.journal.shards()
+    }
+
+    async fn grown(&self, shards: u16) {
+        self.journal.grown(shards).await;
+    }
 
     async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
         self.journal.replay(shard, from, limit).await
@@ -105,7 +106,10 @@ impl Journal for BoundedJournal {
     async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
         self.journal.wait_beyond(shard, sequence).await
     }
+}
 
+#[async_trait]
+impl ShardLeases for BoundedJournal {
     async fn work(&self, shard: u16, owner: &str) -> Box<dyn ShardWorker> {
         self.journal.work(shard, owner).await
     }
@@ -115,11 +119,8 @@ impl Journal for BoundedJournal {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use events::{
-        CommitId, PaymentEvent, PaymentId,
-        event::TransactionAbandoned,
-        journal::{Position, memory::MemoryJournal},
-    };
+    use events::{CommitId, PaymentEvent, PaymentId, event::TransactionAbandoned};
+    use journal::{Position, memory::MemoryJournal};
     use tokio::time::Instant;
 
     use super::*;
@@ -130,11 +131,7 @@ mod tests {
     }
 
     #[async_trait]
-    impl Journal for Silent {
-        fn epochs(&self) -> Epochs {
-            Epochs::one(8)
-        }
-
+    impl StreamStore for Silent {
         async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
             match commit.stream_id.shard(8) {
                 0 => std::future::pending().await,
@@ -145,6 +142,13 @@ mod tests {
         async fn load(&self, _: &StreamId) -> Result<Vec<Recorded>, ReadError> {
             self.loads.fetch_add(1, Ordering::SeqCst);
             std::future::pending().await
+        }
+    }
+
+    #[async_trait]
+    impl ShardLog for Silent {
+        fn epochs(&self) -> Epochs {
+            Epochs::one(8)
         }
 
         async fn replay(&self, _: u16, _: u64, _: usize) -> Result<Vec<Recorded>, ReadError> {
@@ -158,7 +162,10 @@ mod tests {
         async fn wait_beyond(&self, _: u16, _: u64) -> Result<(), ReadError> {
             Ok(())
         }
+    }
 
+    #[async_trait]
+    impl ShardLeases for Silent {
         async fn work(&self, _: u16, _: &str) -> Box<dyn ShardWorker> {
             unreachable!("nobody works here")
         }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::timeout;
 
-use events::journal::{AppendError, Commit, Journal, Recorded};
+use journal::{AppendError, Commit, Journal, Recorded};
 
 use super::{
     error::{ApiError, Code},

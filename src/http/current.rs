@@ -21,10 +21,8 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use events::{
-    PaymentId, QuoteRequestId, StreamId,
-    journal::{Journal, Recorded},
-};
+use events::{PaymentId, QuoteRequestId, StreamId};
+use journal::{Journal, Recorded, ShardLog, StreamStore};
 use projections::{Located, PaymentView, Projections, QuoteRequestView, Unavailable};
 
 use super::{line::Line, payments::Payments, quote_requests::QuoteRequests, shared::Shared};
@@ -320,11 +318,8 @@ impl<V> Drop for Reader<'_, V> {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use events::{
-        CommitId, Epochs, PaymentEvent,
-        event::TransactionAbandoned,
-        journal::{AppendError, Commit, Position, ReadError, ShardWorker, memory::MemoryJournal},
-    };
+    use events::{CommitId, Epochs, PaymentEvent, event::TransactionAbandoned};
+    use journal::{AppendError, Commit, Position, ReadError, ShardLeases, ShardWorker, memory::MemoryJournal};
     use tokio::sync::Semaphore;
 
     use super::*;
@@ -365,11 +360,7 @@ mod tests {
     }
 
     #[async_trait]
-    impl Journal for Gated {
-        fn epochs(&self) -> Epochs {
-            self.journal.epochs()
-        }
-
+    impl StreamStore for Gated {
         async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
             self.journal.append(commit).await
         }
@@ -379,6 +370,13 @@ mod tests {
             self.looked.fetch_add(1, Ordering::SeqCst);
             self.gate.acquire().await.unwrap().forget();
             commits
+        }
+    }
+
+    #[async_trait]
+    impl ShardLog for Gated {
+        fn epochs(&self) -> Epochs {
+            self.journal.epochs()
         }
 
         async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
@@ -392,7 +390,10 @@ mod tests {
         async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
             self.journal.wait_beyond(shard, sequence).await
         }
+    }
 
+    #[async_trait]
+    impl ShardLeases for Gated {
         async fn work(&self, shard: u16, owner: &str) -> Box<dyn ShardWorker> {
             self.journal.work(shard, owner).await
         }

@@ -11,7 +11,8 @@ use chains::evm::{
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
-use events::{ChainId, budget::Budgets};
+use events::ChainId;
+use journal::budget::Budgets;
 use sagas::ports::Clock;
 
 use super::{

@@ -12,10 +12,10 @@ use serde_json::{Map, Value};
 use events::{
     CommitId, Hash32, OwnedAsset, QuoteRequestEvent, QuoteRequestId, Terms,
     event::{CounterpartyDecision, EscrowPlan},
-    journal::{Commit, Position},
     quote_request::QuoteRequestOpened,
     time::{Timestamp, unix_seconds},
 };
+use journal::{Commit, Position};
 use projections::QuoteRequestView;
 
 use super::{

@@ -18,7 +18,8 @@ use axum::{
 use futures::stream;
 use tokio::{sync::OwnedSemaphorePermit, time::sleep};
 
-use events::{PaymentId, journal::ReadError};
+use events::PaymentId;
+use journal::ReadError;
 
 use super::{
     error::{ApiError, Code},

@@ -9,7 +9,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use events::{PaymentId, journal::ReadError};
+use events::PaymentId;
+use journal::ReadError;
 use projections::PaymentView;
 
 use super::{

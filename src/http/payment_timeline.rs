@@ -7,10 +7,8 @@ use axum::{
     extract::{Path, State, rejection::PathRejection},
 };
 
-use events::{
-    PaymentId,
-    journal::{ReadError, envelope},
-};
+use events::PaymentId;
+use journal::{ReadError, envelope};
 
 use super::{
     error::{ApiError, Code},

@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use events::{
-    PaymentId,
-    journal::{Journal, ReadError, envelope},
-};
+use events::PaymentId;
+use journal::{Journal, ReadError, envelope};
 use projections::{PaymentView, Unavailable};
 
 use super::error::{ApiError, Code};

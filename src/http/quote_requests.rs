@@ -5,10 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use async_trait::async_trait;
 use chrono::Utc;
 
-use events::{
-    QuoteRequestId,
-    journal::{Journal, ReadError, Recorded, envelope},
-};
+use events::QuoteRequestId;
+use journal::{Journal, ReadError, Recorded, envelope};
 use projections::{DeclineCount, QuoteRequestView, Unavailable};
 use sagas::{auction, quote_request};
 

@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use events::{Family, caip, journal::Journal};
+use events::{Family, caip};
+use journal::Journal;
 use sagas::ports::Clock;
 
 use super::{

@@ -7,9 +7,9 @@ use axum::{Extension, Json, extract::State};
 use events::{
     CommitId, Hash32, PaymentEvent, PaymentId,
     event::{CounterpartyDecision, Submitted},
-    journal::{Commit, Position},
     time::Timestamp,
 };
+use journal::{Commit, Position};
 use projections::PaymentView;
 
 use super::{

@@ -14,10 +14,10 @@ use events::{
         AuctionClosed, AwardWithdrawn, Failed, Inclusion, QuoteAwarded, RefundDue, SelectorAnswered, Submitted,
         TransactionPrepared, WithdrawalCause,
     },
-    journal::Recorded,
     selection::Choice,
     time::{Timestamp, from_unix_seconds},
 };
+use journal::Recorded;
 use projections::{Applied, PaymentView};
 
 use super::payment_body::{ClaimBody, FailureBody, TransactionBody, date_time};

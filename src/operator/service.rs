@@ -1,5 +1,6 @@
 //! A gateway's side: it answers what it is asked.
 
+use journal::ShardLog;
 use std::{sync::Arc, time::Duration};
 
 use async_nats::{Client, Message, Subscriber};
@@ -9,10 +10,8 @@ use serde::Serialize;
 use tokio::{sync::Semaphore, task::JoinSet, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use events::{
-    journal::{Journal, nats::NatsJournal},
-    time::Timestamp,
-};
+use events::time::Timestamp;
+use journal_jetstream::store::NatsJournal;
 use projections::Projections;
 
 use super::{

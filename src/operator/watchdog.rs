@@ -3,6 +3,7 @@
 //! Each gateway warns of the payments in the shards it drives: once when a payment becomes overdue, and again at growing
 //! intervals while it stays so.
 
+use journal::ShardLog;
 use std::{
     collections::HashMap,
     sync::{
@@ -16,10 +17,8 @@ use chrono::Utc;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use events::{
-    PaymentId,
-    journal::{Journal, nats::NatsJournal},
-};
+use events::PaymentId;
+use journal_jetstream::store::NatsJournal;
 use projections::{Overdue, OverdueStage, Projections};
 
 /// First interval between two warnings of the same payment; it doubles.

@@ -22,7 +22,8 @@ use chains::{
         adapter::{TronChain, TronChains},
     },
 };
-use events::{Family, budget::nats::NatsBudgets, ledger::nats::NatsLedger};
+use events::Family;
+use journal_jetstream::{budget::NatsBudgets, ledger::NatsLedger};
 use sagas::ports::{Chains, Clock};
 
 use crate::{

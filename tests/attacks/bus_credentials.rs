@@ -13,13 +13,13 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use events::connection::{Identity, nkey, nkey_seed};
 use gateway::{
     auction,
     dev::users,
     identity::SettlerPolicies,
     nats::{ACCOUNTS_FILE, KEYS_FILE, Users, certificates},
 };
+use journal_jetstream::connection::{Identity, nkey, nkey_seed};
 use sagas::ports::Auction;
 
 use crate::nats_roles::{PATIENCE, Role, connect, did, request, until};

@@ -8,15 +8,16 @@ use devkit::NatsServer;
 use ed25519_dalek::SigningKey;
 use serde_json::Value;
 
-use events::{
-    Did, Hash32,
-    checkpoint::{self, Checkpoint, Rolling, SignedCheckpoint, Store},
-    journal::nats::{NatsJournal, Options},
-    raw::RawMessage,
-};
+use events::{Did, Hash32};
 use gateway::{
     audit::line,
     dev::users::{self, NatsUser},
+};
+use journal::checkpoint::{self, Checkpoint, Rolling, SignedCheckpoint};
+use journal_jetstream::{
+    checkpoint::Store,
+    raw::RawMessage,
+    store::{NatsJournal, Options},
 };
 
 /// The seed with which the development network's gateways sign checkpoints.

@@ -11,11 +11,13 @@ use async_trait::async_trait;
 
 use events::{
     ChainId, Hash32, PaymentId,
-    budget::Budgets,
     event::{Authorization, Claim, EscrowPlan, EscrowSecured, Inclusion, Permit2, TransactionPrepared},
-    ledger::{Ledger, Purpose},
     mutant,
     time::unix_seconds,
+};
+use journal::{
+    budget::Budgets,
+    ledger::{Ledger, Purpose},
 };
 use sagas::ports::{
     Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, Moment, PrepareError,

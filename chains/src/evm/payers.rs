@@ -18,10 +18,12 @@ use chrono::TimeDelta;
 
 use events::{
     Hash32,
-    budget::{self, Budget, BudgetKey, Budgets, Room},
     event::{Authorization, TransactionPrepared},
-    ledger::Purpose,
     time::Timestamp,
+};
+use journal::{
+    budget::{self, Budget, BudgetKey, Budgets, Room},
+    ledger::Purpose,
 };
 use sagas::ports::{DepositOrder, DepositState, PrepareError, Transient};
 

@@ -9,12 +9,8 @@ use std::{
 
 use alloy::{primitives::U256, signers::local::PrivateKeySigner};
 
-use events::{
-    ChainId,
-    event::TransactionPrepared,
-    ledger::{Purpose, RENEW_AFTER, Reservation, SignerAccount},
-    time::Timestamp,
-};
+use events::{ChainId, event::TransactionPrepared, time::Timestamp};
+use journal::ledger::{Purpose, RENEW_AFTER, Reservation, SignerAccount};
 use sagas::{payment::VERSIONS_MAX, ports::Transient};
 
 use super::{

@@ -33,12 +33,11 @@ use chains::{
 use devkit::anvil::{Anvil, Mining};
 use events::{
     ChainId, Did, Hash32, OwnedAsset, PaymentId, Terms,
-    budget::memory::MemoryBudgets,
     event::{Authorization, EscrowPlan},
-    ledger::memory::MemoryLedger,
     quote::{Quote, SignedQuote, auction_of},
     time::{Timestamp, from_unix_seconds, unix_seconds},
 };
+use journal::{budget::memory::MemoryBudgets, ledger::memory::MemoryLedger};
 use sagas::ports::{Clock, DeliveryOrder, DepositOrder, Reservation, VerificationCase};
 
 /// Blocks on top of a settled one.

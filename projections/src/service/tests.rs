@@ -1,8 +1,7 @@
-use events::{
-    CommitId, PaymentEvent,
-    event::TransactionAbandoned,
-    journal::{Commit, Position, memory::MemoryJournal},
-};
+use events::{CommitId, PaymentEvent, event::TransactionAbandoned};
+use journal::ShardLog;
+use journal::StreamStore;
+use journal::{Commit, Position, memory::MemoryJournal};
 use tempfile::TempDir;
 
 use super::*;

@@ -8,9 +8,11 @@ use events::{
     QuoteRequestEvent, QuoteRequestId, StreamId, Terms,
     event::*,
     failure::BlockchainContext,
-    journal::{AppendError, Commit, Journal, Position, ReadError, Recorded, ShardWorker, envelope},
     quote_request::{CollectedDocument, QuoteRequestAwarded, QuoteRequestOpened, QuotesCollected},
     time::{Timestamp, from_unix_seconds},
+};
+use journal::{
+    AppendError, Commit, Position, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore, envelope,
 };
 use tokio::sync::watch;
 
@@ -496,15 +498,7 @@ impl Streams {
 }
 
 #[async_trait]
-impl Journal for Streams {
-    fn epochs(&self) -> Epochs {
-        self.epochs.borrow().clone()
-    }
-
-    async fn grown(&self, shards: u16) {
-        self.epochs.subscribe().wait_for(|epochs| epochs.shards() > shards).await.unwrap();
-    }
-
+impl StreamStore for Streams {
     async fn append(&self, _: &Commit) -> Result<Recorded, AppendError> {
         Err(AppendError::Unacceptable("the test writes with push".to_owned()))
     }
@@ -514,6 +508,17 @@ impl Journal for Streams {
         let commits = self.commits_of(stream_id.clone());
         self.faults.lock().unwrap().readable(&commits)?;
         Ok(commits)
+    }
+}
+
+#[async_trait]
+impl ShardLog for Streams {
+    fn epochs(&self) -> Epochs {
+        self.epochs.borrow().clone()
+    }
+
+    async fn grown(&self, shards: u16) {
+        self.epochs.subscribe().wait_for(|epochs| epochs.shards() > shards).await.unwrap();
     }
 
     async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
@@ -547,7 +552,10 @@ impl Journal for Streams {
         let _ = tokio::time::timeout(Duration::from_millis(50), beyond).await;
         Ok(())
     }
+}
 
+#[async_trait]
+impl ShardLeases for Streams {
     async fn work(&self, _: u16, _: &str) -> Box<dyn ShardWorker> {
         unreachable!("projections do no work")
     }

@@ -10,10 +10,10 @@ use events::{
     CommitId, Event, PaymentEvent, PaymentId, QuoteRequestEvent, QuoteRequestId, StreamId,
     event::{Authorization, CollectedQuote, CounterpartyDecision, EscrowPlan, QuoteAwarded, Submitted},
     identity::ProvenIdentity,
-    journal::{AppendError, Commit, Journal, Position, ReadError, Recorded},
     quote_request::{CollectedDocument, QuoteRequestAwarded},
     time::Timestamp,
 };
+use journal::{AppendError, Commit, Journal, Position, ReadError, Recorded};
 
 use super::{QuoteRequest, Stage, evolve, fold};
 use crate::payment;

@@ -7,11 +7,11 @@ use chrono::TimeDelta;
 use events::{
     Did, Event, PaymentEvent, PaymentId, StreamId,
     failure::BlockchainContext,
-    journal::{ReadError, Recorded},
     mutant,
     quote::auction_of,
     time::{Timestamp, unix_seconds},
 };
+use journal::{ReadError, Recorded};
 
 use super::{
     Options, Ports,

@@ -23,7 +23,7 @@ pub use worker::Runner;
 
 use std::{sync::Arc, time::Duration};
 
-use events::{journal::Journal, parking::Parking};
+use journal::{Journal, parking::Parking};
 
 use crate::{
     ports::{Auction, Chains, Clock, OpenStreams, Selector, Verifier},

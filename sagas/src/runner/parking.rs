@@ -2,11 +2,10 @@
 
 use std::{any::Any, collections::HashMap};
 
-use events::{
-    StreamId,
-    journal::{ReadError, Recorded},
+use events::{StreamId, time::Timestamp};
+use journal::{
+    ReadError, Recorded,
     parking::{Cause, CauseKind, Error, Parked, Record},
-    time::Timestamp,
 };
 
 use super::{Engine, drive::Stuck, faults::Faults};
@@ -159,7 +158,8 @@ fn illegal(commits: &[Recorded]) -> Option<(u16, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use events::{PaymentId, parking::Entry, time::from_unix_seconds};
+    use events::{PaymentId, time::from_unix_seconds};
+    use journal::parking::Entry;
 
     use super::*;
 
@@ -187,7 +187,7 @@ mod tests {
         let at = from_unix_seconds(1_800_000_000).unwrap();
         let cause = Cause::new(CauseKind::Illegal, "x", None);
         let parked = Parked { cause, attempts: 1, first_at: at, last_at: at, gateway: "one".to_owned() };
-        let replayed = events::parking::Replayed::new("operator", at);
+        let replayed = journal::parking::Replayed::new("operator", at);
         let record = |sequence, entry| Record { stream_id: stream_id.clone(), sequence, stored_at: at, entry };
         let mut lot = Lot::default();
         assert_eq!((lot.newest(&stream_id), lot.is_parked(&stream_id)), (0, false));

@@ -1,10 +1,7 @@
 //! Reading and appending one stream, for as long as it takes.
 
-use events::{
-    CommitId, Event, StreamId,
-    journal::{AppendError, Commit, Position, ReadError, Recorded},
-    mutant,
-};
+use events::{CommitId, Event, StreamId, mutant};
+use journal::{AppendError, Commit, Position, ReadError, Recorded};
 
 use super::{Engine, drive::Stuck, faults::Faults};
 

@@ -8,13 +8,12 @@ use std::{
     time::Duration,
 };
 
-use events::{
-    Epoch, StreamId,
-    journal::WakeUp,
-    mutant,
+use events::{Epoch, StreamId, mutant};
+use futures::FutureExt;
+use journal::{
+    WakeUp,
     parking::{Entry, Parked, Record},
 };
-use futures::FutureExt;
 use tokio::{
     sync::mpsc,
     task::{Id, JoinError, JoinSet},

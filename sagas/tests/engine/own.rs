@@ -4,6 +4,7 @@ use events::{
     Amount,
     event::{EscrowOpened, Failed},
 };
+use journal::StreamStore;
 
 use super::*;
 

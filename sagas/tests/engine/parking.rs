@@ -6,10 +6,9 @@ use std::{
     time::Duration,
 };
 
-use events::{
-    Epoch,
-    event::Submitted,
-    journal::WakeUp,
+use events::{Epoch, event::Submitted};
+use journal::{
+    ShardLeases, ShardLog, StreamStore, WakeUp,
     parking::{Cause, CauseKind, Entry, Error, Lane, Parked, Parking, Record, Replayed},
 };
 use tokio::task::JoinHandle;
@@ -155,17 +154,7 @@ fn payment(number: u32) -> StreamId {
 }
 
 #[async_trait]
-impl Journal for Yard {
-    fn epochs(&self) -> Epochs {
-        let mut epochs = self.world.journal.epochs().all().to_vec();
-        epochs[0].sealed = self.sealed.load(Ordering::SeqCst);
-        Epochs::new(epochs).unwrap()
-    }
-
-    async fn grown(&self, shards: u16) {
-        self.world.journal.grown(shards).await;
-    }
-
+impl StreamStore for Yard {
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
         if self.harm_of(&commit.stream_id) == Some(Harm::Unacceptable) {
             return Err(AppendError::Unacceptable("too large".to_owned()));
@@ -181,6 +170,19 @@ impl Journal for Yard {
         }
         self.world.journal.load(stream_id).await
     }
+}
+
+#[async_trait]
+impl ShardLog for Yard {
+    fn epochs(&self) -> Epochs {
+        let mut epochs = self.world.journal.epochs().all().to_vec();
+        epochs[0].sealed = self.sealed.load(Ordering::SeqCst);
+        Epochs::new(epochs).unwrap()
+    }
+
+    async fn grown(&self, shards: u16) {
+        self.world.journal.grown(shards).await;
+    }
 
     async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
         self.world.journal.replay(shard, from, limit).await
@@ -193,7 +195,10 @@ impl Journal for Yard {
     async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
         self.world.journal.wait_beyond(shard, sequence).await
     }
+}
 
+#[async_trait]
+impl ShardLeases for Yard {
     async fn work(&self, shard: u16, owner: &str) -> Box<dyn ShardWorker> {
         self.world.journal.work(shard, owner).await
     }

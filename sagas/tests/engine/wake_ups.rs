@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use events::journal::WakeUp;
+use journal::{ShardLeases, ShardLog, StreamStore, WakeUp};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinHandle,
@@ -41,11 +41,7 @@ impl ShardWorker for Scripted {
 }
 
 #[async_trait]
-impl Journal for Desk {
-    fn epochs(&self) -> Epochs {
-        self.journal.epochs()
-    }
-
+impl StreamStore for Desk {
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
         self.journal.append(commit).await
     }
@@ -55,6 +51,13 @@ impl Journal for Desk {
         *self.loads.lock().unwrap().entry(stream_id.clone()).or_default() += 1;
         let _ = self.holds_loads.subscribe().wait_for(|holds| !holds).await;
         loaded
+    }
+}
+
+#[async_trait]
+impl ShardLog for Desk {
+    fn epochs(&self) -> Epochs {
+        self.journal.epochs()
     }
 
     async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
@@ -68,7 +71,10 @@ impl Journal for Desk {
     async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
         self.journal.wait_beyond(shard, sequence).await
     }
+}
 
+#[async_trait]
+impl ShardLeases for Desk {
     async fn work(&self, _: u16, _: &str) -> Box<dyn ShardWorker> {
         Box::new(Scripted(self.wake_ups.lock().unwrap().take().unwrap()))
     }

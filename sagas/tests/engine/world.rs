@@ -3,6 +3,8 @@
 //! It is only as deep as the engine's promises need it: a deposit that is broadcast is mined, a reserved escrow is
 //! delivered against, and everything that would cost money twice is counted.
 
+use journal::{ShardLeases, ShardLog, StreamStore};
+
 use super::*;
 
 /// What happens in the world of a test.
@@ -489,11 +491,7 @@ impl OpenStreams for World {
 
 /// The journal of the world, whose calls count as port calls.
 #[async_trait]
-impl Journal for World {
-    fn epochs(&self) -> Epochs {
-        self.journal.epochs()
-    }
-
+impl StreamStore for World {
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
         let unavailable = |fault: Transient| AppendError::Unavailable(fault.0);
         self.call(|_| ()).await.map_err(unavailable)?;
@@ -507,6 +505,13 @@ impl Journal for World {
         self.call(|_| ()).await.map_err(|fault| ReadError::Unavailable(fault.0))?;
         self.journal.load(stream_id).await
     }
+}
+
+#[async_trait]
+impl ShardLog for World {
+    fn epochs(&self) -> Epochs {
+        self.journal.epochs()
+    }
 
     async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
         self.journal.replay(shard, from, limit).await
@@ -519,7 +524,10 @@ impl Journal for World {
     async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
         self.journal.wait_beyond(shard, sequence).await
     }
+}
 
+#[async_trait]
+impl ShardLeases for World {
     async fn work(&self, shard: u16, owner: &str) -> Box<dyn ShardWorker> {
         self.journal.work(shard, owner).await
     }

@@ -3,11 +3,12 @@
 use events::{
     Event, Hash32, PaymentEvent, PaymentId, QuoteRequestEvent, QuoteRequestId, StreamId,
     event::{Authorization, Permit2, QuoteAwarded},
-    journal::{Commit, Journal, Position, Recorded, memory::MemoryJournal},
     quote::{Quote, SignedQuote},
     quote_request::{QuoteRequestAwarded, QuoteRequestOpened},
     time::unix_seconds,
 };
+use journal::StreamStore;
+use journal::{Commit, Journal, Position, Recorded, memory::MemoryJournal};
 use sagas::{
     QuoteRequest,
     ports::{Answer, Bid, Gathered},

@@ -23,7 +23,7 @@ use chains::{
     },
 };
 use devkit::anvil::{Anvil, Mining};
-use events::{budget::memory::MemoryBudgets, ledger::memory::MemoryLedger};
+use journal::{budget::memory::MemoryBudgets, ledger::memory::MemoryLedger};
 use sagas::ports::{Chains, Statement};
 use simulation::chain::{BaseFee, SharedChain, SimTransport};
 use tokio::time::Instant;

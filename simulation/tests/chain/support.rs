@@ -26,12 +26,11 @@ use chains::{
 };
 use events::{
     Did, Hash32, OwnedAsset, PaymentId, Terms,
-    budget::memory::MemoryBudgets,
     event::{Authorization, EscrowPlan},
-    ledger::memory::MemoryLedger,
     quote::{Quote, SignedQuote, auction_of},
     time::{Timestamp, from_unix_seconds},
 };
+use journal::{budget::memory::MemoryBudgets, ledger::memory::MemoryLedger};
 use sagas::ports::{Clock, DeliveryOrder, DepositOrder, Reservation, VerificationCase};
 use simulation::chain::{CallFate, Genesis, SharedChain, SimChain, SimTransport, Template, View};
 

@@ -12,11 +12,11 @@ use events::{
         Failed, FulfillmentSeen, Inclusion, OwnTransaction, Permit2, QuoteAwarded, SelectorAnswered, SelectorAsked,
         SelectorRef, Submitted, TronSpend, VerifierRef,
     },
-    journal::{Position, Recorded},
     quote::auction_of,
     selection::{Choice, SelectorSigner, Shown},
     time::from_unix_seconds,
 };
+use journal::{Position, Recorded};
 use sagas::{auction::received, payment::fold};
 
 use super::*;

@@ -3,6 +3,8 @@
 //! Only what is open is held in memory. What has come to rest is forgotten, and read anew should something follow that
 //! it does not end with.
 
+use journal::ShardLog;
+use journal::StreamStore;
 use std::{
     collections::{BTreeMap, HashMap},
     time::Duration,
@@ -12,11 +14,8 @@ use anyhow::{Context, Result, ensure};
 use chrono::TimeDelta;
 use tokio::time::sleep;
 
-use events::{
-    Epoch, Event, QuoteRequestEvent, StreamId,
-    journal::{Journal, Recorded},
-    time::Timestamp,
-};
+use events::{Epoch, Event, QuoteRequestEvent, StreamId, time::Timestamp};
+use journal::{Journal, Recorded};
 use sagas::{
     payment::{self, Payment},
     quote_request::{self, QuoteRequest},
@@ -199,10 +198,8 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use events::{
-        CommitId, PaymentEvent,
-        journal::{Commit, Position, memory::MemoryJournal},
-    };
+    use events::{CommitId, PaymentEvent};
+    use journal::{Commit, Position, memory::MemoryJournal};
 
     use super::*;
 

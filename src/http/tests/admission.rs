@@ -1,7 +1,5 @@
-use events::{
-    Epochs, StreamId,
-    journal::{AppendError, ReadError, Recorded, ShardWorker},
-};
+use events::{Epochs, StreamId};
+use journal::{AppendError, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore};
 use serde_json::json;
 
 use super::*;
@@ -150,17 +148,20 @@ async fn while_the_journal_is_away_a_view_that_is_behind_is_shown_and_nothing_is
 struct Away;
 
 #[async_trait]
-impl Journal for Away {
-    fn epochs(&self) -> Epochs {
-        Epochs::one(4)
-    }
-
+impl StreamStore for Away {
     async fn append(&self, _: &Commit) -> Result<Recorded, AppendError> {
         Err(AppendError::Unavailable("down".to_owned()))
     }
 
     async fn load(&self, _: &StreamId) -> Result<Vec<Recorded>, ReadError> {
         Err(ReadError::Unavailable("down".to_owned()))
+    }
+}
+
+#[async_trait]
+impl ShardLog for Away {
+    fn epochs(&self) -> Epochs {
+        Epochs::one(4)
     }
 
     async fn replay(&self, _: u16, _: u64, _: usize) -> Result<Vec<Recorded>, ReadError> {
@@ -174,7 +175,10 @@ impl Journal for Away {
     async fn wait_beyond(&self, _: u16, _: u64) -> Result<(), ReadError> {
         Err(ReadError::Unavailable("down".to_owned()))
     }
+}
 
+#[async_trait]
+impl ShardLeases for Away {
     async fn work(&self, _: u16, _: &str) -> Box<dyn ShardWorker> {
         unreachable!("no worker runs in these tests")
     }

@@ -8,10 +8,9 @@ use std::{
 use futures::future::join_all;
 use projections::Projections;
 
-use events::{
-    Epochs, StreamId,
-    event::TransactionAbandoned,
-    journal::{AppendError, Commit, Journal, ReadError, Recorded, ShardWorker, memory::MemoryJournal},
+use events::{Epochs, StreamId, event::TransactionAbandoned};
+use journal::{
+    AppendError, Commit, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore, memory::MemoryJournal,
 };
 
 use super::*;
@@ -38,15 +37,7 @@ impl Lagging {
 }
 
 #[async_trait]
-impl Journal for Lagging {
-    fn epochs(&self) -> Epochs {
-        self.journal.epochs()
-    }
-
-    async fn grown(&self, shards: u16) {
-        self.journal.grown(shards).await;
-    }
-
+impl StreamStore for Lagging {
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
         self.journal.append(commit).await
     }
@@ -60,6 +51,17 @@ impl Journal for Lagging {
         // As an answer over a network, it takes a moment, in which it grows old.
         tokio::time::sleep(Duration::from_millis(20)).await;
         commits
+    }
+}
+
+#[async_trait]
+impl ShardLog for Lagging {
+    fn epochs(&self) -> Epochs {
+        self.journal.epochs()
+    }
+
+    async fn grown(&self, shards: u16) {
+        self.journal.grown(shards).await;
     }
 
     async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
@@ -83,7 +85,10 @@ impl Journal for Lagging {
             .await
             .unwrap_or(Ok(()))
     }
+}
 
+#[async_trait]
+impl ShardLeases for Lagging {
     async fn work(&self, _: u16, _: &str) -> Box<dyn ShardWorker> {
         pending().await
     }

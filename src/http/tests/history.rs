@@ -7,9 +7,9 @@ use events::{
         AttestationAwaited, Claim, DepositRuledOut, EscrowOpened, EscrowRefunded, EscrowReleased, Failed, Inclusion,
         OwnTransaction, RefundDue, TransactionPrepared, TronSpend, VerifierRef,
     },
-    journal::{AppendError, ReadError, Recorded, ShardWorker},
 };
 use futures::StreamExt;
+use journal::{AppendError, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore};
 
 use super::{
     reads::{DOCUMENT, awarded, closed, confirmed, failed, inclusion, no_quotes, prepared, secured, seen},
@@ -547,11 +547,7 @@ struct Away {
 }
 
 #[async_trait]
-impl Journal for Away {
-    fn epochs(&self) -> Epochs {
-        self.journal.epochs()
-    }
-
+impl StreamStore for Away {
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
         self.journal.append(commit).await
     }
@@ -561,6 +557,13 @@ impl Journal for Away {
             return Err(ReadError::Unavailable("away".to_owned()));
         }
         self.journal.load(stream_id).await
+    }
+}
+
+#[async_trait]
+impl ShardLog for Away {
+    fn epochs(&self) -> Epochs {
+        self.journal.epochs()
     }
 
     async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
@@ -574,7 +577,10 @@ impl Journal for Away {
     async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
         self.journal.wait_beyond(shard, sequence).await
     }
+}
 
+#[async_trait]
+impl ShardLeases for Away {
     async fn work(&self, shard: u16, owner: &str) -> Box<dyn ShardWorker> {
         self.journal.work(shard, owner).await
     }

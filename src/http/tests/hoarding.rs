@@ -247,7 +247,7 @@ async fn one_caller_has_a_share_of_the_windows() {
 async fn windows_that_never_opened_are_given_back() {
     let gateway = gateway(|config| config.http.quote_requests_open_max = 1);
     for n in 0..3 {
-        gateway.journal.inject(events::journal::memory::Fault::Unavailable);
+        gateway.journal.inject(journal::memory::Fault::Unavailable);
         let answer = post(&gateway, ATTACKER, QUOTE_REQUESTS, &batch(n)).await;
         // Counted among all for a moment, and among his own no more.
         assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE, "{n}: {answer:?}");

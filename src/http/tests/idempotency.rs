@@ -1,5 +1,5 @@
 use events::Epochs;
-use events::journal::{AppendError, ReadError, Recorded, ShardWorker, memory::Fault};
+use journal::{AppendError, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore, memory::Fault};
 use serde_json::json;
 
 use super::*;
@@ -182,11 +182,7 @@ impl Unresolvable {
 }
 
 #[async_trait]
-impl Journal for Unresolvable {
-    fn epochs(&self) -> Epochs {
-        Epochs::one(4)
-    }
-
+impl StreamStore for Unresolvable {
     async fn append(&self, _: &Commit) -> Result<Recorded, AppendError> {
         match (self.appended.swap(true, Ordering::SeqCst), &self.later) {
             (true, Later::Unavailable) => Err(AppendError::Unavailable("down".to_owned())),
@@ -196,6 +192,13 @@ impl Journal for Unresolvable {
 
     async fn load(&self, _: &events::StreamId) -> Result<Vec<Recorded>, ReadError> {
         Err(ReadError::Unavailable("down".to_owned()))
+    }
+}
+
+#[async_trait]
+impl ShardLog for Unresolvable {
+    fn epochs(&self) -> Epochs {
+        Epochs::one(4)
     }
 
     async fn replay(&self, _: u16, _: u64, _: usize) -> Result<Vec<Recorded>, ReadError> {
@@ -209,7 +212,10 @@ impl Journal for Unresolvable {
     async fn wait_beyond(&self, _: u16, _: u64) -> Result<(), ReadError> {
         Err(ReadError::Unavailable("down".to_owned()))
     }
+}
 
+#[async_trait]
+impl ShardLeases for Unresolvable {
     async fn work(&self, _: u16, _: &str) -> Box<dyn ShardWorker> {
         unreachable!("no worker runs in these tests")
     }

@@ -1,6 +1,8 @@
 //! The idempotency rules of the contract, each by its number. Those that need processes are in `tests/idempotency.rs`.
 
-use events::journal::memory::Fault;
+use journal::ShardLog;
+use journal::StreamStore;
+use journal::memory::Fault;
 use serde_json::json;
 
 use super::{

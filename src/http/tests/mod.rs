@@ -26,6 +26,8 @@ mod tron;
 mod validation;
 mod x402;
 
+use journal::ShardLog;
+use journal::StreamStore;
 use std::{
     sync::{
         Arc, Mutex,
@@ -49,9 +51,9 @@ use tower::ServiceExt;
 use events::{
     CommitId, Family, Hash32, PaymentEvent, PaymentId,
     event::{Authorization, EscrowPlan, Permit2, Submitted},
-    journal::{Commit, Journal, Position, memory::MemoryJournal},
     time::{Timestamp, unix_seconds},
 };
+use journal::{Commit, Journal, Position, memory::MemoryJournal};
 use projections::{PaymentView, Unavailable};
 use sagas::ports::Clock;
 

@@ -3,11 +3,9 @@
 use std::convert::Infallible;
 
 use axum::body::Bytes;
-use events::{
-    Epochs, StreamId,
-    journal::{AppendError, ReadError, Recorded, ShardWorker},
-};
+use events::{Epochs, StreamId};
 use futures::stream;
+use journal::{AppendError, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore};
 use serde_json::json;
 use tokio::{sync::Semaphore, task::JoinHandle, time::Instant};
 
@@ -283,11 +281,7 @@ async fn the_memory_for_bodies_is_bounded() {
 }
 
 #[async_trait]
-impl Journal for Slow {
-    fn epochs(&self) -> Epochs {
-        self.journal.epochs()
-    }
-
+impl StreamStore for Slow {
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
         self.begun.send_modify(|begun| *begun += 1);
         self.gate.acquire().await.unwrap().forget();
@@ -296,6 +290,13 @@ impl Journal for Slow {
 
     async fn load(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, ReadError> {
         self.journal.load(stream_id).await
+    }
+}
+
+#[async_trait]
+impl ShardLog for Slow {
+    fn epochs(&self) -> Epochs {
+        self.journal.epochs()
     }
 
     async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
@@ -309,7 +310,10 @@ impl Journal for Slow {
     async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
         self.journal.wait_beyond(shard, sequence).await
     }
+}
 
+#[async_trait]
+impl ShardLeases for Slow {
     async fn work(&self, shard: u16, owner: &str) -> Box<dyn ShardWorker> {
         self.journal.work(shard, owner).await
     }

@@ -1,5 +1,6 @@
 //! The bodies of quote-requests and awards: every rule kept, every field named.
 
+use journal::ShardLog;
 use serde_json::{Value, json};
 
 use super::{

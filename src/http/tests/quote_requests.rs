@@ -3,16 +3,18 @@
 mod awards;
 mod squatting;
 
+use journal::ShardLog;
+use journal::StreamStore;
 use std::collections::BTreeSet;
 
 use ed25519_dalek::SigningKey;
 use events::{
     Did, QuoteRequestEvent, QuoteRequestId,
-    journal::memory::Fault,
     quote::{Quote, SignedQuote},
     quote_request::{QuoteRequestAwarded, QuoteRequestOpened},
 };
 use futures::FutureExt;
+use journal::memory::Fault;
 use projections::QuoteRequestView;
 use sagas::{
     auction::request_for_batch,

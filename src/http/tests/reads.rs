@@ -6,6 +6,7 @@ use events::{
     },
     failure::{BlockchainContext, Domain, RetryClassification},
 };
+use journal::StreamStore;
 use serde_json::json;
 use tokio::time::Instant;
 

@@ -1,4 +1,5 @@
 use axum::body::Bytes;
+use journal::StreamStore;
 use serde_json::json;
 
 use super::*;

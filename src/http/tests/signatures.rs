@@ -6,7 +6,8 @@ use chains::evm::{
     permit2::{Choice, EscrowSettings, Scheme, SpendRequest, prepare},
 };
 use devkit::anvil::{Anvil, Mining};
-use events::{OwnedAsset, Terms, budget::memory::MemoryBudgets};
+use events::{OwnedAsset, Terms};
+use journal::budget::memory::MemoryBudgets;
 use serde_json::json;
 
 use super::*;

@@ -3,6 +3,7 @@
 
 use alloy::signers::local::PrivateKeySigner;
 use chains::evm::permit2::{Choice, Scheme};
+use journal::ShardLog;
 
 use futures::future::join_all;
 

@@ -1,3 +1,4 @@
+use journal::ShardLog;
 use serde_json::json;
 
 use super::{

@@ -1,6 +1,7 @@
 //! Awarding a collected quote.
 
 use super::*;
+use journal::StreamStore;
 
 #[tokio::test]
 async fn an_award_is_a_payment_of_the_batchs_terms_at_the_quotes_price() {

@@ -100,7 +100,7 @@ async fn a_claim_does_not_stand_for_another_payment() {
     let gateway = Gateway::sharing(MemoryJournal::new(4), identifiers.clone(), |_| {});
     let message = identified(message(), IDENTIFIER);
     // Its append failed, whatever the reason.
-    gateway.journal.inject(events::journal::memory::Fault::Unavailable);
+    gateway.journal.inject(journal::memory::Fault::Unavailable);
     gateway.post_to(SETTLE, &message).await.expect(503);
     assert!(identifiers.holder(IDENTIFIER).await.unwrap().is_some());
     // Under the same request id, something cheaper.

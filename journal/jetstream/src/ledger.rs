@@ -1,0 +1,219 @@
+//! The signer journal on NATS JetStream: stream `SIG`, one subject an account, everything kept as an audit trail.
+//!
+//! The server must permit publishing to `gw.sig.>` and `$JS.API.STREAM.MSG.GET.SIG`, and for [`NatsLedger::connect`] to
+//! `$JS.API.STREAM.INFO.SIG` and `$JS.API.STREAM.CREATE.SIG`.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use async_nats::Client;
+use async_trait::async_trait;
+use rand::Rng;
+use tokio::time::{Instant, sleep, timeout_at};
+use tracing::debug;
+
+pub use crate::requests::ConnectError;
+use crate::requests::{self, Pick, Published, StreamPlan};
+use events::{CommitId, Family, time::Timestamp};
+use journal::ledger::{
+    Error, Ledger, Purpose, Reservation, SignerAccount,
+    state::{Changed, Decision, Entry, decide, retire},
+};
+
+const STREAM: &str = "SIG";
+/// Most times that others may come first before a reservation gives up.
+const CONFLICTS_MAX: u32 = 64;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// How the ledger is laid out and how long it tries.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Replicas of the stream: 1 on one machine, 3 in a cluster.
+    pub replicas: usize,
+    /// How long a reservation or a read tries.
+    pub timeout: Duration,
+    /// How long one request waits for its answer before it is asked again.
+    pub attempt_timeout: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { replicas: 1, timeout: Duration::from_secs(10), attempt_timeout: Duration::from_secs(2) }
+    }
+}
+
+/// The signer journal on JetStream. Cheap to clone.
+#[derive(Clone)]
+pub struct NatsLedger(Arc<Inner>);
+
+/// What is to be done about an account after its last entry.
+enum Step<T> {
+    /// Nothing; this is the answer.
+    Done(T),
+    /// This entry is to be stored; then this is the answer.
+    Store(T, Box<Entry>),
+}
+
+struct Inner {
+    client: Client,
+    options: Options,
+    /// One entry an account at a time within this process; between processes the expected sequence decides.
+    accounts: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+impl NatsLedger {
+    /// Opens the ledger, creating its stream when it is missing.
+    ///
+    /// # Errors
+    /// [`ConnectError::Mismatch`] when the stream exists with other settings, [`ConnectError::Unavailable`] when the
+    /// server does not answer.
+    pub async fn connect(client: Client, options: Options) -> Result<Self, ConnectError> {
+        let plan = StreamPlan {
+            name: STREAM.to_owned(),
+            subject: "gw.sig.*.*".to_owned(),
+            replicas: options.replicas,
+            metadata: HashMap::new(),
+        };
+        plan.ensure(&async_nats::jetstream::new(client.clone()), true).await?;
+        Ok(Self(Arc::new(Inner { client, options, accounts: Mutex::default() })))
+    }
+}
+
+/// Subject of an account. EVM addresses mean the same in any case, those of other families do not.
+fn subject(account: &SignerAccount) -> Result<String, Error> {
+    let chain = account.chain_id.token();
+    let address = match account.chain_id.family() {
+        Some(Family::Evm) => account.address.to_ascii_lowercase(),
+        _ => account.address.clone(),
+    };
+    if address.is_empty() || !address.bytes().all(|c| c.is_ascii_alphanumeric()) {
+        return Err(Error::Account(account.address.clone()));
+    }
+    Ok(format!("gw.sig.{chain}.{address}"))
+}
+
+impl Inner {
+    /// The last entry of a subject, with its sequence; sequence 0 for none.
+    async fn last(&self, subject: &str, deadline: Instant) -> Result<(Option<Entry>, u64), Error> {
+        loop {
+            if !requests::connected_by(&self.client, deadline).await {
+                return Err(Error::Unavailable("no connection".into()));
+            }
+            let timeout = self.options.attempt_timeout;
+            match requests::leader_get(&self.client, STREAM, &Pick::Last { subject }, timeout).await {
+                Ok(None) => return Ok((None, 0)),
+                Ok(Some(stored)) => return Ok((Some(Entry::decode(&stored.body)?), stored.sequence)),
+                Err(reason) if Instant::now() + PAUSE >= deadline => return Err(Error::Unavailable(reason)),
+                Err(_) => sleep(PAUSE).await,
+            }
+        }
+    }
+
+    /// Stores what `decide` makes of the last entry, and decides again whenever another came first.
+    async fn write<T>(
+        &self,
+        account: &SignerAccount,
+        decide: impl Fn(Option<&Entry>) -> Result<Step<T>, Error>,
+    ) -> Result<T, Error> {
+        let subject = subject(account)?;
+        let deadline = Instant::now() + self.options.timeout;
+        let turn = self.turn(&subject);
+        let Ok(_turn) = timeout_at(deadline, turn.lock()).await else { return Err(Error::Contended) };
+        let mut conflicts = 0;
+        loop {
+            // Whatever became of an earlier try: if it is stored, it is found here; if it is still on its way, it and the
+            // next try expect the same sequence, and only one of them can be stored.
+            let (last, sequence) = self.last(&subject, deadline).await?;
+            let (result, entry) = match decide(last.as_ref())? {
+                Step::Done(result) => return Ok(result),
+                Step::Store(result, entry) => (result, entry),
+            };
+            let headers = requests::conditional(CommitId::random().as_str(), sequence);
+            let body = entry.encode()?.into();
+            let timeout = self.options.attempt_timeout;
+            let reason = match requests::publish(&self.client, &subject, headers, body, timeout).await {
+                Published::Stored { .. } => return Ok(result),
+                Published::TooLarge(reason) => return Err(Error::Damaged(reason)),
+                Published::WrongSequence => {
+                    conflicts += 1;
+                    if conflicts > CONFLICTS_MAX {
+                        return Err(Error::Contended);
+                    }
+                    "another came first".to_owned()
+                }
+                Published::Duplicate { .. } => "the server takes it for a duplicate".to_owned(),
+                Published::NotStored(reason) | Published::Sealed(reason) | Published::Unclear(reason) => reason,
+            };
+            debug!(subject, reason, "an entry is tried again");
+            let pause = rand::thread_rng().gen_range(PAUSE / 10..PAUSE);
+            if Instant::now() + pause >= deadline {
+                return Err(Error::Unavailable(reason));
+            }
+            sleep(pause).await;
+        }
+    }
+
+    fn turn(&self, subject: &str) -> Arc<tokio::sync::Mutex<()>> {
+        // Entries are only ever added, so a poisoned lock guards nothing half done.
+        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        accounts.entry(subject.to_owned()).or_default().clone()
+    }
+}
+
+#[async_trait]
+impl Ledger for NatsLedger {
+    async fn reserve(
+        &self,
+        account: &SignerAccount,
+        purpose: &Purpose,
+        chain_nonce: u64,
+        final_nonce: u64,
+        now: Timestamp,
+    ) -> Result<u64, Error> {
+        let decide = |last: Option<&Entry>| {
+            Ok(match decide(last, purpose, chain_nonce, final_nonce, now)? {
+                Decision::Known(nonce) => Step::Done(nonce),
+                Decision::New(nonce, entry) => Step::Store(nonce, entry),
+            })
+        };
+        self.0.write(account, decide).await
+    }
+
+    async fn retire(&self, account: &SignerAccount, reservation: &Reservation) -> Result<bool, Error> {
+        let decide = |last: Option<&Entry>| {
+            Ok(match retire(last, reservation) {
+                Ok(Some(entry)) => Step::Store(true, entry),
+                Ok(None) => Step::Done(true),
+                Err(Changed) => Step::Done(false),
+            })
+        };
+        self.0.write(account, decide).await
+    }
+
+    async fn open(&self, account: &SignerAccount) -> Result<Vec<Reservation>, Error> {
+        let deadline = Instant::now() + self.0.options.timeout;
+        let (last, _) = self.0.last(&subject(account)?, deadline).await?;
+        Ok(last.map(|last| last.open().to_vec()).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use events::ChainId;
+
+    #[test]
+    fn an_address_is_one_token() {
+        let of = |chain: &str, address: &str| {
+            subject(&SignerAccount { chain_id: chain.parse().unwrap(), address: address.into() })
+        };
+        assert_eq!(of("eip155:1", "0xAB").unwrap(), "gw.sig.eip155-1.0xab");
+        assert_eq!(of("tron:728126428", "TAb").unwrap(), "gw.sig.tron-728126428.TAb");
+        for bad in ["", "0x.1", "0x1 ", "*", ">"] {
+            assert!(matches!(of(ChainId::evm(1).as_str(), bad), Err(Error::Account(_))), "{bad}");
+        }
+    }
+}

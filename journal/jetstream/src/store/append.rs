@@ -1,0 +1,214 @@
+//! Appending, with every ambiguous acknowledgement resolved.
+
+use std::time::Duration;
+
+use chrono::Utc;
+use tokio::time::{Instant, sleep};
+use tracing::{debug, warn};
+
+use super::{Inner, Options};
+use crate::requests::{self, Outgoing, Pick, Published, Stored};
+use journal::{
+    AppendError, Commit, Recorded,
+    envelope::{self, Envelope, Sealed},
+    mark::holds_mark,
+};
+
+/// First pause before the same publish is tried again; doubles up to [`PAUSE_MAX`].
+pub(super) const PAUSE_MIN: Duration = Duration::from_millis(10);
+pub(super) const PAUSE_MAX: Duration = Duration::from_millis(400);
+
+/// How long one append may try, with everything that belongs to it.
+#[derive(Clone, Copy)]
+pub(super) struct Time {
+    deadline: Instant,
+    /// There is more time for finding out what happened than for making it happen.
+    pub(super) unstored: Instant,
+}
+
+impl Time {
+    fn starts(options: &Options) -> Self {
+        let started = Instant::now();
+        let deadline = started + options.append_timeout;
+        Self { deadline, unstored: deadline.min(started + options.unstored_timeout) }
+    }
+
+    /// How long one request may take.
+    pub(super) fn of_attempt(self, options: &Options) -> Duration {
+        let remaining = self.deadline.saturating_duration_since(Instant::now());
+        remaining.min(options.attempt_timeout).max(PAUSE_MIN)
+    }
+}
+
+/// What lies directly behind the expected position of a commit. As nothing can ever be taken out of a stream, a message
+/// there is final: whoever it belongs to has won.
+enum Successor {
+    Mine(Stored),
+    Another(Stored),
+    /// Nothing yet. This never proves that a publish of ours will not arrive.
+    None {
+        /// The stream's last sequence is below the expected one.
+        ahead: bool,
+    },
+}
+
+/// What became of a commit.
+pub(super) enum Placed {
+    Mine(Recorded),
+    /// It is not stored and never will be: something else lies in its place, unless its place is ahead of everything.
+    Another(Option<Stored>),
+    /// It is not stored and never will be: its place is empty, and the shard is sealed.
+    Never,
+}
+
+/// Puts a commit into the form in which `shard` holds it.
+pub(super) fn seal(commit: &Commit, shard: u16) -> Result<Sealed, AppendError> {
+    Sealed::new(commit, shard).map_err(|error| AppendError::Unacceptable(error.to_string()))
+}
+
+/// Whether a stored message has the commit's id.
+pub(super) fn is_mine(commit: &Commit, stored: &Stored) -> bool {
+    stored.headers.get(requests::MESSAGE_ID).is_some_and(|id| id.as_str() == commit.commit_id.as_str())
+}
+
+impl Inner {
+    pub(super) async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
+        if holds_mark(commit) {
+            return Err(AppendError::Unacceptable("marks are the journal's own".into()));
+        }
+        let time = Time::starts(&self.options);
+        if commit.expected.version == 0 {
+            return self.claim(commit, time).await;
+        }
+        let shard = commit.expected.shard;
+        if !self.known.may_lie_in(shard, &commit.stream_id) {
+            let looked = self.look(Instant::now()).await;
+            if !self.known.may_lie_in(shard, &commit.stream_id) {
+                looked.map_err(AppendError::Unavailable)?;
+                return Err(AppendError::Unacceptable("its position never existed".into()));
+            }
+        }
+        match self.attempt(commit, seal(commit, shard)?, time).await? {
+            Placed::Mine(recorded) => Ok(recorded),
+            Placed::Another(_) => Err(AppendError::Conflict),
+            Placed::Never => Err(AppendError::Unacceptable(format!("shard {shard} is sealed"))),
+        }
+    }
+
+    /// Publishes what `commit` is in one shard until its outcome is known.
+    pub(super) async fn attempt(&self, commit: &Commit, sealed: Sealed, time: Time) -> Result<Placed, AppendError> {
+        let shard = sealed.shard;
+        let placed = Attempt { journal: self, commit, sealed, time, may_be_stored: false }.run().await?;
+        if let Placed::Mine(recorded) = &placed {
+            self.heads.appended(&self.client, shard, recorded.position.sequence);
+        }
+        Ok(placed)
+    }
+}
+
+struct Attempt<'a> {
+    journal: &'a Inner,
+    commit: &'a Commit,
+    sealed: Sealed,
+    time: Time,
+    /// Some publish of this commit has an outcome that is not known: it may be stored, or be stored later.
+    may_be_stored: bool,
+}
+
+impl Attempt<'_> {
+    async fn run(mut self) -> Result<Placed, AppendError> {
+        let Time { deadline, unstored } = self.time;
+        let (mut pause, mut first) = (PAUSE_MIN, true);
+        loop {
+            // While there is no connection the client would keep the message and send it at some later time.
+            let connected_by = if self.may_be_stored { deadline } else { unstored };
+            if !requests::connected_by(&self.journal.client, connected_by).await {
+                return Err(self.give_up("no connection".into()));
+            }
+            let timeout = self.time.of_attempt(&self.journal.options);
+            let headers = requests::header_map(self.sealed.headers(self.commit.expected.sequence));
+            let body = self.sealed.body.clone();
+            let subject = &self.sealed.envelope.subject;
+            let client = &self.journal.client;
+            let published = if std::mem::replace(&mut first, false) {
+                let message = Outgoing { subject: subject.clone(), headers, body };
+                self.journal.groups.publish(client, self.sealed.shard, message, timeout).await
+            } else {
+                // What failed once goes by itself, and takes no others with it.
+                requests::publish(client, subject, headers, body, timeout).await
+            };
+            let refused_for_sequence = matches!(published, Published::WrongSequence);
+            let refused_for_ever = matches!(published, Published::Sealed(_));
+            let reason = match published {
+                Published::Stored { sequence } => {
+                    return Ok(Placed::Mine(self.sealed.recorded(self.commit, sequence, Utc::now())));
+                }
+                Published::TooLarge(reason) if !self.may_be_stored => return Err(AppendError::Unacceptable(reason)),
+                Published::TooLarge(reason) | Published::NotStored(reason) | Published::Sealed(reason) => reason,
+                Published::Duplicate { sequence } if sequence <= self.commit.expected.sequence => {
+                    let reason = format!("its commit id is taken by the message at sequence {sequence}");
+                    return Err(AppendError::Unacceptable(reason));
+                }
+                Published::Duplicate { .. } => {
+                    self.may_be_stored = true;
+                    "the server takes it for a duplicate".into()
+                }
+                Published::WrongSequence => "wrong last sequence".into(),
+                Published::Unclear(reason) => {
+                    self.may_be_stored = true;
+                    reason
+                }
+            };
+            debug!(subject, reason, "acknowledgement is resolved by reading");
+            match self.successor().await {
+                Ok(Successor::Mine(stored)) => return found(&self.sealed, self.commit, &stored).map(Placed::Mine),
+                Ok(Successor::Another(stored)) => return Ok(Placed::Another(Some(stored))),
+                Ok(Successor::None { ahead: true }) if refused_for_sequence && !self.may_be_stored => {
+                    return Ok(Placed::Another(None));
+                }
+                // What was published before the shard was sealed may still be on its way through the replicas.
+                Ok(Successor::None { .. }) if refused_for_ever && !self.may_be_stored => return Ok(Placed::Never),
+                Ok(Successor::None { .. }) => {}
+                Err(error) => debug!(subject, error, "reading failed"),
+            }
+            let until = if self.may_be_stored || refused_for_sequence { deadline } else { unstored };
+            if Instant::now() + pause >= until {
+                return Err(self.give_up(reason));
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// Only when every publish was refused for certain can nothing of the commit be stored, now or later.
+    fn give_up(&self, reason: String) -> AppendError {
+        if self.may_be_stored { AppendError::Unknown(reason) } else { AppendError::Unavailable(reason) }
+    }
+
+    async fn successor(&self) -> Result<Successor, String> {
+        let Inner { client, options, .. } = self.journal;
+        let timeout = self.time.of_attempt(options);
+        let stream = envelope::stream(self.sealed.shard);
+        let subject = &self.sealed.envelope.subject;
+        let expected = self.commit.expected.sequence;
+        let next = Pick::Next { from: expected + 1, subject };
+        if let Some(next) = requests::leader_get(client, &stream, &next, timeout).await? {
+            let mine = is_mine(self.commit, &next);
+            return Ok(if mine { Successor::Mine(next) } else { Successor::Another(next) });
+        }
+        let last = requests::leader_get(client, &stream, &Pick::Last { subject }, timeout).await?;
+        Ok(Successor::None { ahead: last.map_or(0, |last| last.sequence) < expected })
+    }
+}
+
+/// What is on record of `commit`, from which `sealed` was made, when the message with its id is `stored`.
+pub(super) fn found(sealed: &Sealed, commit: &Commit, stored: &Stored) -> Result<Recorded, AppendError> {
+    let same = Envelope::read(&stored.subject, stored.header_pairs())
+        .is_ok_and(|envelope| envelope.hash(&stored.body) == sealed.hash);
+    if !same {
+        let reason = format!("its commit id is stored with other content at sequence {}", stored.sequence);
+        warn!(subject = sealed.envelope.subject, reason);
+        return Err(AppendError::Unacceptable(reason));
+    }
+    Ok(sealed.recorded(commit, stored.sequence, stored.stored_at))
+}

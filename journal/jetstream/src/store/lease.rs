@@ -1,0 +1,227 @@
+//! The lease on a shard: one key in a bucket, taken over by compare-and-set when its owner has stopped renewing it.
+//!
+//! No two clocks are ever compared. An owner counts its lease from the moment it *sent* the last renewal that was
+//! acknowledged; an observer counts from the moment it first *saw* that renewal, which is later. So the owner knows that
+//! its lease has run out by the time another may take over, as far as both clocks run at the same rate.
+//!
+//! All leases lie in one stream, which elects another leader when it loses its own. That takes seconds in which nobody
+//! can renew, and nobody can take over. So an owner whose lease has run out *stays on*: it takes nothing from others (no
+//! acknowledgement of a wake-up), goes on with what it has, and tries to renew under the revision it knows. That
+//! succeeds only when nobody has taken over; when somebody has, the first answer tells. An observer counts anew after it
+//! could not look, so that the owner comes first. One that is cut off while others are not may be active beside its
+//! successor until [`STAY_ON`] is over; what both do is fenced by the expected positions.
+
+use std::time::Duration;
+
+use async_nats::{HeaderMap, Subscriber};
+use bytes::Bytes;
+use futures::StreamExt;
+use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tracing::{debug, info};
+
+use super::{Inner, LEASES};
+use crate::requests::{self, Pick, Published};
+use events::CommitId;
+
+/// A lease that was not renewed for this long is dead.
+pub(super) const LEASE: Duration = Duration::from_millis(2100);
+/// How long an owner that cannot renew its lease stays on after it has run out. A stream elects a leader in 4 to 9 seconds.
+const STAY_ON: Duration = Duration::from_secs(12);
+/// How often it is renewed: three times in its life.
+const RENEW: Duration = Duration::from_millis(700);
+/// How often a stand-by looks at the lease even when nothing is heard of it.
+const LOOK: Duration = Duration::from_millis(500);
+const RETRY: Duration = Duration::from_millis(50);
+/// How often a lease is looked at that was heard to be given up: it is heard when that is sent, before it is stored.
+const SETTLE: Duration = Duration::from_millis(10);
+const DELETED: &str = "KV-Operation";
+
+#[derive(Serialize, Deserialize)]
+struct Value {
+    owner: String,
+    /// Tells this claim from another of the same owner.
+    claim: String,
+}
+
+/// Who holds the lease of a shard, or held it last and died; `None` when it was given up.
+pub(super) async fn holder(inner: &Inner, shard: u16) -> Result<Option<String>, String> {
+    let subject = format!("$KV.{LEASES}.{shard:02}");
+    let last = Pick::Last { subject: &subject };
+    let entry = requests::leader_get(&inner.client, &format!("KV_{LEASES}"), &last, RENEW).await?;
+    let held = entry.filter(|entry| entry.headers.get(DELETED).is_none());
+    let value = held.map(|entry| serde_json::from_slice::<Value>(&entry.body)).transpose();
+    value.map(|value| value.map(|value| value.owner)).map_err(|error| error.to_string())
+}
+
+/// One worker's claim on the lease of a shard.
+pub(super) struct Claim {
+    subject: String,
+    claim: String,
+    body: Bytes,
+}
+
+/// A lease that was won.
+pub(super) struct Held {
+    revision: u64,
+    /// The lease may be relied on until then.
+    pub(super) until: Instant,
+}
+
+/// What the key says.
+struct Seen {
+    revision: u64,
+    /// Nobody holds it.
+    free: bool,
+    /// This very claim holds it.
+    mine: bool,
+}
+
+impl Claim {
+    pub(super) fn new(shard: u16, owner: &str) -> Self {
+        let claim = CommitId::random().to_string();
+        let value = Value { owner: owner.to_owned(), claim: claim.clone() };
+        // Two strings always serialize; an empty value would only make the claim not know itself again.
+        let body = serde_json::to_vec(&value).unwrap_or_default().into();
+        Self { subject: format!("$KV.{LEASES}.{shard:02}"), claim, body }
+    }
+
+    async fn look(&self, inner: &Inner) -> Result<Seen, String> {
+        let pick = Pick::Last { subject: &self.subject };
+        let Some(entry) = requests::leader_get(&inner.client, &format!("KV_{LEASES}"), &pick, RENEW).await? else {
+            return Ok(Seen { revision: 0, free: true, mine: false });
+        };
+        let deleted = entry.headers.get(DELETED).is_some();
+        let mine = serde_json::from_slice(&entry.body).is_ok_and(|value: Value| value.claim == self.claim);
+        Ok(Seen { revision: entry.sequence, free: deleted, mine })
+    }
+
+    async fn set(&self, inner: &Inner, revision: u64) -> Published {
+        let mut headers = HeaderMap::new();
+        headers.insert(requests::EXPECTED_SEQUENCE, revision.to_string().as_str());
+        requests::publish(&inner.client, &self.subject, headers, self.body.clone(), RENEW).await
+    }
+
+    /// Competes until the lease is won.
+    pub(super) async fn win(&self, inner: &Inner) -> Held {
+        // Renewals and releases are heard at once where the network is kind; looking makes up for where it is not.
+        let mut heard = None;
+        let mut seen: Option<(u64, Instant)> = None;
+        let mut given_up_until = Instant::now();
+        loop {
+            if heard.is_none() {
+                heard = inner.client.subscribe(self.subject.clone()).await.ok();
+            }
+            if !requests::connected(&inner.client) {
+                seen = None;
+                sleep(RETRY).await;
+                continue;
+            }
+            let now = Instant::now();
+            match self.look(inner).await {
+                Ok(now_seen) => {
+                    // Counted from after the look: the renewal was sent before that.
+                    let first = match seen {
+                        Some((revision, first)) if revision == now_seen.revision => first,
+                        _ => Instant::now(),
+                    };
+                    seen = Some((now_seen.revision, first));
+                    if now_seen.free || now_seen.mine || now >= first + LEASE {
+                        let sent = Instant::now();
+                        match self.set(inner, now_seen.revision).await {
+                            Published::Stored { sequence } => {
+                                return Held { revision: sequence, until: sent + LEASE };
+                            }
+                            // Somebody else was faster.
+                            Published::WrongSequence => {}
+                            // Nobody can renew at the moment. Whether this was stored tells the next look.
+                            _ => seen = None,
+                        }
+                        sleep(RETRY).await;
+                        continue;
+                    }
+                    let now = Instant::now();
+                    let look_again = now + if now < given_up_until { SETTLE } else { LOOK };
+                    if wait(&mut heard, look_again.min(first + LEASE)).await {
+                        given_up_until = Instant::now() + LOOK;
+                    }
+                }
+                Err(error) => {
+                    debug!(subject = self.subject, error, "lease cannot be read");
+                    seen = None;
+                    sleep(RETRY).await;
+                }
+            }
+        }
+    }
+
+    /// Renews the lease until it is lost; `until` is told how long it may be relied on. That may be over when this has not
+    /// returned yet: then nobody is known to have taken over.
+    pub(super) async fn keep(&self, inner: &Inner, held: &mut Held, until: &(impl Fn(Instant) + Sync)) {
+        let mut next = held.until - LEASE + RENEW;
+        loop {
+            let end = held.until + STAY_ON;
+            sleep_until(next.min(end)).await;
+            let sent = Instant::now();
+            // A process that stood still comes here late. It asks once before it goes.
+            let last = sent >= end;
+            next = sent + RETRY;
+            // Without a connection the client would send the renewal later, for a lease that is over by then.
+            if requests::connected(&inner.client) {
+                match self.set(inner, held.revision).await {
+                    Published::Stored { sequence } => {
+                        if sent >= held.until {
+                            info!(subject = self.subject, "lease had run out and is renewed");
+                        }
+                        held.revision = sequence;
+                        held.until = sent + LEASE;
+                        until(held.until);
+                        next = sent + RENEW;
+                        continue;
+                    }
+                    Published::WrongSequence => {
+                        // Overtaken, or an earlier renewal of this claim arrived after its time-out.
+                        match self.look(inner).await {
+                            Ok(seen) if seen.mine => held.revision = seen.revision,
+                            Ok(_) => return,
+                            Err(error) => debug!(subject = self.subject, error, "lease cannot be read"),
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            if last {
+                return;
+            }
+        }
+    }
+
+    /// Gives the lease up, so that a stand-by hears of it at once. When that fails the lease runs out by itself.
+    pub(super) async fn release(&self, inner: &Inner, held: &Held) {
+        let mut headers = HeaderMap::new();
+        headers.insert(requests::EXPECTED_SEQUENCE, held.revision.to_string().as_str());
+        headers.insert(DELETED, "DEL");
+        let outcome = requests::publish(&inner.client, &self.subject, headers.clone(), Bytes::new(), RENEW).await;
+        // A renewal that was still on its way has been stored meanwhile.
+        if let (Published::WrongSequence, Ok(Seen { revision, mine: true, .. })) = (outcome, self.look(inner).await) {
+            headers.insert(requests::EXPECTED_SEQUENCE, revision.to_string().as_str());
+            let _ = requests::publish(&inner.client, &self.subject, headers, Bytes::new(), RENEW).await;
+        }
+    }
+}
+
+/// Waits until something is heard of the lease; whether it is that it was given up.
+async fn wait(heard: &mut Option<Subscriber>, until: Instant) -> bool {
+    let Some(subscriber) = heard else {
+        sleep_until(until).await;
+        return false;
+    };
+    match timeout_at(until, subscriber.next()).await {
+        Ok(Some(message)) => message.headers.is_some_and(|headers| headers.get(DELETED).is_some()),
+        Ok(None) => {
+            *heard = None;
+            false
+        }
+        Err(_) => false,
+    }
+}

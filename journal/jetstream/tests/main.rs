@@ -1,0 +1,17 @@
+//! The journal against real servers: one program; a file is a subject.
+
+mod budget;
+mod checkpoints;
+mod group_commit;
+mod journal_cluster;
+mod journal_cluster_faults;
+mod journal_epochs;
+mod journal_epochs_layout;
+mod journal_faults;
+mod journal_heads;
+mod journal_memory;
+mod journal_nats;
+mod journal_scan;
+mod ledger;
+mod parking;
+mod support;

@@ -1,0 +1,200 @@
+//! What every [`Ledger`] must do, as a suite that runs against any implementation.
+//!
+//! Call [`run`] from a test. A case that does not hold panics with its reason; this module is test code that lives here so
+//! that the tests of other crates can use it.
+#![doc(hidden)]
+#![allow(clippy::missing_panics_doc, clippy::unwrap_used, clippy::expect_used)]
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+
+use super::{Ledger, Purpose, Reservation, SignerAccount};
+use events::{ChainId, CommitId, Hash32, time::Timestamp};
+
+/// Runs every case. Each call of `make` must give another handle on the same accounts, as another process would have.
+pub async fn run<F, Fut>(make: F)
+where
+    F: Fn() -> Fut,
+    Fut: Future<Output = Arc<dyn Ledger>>,
+{
+    let (one, other) = (make().await, make().await);
+    the_chain_starts_an_account(&*one, &*other).await;
+    a_purpose_keeps_its_nonce(&*one, &*other).await;
+    settled_reservations_drop(&*one).await;
+    a_chain_that_is_ahead_raises_the_next_nonce(&*one, &*other).await;
+    many_at_once_get_distinct_consecutive_nonces([one.clone(), other.clone()]).await;
+    one_purpose_asked_for_at_once_gets_one_nonce([one.clone(), other.clone()]).await;
+    accounts_are_apart(&*one).await;
+    a_purpose_that_is_asked_for_again_is_renewed(&*one, &*other).await;
+    a_retired_nonce_is_nobodys(&*one, &*other).await;
+    a_retirement_is_of_what_was_read([one.clone(), other.clone()]).await;
+}
+
+/// An account unlike any other.
+pub fn fresh() -> SignerAccount {
+    let hash = Hash32::sha256(CommitId::random().as_str()).to_string();
+    SignerAccount { chain_id: ChainId::evm(31337), address: hash[..42].to_owned() }
+}
+
+fn purpose(text: impl ToString) -> Purpose {
+    Purpose(text.to_string())
+}
+
+fn now() -> Timestamp {
+    "2026-01-02T03:04:05Z".parse().unwrap()
+}
+
+async fn reserve(ledger: &dyn Ledger, account: &SignerAccount, text: &str, chain: u64, settled: u64) -> u64 {
+    ledger.reserve(account, &purpose(text), chain, settled, now()).await.unwrap()
+}
+
+async fn open(ledger: &dyn Ledger, account: &SignerAccount) -> Vec<u64> {
+    ledger.open(account).await.unwrap().into_iter().map(|reservation| reservation.nonce).collect()
+}
+
+async fn the_chain_starts_an_account(one: &dyn Ledger, other: &dyn Ledger) {
+    let account = fresh();
+    assert_eq!(open(one, &account).await, Vec::<u64>::new());
+    assert_eq!(reserve(one, &account, "a", 41, 40).await, 41);
+    assert_eq!(reserve(other, &account, "b", 41, 40).await, 42);
+    let stored = other.open(&account).await.unwrap();
+    assert_eq!((stored[0].purpose.clone(), stored[0].reserved_at), (purpose("a"), now()));
+    assert_eq!(open(other, &account).await, [41, 42]);
+}
+
+async fn a_purpose_keeps_its_nonce(one: &dyn Ledger, other: &dyn Ledger) {
+    let account = fresh();
+    assert_eq!(reserve(one, &account, "a", 0, 0).await, 0);
+    assert_eq!(reserve(one, &account, "b", 0, 0).await, 1);
+    for ledger in [one, other] {
+        assert_eq!(reserve(ledger, &account, "a", 0, 0).await, 0);
+        // Even when the chain is past it: a transaction with a nonce that is used up can do no harm.
+        assert_eq!(reserve(ledger, &account, "a", 9, 9).await, 0);
+    }
+    assert_eq!(open(one, &account).await, [0, 1]);
+}
+
+async fn settled_reservations_drop(ledger: &dyn Ledger) {
+    let account = fresh();
+    for (n, text) in ["a", "b", "c"].into_iter().enumerate() {
+        assert_eq!(reserve(ledger, &account, text, 0, 0).await, n as u64);
+    }
+    assert_eq!(reserve(ledger, &account, "d", 2, 2).await, 3);
+    assert_eq!(open(ledger, &account).await, [2, 3]);
+    // A latecomer who asks for a settled purpose gets its old nonce, and no new one is left unused.
+    assert_eq!(reserve(ledger, &account, "b", 2, 2).await, 1);
+    assert_eq!(open(ledger, &account).await, [2, 3]);
+}
+
+async fn a_chain_that_is_ahead_raises_the_next_nonce(one: &dyn Ledger, other: &dyn Ledger) {
+    let account = fresh();
+    assert_eq!(reserve(one, &account, "a", 3, 3).await, 3);
+    assert_eq!(reserve(other, &account, "b", 10, 5).await, 10);
+    // A node that lags behind lowers nothing.
+    assert_eq!(reserve(one, &account, "c", 4, 3).await, 11);
+    assert_eq!(open(one, &account).await, [10, 11]);
+}
+
+async fn many_at_once_get_distinct_consecutive_nonces(ledgers: [Arc<dyn Ledger>; 2]) {
+    let account = fresh();
+    let tasks = (0..40).map(|n| {
+        let (ledger, account) = (ledgers[n % 2].clone(), account.clone());
+        tokio::spawn(async move { ledger.reserve(&account, &purpose(n), 7, 7, now()).await.unwrap() })
+    });
+    let mut nonces: Vec<u64> = join_all(tasks).await.into_iter().map(Result::unwrap).collect();
+    nonces.sort_unstable();
+    assert_eq!(nonces, (7..47).collect::<Vec<_>>());
+    assert_eq!(open(&*ledgers[0], &account).await, nonces);
+}
+
+async fn one_purpose_asked_for_at_once_gets_one_nonce(ledgers: [Arc<dyn Ledger>; 2]) {
+    let account = fresh();
+    let tasks = (0..20).map(|n| {
+        let (ledger, account) = (ledgers[n % 2].clone(), account.clone());
+        tokio::spawn(async move { ledger.reserve(&account, &purpose("one"), 0, 0, now()).await.unwrap() })
+    });
+    let nonces: Vec<u64> = join_all(tasks).await.into_iter().map(Result::unwrap).collect();
+    assert_eq!(nonces, vec![0; 20]);
+    assert_eq!(open(&*ledgers[1], &account).await, [0]);
+}
+
+async fn a_purpose_that_is_asked_for_again_is_renewed(one: &dyn Ledger, other: &dyn Ledger) {
+    let account = fresh();
+    let later = now() + super::RENEW_AFTER;
+    let ask = async |text, at| one.reserve(&account, &purpose(text), 0, 0, at).await.unwrap();
+    assert_eq!((ask("a", now()).await, ask("b", now()).await), (0, 1));
+    assert_eq!(ask("a", later).await, 0);
+    assert_eq!(other.open(&account).await.unwrap()[0].reserved_at, now(), "no entry for what was just given out");
+    let later = later + chrono::TimeDelta::seconds(1);
+    assert_eq!(ask("a", later).await, 0);
+    let open = other.open(&account).await.unwrap();
+    assert_eq!(open.iter().map(|open| open.reserved_at).collect::<Vec<_>>(), [later, now()]);
+    assert_eq!(ask("c", later).await, 2);
+}
+
+async fn a_retired_nonce_is_nobodys(one: &dyn Ledger, other: &dyn Ledger) {
+    let account = fresh();
+    for (n, text) in ["a", "b"].into_iter().enumerate() {
+        assert_eq!(reserve(one, &account, text, 0, 0).await, n as u64);
+    }
+    for n in [0, 1] {
+        let found = other.open(&account).await.unwrap()[n].clone();
+        assert!(other.retire(&account, &found).await.unwrap());
+        let retired = one.open(&account).await.unwrap()[n].clone();
+        assert_eq!(retired, Reservation { purpose: purpose(format!("filler/{n}")), ..found });
+        assert!(one.retire(&account, &retired).await.unwrap(), "once more changes nothing");
+    }
+    assert_eq!(open(one, &account).await, [0, 1]);
+    // Whoever asks again gets a nonce that is his own.
+    assert_eq!(reserve(one, &account, "a", 0, 0).await, 2);
+    assert_eq!(reserve(other, &account, "b", 0, 0).await, 3);
+    assert_eq!(open(other, &account).await, [0, 1, 2, 3]);
+    assert_eq!(reserve(one, &account, "c", 2, 2).await, 4);
+    assert_eq!(open(other, &account).await, [2, 3, 4]);
+}
+
+async fn a_retirement_is_of_what_was_read(ledgers: [Arc<dyn Ledger>; 2]) {
+    let [one, other] = &ledgers;
+    let account = fresh();
+    assert_eq!(reserve(&**one, &account, "a", 0, 0).await, 0);
+    let found = one.open(&account).await.unwrap().remove(0);
+    let later = now() + super::RENEW_AFTER * 2;
+    assert_eq!(other.reserve(&account, &purpose("a"), 0, 0, later).await.unwrap(), 0);
+    assert!(!one.retire(&account, &found).await.unwrap(), "it was asked for again");
+    let stranger = Reservation { nonce: 7, ..found.clone() };
+    assert!(!one.retire(&account, &stranger).await.unwrap());
+    assert!(!one.retire(&fresh(), &found).await.unwrap());
+    // Asked for and retired at once: either the purpose keeps the nonce, or it has another and the nonce is retired.
+    let tasks = (1..11).map(|n| {
+        let (one, other, account) = (one.clone(), other.clone(), account.clone());
+        tokio::spawn(async move {
+            let (raced, later) = (purpose(format!("raced {n}")), now() + super::RENEW_AFTER * 2);
+            let nonce = one.reserve(&account, &raced, 0, 0, now()).await.unwrap();
+            let found = one.open(&account).await.unwrap().into_iter().find(|open| open.nonce == nonce).unwrap();
+            let (again, retired) =
+                tokio::join!(one.reserve(&account, &raced, 0, 0, later), other.retire(&account, &found),);
+            // A stale answer is one that was true when the other had not been stored yet.
+            let settled = one.reserve(&account, &raced, 0, 0, later).await.unwrap();
+            (nonce, again.unwrap(), settled, retired.unwrap())
+        })
+    });
+    let mut given: Vec<u64> = Vec::new();
+    for raced in join_all(tasks).await {
+        let (nonce, again, settled, retired) = raced.unwrap();
+        assert_eq!(settled != nonce, retired, "retired exactly when the purpose has another nonce");
+        assert!(again == nonce || again == settled);
+        given.push(settled);
+    }
+    given.sort_unstable();
+    given.dedup();
+    assert_eq!(given.len(), 10, "no nonce is two purposes'");
+}
+
+async fn accounts_are_apart(ledger: &dyn Ledger) {
+    let account = fresh();
+    let elsewhere = SignerAccount { chain_id: ChainId::evm(31338), ..account.clone() };
+    assert_eq!(reserve(ledger, &account, "a", 0, 0).await, 0);
+    assert_eq!(reserve(ledger, &elsewhere, "a", 5, 5).await, 5);
+    assert_eq!(open(ledger, &account).await, [0]);
+}

@@ -1,0 +1,147 @@
+//! The signer journal: where transaction nonces come from.
+//!
+//! Each submitter account of a chain is an aggregate of its own, under the same optimistic concurrency control as
+//! payments, so that any number of workers and gateways share an account without ever giving out a nonce twice. A
+//! reservation is made *for a purpose*; asking again for the same purpose returns the same nonce, so a worker that
+//! died between reserving and journaling its transaction leaves no gap behind.
+//!
+//! [`Ledger`] has two implementations with the same semantics, [`nats::NatsLedger`] and [`memory::MemoryLedger`], which
+//! pass one conformance suite.
+
+pub mod conformance;
+pub mod memory;
+pub mod state;
+
+use async_trait::async_trait;
+use chrono::TimeDelta;
+use serde::{Deserialize, Serialize};
+
+use events::{ChainId, PaymentId, time::Timestamp};
+
+/// What a nonce is for, for example `pay_…/deposit/1`. Unique for ever.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Purpose(pub String);
+
+impl Purpose {
+    /// An attempt at a payment's deposit.
+    pub fn deposit(payment_id: &PaymentId, attempt: u32) -> Self {
+        Self(format!("{payment_id}/deposit/{attempt}"))
+    }
+
+    /// An attempt at the return of a payment's money: refund or cancellation.
+    pub fn refund(payment_id: &PaymentId, attempt: u32) -> Self {
+        Self(format!("{payment_id}/refund/{attempt}"))
+    }
+
+    /// An attempt at paying a payment's settler.
+    pub fn release(payment_id: &PaymentId, attempt: u32) -> Self {
+        Self(format!("{payment_id}/release/{attempt}"))
+    }
+
+    /// Whether it brings money out of escrow.
+    pub fn is_exit(&self) -> bool {
+        matches!(self.0.split('/').nth(1), Some("refund" | "release"))
+    }
+}
+
+/// The account whose nonces are given out.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SignerAccount {
+    /// Its chain.
+    pub chain_id: ChainId,
+    /// Its address, normalised.
+    pub address: String,
+}
+
+/// A nonce that was given out and whose transaction is not known to be final.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reservation {
+    /// The nonce.
+    pub nonce: u64,
+    /// What it is for.
+    pub purpose: Purpose,
+    /// When it was given out.
+    pub reserved_at: Timestamp,
+}
+
+/// Why no nonce could be had. All are safe to retry with the same purpose.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The journal cannot be reached, or did not answer in time.
+    #[error("signer journal is unavailable: {0}")]
+    Unavailable(String),
+    /// Too many others reserved at the same moment.
+    #[error("signer journal is contended")]
+    Contended,
+    /// The account's address can be no address of any family.
+    #[error("`{0}` is no account")]
+    Account(String),
+    /// What is stored cannot be read.
+    #[error("signer journal holds an unreadable entry: {0}")]
+    Damaged(String),
+    /// Too many reservations are open for this account.
+    #[error("account has {open} transactions in flight, the most allowed")]
+    Exhausted {
+        /// Reservations that are open.
+        open: usize,
+    },
+}
+
+/// The most reservations one account may have open; bounds the size of a ledger entry.
+pub const OPEN_MAX: usize = 1024;
+
+/// So many of them only what brings money out of escrow can take, so that deposits, however many a stranger has made, never
+/// keep a payer's money waiting.
+pub const EXITS_OPEN: usize = 128;
+
+/// How many settled reservations an account's ledger remembers; bounds the size of a ledger entry.
+pub const SETTLED_MAX: usize = 128;
+
+/// A purpose that is asked for again so long after its nonce was given out holds it from then on.
+pub const RENEW_AFTER: TimeDelta = TimeDelta::seconds(10);
+
+/// What a nonce is for that was taken from its purpose: to be used up.
+pub const FILLER: &str = "filler/";
+
+/// Gives out nonces.
+#[async_trait]
+pub trait Ledger: Send + Sync {
+    /// The nonce for `purpose`: the one already given out for it, else the next.
+    ///
+    /// `chain_nonce` is the account's next nonce at the chain's latest state. It starts the ledger of a new account, and
+    /// raises the next nonce where the chain is ahead (the account was used from elsewhere). `final_nonce` is the
+    /// account's nonce at finality: reservations below it are settled and drop out of the open set with the next entry.
+    ///
+    /// The same purpose gets the same nonce also when it is settled, as long as it is among the last [`SETTLED_MAX`] that
+    /// are. One that is open and older than [`RENEW_AFTER`] counts as given out now, so that whoever looks for nonces that
+    /// nobody uses sees that somebody is about to. A settled nonce is used up, so whatever is signed with it can never land: a worker that slept through the whole
+    /// life of its transaction can neither repeat it nor leave a gap behind. A new attempt is a new purpose.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    async fn reserve(
+        &self,
+        account: &SignerAccount,
+        purpose: &Purpose,
+        chain_nonce: u64,
+        final_nonce: u64,
+        now: Timestamp,
+    ) -> Result<u64, Error>;
+
+    /// Takes the nonce of an open reservation away from its purpose, for a transaction that does nothing but use it up. The
+    /// purpose is given another nonce when it is asked for again.
+    ///
+    /// False when the reservation is not open, or is not as it was when it was read: it was settled, or asked for again in
+    /// the meantime. Retiring what is retired has no further effect, whoever did it.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    async fn retire(&self, account: &SignerAccount, reservation: &Reservation) -> Result<bool, Error>;
+
+    /// The reservations of `account` that are not settled.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    async fn open(&self, account: &SignerAccount) -> Result<Vec<Reservation>, Error>;
+}
