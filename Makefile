@@ -4,7 +4,7 @@
 # advisories  dependencies with known vulnerabilities; needs the advisory database, which is fetched
 # test   every test: contracts, crates, and the real binary end to end
 # sim    the engine under SEEDS=n simulated worlds (or one, SEED=s, with everything that happens in it)
-# bench  what is measured against the design (BRIEF=1: only that it works; ONLY="floor sagas"; see bench/README.md)
+# bench  what is measured against the design (BRIEF=1: only that it works; ONLY="floor sagas"; see tools/bench/README.md)
 # tools  fetch the pinned development tools into .tools/
 
 .PHONY: demo check advisories test sim bench tools

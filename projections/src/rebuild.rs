@@ -8,7 +8,6 @@
 //! Until the two change places the new copy is marked as unfinished on disk. Killed before, the process starts on the
 //! old copy and removes the other; killed after, it starts on the new one. Meanwhile the disk holds both.
 
-use journal::StreamStore;
 use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
 
 use chrono::Utc;
@@ -560,6 +559,7 @@ mod tests {
 
     use super::*;
     use crate::view::{PaymentStatus, test_support::submission};
+    use journal::StreamStore;
 
     #[tokio::test]
     async fn a_copy_that_was_wrong_is_named_and_replaced() {

@@ -22,7 +22,7 @@ use tokio::{
 };
 
 use events::{PaymentId, QuoteRequestId, StreamId};
-use journal::{Journal, Recorded, ShardLog, StreamStore};
+use journal::{Journal, Recorded};
 use projections::{Located, PaymentView, Projections, QuoteRequestView, Unavailable};
 
 use super::{line::Line, payments::Payments, quote_requests::QuoteRequests, shared::Shared};
@@ -323,6 +323,7 @@ mod tests {
     use tokio::sync::Semaphore;
 
     use super::*;
+    use journal::{ShardLog, StreamStore};
 
     /// A journal that looks at a stream at once and tells what it saw when it is let.
     struct Gated {

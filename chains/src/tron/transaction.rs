@@ -384,7 +384,7 @@ mod tests {
     /// Made by tronweb; see the development node's README.
     #[test]
     fn what_wallets_make_is_read() {
-        let text = include_str!("../../../trondev/tests/tronweb/vectors.json");
+        let text = include_str!("../../../tools/trondev/tests/tronweb/vectors.json");
         let vectors: Vec<Value> = serde_json::from_str(text).unwrap();
         let mut calls = 0;
         for vector in vectors {

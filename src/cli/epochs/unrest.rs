@@ -3,8 +3,6 @@
 //! Only what is open is held in memory. What has come to rest is forgotten, and read anew should something follow that
 //! it does not end with.
 
-use journal::ShardLog;
-use journal::StreamStore;
 use std::{
     collections::{BTreeMap, HashMap},
     time::Duration,
@@ -202,6 +200,7 @@ mod tests {
     use journal::{Commit, Position, memory::MemoryJournal};
 
     use super::*;
+    use journal::{ShardLog, StreamStore};
 
     macro_rules! golden {
         ($name:literal) => {

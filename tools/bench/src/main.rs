@@ -2,7 +2,7 @@
 //!
 //! Everything runs on loopback, on a nats-server of its own with the repository's `nats.conf` (`sync_interval:
 //! always`), and with the real `gw` as a process wherever HTTP is measured. Ratios are between figures of the same
-//! run. Loads are bounded in number and time. `make bench` is how it is started; `bench/README.md` says what is
+//! run. Loads are bounded in number and time. `make bench` is how it is started; `tools/bench/README.md` says what is
 //! measured, and how.
 
 mod context;

@@ -20,7 +20,7 @@ fn here() -> &'static Path {
 }
 
 fn modules() -> Result<PathBuf> {
-    let modules = here().join("../.tools/tronweb/node_modules");
+    let modules = here().join("../../.tools/tronweb/node_modules");
     ensure!(modules.join("tronweb").is_dir(), "npm `tronweb` is missing; run scripts/tools.sh test");
     Ok(modules)
 }
@@ -155,7 +155,7 @@ fn tronweb_agrees_on_random_cases() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn tronweb_does_what_wallets_do() -> Result<()> {
     let node = TronDev::start(Options { blocks: Blocks::OnDemand, solidified_lag: LAG, ..Options::default() }).await?;
-    let artefact = here().join("../contracts/artifacts/DevToken.json");
+    let artefact = here().join("../../contracts/artifacts/DevToken.json");
     let arguments = [node.url(), artefact.display().to_string(), LAG.to_string()];
     let said =
         tokio::task::spawn_blocking(move || script("wallet.mjs", &arguments.each_ref().map(String::as_str))).await??;

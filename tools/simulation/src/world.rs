@@ -101,7 +101,7 @@ fn templates() -> Result<&'static [Template; 2], SetupError> {
         return Ok(templates);
     }
     let home = std::env::var_os("GW_HOME").map(PathBuf::from);
-    let home = home.unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/..")));
+    let home = home.unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")));
     let path = home.join(".tools/permit2/Permit2.json");
     let permit2 = std::fs::read(&path).map_err(|error| SetupError::Permit2 { path, error })?;
     let make = |evm_id| {

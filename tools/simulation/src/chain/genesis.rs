@@ -104,17 +104,17 @@ impl Template {
             guardian_: Address::ZERO,
             payoutGas_: U256::from(PAYOUT_GAS),
         };
-        let escrow = include_bytes!("../../../contracts/artifacts/GatewayEscrow.json");
+        let escrow = include_bytes!("../../../../contracts/artifacts/GatewayEscrow.json");
         let escrow = deploy("GatewayEscrow", escrow, arguments.abi_encode())?;
-        let proxy = include_bytes!("../../../contracts/artifacts/FulfillmentProxy.json");
+        let proxy = include_bytes!("../../../../contracts/artifacts/FulfillmentProxy.json");
         let proxy = deploy("FulfillmentProxy", proxy, Vec::new())?;
-        let factory = include_bytes!("../../../contracts/artifacts/DevAccountFactory.json");
+        let factory = include_bytes!("../../../../contracts/artifacts/DevAccountFactory.json");
         let account_factory = deploy("DevAccountFactory", factory, Vec::new())?;
         let mut tokens = Vec::new();
         for (name, symbol, decimals) in &genesis.tokens {
             let arguments =
                 DevToken::constructorCall { name_: name.clone(), symbol_: symbol.clone(), decimals_: *decimals };
-            let artefact = include_bytes!("../../../contracts/artifacts/DevToken.json");
+            let artefact = include_bytes!("../../../../contracts/artifacts/DevToken.json");
             tokens.push(deploy("DevToken", artefact, arguments.abi_encode())?);
         }
         let balances = tokens.first().map_or(Ok(U256::ZERO), |token| balances_slot(&state, genesis.evm_id, *token))?;

@@ -8,8 +8,8 @@ use anyhow::{Context, Result};
 pub fn root() -> PathBuf {
     match std::env::var_os("GW_HOME") {
         Some(home) => home.into(),
-        // The manifest directory is `<root>/devkit`, so it has a parent.
-        None => Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_owned(),
+        // The manifest directory is `<root>/tools/devkit`.
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new(".")).to_owned(),
     }
 }
 
