@@ -1,5 +1,5 @@
 # demo   a local network of real chains, and real payments across them (ONCE=1: stop after the showcase)
-# check  formatting, lints, dependencies, that the committed contract artefacts and protocol documents are what the sources give, and
+# check  formatting, lints, dependencies and the arrows between crates, that the committed contract artefacts and protocol documents are what the sources give, and
 #        Slither, Halmos and the gas of each call over the contracts
 # advisories  dependencies with known vulnerabilities; needs the advisory database, which is fetched
 # test   every test: contracts, crates, and the real binary end to end
@@ -15,12 +15,13 @@ target = $${CARGO_TARGET_DIR:-target}
 
 demo:
 	scripts/stage "tools to run" scripts/tools.sh run
-	scripts/stage "build of gw" $(build) --bin gw
-	scripts/stage demo "$(target)/debug/gw" dev $(if $(filter 1 true yes,$(ONCE)),--once)
+	scripts/stage "build of gw and gw-dev" $(build) --bin gw --bin gw-dev
+	scripts/stage demo "$(target)/debug/gw-dev" $(if $(filter 1 true yes,$(ONCE)),--once)
 
 check:
 	scripts/stage "tools to check" scripts/tools.sh check
 	cargo fmt --all --check
+	scripts/check-arrows
 	scripts/stage clippy cargo clippy --workspace --all-targets --locked -- -D warnings
 	scripts/stage cargo-deny .tools/bin/cargo-deny --workspace --locked check --hide-inclusion-graph licenses bans sources
 	scripts/stage "contracts are what they say" contracts/build.sh --check

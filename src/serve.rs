@@ -31,22 +31,25 @@ use self::{
     families::{Connected, signer},
 };
 use crate::{
-    auction, audit,
     clock::SystemClock,
-    config::{GatewayConfig, NatsConfig, SelectorConfig, VerifierConfig, signing_key},
     http::{
         self, Admission, CurrentViews, HttpState, Readiness, Services,
         x402::{IdentifiersError, NatsIdentifiers},
     },
-    identity::{Identities, SettlerPolicies},
     operator::{self, Unattested, Watchdog, WatchdogOptions},
     pause::{self, ControlBucket, PauseFollower},
     policy::{self, Counterparties},
-    selector::{self, NatsSelector},
-    server,
     startup::waiting_for,
-    verifier::{self, HttpVerifier},
 };
+use auction::{
+    self,
+    selector::{self, NatsSelector},
+};
+use audit;
+use config::{GatewayConfig, NatsConfig, SelectorConfig, VerifierConfig, signing_key};
+use identity::{Identities, SettlerPolicies};
+use net::server;
+use verifier::{self, HttpVerifier};
 
 /// How long one question to a verifier may take.
 const VERIFIER_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -328,7 +331,7 @@ fn is_away(error: &anyhow::Error) -> bool {
 /// # Errors
 /// When the configuration cannot be used or the address is taken.
 pub async fn verifier(config: VerifierConfig, shutdown: CancellationToken) -> Result<()> {
-    let options = config.service();
+    let options = verifier::ServiceOptions::from(&config);
     let of = |family| config.chains.iter().filter(move |chain| chain.chain_id.family() == Some(family));
     let evm_nodes = of(Family::Evm).map(evm::node::Node::connect).collect::<Result<Vec<_>, _>>()?;
     let evm_key = config.releaser_key.as_ref().map(signer).transpose().context("releaser_key")?;

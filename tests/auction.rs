@@ -15,19 +15,16 @@ use async_nats::{
     jetstream::{self, consumer::PullConsumer},
 };
 use chrono::Utc;
-use devkit::NatsServer;
+use devkit::{NatsServer, holder::Holder};
 use futures::StreamExt;
 use serde_json::json;
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
+use auction::{self, NatsAuction};
+use config::SettlerPolicyConfig;
 use events::{PaymentId, SettlerToken, event::VerifierRef};
-use gateway::{
-    auction::{self, NatsAuction},
-    config::SettlerPolicyConfig,
-    dev::holder::Holder,
-    identity::{Identities, SettlerPolicies},
-};
+use identity::{Identities, SettlerPolicies};
 use sagas::ports::{Answer, Auction, Award, Bid as Received, RequestForQuotes, VerificationCase};
 use settler::protocol::{
     self, AWARDS_STREAM, AwardNotice, Bid, Corridor, Registration, Report, Rfq, Version, award_consumer, bid_subject,

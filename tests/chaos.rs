@@ -22,7 +22,7 @@ use crate::support::{
 use alloy::primitives::U256;
 use anyhow::{Context, Result, ensure};
 use devkit::Signal;
-use gateway::dev::{
+use devnet::{
     network::{Chain, Network, Options},
     payer::Wish,
 };

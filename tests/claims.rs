@@ -7,8 +7,8 @@ use devkit::denying::denying;
 use serde_json::{Value, json};
 
 use chains::evm::contracts::address;
+use devnet::keys::Role;
 use events::{PaymentEvent, event::Claim};
-use gateway::dev::keys::Role;
 
 use crate::support::*;
 

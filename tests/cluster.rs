@@ -14,7 +14,7 @@ use crate::support::{
     *,
 };
 use anyhow::{Context, Result};
-use gateway::dev::{
+use devnet::{
     network::Options,
     payer::{Answer, Wish},
 };

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value};
 use tokio::process::Command;
 
-use gateway::dev::{keys::Role, payer::Wish};
+use devnet::{keys::Role, payer::Wish};
 
 const README: &str = include_str!("../README.md");
 /// The address that README.md writes for the gateway.

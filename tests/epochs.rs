@@ -5,11 +5,11 @@ use std::{path::Path, process::Output, time::Duration};
 use crate::support::*;
 use anyhow::{Context, Result, ensure};
 use devkit::{Signal, tools};
-use events::{Did, Hash32, PaymentId};
-use gateway::dev::{
+use devnet::{
     payer::{Answer, Wish},
     users::NatsUser,
 };
+use events::{Did, Hash32, PaymentId};
 use serde_json::Value;
 use tokio::process::Command;
 

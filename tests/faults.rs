@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use async_nats::Client;
 use chrono::Utc;
 use devkit::Signal;
-use gateway::dev::{keys::Role, payer::Wish, users::NatsUser};
+use devnet::{keys::Role, payer::Wish, users::NatsUser};
 use serde_json::{Value, json};
 use settler::protocol::bid_subject;
 

@@ -13,8 +13,10 @@ use devkit::NatsServer;
 use ed25519_dalek::SigningKey;
 use futures::StreamExt;
 
+use auction;
+use devnet::keys::selector_signer;
 use events::{ChainId, Hash32, StreamId, event::VerifierRef};
-use gateway::{auction, dev::keys::selector_signer, identity::SettlerPolicies};
+use identity::SettlerPolicies;
 use journal::{
     checkpoint,
     ledger::{Ledger, Purpose, SignerAccount},

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 use chains::evm::{contracts::DevAccountFactory, signature::Wrapped};
+use devnet::{keys::Role, payer::Payer};
 use events::PaymentId;
-use gateway::dev::{keys::Role, payer::Payer};
 
 /// Who pays, by which scheme, and how it signs.
 struct Case<'a> {

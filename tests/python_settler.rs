@@ -14,11 +14,9 @@ use serde_json::Value;
 use tokio::{process::Command, sync::Mutex};
 use tokio_util::task::AbortOnDropHandle;
 
+use devnet::{payer::Wish, users::NatsUser};
 use events::Did;
-use gateway::{
-    dev::{payer::Wish, users::NatsUser},
-    protocol::MESSAGES,
-};
+use protocol::MESSAGES;
 use settler::protocol::{AWARDS_STREAM, award_consumer};
 
 /// The demo's settler in whose place the example stands: it has its keys, its account in nats.conf and its tokens.

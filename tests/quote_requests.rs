@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::support::*;
 use alloy::primitives::U256;
 use anyhow::{Context, Result};
-use gateway::dev::{
+use devnet::{
     keys::Role,
     payer::{Answer, Payer, Wish},
 };

@@ -9,11 +9,11 @@ use alloy::{
     sol_types::SolCall,
 };
 use anyhow::{Context, Result};
+use devnet::{keys::Role, network::Options};
 use events::{
     PaymentEvent, PaymentId,
     event::{EscrowRefunded, RefundDue, TransactionPrepared},
 };
-use gateway::dev::{keys::Role, network::Options};
 use serde_json::{Value, json};
 
 sol! {

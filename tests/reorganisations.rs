@@ -3,12 +3,12 @@
 use crate::support::*;
 use alloy::primitives::{U64, U256};
 use anyhow::{Context, Result, ensure};
-use events::{PaymentEvent, PaymentId, event::Inclusion};
-use gateway::dev::{
+use devnet::{
     keys::Role,
     network::{Chain, Options},
     payer::Wish,
 };
+use events::{PaymentEvent, PaymentId, event::Inclusion};
 use serde_json::{Value, json};
 
 /// Deep enough for a block to disappear before it is settled, on a busy machine too.

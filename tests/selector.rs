@@ -10,12 +10,12 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 use tokio::{process::Command, task::JoinHandle};
 
+use devnet::{keys, users::NatsUser};
 use events::{
     Did, Hash32, PaymentEvent, PaymentId,
     quote::SignedQuote,
     selection::{Choice, SelectorKey, SelectorSigner, Shown},
 };
-use gateway::dev::{keys, users::NatsUser};
 use settler::protocol::{
     self,
     selection::{SelectionAnswer, SelectionRequest, selector_subject},

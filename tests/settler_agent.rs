@@ -18,16 +18,14 @@ use serde_json::json;
 use tokio::{net::TcpListener, sync::mpsc};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
+use auction::{self, NatsAuction};
 use devkit::NatsServer;
 use events::{
     AssetId, ChainId, PaymentId,
     event::{Inclusion, VerifierRef},
     quote::SignedQuote,
 };
-use gateway::{
-    auction::{self, NatsAuction},
-    identity::SettlerPolicies,
-};
+use identity::SettlerPolicies;
 use sagas::ports::{Answer, Auction, Award, AwardAnswer, RequestForQuotes, VerificationCase};
 use settler::{
     Config, Settler,

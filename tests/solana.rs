@@ -5,11 +5,11 @@ use std::{collections::BTreeMap, time::Duration};
 use crate::support::{solana::*, *};
 use anyhow::{Context, Result, ensure};
 use devkit::tools;
-use ed25519_dalek::{Signer, SigningKey};
-use gateway::dev::{
+use devnet::{
     keys::{Role, solana_account},
     payer::Payer,
 };
+use ed25519_dalek::{Signer, SigningKey};
 use serde_json::{Value, json};
 use tokio::process::Command;
 

@@ -4,7 +4,7 @@
 use crate::support::{solana::*, *};
 use anyhow::{Context, Result};
 use devkit::free_port;
-use gateway::dev::{
+use devnet::{
     keys::Role,
     network::Options,
     solana::{SLOT_MS, SolanaOptions},

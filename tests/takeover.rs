@@ -10,9 +10,9 @@ use async_nats::{
     jetstream::{self, kv::Store},
 };
 use devkit::Signal;
+use devnet::{payer::Wish, users::NatsUser};
 use events::PaymentId;
 use futures::future::{join_all, try_join_all};
-use gateway::dev::{payer::Wish, users::NatsUser};
 use journal::{ShardWorker, WakeUp};
 use journal_jetstream::store::NatsJournal;
 use serde_json::Value;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::{solana::*, tron::*, *};
 use anyhow::{Context, Result, ensure};
-use gateway::dev::{
+use devnet::{
     keys::Role,
     network::Options,
     payer::{Payer, Wish},

@@ -11,7 +11,7 @@ mod starved;
 mod token;
 mod token_denied;
 
-use gateway::dev::{network::Options, tron::TronOptions};
+use devnet::{network::Options, tron::TronOptions};
 
 use crate::support::*;
 use anyhow::Result;

@@ -32,7 +32,7 @@ use chains::{
     },
 };
 use devkit::tools;
-use gateway::dev::{keys::Role, payer::Payer};
+use devnet::{keys::Role, payer::Payer};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, process::Command};
 use tokio_util::task::AbortOnDropHandle;

@@ -12,12 +12,12 @@ use alloy::{
 };
 use anyhow::{Context, Result, ensure};
 use devkit::{Process, free_port, tools};
-use events::{PaymentEvent, PaymentId};
-use gateway::dev::{
+use devnet::{
     keys::Role,
     network::{Chain, DESTINATION_ID, SOURCE_ID},
     payer::Answer,
 };
+use events::{PaymentEvent, PaymentId};
 use serde_json::{Value, json};
 use tokio::process::Command;
 

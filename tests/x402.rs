@@ -12,7 +12,7 @@ use alloy::{
 use anyhow::{Context, Result, ensure};
 use data_encoding::BASE64;
 use devkit::tools;
-use gateway::dev::{
+use devnet::{
     keys::Role,
     payer::{Payer, Wish},
 };

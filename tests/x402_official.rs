@@ -11,11 +11,11 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use events::PaymentId;
-use gateway::dev::{
+use devnet::{
     keys::Role,
     shop::{self, Deal, PRICE_UNITS, Shop},
 };
+use events::PaymentId;
 
 /// Runs a test file of examples/x402 on this network, in which as many tests as `count` have to pass.
 async fn node_tests(world: &World, file: &str, count: usize, name: &str, value: impl AsRef<OsStr>) -> Result<()> {

@@ -10,10 +10,10 @@ use events::time::Timestamp;
 
 use super::gateways;
 use crate::{
-    config::GatewayConfig,
     pause::{Control, ControlBucket},
     serve,
 };
+use config::GatewayConfig;
 
 /// Arguments of `gw admin`.
 #[derive(Debug, ClapArgs)]

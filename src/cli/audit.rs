@@ -12,20 +12,18 @@ use serde_json::{Value, json};
 
 use events::StreamId;
 
-use crate::{
-    audit::{
-        connect,
-        export::{self, Order},
-        memory::Memory,
-        onchain::Chains,
-        progress::Progress,
-        replay,
-        report::{Report, Verdict},
-        source::{Exported, Source},
-        verify::Auditor,
-    },
-    config::AuditorConfig,
+use audit::{
+    connect,
+    export::{self, Order},
+    memory::Memory,
+    onchain::Chains,
+    progress::Progress,
+    replay,
+    report::{Report, Verdict},
+    source::{Exported, Source},
+    verify::Auditor,
 };
+use config::AuditorConfig;
 
 /// Exit code: at least one finding says that something is wrong.
 const FAULTS: u8 = 1;
@@ -172,7 +170,7 @@ async fn verify_all(auditor: &Arc<Auditor>, state: Option<PathBuf>) -> Result<Re
     Ok(report)
 }
 
-fn nats(config: Option<&AuditorConfig>) -> Result<&crate::config::AuditorNatsConfig> {
+fn nats(config: Option<&AuditorConfig>) -> Result<&config::AuditorNatsConfig> {
     let config = config.context("--config FILE is needed; see config/auditor.example.toml")?;
     config.nats.as_ref().context("the configuration has no [nats]")
 }

@@ -23,7 +23,8 @@ use journal_jetstream::{
 };
 
 use self::unrest::Unrest;
-use crate::{audit::layout::Layout, config::GatewayConfig};
+use audit::layout::Layout;
+use config::GatewayConfig;
 
 /// How long one read tries.
 const READ_MAX: Duration = Duration::from_secs(15);

@@ -1,20 +1,19 @@
 //! The command line of `gw`.
 
+use crate::shutdown::shutdown_on_signal;
 use std::{
     io::{ErrorKind, Write},
     path::PathBuf,
     process::ExitCode,
 };
 
-use anyhow::Result;
-use clap::{Parser, Subcommand};
-use tokio_util::sync::CancellationToken;
-
 use crate::{
-    config::{GatewayConfig, VerifierConfig},
-    dev, serve,
+    serve,
     telemetry::{self, Format},
 };
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use config::{GatewayConfig, VerifierConfig};
 
 mod admin;
 mod audit;
@@ -67,14 +66,11 @@ enum Command {
     /// Write or check the documents of the settlers' protocol.
     #[command(hide = true)]
     Protocol(protocol::Args),
-    /// Development only: start a local network of chains and make real payments across them.
-    Dev(dev::Args),
 }
 
 /// Runs the command line; errors go to standard error, with exit code 1.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    // The showcase is what `gw dev` has to say; its processes log into files of their own.
     let default_level = match &cli.command {
         Command::Serve { .. } | Command::Verifier { .. } => "info",
         Command::Settler(args) if !args.shows_id() => "info",
@@ -85,8 +81,7 @@ pub fn main() -> ExitCode {
         | Command::Audit(_)
         | Command::Quote(_)
         | Command::Nats(_)
-        | Command::Protocol(_)
-        | Command::Dev(_) => "warn",
+        | Command::Protocol(_) => "warn",
     };
     telemetry::init(cli.log_format, default_level);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -123,7 +118,6 @@ async fn run(command: Command) -> Result<ExitCode> {
         Command::Admin(args) => admin::run(args).await,
         Command::Nats(args) => nats::run(&args),
         Command::Protocol(args) => protocol::run(&args),
-        Command::Dev(args) => dev::run(args, shutdown_on_signal()?).await,
     }?;
     Ok(ExitCode::SUCCESS)
 }
@@ -137,23 +131,4 @@ fn answer(text: &str) -> Result<()> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         written => Ok(written?),
     }
-}
-
-/// A token that is cancelled by SIGINT or SIGTERM; a second signal ends the process at once.
-///
-/// # Errors
-/// When signal handlers cannot be installed.
-fn shutdown_on_signal() -> Result<CancellationToken> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    let token = CancellationToken::new();
-    let cancelled = token.clone();
-    tokio::spawn(async move {
-        tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
-        tracing::info!("shutting down; a second signal ends the process at once");
-        cancelled.cancel();
-        tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
-        std::process::exit(130);
-    });
-    Ok(token)
 }

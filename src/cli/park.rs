@@ -19,7 +19,7 @@ use journal_jetstream::{
     raw::{RawMessage, RawReader},
 };
 
-use crate::config::GatewayConfig;
+use config::GatewayConfig;
 
 /// How long the message at fault is asked for.
 const READ_MAX: Duration = Duration::from_secs(5);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args as ClapArgs;
 
-use crate::protocol;
+use protocol;
 
 /// Arguments of `gw protocol`.
 #[derive(Debug, ClapArgs)]

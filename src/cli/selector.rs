@@ -1,15 +1,14 @@
 //! `gw selector`.
 
+use crate::shutdown::shutdown_on_signal;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{Args as ClapArgs, Subcommand};
 
-use crate::{
-    config::SelectorConfig,
-    selector::{nats_import, nats_stanza},
-    serve,
-};
+use crate::serve;
+use auction::selector::{nats_import, nats_stanza};
+use config::SelectorConfig;
 
 /// Arguments of `gw selector`.
 #[derive(Debug, ClapArgs)]

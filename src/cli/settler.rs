@@ -1,5 +1,6 @@
 //! `gw settler`.
 
+use crate::shutdown::shutdown_on_signal;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -9,7 +10,7 @@ use events::Did;
 use journal_jetstream::connection::nkey;
 use settler::Settler;
 
-use crate::config;
+use config;
 
 /// Arguments of `gw settler`.
 #[derive(Debug, ClapArgs)]

@@ -14,7 +14,7 @@ use super::{
     error::{ApiError, Code},
     funds::Draw,
 };
-use crate::callers::{Caller, Refusal};
+use net::callers::{Caller, Refusal};
 
 /// How the payer signed (spec 2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -34,10 +34,8 @@ use super::{
     submit_payment::outcome,
     writes::Write,
 };
-use crate::{
-    identity::Proven,
-    policy::{Proposal, Stage},
-};
+use crate::policy::{Proposal, Stage};
+use identity::Proven;
 
 /// Awards the quote, or finds the payment that it was awarded to under this `request_id`, and holds for its outcome.
 pub(super) async fn handle(

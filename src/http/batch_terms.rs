@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use events::{Account, Family, quote_request::QuoteRequestOpened, selection::SelectorKey};
 
 use super::order::Order;
-use crate::config;
+use config;
 
 /// The members of a body whose form was checked. `None` and empty sets are the default.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl BatchTerms {
             blacklist: list("blacklist"),
             required_policies: required.map(|(name, _)| name.clone()).collect(),
             verifier: of_verifier("account").zip(of_verifier("endpoint")).map(|(account, endpoint)| {
-                let origin = config::origin(&endpoint).unwrap_or(endpoint);
+                let origin = net::origin::origin(&endpoint).unwrap_or(endpoint);
                 (normal(source, &account), origin)
             }),
             selector: stated(body.get("quote_selector"))

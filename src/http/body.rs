@@ -33,7 +33,7 @@ use super::{
     state::HttpState,
     writes::Room,
 };
-use crate::callers::Caller;
+use net::callers::Caller;
 
 /// How long a body may take at any rate: a segment that was lost on the way comes again within it.
 const GRACE: Duration = Duration::from_secs(2);

@@ -13,7 +13,7 @@ use events::{Epochs, StreamId};
 use journal::{AppendError, Commit, Journal, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore};
 
 use super::line::Line;
-use crate::config::HttpConfig;
+use config::HttpConfig;
 
 /// Streams that are loaded at a time, of all shards, and those that wait for it.
 const LOADS_MAX: usize = 256;

@@ -15,7 +15,7 @@ use super::{
     authorizer::MessageScheme,
     error::{ApiError, Code},
 };
-use crate::config::{self, GatewayConfig};
+use config::{self, GatewayConfig};
 
 /// The programs that own every token on Solana: SPL Token, Token-2022 and Associated Token Account.
 const SOLANA_PROGRAMS: [&str; 3] = [
@@ -172,7 +172,7 @@ impl Corridors {
     pub(super) fn verifier(&self, corridor: &Corridor, account: &Account, origin: &str) -> Option<VerifierRef> {
         let is_it = |stated: &str, endpoint: &str| {
             Account::parse(corridor.family, stated).as_ref() == Ok(account)
-                && config::origin(endpoint).as_deref() == Some(origin)
+                && net::origin::origin(endpoint).as_deref() == Some(origin)
         };
         let default = self.default_verifier(corridor);
         if is_it(&default.account, &default.endpoint) {
@@ -189,7 +189,7 @@ impl Corridors {
         let trusted = self.trusted_verifiers.iter().map(|trusted| (trusted.account.clone(), trusted.endpoint.clone()));
         let stated = [(default.account, default.endpoint)].into_iter().chain(trusted);
         stated.filter_map(move |(account, endpoint)| {
-            Some((Account::parse(family, &account).ok()?, config::origin(&endpoint)?))
+            Some((Account::parse(family, &account).ok()?, net::origin::origin(&endpoint)?))
         })
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::http::{HeaderName, Method, header};
 use tower_http::cors::{Any, CorsLayer};
 
-use crate::callers::{RATE_LIMIT, RATE_LIMIT_POLICY};
+use net::callers::{RATE_LIMIT, RATE_LIMIT_POLICY};
 
 /// How long a browser may remember the answer to a preflight.
 const MAX_AGE: Duration = Duration::from_secs(86_400);

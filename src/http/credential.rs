@@ -1,4 +1,4 @@
-//! Credentials and their deprecated carrier (spec 2.5): their form. Whether they hold is judged in `crate::identity`.
+//! Credentials and their deprecated carrier (spec 2.5): their form. Whether they hold is judged in `identity`.
 
 use serde_json::Value;
 

@@ -18,7 +18,7 @@ use super::{
     error::{ApiError, Code},
     state::HttpState,
 };
-use crate::config::DeadlinesConfig;
+use config::DeadlinesConfig;
 
 #[derive(Deserialize)]
 pub(super) struct Parameters {

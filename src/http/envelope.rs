@@ -15,7 +15,7 @@ use super::{
     fields::{self, Faults, Object},
     state::HttpState,
 };
-use crate::identity::{Proven, Refusal};
+use identity::{Proven, Refusal};
 
 /// Most JSON-LD contexts; the contract names no bound, and everything that comes from outside needs one.
 pub(super) const CONTEXTS_MAX: usize = 32;

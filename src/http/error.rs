@@ -11,7 +11,7 @@ use events::{
     failure::{Domain, RetryClassification},
 };
 
-use crate::callers::Refusal;
+use net::callers::Refusal;
 
 /// Longest `message` of an ErrorResponse (spec 8).
 pub(super) const MESSAGE_CHARS_MAX: usize = 500;

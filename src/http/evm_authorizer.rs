@@ -23,7 +23,7 @@ use super::{
     bulkhead::{Bulkhead, Full},
     line::Line,
 };
-use crate::callers::Refusal;
+use net::callers::Refusal;
 
 /// Questions of ours to a node about payers that signed well, at a time, and those that wait for it. They run no code.
 const LOOKS_MAX: usize = 64;

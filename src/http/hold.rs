@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::Instant;
 
 use super::state::HttpState;
-use crate::callers::Caller;
+use net::callers::Caller;
 
 /// How long to hold: the configured time, shortened by `Prefer: wait=N` in seconds (RFC 7240).
 pub(super) fn longest(headers: &HeaderMap, hold_max: Duration) -> Duration {

@@ -12,7 +12,7 @@ use events::{
 };
 
 use super::error::{ApiError, Code};
-use crate::config::DeadlinesConfig;
+use config::DeadlinesConfig;
 
 /// Last year that RFC 3339 can write.
 const YEAR_MAX: i32 = 9_999;

@@ -36,11 +36,9 @@ use super::{
     state::HttpState,
     writes::{Place, Write},
 };
-use crate::{
-    callers::{Caller, Kind, Refusal, price},
-    identity::Proven,
-    policy::{Proposal, Stage},
-};
+use crate::policy::{Proposal, Stage};
+use identity::Proven;
+use net::callers::{Caller, Kind, Refusal, price};
 
 #[derive(Deserialize)]
 pub(super) struct Parameters {

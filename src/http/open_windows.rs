@@ -16,7 +16,7 @@ use super::{
     error::{ApiError, Code},
     quote_requests::QuoteRequests,
 };
-use crate::{
+use net::{
     callers::{AddressKey, Caller, Refusal},
     server::Tally,
 };

@@ -18,7 +18,7 @@ use super::{
     fields::{self, Faults, Object, date_time},
     horizons,
 };
-use crate::config::{self, DeadlinesConfig};
+use config::{self, DeadlinesConfig};
 
 /// Most destinations (spec 8).
 pub(super) const DESTINATIONS_MAX: usize = 16;
@@ -335,7 +335,7 @@ fn verifier(
             faults.invalid(&stated.path(name), "is required");
         }
     }
-    let origin = config::origin(endpoint);
+    let origin = net::origin::origin(endpoint);
     if origin.is_none() && !endpoint.is_empty() {
         faults.invalid(&stated.path("endpoint"), "must be an origin, http(s)://host[:port] without a path");
     }

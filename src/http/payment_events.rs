@@ -28,7 +28,7 @@ use super::{
     state::HttpState,
     timeline_body::{Entry, EntryId, History},
 };
-use crate::callers::{Caller, Place};
+use net::callers::{Caller, Place};
 
 const LAST_EVENT_ID: &str = "last-event-id";
 /// Pause between two comments that keep the connection open; below the idle limits of the usual proxies.

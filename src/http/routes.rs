@@ -20,7 +20,7 @@ use super::{
     state::HttpState,
     submit_payment, verify_payment, x402,
 };
-use crate::callers::{Caller, Kind, price};
+use net::callers::{Caller, Kind, price};
 
 /// One route.
 pub struct Route {

@@ -28,12 +28,10 @@ use super::{
     writes::Writes,
     x402::Identifiers,
 };
-use crate::{
-    auction::Progress,
-    callers::Callers,
-    config::{DeadlinesConfig, GatewayConfig, HttpConfig, X402Config},
-    identity::Identities,
-};
+use auction::Progress;
+use config::{DeadlinesConfig, GatewayConfig, HttpConfig, X402Config};
+use identity::Identities;
+use net::callers::Callers;
 
 /// Whether the gateway can serve.
 #[async_trait]

@@ -30,11 +30,9 @@ use super::{
     state::HttpState,
     writes::{Place, Write},
 };
-use crate::{
-    callers::{Caller, Kind, price},
-    identity::Proven,
-    policy::{Proposal, Stage},
-};
+use crate::policy::{Proposal, Stage};
+use identity::Proven;
+use net::callers::{Caller, Kind, price};
 
 /// Accepts a payment, or finds the one that was accepted under this `request_id`, and holds for its outcome.
 pub(super) async fn handle(

@@ -28,9 +28,9 @@ use super::{
     routes::unsigned_price,
     state::HttpState,
 };
-use crate::{
+use config::HttpConfig;
+use net::{
     callers::{self, Caller, Kind, Places, Refusal, price},
-    config::HttpConfig,
     server::Tally,
 };
 

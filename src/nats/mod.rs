@@ -9,7 +9,7 @@ use std::path::Path;
 
 use events::{Did, did, selection::SelectorKey};
 
-use crate::selector::{nats_import, nats_stanza as selector_stanza};
+use auction::selector::{nats_import, nats_stanza as selector_stanza};
 
 /// Whose keys are admitted: `$GATEWAY_KEY`, `$OPERATOR_KEY`, `$AUDITORS` and `$SELECTORS` of nats.conf.
 pub const KEYS_FILE: &str = "nats/keys.conf";

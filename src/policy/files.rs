@@ -9,7 +9,7 @@ use std::{
 use tokio_util::sync::CancellationToken;
 
 use super::rules::{Rules, RulesError};
-use crate::config::CounterpartyConfig;
+use config::CounterpartyConfig;
 
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(400);

@@ -23,7 +23,8 @@ pub use self::{
     rules::{Decimals, RulesError},
 };
 use self::{files::Files, rules::Rules};
-use crate::{config::CounterpartyConfig, identity::Proven};
+use config::CounterpartyConfig;
+use identity::Proven;
 
 /// What is about to be accepted.
 #[derive(Debug, Clone, Copy)]

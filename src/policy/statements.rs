@@ -6,7 +6,7 @@
 use proofs::credential::Credential;
 use serde_json::Value;
 
-use crate::identity::Proven;
+use identity::Proven;
 
 /// The type that every credential has, and that says nothing.
 const COMMON_TYPE: &str = "VerifiableCredential";

@@ -26,13 +26,11 @@ use events::Family;
 use journal_jetstream::{budget::NatsBudgets, ledger::NatsLedger};
 use sagas::ports::{Chains, Clock};
 
-use crate::{
-    config::{GatewayChain, GatewayConfig, Secret},
-    http::{
-        Approvals, Authorizer, Authorizers, EvmAuthorizer, SolanaAuthorizer, TronAuthorizer,
-        funds::{EvmFunds, Funds, SolanaFunds, TronFunds},
-    },
+use crate::http::{
+    Approvals, Authorizer, Authorizers, EvmAuthorizer, SolanaAuthorizer, TronAuthorizer,
+    funds::{EvmFunds, Funds, SolanaFunds, TronFunds},
 };
+use config::{GatewayChain, GatewayConfig, Secret};
 
 /// What each part of a gateway needs of its chains.
 pub(super) struct Connected {

@@ -7,12 +7,10 @@ use async_nats::{Client, HeaderMap, jetstream};
 use futures::StreamExt;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
+use auction::{self, NatsAuction};
+use devnet::nats::Nats;
 use events::Did;
-use gateway::{
-    auction::{self, NatsAuction},
-    dev::nats::Nats,
-    identity::SettlerPolicies,
-};
+use identity::SettlerPolicies;
 use sagas::ports::{Answer, Auction, Gathered, RequestForQuotes};
 use settler::protocol::{
     self, BIDS_PER_REQUEST_MAX, Bid, Corridor, REGISTRATION_RENEWAL, Registration, Rfq, Version, bid_subject,

@@ -13,12 +13,10 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use gateway::{
-    auction,
-    dev::users,
-    identity::SettlerPolicies,
-    nats::{ACCOUNTS_FILE, KEYS_FILE, Users, certificates},
-};
+use auction;
+use devnet::users;
+use gateway::nats::{ACCOUNTS_FILE, KEYS_FILE, Users, certificates};
+use identity::SettlerPolicies;
 use journal_jetstream::connection::{Identity, nkey, nkey_seed};
 use sagas::ports::Auction;
 

@@ -13,7 +13,7 @@ use std::{
 
 use crate::support::*;
 use anyhow::{Context, Result, ensure};
-use gateway::config::LimitsConfig;
+use config::LimitsConfig;
 use reqwest::{StatusCode, header::RETRY_AFTER};
 use serde_json::{Value, json};
 use tokio::{

@@ -20,8 +20,8 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 use chains::evm::dev::HostileMood;
+use devnet::{keys::Role, network::Chain};
 use events::{PaymentEvent, PaymentId};
-use gateway::dev::{keys::Role, network::Chain};
 
 /// `deposit_max` of `[chains.gas]` by default.
 const DEPOSIT_GAS_MAX: u64 = 1_500_000;

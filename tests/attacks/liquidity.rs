@@ -9,11 +9,9 @@ use anyhow::{Context, Result, bail, ensure};
 use async_nats::jetstream;
 use futures::future::try_join_all;
 
+use auction::Options;
+use devnet::{keys::Role as Account, payer::Wish};
 use events::{Did, Hash32, PaymentId, QuoteRequestId, quote::SignedQuote};
-use gateway::{
-    auction::Options,
-    dev::{keys::Role as Account, payer::Wish},
-};
 use sagas::ports::{Answer, Auction, AuctionOver, AwardAnswer, AwardEnd, RequestForQuotes};
 use settler::{
     chain::{EscrowState, Trial},

@@ -5,9 +5,9 @@ use std::{path::Path, process::Output, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use devkit::Signal;
+use devnet::{payer::Wish, users::NatsUser};
 use events::Did;
 use futures::{StreamExt, TryStreamExt, stream};
-use gateway::dev::{payer::Wish, users::NatsUser};
 use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
 use tokio::{process::Command, time::Instant};

@@ -9,12 +9,12 @@ use alloy::{
 };
 use anyhow::{Context, Result, ensure};
 use chrono::{Duration as Span, SecondsFormat, Utc};
-use events::{PaymentEvent, PaymentId};
-use gateway::dev::{
+use devnet::{
     keys::Role,
     network::Chain,
     payer::{Answer, Payer, Wish},
 };
+use events::{PaymentEvent, PaymentId};
 use serde_json::{Value, json};
 
 use crate::support::*;

@@ -8,11 +8,11 @@ use serde_json::Value;
 use tokio::process::Command;
 
 use crate::support::*;
+use devnet::{keys::Role, network::Options, payer::Wish};
 use events::{
     Did, PaymentEvent, PaymentId,
     event::{RefundDue, TransactionPrepared},
 };
-use gateway::dev::{keys::Role, network::Options, payer::Wish};
 
 /// A payment whose windows end soon.
 fn short(world: &World, request_id: &str) -> Result<Wish> {

@@ -242,7 +242,7 @@ async fn silent_connections_do_not_keep_the_verifier_from_attesting() -> Result<
     let idle = Idle::begin(&stage.endpoint).await?;
     stage.attested(&signer(1)?, HONEST_ASKS).await?;
     stage.paid("under-idle-connections").await?;
-    stage.attested(&gateway::dev::keys::gateway_signer(), HONEST_ASKS).await?;
+    stage.attested(&devnet::keys::gateway_signer(), HONEST_ASKS).await?;
     drop(idle);
 
     // Bodies that never end, more than strangers may have under way, each begun again when it is broken off; and asks one
@@ -303,7 +303,7 @@ async fn junk_does_not_keep_the_verifier_from_attesting() -> Result<()> {
     let flood = Flood::begin(&stage.endpoint, fakes);
     flood.under_way().await?;
     stage.attested(&signer(1)?, HONEST_ASKS).await?;
-    stage.attested(&gateway::dev::keys::gateway_signer(), HONEST_ASKS).await?;
+    stage.attested(&devnet::keys::gateway_signer(), HONEST_ASKS).await?;
     stage.paid("under-junk").await?;
     flood.under_way().await?;
     drop(flood);

@@ -8,11 +8,9 @@ use devkit::NatsServer;
 use ed25519_dalek::SigningKey;
 use serde_json::Value;
 
+use audit::line;
+use devnet::users::{self, NatsUser};
 use events::{Did, Hash32};
-use gateway::{
-    audit::line,
-    dev::users::{self, NatsUser},
-};
 use journal::checkpoint::{self, Checkpoint, Rolling, SignedCheckpoint};
 use journal_jetstream::{
     checkpoint::Store,

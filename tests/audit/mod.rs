@@ -12,7 +12,7 @@ use crate::support::*;
 use anyhow::{Context, Result, ensure};
 use attacker::{Attacker, Stored, edit_line};
 use devkit::tools;
-use gateway::dev::payer::Wish;
+use devnet::payer::Wish;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::Command;

@@ -11,9 +11,9 @@ use async_nats::Client;
 use chrono::{DateTime, Utc};
 
 use devkit::NatsServer;
+use devnet::users;
+pub use devnet::users::NatsUser as Role;
 use events::{ChainId, Did, OwnedAsset, PaymentId, SettlerToken, Terms, event::EscrowPlan, quote::auction_of};
-use gateway::dev::users;
-pub use gateway::dev::users::NatsUser as Role;
 use sagas::ports::RequestForQuotes;
 
 pub const SOURCE: &str = "eip155:1/erc20:0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48";

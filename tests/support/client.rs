@@ -10,7 +10,7 @@ use alloy::{
     signers::local::PrivateKeySigner,
 };
 use anyhow::{Result, bail, ensure};
-use gateway::dev::{
+use devnet::{
     network::Network,
     payer::{Answer, Payer, Wish},
 };

@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use events::{Did, PaymentEvent, PaymentId, event::RefundDue};
-use gateway::dev::{
+use devnet::{
     keys::Role,
     network::{Chain, Network, Options},
     payer::{Answer, Payer, Wish},
     timeline::Auditor,
 };
+use events::{Did, PaymentEvent, PaymentId, event::RefundDue};
 
 /// Longest time anything in a test may take.
 pub const PATIENCE: Duration = Duration::from_secs(120);

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use alloy::primitives::U256;
 use anyhow::{Context, Result, ensure};
-use gateway::dev::keys::Role;
+use devnet::keys::Role;
 
 use events::{PaymentEvent, PaymentId, event::AuctionClosed};
 use sagas::payment::{Payment, Stage, fold};

@@ -13,7 +13,7 @@ use alloy::primitives::U256;
 use anyhow::{Context, Result};
 use axum::{Json, Router, extract::State, http::StatusCode, routing::post};
 use data_encoding::BASE64;
-use gateway::dev::{
+use devnet::{
     keys::Role,
     network::Options,
     payer::{Payer, Wish},

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use alloy::primitives::{U256, keccak256};
 use anyhow::{Context, Result};
-use gateway::dev::{
+use devnet::{
     keys::Role,
     network::Options,
     payer::{Payer, Wish},

@@ -10,7 +10,7 @@ use super::{
 use crate::support::*;
 use alloy::primitives::B256;
 use anyhow::{Context, Result, ensure};
-use gateway::dev::{
+use devnet::{
     network::Options,
     tron::{TronChain, TronOptions},
 };

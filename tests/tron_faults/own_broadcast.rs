@@ -8,7 +8,7 @@ use super::{
 use crate::support::*;
 use anyhow::{Context, Result};
 use devkit::Signal;
-use gateway::dev::network::Options;
+use devnet::network::Options;
 use serde_json::json;
 
 use events::{

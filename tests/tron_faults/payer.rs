@@ -8,7 +8,7 @@ use alloy::{
 };
 use anyhow::{Context, Result, ensure};
 use chains::tron::{address::text, transaction};
-use gateway::dev::payer::{Payer, Wish};
+use devnet::payer::{Payer, Wish};
 use serde_json::{Value, json};
 
 use events::PaymentId;

@@ -12,7 +12,7 @@ use alloy::{
 };
 use anyhow::{Context, Result};
 use chains::{evm::contracts::GatewayEscrow, tron::address::address};
-use gateway::dev::keys::Role;
+use devnet::keys::Role;
 use serde_json::json;
 
 use events::{PaymentEvent, PaymentId};

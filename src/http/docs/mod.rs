@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 
 pub(in crate::http) use self::quote_hash_page::EXAMPLE as QUOTE_EXAMPLE;
 use super::{openapi, state::HttpState};
-use crate::protocol;
+use protocol;
 
 const STYLE: &str = include_str!("style.css");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");

@@ -19,7 +19,8 @@ use super::{
     quote_requests::collect,
     *,
 };
-use crate::{config::HttpConfig, server};
+use config::HttpConfig;
+use net::server;
 
 const ALL_KIB: usize = 64 * 1_024;
 

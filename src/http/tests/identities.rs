@@ -14,7 +14,7 @@ use super::{
     quote_requests::{award_body, open_batch, open_batch_of, quote_request},
     *,
 };
-use crate::dev::holder::Holder;
+use devkit::holder::Holder;
 
 const NOW: &str = "2030-01-01T00:00:00Z";
 const BATCHES: &str = "/v1/payments/quote-requests";
@@ -331,7 +331,7 @@ async fn a_tron_wallet_proves_its_account_which_is_one_originator_however_its_ch
         let mut body = with("/request_id", json!(request_id));
         let credential = holder(9).credential(&did, "KycCredential", &claims("LI"), at(NOW)).unwrap();
         let (members, held) = (body.as_object().unwrap(), credential.as_object().unwrap());
-        let text = crate::identity::signed_text(Carrier::OriginatorAuth, members, held, &method).unwrap();
+        let text = identity::signed_text(Carrier::OriginatorAuth, members, held, &method).unwrap();
         let auth = json!({
             "verifiable_credential": credential,
             "verification_method_id": method,

@@ -6,7 +6,7 @@ use axum::extract::ConnectInfo;
 use serde_json::json;
 
 use super::{quote_requests::quote_request, *};
-use crate::config::RateConfig;
+use net::callers::limits::RateConfig;
 
 pub(super) const QUOTE_REQUESTS: &str = "/v1/payments/quote-requests";
 pub(super) const ATTACKER: &str = "198.51.100.1";

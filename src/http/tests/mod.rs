@@ -71,11 +71,12 @@ use super::{
     x402::{Identifiers, MemoryIdentifiers},
 };
 use crate::{
-    config::{GatewayConfig, Networks},
-    identity::Identities,
     pause::PauseState,
     policy::{Counterparties, Decimals},
 };
+use config::GatewayConfig;
+use identity::Identities;
+use net::callers::limits::Networks;
 
 pub const PAYER: &str = "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359";
 pub const RECIPIENT: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
@@ -301,10 +302,8 @@ pub fn config() -> GatewayConfig {
     let contract = |chain: &str| format!("{chain}:{TRUSTED}").try_into().unwrap();
     config.trust.escrow_contracts = vec![contract("eip155:31337")];
     config.trust.fulfillment_proxies = vec![contract("eip155:31338")];
-    config.trust.verifiers = vec![crate::config::VerifierEndpoint {
-        account: TRUSTED.to_owned(),
-        endpoint: "https://verifier.example".to_owned(),
-    }];
+    config.trust.verifiers =
+        vec![config::VerifierEndpoint { account: TRUSTED.to_owned(), endpoint: "https://verifier.example".to_owned() }];
     config.trust.selectors = vec![SELECTOR.parse().unwrap()];
     config
 }

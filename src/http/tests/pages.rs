@@ -10,13 +10,11 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{Answer, FORGED, Gateway, at, bad_bodies::credential_auth, body, set, with};
-use crate::{
-    dev::holder::Holder,
-    http::{
-        error::Code,
-        openapi::{OPERATIONS, document},
-    },
+use crate::http::{
+    error::Code,
+    openapi::{OPERATIONS, document},
 };
+use devkit::holder::Holder;
 
 async fn page(gateway: &Gateway, path: &str) -> String {
     let answer = gateway.get(path).await.expect(200);

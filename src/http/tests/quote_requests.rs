@@ -24,10 +24,8 @@ use sagas::{
 use serde_json::json;
 
 use super::*;
-use crate::{
-    auction::Progress,
-    http::quote_requests::{QuoteRequests, from_journal},
-};
+use crate::http::quote_requests::{QuoteRequests, from_journal};
+use auction::Progress;
 
 const PATH: &str = "/v1/payments/quote-requests";
 

@@ -7,10 +7,8 @@ use events::OwnedAsset;
 use sagas::ports::Transient;
 
 use super::*;
-use crate::{
-    config::{GatewayChain, tests::with_solana},
-    http::{Approvals, Authorizers, SolanaAuthorizer},
-};
+use crate::http::{Approvals, Authorizers, SolanaAuthorizer};
+use config::{GatewayChain, examples::with_solana};
 
 const PREPARE: &str = "/v1/payments/prepare";
 const VERIFY: &str = "/v1/payments/verify";

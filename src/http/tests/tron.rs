@@ -10,14 +10,12 @@ use chains::tron::{address::text, dev::DevChain, node::Node, transaction};
 use trondev::{Blocks, Options, TronDev};
 
 use super::*;
-use crate::{
-    config::{GatewayChain, tests::tron::with_tron},
-    dev::holder::Holder,
-    http::{
-        Authorizers, TronAuthorizer,
-        funds::{Draw, Standing, TronFunds},
-    },
+use crate::http::{
+    Authorizers, TronAuthorizer,
+    funds::{Draw, Standing, TronFunds},
 };
+use config::{GatewayChain, examples::with_tron};
+use devkit::holder::Holder;
 
 const PREPARE: &str = "/v1/payments/prepare";
 const VERIFY: &str = "/v1/payments/verify";

@@ -11,14 +11,12 @@ use super::{
     SCHEME,
     requirement::{Destination, Requirement},
 };
-use crate::{
-    config,
-    http::{
-        corridors::{Corridor, Corridors},
-        error::{ApiError, Code},
-        order::Order,
-    },
+use crate::http::{
+    corridors::{Corridor, Corridors},
+    error::{ApiError, Code},
+    order::Order,
 };
+use config;
 
 /// How far the payer's clock may be ahead, in seconds. The payer sets its deadlines before the gateway sees them, so that
 /// a clock that is behind needs no tolerance.
@@ -120,7 +118,7 @@ impl<'a> Resolved<'a> {
         let verifier_is_asked = || {
             let family = chain.family().unwrap_or(Family::Evm);
             Account::parse(family, &order.verifier.account).as_ref() == Ok(&self.releaser)
-                && config::origin(&order.verifier.endpoint).as_deref() == Some(&self.verifier_origin)
+                && net::origin::origin(&order.verifier.endpoint).as_deref() == Some(&self.verifier_origin)
         };
         let proxies = &order.fulfillment_proxies;
         let target = corridors.get(self.destination_chain());
@@ -233,7 +231,7 @@ fn verifier(
     });
     let origin = requirement.verifier_endpoint.as_deref().map(|text| {
         let rule = "must be an origin, http(s)://host[:port] without a path";
-        config::origin(text).ok_or_else(|| invalid("extra.gw.fulfillmentVerifierEndpoint", rule))
+        net::origin::origin(text).ok_or_else(|| invalid("extra.gw.fulfillmentVerifierEndpoint", rule))
     });
     let (account, origin) = (account.transpose()?, origin.transpose()?);
     let of_account: Vec<(Account, String)> = corridors

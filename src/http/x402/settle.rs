@@ -18,18 +18,16 @@ use super::{
     message::{Message, Outline},
     verify::{Payment, Read, read},
 };
-use crate::{
-    callers::Caller,
-    http::{
-        body::RawBody,
-        error::{ApiError, Code},
-        hold,
-        request_id::RequestId,
-        state::HttpState,
-        submit_payment::{Accepted, Admitted, Submission, Verdict, outcome},
-        writes::Write,
-    },
+use crate::http::{
+    body::RawBody,
+    error::{ApiError, Code},
+    hold,
+    request_id::RequestId,
+    state::HttpState,
+    submit_payment::{Accepted, Admitted, Submission, Verdict, outcome},
+    writes::Write,
 };
+use net::callers::Caller;
 
 /// Settles a payment, or tells what became of the one that was settled with this payload.
 pub(in crate::http) async fn handle(

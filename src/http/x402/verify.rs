@@ -13,17 +13,15 @@ use super::{
     matching::Resolved,
     message::{Message, Outline},
 };
-use crate::{
-    callers::Caller,
-    http::{
-        body::RawBody,
-        error::{ApiError, Code},
-        payment_status,
-        state::HttpState,
-        submit_payment::{Submission, Verdict},
-        writes::Write,
-    },
+use crate::http::{
+    body::RawBody,
+    error::{ApiError, Code},
+    payment_status,
+    state::HttpState,
+    submit_payment::{Submission, Verdict},
+    writes::Write,
 };
+use net::callers::Caller;
 
 /// Judges a payment.
 pub(in crate::http) async fn handle(State(state): State<Arc<HttpState>>, write: Result<Write, ApiError>) -> Response {

@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use chrono::Utc;
+use devnet::network::{DESTINATION_ID, SOURCE_ID};
 use ed25519_dalek::SigningKey;
 use events::{
     CommitId, PaymentEvent,
@@ -11,7 +12,6 @@ use events::{
     },
     quote::SignedQuote,
 };
-use gateway::dev::network::{DESTINATION_ID, SOURCE_ID};
 use journal::{Commit, Journal, Position, Recorded};
 
 use crate::{

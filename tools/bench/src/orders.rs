@@ -7,16 +7,16 @@ use anyhow::{Context, Result};
 use bytes::Bytes;
 use chains::evm::permit2::{self, Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest};
 use chrono::{SubsecRound, Utc};
+use devnet::{
+    keys::Role,
+    network::{DESTINATION_ID, SOURCE_ID},
+};
 use ed25519_dalek::SigningKey;
 use events::{
     ChainId, CommitId, Did, Hash32, OwnedAsset, PaymentId, Terms,
     event::{PaymentEvent, Submitted, VerifierRef},
     quote::{Quote, auction_of},
     time::{Timestamp, from_unix_seconds},
-};
-use gateway::dev::{
-    keys::Role,
-    network::{DESTINATION_ID, SOURCE_ID},
 };
 use journal::{Commit, Position};
 use serde_json::json;

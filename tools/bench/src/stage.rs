@@ -10,17 +10,15 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use async_nats::{Client, jetstream};
 use devkit::{NatsServer, Process, free_port, nats::configure};
+use devnet::{
+    keys::Role,
+    network::{DESTINATION_ID, SOURCE_ID},
+    users::{self, NatsUser},
+};
 use ed25519_dalek::SigningKey;
 use events::Did;
 use futures::{StreamExt, TryStreamExt, stream};
-use gateway::{
-    dev::{
-        keys::Role,
-        network::{DESTINATION_ID, SOURCE_ID},
-        users::{self, NatsUser},
-    },
-    nats::Users,
-};
+use gateway::nats::Users;
 use journal::{ShardWorker, WakeUp, envelope};
 use journal_jetstream::{
     connection::{Identity, nkey_seed},

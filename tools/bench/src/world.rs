@@ -16,12 +16,12 @@ use std::{
 
 use async_trait::async_trait;
 use chrono::Utc;
+use devnet::network::{DESTINATION_ID, SOURCE_ID};
 use events::{
     Amount, ChainId, Did, Epochs, PaymentEvent, PaymentId, StreamId,
     event::{EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, VerifierRef},
     selection::SignedChoice,
 };
-use gateway::dev::network::{DESTINATION_ID, SOURCE_ID};
 use journal::{AppendError, Commit, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore};
 use journal_jetstream::store::NatsJournal;
 use sagas::ports::{

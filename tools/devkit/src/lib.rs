@@ -1,10 +1,11 @@
-//! Real servers on loopback, for tests and for `gw dev`: nats-server, anvil and a Solana runtime as child processes with
+//! Real servers on loopback, for tests and for `gw-dev`: nats-server, anvil and a Solana runtime as child processes with
 //! free ports and directories of their own, so that any number of them run side by side. Dropping a handle ends its
 //! process.
 
 pub mod anvil;
 pub mod cluster;
 pub mod denying;
+pub mod holder;
 pub mod nats;
 mod ports;
 mod process;

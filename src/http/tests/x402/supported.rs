@@ -1,7 +1,7 @@
 //! What a merchant builds its requirements from.
 
 use super::*;
-use crate::config::tests::with_solana;
+use config::examples::with_solana;
 
 #[tokio::test]
 async fn supported_has_what_a_requirement_needs() {

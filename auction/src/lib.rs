@@ -1,0 +1,206 @@
+//! The auction over NATS: the settlers' registry, requests and bids, awards and reports.
+//!
+//! | what | where it lives |
+//! |---|---|
+//! | registrations | a stream `SETTLER_…` for each settler, lapsing after 30 s |
+//! | requests for quotes | published to each eligible settler, with the subject of its bid for the answer; a settler that misses one is asked again |
+//! | bids | heard live, and kept up to an hour in a stream `BIDS_…` for each settler, the latest in each auction, so that a gateway that takes over in mid-auction finds what was offered before |
+//! | who was asked | stream `ASKED`, for the same reason |
+//! | awards, and their ends in their places | stream `AWARDS`, with a durable consumer for each settler |
+//! | what stands as the answer to each award | stream `ANSWERS`; settlers answer to a gateway, which writes it |
+//! | that an auction is over | published to the losers, once; hints |
+//! | reports | published; hints and nothing more |
+//!
+//! A settler is a stranger with valid credentials. It can say nothing in an auction that it was not asked in, because its
+//! permission to bid is the permission to answer a request, and so often. What it fills is its own streams. What it says
+//! unasked, answers to awards, registrations and reports, comes in [`ration`]s.
+//!
+//! Nothing here judges a bid: `sagas::auction` does. The wire form of the messages is `settler::protocol`; [`wire`] turns
+//! it into the engine's types and back.
+
+mod answers;
+mod awards;
+mod gather;
+mod progress;
+mod ration;
+mod registry;
+pub mod selector;
+mod stored;
+pub mod streams;
+pub mod wire;
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use async_nats::jetstream;
+use async_trait::async_trait;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use events::{PaymentId, SettlerToken};
+use sagas::ports::{
+    ANSWER_WAIT_MAX, Auction, AuctionOver, Award, AwardAnswer, AwardEnd, Gathered, RequestForQuotes, Transient,
+};
+use settler::protocol::{self, Report, split_subject};
+
+use self::{answers::Waiting, ration::Ration, registry::Registry};
+pub use self::{progress::Progress, streams::Error};
+use identity::SettlerPolicies;
+
+/// Reports that may wait to be looked at; more are dropped, since each is a hint only.
+const HINTS_MAX: usize = 1024;
+/// Reports heard a second, of all settlers together; what is missed the watchers of the chains find by themselves.
+const REPORTS_MAX: u64 = 512;
+/// Pause before something that failed is tried again.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// How the auction's streams are laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Replicas of each stream: 1 on one machine, 3 in a cluster; takes effect when they are created.
+    pub replicas: usize,
+    /// Longest collection window, whatever its request says: streams may hold requests of a time with other limits.
+    pub window_max: Duration,
+    /// How long a window without anybody to ask stays open, for a settler that is just coming back.
+    pub grace: Duration,
+    /// How long it does so at least after the registry could be read for the first time, or again: settlers that were cut off
+    /// together with the gateway may not have registered again.
+    pub settling: Duration,
+    /// How long a winner has to answer its award.
+    pub answer_wait: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            replicas: 1,
+            window_max: Duration::from_secs(600),
+            grace: Duration::from_secs(1),
+            settling: Duration::from_secs(10),
+            answer_wait: ANSWER_WAIT_MAX,
+        }
+    }
+}
+
+/// The settlers as the engine sees them. Cheap to clone; works as long as its [`Service`] runs.
+#[derive(Clone)]
+pub struct NatsAuction(Arc<Inner>);
+
+/// Keeps the registry current, gives new settlers their award consumers, takes answers to awards and listens to reports.
+pub struct Service {
+    inner: Arc<Inner>,
+    hints: mpsc::Sender<PaymentId>,
+}
+
+struct Inner {
+    client: async_nats::Client,
+    jetstream: jetstream::Context,
+    options: Options,
+    registry: Registry,
+    /// By which credentials settlers hold policies.
+    policies: SettlerPolicies,
+    /// Settlers whose streams and award consumer are known to exist.
+    known: watch::Sender<HashSet<SettlerToken>>,
+    /// Who waits for an answer to an award.
+    waiting: Waiting,
+}
+
+/// Creates the streams that are missing and opens the auction. The receiver yields payments whose delivery a settler
+/// reported: hints to look at the chain.
+///
+/// # Errors
+/// [`Error`] when NATS cannot be reached or refuses.
+pub async fn open(
+    client: async_nats::Client,
+    options: Options,
+    policies: SettlerPolicies,
+) -> Result<(NatsAuction, Service, mpsc::Receiver<PaymentId>), Error> {
+    let jetstream = jetstream::new(client.clone());
+    streams::ensure(&jetstream, options).await?;
+    let (hints, receiver) = mpsc::channel(HINTS_MAX);
+    let (registry, known, waiting) = (Registry::default(), watch::Sender::default(), Waiting::default());
+    let inner = Arc::new(Inner { client, jetstream, options, registry, policies, known, waiting });
+    Ok((NatsAuction(inner.clone()), Service { inner, hints }, receiver))
+}
+
+#[async_trait]
+impl Auction for NatsAuction {
+    async fn gather(&self, request: &RequestForQuotes) -> Result<Gathered, Transient> {
+        self.0.gather(request).await
+    }
+
+    async fn award(&self, award: &Award) -> Result<(), Transient> {
+        self.0.award(award).await
+    }
+
+    async fn answer(&self, award: &Award) -> Result<AwardAnswer, Transient> {
+        self.0.answer(award).await
+    }
+
+    async fn over(&self, over: &AuctionOver) {
+        self.0.over(over).await;
+    }
+
+    async fn end(&self, end: &AwardEnd) -> Result<(), Transient> {
+        self.0.end(end).await
+    }
+}
+
+impl Service {
+    /// Works until `shutdown`.
+    pub async fn run(self, shutdown: CancellationToken) {
+        shutdown
+            .run_until_cancelled(async {
+                tokio::join!(self.inner.keep_registry(), self.inner.listen_to_answers(), self.listen_to_reports());
+            })
+            .await;
+    }
+
+    async fn listen_to_reports(&self) {
+        let client = self.inner.client.clone();
+        let mut reports = Ration::new(client, protocol::REPORT_SUBJECTS, REPORTS_MAX, Duration::from_secs(1));
+        loop {
+            if let Some(payment_id) = reported(&reports.next().await) {
+                // Full: the engine has enough to look at, and finds deliveries without being told.
+                let _ = self.hints.try_send(payment_id);
+            }
+        }
+    }
+}
+
+fn reported(message: &async_nats::Message) -> Option<PaymentId> {
+    let report: Report = protocol::read(&message.payload).ok()?;
+    let (_, id) = split_subject(&message.subject, "report")?;
+    (report.payment_id.as_str() == id).then_some(report.payment_id)
+}
+
+impl Inner {
+    /// Makes sure that streams exist which vanish with a server (memory) or with its disk. Whoever finds one missing
+    /// calls this.
+    async fn restore_streams(&self) {
+        match streams::ensure(&self.jetstream, self.options).await {
+            // A new stream of awards has no consumers.
+            Ok(created) if created.awards => self.known.send_modify(HashSet::clear),
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "streams of the auction cannot be restored for now"),
+        }
+    }
+
+    /// Makes sure that the settler has its streams and its durable consumer of awards.
+    async fn ensure_settler(&self, settler: &SettlerToken) -> Result<(), Error> {
+        if self.is_known(settler) {
+            return Ok(());
+        }
+        streams::ensure_settler(&self.jetstream, settler, self.options).await?;
+        self.known.send_if_modified(|known| known.insert(settler.clone()));
+        Ok(())
+    }
+
+    fn is_known(&self, settler: &SettlerToken) -> bool {
+        self.known.borrow().contains(settler)
+    }
+
+    /// Has [`Inner::ensure_settler`] look again.
+    fn forget(&self, settler: &SettlerToken) {
+        self.known.send_if_modified(|known| known.remove(settler));
+    }
+}

@@ -1,0 +1,303 @@
+//! Checking what a stream claims against itself: ids, hashes, signatures of settlers, the choice of the winner, windows.
+//! No chain is asked.
+
+use events::{
+    Amount, Failure, Hash32, PaymentEvent, PaymentId, StreamId,
+    event::{EscrowPlan, QuoteReceived, RefundDue},
+    quote::{Quote, SignedQuote},
+    time::{Timestamp, from_unix_seconds, unix_seconds},
+};
+use journal::Recorded;
+use sagas::{
+    auction::{check_content, request_for_batch, request_for_quotes},
+    payment::Payment,
+    quote_request::QuoteRequest,
+};
+
+use super::{
+    Finding, Place, Severity,
+    examine::{Examined, State},
+};
+use identity::{Standing, standing};
+
+/// The findings in a stream that was examined without a fault.
+pub fn check(examined: &Examined) -> Vec<Finding> {
+    let mut claims = Claims { examined, findings: Vec::new() };
+    match &examined.state {
+        Some(State::Payment(payment)) => claims.payment(payment),
+        Some(State::Batch(batch)) => claims.batch(batch),
+        None => {}
+    }
+    claims.findings
+}
+
+struct Claims<'a> {
+    examined: &'a Examined,
+    findings: Vec<Finding>,
+}
+
+impl Claims<'_> {
+    fn require(&mut self, holds: bool, check: &str, event: &str, what: impl FnOnce() -> String) {
+        if !holds {
+            let place = self.examined.place_of(event);
+            self.findings.push(Finding::new(Severity::Contradiction, check, place, what()));
+        }
+    }
+
+    fn is_subject(&mut self, id: &StreamId, event: &str) {
+        let own = self.examined.commits.first().map(|commit| commit.stream_id.clone());
+        self.require(own.as_ref() == Some(id), "id", event, || format!("the stream tells of {id}"));
+    }
+
+    fn payment(&mut self, payment: &Payment) {
+        let submitted = &payment.submitted;
+        let derived = PaymentId::derive(&submitted.originator, &submitted.request_id);
+        self.is_subject(&StreamId::from(&submitted.payment_id), "Submitted");
+        self.require(derived == submitted.payment_id, "id", "Submitted", || {
+            format!("originator and request_id make {derived}, not {}", submitted.payment_id)
+        });
+        let verified_at = submitted.identities.first().map_or(submitted.submitted_at, |proven| proven.verified_at);
+        let account = submitted.terms.source.account().originator();
+        self.originator(&submitted.request, &submitted.originator, &account, verified_at, "Submitted");
+        let terms_hash = submitted.terms.hash();
+        self.require(terms_hash == submitted.terms_hash, "terms-hash", "Submitted", || {
+            format!("the terms hash to {terms_hash}, not to {}", submitted.terms_hash)
+        });
+        let collected = submitted.collected_quote.is_some();
+        self.windows(&submitted.escrow, "Submitted");
+        let deadlines = [unix_seconds(submitted.quote_deadline), unix_seconds(submitted.fulfillment_deadline)];
+        let plan = &submitted.escrow;
+        self.require(deadlines[1] == plan.fulfillment_deadline, "deadline", "Submitted", || {
+            format!("the escrow's fulfillment deadline is {}, not {}", plan.fulfillment_deadline, deadlines[1])
+        });
+        // An award out of a batch comes after the batch's quote deadline as a rule.
+        self.require(collected || deadlines[0] < plan.reserve_deadline, "deadline", "Submitted", || {
+            format!("the quote deadline {} is not before the reserve deadline {}", deadlines[0], plan.reserve_deadline)
+        });
+        self.selection(payment);
+        if let Some(award) = &payment.award {
+            self.award(payment, &award.quote, &award.event.document);
+        }
+        if let Some(seen) = &payment.confirmed {
+            let quote = payment.award.as_ref().map(|award| &award.quote);
+            let by = quote.map_or(plan.fulfillment_deadline, |quote| unix_seconds(quote.fulfill_by));
+            let at = seen.inclusion.block_time;
+            self.require(at <= by, "deadline", "FulfillmentConfirmed", || format!("delivered at {at}, due by {by}"));
+        }
+        self.unattested(payment);
+        if let Some(released) = &payment.released {
+            let (at, end) = (released.block_time, plan.refund_after);
+            self.require(at < end, "deadline", "EscrowReleased", || {
+                format!("released at {at}, when the refund window was open since {end}")
+            });
+        }
+        self.own_deposit(payment);
+        let escrowed = payment.secured.as_ref().map(|secured| secured.amount);
+        let escrowed = escrowed.or(payment.opened.as_ref().map(|opened| opened.amount));
+        if let (Some(escrowed), Some(refunded)) = (escrowed, &payment.refunded) {
+            self.require(escrowed == refunded.amount, "conservation", "EscrowRefunded", || {
+                format!("{escrowed} went into the escrow and {} came back", refunded.amount)
+            });
+        }
+        if let (Some(secured), Some(award)) = (&payment.secured, &payment.award) {
+            // The payer's own transaction deposits before anybody knows the price: what is left over goes back on release.
+            let own = submitted.authorization.is_own_deposit();
+            let expected = if own { submitted.authorization.permitted() } else { award.quote.source_amount };
+            self.require(secured.amount == expected, "conservation", "EscrowSecured", || {
+                format!("{} is in escrow, and not {expected}", secured.amount)
+            });
+        }
+        if let Some(failed) = &payment.failed {
+            let nothing = failed.refund == RefundDue::Nothing;
+            // A payment that failed with nothing in escrow may have had its deposit found later.
+            let fits = nothing == payment.secured.is_none() || payment.opened.is_some();
+            self.require(fits, "conservation", "Failed", || {
+                "whether money is to be returned does not fit whether there was any".to_owned()
+            });
+        }
+    }
+
+    /// A delivery that was made and not attested: in time as any, and, once the escrow is to be returned for it, somebody's
+    /// loss.
+    fn unattested(&mut self, payment: &Payment) {
+        let (true, Some(seen), Some(award)) = (payment.unattested, &payment.seen, &payment.award) else { return };
+        let (at, by) = (seen.block_time, unix_seconds(award.quote.fulfill_by));
+        self.require(at <= by, "deadline", "AttestationAwaited", || format!("delivered at {at}, due by {by}"));
+        let failed = payment.failed.as_ref().filter(|failed| failed.failure.code == Failure::DELIVERED_NOT_ATTESTED);
+        if failed.is_some() && payment.released.is_none() {
+            let (submitted, quote) = (&payment.submitted, &award.quote);
+            let what = format!(
+                "settler {} delivered {} of {} by {} on {}, and verifier {} at {} did not attest it before the refund window \
+                 opened: the payer gets back the {} that were due to the settler",
+                quote.settler,
+                quote.fulfillment_amount,
+                quote.destination.asset(),
+                seen.transaction_hash,
+                seen.chain_id,
+                submitted.verifier.account,
+                submitted.verifier.endpoint,
+                quote.source_amount,
+            );
+            self.findings.push(Finding::new(Severity::Loss, "unattested", self.examined.place_of("Failed"), what));
+        }
+    }
+
+    /// That what is said of the payer's own deposit after its window, is said of a deposit within it.
+    fn own_deposit(&mut self, payment: &Payment) {
+        let end = payment.submitted.escrow.reserve_deadline;
+        if let Some(opened) = &payment.opened {
+            let at = opened.inclusion.block_time;
+            self.require(at <= end, "deadline", "EscrowOpened", || {
+                format!("deposited at {at}, and the escrow takes deposits up to {end}")
+            });
+        }
+        let examined = self.examined;
+        let events = examined.commits.iter().flat_map(Recorded::payment_events);
+        for event in events {
+            let PaymentEvent::DepositRuledOut(ruled_out) = event else { continue };
+            let at = ruled_out.ruled_out_at;
+            let after = from_unix_seconds(end).is_some_and(|end| at > end);
+            self.require(after, "deadline", "DepositRuledOut", || {
+                format!("ruled out at {at}, and the escrow takes deposits up to {end}")
+            });
+        }
+    }
+
+    /// That the request proves who is on record as its originator.
+    fn originator(&mut self, request: &str, originator: &str, account: &str, at: Timestamp, event: &str) {
+        let (severity, what) = match standing(request, originator, account, at) {
+            Standing::Shown => return,
+            Standing::Contradicted(what) => (Severity::Contradiction, what),
+            Standing::Unverifiable(what) => (Severity::Unverifiable, what),
+        };
+        self.findings.push(Finding::new(severity, "originator", self.examined.place_of(event), what));
+    }
+
+    fn windows(&mut self, plan: &EscrowPlan, event: &str) {
+        let ordered =
+            plan.reserve_deadline <= plan.fulfillment_deadline && plan.fulfillment_deadline < plan.refund_after;
+        self.require(ordered, "deadline", event, || {
+            let EscrowPlan { reserve_deadline, fulfillment_deadline, refund_after, .. } = plan;
+            format!("the windows are out of order: {reserve_deadline}, {fulfillment_deadline}, {refund_after}")
+        });
+    }
+
+    /// That the payer's selector was shown the quotes on record, each of them eligible. Its signature, and that it was
+    /// followed, are rules of the transitions.
+    fn selection(&mut self, payment: &Payment) {
+        let (submitted, examined) = (&payment.submitted, self.examined);
+        let Some(selector) = &submitted.selector else { return };
+        let (from, until) = (unix_seconds(submitted.quote_deadline), submitted.escrow.reserve_deadline);
+        let by = unix_seconds(selector.answer_by);
+        self.require((from..=until).contains(&by), "deadline", "Submitted", || {
+            format!("the selector's time ends at {by}, not between {from} and {until}")
+        });
+        let events = examined.commits.iter().flat_map(Recorded::payment_events);
+        let asked = events.filter_map(|event| match event {
+            PaymentEvent::SelectorAsked(asked) => Some(asked),
+            _ => None,
+        });
+        let (Some(asked), Some(auction)) = (asked.last(), &payment.auction) else { return };
+        let request = request_for_quotes(submitted);
+        for (document, received) in asked.documents.iter().zip(&auction.quotes) {
+            match SignedQuote::parse_stored(document) {
+                Ok(signed) => {
+                    let same = sagas::auction::received(&signed) == *received;
+                    self.require(same, "selection", "SelectorAsked", || {
+                        format!("the selector was shown {}, on record is {}", signed.hash(), received.quote_hash)
+                    });
+                    let cap = Some(submitted.authorization.permitted());
+                    if let Err(rule) = check_content(&request, cap, &received.settler, signed.quote()) {
+                        self.require(false, "selection", "SelectorAsked", || rule);
+                    }
+                }
+                Err(error) => self.require(false, "quote-signature", "SelectorAsked", || error.to_string()),
+            }
+        }
+    }
+
+    fn award(&mut self, payment: &Payment, quote: &Quote, document: &str) {
+        let submitted = &payment.submitted;
+        self.require(quote.may_serve(&submitted.payment_id), "quote", "QuoteAwarded", || {
+            format!("the quote answers auction {}", quote.auction_id)
+        });
+        let request = request_for_quotes(submitted);
+        let content = check_content(&request, Some(submitted.authorization.permitted()), &quote.settler, quote);
+        if let Err(rule) = content {
+            self.require(false, "quote", "QuoteAwarded", || rule);
+        }
+        let hash = match SignedQuote::parse_stored(document) {
+            Ok(signed) => signed.hash(),
+            Err(error) => return self.require(false, "quote-signature", "QuoteAwarded", || error.to_string()),
+        };
+        if let Some(signed_for) = submitted.authorization.quote_hash() {
+            let agreed = signed_for == Hash32::ZERO || signed_for == hash;
+            self.require(agreed, "quote", "QuoteAwarded", || format!("the payer signed for {signed_for}"));
+        }
+        if submitted.selector.is_some() {
+            // Whose choice it was, and that it is followed, is a rule of the transitions.
+            return;
+        }
+        if let Some(auction) = &payment.auction {
+            let best = best(&auction.quotes);
+            self.require(best.is_some_and(|best| best.quote_hash == hash), "selection", "QuoteAwarded", || {
+                format!("{hash} won, and the best quote on record is {:?}", best.map(|best| best.quote_hash))
+            });
+        }
+    }
+
+    fn batch(&mut self, batch: &QuoteRequest) {
+        let opened = &batch.opened;
+        let derived = opened.derived_id();
+        self.is_subject(&StreamId::from(&opened.quote_request_id), "QuoteRequestOpened");
+        self.require(derived == opened.quote_request_id, "id", "QuoteRequestOpened", || {
+            format!("originator and request_id make {derived}, not {}", opened.quote_request_id)
+        });
+        let verified_at = opened.identities.first().map_or(opened.opened_at, |proven| proven.verified_at);
+        let account = opened.terms.source.account().originator();
+        self.originator(&opened.request, &opened.originator, &account, verified_at, "QuoteRequestOpened");
+        let terms_hash = opened.terms.hash();
+        self.require(terms_hash == opened.terms_hash, "terms-hash", "QuoteRequestOpened", || {
+            format!("the terms hash to {terms_hash}, not to {}", opened.terms_hash)
+        });
+        self.windows(&opened.escrow, "QuoteRequestOpened");
+        let request = request_for_batch(opened);
+        let Some(collected) = &batch.collected else { return };
+        for stored in &collected.quotes {
+            match SignedQuote::parse_stored(&stored.document) {
+                Ok(signed) => {
+                    let same = signed.hash() == stored.quote_hash && signed.id() == stored.quote_id;
+                    self.require(same, "quote-hash", "QuotesCollected", || {
+                        format!("{} hashes to {}, not to {}", stored.quote_id, signed.hash(), stored.quote_hash)
+                    });
+                    let content = check_content(&request, None, &signed.quote().settler, signed.quote());
+                    if let Err(rule) = content {
+                        self.require(false, "quote", "QuotesCollected", || format!("{}: {rule}", stored.quote_id));
+                    }
+                }
+                Err(error) => self
+                    .require(false, "quote-signature", "QuotesCollected", || format!("{}: {error}", stored.quote_id)),
+            }
+        }
+        let received = &collected.auction.quotes;
+        let sorted = received.is_sorted_by_key(rank);
+        self.require(sorted, "selection", "QuotesCollected", || "the quotes are not in order, best first".to_owned());
+    }
+}
+
+/// The order in which quotes win: lowest source amount, earliest promised delivery, lowest hash.
+fn rank(quote: &QuoteReceived) -> (Amount, Timestamp, Hash32) {
+    (quote.source_amount, quote.fulfill_by, quote.quote_hash)
+}
+
+fn best(quotes: &[QuoteReceived]) -> Option<&QuoteReceived> {
+    quotes.iter().min_by_key(|quote| rank(quote))
+}
+
+/// A finding about a whole stream.
+pub fn about(examined: &Examined, severity: Severity, check: &str, what: impl Into<String>) -> Finding {
+    Finding::new(severity, check, Place::stream(&examined.stream, Some(&examined.subject)), what)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,285 @@
+//! What is found in histories that no gateway would write, although every transition in them is legal.
+
+use std::slice;
+
+use chrono::TimeDelta;
+use ed25519_dalek::SigningKey;
+
+use events::{
+    ChainId, Did, Event, Failure, OwnedAsset, PaymentId, Terms,
+    event::{
+        AttestationAwaited, AuctionClosed, Authorization, DepositRuledOut, EscrowOpened, EscrowRefunded, EscrowSecured,
+        Failed, FulfillmentSeen, Inclusion, OwnTransaction, Permit2, QuoteAwarded, SelectorAnswered, SelectorAsked,
+        SelectorRef, Submitted, TronSpend, VerifierRef,
+    },
+    quote::auction_of,
+    selection::{Choice, SelectorSigner, Shown},
+    time::from_unix_seconds,
+};
+use journal::{Position, Recorded};
+use sagas::{auction::received, payment::fold};
+
+use super::*;
+use crate::report::{Report, Verdict};
+
+const ACCOUNT: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
+
+/// Quotes until 10, deposit until 30, delivery until 60, refund from 100.
+fn at(seconds: i64) -> Timestamp {
+    from_unix_seconds(1_800_000_000).unwrap() + TimeDelta::seconds(seconds)
+}
+
+fn selector() -> SelectorSigner {
+    SelectorSigner::Ed25519(SigningKey::from_bytes(&[100; 32]))
+}
+
+fn submitted(answer_by: i64) -> Submitted {
+    let owned = |asset: &str| OwnedAsset::new(asset.parse().unwrap(), ACCOUNT).unwrap();
+    let amount = |text: &str| text.parse().unwrap();
+    let terms = Terms::new(owned("eip155:1/slip44:60"), vec![owned("eip155:10/slip44:60")], amount("1000"), None);
+    let originator = terms.source.account().originator();
+    Submitted {
+        payment_id: PaymentId::derive(&originator, "one"),
+        request_id: "one".to_owned(),
+        originator,
+        terms_hash: terms.hash(),
+        terms,
+        quote_deadline: at(10),
+        fulfillment_deadline: at(60),
+        authorization: Authorization::EvmPermit2Escrow(Permit2 {
+            amount: amount("1100"),
+            nonce: Hash32([3; 32]),
+            deadline: unix_seconds(at(30)),
+            quote_hash: Hash32::ZERO,
+            signature: "0x".to_owned(),
+        }),
+        escrow: EscrowPlan {
+            chain_id: ChainId::evm(1),
+            contract: ACCOUNT.to_owned(),
+            reserver: ACCOUNT.to_owned(),
+            releaser: ACCOUNT.to_owned(),
+            reserve_deadline: unix_seconds(at(30)),
+            fulfillment_deadline: unix_seconds(at(60)),
+            refund_after: unix_seconds(at(100)),
+        },
+        fulfillment_proxies: vec![ACCOUNT.to_owned()],
+        verifier: VerifierRef { account: ACCOUNT.to_owned(), endpoint: "https://verifier.example".to_owned() },
+        whitelist: Vec::new(),
+        blacklist: Vec::new(),
+        required_policies: Vec::new(),
+        collected_quote: None,
+        selector: Some(SelectorRef { key: selector().key(), answer_by: at(answer_by) }),
+        counterparty: None,
+        identities: Vec::new(),
+        submitted_at: at(0),
+        request: "{}".to_owned(),
+    }
+}
+
+fn quote(n: u8, price: &str) -> SignedQuote {
+    let key = SigningKey::from_bytes(&[n; 32]);
+    let submitted = submitted(15);
+    let quote = Quote {
+        kind: Quote::kind(),
+        auction_id: auction_of(&submitted.payment_id),
+        terms_hash: submitted.terms_hash,
+        settler: Did::from_ed25519(&key.verifying_key()),
+        source_chain: ChainId::evm(1),
+        source_amount: price.parse().unwrap(),
+        payout_account: ACCOUNT.to_owned(),
+        escrow_contract: ACCOUNT.to_owned(),
+        destination: submitted.terms.destination()[0].clone(),
+        fulfillment_amount: submitted.terms.fulfillment_amount,
+        delivery_account: ACCOUNT.to_owned(),
+        fulfillment_proxy: ACCOUNT.to_owned(),
+        fulfill_by: at(60),
+        valid_until: at(30),
+    };
+    quote.sign(&key, at(1)).unwrap()
+}
+
+/// The checks that find something when the selector, with time until `answer_by`, chose the first of the quotes on
+/// `record` and was shown `documents`.
+fn found(answer_by: i64, record: &[SignedQuote], documents: &[SignedQuote]) -> Vec<String> {
+    let submitted = submitted(answer_by);
+    let auction_id = auction_of(&submitted.payment_id);
+    let quotes: Vec<QuoteReceived> = record.iter().map(received).collect();
+    let hashes: Vec<Hash32> = quotes.iter().map(|quote| quote.quote_hash).collect();
+    let shown = Shown { auction_id: &auction_id, terms_hash: submitted.terms_hash, quotes: &hashes };
+    let choice = Choice::of(shown, hashes[0]).sign(&selector());
+    let closed = AuctionClosed {
+        addressed: quotes.iter().map(|quote| quote.settler.clone()).collect(),
+        quotes,
+        declines: Vec::new(),
+        dropped: Vec::new(),
+        held_policies: Vec::new(),
+        closed_at: at(10),
+    };
+    let documents = documents.iter().map(|quote| quote.document().to_owned()).collect();
+    let stream_id = StreamId::from(&submitted.payment_id);
+    let payment_events = [
+        PaymentEvent::Submitted(Box::new(submitted)),
+        PaymentEvent::AuctionClosed(closed),
+        PaymentEvent::SelectorAsked(SelectorAsked { documents, asked_at: at(10) }),
+        PaymentEvent::SelectorAnswered(SelectorAnswered {
+            choice: choice.text,
+            signature: choice.signature,
+            answered_at: at(11),
+        }),
+    ];
+    checks(stream_id, payment_events.to_vec())
+}
+
+/// The checks that find something in a history, in one commit.
+fn checks(stream_id: StreamId, events: Vec<PaymentEvent>) -> Vec<String> {
+    let payment = fold(&events).unwrap().unwrap();
+    let commit = Recorded {
+        stream_id,
+        position: Position { shard: 0, version: 1, sequence: 1, hash: Hash32::ZERO },
+        commit_id: events::CommitId::random(),
+        prev: Hash32::ZERO,
+        correlation: String::new(),
+        causation: String::new(),
+        stored_at: at(0),
+        events: events.into_iter().map(Event::from).collect(),
+    };
+    let examined = Examined {
+        subject: "gw.evt.00.x".to_owned(),
+        stream: "EVT_00".to_owned(),
+        messages: 1,
+        commits: vec![commit],
+        is_mark: false,
+        state: Some(State::Payment(Box::new(payment))),
+        findings: Vec::new(),
+    };
+    check(&examined).into_iter().map(|finding| finding.check).collect()
+}
+
+/// The checks that find something in the history of a payer that deposits 1100 by a transaction of its own.
+fn found_of_own(quotes: &[SignedQuote], then: Vec<PaymentEvent>) -> Vec<String> {
+    let deposit = OwnTransaction { transaction_hash: "0x01".to_owned(), raw: "0x0a".to_owned(), expires_at: 0 };
+    let amount = "1100".parse().unwrap();
+    let spend = TronSpend { amount, quote_hash: Hash32::ZERO, approval: None, deposit };
+    let submitted = Submitted { authorization: Authorization::Tron(spend), selector: None, ..submitted(15) };
+    let stream_id = StreamId::from(&submitted.payment_id);
+    let closed = AuctionClosed {
+        addressed: Vec::new(),
+        quotes: quotes.iter().map(received).collect(),
+        declines: Vec::new(),
+        dropped: Vec::new(),
+        held_policies: Vec::new(),
+        closed_at: at(10),
+    };
+    let awarded = quotes.first().map(|signed| {
+        PaymentEvent::QuoteAwarded(Box::new(QuoteAwarded {
+            quote_id: signed.id(),
+            quote_hash: signed.hash(),
+            document: signed.document().to_owned(),
+            awarded_at: at(10),
+        }))
+    });
+    let begin = [PaymentEvent::Submitted(Box::new(submitted)), PaymentEvent::AuctionClosed(closed)];
+    checks(stream_id, begin.into_iter().chain(awarded).chain(then).collect())
+}
+
+fn inclusion(second: i64) -> Inclusion {
+    Inclusion {
+        chain_id: ChainId::evm(1),
+        transaction_hash: "0x02".to_owned(),
+        block_number: 7,
+        block_hash: "0x03".to_owned(),
+        block_time: unix_seconds(at(second)),
+    }
+}
+
+fn failed(refund: RefundDue) -> PaymentEvent {
+    failed_with(Failure::SETTLEMENT_FAILED, refund)
+}
+
+fn failed_with(code: &str, refund: RefundDue) -> PaymentEvent {
+    let failure = Failure {
+        code: code.to_owned(),
+        message: String::new(),
+        domain: None,
+        retry_classification: None,
+        blockchain_context: None,
+    };
+    PaymentEvent::Failed(Box::new(Failed { failure, refund, failed_at: at(31) }))
+}
+
+fn opened(second: i64) -> PaymentEvent {
+    PaymentEvent::EscrowOpened(EscrowOpened { inclusion: inclusion(second), amount: "1100".parse().unwrap() })
+}
+
+fn refunded(amount: &str) -> PaymentEvent {
+    PaymentEvent::EscrowRefunded(EscrowRefunded {
+        inclusion: inclusion(101),
+        amount: amount.parse().unwrap(),
+        claims: Vec::new(),
+    })
+}
+
+#[test]
+fn all_of_an_own_deposit_goes_into_the_escrow_and_what_went_in_comes_back() {
+    let none = Vec::<String>::new();
+    let sold = [quote(1, "1010")];
+    let secured = |amount: &str| {
+        PaymentEvent::EscrowSecured(EscrowSecured { inclusion: inclusion(20), amount: amount.parse().unwrap() })
+    };
+    assert_eq!(found_of_own(&sold, vec![secured("1100")]), none);
+    // On the other chains only the price is drawn.
+    assert_eq!(found_of_own(&sold, vec![secured("1010")]), ["conservation"]);
+    let nothing = failed(RefundDue::Nothing);
+    assert_eq!(found_of_own(&[], vec![nothing.clone()]), none);
+    assert_eq!(found_of_own(&[], vec![nothing.clone(), opened(20), refunded("1100")]), none);
+    assert_eq!(found_of_own(&[], vec![nothing, opened(20), refunded("1010")]), ["conservation"]);
+    let stranded = vec![opened(30), failed(RefundDue::AfterWindow)];
+    assert_eq!(found_of_own(&sold, stranded.clone()), none);
+    assert_eq!(found_of_own(&sold, [stranded, vec![refunded("1099")]].concat()), ["conservation"]);
+}
+
+#[test]
+fn an_own_deposit_outside_its_window_is_found() {
+    let nothing = failed(RefundDue::Nothing);
+    assert_eq!(found_of_own(&[], vec![nothing.clone(), opened(31)]), ["deadline"]);
+    let ruled_out = |at| PaymentEvent::DepositRuledOut(DepositRuledOut { ruled_out_at: at });
+    assert_eq!(found_of_own(&[], vec![nothing.clone(), ruled_out(at(30))]), ["deadline"]);
+    let just_past = at(30) + TimeDelta::milliseconds(1);
+    assert_eq!(found_of_own(&[], vec![nothing, ruled_out(just_past)]), Vec::<String>::new());
+}
+
+#[test]
+fn a_selector_that_was_shown_other_quotes_than_are_on_record_is_found() {
+    let (cheap, dear, forbidden) = (quote(1, "1010"), quote(2, "1050"), quote(3, "1101"));
+    assert_eq!(found(15, &[cheap.clone(), dear.clone()], &[cheap.clone(), dear.clone()]), Vec::<String>::new());
+    assert_eq!(found(15, &[cheap.clone(), dear.clone()], &[cheap.clone(), quote(2, "1049")]), ["selection"]);
+    // The payer permits 1100.
+    assert_eq!(found(15, &[cheap.clone(), forbidden.clone()], &[cheap.clone(), forbidden]), ["selection"]);
+    for outside in [9, 31] {
+        assert_eq!(found(outside, slice::from_ref(&cheap), slice::from_ref(&cheap)), ["deadline"], "{outside}");
+    }
+}
+
+#[test]
+fn a_delivery_that_was_not_attested_is_somebodys_loss_and_no_fault_of_the_records() {
+    let sold = [quote(1, "1010")];
+    let secured =
+        PaymentEvent::EscrowSecured(EscrowSecured { inclusion: inclusion(20), amount: "1100".parse().unwrap() });
+    let awaited = |second| {
+        let inclusion = inclusion(second);
+        vec![
+            secured.clone(),
+            PaymentEvent::FulfillmentSeen(FulfillmentSeen { inclusion: inclusion.clone() }),
+            PaymentEvent::AttestationAwaited(AttestationAwaited { inclusion, awaited_at: at(70) }),
+        ]
+    };
+    let unattested = failed_with(Failure::DELIVERED_NOT_ATTESTED, RefundDue::AfterWindow);
+    assert_eq!(found_of_own(&sold, awaited(59)), Vec::<String>::new());
+    assert_eq!(found_of_own(&sold, [awaited(59), vec![unattested.clone()]].concat()), ["unattested"]);
+    // What came too late is none that had to be attested.
+    assert_eq!(found_of_own(&sold, awaited(61)), ["deadline"]);
+    let mut report = Report::default();
+    report.add(Finding::new(Severity::Loss, "unattested", Place::default(), "a loss"));
+    assert_eq!((report.verdict(), report.counts.loss), (Verdict::Proven, 1));
+    assert!(!Severity::Loss.is_fault());
+}

@@ -1,0 +1,111 @@
+//! One event of a payment as people read it.
+
+use chrono::{DateTime, Utc};
+
+use events::{
+    Family, PaymentEvent,
+    event::{Claim, Inclusion, WithdrawalCause},
+};
+
+/// One event with the time it was stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// When the journal stored it.
+    pub stored_at: DateTime<Utc>,
+    /// The event.
+    pub event: PaymentEvent,
+}
+
+impl Entry {
+    /// One line for people: what happened, and where.
+    pub fn describe(&self) -> String {
+        let placed = |what: &str, inclusion: &Inclusion| {
+            format!(
+                "{what} {} in block {} of {}",
+                short(&inclusion.transaction_hash),
+                inclusion.block_number,
+                inclusion.chain_id
+            )
+        };
+        match &self.event {
+            PaymentEvent::Submitted(submitted) => format!(
+                "{} for {} of at most {}",
+                submitted.request_id,
+                submitted.terms.fulfillment_amount,
+                submitted.terms.max_source_amount.map_or("any".to_owned(), |max| max.to_string())
+            ),
+            PaymentEvent::AuctionClosed(closed) => format!(
+                "{} asked, {} quotes, {} declined",
+                closed.addressed.len(),
+                closed.quotes.len(),
+                closed.declines.len()
+            ),
+            PaymentEvent::SelectorAsked(asked) => format!("{} quotes shown", asked.documents.len()),
+            PaymentEvent::SelectorAnswered(answered) => answered.choice.clone(),
+            PaymentEvent::QuoteAwarded(awarded) => match awarded.signed_quote() {
+                Ok(signed) => format!(
+                    "{} to {} for {}",
+                    short(&awarded.quote_id),
+                    short(signed.quote().settler.as_str()),
+                    signed.quote().source_amount
+                ),
+                Err(error) => format!("{} ({error})", awarded.quote_id),
+            },
+            PaymentEvent::AwardWithdrawn(withdrawn) => match &withdrawn.cause {
+                WithdrawalCause::Refused { reason } => format!("the winner refuses: {reason}"),
+                WithdrawalCause::Unanswered => "the winner does not answer".to_owned(),
+                WithdrawalCause::NotDeposited => "no deposit was made".to_owned(),
+            },
+            PaymentEvent::WinnerTold(_) => "the winner finds that its award is over".to_owned(),
+            PaymentEvent::DepositPrepared(transaction)
+            | PaymentEvent::ReleasePrepared(transaction)
+            | PaymentEvent::RefundPrepared(transaction) => {
+                let hash = short(&transaction.transaction_hash);
+                match transaction.chain_id.family() {
+                    Some(Family::Solana) => format!("{hash} counts until block height {}", transaction.nonce),
+                    Some(Family::Tron) => format!("{hash} counts until {}", time(transaction.nonce)),
+                    Some(Family::Evm) | None => format!("{hash} signed with nonce {}", transaction.nonce),
+                }
+            }
+            PaymentEvent::DepositRepriced(transaction)
+            | PaymentEvent::ReleaseRepriced(transaction)
+            | PaymentEvent::RefundRepriced(transaction) => {
+                format!("{} signed with higher fees", short(&transaction.transaction_hash))
+            }
+            PaymentEvent::DepositAbandoned(abandoned)
+            | PaymentEvent::ReleaseAbandoned(abandoned)
+            | PaymentEvent::RefundAbandoned(abandoned) => abandoned.evidence.clone(),
+            PaymentEvent::EscrowSecured(secured) => placed(&format!("{} by", secured.amount), &secured.inclusion),
+            PaymentEvent::EscrowOpened(opened) => placed(&format!("{} by", opened.amount), &opened.inclusion),
+            PaymentEvent::DepositRuledOut(_) => "nothing was taken, and nothing can be any more".to_owned(),
+            PaymentEvent::FulfillmentSeen(seen) => placed("by", &seen.inclusion),
+            PaymentEvent::AttestationAwaited(awaited) => placed("not attested:", &awaited.inclusion),
+            PaymentEvent::FulfillmentConfirmed(confirmed) => placed("by", &confirmed.inclusion),
+            PaymentEvent::EscrowReleased(released) => left(placed("by", &released.inclusion), &released.claims),
+            PaymentEvent::Failed(failed) => format!("{}: {}", failed.failure.code, failed.failure.message),
+            PaymentEvent::EscrowRefunded(refunded) => {
+                left(placed(&format!("{} by", refunded.amount), &refunded.inclusion), &refunded.claims)
+            }
+        }
+    }
+}
+
+/// The end of an escrow, with what it could not pay out.
+fn left(end: String, claims: &[Claim]) -> String {
+    let owed = claims.iter().map(|claim| format!("; {} is owed {}", claim.owner, claim.amount));
+    std::iter::once(end).chain(owed).collect()
+}
+
+/// The beginning of a long identifier.
+fn short(text: &str) -> String {
+    match text.char_indices().nth(18) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// UNIX milliseconds for people.
+fn time(milliseconds: u64) -> String {
+    let time = i64::try_from(milliseconds).ok().and_then(DateTime::from_timestamp_millis);
+    time.map_or_else(|| milliseconds.to_string(), |time| time.format("%H:%M:%S UTC").to_string())
+}

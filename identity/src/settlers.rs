@@ -1,0 +1,194 @@
+//! The policies that settlers hold: by credentials of the issuers that the operator names for each policy.
+//!
+//! A payer requires a policy by name (`settler_auth_required`, spec 2.1). What the name means is the operator's to say, in
+//! `[settlers.policies.NAME]`: a type of credential and who may issue it. A policy that is not configured is held by nobody.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use proofs::{
+    credential::{self, Credential, Error},
+    did::Did,
+    json::Document,
+};
+use serde_json::{Map, Value};
+use tokio::time::{Instant, timeout};
+
+use events::{Hash32, identity::HeldPolicy, time::Timestamp};
+
+use super::{Identities, request::hash};
+use config::SettlerPolicyConfig;
+
+/// How long a credential that held is not verified again. One whose issuer takes a key back counts for so long.
+const KEPT: Duration = Duration::from_secs(60);
+/// How long one that did not hold is not verified again.
+const FAILURE_KEPT: Duration = Duration::from_secs(5);
+/// Most credentials whose verdict is kept: some 4 MiB, as nothing is kept of them that a settler can make large.
+const KEPT_MAX: usize = 4096;
+/// How long one whose credentials could not be verified in time is not asked where a policy is required.
+const SLOW_KEPT: Duration = Duration::from_secs(20);
+/// How long the credentials of one settler may take to be verified, sites included.
+const VERIFY_MAX: Duration = Duration::from_secs(2);
+
+/// What a policy asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// DIDs of those whose word counts.
+    pub issuers: Vec<events::Did>,
+    /// Type of the credential.
+    pub kind: String,
+}
+
+type Verdicts = HashMap<(events::Did, Hash32), (Instant, Option<Arc<Credential>>)>;
+
+/// Tells which policies a settler holds.
+#[derive(Debug, Default)]
+pub struct SettlerPolicies {
+    identities: Identities,
+    policies: BTreeMap<String, Policy>,
+    verdicts: Mutex<Verdicts>,
+    /// Settlers whose credentials could not be verified in time, and since when they are let wait.
+    slow: Mutex<HashMap<events::Did, Instant>>,
+}
+
+impl SettlerPolicies {
+    /// The policies of a configuration, their credentials verified by `identities`.
+    pub fn new(identities: Identities, config: &BTreeMap<String, SettlerPolicyConfig>) -> Self {
+        let policies = config.iter().map(|(name, policy)| {
+            let SettlerPolicyConfig { issuers, kind } = policy.clone();
+            (name.clone(), Policy { issuers, kind })
+        });
+        Self { identities, policies: policies.collect(), verdicts: Mutex::default(), slow: Mutex::default() }
+    }
+
+    /// Those of the `required` policies that the settler holds at `now`, with the credential for each that lasts longest.
+    ///
+    /// A credential that cannot be verified now, because a site does not answer, does not count now.
+    pub async fn held(
+        &self,
+        settler: &events::Did,
+        credentials: &[Map<String, Value>],
+        required: &[String],
+        now: Timestamp,
+    ) -> Vec<HeldPolicy> {
+        let required: Vec<_> = required.iter().filter_map(|name| self.policies.get_key_value(name)).collect();
+        if required.is_empty() || credentials.is_empty() {
+            return Vec::new();
+        }
+        // One whose credentials take too long holds auctions up once in a while, and not each of them.
+        if self.is_slow(settler) {
+            return Vec::new();
+        }
+        let verified = timeout(VERIFY_MAX, self.verified(settler, credentials, now)).await;
+        let verified = verified.unwrap_or_else(|_| {
+            tracing::warn!(%settler, "credentials could not be verified in time");
+            self.slow().insert(settler.clone(), Instant::now());
+            Vec::new()
+        });
+        let held = required.into_iter().filter_map(|(name, policy)| {
+            let fitting = verified.iter().filter_map(|(hash, credential)| {
+                let issuer = policy.issuers.iter().find(|issuer| issuer.as_str() == credential.issuer.as_str())?;
+                credential.types.contains(&policy.kind).then_some((hash, issuer, credential.expires))
+            });
+            let longest = fitting.max_by_key(|(.., expires)| (expires.is_none(), *expires));
+            longest.map(|(hash, issuer, expires)| HeldPolicy {
+                settler: settler.clone(),
+                policy: name.clone(),
+                issuer: issuer.clone(),
+                credential_hash: *hash,
+                expires,
+            })
+        });
+        held.collect()
+    }
+
+    async fn verified(
+        &self,
+        settler: &events::Did,
+        credentials: &[Map<String, Value>],
+        now: Timestamp,
+    ) -> Vec<(Hash32, Arc<Credential>)> {
+        let mut verified = Vec::with_capacity(credentials.len());
+        for members in credentials {
+            let hash = hash(&Value::Object(members.clone()));
+            let credential = match self.kept(settler, hash) {
+                Some(verdict) => verdict,
+                None => self.verify(settler, members, hash, now).await,
+            };
+            // What is kept was judged before.
+            let in_time = |credential: &Arc<Credential>| credential.expires.is_none_or(|expires| expires > now);
+            verified.extend(credential.filter(in_time).map(|credential| (hash, credential)));
+        }
+        verified
+    }
+
+    fn is_slow(&self, settler: &events::Did) -> bool {
+        let mut slow = self.slow();
+        slow.retain(|_, since| since.elapsed() < SLOW_KEPT);
+        slow.contains_key(settler)
+    }
+
+    /// A verdict that need not be made again: `Some(None)` when the credential did not hold.
+    fn kept(&self, settler: &events::Did, hash: Hash32) -> Option<Option<Arc<Credential>>> {
+        let verdicts = self.verdicts();
+        let (made, verdict) = verdicts.get(&(settler.clone(), hash))?;
+        let kept = if verdict.is_some() { KEPT } else { FAILURE_KEPT };
+        (made.elapsed() < kept).then(|| verdict.clone())
+    }
+
+    async fn verify(
+        &self,
+        settler: &events::Did,
+        members: &Map<String, Value>,
+        hash: Hash32,
+        now: Timestamp,
+    ) -> Option<Arc<Credential>> {
+        let verdict = match self.judge(settler, members, now).await {
+            Ok(mut credential) => {
+                // No policy asks for more.
+                credential.types.retain(|kind| self.policies.values().any(|policy| policy.kind == *kind));
+                // Whoever issues to himself chooses how many there were.
+                credential.types.shrink_to_fit();
+                (credential.id, credential.claims) = Default::default();
+                Some(Arc::new(credential))
+            }
+            Err(reason) => {
+                tracing::warn!(%settler, reason, "a settler's credential does not count");
+                None
+            }
+        };
+        let mut verdicts = self.verdicts();
+        if verdicts.len() >= KEPT_MAX {
+            verdicts.retain(|_, (made, _)| made.elapsed() < KEPT);
+        }
+        if verdicts.len() < KEPT_MAX {
+            verdicts.insert((settler.clone(), hash), (Instant::now(), verdict.clone()));
+        }
+        verdict
+    }
+
+    async fn judge(
+        &self,
+        settler: &events::Did,
+        members: &Map<String, Value>,
+        now: Timestamp,
+    ) -> Result<Credential, String> {
+        let holder: Did = settler.as_str().parse().map_err(|error: proofs::did::Error| error.to_string())?;
+        let document = Document::from_members(members.clone()).map_err(|error| error.to_string())?;
+        let verified = credential::verify(&document, &holder, self.identities.trust(now)).await;
+        verified.map_err(|error: Error| error.to_string())
+    }
+
+    fn slow(&self) -> MutexGuard<'_, HashMap<events::Did, Instant>> {
+        // Nothing panics while it is held.
+        self.slow.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn verdicts(&self) -> MutexGuard<'_, Verdicts> {
+        // Nothing panics while it is held.
+        self.verdicts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,51 @@
+//! Counting what happens too often for a line in the log each time, as refusals do: those would be the next overload.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
+
+/// Least time between two lines in the log.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+
+/// How often something happened.
+pub struct Tally {
+    begun: Instant,
+    count: AtomicU64,
+    /// When it was told last, in milliseconds since `begun` and one more; zero for never.
+    told: AtomicU64,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self { begun: Instant::now(), count: AtomicU64::new(0), told: AtomicU64::new(0) }
+    }
+}
+
+impl Tally {
+    /// Counts one, and says how many there were in all when it is time to tell.
+    pub fn count(&self) -> Option<u64> {
+        let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
+        let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1);
+        let told = self.told.load(Ordering::Relaxed);
+        let is_due = told == 0 || u128::from(now.saturating_sub(told)) >= TELL_EVERY.as_millis();
+        // Of those who come at the same time, one tells.
+        let tells = is_due && self.told.compare_exchange(told, now, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        tells.then_some(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_is_told_and_what_follows_soon_is_not() {
+        let tally = Tally::default();
+        assert_eq!(tally.count(), Some(1));
+        assert_eq!((tally.count(), tally.count()), (None, None));
+        // As if ten seconds had passed.
+        let tally = Tally { begun: Instant::now() - TELL_EVERY, told: AtomicU64::new(1), ..tally };
+        assert_eq!(tally.count(), Some(4));
+    }
+}

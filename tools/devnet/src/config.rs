@@ -1,0 +1,264 @@
+//! The configuration files of the development network's processes.
+
+use anyhow::{Context, Result};
+use ed25519_dalek::SigningKey;
+use serde_json::{Value, json};
+
+use events::{AssetId, ChainId, Did, Hash32};
+
+use super::{
+    keys::{self, Role},
+    network::{Chain, DECIMALS, Network},
+    solana::{COIN_DECIMALS, SolanaChain},
+    tron::{self, TronChain},
+    users::NatsUser,
+};
+
+/// Margins of the three settlers in basis points: the first is the cheapest.
+const SPREADS_BPS: [u32; 3] = [10, 20, 50];
+/// Smallest units of the development token for lamports: 150 tokens a SOL.
+const COIN_RATE: (u64, u64) = (3, 20);
+/// Smallest units of the development token for sun: a quarter of a token a TRX.
+const TRX_RATE: (u64, u64) = (1, 4);
+/// The settler that wins and never delivers.
+const VANISHING: u8 = 3;
+
+/// The gateway's file.
+pub(super) fn gateway(network: &Network, port: u16, projections: &std::path::Path) -> Result<String> {
+    let mut chains = Vec::new();
+    for chain in network.chains() {
+        let mut members = chain_members(network, chain)?;
+        members["reserver_key"] = Role::Reserver.secret_hex().into();
+        members["submitter_keys"] = json!([Role::Submitter.secret_hex()]);
+        chains.push(members);
+    }
+    if let Some(solana) = &network.solana {
+        let mut members = solana_members(network, solana)?;
+        members["rpc_url"] = solana.gateway_rpc_url().into();
+        members["reserver_key"] = Role::Reserver.solana_secret().into();
+        members["submitter_keys"] = json!([Role::Submitter.solana_secret()]);
+        chains.push(members);
+    }
+    if let Some(tron) = &network.tron {
+        let mut members = tron_members(network, tron)?;
+        members["rpc_url"] = tron.gateway_rpc_url().into();
+        members["reserver_key"] = Role::Reserver.secret_hex().into();
+        members["submitter_keys"] = json!([Role::Submitter.secret_hex()]);
+        chains.push(members);
+    }
+    let mut verifier = json!({"account": Role::Releaser.account(), "endpoint": network.verifier_endpoint()});
+    if network.solana.is_some() {
+        verifier["solana_account"] = Role::Releaser.solana_account().into();
+    }
+    if network.tron.is_some() {
+        verifier["tron_account"] = Role::Releaser.tron_account().into();
+    }
+    write(&json!({
+        "nats": nats(network, Some(NatsUser::Gateway))?,
+        "journal": {"replicas": network.nats.replicas()},
+        "gateway": {"key": keys::gateway_secret()},
+        "audit": {"checkpoint_key": checkpoint_key_hex(), "checkpoint_seconds": 1},
+        "http": {"listen": format!("127.0.0.1:{port}"), "base_url": format!("http://127.0.0.1:{port}")},
+        "limits": {"exempt": network.options().exempt},
+        "projections": {"directory": projections},
+        // Blocks settle within seconds here.
+        "watchdog": {"grace_seconds": 10, "every_seconds": 1},
+        "verifier": verifier,
+        "trust": {"selectors": [keys::selector_signer().key()]},
+        "chains": chains,
+    }))
+}
+
+/// `[nats]` of a process that may be started anywhere; `user` where its key is in a file.
+fn nats(network: &Network, user: Option<NatsUser>) -> Result<Value> {
+    let mut members = json!({"url": network.nats.url()});
+    if let Some(ca_file) = network.nats.ca_file() {
+        members["ca_file"] = json!(ca_file);
+    }
+    if let Some(user) = user {
+        let directory = std::path::absolute(&network.options().directory)?;
+        members["seed_file"] = json!(directory.join(user.seed_file()));
+    }
+    Ok(members)
+}
+
+/// The seed with which the gateways sign checkpoints. Everyone knows it: never use it where money is.
+fn checkpoint_key_hex() -> String {
+    Hash32::sha256("gw dev checkpoint key").to_string()
+}
+
+/// The auditor's file.
+pub(super) fn auditor(network: &Network) -> Result<String> {
+    let key = SigningKey::from_bytes(&Hash32::sha256("gw dev checkpoint key").0);
+    write(&json!({
+        "nats": nats(network, Some(NatsUser::Auditor))?,
+        "checkpoint_signers": [Did::from_ed25519(&key.verifying_key())],
+        // A chain shows at once what the journal has a block or two later.
+        "lag_seconds": 20,
+        "chains": all_chains(network)?,
+    }))
+}
+
+/// The verifier's file.
+pub(super) fn verifier(network: &Network, port: u16) -> Result<String> {
+    let mut members = json!({
+        "listen": format!("127.0.0.1:{port}"),
+        "releaser_key": Role::Releaser.secret_hex(),
+        "callers": {
+            "origins": [network.verifier_endpoint()],
+            "gateways": [keys::gateway_signer().did()],
+            "settlers": settler::dev::dids(),
+        },
+        "chains": all_chains(network)?,
+    });
+    if network.solana.is_some() {
+        members["solana_releaser_key"] = Role::Releaser.solana_secret().into();
+    }
+    if network.tron.is_some() {
+        members["tron_releaser_key"] = Role::Releaser.secret_hex().into();
+    }
+    write(&members)
+}
+
+/// The quote selector's file.
+pub(super) fn selector(network: &Network) -> Result<String> {
+    write(&json!({
+        "nats": nats(network, None)?,
+        "key": keys::selector_secret(),
+        "rule": {"kind": "fastest"},
+    }))
+}
+
+/// The file of settler `n`, counted from 1.
+pub(super) fn settler(network: &Network, n: u8) -> Result<String> {
+    let index = usize::from(n) - 1;
+    let seed = settler::dev::SEEDS.get(index).context("the network has three settlers")?;
+    let mut members = json!({
+        "nats": nats(network, None)?,
+        "seed": hex::encode(seed),
+        "evm_private_key": Role::Settler(n).secret_hex(),
+        "deliver": n != VANISHING,
+        "chains": all_chains(network)?,
+        "corridors": corridors(network, SPREADS_BPS[index])?,
+    });
+    let mut verifiers = vec![verifier_of(network, network.source.id(), Role::Releaser.account())];
+    if let Some(solana) = &network.solana {
+        members["solana_private_key"] = Role::Settler(n).solana_secret().into();
+        verifiers.push(verifier_of(network, solana.id()?, Role::Releaser.solana_account()));
+    }
+    if let Some(tron) = &network.tron {
+        members["tron_private_key"] = Role::Settler(n).secret_hex().into();
+        verifiers.push(verifier_of(network, tron.id()?, Role::Releaser.tron_account()));
+    }
+    members["verifiers"] = verifiers.into();
+    write(&members)
+}
+
+/// The verifier that attests for the escrows of a chain.
+fn verifier_of(network: &Network, chain: ChainId, account: String) -> Value {
+    json!({"chain_id": chain, "account": account, "endpoint": network.verifier_endpoint()})
+}
+
+/// What the settlers trade.
+fn corridors(network: &Network, spread_bps: u32) -> Result<Vec<Value>> {
+    let pair = |source: AssetId, destination: AssetId| json!({"source_asset": source, "destination_asset": destination, "spread_bps": spread_bps});
+    let (source, destination) = (network.source.token()?, network.destination.token()?);
+    let mut pairs = vec![pair(source.clone(), destination.clone())];
+    if let Some(tron) = &network.tron {
+        let mut coin = pair(source.clone(), tron.coin()?);
+        coin["rate"] = json!({"source": TRX_RATE.0, "destination": TRX_RATE.1});
+        pairs.push(pair(source.clone(), tron.token()?));
+        pairs.push(coin);
+        pairs.push(pair(tron.token()?, destination.clone()));
+    }
+    if let (Some(solana), Some(tron)) = (&network.solana, &network.tron) {
+        pairs.push(pair(solana.token()?, tron.token()?));
+        pairs.push(pair(tron.token()?, solana.token()?));
+    }
+    if let Some(solana) = &network.solana {
+        let mut coin = pair(source.clone(), solana.coin()?);
+        coin["rate"] = json!({"source": COIN_RATE.0, "destination": COIN_RATE.1});
+        pairs.push(pair(source, solana.token()?));
+        pairs.push(coin);
+        pairs.push(pair(solana.token()?, destination));
+        pairs.push(pair(solana.token()?, solana.token_2022()?));
+    }
+    Ok(pairs)
+}
+
+/// All chains, for those who have no keys of a gateway.
+fn all_chains(network: &Network) -> Result<Vec<Value>> {
+    let mut chains = network.chains().map(|chain| chain_members(network, chain)).collect::<Result<Vec<_>>>()?;
+    if let Some(solana) = &network.solana {
+        chains.push(solana_members(network, solana)?);
+    }
+    if let Some(tron) = &network.tron {
+        chains.push(tron_members(network, tron)?);
+    }
+    Ok(chains)
+}
+
+/// What every role knows about the Solana chain.
+fn solana_members(network: &Network, chain: &SolanaChain) -> Result<Value> {
+    Ok(json!({
+        "chain_id": chain.id()?,
+        "rpc_url": chain.surfnet.url(),
+        "escrow_contract": chain.program,
+        "fulfillment_proxy": chain.program,
+        "signature_cluster_id": chain.surfnet.genesis_hash(),
+        "reserver": Role::Reserver.solana_account(),
+        "releaser": Role::Releaser.solana_account(),
+        "required_depth": "finalized",
+        "refund_delay_seconds": network.options().refund_delay_seconds,
+        "poll_ms": 200,
+        "assets": [
+            {"asset_identifier": chain.token()?, "symbol": "DEV", "decimals": DECIMALS},
+            {"asset_identifier": chain.token_2022()?, "symbol": "DEV22", "decimals": DECIMALS},
+            {"asset_identifier": chain.coin()?, "symbol": "SOL", "decimals": COIN_DECIMALS},
+        ],
+    }))
+}
+
+/// What every role knows about the Tron chain.
+fn tron_members(network: &Network, chain: &TronChain) -> Result<Value> {
+    Ok(json!({
+        "chain_id": chain.id()?,
+        "rpc_url": chain.node.url(),
+        "escrow_contract": chain.contracts.escrow,
+        "fulfillment_proxy": chain.contracts.proxy,
+        "reserver": Role::Reserver.tron_account(),
+        "releaser": Role::Releaser.tron_account(),
+        "required_depth": "finalized",
+        "refund_delay_seconds": network.options().refund_delay_seconds,
+        "poll_ms": 200,
+        "assets": [
+            {"asset_identifier": chain.token()?, "symbol": "DEV", "decimals": DECIMALS},
+            {"asset_identifier": chain.coin()?, "symbol": "TRX", "decimals": tron::COIN_DECIMALS},
+        ],
+    }))
+}
+
+/// What every role knows about an EVM chain.
+fn chain_members(network: &Network, chain: &Chain) -> Result<Value> {
+    Ok(json!({
+        "chain_id": chain.id(),
+        "rpc_url": chain.anvil.url(),
+        "escrow_contract": chain.contracts.escrow,
+        "fulfillment_proxy": chain.contracts.proxy,
+        "permit2": chain.contracts.permit2,
+        "reserver": Role::Reserver.account(),
+        "releaser": Role::Releaser.account(),
+        "required_depth": network.options().depth,
+        "refund_delay_seconds": network.options().refund_delay_seconds,
+        "admission_seconds": 15,
+        "reprice_seconds": 5,
+        "poll_ms": 200,
+        "assets": [{"asset_identifier": chain.token()?, "symbol": "DEV", "decimals": DECIMALS}],
+    }))
+}
+
+fn write(members: &Value) -> Result<String> {
+    let heading =
+        "# Written by `gw-dev` for a development network. The keys are published: never use them elsewhere.\n\n";
+    Ok(format!("{heading}{}", toml::to_string_pretty(members)?))
+}

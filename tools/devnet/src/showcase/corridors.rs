@@ -1,0 +1,69 @@
+//! A payment over any corridor, and what came of it.
+
+use std::time::Duration;
+
+use alloy::primitives::U256;
+use anyhow::{Context, Result, ensure};
+
+use events::{AssetId, Family, PaymentEvent};
+
+use super::Stage;
+use crate::{
+    keys::Role,
+    payer::{Payer, Wish},
+};
+
+impl Stage<'_> {
+    /// Makes a payment that completes, and checks that the recipient has all of it. The wish is given another request id.
+    pub(super) async fn arrives(&mut self, title: &str, payer: &Payer, wish: Wish) -> Result<()> {
+        let number = self.title(title);
+        let wish = Wish { request_id: format!("showcase-{number}"), ..wish };
+        self.pays(payer, &wish).await.with_context(|| format!("payment {number}"))
+    }
+
+    async fn pays(&mut self, payer: &Payer, wish: &Wish) -> Result<()> {
+        let before = self.received(&wish.destination).await?;
+        let body = payer.sign(&self.base, wish).await?;
+        if wish.source.chain().family() == Some(Family::Tron) {
+            let messages = body["sender_auth"]["signed_messages"].as_array().into_iter().flatten();
+            let functions = messages.filter_map(|message| message["payload"]["function"].as_str()?.split('(').next());
+            let functions: Vec<&str> = functions.collect();
+            println!("   payer signed its own {}, which are sent when a quote has won", functions.join(" and "));
+        }
+        let answer = self.submit(&body, Duration::from_secs(30)).await?;
+        ensure!(answer.text("status") == "completed", "not completed: {}", answer.body);
+        let received = self.received(&wish.destination).await? - before;
+        ensure!(received == wish.amount.get(), "recipient received {received}, not {}", wish.amount);
+        self.tally.completed += 1;
+        let payment_id = self.payment_id(&answer)?;
+        self.timeline_until(&payment_id, |event| matches!(event, PaymentEvent::EscrowReleased(_))).await?;
+        println!("   recipient received exactly {received}");
+        println!("   curl -s {}/v1/payments/{payment_id}/timeline\n", self.base);
+        Ok(())
+    }
+
+    /// What the recipient holds of an asset, on any chain.
+    async fn received(&self, asset: &AssetId) -> Result<U256> {
+        if let Some(solana) = &self.network.solana {
+            let account = Role::Recipient.solana_account();
+            if *asset == solana.coin()? {
+                return Ok(U256::from(solana.dev.lamports(&account).await?));
+            }
+            for (token, id) in [(&solana.token, solana.token()?), (&solana.token_2022, solana.token_2022()?)] {
+                if *asset == id {
+                    return Ok(U256::from(solana.dev.token_balance(token, &account).await?));
+                }
+            }
+        }
+        if let Some(tron) = &self.network.tron {
+            if *asset == tron.coin()? {
+                return Ok(U256::from(tron.dev.balance(&Role::Recipient.tron_account()).await?));
+            }
+            if *asset == tron.token()? {
+                return tron.balance(Role::Recipient).await;
+            }
+        }
+        ensure!(*asset == self.network.destination.token()?, "nobody is paid in {asset}");
+        self.recipients_balance().await
+    }
+}

@@ -1,0 +1,70 @@
+//! The payments from and to Tron.
+
+use std::fs;
+
+use alloy::primitives::U256;
+use anyhow::{Result, ensure};
+
+use super::{Stage, ordinary};
+use crate::{
+    keys::Role,
+    network::Network,
+    payer::{Payer, Wish},
+    tron::TronChain,
+};
+
+/// TRX that are delivered: twenty, in sun.
+const COIN_AMOUNT: &str = "20000000";
+/// What may be spent on them: at a quarter of a token a TRX, with room for every settler's price.
+const COIN_CAP: &str = "5100000";
+/// Price of the cheapest settler for an ordinary payment: ten basis points above 25 tokens.
+const PRICE: u64 = 25_025_000;
+/// Where the payment that waits to be submitted is left.
+const WAITING: &str = "payment-from-tron.json";
+
+impl Stage<'_> {
+    /// Makes one payment for each corridor that touches Tron, and checks that each arrives to the unit.
+    pub(super) async fn tron(&mut self, tron: &TronChain) -> Result<()> {
+        let payer = Payer::on_tron(Role::Payer.signer())?;
+        let evm_payer = self.payer.clone();
+        let ordinary = ordinary(self.network, "")?;
+        let from_tron = Wish { source: tron.token()?, ..ordinary.clone() };
+        let (destination, recipient) = (tron.token()?, Role::Recipient.tron_account());
+        let token = Wish { destination, recipient, ..ordinary.clone() };
+        let (destination, amount, cap) = (tron.coin()?, COIN_AMOUNT.parse()?, COIN_CAP.parse()?);
+        let coin = Wish { destination, amount, cap, ..token.clone() };
+
+        let before = tron.balance(Role::Payer).await?;
+        self.arrives("From Tron to an EVM chain", &payer, from_tron.clone()).await?;
+        let spent = before - tron.balance(Role::Payer).await?;
+        ensure!(spent == U256::from(PRICE), "the payer spent {spent} and not {PRICE}");
+        println!("   payer spent {spent} of the {} in escrow; the release gave back the rest\n", ordinary.cap);
+        self.arrives("From an EVM chain to Tron", &evm_payer, token.clone()).await?;
+        self.arrives("From an EVM chain to Tron, TRX", &evm_payer, coin).await?;
+        if let Some(solana) = &self.network.solana {
+            let (destination, recipient) = (solana.token()?, Role::Recipient.solana_account());
+            let to_solana = Wish { destination, recipient, ..from_tron };
+            self.arrives("From Tron to Solana", &payer, to_solana).await?;
+            let payer = Payer::on_solana(Role::Payer.solana_key())?;
+            let from_solana = Wish { source: solana.token()?, ..token };
+            self.arrives("From Solana to Tron", &payer, from_solana).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Leaves a payment in the network's directory that is signed by the payer on Tron, and prints how to submit it.
+pub(super) async fn invite(network: &Network, tron: &TronChain, patient: Wish) -> Result<()> {
+    let base = network.gateways[0].base_url();
+    let wish = Wish { request_id: "try-tron".to_owned(), source: tron.token()?, ..patient };
+    let body = Payer::on_tron(Role::Payer.signer())?.sign(&base, &wish).await?;
+    let path = network.options().directory.join(WAITING);
+    fs::write(&path, serde_json::to_string_pretty(&body)?)?;
+    println!("From Tron, and what is signed and served there:\n");
+    println!("  curl -s -X POST {base}/v1/payments -H 'content-type: application/json' -d @{}", path.display());
+    println!("  curl -s '{base}/v1/defaults?chain_id={}'\n", tron.id()?);
+    let (url, contracts) = (tron.node.url(), &tron.contracts);
+    println!("Tron's HTTP API (a development tool, no Tron node): {url}");
+    println!("token {}, escrow {}, proxy {}\n", tron.token, contracts.escrow, contracts.proxy);
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! Who the development network's processes are to NATS. Everyone knows these keys: never use them where money is.
+
+use std::path::Path;
+
+use async_nats::ConnectOptions;
+use ed25519_dalek::SigningKey;
+
+use events::{Did, Hash32, selection::SelectorSigner};
+use journal_jetstream::connection::{Identity, nkey, nkey_seed};
+use settler::stanza::inbox_prefix;
+
+use super::keys;
+use gateway::nats::Users;
+
+/// A user of the development network's nats-server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NatsUser {
+    /// The gateways.
+    Gateway,
+    /// Who seals epochs.
+    Operator,
+    /// Who reads the journal.
+    Auditor,
+    /// The quote selector.
+    Selector,
+    /// A settler, 1 to 3.
+    Settler(usize),
+}
+
+impl NatsUser {
+    /// Its key.
+    pub fn key(self) -> SigningKey {
+        let named = |name: &str| SigningKey::from_bytes(&Hash32::sha256(format!("gw dev nats {name}")).0);
+        match self {
+            Self::Gateway => named("gateway"),
+            Self::Operator => named("operator"),
+            Self::Auditor => named("auditor"),
+            Self::Selector => match keys::selector_signer() {
+                SelectorSigner::Ed25519(key) => key,
+                SelectorSigner::Evm(_) => named("selector"),
+            },
+            Self::Settler(number) => settler::dev::key(number).unwrap_or_else(|| named(&format!("settler {number}"))),
+        }
+    }
+
+    /// The public key as nats-server has it.
+    pub fn nkey(self) -> String {
+        nkey(&self.key().verifying_key())
+    }
+
+    /// The DID of its key.
+    pub fn did(self) -> Did {
+        Did::from_ed25519(&self.key().verifying_key())
+    }
+
+    /// A connection as this user, ready to be made to a server on loopback.
+    pub fn options(self) -> ConnectOptions {
+        self.options_with(None)
+    }
+
+    /// As [`NatsUser::options`], over TLS where there is a file with the authority.
+    pub fn options_with(self, ca_file: Option<&Path>) -> ConnectOptions {
+        let options = Identity::of(&self.key()).options(ca_file);
+        match self {
+            Self::Gateway => options,
+            Self::Operator => options.custom_inbox_prefix("_INBOX_operator"),
+            Self::Auditor => options.custom_inbox_prefix("_INBOX_auditor"),
+            Self::Selector => options.custom_inbox_prefix("_INBOX_selector"),
+            Self::Settler(_) => options.custom_inbox_prefix(inbox_prefix(&self.did().token())),
+        }
+    }
+
+    /// The file of this user's seed, by its path beside nats.conf.
+    pub fn seed_file(self) -> String {
+        match self {
+            Self::Gateway => "nats/gateway.seed".to_owned(),
+            Self::Operator => "nats/operator.seed".to_owned(),
+            Self::Auditor => "nats/auditor.seed".to_owned(),
+            Self::Selector => "nats/selector.seed".to_owned(),
+            Self::Settler(number) => format!("nats/settler-{number}.seed"),
+        }
+    }
+}
+
+/// Whom the development network's nats-server admits.
+pub fn users() -> Users {
+    Users {
+        gateway: NatsUser::Gateway.nkey(),
+        operator: NatsUser::Operator.nkey(),
+        auditors: vec![NatsUser::Auditor.nkey()],
+        selectors: vec![(keys::selector_signer().key(), NatsUser::Selector.nkey())],
+        settlers: (1..=settler::dev::SEEDS.len()).map(|number| NatsUser::Settler(number).did()).collect(),
+    }
+}
+
+/// What nats-server includes in the development network, and the seeds of those who have no other key.
+///
+/// # Errors
+/// Never: all settlers here have Ed25519 keys.
+pub fn files() -> Result<Vec<(String, String)>, events::did::Error> {
+    let mut files = users().files()?;
+    for user in [NatsUser::Gateway, NatsUser::Operator, NatsUser::Auditor] {
+        files.push((user.seed_file(), nkey_seed(&user.key()) + "\n"));
+    }
+    Ok(files)
+}
