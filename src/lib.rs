@@ -3,11 +3,8 @@
 
 pub mod cli;
 pub mod clock;
-pub mod http;
 pub mod nats;
 pub mod operator;
-pub mod pause;
-pub mod policy;
 pub mod serve;
 pub mod shutdown;
 pub mod startup;

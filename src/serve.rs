@@ -32,14 +32,21 @@ use self::{
 };
 use crate::{
     clock::SystemClock,
-    http::{
-        self, Admission, CurrentViews, HttpState, Readiness, Services,
-        x402::{IdentifiersError, NatsIdentifiers},
-    },
     operator::{self, Unattested, Watchdog, WatchdogOptions},
-    pause::{self, ControlBucket, PauseFollower},
-    policy::{self, Counterparties},
     startup::waiting_for,
+};
+use api::{
+    self, HttpState,
+    x402::{IdentifiersError, NatsIdentifiers},
+};
+use app::{Readiness, Services};
+use app::{
+    admission::{
+        Admission,
+        pause::{self, ControlBucket, PauseFollower},
+        policy::{self, Counterparties},
+    },
+    views::fresh::CurrentViews,
 };
 use auction::{
     self,
@@ -151,7 +158,7 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
     };
     let state = Arc::new(HttpState::new(&config, services)?);
     let callers = Arc::clone(state.callers());
-    let router = http::routes::router(state);
+    let router = api::routes::router(state);
     let listener = TcpListener::bind(config.http.listen).await;
     let listener = listener.with_context(|| format!("listen on {}", config.http.listen))?;
     tracing::info!(address = %config.http.listen, chains = config.chains.len(), name, owner, did, "gateway listens");

@@ -9,8 +9,8 @@ use std::{
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-const QUOTE: &str = include_str!("../src/http/docs/quote.json");
-const NQUADS: &str = include_str!("../src/http/docs/quote.nq");
+const QUOTE: &str = include_str!("../api/src/docs/quote.json");
+const NQUADS: &str = include_str!("../api/src/docs/quote.nq");
 const HASH: &str = "0xf77478917be1e91e8adf9b04c2252de0f5aadb5ed1f15d8d61ad6c217dbd32f1";
 
 fn gw(arguments: &[&str], input: &str) -> Result<Output> {

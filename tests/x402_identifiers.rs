@@ -5,9 +5,9 @@ use async_nats::jetstream;
 use futures::future::join_all;
 
 use crate::nats_roles::{Role, connect, server, until};
+use api::x402::{Claim, Identifiers, IdentifiersError, NatsIdentifiers};
 use devkit::NatsServer;
 use events::{Hash32, PaymentId};
-use gateway::http::x402::{Claim, Identifiers, IdentifiersError, NatsIdentifiers};
 
 const IDENTIFIER: &str = "pay_7d5d747be160e280504c099d984bcfe0";
 

@@ -48,10 +48,6 @@ pub struct HttpConfig {
     pub writes_waiting_max: usize,
     /// Longest time a write waits for others, in milliseconds; then it is answered with 503.
     pub write_wait_ms_max: u64,
-    /// Threads of their own on which signatures and proofs are checked, so that no read waits behind a check. With none
-    /// they are checked where requests are served, which costs less: a key's signature takes less time than the way to
-    /// another thread.
-    pub check_threads: usize,
     /// Largest body accepted, in bytes; more is answered with 413. At most 262,144, because the body is journaled in
     /// one NATS message together with what was made of it.
     pub body_bytes_max: usize,
@@ -90,7 +86,6 @@ impl Default for HttpConfig {
             writes_in_flight_max: 256,
             writes_waiting_max: 512,
             write_wait_ms_max: 250,
-            check_threads: 0,
             body_bytes_max: 65_536,
             body_ms_max: 10_000,
             retry_after_seconds: 1,

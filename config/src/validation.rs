@@ -18,7 +18,6 @@ const BODY_BYTES_LIMIT: usize = 262_144;
 const SHARDS_LIMIT: u16 = 256;
 /// Most of anything that is counted in `[http]`, and most threads.
 pub(super) const COUNT_LIMIT: usize = 1_000_000;
-const THREADS_LIMIT: usize = 256;
 const HEAD_MS_LIMIT: u64 = 60_000;
 const IDLE_MS_LIMIT: u64 = 3_600_000;
 const WRITE_MS_LIMIT: u64 = 600_000;
@@ -124,7 +123,6 @@ pub(super) fn gateway(config: &GatewayConfig) -> Result<(), Error> {
     require((1..=WRITE_MS_LIMIT).contains(&http.write_ms_max), "http.write_ms_max", "must be 1 to 600000")?;
     let wait = http.write_wait_ms_max;
     require((1..=WRITE_WAIT_MS_LIMIT).contains(&wait), "http.write_wait_ms_max", "must be 1 to 30000")?;
-    require(http.check_threads <= THREADS_LIMIT, "http.check_threads", "must be at most 256")?;
     limits::check(&config.limits, http.body_bytes_max)?;
     let hold = config.x402.settle_hold_ms_max;
     require(hold <= SETTLE_HOLD_MS_LIMIT, "x402.settle_hold_ms_max", "must be at most 600000")?;

@@ -9,10 +9,8 @@ use clap::{Args as ClapArgs, Subcommand};
 use events::time::Timestamp;
 
 use super::gateways;
-use crate::{
-    pause::{Control, ControlBucket},
-    serve,
-};
+use crate::serve;
+use app::admission::pause::{Control, ControlBucket};
 use config::GatewayConfig;
 
 /// Arguments of `gw admin`.

@@ -14,13 +14,11 @@ use events::time::Timestamp;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::{
-    operator::{
-        Error, Operator, Target,
-        wire::{Acknowledged, OverduePayment, OverdueReport, Rebuild, Reply, ShardVerdict, Started, Status, Verb},
-    },
-    pause::Control,
+use crate::operator::{
+    Error, Operator, Target,
+    wire::{Acknowledged, OverduePayment, OverdueReport, Rebuild, Reply, ShardVerdict, Started, Status, Verb},
 };
+use app::admission::pause::Control;
 
 /// How often the progress of a rebuild is asked for.
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);

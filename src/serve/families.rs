@@ -26,8 +26,14 @@ use events::Family;
 use journal_jetstream::{budget::NatsBudgets, ledger::NatsLedger};
 use sagas::ports::{Chains, Clock};
 
-use crate::http::{
-    Approvals, Authorizer, Authorizers, EvmAuthorizer, SolanaAuthorizer, TronAuthorizer,
+use app::{
+    authorization::{
+        Authorizer,
+        evm::EvmAuthorizer,
+        families::Authorizers,
+        solana::{Approvals, SolanaAuthorizer},
+        tron::TronAuthorizer,
+    },
     funds::{EvmFunds, Funds, SolanaFunds, TronFunds},
 };
 use config::{GatewayChain, GatewayConfig, Secret};

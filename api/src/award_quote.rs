@@ -1,0 +1,40 @@
+//! `POST /v1/payments/quote-requests/{id}/award` (design: HTTP): a payment out of a collected quote.
+//!
+//! The order of checks is that of a submission: body, then the batch and the quote that it names, because they are what
+//! the signature is checked against, then the signature, then a payment that exists, then time and admission.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension, Json,
+    extract::{Path, State, rejection::PathRejection},
+};
+
+use app::{award, error::Code, submit, views::payment_body::PaymentResponse};
+use events::QuoteRequestId;
+
+use super::{
+    error::ApiError,
+    hold::{self, Applied},
+    request_id::RequestId,
+    state::HttpState,
+    write::Write,
+};
+
+/// Awards the quote, or finds the payment that it was awarded to under this `request_id`, and holds for its outcome.
+pub(super) async fn handle(
+    State(state): State<Arc<HttpState>>,
+    Extension(correlation): Extension<RequestId>,
+    path: Result<Path<String>, PathRejection>,
+    write: Write,
+) -> Result<(Applied, Json<PaymentResponse>), ApiError> {
+    let id: Option<QuoteRequestId> = path.ok().and_then(|Path(text)| text.parse().ok());
+    let id = id.ok_or(Code::QUOTE_REQUEST_NOT_FOUND)?;
+    let hold_max = hold::longest(&write.headers, state.hold_max());
+    let applied = hold::applied(&write.headers, state.hold_max());
+    let Write { caller, body, place, .. } = write;
+    let accepting = award::accept(&state, id, correlation.as_str(), caller.clone(), body.json()?, place);
+    let (view, replay) = Box::pin(accepting).await?;
+    let view = if replay { view } else { submit::outcome(&state, &caller, true, view, hold_max).await };
+    Ok((applied, Json(PaymentResponse::new(view, replay, &state.http.base_url))))
+}

@@ -1,0 +1,30 @@
+//! Holding a request for its outcome.
+
+use std::time::Duration;
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+
+/// How long to hold: the configured time, shortened by `Prefer: wait=N` in seconds (RFC 7240).
+pub(super) fn longest(headers: &HeaderMap, hold_max: Duration) -> Duration {
+    wait_asked(headers).map_or(hold_max, |seconds| Duration::from_secs(seconds).min(hold_max))
+}
+
+/// The header `Preference-Applied`, when the hold is as long as the caller wants it (RFC 7240).
+pub(super) type Applied = Option<[(HeaderName, HeaderValue); 1]>;
+
+/// What to say about the caller's `Prefer: wait=N`: nothing where the hold is shorter than it wants.
+pub(super) fn applied(headers: &HeaderMap, hold_max: Duration) -> Applied {
+    let seconds = wait_asked(headers).filter(|seconds| Duration::from_secs(*seconds) <= hold_max)?;
+    let value = HeaderValue::try_from(format!("wait={seconds}")).ok()?;
+    Some([(HeaderName::from_static("preference-applied"), value)])
+}
+
+fn wait_asked(headers: &HeaderMap) -> Option<u64> {
+    let preferences = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
+    let mut parameters = preferences.flat_map(|value| value.split([',', ';']));
+    parameters.find_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        let seconds = value.trim().trim_matches('"').parse().ok()?;
+        name.trim().eq_ignore_ascii_case("wait").then_some(seconds)
+    })
+}

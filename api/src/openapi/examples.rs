@@ -1,0 +1,403 @@
+//! Example bodies. They tell one story: order-7, paid on one chain and delivered on another.
+
+pub(super) mod x402;
+
+use events::{PaymentId, QuoteRequestId};
+use serde_json::{Value, json};
+
+use crate::docs::QUOTE_EXAMPLE;
+
+const SOURCE_CHAIN: &str = "eip155:31337";
+const DESTINATION_CHAIN: &str = "eip155:31338";
+const SOLANA_CHAIN: &str = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp";
+const TRON_CHAIN: &str = "tron:728126428";
+const TOKEN: &str = "0x9fe46736679d2d9a65f0992f2272de9f3c7fa6e0";
+const PAYER: &str = "0x90f79bf6eb2c4f870365e785982e1f101e93b906";
+const RECIPIENT: &str = "0x15d34aaf54267db7d7c367839aaf71a00a2c6a65";
+const SETTLER: &str = "did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp";
+const QUOTE_ID: &str = "quo_652hrel34hur5cw7tmcmejjn4d22vw262hyv3dlbvvwcc7n5glyq";
+const DEPOSIT: &str = "0x6f1c0d8a52b1f4a7c1d0a6b5e8b27a4c90f3e2d1c4b5a69788796a5b4c3d2e1f";
+const DELIVERY: &str = "0x2b9e4c6d8f0a1b3c5d7e9f1a3b5c7d9e0f2a4c6e8091a3b5c7d9ebfd0f1e2d3c";
+const MESSAGE: &str = "0x3f8a1c5e7d9b2f4a6c8e0d1b3a5c7e9f0b2d4f6a8c0e1d3b5a7c9e0f2b4d6f80";
+const REQUEST_ID: &str = "order-7";
+
+/// The beginning of a stream of events.
+pub(super) const EVENTS: &str = "\
+retry: 1000\n\n\
+id: 1.0\n\
+data: {\"id\":\"1.0\",\"version\":1,\"event\":\"Submitted\",\"at\":\"2030-01-01T00:00:00.412Z\",\
+\"status\":\"pending\",\"summary\":\"The payment was accepted.\"}\n\n";
+
+/// Examples by name.
+pub(super) type Examples = Vec<(&'static str, Value)>;
+
+fn payment_id() -> PaymentId {
+    PaymentId::derive(&format!("eip155:{PAYER}"), REQUEST_ID)
+}
+
+fn owned(chain: &str, account: &str) -> Value {
+    json!({"asset_identifier": format!("{chain}/erc20:{TOKEN}"), "account": account})
+}
+
+fn sender_auth() -> Value {
+    json!({
+        "message_scheme": "EVM_PERMIT2_ESCROW",
+        "signed_messages": [{
+            "message": MESSAGE,
+            "signature": format!("0x{}{}1b", "9a".repeat(32), "4c".repeat(32)),
+        }],
+    })
+}
+
+fn order() -> Value {
+    json!({
+        "version": "1.0",
+        "request_id": REQUEST_ID,
+        "source": owned(SOURCE_CHAIN, PAYER),
+        "destination": [owned(DESTINATION_CHAIN, RECIPIENT)],
+        "fulfillment_amount": "25000000",
+        "max_source_amount": "25500000",
+        "quote_deadline": "2030-01-01T00:00:10Z",
+        "fulfillment_deadline": "2030-01-01T00:05:00Z",
+    })
+}
+
+/// `base` with the members of `more`.
+fn and(mut base: Value, more: Value) -> Value {
+    if let (Value::Object(base), Value::Object(more)) = (&mut base, more) {
+        base.extend(more);
+    }
+    base
+}
+
+/// Bodies of a submission.
+pub(super) fn payment_request() -> Examples {
+    let plain = and(order(), json!({"sender_auth": sender_auth()}));
+    let requirements = json!({
+        "request_id": "order-8",
+        "settler_auth_required": {"kyc": true},
+        "settler_requirements": {"whitelist": [SETTLER]},
+    });
+    let either = json!({
+        "request_id": "order-9",
+        "destination": [owned(DESTINATION_CHAIN, RECIPIENT), owned(SOURCE_CHAIN, RECIPIENT)],
+    });
+    vec![
+        ("plain", plain.clone()),
+        ("only certain settlers", and(plain.clone(), requirements)),
+        ("one of two destinations", and(plain, either)),
+    ]
+}
+
+/// A request for what to sign.
+pub(super) fn prepare_request() -> Examples {
+    let award = json!({
+        "version": "1.0",
+        "request_id": REQUEST_ID,
+        "quote_request_id": quote_request_id(),
+        "quote_id": QUOTE_ID,
+    });
+    vec![("a payment", and(order(), json!({"message_scheme": "EVM_PERMIT2_ESCROW"}))), ("an award", award)]
+}
+
+/// What to sign.
+pub(super) fn prepared_payment() -> Examples {
+    let prepared = json!({
+        "payment_id": payment_id(),
+        "message_scheme": "EVM_PERMIT2_ESCROW",
+        "signed_messages": [{
+            "message": MESSAGE,
+            "message_prehash": "{\"primaryType\":\"PermitWitnessTransferFrom\",…}",
+            "payload": {},
+        }],
+    });
+    vec![("typed data, shortened", prepared)]
+}
+
+/// Rehearsals that went well.
+pub(super) fn verification() -> Examples {
+    let new = json!({"valid": true, "payment_id": payment_id(), "idempotent_replay": false});
+    vec![
+        ("would be accepted", new.clone()),
+        ("a replay", and(new, json!({"idempotent_replay": true, "status": "completed"}))),
+    ]
+}
+
+/// A request without what authorizes it.
+pub(super) fn unsigned_request() -> Examples {
+    vec![("plain", order())]
+}
+
+/// A transaction that was mined.
+fn transaction(hash: &str, chain: &str, block: u64) -> Value {
+    json!({"transaction_hash": hash, "chain_id": chain, "block_number": block})
+}
+
+fn quote() -> Value {
+    // That it is one, and this story's, is what the tests show.
+    serde_json::from_str(QUOTE_EXAMPLE).unwrap_or_default()
+}
+
+/// What a completed payment shows.
+fn completed() -> Value {
+    json!({
+        "payment_id": payment_id(),
+        "status": "completed",
+        "transactions": {
+            "deposit": transaction(DEPOSIT, SOURCE_CHAIN, 1_024),
+            "fulfillment": transaction(DELIVERY, DESTINATION_CHAIN, 2_048),
+        },
+        "quote_id": QUOTE_ID,
+        "fulfillment_quote": quote(),
+        "fulfillment_confirmation": {
+            "payment_id": payment_id(),
+            "request_id": REQUEST_ID,
+            "source_chain_id": SOURCE_CHAIN,
+            "destination_chain_id": DESTINATION_CHAIN,
+            "source_tx_hash": DEPOSIT,
+            "destination_tx_hash": DELIVERY,
+            "fulfillment_timestamp": "2030-01-01T00:00:14Z",
+            "source_block_number": 1_024,
+            "destination_block_number": 2_048,
+        },
+    })
+}
+
+fn failed(base_url: &str) -> Value {
+    let code = app::error::Code::NO_QUOTES_RECEIVED;
+    json!({
+        "payment_id": payment_id(),
+        "status": "failed",
+        "transactions": {},
+        "error": {
+            "code": code.code,
+            "message": code.message,
+            "domain": code.domain,
+            "docs_url": app::error::docs_url(base_url, code.code),
+            "retry_classification": code.retry_classification,
+            "request_id_reusable": false,
+        },
+    })
+}
+
+/// Where the addresses in examples lead.
+const BASE_URL: &str = "https://pay.example";
+
+/// Answers to a submission.
+pub(super) fn payment_response() -> Examples {
+    let created = json!({"idempotent_replay": false});
+    let pending = json!({"payment_id": payment_id(), "status": "pending", "idempotent_replay": false});
+    let replay = json!({
+        "payment_id": payment_id(),
+        "status": "finalizing",
+        "idempotent_replay": true,
+        "transactions": {
+            "deposit": transaction(DEPOSIT, SOURCE_CHAIN, 1_024),
+            "fulfillment": transaction(DELIVERY, DESTINATION_CHAIN, 2_048),
+        },
+    });
+    vec![
+        ("completed within the hold", and(completed(), created.clone())),
+        ("still pending", pending),
+        ("a replay", replay),
+        ("failed", and(failed(BASE_URL), created)),
+    ]
+}
+
+/// Status reads.
+pub(super) fn status_read() -> Examples {
+    let settled = json!({"updated_at": "2030-01-01T00:00:16Z", "requested_count": 3, "decline_summary": []});
+    let declined = json!({
+        "updated_at": "2030-01-01T00:00:10Z",
+        "requested_count": 3,
+        "decline_summary": [{
+            "reason": "INSUFFICIENT_LIQUIDITY",
+            "count": 3,
+            "retry_classification": "RETRY_AFTER_DELAY",
+            "docs_url": app::error::docs_url(BASE_URL, "INSUFFICIENT_LIQUIDITY"),
+        }],
+    });
+    vec![
+        ("completed", and(completed(), settled)),
+        ("failed", and(failed(BASE_URL), declined)),
+        ("pending", json!({"payment_id": payment_id(), "status": "pending", "updated_at": "2030-01-01T00:00:01Z"})),
+    ]
+}
+
+/// A timeline.
+pub(super) fn timeline() -> Examples {
+    let accepted = json!({
+        "id": "1.0",
+        "version": 1,
+        "event": "Submitted",
+        "at": "2030-01-01T00:00:00.412Z",
+        "status": "pending",
+        "summary": "The payment was accepted.",
+        "data": {"request_id": REQUEST_ID, "fulfillment_amount": "25000000"},
+    });
+    let secured = json!({
+        "id": "4.0",
+        "version": 4,
+        "event": "EscrowSecured",
+        "at": "2030-01-01T00:00:12.020Z",
+        "status": "pending",
+        "summary": "The funds are in escrow, reserved for the settler.",
+        "transactions": {"deposit": transaction(DEPOSIT, SOURCE_CHAIN, 1_024)},
+        "data": {"amount": "25025000", "block_time": "2030-01-01T00:00:11Z"},
+    });
+    let timeline =
+        json!({"payment_id": payment_id(), "status": "pending", "at_rest": false, "entries": [accepted, secured]});
+    vec![("in escrow", timeline)]
+}
+
+fn batch(status: &str) -> Value {
+    let mut batch = order();
+    if let Some(members) = batch.as_object_mut() {
+        members.remove("version");
+        members.remove("request_id");
+    }
+    and(batch, json!({"quote_request_id": quote_request_id(), "status": status, "requested_count": 3}))
+}
+
+/// The batch of the story.
+fn quote_request_id() -> QuoteRequestId {
+    QuoteRequestId::derive(&format!("eip155:{PAYER}"), REQUEST_ID)
+}
+
+fn quotes() -> Value {
+    json!({"quotes": [{"quote_id": QUOTE_ID, "fulfillment_quote": quote()}], "decline_summary": []})
+}
+
+/// Answers to a quote-request.
+pub(super) fn quote_request_response() -> Examples {
+    let created = json!({"idempotent_replay": false});
+    vec![
+        ("ready", and(and(batch("ready"), quotes()), created.clone())),
+        ("collecting", and(batch("collecting"), created.clone())),
+        ("no quotes", and(and(batch("ready"), json!({"quotes": []})), created)),
+    ]
+}
+
+/// Reads of a batch.
+pub(super) fn quote_request_read() -> Examples {
+    vec![("ready", and(batch("ready"), quotes())), ("collecting", batch("collecting"))]
+}
+
+/// An award.
+pub(super) fn award_request() -> Examples {
+    let award = json!({
+        "version": "1.0",
+        "request_id": REQUEST_ID,
+        "quote_id": QUOTE_ID,
+        "sender_auth": sender_auth(),
+    });
+    vec![("plain", award)]
+}
+
+/// The windows of a new payment.
+fn deadline_limits() -> Value {
+    json!({
+        "quote_ms_min": 100,
+        "quote_seconds_max": 600,
+        "settlement_ms_min": 1000,
+        "settlement_seconds_max": 86400,
+        "refund_seconds_max": 86400,
+    })
+}
+
+/// One chain's defaults.
+fn chain_defaults() -> Value {
+    let verifier = "0x3c44cdddb6a900fa2b585dd299e03d12fa4293bc";
+    json!({
+        "family": "evm",
+        "quote_selector": "",
+        "fulfillment_verifier": {"account": verifier, "endpoint": "http://127.0.0.1:8090"},
+        "escrow_contract_address": "0x5fbdb2315678afecb367f032d93f642f64180aa3",
+        "fulfillment_proxy": "0xe7f1725e7734ce288f8367e1bb143e90bb3f0512",
+        "reserver": "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266",
+        "releaser": verifier,
+        "permit2": "0x000000000022d473030f116ddee9f6b43ac78ba3",
+        "message_schemes": ["EVM_PERMIT2_ESCROW"],
+        "refund_delay_seconds": 3600,
+        "deadlines": deadline_limits(),
+        "required_depth": "finalized",
+        "assets": [{
+            "asset_identifier": format!("{SOURCE_CHAIN}/erc20:{TOKEN}"),
+            "symbol": "USDC",
+            "decimals": 6,
+        }],
+    })
+}
+
+/// The defaults of a Solana chain.
+fn solana_defaults() -> Value {
+    let (program, verifier) =
+        ("Bu4YY2J4tTs7UP6nd8uqS7YwzeLpmF1cHSuV5J4DvGA4", "8SFqwqnq4whPhs8icwHA2hQg3hUoN1qrCLK1SBx3WKwe");
+    json!({
+        "family": "solana",
+        "quote_selector": "",
+        "fulfillment_verifier": {"account": verifier, "endpoint": "http://127.0.0.1:8090"},
+        "escrow_contract_address": program,
+        "fulfillment_proxy": program,
+        "reserver": "GyGKxMyg1p9SsHfm15MkNUu1u9TN2JtTspcdmrtGUdse",
+        "releaser": verifier,
+        "signature_cluster_id": "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d",
+        "signature_domain_version": 1,
+        "message_schemes": ["SOLANA"],
+        "refund_delay_seconds": 3600,
+        "deadlines": deadline_limits(),
+        "required_depth": "finalized",
+        "assets": [{
+            "asset_identifier": format!("{SOLANA_CHAIN}/token:EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"),
+            "symbol": "USDC",
+            "decimals": 6,
+        }],
+    })
+}
+
+/// The defaults of a Tron chain.
+fn tron_defaults() -> Value {
+    let verifier = "TFTsyAaajS3DTEbekme2wm9fNcypguDHp4";
+    json!({
+        "family": "tron",
+        "quote_selector": "",
+        "fulfillment_verifier": {"account": verifier, "endpoint": "http://127.0.0.1:8090"},
+        "escrow_contract_address": "TJhSSbZ8dVqtEiLYgva1WWcV4R4NkRCARH",
+        "fulfillment_proxy": "TX7cLPN5XdNGBzyF9ti4nsHCPZhq7qqJ7C",
+        "reserver": "TYBNgWfhGuNzdLtjKtxXTfskAhTbMcqbaG",
+        "releaser": verifier,
+        "message_schemes": ["TRON"],
+        "refund_delay_seconds": 3600,
+        "deadlines": deadline_limits(),
+        "required_depth": "finalized",
+        "assets": [{
+            "asset_identifier": format!("{TRON_CHAIN}/trc20:TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t"),
+            "symbol": "USDT",
+            "decimals": 6,
+        }],
+    })
+}
+
+/// All chains, and one of each family.
+pub(super) fn defaults() -> Examples {
+    let every = json!({
+        "chains": {SOURCE_CHAIN: chain_defaults(), SOLANA_CHAIN: solana_defaults(), TRON_CHAIN: tron_defaults()},
+    });
+    vec![
+        ("every chain", every),
+        ("one chain, by chain_id", chain_defaults()),
+        ("a Solana chain, by chain_id", solana_defaults()),
+        ("a Tron chain, by chain_id", tron_defaults()),
+    ]
+}
+
+/// The liveness probe.
+pub(super) fn live() -> Examples {
+    vec![("alive", json!({"status": "ok"}))]
+}
+
+/// The readiness probe.
+pub(super) fn ready() -> Examples {
+    let alarm = "journal shard 3 ends at 20, but had commits up to 60";
+    vec![("ready", json!({"status": "ready"})), ("alarm", json!({"status": "ready", "alarms": [alarm]}))]
+}

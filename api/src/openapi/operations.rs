@@ -1,0 +1,480 @@
+//! The table of operations: what the document says about each route.
+
+use std::collections::BTreeSet;
+
+use axum::http::Method;
+use proofs::contexts::BUNDLED;
+use serde_json::{Value, json};
+
+use super::{
+    examples,
+    operation::{Body, Operation},
+    schemas::{CHAIN_ID_PATTERN, PAYMENT_ID_PATTERN, QUOTE_REQUEST_ID_PATTERN, request_id_pattern},
+    x402,
+};
+use crate::caller_secret::{SECRET_CHARS_MAX, SECRET_CHARS_MIN};
+use app::error::Code;
+
+/// The sections of the document.
+pub(super) const TAGS: [(&str, &str); 5] = [
+    ("payments", "Submitting a payment, and following it to its end."),
+    ("quote-requests", "The two-phase flow: collect quotes first, authorize the spend with the award of one."),
+    (x402::TAG, "The gateway as a facilitator, for merchants who ask for payment with a 402."),
+    ("corridors", "What the gateway serves."),
+    ("operations", "Probes and this documentation."),
+];
+
+const PAYMENT: &str = "payments";
+const QUOTES: &str = "quote-requests";
+const CORRIDORS: &str = "corridors";
+const OPERATION: &str = "operations";
+
+/// What may be wrong with the order in a body.
+pub(super) const ORDER: &[&Code] = &[
+    Code::INVALID_REQUEST,
+    Code::INVALID_REQUEST_ID,
+    Code::INVALID_SOURCE_ASSET,
+    Code::INVALID_DESTINATION_ACCOUNT,
+    Code::UNSUPPORTED_ASSET,
+    Code::INVALID_DEADLINE,
+    Code::UNTRUSTED_VERIFIER,
+    Code::UNTRUSTED_ESCROW,
+    Code::UNTRUSTED_PROXY,
+    Code::UNTRUSTED_SELECTOR,
+    Code::REQUEST_TOO_LARGE,
+];
+/// What may be wrong with a signature.
+const SIGNED: &[&Code] = &[Code::INVALID_SENDER_AUTH, Code::MESSAGE_SCHEME_NOT_SERVED, Code::REQUEST_TOO_LARGE];
+/// What the payer may lack, or have used up.
+const FUNDED: &[&Code] =
+    &[Code::INSUFFICIENT_FUNDS, Code::INSUFFICIENT_ALLOWANCE, Code::NONCE_ALREADY_USED, Code::CONTRACT_PAYER_EXHAUSTED];
+/// What keeps something from being prepared that needs neither signature nor allowance yet.
+const PREPARED: &[&Code] = &[Code::INSUFFICIENT_FUNDS, Code::NONCE_ALREADY_USED, Code::MESSAGE_SCHEME_NOT_SERVED];
+/// What may be wrong with who asks.
+const PROVEN: &[&Code] = &[Code::INVALID_PROOF, Code::INVALID_CREDENTIAL];
+/// What may be wrong with the quote that is to be awarded.
+const QUOTED: &[&Code] = &[
+    Code::QUOTE_REQUEST_NOT_FOUND,
+    Code::QUOTE_NOT_FOUND,
+    Code::QUOTE_REQUEST_COLLECTING,
+    Code::QUOTE_REQUEST_ALREADY_AWARDED,
+    Code::QUOTE_EXPIRED,
+];
+/// What may keep something new from being accepted.
+const WRITTEN: &[&Code] = &[
+    Code::PAYMENT_DECLINED,
+    Code::IDEMPOTENCY_TERMS_MISMATCH,
+    Code::REQUEST_ID_TAKEN,
+    Code::OUTCOME_UNKNOWN,
+    Code::SERVICE_PAUSED,
+];
+/// What may go wrong with whatever needs the journal or a chain.
+pub(super) const READ: &[&Code] = &[Code::INTERNAL_ERROR, Code::SERVICE_UNAVAILABLE];
+
+/// Every operation, in the order in which the page shows them.
+pub const OPERATIONS: &[Operation] = &[
+    Operation {
+        method: Method::POST,
+        path: "/v1/payments",
+        id: "submitPayment",
+        tag: PAYMENT,
+        summary: "Submit a payment",
+        description: "Accepts a signed payment, or finds the one that was accepted under the same `request_id`, and \
+                      holds for its outcome for up to 30 seconds. If it completes meanwhile, the answer carries the \
+                      confirmation; otherwise poll the status.\n\nA replay needs a valid signature too, but not \
+                      deadlines in the future.",
+        parameters: || vec![prefer()],
+        request: Some(Body::Json("PaymentRequest", examples::payment_request)),
+        response: Body::Json("PaymentResponse", examples::payment_response),
+        no_content: None,
+        headers: &["Deprecation"],
+        errors: &[ORDER, PROVEN, SIGNED, FUNDED, WRITTEN, READ],
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/payments/prepare",
+        id: "preparePayment",
+        tag: PAYMENT,
+        summary: "Learn exactly what to sign",
+        description: "Makes the messages that authorize the payment in the body, or the award of a collected quote. \
+                      Where the payer's allowance is too small, `approval` is the call by which it gives it first. \
+                      Nothing is kept.",
+        parameters: Vec::new,
+        request: Some(Body::OneOf(&["PrepareRequest", "PrepareAwardRequest"], examples::prepare_request)),
+        response: Body::Json("PreparedPayment", examples::prepared_payment),
+        no_content: None,
+        headers: &["Deprecation"],
+        errors: &[ORDER, PROVEN, PREPARED, QUOTED, READ],
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/payments/verify",
+        id: "verifyPayment",
+        tag: PAYMENT,
+        summary: "Rehearse a submission",
+        description: "Makes every check of a submission and accepts nothing. A refusal is the error that the \
+                      submission would be answered with; 200 means that it would be accepted, or is a replay.",
+        parameters: Vec::new,
+        request: Some(Body::Json("PaymentRequest", examples::payment_request)),
+        response: Body::Json("Verification", examples::verification),
+        no_content: None,
+        headers: &["Deprecation"],
+        errors: &[
+            ORDER,
+            PROVEN,
+            SIGNED,
+            FUNDED,
+            &[Code::PAYMENT_DECLINED, Code::IDEMPOTENCY_TERMS_MISMATCH, Code::REQUEST_ID_TAKEN],
+            READ,
+        ],
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/payments/{payment_id}/status",
+        id: "readPaymentStatus",
+        tag: PAYMENT,
+        summary: "Read a payment's status",
+        description: "A read without side effects, to be polled until the status is `completed` or `failed`. Who prefers \
+                      `text/html`, as browsers do, gets a page.",
+        parameters: || vec![payment_id()],
+        request: None,
+        response: Body::JsonOrPage("PaymentStatusRead", examples::status_read),
+        no_content: None,
+        headers: &[],
+        errors: &[&[Code::PAYMENT_NOT_FOUND], READ],
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/payments/resolve",
+        id: "resolvePayment",
+        tag: PAYMENT,
+        summary: "Find the payment of a request id",
+        description: "The status of the payment that was accepted under a `request_id`. Exactly one of `account` and \
+                      `originator` says whose it is.",
+        parameters: || {
+            vec![
+                query(
+                    "request_id",
+                    true,
+                    json!({"type": "string", "pattern": request_id_pattern()}),
+                    "The payer's key.",
+                ),
+                query(
+                    "account",
+                    false,
+                    json!({"type": "string"}),
+                    "The source account of a payer without a proven DID.",
+                ),
+                query(
+                    "originator",
+                    false,
+                    json!({"type": "string"}),
+                    "The payer's DID, or `eip155:`, `solana:` or `tron:` followed by its account.",
+                ),
+            ]
+        },
+        request: None,
+        response: Body::Json("PaymentStatusRead", examples::status_read),
+        no_content: None,
+        headers: &[],
+        errors: &[&[Code::INVALID_REQUEST, Code::INVALID_REQUEST_ID, Code::PAYMENT_NOT_FOUND], READ],
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/payments/{payment_id}/timeline",
+        id: "readPaymentTimeline",
+        tag: PAYMENT,
+        summary: "Read everything that happened to a payment",
+        description: "Every stage with its time, its transactions and, where there is one, its cause; the refund of a \
+                      failed payment too.",
+        parameters: || vec![payment_id()],
+        request: None,
+        response: Body::Json("PaymentTimeline", examples::timeline),
+        no_content: None,
+        headers: &[],
+        errors: &[&[Code::PAYMENT_NOT_FOUND], READ],
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/payments/{payment_id}/events",
+        id: "followPayment",
+        tag: PAYMENT,
+        summary: "Follow a payment live",
+        description: "The timeline as server-sent events: what happened, then what happens. The data of each event is \
+                      a TimelineEntry. The stream ends by itself once nothing more will happen; a connection that \
+                      broke is resumed with `Last-Event-ID`, as browsers do by themselves.",
+        parameters: || vec![payment_id(), last_event_id()],
+        request: None,
+        response: Body::Events,
+        no_content: Some("There is nothing behind `Last-Event-ID`, and never will be."),
+        headers: &[],
+        errors: &[&[Code::INVALID_REQUEST, Code::PAYMENT_NOT_FOUND, Code::TOO_MANY_STREAMS], READ],
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/payments/quote-requests",
+        id: "openQuoteRequest",
+        tag: QUOTES,
+        summary: "Open a quote-request",
+        description: "Asks settlers for quotes; nothing is authorized to be spent. Answers with the batch at once, or \
+                      with `wait=true` once its quotes are collected or the hold is over.\n\nA repeated `request_id` is \
+                      answered with the batch that it opened, if that stands on the same economics, settler lists, \
+                      policies, selector, verifier and contracts; else with 409. Nobody else can use a `request_id` of a \
+                      caller that proves a DID or sends a `Caller-Secret`.",
+        parameters: || {
+            let wait = "Whether to hold the connection for the collected quotes.";
+            vec![query("wait", false, json!({"type": "boolean", "default": false}), wait), prefer(), caller_secret()]
+        },
+        request: Some(Body::Json("QuoteRequest", examples::unsigned_request)),
+        response: Body::Json("QuoteRequestResponse", examples::quote_request_response),
+        no_content: None,
+        headers: &["Deprecation"],
+        errors: &[ORDER, PROVEN, WRITTEN, &[Code::TOO_MANY_QUOTE_REQUESTS], READ],
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/payments/quote-requests/{quote_request_id}",
+        id: "readQuoteRequest",
+        tag: QUOTES,
+        summary: "Read a quote-request",
+        description: "The batch with its quotes, once they are collected, and with provisional declines before.",
+        parameters: || vec![quote_request_id()],
+        request: None,
+        response: Body::Json("QuoteRequestRead", examples::quote_request_read),
+        no_content: None,
+        headers: &[],
+        errors: &[&[Code::QUOTE_REQUEST_NOT_FOUND], READ],
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/payments/quote-requests/{quote_request_id}/award",
+        id: "awardQuote",
+        tag: QUOTES,
+        summary: "Award a quote",
+        description: "Takes one quote of the batch and authorizes the spend: a payment with the batch's corridor and \
+                      deadlines. What is signed carries the hash of the quote. \
+                      Holds for the outcome as a submission does.",
+        parameters: || vec![quote_request_id(), prefer()],
+        request: Some(Body::Json("AwardRequest", examples::award_request)),
+        response: Body::Json("PaymentResponse", examples::payment_response),
+        no_content: None,
+        headers: &["Deprecation"],
+        errors: &[
+            &[Code::INVALID_REQUEST, Code::INVALID_REQUEST_ID, Code::INVALID_DEADLINE, Code::UNSUPPORTED_ASSET],
+            PROVEN,
+            SIGNED,
+            FUNDED,
+            QUOTED,
+            WRITTEN,
+            READ,
+        ],
+    },
+    x402::SUPPORTED,
+    x402::VERIFY,
+    x402::SETTLE,
+    Operation {
+        method: Method::GET,
+        path: "/v1/defaults",
+        id: "readDefaults",
+        tag: CORRIDORS,
+        summary: "Read what is served, and with which contracts",
+        description: "Per chain what a request gets that names nothing else; the members bear the names of the request \
+                      fields they stand in for. With `chain_id` that one chain's object alone.",
+        parameters: || {
+            let schema = json!({"type": "string", "pattern": CHAIN_ID_PATTERN});
+            vec![query("chain_id", false, schema, "CAIP-2 id of the one chain that is asked for.")]
+        },
+        request: None,
+        response: Body::OneOf(&["Defaults", "ChainDefaults"], examples::defaults),
+        no_content: None,
+        headers: &[],
+        errors: &[&[Code::INVALID_REQUEST, Code::CHAIN_NOT_SUPPORTED, Code::INTERNAL_ERROR]],
+    },
+    Operation {
+        method: Method::GET,
+        path: "/healthz",
+        id: "checkLiveness",
+        tag: OPERATION,
+        summary: "Whether the process lives",
+        description: "Answers as long as the process does.",
+        parameters: Vec::new,
+        request: None,
+        response: Body::Json("Health", examples::live),
+        no_content: None,
+        headers: &[],
+        errors: &[&[Code::INTERNAL_ERROR]],
+    },
+    Operation {
+        method: Method::GET,
+        path: "/readyz",
+        id: "checkReadiness",
+        tag: OPERATION,
+        summary: "Whether the gateway can take payments",
+        description: "NATS is connected and the read models are live.",
+        parameters: Vec::new,
+        request: None,
+        response: Body::Json("Health", examples::ready),
+        no_content: None,
+        headers: &[],
+        errors: &[&[Code::INTERNAL_ERROR, Code::NOT_READY]],
+    },
+    Operation {
+        method: Method::GET,
+        path: "/openapi.json",
+        id: "readOpenApi",
+        tag: OPERATION,
+        summary: "This document",
+        description: "The API as an OpenAPI 3.1 document.",
+        parameters: Vec::new,
+        request: None,
+        response: Body::Object("application/json", "An OpenAPI document."),
+        no_content: None,
+        headers: &[],
+        errors: &[&[Code::INTERNAL_ERROR]],
+    },
+    Operation {
+        method: Method::GET,
+        path: "/asyncapi.json",
+        id: "readAsyncApi",
+        tag: OPERATION,
+        summary: "The protocol of settlers and selectors",
+        description: "What they and the gateway say to each other over NATS, as an AsyncAPI 3.0 document with the JSON Schema \
+                      of every message.",
+        parameters: Vec::new,
+        request: None,
+        response: Body::Object("application/json", "An AsyncAPI document."),
+        no_content: None,
+        headers: &[],
+        errors: &[&[Code::INTERNAL_ERROR]],
+    },
+    Operation {
+        method: Method::GET,
+        path: "/docs",
+        id: "readDocumentation",
+        tag: OPERATION,
+        summary: "This document as a page",
+        description: "One page that needs nothing from elsewhere.",
+        parameters: Vec::new,
+        request: None,
+        response: Body::Text("text/html"),
+        no_content: None,
+        headers: &[],
+        errors: &[&[Code::INTERNAL_ERROR]],
+    },
+    Operation {
+        method: Method::GET,
+        path: "/docs/errors",
+        id: "readErrorDocumentation",
+        tag: OPERATION,
+        summary: "Every error code, and what to do about it",
+        description: "One page; each code is an anchor, which is where every `docs_url` leads.",
+        parameters: Vec::new,
+        request: None,
+        response: Body::Text("text/html"),
+        no_content: None,
+        headers: &[],
+        errors: &[&[Code::INTERNAL_ERROR]],
+    },
+    Operation {
+        method: Method::GET,
+        path: "/docs/quote-hash",
+        id: "readQuoteHashDocumentation",
+        tag: OPERATION,
+        summary: "How to recompute a quote's hash",
+        description: "One page: from the bytes of a `fulfillment_quote` to the `quote_hash` on chain, with a worked example.",
+        parameters: Vec::new,
+        request: None,
+        response: Body::Text("text/html"),
+        no_content: None,
+        headers: &[],
+        errors: &[&[Code::INTERNAL_ERROR]],
+    },
+    Operation {
+        method: Method::GET,
+        path: "/contexts/{vocabulary}/{version}",
+        id: "readContext",
+        tag: OPERATION,
+        summary: "A JSON-LD context that signed documents name",
+        description: "The bytes that every gateway has built in. They never change under one name, so they may be kept for \
+                      ever.",
+        parameters: context_parameters,
+        request: None,
+        response: Body::Object("application/ld+json", "A JSON-LD context."),
+        no_content: None,
+        headers: &[],
+        errors: &[&[Code::NOT_FOUND, Code::INTERNAL_ERROR]],
+    },
+];
+
+fn payment_id() -> Value {
+    json!({
+        "name": "payment_id",
+        "in": "path",
+        "required": true,
+        "description": "The payment's id.",
+        "schema": {"type": "string", "pattern": PAYMENT_ID_PATTERN},
+    })
+}
+
+fn quote_request_id() -> Value {
+    json!({
+        "name": "quote_request_id",
+        "in": "path",
+        "required": true,
+        "description": "The batch's id.",
+        "schema": {"type": "string", "pattern": QUOTE_REQUEST_ID_PATTERN},
+    })
+}
+
+fn context_parameters() -> Vec<Value> {
+    let parameter = |name: &str, index: usize, description: &str| {
+        let parts: BTreeSet<&str> = BUNDLED.iter().filter_map(|context| context.path.split('/').nth(index)).collect();
+        let pattern = format!("^({})$", parts.into_iter().collect::<Vec<_>>().join("|"));
+        let schema = json!({"type": "string", "pattern": pattern});
+        json!({"name": name, "in": "path", "required": true, "description": description, "schema": schema})
+    };
+    vec![
+        parameter("vocabulary", 0, "The vocabulary: `gateway` is that of quotes and requests, the others are W3C's."),
+        parameter("version", 1, "Its version."),
+    ]
+}
+
+fn last_event_id() -> Value {
+    json!({
+        "name": "Last-Event-ID",
+        "in": "header",
+        "required": false,
+        "description": "Id of the last event that the client has; the stream goes on behind it.",
+        "schema": {"type": "string"},
+        "example": "4.0",
+    })
+}
+
+fn caller_secret() -> Value {
+    let characters = format!("^[!-~]{{{SECRET_CHARS_MIN},{SECRET_CHARS_MAX}}}$");
+    json!({
+        "name": "Caller-Secret",
+        "in": "header",
+        "required": false,
+        "description": "A secret of your own choice, best of 128 random bits or more, for callers that prove no DID. Its \
+                        SHA-256 is part of what the batch's id is made of, so who does not know it cannot take your \
+                        `request_id`. Send the same with every repetition. An award needs the payer's signature and not \
+                        the secret.",
+        "schema": {"type": "string", "pattern": characters},
+    })
+}
+
+pub(super) fn prefer() -> Value {
+    json!({
+        "name": "Prefer",
+        "in": "header",
+        "required": false,
+        "description": "`wait=N` shortens the hold to N seconds (RFC 7240); `wait=0` answers at once.",
+        "schema": {"type": "string"},
+        "example": "wait=10",
+    })
+}
+
+fn query(name: &str, required: bool, schema: Value, description: &str) -> Value {
+    json!({"name": name, "in": "query", "required": required, "description": description, "schema": schema})
+}

@@ -1,0 +1,162 @@
+//! `GET /v1/payments/{id}/events`: the timeline as server-sent events, live (design: HTTP).
+//!
+//! A stream begins with what happened after `Last-Event-ID`, goes on with what happens, and ends by itself once nothing
+//! more will happen. It holds no copy of anything: it is told by the read model that there is news, and reads it from the
+//! journal. While the journal is away it only beats.
+
+use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
+
+use axum::{
+    Extension,
+    extract::{Path, State, rejection::PathRejection},
+    http::{HeaderMap, StatusCode},
+    response::{
+        IntoResponse, Response,
+        sse::{Event, KeepAlive, Sse},
+    },
+};
+use futures::stream;
+use tokio::{sync::OwnedSemaphorePermit, time::sleep};
+
+use events::PaymentId;
+use journal::ReadError;
+
+use super::{payment_timeline::history, state::HttpState};
+use crate::error::ApiError;
+use app::{
+    error::Code,
+    views::{
+        payments::read_failed,
+        timeline_body::{Entry, EntryId, History},
+    },
+};
+use net::callers::{Caller, Place};
+
+const LAST_EVENT_ID: &str = "last-event-id";
+/// Pause between two comments that keep the connection open; below the idle limits of the usual proxies.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// The client's own pause before it connects again.
+const RECONNECT_AFTER: Duration = Duration::from_secs(1);
+/// Longest time between two looks at the journal, should the read model have stopped.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(20);
+/// Pause after the journal did not answer.
+const JOURNAL_PAUSE: Duration = Duration::from_secs(1);
+
+/// Opens a stream. 204 when there is nothing to tell and never will be, which ends a browser's reconnecting.
+pub(super) async fn handle(
+    State(state): State<Arc<HttpState>>,
+    path: Result<Path<String>, PathRejection>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let payment_id: PaymentId = path.ok().and_then(|Path(text)| text.parse().ok()).ok_or(Code::PAYMENT_NOT_FOUND)?;
+    let seen = last_event_id(&headers)?;
+    let of_caller = caller.stream()?;
+    let permit = Arc::clone(&state.streams).try_acquire_owned().map_err(|_| Code::TOO_MANY_STREAMS)?;
+    let mut follow = Follow {
+        state,
+        payment_id,
+        seen,
+        version: 0,
+        news: VecDeque::new(),
+        at_rest: false,
+        permit,
+        _of_caller: of_caller,
+    };
+    match history(&follow.state, &follow.payment_id).await {
+        Ok(Some(history)) => follow.take(history),
+        Ok(None) => return Err(Code::PAYMENT_NOT_FOUND.into()),
+        // The read model may know the payment; then the stream can wait for the journal.
+        Err(error) => match follow.state.services.payments.view(&follow.payment_id).await {
+            Ok(Some(_)) if matches!(error, ReadError::Unavailable(_)) => {}
+            _ => return Err(read_failed(&error).into()),
+        },
+    }
+    if follow.at_rest && follow.news.is_empty() {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    let opening = stream::iter([Ok::<_, Infallible>(Event::default().retry(RECONNECT_AFTER))]);
+    let news = stream::unfold(follow, Follow::next);
+    let stream = futures::StreamExt::chain(opening, news);
+    Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response())
+}
+
+/// The entry after which the client wants to go on; the beginning when it names none.
+fn last_event_id(headers: &HeaderMap) -> Result<EntryId, ApiError> {
+    let Some(value) = headers.get(LAST_EVENT_ID) else { return Ok(EntryId::START) };
+    let id = value.to_str().ok().map(str::trim).filter(|text| !text.is_empty());
+    match id {
+        None if value.is_empty() => Ok(EntryId::START),
+        id => id.and_then(EntryId::parse).ok_or_else(|| {
+            ApiError::new(Code::INVALID_REQUEST, "Last-Event-ID: must be the id of an event of this payment")
+        }),
+    }
+}
+
+/// One stream.
+struct Follow {
+    state: Arc<HttpState>,
+    payment_id: PaymentId,
+    /// The last entry that the client has, or is being sent.
+    seen: EntryId,
+    /// Version of the history that was read last.
+    version: u64,
+    news: VecDeque<Entry>,
+    at_rest: bool,
+    permit: OwnedSemaphorePermit,
+    _of_caller: Option<Place>,
+}
+
+impl Follow {
+    /// The next event, and the stream after it.
+    async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
+        loop {
+            if let Some(entry) = self.news.pop_front() {
+                return Some((Ok(event(&entry)), self));
+            }
+            if self.at_rest || !self.wait().await {
+                return None;
+            }
+            match history(&self.state, &self.payment_id).await {
+                Ok(Some(history)) => self.take(history),
+                Err(ReadError::Unavailable(reason)) => {
+                    tracing::debug!(payment_id = %self.payment_id, reason, "an event stream waits for the journal");
+                    self.version = 0;
+                }
+                Ok(None) | Err(ReadError::Unreadable { .. }) => {
+                    tracing::error!(payment_id = %self.payment_id, "an event stream ends: its payment cannot be read");
+                    return None;
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, history: History) {
+        self.version = history.view.version;
+        self.at_rest = history.view.at_rest;
+        let seen = self.seen;
+        self.news.extend(history.entries.into_iter().filter(|entry| entry.id > seen));
+        self.seen = self.news.back().map_or(seen, |last| last.id);
+    }
+
+    /// Waits until there may be news; `false` when the gateway is to stop.
+    async fn wait(&self) -> bool {
+        let services = &self.state.services;
+        let news = async {
+            if self.version == 0 {
+                sleep(JOURNAL_PAUSE).await;
+            } else {
+                services.payments.changed(&self.payment_id, self.version, LOOK_AGAIN_AFTER).await;
+            }
+        };
+        debug_assert_eq!(self.permit.num_permits(), 1, "a stream counts while it lives");
+        services.stopping.run_until_cancelled(news).await.is_some()
+    }
+}
+
+/// An entry as an event. It has no name of its own, so that a browser's `onmessage` gets it.
+fn event(entry: &Entry) -> Event {
+    let event = Event::default().id(entry.id.to_string());
+    // An entry holds texts, numbers and maps with text keys; there is nothing in it that JSON cannot hold.
+    event.json_data(entry).unwrap_or_default()
+}

@@ -1,0 +1,44 @@
+//! `GET /v1/payments/{id}/status` (spec 4.2).
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Json,
+    extract::{Path, State, rejection::PathRejection},
+    http::{HeaderMap, HeaderValue, header},
+    response::{IntoResponse, Response},
+};
+
+use events::PaymentId;
+use journal::ReadError;
+use projections::PaymentView;
+
+use super::{state::HttpState, status_page};
+use crate::error::ApiError;
+use app::{
+    error::Code,
+    resolve,
+    views::{
+        payment_body::StatusBody,
+        payments::{from_journal, read_failed},
+    },
+};
+
+/// The payment's status as the read model has it, and as the journal has it where the read model has not; as a page where
+/// that is preferred.
+pub(super) async fn handle(
+    State(state): State<Arc<HttpState>>,
+    headers: HeaderMap,
+    path: Result<Path<String>, PathRejection>,
+) -> Result<Response, ApiError> {
+    let payment_id: Option<PaymentId> = path.ok().and_then(|Path(text)| text.parse().ok());
+    let view = resolve::find(&state, &payment_id.ok_or(Code::PAYMENT_NOT_FOUND)?).await?;
+    let base_url = &state.http.base_url;
+    let mut response = if status_page::is_wanted(&headers) {
+        state.documents().page(&status_page::render(&view, base_url).into())
+    } else {
+        Json(StatusBody::new(view, base_url)).into_response()
+    };
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
+    Ok(response)
+}

@@ -1,0 +1,110 @@
+//! The table of routes, and the router made from it.
+
+use crate::submit_payment;
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    extract::{MatchedPath, Request},
+    http::Method,
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::{MethodRouter, get, post},
+};
+use tower_http::catch_panic::CatchPanicLayer;
+
+use super::{
+    award_quote, contexts, cors, defaults, docs, health, open_quote_request, payment_events, payment_status,
+    payment_timeline, prepare_payment, quote_request_status, request_id, resolve_payment, state::HttpState,
+    verify_payment, x402,
+};
+use crate::error::ApiError;
+use app::{error::Code, submit};
+use net::callers::{Caller, Kind, price};
+
+/// One route.
+pub struct Route {
+    /// Method it answers to.
+    pub method: Method,
+    /// Path, with parameters in braces.
+    pub path: &'static str,
+    handler: fn() -> MethodRouter<Arc<HttpState>>,
+}
+
+/// The writes that anybody may send, because nothing hangs on a signature in them, with what each costs before its body is
+/// there, in units of the budget for what nobody signed. They take nothing of the budget for writes.
+const UNSIGNED: &[(&str, u32)] = &[
+    ("/v1/payments/quote-requests", price::WRITE),
+    ("/v1/payments/verify", price::VERIFY),
+    ("/v1/payments/prepare", price::PREPARE),
+    ("/x402/v1/verify", price::X402_VERIFY),
+];
+
+/// What a write to the route costs that anybody may send; `None` for those that somebody has to sign.
+pub(super) fn unsigned_price(path: &str) -> Option<u32> {
+    UNSIGNED.iter().find(|(unsigned, _)| *unsigned == path).map(|(_, units)| *units)
+}
+
+/// Every route there is.
+pub const ROUTES: &[Route] = &[
+    Route { method: Method::POST, path: "/v1/payments", handler: || post(submit_payment::handle) },
+    Route { method: Method::GET, path: "/v1/payments/{payment_id}/status", handler: || get(payment_status::handle) },
+    Route {
+        method: Method::GET,
+        path: "/v1/payments/{payment_id}/timeline",
+        handler: || get(payment_timeline::handle),
+    },
+    Route { method: Method::GET, path: "/v1/payments/{payment_id}/events", handler: || get(payment_events::handle) },
+    Route { method: Method::POST, path: "/v1/payments/verify", handler: || post(verify_payment::handle) },
+    Route { method: Method::POST, path: "/v1/payments/prepare", handler: || post(prepare_payment::handle) },
+    Route { method: Method::GET, path: "/v1/payments/resolve", handler: || get(resolve_payment::handle) },
+    Route { method: Method::POST, path: "/v1/payments/quote-requests", handler: || post(open_quote_request::handle) },
+    Route {
+        method: Method::GET,
+        path: "/v1/payments/quote-requests/{quote_request_id}",
+        handler: || get(quote_request_status::handle),
+    },
+    Route {
+        method: Method::POST,
+        path: "/v1/payments/quote-requests/{quote_request_id}/award",
+        handler: || post(award_quote::handle),
+    },
+    Route { method: Method::GET, path: "/v1/defaults", handler: || get(defaults::handle) },
+    Route { method: Method::GET, path: "/x402/v1/supported", handler: || get(x402::supported::handle) },
+    Route { method: Method::POST, path: "/x402/v1/verify", handler: || post(x402::verify::handle) },
+    Route { method: Method::POST, path: "/x402/v1/settle", handler: || post(x402::settle::handle) },
+    Route { method: Method::GET, path: "/healthz", handler: || get(health::live) },
+    Route { method: Method::GET, path: "/readyz", handler: || get(health::ready) },
+    Route { method: Method::GET, path: "/openapi.json", handler: || get(docs::openapi) },
+    Route { method: Method::GET, path: "/asyncapi.json", handler: || get(docs::asyncapi) },
+    Route { method: Method::GET, path: "/docs", handler: || get(docs::reference) },
+    Route { method: Method::GET, path: "/docs/errors", handler: || get(docs::errors) },
+    Route { method: Method::GET, path: "/docs/quote-hash", handler: || get(docs::quote_hash) },
+    Route { method: Method::GET, path: "/contexts/{vocabulary}/{version}", handler: || get(contexts::handle) },
+];
+
+/// The API as a service: every response with `X-Request-Id`, every error as an ErrorResponse (spec 2.10).
+pub fn router(state: Arc<HttpState>) -> Router {
+    let router = ROUTES.iter().fold(Router::new(), |router, route| router.route(route.path, (route.handler)()));
+    router
+        .fallback(async || ApiError::from(Code::NOT_FOUND))
+        .layer(middleware::from_fn(limit_reads))
+        .layer(CatchPanicLayer::custom(request_id::panicked))
+        .layer(cors::layer())
+        .layer(middleware::from_fn_with_state(Arc::clone(&state), request_id::finish))
+        .with_state(state)
+}
+
+/// Counts every request as a read that is not a write; what is unknown or has another method costs as much as one.
+async fn limit_reads(request: Request, next: Next) -> Response {
+    let is_write = request.method() == Method::POST
+        && request
+            .extensions()
+            .get::<MatchedPath>()
+            .is_some_and(|path| ROUTES.iter().any(|route| route.method == Method::POST && route.path == path.as_str()));
+    let caller = request.extensions().get::<Caller>();
+    match caller.filter(|_| !is_write).map_or(Ok(()), |caller| caller.spend(Kind::Reads, price::READ)) {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => ApiError::from(refusal).into_response(),
+    }
+}

@@ -1,0 +1,59 @@
+//! What the routes work with.
+
+use std::{
+    ops::Deref,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use tokio::sync::Semaphore;
+
+use app::{App, Services};
+use config::GatewayConfig;
+use events::caip;
+use net::callers::Callers;
+
+use super::docs::Documents;
+
+/// The routes' state: that of the use cases, and what is HTTP's alone.
+pub struct HttpState {
+    app: App,
+    pub(super) streams: Arc<Semaphore>,
+    documents: OnceLock<Documents>,
+}
+
+impl Deref for HttpState {
+    type Target = App;
+
+    fn deref(&self) -> &App {
+        &self.app
+    }
+}
+
+impl HttpState {
+    /// The state for a configuration that was loaded.
+    ///
+    /// # Errors
+    /// The rule that an account of a chain breaks, which loading the configuration has checked already.
+    pub fn new(config: &GatewayConfig, services: Services) -> Result<Self, caip::Error> {
+        Ok(Self {
+            app: App::new(config, services)?,
+            streams: Arc::new(Semaphore::new(config.http.event_streams_max.min(Semaphore::MAX_PERMITS))),
+            documents: OnceLock::new(),
+        })
+    }
+
+    /// Who calls, and how much each may ask for.
+    pub fn callers(&self) -> &Arc<Callers> {
+        &self.app.callers
+    }
+
+    /// What the service says about itself, made when it is first asked for.
+    pub(super) fn documents(&self) -> &Documents {
+        self.documents.get_or_init(|| Documents::new(&self.http.base_url))
+    }
+
+    pub(super) fn hold_max(&self) -> Duration {
+        Duration::from_millis(self.http.hold_ms_max)
+    }
+}

@@ -1,0 +1,31 @@
+//! `POST /v1/payments` (spec 4.1).
+
+use std::sync::Arc;
+
+use axum::{Extension, Json, extract::State};
+
+use app::{submit, views::payment_body::PaymentResponse};
+
+use super::{
+    error::ApiError,
+    hold::{self, Applied},
+    request_id::RequestId,
+    state::HttpState,
+    write::Write,
+};
+
+/// Accepts a payment, or finds the one that was accepted under this `request_id`, and holds for its outcome.
+pub(super) async fn handle(
+    State(state): State<Arc<HttpState>>,
+    Extension(correlation): Extension<RequestId>,
+    write: Write,
+) -> Result<(Applied, Json<PaymentResponse>), ApiError> {
+    let hold_max = hold::longest(&write.headers, state.hold_max());
+    let applied = hold::applied(&write.headers, state.hold_max());
+    let Write { caller, body, place, .. } = write;
+    // Boxed, so that nothing of the submission stays in memory while its outcome is waited for.
+    let accepting = submit::accept(&state, correlation.as_str(), caller.clone(), body.json()?, place);
+    let (view, replay) = Box::pin(accepting).await?;
+    let view = if replay { view } else { submit::outcome(&state, &caller, true, view, hold_max).await };
+    Ok((applied, Json(PaymentResponse::new(view, replay, &state.http.base_url))))
+}

@@ -1,0 +1,208 @@
+//! What the service publishes about itself, as a browser and a client get it.
+
+use std::collections::BTreeSet;
+
+use axum::{body::Body, http::Request};
+use data_encoding::BASE64;
+use events::{identity::Carrier, quote::SignedQuote};
+use proofs::contexts::BUNDLED;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::{Answer, FORGED, Gateway, at, bad_bodies::credential_auth, body, set, with};
+use crate::openapi::{OPERATIONS, document};
+use app::error::Code;
+use devkit::holder::Holder;
+
+async fn page(gateway: &Gateway, path: &str) -> String {
+    let answer = gateway.get(path).await.expect(200);
+    assert_eq!(answer.headers["content-type"], "text/html; charset=utf-8");
+    assert_eq!(answer.headers["x-content-type-options"], "nosniff");
+    let style = between(&answer.text, "<style>", "</style>");
+    let hash = BASE64.encode(&Sha256::digest(style));
+    let policy = answer.headers["content-security-policy"].to_str().unwrap();
+    assert!(policy.starts_with("default-src 'none'; "), "{policy}");
+    assert!(policy.contains(&format!("style-src 'sha256-{hash}';")), "{policy}");
+    answer.text
+}
+
+fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
+    text.split_once(from).unwrap().1.split_once(to).unwrap().0
+}
+
+/// Values of an attribute.
+fn values<'a>(page: &'a str, attribute: &str) -> Vec<&'a str> {
+    let start = format!(" {attribute}=\"");
+    page.split(&start).skip(1).map(|rest| rest.split_once('"').unwrap().0).collect()
+}
+
+#[tokio::test]
+async fn pages_need_nothing_from_elsewhere() {
+    let gateway = Gateway::new();
+    let errors = page(&gateway, "/docs/errors").await;
+    let reference = page(&gateway, "/docs").await;
+    let quote_hash = page(&gateway, "/docs/quote-hash").await;
+    for page in [&errors, &reference, &quote_hash] {
+        for foreign in ["<script", "<link", "<img", "<iframe", "@import", "url(", " style=", " onload=", " src="] {
+            assert!(!page.contains(foreign), "{foreign}");
+        }
+        let anchors: BTreeSet<&str> = values(page, "id").into_iter().collect();
+        assert_eq!(anchors.len(), values(page, "id").len(), "an anchor stands twice");
+        for link in values(page, "href") {
+            match link.split_once('#') {
+                Some(("", anchor)) => assert!(anchors.contains(anchor), "{link}"),
+                Some(("/docs/errors", code)) => assert!(Code::find(code).is_some(), "{link}"),
+                Some(_) => panic!("{link}"),
+                None => {
+                    gateway.get(link).await.expect(200);
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_code_has_its_place_on_the_page_of_errors() {
+    let gateway = Gateway::new();
+    let page = page(&gateway, "/docs/errors").await;
+    let anchors = values(&page, "id");
+    for code in Code::ALL {
+        assert_eq!(anchors.iter().filter(|anchor| **anchor == code.code).count(), 1, "{}", code.code);
+    }
+    // Where docs_url leads.
+    let answer = gateway.get("/v1/payments/x/status").await.expect_error(404, "PAYMENT_NOT_FOUND");
+    let (path, anchor) = answer.body["docs_url"].as_str().unwrap().split_once('#').unwrap();
+    assert_eq!(path, "https://pay.example/docs/errors");
+    assert!(anchors.contains(&anchor));
+}
+
+#[tokio::test]
+async fn the_reference_shows_every_operation() {
+    let gateway = Gateway::new();
+    let page = page(&gateway, "/docs").await;
+    for operation in OPERATIONS {
+        assert!(page.contains(&format!("<code>{}</code>", operation.path)), "{}", operation.path);
+    }
+    let shown = gateway.get("/openapi.json").await.expect(200);
+    assert_eq!(shown.headers["content-type"], "application/json");
+    assert_eq!(shown.body, document("https://pay.example"));
+    assert_eq!(shown.body["openapi"], "3.1.1");
+    assert_eq!(shown.body["servers"][0]["url"], "https://pay.example");
+}
+
+/// The page's example is the one that the API's examples show, and it is a quote of their story.
+#[tokio::test]
+async fn the_quote_of_the_examples_is_the_worked_one() {
+    let document = document("https://pay.example");
+    let answers = &document["paths"]["/v1/payments/quote-requests"]["post"]["responses"]["200"]["content"];
+    let ready = &answers["application/json"]["examples"]["ready"]["value"];
+    let shown = &ready["quotes"][0];
+    let signed = SignedQuote::parse(&shown["fulfillment_quote"].to_string()).unwrap();
+    assert_eq!(shown["quote_id"], signed.id());
+    assert_eq!(ready["quote_request_id"], signed.quote().auction_id);
+    assert_eq!(ready["fulfillment_amount"], signed.quote().fulfillment_amount.to_string());
+    let page = page(&Gateway::new(), "/docs/quote-hash").await;
+    assert!(page.contains(&signed.hash().to_string()), "{page}");
+    assert!(page.contains(shown["fulfillment_quote"]["proof"]["proofValue"].as_str().unwrap()), "{page}");
+}
+
+#[tokio::test]
+async fn contexts_are_served_as_they_are_bundled() {
+    let gateway = Gateway::new();
+    for context in BUNDLED {
+        let path = format!("/contexts/{}", context.path);
+        let request = Request::get(&path).header("origin", "https://shop.example");
+        let answer = gateway.send(request.body(Body::empty()).unwrap()).await.expect(200);
+        assert_eq!(answer.text, context.text, "{path}");
+        assert_eq!(answer.headers["content-type"], "application/ld+json");
+        assert_eq!(answer.headers["cache-control"], "public, max-age=31536000, immutable");
+        assert_eq!(answer.headers["access-control-allow-origin"], "*");
+    }
+    gateway.get("/contexts/gateway/v0").await.expect_error(404, "NOT_FOUND");
+    gateway.get("/contexts/gateway").await.expect_error(404, "NOT_FOUND");
+}
+
+fn deprecation(answer: &Answer) -> Option<&str> {
+    let link = answer.headers.get("link").map(|link| link.to_str().unwrap());
+    let deprecation = answer.headers.get("deprecation").map(|since| since.to_str().unwrap());
+    assert_eq!(link.is_some_and(|link| link.contains("rel=\"deprecation\"")), deprecation.is_some());
+    deprecation
+}
+
+#[tokio::test]
+async fn using_a_deprecated_member_is_said_in_a_header() {
+    let gateway = Gateway::new();
+    assert_eq!(deprecation(&gateway.post(&body()).await.expect(200)), None);
+    let carriers =
+        [("/originator_auth", Carrier::OriginatorAuth), ("/sender_auth/verifiable_credential", Carrier::SenderAuth)];
+    let holder = Holder::ed25519(1).unwrap();
+    let now = at("2030-01-01T00:00:00Z");
+    let credential = holder.credential(holder.did().as_str(), "KycCredential", &json!({}), now).unwrap();
+    for (pointer, carrier) in carriers {
+        let mut used = with("/request_id", json!(format!("order{}", pointer.replace('/', "-"))));
+        let auth = holder.carrier(carrier, &used, &credential).unwrap();
+        set(&mut used, pointer, auth);
+        // When a payment is created, when it is replayed, and when it is refused.
+        for _ in 0..2 {
+            let answer = gateway.post(&used).await.expect(200);
+            let since = deprecation(&answer).unwrap();
+            let seconds: i64 = since.strip_prefix('@').unwrap().parse().unwrap();
+            assert!(seconds > 0);
+        }
+        set(&mut used, "/sender_auth/signed_messages/0/signature", json!(FORGED));
+        let answer = gateway.post(&used).await.expect_error(401, "INVALID_SENDER_AUTH");
+        assert!(deprecation(&answer).is_some());
+        let answer = gateway.post(&with(pointer, json!(1))).await.expect_error(400, "INVALID_REQUEST");
+        assert!(deprecation(&answer).is_some());
+    }
+    let answer = gateway.post(&with("/originator", credential_auth())).await.expect(200);
+    assert_eq!(deprecation(&answer), None);
+}
+
+/// The examples of the document are sent as they are; `Gateway` checks every answer against the document.
+#[tokio::test]
+async fn every_example_of_a_body_can_be_sent() {
+    let gateway = Gateway::new();
+    let document = document("https://pay.example");
+    let mut sent = 0;
+    for (path, item) in document["paths"].as_object().unwrap() {
+        let examples = &item["post"]["requestBody"]["content"]["application/json"]["examples"];
+        for (name, example) in examples.as_object().into_iter().flatten() {
+            let concrete = path.replace("{quote_request_id}", &example_id(&document, "quote_request_id"));
+            let request = Request::post(&concrete).header("content-type", "application/json");
+            let answer = gateway.send(request.body(example["value"].to_string().into()).unwrap()).await;
+            // Nothing has collected quotes here that the award could name.
+            let awards = path.ends_with("/award") || name == "an award";
+            let expected = if awards { 404..=409 } else { 200..=200 };
+            assert!(expected.contains(&answer.status.as_u16()), "{path}: example `{name}`: {answer:?}");
+            sent += 1;
+        }
+    }
+    assert!(sent >= 9, "{sent}");
+    // Everything that the examples show can now be read.
+    for (path, item) in document["paths"].as_object().unwrap() {
+        let needs_query = path.ends_with("/resolve");
+        if item["get"].is_null() || needs_query || path.ends_with("/events") {
+            continue;
+        }
+        let concrete = path
+            .replace("{payment_id}", &example_id(&document, "payment_id"))
+            .replace("{quote_request_id}", &example_id(&document, "quote_request_id"))
+            .replace("{vocabulary}/{version}", "gateway/v1");
+        gateway.get(&concrete).await.expect(200);
+    }
+    let order = &document["paths"]["/v1/payments"]["post"]["requestBody"]["content"]["application/json"]["examples"];
+    let order = &order["plain"]["value"];
+    let (request_id, account) = (order["request_id"].as_str().unwrap(), order["source"]["account"].as_str().unwrap());
+    let resolved = format!("/v1/payments/resolve?request_id={request_id}&account={account}");
+    let resolved = gateway.send(Request::get(resolved).body(Body::empty()).unwrap()).await.expect(200);
+    assert_eq!(resolved.body["payment_id"], example_id(&document, "payment_id"));
+}
+
+/// The first value of a member in an example of an answer.
+fn example_id(document: &Value, member: &str) -> String {
+    let schema = if member == "payment_id" { "/v1/payments" } else { "/v1/payments/quote-requests" };
+    let answers = &document["paths"][schema]["post"]["responses"]["200"]["content"]["application/json"]["examples"];
+    let first = answers.as_object().unwrap().values().next().unwrap();
+    first["value"][member].as_str().unwrap().to_owned()
+}

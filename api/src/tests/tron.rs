@@ -1,0 +1,523 @@
+//! Payers on Tron through the routes: real transactions, against a development chain with the contracts.
+
+use alloy::{
+    primitives::{B256, U256},
+    signers::{SignerSync, local::PrivateKeySigner},
+};
+use proofs::suites::Suite;
+
+use chains::tron::{address::text, dev::DevChain, node::Node, transaction};
+use trondev::{Blocks, Options, TronDev};
+
+use super::*;
+use app::{
+    authorization::{families::Authorizers, tron::TronAuthorizer},
+    funds::{Draw, Standing, TronFunds},
+};
+use config::{GatewayChain, examples::with_tron};
+use devkit::holder::Holder;
+
+const PREPARE: &str = "/v1/payments/prepare";
+const VERIFY: &str = "/v1/payments/verify";
+const CHAIN: &str = "tron:728126428";
+/// The clock of these tests, and the chain's at the start.
+const NOW_MS: u64 = 1_893_456_000_000;
+const FULFILLMENT_DEADLINE: u64 = NOW_MS / 1_000 + 600;
+
+/// A gateway with a Tron chain of its own.
+struct World {
+    gateway: Gateway,
+    tron: TronDev,
+    dev: DevChain,
+    escrow: String,
+    proxy: String,
+    token: String,
+    node: Node,
+}
+
+fn key(seed: u8) -> PrivateKeySigner {
+    PrivateKeySigner::from_bytes(&B256::repeat_byte(seed)).unwrap()
+}
+
+fn payer() -> PrivateKeySigner {
+    key(6)
+}
+
+fn account(key: &PrivateKeySigner) -> String {
+    text(key.address())
+}
+
+fn chain() -> GatewayChain {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("gateway.toml");
+    std::fs::write(&path, with_tron(include_str!("../../../config/gateway.example.toml"))).unwrap();
+    GatewayConfig::load(&path).unwrap().chains.remove(1)
+}
+
+impl World {
+    async fn start() -> Self {
+        let options =
+            Options { blocks: Blocks::OnDemand, solidified_lag: 2, chain_id: 728_126_428, ..Options::default() };
+        let tron = TronDev::start(options).await.unwrap();
+        let dev = DevChain::connect(&tron.url(), key(1)).await.unwrap();
+        dev.control("time", json!({"unix_ms": NOW_MS})).await.unwrap();
+        let mut served = chain();
+        let contracts = dev.deploy_contracts(&served.chain.reserver, &served.chain.reserver).await.unwrap();
+        let token = dev.deploy_token("Tether USD", "USDT", 6).await.unwrap();
+        dev.mint(&token, &account(&payer()), U256::from(10_000_000)).await.unwrap();
+        dev.fund(&account(&payer()), 1_000_000_000).await.unwrap();
+        dev.mine(3).await.unwrap();
+
+        served.chain.rpc_url = tron.url();
+        served.chain.escrow_contract = contracts.escrow.clone();
+        served.chain.fulfillment_proxy = contracts.proxy.clone();
+        served.chain.assets[0].asset_identifier = format!("{CHAIN}/trc20:{token}").parse().unwrap();
+        let node = Node::connect(&served.chain).unwrap();
+        let reserver = served.reserver_key.expose().parse().unwrap();
+        let tron_authorizer = TronAuthorizer::new([(node.clone(), reserver)]);
+        let evm: Arc<dyn Authorizer> = Arc::new(LenientAuthorizer);
+        let authorizer = Authorizers::new([(Family::Evm, evm), (Family::Tron, Arc::new(tron_authorizer))]);
+        let journal = MemoryJournal::new(4);
+        let gateway = Gateway::with_parts(Arc::new(journal.clone()), journal, Arc::new(authorizer), |config| {
+            config.chains.push(served);
+        });
+        Self { gateway, tron, dev, escrow: contracts.escrow, proxy: contracts.proxy, token, node }
+    }
+
+    fn asset(&self) -> String {
+        format!("{CHAIN}/trc20:{}", self.token)
+    }
+
+    /// [`body`] from Tron to an EVM chain, without what authorizes it.
+    fn unsigned(&self) -> Value {
+        let mut body = with("/source", json!({"asset_identifier": self.asset(), "account": account(&payer())}));
+        body.as_object_mut().unwrap().remove("sender_auth");
+        body
+    }
+
+    /// `body` with what is prepared for it, signed by the payer.
+    async fn signed(&self, body: &Value) -> Value {
+        let prepared = self.gateway.post_to(PREPARE, body).await.expect(200);
+        assert_eq!(prepared.body["message_scheme"], "TRON");
+        let mut messages = prepared.body["signed_messages"].clone();
+        for message in messages.as_array_mut().unwrap() {
+            let id: B256 = message["message"].as_str().unwrap().parse().unwrap();
+            assert_eq!(transaction::id(&raw_data(message)), id);
+            message["signature"] = json!(signature(id, &payer()));
+        }
+        let mut body = body.clone();
+        body.as_object_mut().unwrap().remove("payload");
+        body["sender_auth"] = json!({"message_scheme": "TRON", "signed_messages": messages});
+        body
+    }
+
+    async fn good(&self) -> Value {
+        self.signed(&self.unsigned()).await
+    }
+}
+
+fn raw_data(message: &Value) -> Vec<u8> {
+    hex::decode(&message["message_prehash"].as_str().unwrap()[2..]).unwrap()
+}
+
+fn signature(id: B256, signer: &PrivateKeySigner) -> String {
+    format!("0x{}", hex::encode(signer.sign_hash_sync(&id).unwrap().as_bytes()))
+}
+
+/// `body` with one transaction changed and signed again.
+fn altered(body: &Value, index: usize, alter: impl FnOnce(&mut transaction::Draft)) -> Value {
+    let mut body = body.clone();
+    let message = &mut body["sender_auth"]["signed_messages"][index];
+    let mut draft = transaction::read(&raw_data(message)).unwrap().draft;
+    alter(&mut draft);
+    let raw_data = draft.raw_data();
+    let id = transaction::id(&raw_data);
+    message["message"] = json!(id.to_string());
+    message["message_prehash"] = json!(format!("0x{}", hex::encode(raw_data)));
+    message["signature"] = json!(signature(id, &payer()));
+    body
+}
+
+fn deposit_alone(body: &Value) -> Value {
+    let mut body = body.clone();
+    body["sender_auth"]["signed_messages"].as_array_mut().unwrap().remove(0);
+    body
+}
+
+#[tokio::test]
+async fn the_defaults_of_a_tron_chain_can_be_sent_back() {
+    let world = World::start().await;
+    let expected = json!({
+        "family": "tron",
+        "quote_selector": "",
+        "fulfillment_verifier": {"account": chain().chain.releaser, "endpoint": "http://127.0.0.1:8090"},
+        "escrow_contract_address": world.escrow,
+        "fulfillment_proxy": world.proxy,
+        "reserver": chain().chain.reserver,
+        "releaser": chain().chain.releaser,
+        "message_schemes": ["TRON"],
+        "refund_delay_seconds": 3600,
+        "deadlines": deadline_limits(),
+        "required_depth": "finalized",
+        "assets": [
+            {"asset_identifier": world.asset(), "symbol": "USDT", "decimals": 6},
+            {"asset_identifier": format!("{CHAIN}/slip44:195"), "symbol": "TRX", "decimals": 6},
+        ],
+    });
+    // The older form of the reference is the same chain.
+    for chain in [CHAIN, "tron:0x2b6653dc"] {
+        let shown = world.gateway.get(&format!("/v1/defaults?chain_id={chain}")).await.expect(200).body;
+        assert_eq!(shown, expected);
+    }
+    assert_eq!(world.gateway.get("/v1/defaults").await.expect(200).body["chains"][CHAIN], expected);
+
+    let mut body = world.unsigned();
+    body["destination"] = json!([{"asset_identifier": format!("{CHAIN}/slip44:195"), "account": account(&key(8))}]);
+    for name in ["quote_selector", "fulfillment_verifier", "escrow_contract_address", "fulfillment_proxy"] {
+        body[name] = expected[name].clone();
+    }
+    let body = world.signed(&body).await;
+    world.gateway.post(&body).await.expect(200);
+}
+
+#[tokio::test]
+async fn what_was_prepared_and_signed_is_accepted() {
+    let world = World::start().await;
+    let (gateway, body) = (&world.gateway, world.good().await);
+    let messages = body["sender_auth"]["signed_messages"].as_array().unwrap();
+    let shown: Vec<_> = messages.iter().map(|message| message["payload"]["contract"].as_str().unwrap()).collect();
+    assert_eq!(shown, [&world.token, &world.escrow]);
+    let verified = gateway.post_to(VERIFY, &body).await.expect(200);
+    assert_eq!(verified.body["idempotent_replay"], false);
+    let accepted = gateway.post(&body).await.expect(200);
+    assert_eq!(accepted.body["payment_id"], verified.body["payment_id"]);
+    let submitted = gateway.submitted(accepted.payment_id().as_str()).await;
+    let Authorization::Tron(own) = &submitted.authorization else { panic!("{submitted:?}") };
+    assert_eq!((own.amount.to_string().as_str(), own.quote_hash), ("1100000", Hash32::ZERO));
+    let kept = [own.approval.as_ref().unwrap(), &own.deposit];
+    for (kept, message) in kept.into_iter().zip(messages) {
+        assert_eq!(message["message"], kept.transaction_hash);
+        assert_eq!(kept.expires_at, FULFILLMENT_DEADLINE * 1_000);
+    }
+    assert_eq!((&submitted.escrow.contract, &submitted.escrow.releaser), (&world.escrow, &chain().chain.releaser));
+    // The longest delay among the chains of the payment counts: the destination's.
+    assert_eq!(submitted.escrow.refund_after, FULFILLMENT_DEADLINE + 7_200);
+    let timeline = gateway.get(&format!("/v1/payments/{}/timeline", accepted.payment_id())).await.expect(200);
+    assert_eq!(timeline.body["entries"][0]["data"]["message_scheme"], "TRON", "{timeline:?}");
+    let resolved = format!("/v1/payments/resolve?request_id=order-1&account={}", account(&payer()));
+    assert_eq!(gateway.get(&resolved).await.expect(200).body["payment_id"], accepted.body["payment_id"]);
+
+    // Every form in which Tron's tools write ids and chains is the same payment.
+    let mut other = body.clone();
+    set(&mut other, "/source/asset_identifier", json!(format!("tron:0x2b6653dc/trc20:{}", world.token)));
+    for message in other["sender_auth"]["signed_messages"].as_array_mut().unwrap() {
+        for name in ["message", "message_prehash"] {
+            message[name] = json!(message[name].as_str().unwrap()[2..].to_uppercase());
+        }
+        message.as_object_mut().unwrap().remove("payload");
+    }
+    assert_eq!(gateway.post(&other).await.expect(200).body["idempotent_replay"], true);
+    // A replay asks no chain, and its transactions may have expired.
+    world.tron.stop();
+    gateway.clock.set("2030-02-01T00:00:00Z");
+    assert_eq!(gateway.post(&deposit_alone(&body)).await.expect(200).body["idempotent_replay"], true);
+    gateway.post(&altered(&body, 1, |draft| draft.call.value_sun = 1)).await.expect_error(401, "INVALID_SENDER_AUTH");
+}
+
+#[tokio::test]
+async fn the_payers_transactions_are_checked_against_the_whole_request() {
+    let world = World::start().await;
+    let (gateway, good) = (&world.gateway, world.good().await);
+    let [approval, deposit] = ["/sender_auth/signed_messages/0", "/sender_auth/signed_messages/1"];
+    let at = |message: &str, name: &str| format!("{message}/{name}");
+    let messages = &good["sender_auth"]["signed_messages"];
+    let index = |field: &str, index: usize| format!("sender_auth.signed_messages[{index}]: {field} ");
+    for (pointer, value, rule) in [
+        ("/request_id", json!("order-2"), index("message_prehash.depositOwn.d.paymentId", 1)),
+        ("/fulfillment_amount", json!("1000001"), index("message_prehash.depositOwn.d.termsHash", 1)),
+        ("/max_source_amount", json!("1100001"), index("message_prehash.depositOwn.d.termsHash", 1)),
+        ("/destination/0/account", json!(PAYER), index("message_prehash.depositOwn.d.termsHash", 1)),
+        (
+            "/fulfillment_deadline",
+            json!("2030-01-01T00:10:01Z"),
+            index("message_prehash.depositOwn.d.fulfillmentDeadline", 1),
+        ),
+        ("/quote_deadline", json!("2030-01-01T00:09:50Z"), index("message_prehash.expiration", 1)),
+        ("/source/account", json!(account(&key(7))), index("message_prehash.owner_address", 1)),
+        (&at(deposit, "message"), json!("11".repeat(32)), index("message", 1)),
+        (&at(approval, "message"), json!("11".repeat(32)), index("message", 0)),
+        (&at(approval, "message_prehash"), json!("0x00"), "sender_auth.signed_messages[0]: message_prehash: ".into()),
+        (&at(approval, "signature"), json!("0x1234"), index("signature", 0)),
+        (&at(approval, "signature"), messages[1]["signature"].clone(), index("signature", 0)),
+        (deposit, messages[0].clone(), index("message_prehash.contract_address", 1)),
+        (approval, messages[1].clone(), index("message_prehash.contract_address", 0)),
+        ("/sender_auth/signed_messages/2", messages[1].clone(), "sender_auth.signed_messages: must hold ".into()),
+    ] {
+        let mut body = good.clone();
+        set(&mut body, pointer, value.clone());
+        for path in ["/v1/payments", VERIFY] {
+            let answer = gateway.post_to(path, &body).await;
+            assert_eq!(answer.status.as_u16(), 401, "{pointer} = {value}: {answer:?}");
+            let answer = answer.expect_error(401, "INVALID_SENDER_AUTH");
+            assert!(answer.message().starts_with(&rule), "{pointer} = {value}: {answer:?}");
+        }
+    }
+    let mut unsaid = good.clone();
+    unsaid["sender_auth"]["signed_messages"][1].as_object_mut().unwrap().remove("message_prehash");
+    let answer = gateway.post(&unsaid).await.expect_error(401, "INVALID_SENDER_AUTH");
+    assert!(answer.message().starts_with(&index("message_prehash", 1)), "{answer:?}");
+    gateway.post(&good).await.expect(200);
+}
+
+/// What only the chain can say stops something new, by whatever way it comes.
+#[tokio::test]
+async fn what_the_chain_does_not_confirm_is_not_accepted() {
+    let world = World::start().await;
+    let (gateway, good) = (&world.gateway, world.good().await);
+    let refused = |answer: Answer, rule: &str| {
+        let answer = answer.expect_error(401, "INVALID_SENDER_AUTH");
+        assert!(answer.message().starts_with(rule), "{answer:?}");
+    };
+    for path in ["/v1/payments", VERIFY] {
+        let other_chain = altered(&good, 0, |draft| draft.reference.hash = [7; 8]);
+        let rule = "sender_auth.signed_messages[0]: message_prehash.ref_block_hash must be ";
+        refused(gateway.post_to(path, &other_chain).await, rule);
+        let cheap = altered(&good, 1, |draft| draft.fee_limit_sun = 1_000_000);
+        refused(
+            gateway.post_to(path, &cheap).await,
+            "sender_auth.signed_messages[1]: message_prehash.fee_limit must be at least ",
+        );
+        let alone = deposit_alone(&good);
+        let rule = "sender_auth.signed_messages[0]: deposit must be preceded by an approval ";
+        refused(gateway.post_to(path, &alone).await, rule);
+    }
+    world.dev.approve(&payer(), &world.token, &world.escrow, U256::MAX).await.unwrap();
+    let prepared = world.good().await;
+    assert_eq!(prepared["sender_auth"]["signed_messages"].as_array().unwrap().len(), 1);
+    gateway.post_to(VERIFY, &deposit_alone(&good)).await.expect(200);
+    world.tron.stop();
+    gateway.post(&prepared).await.expect_error(503, "SERVICE_UNAVAILABLE");
+    gateway.post_to(PREPARE, &world.unsigned()).await.expect_error(503, "SERVICE_UNAVAILABLE");
+}
+
+#[tokio::test]
+async fn what_does_not_fit_tron_is_refused_by_its_field() {
+    let world = World::start().await;
+    let gateway = &world.gateway;
+    let trx = format!("{CHAIN}/slip44:195");
+    let to = |asset: &str, account: &str| json!([{"asset_identifier": asset, "account": account}]);
+    let zero = "T9yD14Nj9j7xAB4dbGeiX9h8unkKHxuWwb";
+    for (pointer, value, code, named) in [
+        ("/source/asset_identifier", json!(trx), "UNSUPPORTED_ASSET", "source.asset_identifier"),
+        ("/source/account", json!(PAYER), "INVALID_REQUEST", "source.account"),
+        ("/source/account", json!(zero), "INVALID_REQUEST", "source.account"),
+        ("/destination", to(&trx, RECIPIENT), "INVALID_DESTINATION_ACCOUNT", "destination[0].account"),
+        ("/destination", to(&trx, zero), "INVALID_DESTINATION_ACCOUNT", "destination[0].account"),
+        ("/destination", to(&trx, &world.escrow), "INVALID_DESTINATION_ACCOUNT", "destination[0].account"),
+        ("/destination", to(&trx, &world.token), "INVALID_DESTINATION_ACCOUNT", "destination[0].account"),
+        ("/destination", to(&format!("{CHAIN}/slip44:60"), &account(&key(8))), "UNSUPPORTED_ASSET", "destination[0]"),
+        ("/message_scheme", json!("SOLANA"), "INVALID_REQUEST", "message_scheme"),
+        ("/escrow_contract_address", json!(account(&key(9))), "UNTRUSTED_ESCROW", "escrow_contract_address"),
+        ("/payload", json!({"fee_limit_sun": "x"}), "INVALID_REQUEST", "payload.fee_limit_sun"),
+        ("/payload", json!({"fee_limit_sun": "15000000001"}), "INVALID_REQUEST", "payload.fee_limit_sun"),
+        ("/payload", json!({"expiration_ms": NOW_MS}), "INVALID_REQUEST", "payload.expiration_ms"),
+        ("/payload", json!({"refund_after": FULFILLMENT_DEADLINE}), "INVALID_REQUEST", "payload.refund_after"),
+    ] {
+        let mut body = world.unsigned();
+        set(&mut body, pointer, value.clone());
+        let answer = gateway.post_to(PREPARE, &body).await.expect_error(400, code);
+        assert!(answer.message().starts_with(named), "{pointer} = {value}: {answer:?}");
+    }
+    // No transaction outlives an auction of more than a day, and no auction is that long.
+    let mut body = world.unsigned();
+    set(&mut body, "/quote_deadline", json!("2030-01-02T00:00:00Z"));
+    set(&mut body, "/fulfillment_deadline", json!("2030-01-02T01:00:00Z"));
+    let answer = gateway.post_to(PREPARE, &body).await.expect_error(400, "INVALID_DEADLINE");
+    assert!(answer.message().starts_with("quote_deadline: must be at most "), "{answer:?}");
+
+    // From an EVM chain to Tron, in a token or in TRX.
+    for asset in [&trx, &world.asset()] {
+        let mut body = with("/destination", to(asset, &account(&key(8))));
+        set(&mut body, "/request_id", json!(format!("order-{}", asset.len())));
+        let accepted = gateway.post(&body).await.expect(200);
+        let submitted = gateway.submitted(accepted.payment_id().as_str()).await;
+        assert_eq!(submitted.fulfillment_proxies, [world.proxy.as_str()]);
+    }
+}
+
+#[tokio::test]
+async fn an_award_that_was_prepared_and_signed_is_accepted() {
+    let world = World::start().await;
+    let gateway = &world.gateway;
+    for (n, capped) in [true, false].into_iter().enumerate() {
+        let mut batch = world.unsigned();
+        set(&mut batch, "/request_id", json!(format!("batch-{n}")));
+        if !capped {
+            batch.as_object_mut().unwrap().remove("max_source_amount");
+        }
+        let id = quote_requests::open(gateway, &batch).await;
+        let quotes = quote_requests::collect(gateway, &id, &[1, 2]).await;
+        let (quote, other) = (&quotes[1], &quotes[0]);
+        let request = json!({
+            "version": "1.0", "request_id": format!("order-{n}"), "quote_request_id": id, "quote_id": quote.id(),
+        });
+        let mut award = world.signed(&request).await;
+        // Without a cap no more is permitted than the quote asks for.
+        let price = quote.quote().source_amount.to_string();
+        let deposit = &award["sender_auth"]["signed_messages"][1]["payload"];
+        assert_eq!(deposit["amount"], if capped { "1100000" } else { &price });
+
+        let path = format!("/v1/payments/quote-requests/{id}/award");
+        award["quote_id"] = json!(other.id());
+        let refused = gateway.post_to(&path, &award).await.expect_error(401, "INVALID_SENDER_AUTH");
+        assert!(refused.message().contains("message_prehash.depositOwn.d.quoteHash"), "{refused:?}");
+        award["quote_id"] = json!(quote.id());
+        let awarded = gateway.post_to(&path, &award).await.expect(200);
+        let submitted = gateway.submitted(awarded.payment_id().as_str()).await;
+        assert_eq!(submitted.authorization.quote_hash(), Some(quote.hash()));
+    }
+}
+
+/// What is prepared carries the reserver's signature for the payment id, with which a payer can use the id up on chain. So
+/// nobody gets it in another's name.
+#[tokio::test]
+async fn an_originator_is_proven_before_anything_is_prepared_in_its_name() {
+    let world = World::start().await;
+    let (gateway, alice) = (&world.gateway, Holder::ed25519(1).unwrap());
+    let enveloped = |body: &Value| alice.envelope(body, Suite::EddsaJcs2022, &[], at("2030-01-01T00:00:00Z")).unwrap();
+    let mut named = world.unsigned();
+    set(&mut named, "/originator", json!(alice.did().as_str()));
+    let refused = gateway.post_to(PREPARE, &named).await.expect_error(400, "INVALID_REQUEST");
+    assert!(refused.message().starts_with("originator: must be proven"), "{refused:?}");
+    let id = json!(PaymentId::derive(alice.did().as_str(), "order-1"));
+    for body in [enveloped(&named), enveloped(&world.unsigned())] {
+        assert_eq!(gateway.post_to(PREPARE, &body).await.expect(200).body["payment_id"], id);
+    }
+    // Elsewhere nothing is signed before the award, and naming it is enough.
+    let mut elsewhere = without("/sender_auth");
+    set(&mut elsewhere, "/originator", json!(alice.did().as_str()));
+    assert_eq!(gateway.post_to(PREPARE, &elsewhere).await.expect(200).body["payment_id"], id);
+
+    // An award of the payer's own batch, in the name of somebody else.
+    let batch = quote_requests::open_batch_of(gateway, &world.unsigned()).await;
+    let mut award = json!({
+        "version": "1.0", "request_id": "order-1", "quote_request_id": batch.id, "quote_id": batch.quote_ids[0],
+        "originator": alice.did().as_str(),
+    });
+    gateway.post_to(PREPARE, &award).await.expect_error(400, "INVALID_REQUEST");
+    assert_eq!(gateway.post_to(PREPARE, &enveloped(&award)).await.expect(200).body["payment_id"], id);
+    award.as_object_mut().unwrap().remove("originator");
+    let own = json!(PaymentId::derive(&format!("tron:{}", account(&payer())), "order-1"));
+    assert_eq!(gateway.post_to(PREPARE, &award).await.expect(200).body["payment_id"], own);
+
+    // A batch that somebody else opened by proof: its payer is not whom it would be asked for.
+    let mut opened = world.unsigned();
+    set(&mut opened, "/request_id", json!("batch-2"));
+    let hers = quote_requests::open_batch_of(gateway, &enveloped(&opened)).await;
+    award["quote_request_id"] = json!(hers.id);
+    award["quote_id"] = json!(hers.quote_ids[0]);
+    for named in [None, Some(alice.did())] {
+        let mut award = award.clone();
+        if let Some(did) = named {
+            award["originator"] = json!(did.as_str());
+        }
+        let refused = gateway.post_to(PREPARE, &award).await.expect_error(400, "INVALID_REQUEST");
+        assert!(refused.message().starts_with("originator: must be proven"), "{refused:?}");
+    }
+    assert_eq!(gateway.post_to(PREPARE, &enveloped(&award)).await.expect(200).body["payment_id"], id);
+}
+
+/// A payer on Tron has to prepare what it signs, so x402 names Tron as a destination only.
+#[tokio::test]
+async fn tron_is_no_source_of_x402_payments() {
+    let world = World::start().await;
+    let gateway = &world.gateway;
+    let supported = gateway.get("/x402/v1/supported").await.expect(200).body;
+    let kinds = supported["kinds"].as_array().unwrap();
+    let networks: Vec<_> = kinds.iter().map(|kind| kind["network"].as_str().unwrap()).collect();
+    assert_eq!(networks, ["eip155:31337", "eip155:31338"]);
+    assert!(supported["signers"].get(CHAIN).is_none(), "{supported}");
+    let target = kinds[0]["extra"]["gw"]["destinations"].as_array().unwrap();
+    assert!(target.iter().any(|to| to["network"] == CHAIN), "{supported}");
+
+    let requirement = json!({
+        "scheme": "gw-escrow",
+        "network": CHAIN,
+        "asset": world.token,
+        "payTo": RECIPIENT,
+        "amount": "1100000",
+        "maxTimeoutSeconds": 60,
+        "extra": {"gw": {
+            "destination": {
+                "network": "eip155:31338", "asset": DESTINATION_ASSET.rsplit_once(':').unwrap().1, "address": RECIPIENT,
+            },
+            "fulfillmentAmount": "1000000",
+        }},
+    });
+    let message = json!({
+        "x402Version": 2,
+        "paymentPayload": {
+            "x402Version": 2, "accepted": requirement, "payload": {"paymentRequest": world.good().await},
+        },
+        "paymentRequirements": requirement,
+    });
+    for path in ["/x402/v1/verify", "/x402/v1/settle"] {
+        let answer = gateway.post_to(path, &message).await.expect(200).body;
+        assert_eq!(answer["extensions"]["gw"]["code"], "INVALID_NETWORK", "{answer}");
+    }
+}
+
+/// What the payer signs carries the reserver's signature, which nobody gets for windows beyond the limits.
+#[tokio::test]
+async fn windows_beyond_the_limits_are_not_prepared() {
+    let world = World::start().await;
+    let most = FULFILLMENT_DEADLINE + 86_400;
+    for (refund_after, code) in [
+        (most + 1, "INVALID_DEADLINE"),
+        ((1 << 48) - 1, "INVALID_DEADLINE"),
+        (1 << 48, "INVALID_REQUEST"),
+        (u64::MAX, "INVALID_REQUEST"),
+    ] {
+        let mut asked = world.unsigned();
+        asked["payload"] = json!({"refund_after": refund_after});
+        world.gateway.post_to(PREPARE, &asked).await.expect_error(400, code);
+    }
+    let mut asked = world.unsigned();
+    asked["payload"] = json!({"refund_after": most});
+    let body = world.signed(&asked).await;
+    let accepted = world.gateway.post(&body).await.expect(200);
+    assert_eq!(world.gateway.submitted(accepted.payment_id().as_str()).await.escrow.refund_after, most);
+}
+
+#[tokio::test]
+async fn a_balance_that_does_not_reach_is_refused_and_a_deposit_that_was_made_is_not() {
+    let world = World::start().await;
+    let funds = TronFunds::new([world.node.clone()]);
+    let source = events::OwnedAsset::new(world.asset().parse().unwrap(), &account(&payer())).unwrap();
+    let body = world.good().await;
+    let accepted = world.gateway.post(&body).await.expect(200);
+    let submitted = world.gateway.submitted(accepted.payment_id().as_str()).await;
+    let Authorization::Tron(own) = &submitted.authorization else { panic!("{submitted:?}") };
+    let spend = |amount: &str, own| {
+        let amount = amount.parse().unwrap();
+        Spend { source: &source, amount, draw: Draw::of(own), escrow: &submitted.escrow }
+    };
+    let whole = spend("10000000", &submitted.authorization);
+    // The approval is among what was signed.
+    let expected = Holding { balance: U256::from(10_000_000), allowance: None, spender: world.escrow.clone() };
+    assert_eq!(funds.holding(&whole).await.unwrap(), expected);
+    assert_eq!(funds.approval(&whole).await.unwrap(), None);
+    assert_eq!(expected.standing("10000001".parse().unwrap()), Standing::Balance(U256::from(10_000_000)));
+    assert!(!funds.has_landed(&whole).await.unwrap());
+    let alone = Authorization::Tron(events::event::TronSpend { approval: None, ..own.clone() });
+    let holding = funds.holding(&spend("1100000", &alone)).await.unwrap();
+    assert_eq!(holding.allowance, Some(U256::ZERO));
+
+    // The payer's own wallet may be faster than the submission: what it deposited need not be there a second time.
+    for own in [own.approval.as_ref().unwrap(), &own.deposit] {
+        world.node.broadcast(&hex::decode(own.raw.trim_start_matches("0x")).unwrap()).await.unwrap();
+        world.dev.mine(1).await.unwrap();
+    }
+    assert!(funds.has_landed(&whole).await.unwrap());
+    assert_eq!(funds.holding(&whole).await.unwrap().balance, U256::from(8_900_000));
+}

@@ -1,0 +1,282 @@
+//! What verify and settle answer (spec 2.14): one shape each, whatever the status.
+
+use crate::error::ApiError;
+use axum::{
+    Json,
+    http::{HeaderName, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use data_encoding::BASE64;
+use serde::Serialize;
+
+use events::{PaymentId, failure::RetryClassification};
+use projections::{PaymentStatus, PaymentView, Transaction};
+
+use super::message::Outline;
+use crate::request_id::{OwnBody, RetryAfter};
+use app::{
+    error::{Code, Error, docs_url},
+    views::payment_body::{ConfirmationBody, FailureBody, TransactionsBody, confirmation, failure, transactions},
+};
+
+const PAYMENT_RESPONSE: HeaderName = HeaderName::from_static("payment-response");
+
+/// A payment that is not taken, or cannot be judged.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    error: Error,
+    status: StatusCode,
+}
+
+impl Refusal {
+    /// Refuses something for its form: 400, unless the fault has nothing to do with it.
+    pub(super) fn of_form(error: Error) -> Self {
+        let status = match error.status() {
+            StatusCode::OK => StatusCode::BAD_REQUEST,
+            StatusCode::UNAUTHORIZED => StatusCode::OK,
+            status => status,
+        };
+        Self { error, status }
+    }
+}
+
+impl From<Error> for Refusal {
+    /// A judgement is answered with 200; conflicts, who asks for too much, and what could not be judged keep their status.
+    fn from(error: Error) -> Self {
+        let status = match error.status() {
+            status @ (StatusCode::CONFLICT | StatusCode::TOO_MANY_REQUESTS) => status,
+            status if status.is_server_error() => status,
+            _ => StatusCode::OK,
+        };
+        Self { error, status }
+    }
+}
+
+impl From<&'static Code> for Refusal {
+    fn from(code: &'static Code) -> Self {
+        Error::from(code).into()
+    }
+}
+
+/// Body of verify.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct VerifyBody {
+    is_valid: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    invalid_reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    invalid_message: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payer: Option<String>,
+    extensions: Extensions,
+}
+
+/// Body of settle.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SettleBody {
+    success: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_message: Option<String>,
+    /// The delivery; the deposit while the settlement is pending; empty where there is none.
+    transaction: String,
+    /// The destination's chain.
+    network: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payer: Option<String>,
+    extensions: Extensions,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fulfillment_confirmation: Option<ConfirmationBody>,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Extensions {
+    gw: Gw,
+}
+
+/// What the gateway says besides.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Gw {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payment_id: Option<PaymentId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idempotent_replay: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_classification: Option<RetryClassification>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    docs_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<FailureBody>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transactions: Option<TransactionsBody>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fulfillment_confirmation: Option<ConfirmationBody>,
+}
+
+impl Gw {
+    /// What there is to say of a payment that exists.
+    fn of(view: &PaymentView, idempotent_replay: bool, base_url: &str) -> Self {
+        let code = match view.status {
+            PaymentStatus::Completed => None,
+            PaymentStatus::Failed => view.failure.as_ref().map(|failure| failure.code.clone()),
+            PaymentStatus::Pending | PaymentStatus::Finalizing => Some(Code::SETTLEMENT_PENDING.code.to_owned()),
+        };
+        let entry = code.as_deref().and_then(Code::find);
+        let stated = view.failure.as_ref().and_then(|failure| failure.retry_classification);
+        Self {
+            payment_id: Some(view.payment_id.clone()),
+            state: Some(view.status.as_str()),
+            status_url: Some(format!("{base_url}/v1/payments/{}/status", view.payment_id)),
+            idempotent_replay: Some(idempotent_replay),
+            retry_classification: code.is_some().then(|| {
+                let of_code = entry.map(|entry| entry.retry_classification);
+                stated.or(of_code).unwrap_or(RetryClassification::ReconcileThenDecide)
+            }),
+            docs_url: code.as_deref().map(|code| docs_url(base_url, code)),
+            code,
+            error: failure(view, base_url),
+            transactions: transactions(view),
+            fulfillment_confirmation: confirmation(view),
+        }
+    }
+
+    /// What there is to say of a refusal.
+    fn refused(error: &Error, status: StatusCode, base_url: &str) -> Self {
+        // With a 500 it is not known whether there is a payment.
+        let unknown = status == StatusCode::INTERNAL_SERVER_ERROR;
+        Self {
+            payment_id: error.payment_id().cloned(),
+            state: Some(if unknown { "unknown" } else { "rejected" }),
+            code: Some(error.code.code.to_owned()),
+            retry_classification: Some(error.code.retry_classification),
+            docs_url: Some(docs_url(base_url, error.code.code)),
+            ..Self::default()
+        }
+    }
+}
+
+/// The reason that goes with `code`: its lower case, but where x402 has a word of its own. `unexpected` is x402's word for a
+/// defect in this call.
+fn reason(code: &str, unexpected: &str) -> String {
+    match code {
+        "INVALID_REQUEST" => "invalid_payload".to_owned(),
+        "INTERNAL_ERROR" => unexpected.to_owned(),
+        code => code.to_ascii_lowercase(),
+    }
+}
+
+/// The payment would be settled, and is new.
+pub(super) fn valid(payment_id: PaymentId, outline: Outline) -> Response {
+    let gw = Gw { payment_id: Some(payment_id), idempotent_replay: Some(false), ..Gw::default() };
+    verified(true, None, outline, gw, StatusCode::OK)
+}
+
+/// What verifying a payload comes to that was settled before.
+pub(super) fn known(view: &PaymentView, outline: Outline, base_url: &str) -> Response {
+    let gw = Gw::of(view, true, base_url);
+    let failed = view.failure.as_ref().filter(|_| view.status == PaymentStatus::Failed);
+    let why = failed.map(|failure| (failure.code.clone(), failure.message.clone()));
+    verified(failed.is_none(), why, outline, gw, StatusCode::OK)
+}
+
+/// The payment would not be settled.
+pub(super) fn not_valid(refusal: Refusal, outline: Outline, base_url: &str) -> Response {
+    let Refusal { error, status } = refusal;
+    let gw = Gw::refused(&error, status, base_url);
+    let why = Some((error.code.code.to_owned(), error.message()));
+    come_again(verified(false, why, outline, gw, status), &error)
+}
+
+fn verified(is_valid: bool, why: Option<(String, String)>, outline: Outline, gw: Gw, status: StatusCode) -> Response {
+    let (invalid_reason, invalid_message) =
+        why.map(|(code, message)| (reason(&code, "unexpected_verify_error"), message)).unzip();
+    let extensions = Extensions { gw };
+    let body = VerifyBody { is_valid, invalid_reason, invalid_message, payer: outline.payer, extensions };
+    own((status, Json(body)).into_response())
+}
+
+/// What settling a payment came to so far.
+pub(super) fn settled(view: &PaymentView, replay: bool, outline: Outline, base_url: &str) -> Response {
+    let hash = |transaction: Option<&Transaction>| {
+        transaction.map(|transaction| transaction.transaction_hash.clone()).unwrap_or_default()
+    };
+    let (why, transaction) = match view.status {
+        PaymentStatus::Completed => (None, hash(view.fulfillment.as_ref())),
+        PaymentStatus::Failed => {
+            (view.failure.as_ref().map(|failure| (failure.code.clone(), failure.message.clone())), String::new())
+        }
+        PaymentStatus::Pending | PaymentStatus::Finalizing => {
+            let pending = Code::SETTLEMENT_PENDING;
+            (Some((pending.code.to_owned(), pending.message.to_owned())), hash(view.deposit.as_ref()))
+        }
+    };
+    let success = view.status == PaymentStatus::Completed;
+    let delivered = view.fulfillment.as_ref().filter(|_| success).map(|delivery| delivery.chain_id.to_string());
+    let body = SettleBody {
+        success,
+        transaction,
+        network: delivered.unwrap_or(outline.network),
+        payer: outline.payer,
+        fulfillment_confirmation: confirmation(view),
+        ..SettleBody::of(why, Gw::of(view, replay, base_url))
+    };
+    body.respond(StatusCode::OK)
+}
+
+/// Nothing was settled by this call.
+pub(super) fn not_settled(refusal: Refusal, outline: Outline, base_url: &str) -> Response {
+    let Refusal { error, status } = refusal;
+    let why = Some((error.code.code.to_owned(), error.message()));
+    let body = SettleBody {
+        network: outline.network,
+        payer: outline.payer,
+        ..SettleBody::of(why, Gw::refused(&error, status, base_url))
+    };
+    come_again(body.respond(status), &error)
+}
+
+impl SettleBody {
+    /// Says why there is no success, where there is none.
+    fn of(why: Option<(String, String)>, gw: Gw) -> Self {
+        let (error_reason, error_message) =
+            why.map(|(code, message)| (reason(&code, "unexpected_settle_error"), message)).unzip();
+        Self { error_reason, error_message, extensions: Extensions { gw }, ..Self::default() }
+    }
+
+    /// The body, and the same in the header.
+    fn respond(self, status: StatusCode) -> Response {
+        let Ok(text) = serde_json::to_string(&self) else {
+            return ApiError::from(Code::INTERNAL_ERROR).into_response();
+        };
+        // Base64 is legal in a header.
+        let encoded = HeaderValue::try_from(BASE64.encode(text.as_bytes())).ok();
+        let json = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+        let mut response = (status, json, text).into_response();
+        response.headers_mut().extend(encoded.map(|encoded| (PAYMENT_RESPONSE, encoded)));
+        own(response)
+    }
+}
+
+/// Says when to come again, where the error says it.
+fn come_again(mut response: Response, error: &Error) -> Response {
+    if let Some(seconds) = error.retry_after_seconds() {
+        response.extensions_mut().insert(RetryAfter(seconds));
+    }
+    response
+}
+
+/// Keeps the body from being replaced by an ErrorResponse.
+fn own(mut response: Response) -> Response {
+    response.extensions_mut().insert(OwnBody);
+    response
+}

@@ -1,0 +1,259 @@
+//! The requirement against what is served, and the payment against the requirement, field by field (spec 2.14).
+//!
+//! A fault of the requirement is the merchant's: `UNSUPPORTED_SCHEME`, `INVALID_NETWORK` or `INVALID_PAYMENT_REQUIREMENTS`. A
+//! payment that is not what the requirement asks for is the payer's: `PAYMENT_REQUIREMENTS_MISMATCH`. Both name the field.
+
+use chrono::TimeDelta;
+
+use events::{Account, Amount, AssetId, ChainId, Family, OwnedAsset, caip, time::Timestamp};
+
+use super::{
+    SCHEME,
+    requirement::{Destination, Requirement},
+};
+use app::{
+    error::{Code, Error},
+    request::{
+        corridors::{Corridor, Corridors},
+        order::Order,
+    },
+};
+use config;
+
+/// How far the payer's clock may be ahead, in seconds. The payer sets its deadlines before the gateway sees them, so that
+/// a clock that is behind needs no tolerance.
+pub(super) const CLOCK_TOLERANCE_SECONDS: i64 = 30;
+
+/// A requirement whose every member means something that is served here.
+#[derive(Debug)]
+pub(super) struct Resolved<'a> {
+    requirement: &'a Requirement,
+    source: AssetId,
+    amount: Amount,
+    destination: OwnedAsset,
+    fulfillment_amount: Amount,
+    escrow: Account,
+    proxy: Account,
+    /// Those of the default verifier where the requirement names none.
+    releaser: Account,
+    verifier_origin: String,
+}
+
+impl<'a> Resolved<'a> {
+    /// Judges a requirement by itself.
+    ///
+    /// # Errors
+    /// The first fault.
+    pub(super) fn new(requirement: &'a Requirement, corridors: &Corridors) -> Result<Self, Error> {
+        if requirement.scheme != SCHEME {
+            let message = format!("paymentRequirements.scheme: must be {SCHEME}");
+            return Err(Error::new(Code::UNSUPPORTED_SCHEME, message));
+        }
+        let (chain, corridor) = network(&requirement.network, "network", corridors)?;
+        let source = asset(&requirement.asset, &chain, corridor, "asset")?;
+        let amount = amount(&requirement.amount, corridor.family, "amount")?;
+
+        let Destination { network: at, asset: token, address } = &requirement.destination;
+        let (to, target) = network(at, "extra.gw.destination.network", corridors)?;
+        let token = asset(token, &to, target, "extra.gw.destination.asset")?;
+        let destination = OwnedAsset::new(token, address)
+            .map_err(|rule| invalid("extra.gw.destination.address", caip_rule(&rule)))?;
+        let fulfillment_amount =
+            self::amount(&requirement.fulfillment_amount, target.family, "extra.gw.fulfillmentAmount")?;
+
+        let escrow = contract(requirement.escrow.as_deref(), corridor, &corridor.escrow, "extra.gw.escrow")?;
+        if !corridor.trusts_escrow(&escrow) {
+            return Err(invalid("extra.gw.escrow", format!("is not the escrow of {chain}")));
+        }
+        let name = "extra.gw.fulfillmentProxy";
+        let proxy = contract(requirement.fulfillment_proxy.as_deref(), target, &target.proxy, name)?;
+        if !target.trusts_proxy(&proxy) {
+            return Err(invalid(name, format!("is not the proxy of {to}")));
+        }
+        let name = "extra.gw.reserver";
+        if contract(requirement.reserver.as_deref(), corridor, &corridor.reserver, name)? != corridor.reserver {
+            return Err(invalid(name, format!("is not the reserver of {chain}")));
+        }
+        let (releaser, verifier_origin) = verifier(requirement, corridor, corridors)?;
+        signing_domain(requirement, corridor)?;
+        if let (Some(quote), Some(fulfillment)) =
+            (requirement.quote_deadline_seconds, requirement.fulfillment_deadline_seconds)
+            && quote >= fulfillment
+        {
+            return Err(invalid("extra.gw.quoteDeadlineSeconds", "must be below fulfillmentDeadlineSeconds"));
+        }
+        let paid = Account::parse(target.family, &requirement.pay_to);
+        let funded = Account::parse(corridor.family, &requirement.pay_to);
+        if paid.as_ref() != Ok(destination.account()) && funded.as_ref() != Ok(&escrow) {
+            return Err(invalid("payTo", "must be extra.gw.destination.address, or the escrow"));
+        }
+        Ok(Self {
+            requirement,
+            source,
+            amount,
+            destination,
+            fulfillment_amount,
+            escrow,
+            proxy,
+            releaser,
+            verifier_origin,
+        })
+    }
+
+    /// The family of the source's chain.
+    pub(super) fn source_family(&self) -> Option<Family> {
+        self.source.chain().family()
+    }
+
+    /// The destination's chain.
+    pub(super) fn destination_chain(&self) -> &ChainId {
+        self.destination.asset().chain()
+    }
+
+    /// Judges a payment by the requirement. The deadlines only ever come nearer, so that what passes once always will.
+    ///
+    /// # Errors
+    /// `PAYMENT_REQUIREMENTS_MISMATCH` with the first field that differs.
+    pub(super) fn check(&self, order: &Order, corridors: &Corridors, now: Timestamp) -> Result<(), Error> {
+        let terms = &order.terms;
+        let chain = self.source.chain();
+        let verifier_is_asked = || {
+            let family = chain.family().unwrap_or(Family::Evm);
+            Account::parse(family, &order.verifier.account).as_ref() == Ok(&self.releaser)
+                && net::origin::origin(&order.verifier.endpoint).as_deref() == Some(&self.verifier_origin)
+        };
+        let proxies = &order.fulfillment_proxies;
+        let target = corridors.get(self.destination_chain());
+        let proxy_is_asked = || {
+            let family = target.map_or(Family::Evm, |target| target.family);
+            proxies.iter().all(|proxy| Account::parse(family, proxy).as_ref() == Ok(&self.proxy))
+        };
+        let rules: [(bool, &str, String); 7] = [
+            (*terms.source.asset() == self.source, "source.asset_identifier", format!("must be {}", self.source)),
+            (
+                terms.destination() == [self.destination.clone()],
+                "destination",
+                format!("must be {} at {} and nothing else", self.destination.asset(), self.destination.account()),
+            ),
+            (
+                terms.fulfillment_amount == self.fulfillment_amount,
+                "fulfillment_amount",
+                format!("must be {}", self.fulfillment_amount),
+            ),
+            (
+                terms.max_source_amount == Some(self.amount),
+                "max_source_amount",
+                format!("must be {}, the requirement's amount", self.amount),
+            ),
+            (order.escrow_contract == self.escrow, "escrow_contract_address", format!("must be {}", self.escrow)),
+            (proxy_is_asked(), "fulfillment_proxy", format!("must be {}", self.proxy)),
+            (
+                verifier_is_asked(),
+                "fulfillment_verifier",
+                format!("must be {} at {}", self.releaser, self.verifier_origin),
+            ),
+        ];
+        if let Some((_, field, rule)) = rules.into_iter().find(|(holds, ..)| !holds) {
+            return Err(mismatch(field, rule));
+        }
+        let windows = [
+            ("quote_deadline", order.quote_deadline, self.requirement.quote_deadline_seconds),
+            ("fulfillment_deadline", order.fulfillment_deadline, self.requirement.fulfillment_deadline_seconds),
+        ];
+        for (field, deadline, seconds) in windows {
+            let Some(seconds) = seconds else { continue };
+            let window = i64::try_from(seconds).ok().and_then(|seconds| seconds.checked_add(CLOCK_TOLERANCE_SECONDS));
+            let window = window.and_then(TimeDelta::try_seconds).unwrap_or(TimeDelta::MAX);
+            if deadline - now > window {
+                return Err(mismatch(field, format!("must be at most {seconds} seconds away")));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn invalid(field: &str, rule: impl std::fmt::Display) -> Error {
+    Error::new(Code::INVALID_PAYMENT_REQUIREMENTS, format!("paymentRequirements.{field}: {rule}"))
+}
+
+fn mismatch(field: &str, rule: impl std::fmt::Display) -> Error {
+    Error::new(Code::PAYMENT_REQUIREMENTS_MISMATCH, format!("paymentRequest.{field}: {rule}"))
+}
+
+/// The rule without the word that the field says already.
+fn caip_rule(rule: &caip::Error) -> String {
+    let rule = rule.to_string();
+    rule.strip_prefix("account ").map_or(rule.clone(), str::to_owned)
+}
+
+fn network<'a>(text: &str, field: &str, corridors: &'a Corridors) -> Result<(ChainId, &'a Corridor), Error> {
+    let fault = |rule: String| Error::new(Code::INVALID_NETWORK, format!("paymentRequirements.{field}: {rule}"));
+    let chain: ChainId = text.parse().map_err(|rule: caip::Error| fault(rule.to_string()))?;
+    match corridors.get(&chain) {
+        Some(corridor) => Ok((chain, corridor)),
+        None => Err(fault("is not served; /v1/defaults lists the chains that are".to_owned())),
+    }
+}
+
+/// An asset that is served on `chain`, by its CAIP-19 id or by its bare reference.
+fn asset(text: &str, chain: &ChainId, corridor: &Corridor, field: &str) -> Result<AssetId, Error> {
+    let served = || corridor.assets.iter().map(|asset| &asset.asset_identifier);
+    let found = if text.contains('/') {
+        let stated: AssetId = text.parse().map_err(|rule: caip::Error| invalid(field, rule))?;
+        served().find(|asset| **asset == stated)
+    } else {
+        served().find(|asset| {
+            // Read as the reference of that very asset, it is normalised as such references are.
+            let stated = format!("{chain}/{}:{text}", asset.namespace()).parse::<AssetId>();
+            stated.as_ref() == Ok(*asset)
+        })
+    };
+    found.cloned().ok_or_else(|| invalid(field, format!("is no asset that is served on {chain}")))
+}
+
+fn amount(text: &str, family: Family, field: &str) -> Result<Amount, Error> {
+    let amount = text.parse::<Amount>().and_then(|amount| amount.within(family.amount_bits()));
+    amount.map_err(|rule| invalid(field, rule))
+}
+
+/// An account of the corridor's chain, or the default where none is stated.
+fn contract(stated: Option<&str>, corridor: &Corridor, default: &Account, field: &str) -> Result<Account, Error> {
+    let Some(text) = stated else { return Ok(default.clone()) };
+    Account::parse(corridor.family, text).map_err(|rule| invalid(field, caip_rule(&rule)))
+}
+
+/// Account and origin of the verifier that is asked for, the default or a trusted one.
+fn verifier(requirement: &Requirement, corridor: &Corridor, corridors: &Corridors) -> Result<(Account, String), Error> {
+    let account = requirement.releaser.as_deref().map(|text| {
+        Account::parse(corridor.family, text).map_err(|rule| invalid("extra.gw.releaser", caip_rule(&rule)))
+    });
+    let origin = requirement.verifier_endpoint.as_deref().map(|text| {
+        let rule = "must be an origin, http(s)://host[:port] without a path";
+        net::origin::origin(text).ok_or_else(|| invalid("extra.gw.fulfillmentVerifierEndpoint", rule))
+    });
+    let (account, origin) = (account.transpose()?, origin.transpose()?);
+    let of_account: Vec<(Account, String)> = corridors
+        .verifiers(corridor)
+        .filter(|(known, _)| account.as_ref().is_none_or(|account| known == account))
+        .collect();
+    if of_account.is_empty() {
+        return Err(invalid("extra.gw.releaser", "is neither the default verifier's account nor a trusted one's"));
+    }
+    let found = of_account.into_iter().find(|(_, known)| origin.as_ref().is_none_or(|origin| known == origin));
+    found.ok_or_else(|| {
+        invalid("extra.gw.fulfillmentVerifierEndpoint", "is neither the default verifier's origin nor a trusted one's")
+    })
+}
+
+/// On Solana a signature binds the cluster and the version of what is signed.
+fn signing_domain(requirement: &Requirement, corridor: &Corridor) -> Result<(), Error> {
+    let Some((cluster_id, version)) = &corridor.signature_domain else { return Ok(()) };
+    let Requirement { signature_cluster_id, signature_domain_version, .. } = requirement;
+    if signature_cluster_id.as_ref().is_some_and(|stated| stated != cluster_id) {
+        return Err(invalid("extra.gw.svmSignatureClusterId", format!("must be {cluster_id}")));
+    }
+    if signature_domain_version.is_some_and(|stated| stated != u64::from(*version)) {
+        return Err(invalid("extra.gw.svmSignatureDomainVersion", format!("must be {version}")));
+    }
+    Ok(())
+}

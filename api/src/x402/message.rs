@@ -1,0 +1,205 @@
+//! The body of a verify or settle call (spec 2.14), read up to what it says about the payment.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json, value::RawValue};
+
+use events::{Account, ChainId, Hash32};
+
+use super::{IDENTIFIER_CHARS_MAX, IDENTIFIER_CHARS_MIN, PAYMENT_IDENTIFIER, VERSION, requirement::Requirement};
+use app::{
+    error::{Code, Error},
+    request::{
+        body::JsonBody,
+        fields::{Faults, Object},
+    },
+};
+
+/// A message of the right form.
+#[derive(Debug)]
+pub(super) struct Message {
+    /// What the merchant asked for.
+    pub(super) requirement: Requirement,
+    /// The payment identifier, where there is one.
+    pub(super) identifier: Option<String>,
+    /// Tells this payload from another under the same identifier.
+    pub(super) fingerprint: Hash32,
+    accepted: Map<String, Value>,
+    requirements: Map<String, Value>,
+}
+
+/// What can be said of a message before it is known to be one: what every answer has to name.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Outline {
+    /// The destination's chain, else the requirement's, else empty.
+    pub(super) network: String,
+    /// The source account.
+    pub(super) payer: Option<String>,
+}
+
+impl Outline {
+    /// The outline of a body. What is no chain or account is left out, so that nothing else is ever repeated.
+    pub(super) fn of(body: &Map<String, Value>) -> Self {
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+        let requirements = body.get("paymentRequirements");
+        let network = |pointer: &str| {
+            let text = text(requirements.and_then(|requirements| requirements.pointer(pointer)))?;
+            text.parse::<ChainId>().ok().map(|chain| chain.to_string()).filter(|chain| chain.len() <= CHAIN_CHARS_MAX)
+        };
+        let source = body.get("paymentPayload").and_then(|payload| payload.pointer("/payload/paymentRequest/source"));
+        let payer = || {
+            let source = source?;
+            let chain: ChainId = text(source.get("asset_identifier"))?.split('/').next()?.parse().ok()?;
+            Account::parse(chain.family()?, source.get("account")?.as_str()?).ok().map(|account| account.to_string())
+        };
+        let destination = network("/extra/gw/destination/network");
+        Self { network: destination.or_else(|| network("/network")).unwrap_or_default(), payer: payer() }
+    }
+}
+
+/// Longest chain id that is repeated: CAIP-2 has 41 characters at most.
+const CHAIN_CHARS_MAX: usize = 41;
+
+/// The way to the payment request, whose text is kept as it came: a proof in it is over that.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Outer<'a> {
+    #[serde(borrow)]
+    payment_payload: Middle<'a>,
+}
+
+#[derive(Deserialize)]
+struct Middle<'a> {
+    #[serde(borrow)]
+    payload: Inner<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Inner<'a> {
+    #[serde(borrow)]
+    payment_request: &'a RawValue,
+}
+
+impl Message {
+    /// Reads a body, and the payment request in it as it came.
+    ///
+    /// # Errors
+    /// What is wrong with its form; answered with 400.
+    pub(super) fn read(body: &JsonBody) -> Result<(Self, JsonBody), Error> {
+        let root = Object::root(&body.members);
+        version(&root)?;
+        let mut faults = Faults::default();
+        let payload = root.required_object("paymentPayload", &mut faults);
+        let requirements: Option<&Map<String, Value>> = root.required("paymentRequirements", &mut faults);
+        let (payload, requirements) = faults.or(payload.zip(requirements))?;
+        version(&payload)?;
+        let mut faults = Faults::default();
+        let accepted: Option<&Map<String, Value>> = payload.required("accepted", &mut faults);
+        let inner = payload.required_object("payload", &mut faults);
+        let request: Option<&Map<String, Value>> =
+            inner.and_then(|inner| inner.required("paymentRequest", &mut faults));
+        let (accepted, request) = faults.or(accepted.zip(request))?;
+        let requirement = Requirement::read(requirements)?;
+        let identifier = identifier(&payload)?;
+        // The path was just walked, so the text has it.
+        let outer: Outer<'_> = serde_json::from_str(&body.text).map_err(|_| Code::INVALID_REQUEST)?;
+        let text = outer.payment_payload.payload.payment_request.get().to_owned();
+        let claimed = json!({"accepted": accepted, "paymentRequest": request});
+        // What was read from JSON has an RFC 8785 form.
+        let canonical = serde_json_canonicalizer::to_vec(&claimed).map_err(|_| Code::INVALID_REQUEST)?;
+        let message = Self {
+            requirement,
+            identifier,
+            fingerprint: Hash32::sha256(canonical),
+            accepted: accepted.clone(),
+            requirements: requirements.clone(),
+        };
+        Ok((message, JsonBody { text, members: request.clone() }))
+    }
+
+    /// Whether what the payer accepted is what the merchant asks for; `extra` may hold more.
+    ///
+    /// # Errors
+    /// `PAYMENT_REQUIREMENTS_MISMATCH` naming the member.
+    pub(super) fn check_accepted(&self) -> Result<(), Error> {
+        let differs = |name: &str| {
+            let message = format!("paymentPayload.accepted.{name}: differs from paymentRequirements.{name}");
+            Error::new(Code::PAYMENT_REQUIREMENTS_MISMATCH, message)
+        };
+        for (name, value) in &self.requirements {
+            let accepted = self.accepted.get(name);
+            let same = match name.as_str() {
+                "extra" => accepted.is_some_and(|accepted| contains(accepted, value)),
+                _ => accepted == Some(value),
+            };
+            if !same {
+                return Err(differs(plain(name)));
+            }
+        }
+        match self.accepted.keys().find(|name| !self.requirements.contains_key(*name)) {
+            Some(name) => Err(differs(plain(name))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A member's name as it may stand in a message.
+fn plain(name: &str) -> &str {
+    let is_plain = (1..=64).contains(&name.len()) && name.bytes().all(|c| c.is_ascii_alphanumeric());
+    if is_plain { name } else { "*" }
+}
+
+/// Whether `whole` has everything that `part` has.
+fn contains(whole: &Value, part: &Value) -> bool {
+    match (whole, part) {
+        (Value::Object(whole), Value::Object(part)) => {
+            part.iter().all(|(name, part)| whole.get(name).is_some_and(|whole| contains(whole, part)))
+        }
+        (whole, part) => whole == part,
+    }
+}
+
+fn version(object: &Object<'_>) -> Result<(), Error> {
+    let mut faults = Faults::default();
+    let version: Option<u64> = object.required("x402Version", &mut faults);
+    match faults.or(version) {
+        Ok(VERSION) => Ok(()),
+        Ok(_) => Err(Error::new(Code::INVALID_X402_VERSION, format!("{}: must be 2", object.path("x402Version")))),
+        Err(fault) => Err(Error::new(Code::INVALID_X402_VERSION, fault.message())),
+    }
+}
+
+/// The payment identifier, where the payload carries one.
+fn identifier(payload: &Object<'_>) -> Result<Option<String>, Error> {
+    let invalid = |message: String| Err(Error::new(Code::INVALID_PAYMENT_IDENTIFIER, message));
+    let mut faults = Faults::default();
+    let extensions = payload.optional_object("extensions", &mut faults);
+    let extension = extensions.and_then(|extensions| extensions.optional_object(PAYMENT_IDENTIFIER, &mut faults));
+    let info = extension.and_then(|extension| extension.required_object("info", &mut faults));
+    let Some(info) = info else {
+        return match faults.answer() {
+            Some(fault) => invalid(fault.message()),
+            None => Ok(None),
+        };
+    };
+    let required: Option<bool> = info.required("required", &mut faults);
+    let id: Option<&str> = info.optional("id", &mut faults);
+    if let Some(fault) = faults.answer() {
+        return invalid(fault.message());
+    }
+    let legal = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-');
+    match id {
+        Some(id) if (IDENTIFIER_CHARS_MIN..=IDENTIFIER_CHARS_MAX).contains(&id.len()) && id.bytes().all(legal) => {
+            Ok(Some(id.to_owned()))
+        }
+        Some(_) => invalid(format!(
+            "{}: must have {IDENTIFIER_CHARS_MIN} to {IDENTIFIER_CHARS_MAX} characters out of letters, digits, _ -",
+            info.path("id")
+        )),
+        None if required == Some(true) => {
+            let message = format!("{}: is required by the merchant", info.path("id"));
+            Err(Error::new(Code::PAYMENT_IDENTIFIER_REQUIRED, message))
+        }
+        None => Ok(None),
+    }
+}

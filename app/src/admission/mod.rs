@@ -1,0 +1,59 @@
+//! What everything new has to pass before it is stored: the pause and the counterparty authorization.
+
+pub mod bounded_journal;
+pub mod bulkhead;
+pub mod line;
+pub mod open_windows;
+pub mod pause;
+pub mod policy;
+pub mod writes;
+
+use events::{event::CounterpartyDecision, time::Timestamp};
+
+use super::error::{Code, Error};
+use crate::admission::{
+    pause::PauseState,
+    policy::{Counterparties, Proposal},
+};
+
+/// The gate in front of every write. Replays do not go through it: what exists is shown whatever holds now.
+#[derive(Debug, Clone)]
+pub struct Admission {
+    pause: PauseState,
+    counterparties: Counterparties,
+}
+
+impl Admission {
+    /// A gate with these two locks.
+    pub fn new(pause: PauseState, counterparties: Counterparties) -> Self {
+        Self { pause, counterparties }
+    }
+
+    /// A gate that lets everything through.
+    pub fn open() -> Self {
+        Self::new(PauseState::never(), Counterparties::everyone())
+    }
+
+    /// The same gate when nothing is paused, for calls that accept nothing and only say what would be accepted.
+    pub fn unpaused(&self) -> Self {
+        Self::new(PauseState::never(), self.counterparties.clone())
+    }
+
+    /// Whether something new may be accepted now, and what permits it, for the journal.
+    ///
+    /// Called after every other check and directly before the append (design: order of checks). A refusal is only the
+    /// answer to what does not exist: the caller asks the journal before it gives it.
+    ///
+    /// # Errors
+    /// 503 `SERVICE_PAUSED`, or 403 `PAYMENT_DECLINED`, which does not say why.
+    pub fn admit(&self, proposal: &Proposal<'_>, now: Timestamp) -> Result<Option<CounterpartyDecision>, Error> {
+        if self.pause.is_paused() {
+            return Err(Code::SERVICE_PAUSED.into());
+        }
+        self.counterparties.judge(proposal, now).map_err(|declined| {
+            let stage = proposal.stage.name();
+            tracing::warn!(id = proposal.id, originator = proposal.originator, stage, %declined, "declined");
+            Code::PAYMENT_DECLINED.into()
+        })
+    }
+}

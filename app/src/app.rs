@@ -1,0 +1,127 @@
+//! What the use cases work with.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use async_trait::async_trait;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use ::auction::Progress;
+use config::{DeadlinesConfig, GatewayConfig, HttpConfig, X402Config};
+use events::{Family, caip};
+use identity::{Identities, Proven};
+use journal::Journal;
+use net::callers::Callers;
+use sagas::ports::Clock;
+
+use crate::{
+    admission::{Admission, bounded_journal::BoundedJournal, open_windows::OpenWindows, writes::Writes},
+    authorization::Authorizer,
+    error::Error,
+    funds::{Funds, FundsCheck},
+    request::{body::JsonBody, corridors::Corridors, envelope},
+    views::{payments::Payments, quote_requests::QuoteRequests},
+    x402::Identifiers,
+};
+
+/// Whether the gateway can serve.
+#[async_trait]
+pub trait Readiness: Send + Sync {
+    /// Checks that NATS is connected and the read models are live.
+    ///
+    /// # Errors
+    /// What is missing, in words that anyone may read.
+    async fn check(&self) -> Result<(), String>;
+
+    /// What an operator has to look into although the gateway can serve, in words that anyone may read.
+    fn alarms(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// The parts of the gateway that the routes call.
+#[derive(Clone)]
+pub struct Services {
+    /// The event streams.
+    pub journal: Arc<dyn Journal>,
+    /// The same streams for reading alone, best over a connection of its own: no answer should wait behind appends.
+    pub reads: Arc<dyn Journal>,
+    /// The read model.
+    pub payments: Arc<dyn Payments>,
+    /// The read model of quote-requests.
+    pub quote_requests: Arc<dyn QuoteRequests>,
+    /// What settlers have answered so far.
+    pub auctions: Arc<dyn Progress>,
+    /// Checks payers' signatures.
+    pub authorizer: Arc<dyn Authorizer>,
+    /// The time that deadlines are compared with.
+    pub clock: Arc<dyn Clock>,
+    /// Verifies who asks.
+    pub identities: Identities,
+    /// What everything new has to pass.
+    pub admission: Admission,
+    /// Whom payment identifiers of x402 belong to.
+    pub identifiers: Arc<dyn Identifiers>,
+    /// What reads the payers' funds, for each family of source chains.
+    pub funds: BTreeMap<Family, Arc<dyn Funds>>,
+    /// What `/readyz` asks.
+    pub readiness: Arc<dyn Readiness>,
+    /// Ends every hold at once when the process is to stop; the submissions are answered with the status they have.
+    pub stopping: CancellationToken,
+}
+
+/// The use cases' state: services, and the configuration in the form in which requests are compared with it.
+pub struct App {
+    /// What the use cases call.
+    pub services: Services,
+    /// The API's configuration.
+    pub http: HttpConfig,
+    /// Least and longest windows of a new payment.
+    pub deadlines: DeadlinesConfig,
+    /// x402's configuration.
+    pub x402: X402Config,
+    /// What is traded.
+    pub corridors: Corridors,
+    /// Whether payers hold what they sign away.
+    pub funds: FundsCheck,
+    /// Who calls, and how much each may ask for.
+    pub callers: Arc<Callers>,
+    /// How many writes are taken at a time.
+    pub writes: Writes,
+    /// Open windows of quote-requests.
+    pub open_windows: OpenWindows,
+    /// How many requests may be held at a time.
+    pub holds: Semaphore,
+}
+
+impl App {
+    /// The state for a configuration that was loaded.
+    ///
+    /// # Errors
+    /// The rule that an account of a chain breaks, which loading the configuration has checked already.
+    pub fn new(config: &GatewayConfig, mut services: Services) -> Result<Self, caip::Error> {
+        let reads = Arc::clone(&services.reads);
+        services.journal = Arc::new(BoundedJournal::new(services.journal, reads, &config.http));
+        let funds = FundsCheck::new(services.funds.clone());
+        Ok(Self {
+            services,
+            funds,
+            http: config.http.clone(),
+            deadlines: config.deadlines,
+            x402: config.x402,
+            corridors: Corridors::new(config)?,
+            callers: Callers::new(&config.limits, config.http.holds_max),
+            writes: Writes::new(&config.http),
+            open_windows: OpenWindows::new(config.http.quote_requests_open_max),
+            holds: Semaphore::new(config.http.holds_max.min(Semaphore::MAX_PERMITS)),
+        })
+    }
+
+    /// Verifies what a body whose form was checked claims about who asks; see [`envelope::prove`].
+    ///
+    /// # Errors
+    /// 401 `INVALID_PROOF`, or 503.
+    pub async fn prove(&self, body: &JsonBody) -> Result<Proven, Error> {
+        envelope::prove(body, &self.services.identities, &self.http.base_url, self.services.clock.now()).await
+    }
+}

@@ -1,0 +1,227 @@
+//! Payers on EVM chains: Permit2 signatures, by keys and by contract accounts.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use chains::evm::{
+    node::Node,
+    payers::ContractPayer,
+    permit2::{self, AuthorizationError, Choice, EscrowSettings, OnchainError, Scheme, SpendRequest},
+};
+use serde_json::{Map, Value};
+use tokio::time::timeout;
+
+use events::ChainId;
+use journal::budget::Budgets;
+use sagas::ports::Clock;
+
+use crate::{
+    admission::{
+        bulkhead::{Bulkhead, Full},
+        line::Line,
+    },
+    authorization::{
+        AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MessageScheme, Prepared, PreparedDraw,
+        UnsignedMessage,
+    },
+};
+use net::callers::Refusal;
+
+/// Questions of ours to a node about payers that signed well, at a time, and those that wait for it. They run no code.
+const LOOKS_MAX: usize = 64;
+/// How long they wait.
+const LOOK_WAIT_MAX: Duration = Duration::from_millis(250);
+/// How long a signature waits for its turn to be judged by a contract.
+const TURN_WAIT_MAX: Duration = Duration::from_millis(1_000);
+
+/// [`Authorizer`] for the EVM chains it has a node of.
+///
+/// A key's signature is judged by itself. What may be a contract's has lanes of its own: each chain has a bulkhead, in which
+/// every caller has a share, so that however many of them are brought, payers with keys do not wait for them.
+#[derive(Clone)]
+pub struct EvmAuthorizer {
+    chains: BTreeMap<ChainId, EvmChain>,
+    budgets: Arc<dyn Budgets>,
+    clock: Arc<dyn Clock>,
+}
+
+#[derive(Clone)]
+struct EvmChain {
+    node: Node,
+    looks: Arc<Line>,
+    foreign: Bulkhead,
+}
+
+impl EvmAuthorizer {
+    /// An authorizer that asks these nodes about contract accounts, which may cost what `budgets` have left.
+    pub fn new(nodes: impl IntoIterator<Item = Node>, budgets: Arc<dyn Budgets>, clock: Arc<dyn Clock>) -> Self {
+        let chain = |node: Node| {
+            let gas = &node.config().gas;
+            let foreign = Bulkhead::new(gas.calls_max, gas.caller_calls_max, TURN_WAIT_MAX);
+            let looks = Arc::new(Line::new(LOOKS_MAX, LOOKS_MAX, LOOK_WAIT_MAX));
+            (node.chain_id().clone(), EvmChain { node, looks, foreign })
+        };
+        Self { chains: nodes.into_iter().map(chain).collect(), budgets, clock }
+    }
+
+    fn chain(&self, request: &AuthorizationRequest<'_>) -> Result<&EvmChain, AuthorizeError> {
+        let chain = request.terms.source.asset().chain();
+        self.chains.get(chain).ok_or_else(|| AuthorizeError::Unavailable(format!("no node for {chain}")))
+    }
+}
+
+impl EvmChain {
+    /// What the chain says of a signature that no key of the payer made, at the caller's expense: whoever is exempt from limits
+    /// per caller shares the places account by account.
+    async fn judge(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        spend: &SpendRequest,
+        signed: &permit2::SignedMessage,
+    ) -> Result<Authorized, AuthorizeError> {
+        let full = |full| match full {
+            Full::Caller => AuthorizeError::Limited(Refusal::Crowded("signatures that contracts judge")),
+            Full::All => AuthorizeError::Unavailable("all places for contracts' signatures are taken".to_owned()),
+        };
+        let limited = request.caller.filter(|caller| !caller.is_exempt());
+        let share = match limited {
+            Some(caller) => {
+                caller.foreign_code()?;
+                format!("{:?}", caller.address())
+            }
+            None => request.terms.source.account().to_string(),
+        };
+        let _place = self.foreign.place(&share).await.map_err(full)?;
+        let longest = Duration::from_millis(self.node.config().gas.call_ms_max);
+        match timeout(longest, permit2::authorize_onchain(spend, signed, &self.node)).await {
+            Ok(Ok((authorization, escrow))) => Ok(Authorized { authorization, escrow }),
+            Ok(Err(OnchainError::Denied(error))) => Err(refused(&error)),
+            Ok(Err(OnchainError::Transient(error))) => Err(AuthorizeError::Unavailable(error.to_string())),
+            Err(_) => Err(AuthorizeError::Unavailable(format!("a contract's signature was not judged in {longest:?}"))),
+        }
+    }
+
+    /// The payer as the contract that it is.
+    async fn payer(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        authorized: &Authorized,
+    ) -> Result<Option<ContractPayer>, AuthorizeError> {
+        let account = request.terms.source.account().as_str();
+        let full = || AuthorizeError::Unavailable("as many accounts as there may be are looked up".to_owned());
+        let _place = self.looks.place().await.ok_or_else(full)?;
+        let payer = self.node.contract_payer(account, &authorized.authorization).await;
+        payer.map_err(|fault| AuthorizeError::Unavailable(fault.to_string()))
+    }
+}
+
+fn refused(error: &AuthorizationError) -> AuthorizeError {
+    AuthorizeError::Refused(format!("sender_auth.signed_messages[0]: {error}"))
+}
+
+#[async_trait]
+impl Authorizer for EvmAuthorizer {
+    async fn authorize(&self, request: &AuthorizationRequest<'_>) -> Result<Authorized, AuthorizeError> {
+        // Every message is verified, and one is all that these schemes have a meaning for.
+        let [signed] = request.signed_messages else {
+            let rule = "sender_auth.signed_messages: must hold exactly one message under this scheme";
+            return Err(AuthorizeError::Refused(rule.to_owned()));
+        };
+        let chain = self.chain(request)?;
+        let spend = spend(request)?;
+        let signed = permit2::SignedMessage {
+            message: signed.message.clone(),
+            message_prehash: signed.message_prehash.clone(),
+            signature: signed.signature.clone(),
+            payload: signed.payload.clone().map(Value::Object),
+        };
+        let account = request.terms.source.account().as_str();
+        match permit2::authorize(&spend, &signed) {
+            Ok((authorization, escrow)) => Ok(Authorized { authorization, escrow }),
+            // An account that is not there yet may be deployed by its deposit; without code and without that it is a key's.
+            Err(error) if error.may_be_contract() && (error.may_deploy() || !chain.node.had_no_code(account)) => {
+                chain.judge(request, &spend, &signed).await
+            }
+            Err(error) => Err(refused(&error)),
+        }
+    }
+
+    async fn payer_is_contract(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        authorized: &Authorized,
+    ) -> Result<bool, AuthorizeError> {
+        Ok(self.chain(request)?.payer(request, authorized).await?.is_some())
+    }
+
+    fn has_lanes(&self) -> bool {
+        true
+    }
+
+    async fn confirm(&self, request: &AuthorizationRequest<'_>, authorized: &Authorized) -> Result<(), AuthorizeError> {
+        let chain = self.chain(request)?;
+        let Some(payer) = chain.payer(request, authorized).await? else { return Ok(()) };
+        if !chain.node.config().contract_payers {
+            let rule = "source.account: is a contract, and this gateway takes payments from accounts with keys only";
+            return Err(AuthorizeError::Refused(rule.to_owned()));
+        }
+        let shut_out = payer.shut_out_until(&chain.node, &*self.budgets, self.clock.now()).await;
+        match shut_out.map_err(|fault| AuthorizeError::Unavailable(fault.to_string()))? {
+            Some(until) => Err(AuthorizeError::Exhausted { until }),
+            None => Ok(()),
+        }
+    }
+
+    async fn prepare(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        payload: Option<&Map<String, Value>>,
+    ) -> Result<Prepared, AuthorizeError> {
+        let refused = |error: AuthorizationError| AuthorizeError::Refused(error.to_string());
+        let payload = payload.cloned().map(Value::Object);
+        let choice = Choice::from_payload(payload.as_ref()).map_err(refused)?;
+        let prepared = permit2::prepare(&spend(request)?, &choice).map_err(refused)?;
+        let payload = match prepared.payload {
+            Value::Object(members) => members,
+            _ => Map::new(),
+        };
+        let message = UnsignedMessage {
+            message: prepared.digest.to_string(),
+            message_prehash: prepared.typed_data.to_string(),
+            payload,
+        };
+        Ok(Prepared {
+            messages: vec![message],
+            amount: prepared.amount,
+            draw: PreparedDraw::Permit2(prepared.nonce),
+            escrow: prepared.plan,
+        })
+    }
+}
+
+/// The spend that is to be authorized.
+fn spend(request: &AuthorizationRequest<'_>) -> Result<SpendRequest, AuthorizeError> {
+    let scheme = match request.message_scheme {
+        MessageScheme::EvmPermit2 => Scheme::EvmPermit2,
+        MessageScheme::EvmPermit2Escrow => Scheme::EvmPermit2Escrow,
+        other @ (MessageScheme::Solana | MessageScheme::Tron) => {
+            return Err(AuthorizeError::Refused(format!("{} is no scheme of an EVM chain", other.name())));
+        }
+    };
+    let permit2 = request.permit2.ok_or_else(|| AuthorizeError::Unavailable("no Permit2 is configured".to_owned()))?;
+    Ok(SpendRequest {
+        scheme,
+        payment_id: request.payment_id.clone(),
+        terms: request.terms.clone(),
+        quote_deadline: request.quote_deadline,
+        fulfillment_deadline: request.fulfillment_deadline,
+        escrow: EscrowSettings {
+            contract: request.escrow_contract.to_string(),
+            reserver: request.reserver.to_string(),
+            releaser: request.releaser.to_owned(),
+            permit2: permit2.to_string(),
+            refund_delay_seconds: request.refund_delay_seconds,
+        },
+        quote_hash: request.quote_hash,
+    })
+}

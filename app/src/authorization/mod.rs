@@ -1,0 +1,245 @@
+//! What checks that the payer signed exactly this payment.
+
+pub mod evm;
+pub mod families;
+pub mod solana;
+pub mod tron;
+
+use async_trait::async_trait;
+use chrono::{SecondsFormat, Utc};
+use serde_json::{Map, Value};
+
+use events::{
+    Account, Amount, Family, Hash32, PaymentId, Terms,
+    event::{Authorization, EscrowPlan},
+    time::Timestamp,
+};
+
+use super::{
+    error::{Code, Error},
+    funds::Draw,
+};
+use net::callers::{Caller, Refusal};
+
+/// How the payer signed (spec 2.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MessageScheme {
+    /// Permit2 transfer without a witness.
+    EvmPermit2,
+    /// Permit2 transfer with the escrow's witness.
+    EvmPermit2Escrow,
+    /// Ed25519 over the escrow's terms.
+    Solana,
+    /// The payer's own transaction.
+    Tron,
+}
+
+impl MessageScheme {
+    /// Every scheme.
+    pub const ALL: [Self; 4] = [Self::EvmPermit2, Self::EvmPermit2Escrow, Self::Solana, Self::Tron];
+
+    /// The name in a body.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::EvmPermit2 => "EVM_PERMIT2",
+            Self::EvmPermit2Escrow => "EVM_PERMIT2_ESCROW",
+            Self::Solana => "SOLANA",
+            Self::Tron => "TRON",
+        }
+    }
+
+    /// The chains it is for.
+    pub fn family(self) -> Family {
+        match self {
+            Self::EvmPermit2 | Self::EvmPermit2Escrow => Family::Evm,
+            Self::Solana => Family::Solana,
+            Self::Tron => Family::Tron,
+        }
+    }
+}
+
+/// One signed message (spec 2.4), of the right shape and otherwise not believed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SignedMessage {
+    /// What was signed, hex.
+    pub message: String,
+    /// The preimage of `message`, when it is a hash.
+    pub message_prehash: Option<String>,
+    /// The signature, hex with 0x.
+    pub signature: String,
+    /// Context of the chain.
+    pub payload: Option<Map<String, Value>>,
+}
+
+/// A submission whose signature is to be checked against everything it says.
+#[derive(Debug)]
+pub struct AuthorizationRequest<'a> {
+    /// The payment it would be; its hash is in the nonce and the witness.
+    pub payment_id: &'a PaymentId,
+    /// Its economics; the source is the account that must have signed.
+    pub terms: &'a Terms,
+    /// Their hash.
+    pub terms_hash: Hash32,
+    /// End of quote collection; the reserve deadline must be later.
+    pub quote_deadline: Timestamp,
+    /// The fulfillment deadline, which the witness must state.
+    pub fulfillment_deadline: Timestamp,
+    /// Least time between the fulfillment deadline and the refund window, in seconds.
+    pub refund_delay_seconds: u64,
+    /// The escrow contract, on the source's chain.
+    pub escrow_contract: &'a Account,
+    /// Permit2 on the source's chain, where it has it.
+    pub permit2: Option<&'a Account>,
+    /// Account that signs reservations.
+    pub reserver: &'a Account,
+    /// Account that attests delivery: the payment's verifier.
+    pub releaser: &'a str,
+    /// Hash of the quote that the payer accepts; zero in the one-call flow, where it signs before the auction.
+    pub quote_hash: Hash32,
+    /// How the payer signed.
+    pub message_scheme: MessageScheme,
+    /// What the payer signed, at least one; none while it is being prepared.
+    pub signed_messages: &'a [SignedMessage],
+    /// At whose expense a node runs code of the payer's choice; `None` where it runs none.
+    pub caller: Option<&'a Caller>,
+}
+
+/// A signature that holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authorized {
+    /// What it permits.
+    pub authorization: Authorization,
+    /// The escrow it permits it for, with its windows.
+    pub escrow: EscrowPlan,
+}
+
+/// A message that is still to be signed: a [`SignedMessage`] without its signature.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnsignedMessage {
+    /// What is signed, hex.
+    pub message: String,
+    /// Its preimage, in the form in which a wallet of the chain takes it.
+    pub message_prehash: String,
+    /// Context of the chain.
+    pub payload: Map<String, Value>,
+}
+
+/// What a payer has to sign, and what it would permit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prepared {
+    /// The messages.
+    pub messages: Vec<UnsignedMessage>,
+    /// The most that may be drawn, smallest unit.
+    pub amount: Amount,
+    /// How it is drawn.
+    pub draw: PreparedDraw,
+    /// The escrow, with its windows.
+    pub escrow: EscrowPlan,
+}
+
+/// How what is prepared is going to be drawn: a [`Draw`] of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PreparedDraw {
+    /// By Permit2, with this nonce.
+    Permit2(Hash32),
+    /// Out of the allowance for deposits that this key signs, Base58.
+    Delegate(String),
+    /// By the payer's own transactions.
+    Own,
+}
+
+impl Prepared {
+    /// How it is drawn.
+    pub fn draw(&self) -> Draw<'_> {
+        match &self.draw {
+            PreparedDraw::Permit2(nonce) => Draw::Permit2 { nonce: *nonce, prepares: false },
+            PreparedDraw::Delegate(signer) => Draw::Delegate { signer },
+            PreparedDraw::Own => Draw::Own { deposit: None, approves: self.messages.len() > 1 },
+        }
+    }
+}
+
+/// Why a signature is not accepted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AuthorizeError {
+    /// It does not prove the spend that the request asks for. The text is shown to the caller.
+    #[error("{0}")]
+    Refused(String),
+    /// The payer is a contract, and code like its own has cost too much lately.
+    #[error("code like the payer's has cost too much lately")]
+    Exhausted {
+        /// When there is room again.
+        until: Timestamp,
+    },
+    /// The caller has as much code run as one caller may.
+    #[error(transparent)]
+    Limited(#[from] Refusal),
+    /// It could not be judged for now, for example because the account's code cannot be read. The text is logged.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+impl From<AuthorizeError> for Error {
+    fn from(error: AuthorizeError) -> Self {
+        match error {
+            AuthorizeError::Refused(reason) => Self::new(Code::INVALID_SENDER_AUTH, reason),
+            AuthorizeError::Exhausted { until } => {
+                let seconds = (until - Utc::now()).num_seconds().max(1).unsigned_abs();
+                let until = until.to_rfc3339_opts(SecondsFormat::Secs, true);
+                let message = format!("{} Come again at {until}.", Code::CONTRACT_PAYER_EXHAUSTED.message);
+                Self::new(Code::CONTRACT_PAYER_EXHAUSTED, message).after(seconds)
+            }
+            AuthorizeError::Limited(refusal) => refusal.into(),
+            AuthorizeError::Unavailable(reason) => {
+                tracing::warn!(reason, "signature could not be judged");
+                Code::SERVICE_UNAVAILABLE.into()
+            }
+        }
+    }
+}
+
+/// Checks the payer's signature against the request, field by field (design: what the payer signs).
+#[async_trait]
+pub trait Authorizer: Send + Sync {
+    /// What the payer authorized.
+    ///
+    /// # Errors
+    /// See [`AuthorizeError`].
+    async fn authorize(&self, request: &AuthorizationRequest<'_>) -> Result<Authorized, AuthorizeError>;
+
+    /// Whether the payer's account is a contract, or becomes one by the deposit: then that runs code of the payer's choice.
+    ///
+    /// # Errors
+    /// See [`AuthorizeError`].
+    async fn payer_is_contract(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        authorized: &Authorized,
+    ) -> Result<bool, AuthorizeError> {
+        let _ = (request, authorized);
+        Ok(false)
+    }
+
+    /// Whether it sees to it by itself that checks which wait for a node do not take the places of others.
+    fn has_lanes(&self) -> bool {
+        false
+    }
+
+    /// Checks what only the source's chain can say of a signature that holds, before something new is made of it. A replay
+    /// is not asked again: what the chain said once need not be so any more when the payment has been made.
+    ///
+    /// # Errors
+    /// See [`AuthorizeError`].
+    async fn confirm(&self, request: &AuthorizationRequest<'_>, authorized: &Authorized) -> Result<(), AuthorizeError>;
+
+    /// What the payer has to sign so that [`Authorizer::authorize`] accepts it. The request holds no signed messages yet;
+    /// `payload` holds what is the payer's to choose, in the form of a signed message's payload.
+    ///
+    /// # Errors
+    /// See [`AuthorizeError`].
+    async fn prepare(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        payload: Option<&Map<String, Value>>,
+    ) -> Result<Prepared, AuthorizeError>;
+}

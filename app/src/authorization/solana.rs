@@ -1,0 +1,144 @@
+//! Payers on Solana: Ed25519 signatures by the payer or by a key that it approved.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use async_trait::async_trait;
+use chains::solana::{
+    authorization::{self, AuthorizationError, Choice, ClusterId, Delegation, EscrowSettings, SpendRequest},
+    node::Node,
+};
+use serde_json::{Map, Value};
+
+use events::{ChainId, OwnedAsset, event::Authorization};
+use sagas::ports::Transient;
+
+use crate::authorization::{
+    AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MessageScheme, Prepared, PreparedDraw,
+    UnsignedMessage,
+};
+
+/// Who may draw on a payer's tokens, as the chain has it.
+#[async_trait]
+pub trait Approvals: Send + Sync {
+    /// The delegate of the payer's associated token account, Base58; `None` when there is none, or no such account.
+    ///
+    /// # Errors
+    /// When the chain cannot be asked; nothing may be concluded.
+    async fn delegate(&self, source: &OwnedAsset) -> Result<Option<String>, Transient>;
+}
+
+#[async_trait]
+impl Approvals for Node {
+    async fn delegate(&self, source: &OwnedAsset) -> Result<Option<String>, Transient> {
+        Ok(self.holding(source).await?.and_then(|holding| holding.delegate))
+    }
+}
+
+/// [`Authorizer`] for the Solana chains it knows the cluster id of.
+#[derive(Clone)]
+pub struct SolanaAuthorizer {
+    chains: BTreeMap<ChainId, (ClusterId, Arc<dyn Approvals>)>,
+}
+
+impl SolanaAuthorizer {
+    /// An authorizer for these chains.
+    pub fn new(chains: impl IntoIterator<Item = (ChainId, ClusterId, Arc<dyn Approvals>)>) -> Self {
+        Self { chains: chains.into_iter().map(|(id, cluster_id, approvals)| (id, (cluster_id, approvals))).collect() }
+    }
+
+    fn chain(&self, request: &AuthorizationRequest<'_>) -> Result<&(ClusterId, Arc<dyn Approvals>), AuthorizeError> {
+        let chain = request.terms.source.asset().chain();
+        self.chains.get(chain).ok_or_else(|| AuthorizeError::Unavailable(format!("no node for {chain}")))
+    }
+
+    /// The spend that is to be authorized.
+    fn spend(&self, request: &AuthorizationRequest<'_>) -> Result<SpendRequest, AuthorizeError> {
+        match request.message_scheme {
+            MessageScheme::Solana => {}
+            other @ (MessageScheme::EvmPermit2 | MessageScheme::EvmPermit2Escrow | MessageScheme::Tron) => {
+                return Err(AuthorizeError::Refused(format!("{} is no scheme of a Solana chain", other.name())));
+            }
+        }
+        let (cluster_id, _) = self.chain(request)?;
+        Ok(SpendRequest {
+            payment_id: request.payment_id.clone(),
+            terms: request.terms.clone(),
+            quote_deadline: request.quote_deadline,
+            fulfillment_deadline: request.fulfillment_deadline,
+            cluster_id: *cluster_id,
+            escrow: EscrowSettings {
+                program: request.escrow_contract.to_string(),
+                reserver: request.reserver.to_string(),
+                releaser: request.releaser.to_owned(),
+                refund_delay_seconds: request.refund_delay_seconds,
+            },
+            quote_hash: request.quote_hash,
+        })
+    }
+}
+
+#[async_trait]
+impl Authorizer for SolanaAuthorizer {
+    async fn authorize(&self, request: &AuthorizationRequest<'_>) -> Result<Authorized, AuthorizeError> {
+        let [signed] = request.signed_messages else {
+            let rule = "sender_auth.signed_messages: must hold exactly one message under this scheme";
+            return Err(AuthorizeError::Refused(rule.to_owned()));
+        };
+        let signed = authorization::SignedMessage {
+            message: signed.message.clone(),
+            message_prehash: signed.message_prehash.clone(),
+            signature: signed.signature.clone(),
+            payload: signed.payload.clone().map(Value::Object),
+        };
+        match authorization::authorize(&self.spend(request)?, &signed) {
+            Ok((authorization, escrow)) => Ok(Authorized { authorization, escrow }),
+            Err(error) => Err(AuthorizeError::Refused(format!("sender_auth.signed_messages[0]: {error}"))),
+        }
+    }
+
+    /// Whoever holds some key could else submit payments in the name of a payer that has never heard of it, and take its
+    /// request ids away.
+    async fn confirm(&self, request: &AuthorizationRequest<'_>, authorized: &Authorized) -> Result<(), AuthorizeError> {
+        let source = &request.terms.source;
+        let Authorization::Solana(spend) = &authorized.authorization else { return Ok(()) };
+        let delegation = Delegation::of(source.account(), &authorized.escrow.contract, spend);
+        let Some(delegation) = delegation else { return Ok(()) };
+        let (_, approvals) = self.chain(request)?;
+        let approved =
+            approvals.delegate(source).await.map_err(|error| AuthorizeError::Unavailable(error.to_string()))?;
+        if approved.as_deref() == Some(delegation.address.as_str()) {
+            return Ok(());
+        }
+        Err(AuthorizeError::Refused(format!(
+            "sender_auth.signed_messages[0]: payload.delegate_signer {} is not approved by the payer: the delegate of its \
+             associated token account must be {}",
+            delegation.signer, delegation.address,
+        )))
+    }
+
+    async fn prepare(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        payload: Option<&Map<String, Value>>,
+    ) -> Result<Prepared, AuthorizeError> {
+        let refused = |error: AuthorizationError| AuthorizeError::Refused(error.to_string());
+        let payload = payload.cloned().map(Value::Object);
+        let choice = Choice::from_payload(payload.as_ref()).map_err(refused)?;
+        let prepared = authorization::prepare(&self.spend(request)?, &choice).map_err(refused)?;
+        let payload = match prepared.payload {
+            Value::Object(members) => members,
+            _ => Map::new(),
+        };
+        let message = UnsignedMessage {
+            message: prepared.digest.to_string(),
+            message_prehash: format!("0x{}", hex::encode(prepared.preimage)),
+            payload,
+        };
+        Ok(Prepared {
+            messages: vec![message],
+            amount: prepared.amount,
+            draw: PreparedDraw::Delegate(prepared.signer),
+            escrow: prepared.plan,
+        })
+    }
+}

@@ -1,0 +1,129 @@
+//! Payers on Tron: transactions of their own that deposit, which the escrow's reserver admits by its signature.
+
+use std::collections::BTreeMap;
+
+use alloy::signers::local::PrivateKeySigner;
+use async_trait::async_trait;
+use chains::tron::{
+    authorization::{self, AuthorizationError, Choice, Denied, EscrowSettings, OnchainError, SpendRequest},
+    node::Node,
+};
+use serde_json::{Map, Value};
+
+use events::{ChainId, event::Authorization};
+
+use crate::authorization::{
+    AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MessageScheme, Prepared, PreparedDraw,
+    UnsignedMessage,
+};
+
+/// [`Authorizer`] for the Tron chains it has a node of.
+#[derive(Clone)]
+pub struct TronAuthorizer {
+    chains: BTreeMap<ChainId, Chain>,
+}
+
+#[derive(Clone)]
+struct Chain {
+    node: Node,
+    reserver: PrivateKeySigner,
+}
+
+impl TronAuthorizer {
+    /// An authorizer for the chains of these nodes, each with the key of its escrow's reserver.
+    pub fn new(chains: impl IntoIterator<Item = (Node, PrivateKeySigner)>) -> Self {
+        let chain = |(node, reserver): (Node, _)| (node.chain_id().clone(), Chain { node, reserver });
+        Self { chains: chains.into_iter().map(chain).collect() }
+    }
+
+    fn chain(&self, request: &AuthorizationRequest<'_>) -> Result<&Chain, AuthorizeError> {
+        let chain = request.terms.source.asset().chain();
+        self.chains.get(chain).ok_or_else(|| AuthorizeError::Unavailable(format!("no node for {chain}")))
+    }
+}
+
+#[async_trait]
+impl Authorizer for TronAuthorizer {
+    async fn authorize(&self, request: &AuthorizationRequest<'_>) -> Result<Authorized, AuthorizeError> {
+        self.chain(request)?;
+        let signed: Vec<_> = request
+            .signed_messages
+            .iter()
+            .map(|signed| authorization::SignedMessage {
+                message: signed.message.clone(),
+                message_prehash: signed.message_prehash.clone(),
+                signature: signed.signature.clone(),
+            })
+            .collect();
+        match authorization::authorize(&spend(request)?, &signed) {
+            Ok((authorization, escrow)) => Ok(Authorized { authorization, escrow }),
+            Err(denied) => Err(refused(&denied)),
+        }
+    }
+
+    async fn confirm(&self, request: &AuthorizationRequest<'_>, authorized: &Authorized) -> Result<(), AuthorizeError> {
+        let Authorization::Tron(own) = &authorized.authorization else { return Ok(()) };
+        let Chain { node, .. } = self.chain(request)?;
+        authorization::confirm(&spend(request)?, own, node).await.map_err(|error| match error {
+            OnchainError::Denied(denied) => refused(&denied),
+            OnchainError::Transient(error) => AuthorizeError::Unavailable(error.to_string()),
+        })
+    }
+
+    async fn prepare(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        payload: Option<&Map<String, Value>>,
+    ) -> Result<Prepared, AuthorizeError> {
+        let refused = |error: AuthorizationError| AuthorizeError::Refused(error.to_string());
+        let payload = payload.cloned().map(Value::Object);
+        let choice = Choice::from_payload(payload.as_ref()).map_err(refused)?;
+        let Chain { node, reserver } = self.chain(request)?;
+        let prepared = authorization::prepare_onchain(&spend(request)?, &choice, node, reserver).await;
+        let prepared = prepared.map_err(|error| match error {
+            OnchainError::Denied(denied) => refused(denied.error),
+            OnchainError::Transient(error) => AuthorizeError::Unavailable(error.to_string()),
+        })?;
+        let message = |message: authorization::PreparedMessage| UnsignedMessage {
+            message: message.id.to_string(),
+            message_prehash: format!("0x{}", hex::encode(message.raw_data)),
+            payload: match message.payload {
+                Value::Object(members) => members,
+                _ => Map::new(),
+            },
+        };
+        Ok(Prepared {
+            messages: prepared.messages.into_iter().map(message).collect(),
+            amount: prepared.amount,
+            draw: PreparedDraw::Own,
+            escrow: prepared.plan,
+        })
+    }
+}
+
+fn refused(denied: &Denied) -> AuthorizeError {
+    AuthorizeError::Refused(format!("sender_auth.{denied}"))
+}
+
+/// The spend that is to be authorized.
+fn spend(request: &AuthorizationRequest<'_>) -> Result<SpendRequest, AuthorizeError> {
+    match request.message_scheme {
+        MessageScheme::Tron => {}
+        other @ (MessageScheme::EvmPermit2 | MessageScheme::EvmPermit2Escrow | MessageScheme::Solana) => {
+            return Err(AuthorizeError::Refused(format!("{} is no scheme of a Tron chain", other.name())));
+        }
+    }
+    Ok(SpendRequest {
+        payment_id: request.payment_id.clone(),
+        terms: request.terms.clone(),
+        quote_deadline: request.quote_deadline,
+        fulfillment_deadline: request.fulfillment_deadline,
+        escrow: EscrowSettings {
+            contract: request.escrow_contract.to_string(),
+            reserver: request.reserver.to_string(),
+            releaser: request.releaser.to_owned(),
+            refund_delay_seconds: request.refund_delay_seconds,
+        },
+        quote_hash: request.quote_hash,
+    })
+}

@@ -1,0 +1,294 @@
+//! Awarding a quote (design: HTTP): a payment out of a collected quote.
+//!
+//! The order of checks is that of a submission: body, then the batch and the quote that it names, because they are what
+//! the signature is checked against, then the signature, then a payment that exists, then time and admission.
+
+use crate::admission::writes::Place;
+use crate::request::body::JsonBody;
+use std::sync::Arc;
+
+use crate::{
+    App,
+    admission::policy::{Proposal, Stage},
+    authorization::{AuthorizationRequest, Authorized, MessageScheme, SignedMessage},
+    error::{Code, Error},
+    funds::{Draw, Spend},
+    hold,
+    request::{award::AwardRequest, envelope, fields::Faults, horizons},
+    views::{payment_body::PaymentResponse, payments::read_failed},
+};
+
+use events::{
+    Account, Amount, Family, PaymentEvent, PaymentId, QuoteRequestId, caip, event::EscrowPlan, quote::SignedQuote,
+    quote_request::CollectedDocument, time::Timestamp,
+};
+use journal::Recorded;
+use projections::PaymentView;
+use sagas::quote_request::{self, AwardCall, AwardError, AwardOutcome, AwardRefusal, QuoteRequest};
+
+use identity::Proven;
+use net::callers::Caller;
+
+/// The payment, and whether the quote was awarded to it before.
+///
+/// # Errors
+/// What the award is refused with; see [`Code`].
+pub async fn accept(
+    state: &App,
+    id: QuoteRequestId,
+    correlation: &str,
+    caller: Caller,
+    body: JsonBody,
+    place: Place,
+) -> Result<(PaymentView, bool), Error> {
+    let request = AwardRequest::read(&body.members)?;
+    let batch = load(state, &id).await?;
+    let quote = quote(&batch, &request.quote_id)?;
+    let mut faults = Faults::default();
+    request.sender_auth.check_family(batch.opened.terms.source.family(), &mut faults);
+    faults.or(Some(()))?;
+
+    let proven = state.prove(&body).await?;
+    let originator = awarder(&proven, &batch)?;
+    let payment_id = PaymentId::derive(&originator, &request.request_id);
+    let award = Award { batch: &batch, quote, payment_id };
+    let accounts = award.accounts(state)?;
+    let sender_auth = &request.sender_auth;
+    let spend = award.authorization(&accounts, sender_auth.message_scheme, &sender_auth.signed_messages);
+    let spend = AuthorizationRequest { caller: Some(&caller), ..spend };
+    let authorized = state.services.authorizer.authorize(&spend).await?;
+
+    let journal = Arc::clone(&state.services.journal);
+    let existing = journal.load(&(&award.payment_id).into()).await.map_err(|error| read_failed(&error))?;
+    if !existing.is_empty() {
+        return Ok((award.replay(&existing)?, true));
+    }
+    let now = state.services.clock.now();
+    award.check(now)?;
+    state.corridors.check_scheme(batch.opened.terms.source.asset().chain(), sender_auth.message_scheme)?;
+    envelope::credentials_count(&proven)?;
+    award.check_horizons(&authorized.escrow, state)?;
+    let is_contract = state.services.authorizer.payer_is_contract(&spend, &authorized).await?;
+    state.services.authorizer.confirm(&spend, &authorized).await?;
+    let (source, draw) = (&batch.opened.terms.source, Draw::of(&authorized.authorization));
+    let amount = award.drawn(authorized.authorization.permitted());
+    let spent = Spend { source, amount, draw, escrow: &authorized.escrow };
+    let payments = state.services.payments.as_ref();
+    let promised = state.funds.promised(&spent, &award.payment_id, payments, now).await?;
+    let counterparty = state.services.admission.admit(&award.proposal(&originator, &proven, is_contract), now)?;
+    caller.accept(&originator, body.text.len())?;
+    let Authorized { authorization, escrow } = authorized;
+    let call = AwardCall {
+        quote_request_id: id,
+        quote_id: request.quote_id.clone(),
+        request_id: request.request_id.clone(),
+        originator: originator.clone(),
+        authorization,
+        escrow,
+        counterparty,
+        identities: proven.identities(),
+        request: body.text,
+        correlation: correlation.to_owned(),
+    };
+    let awarded = place.finish(async move { quote_request::award(journal.as_ref(), &call, now).await }).await;
+    let awarded = awarded.unwrap_or_else(|| Err(AwardError::Unknown("the award ended without an outcome".to_owned())));
+    if matches!(&awarded, Ok(AwardOutcome::Created(_)) | Err(AwardError::Unknown(_))) {
+        promised.keep();
+    }
+    match awarded.map_err(|error| award.failed(error))? {
+        AwardOutcome::Created(first) => {
+            let view = PaymentView::begin(&first).ok_or_else(|| award.unreadable())?;
+            Ok((view, false))
+        }
+        AwardOutcome::Existing(commits) => Ok((award.replay(&commits)?, true)),
+        AwardOutcome::Refused(refusal) => Err(award.refused(refusal)),
+    }
+}
+
+/// Who awards. Of a batch that a proven DID opened nobody else may take a quote: it can be taken once, so another who pays
+/// for it would take it away, and would pay by the credentials that the DID presented. A batch that a source account
+/// opened without a proof belongs to that account, whose signature every award has; so it may name who asks for it.
+///
+/// # Errors
+/// 401 `INVALID_PROOF`.
+pub fn awarder(proven: &Proven, batch: &QuoteRequest) -> Result<String, Error> {
+    let opened = &batch.opened;
+    let originator = envelope::originator(proven, &opened.terms);
+    if opened.originator == originator || opened.originator == opened.terms.source.account().originator() {
+        return Ok(originator);
+    }
+    let rule = "proof: the quote-request was opened by another originator, which has to prove that it awards the quote";
+    Err(Error::new(Code::INVALID_PROOF, rule))
+}
+
+/// The batch as the journal has it: what is decided on must not lag.
+pub async fn load(state: &App, id: &QuoteRequestId) -> Result<QuoteRequest, Error> {
+    let commits = state.services.journal.load(&id.into()).await.map_err(|error| read_failed(&error))?;
+    let batch = quote_request::fold(commits.iter().flat_map(Recorded::quote_request_events)).map_err(|error| {
+        tracing::error!(quote_request_id = %id, %error, "the batch cannot be read");
+        Code::INTERNAL_ERROR
+    })?;
+    batch.ok_or_else(|| Code::QUOTE_REQUEST_NOT_FOUND.into())
+}
+
+/// The quote of the batch that bears this id.
+pub fn quote<'a>(batch: &'a QuoteRequest, quote_id: &str) -> Result<&'a CollectedDocument, Error> {
+    if batch.collected.is_none() {
+        return Err(Code::QUOTE_REQUEST_COLLECTING.into());
+    }
+    batch.quote(quote_id).ok_or_else(|| Code::QUOTE_NOT_FOUND.into())
+}
+
+/// The award of a quote that there is.
+pub struct Award<'a> {
+    pub batch: &'a QuoteRequest,
+    pub quote: &'a CollectedDocument,
+    pub payment_id: PaymentId,
+}
+
+/// The accounts that the payer signs for.
+pub struct Accounts<'a> {
+    escrow: Account,
+    permit2: Option<&'a Account>,
+    reserver: Account,
+}
+
+impl Award<'_> {
+    /// The accounts of the batch's source chain.
+    pub fn accounts<'a>(&self, state: &'a App) -> Result<Accounts<'a>, Error> {
+        let opened = &self.batch.opened;
+        let source = &opened.terms.source;
+        // The batch outlives configurations: its chain may be served no longer.
+        let corridor = state.corridors.get(source.asset().chain()).ok_or(Code::UNSUPPORTED_ASSET)?;
+        let account = |text: &str| {
+            Account::parse(source.family(), text).map_err(|error: caip::Error| {
+                tracing::error!(quote_request_id = %self.batch.id(), %error, "the batch holds an account that is none");
+                Code::INTERNAL_ERROR
+            })
+        };
+        Ok(Accounts {
+            escrow: account(&opened.escrow.contract)?,
+            permit2: corridor.permit2.as_ref(),
+            reserver: account(&opened.escrow.reserver)?,
+        })
+    }
+
+    /// What the payer's signature has to hold for: corridor and deadlines of the batch, and the quote.
+    pub fn authorization<'a>(
+        &'a self,
+        accounts: &'a Accounts<'_>,
+        message_scheme: MessageScheme,
+        signed_messages: &'a [SignedMessage],
+    ) -> AuthorizationRequest<'a> {
+        let opened = &self.batch.opened;
+        AuthorizationRequest {
+            payment_id: &self.payment_id,
+            terms: &opened.terms,
+            terms_hash: opened.terms_hash,
+            quote_deadline: opened.quote_deadline,
+            fulfillment_deadline: opened.fulfillment_deadline,
+            refund_delay_seconds: opened.escrow.refund_after.saturating_sub(opened.escrow.fulfillment_deadline),
+            escrow_contract: &accounts.escrow,
+            permit2: accounts.permit2,
+            reserver: &accounts.reserver,
+            releaser: &opened.escrow.releaser,
+            quote_hash: self.quote.quote_hash,
+            message_scheme,
+            signed_messages,
+            caller: None,
+        }
+    }
+
+    /// Judges a payment that was accepted before under the same id: it is the answer when it is the award of this quote.
+    fn replay(&self, commits: &[Recorded]) -> Result<PaymentView, Error> {
+        let view = PaymentView::fold(commits).ok_or_else(|| self.unreadable())?;
+        let opened = &self.batch.opened;
+        if view.source.account() != opened.terms.source.account() {
+            return Err(Code::REQUEST_ID_TAKEN.into());
+        }
+        let awarded = commits.first().into_iter().flat_map(Recorded::payment_events).find_map(|event| match event {
+            PaymentEvent::Submitted(submitted) => submitted.collected_quote.as_ref(),
+            _ => None,
+        });
+        let is_this = awarded.is_some_and(|awarded| {
+            awarded.quote_request_id == *self.batch.id() && awarded.quote_id == self.quote.quote_id
+        });
+        if view.terms_hash != opened.terms_hash || !is_this {
+            let message = "The request_id was used for a payment that is not the award of this quote. Use a new \
+                           request_id.";
+            return Err(Error::new(Code::IDEMPOTENCY_TERMS_MISMATCH, message).about(&self.payment_id));
+        }
+        Ok(view)
+    }
+
+    /// Whether the quote may still be awarded. An award that the batch records already was in time.
+    pub fn check(&self, now: Timestamp) -> Result<(), Error> {
+        let quote_id = &self.quote.quote_id;
+        let may = quote_request::may_award(self.batch, quote_id, &self.payment_id, now);
+        may.map(drop).map_err(|refusal| self.refused(refusal))
+    }
+
+    /// Whether the windows of the batch, and those that are signed for it, keep the limits that hold now.
+    pub fn check_horizons(&self, plan: &EscrowPlan, state: &App) -> Result<(), Error> {
+        let opened = &self.batch.opened;
+        horizons::check_settlement(opened.quote_deadline, opened.fulfillment_deadline, state.deadlines)?;
+        horizons::check_plan(plan, opened.quote_deadline, state.deadlines)
+    }
+
+    /// What is drawn of what is permitted: the price, but on Tron, where the payer's own transaction deposits it all.
+    pub fn drawn(&self, permitted: Amount) -> Amount {
+        let quote = SignedQuote::parse_stored(&self.quote.document).ok();
+        match (self.batch.opened.terms.source.family(), quote) {
+            (Family::Evm | Family::Solana, Some(signed)) => permitted.min(signed.quote().source_amount),
+            (Family::Tron, _) | (_, None) => permitted,
+        }
+    }
+
+    fn proposal<'a>(&'a self, originator: &'a str, proven: &'a Proven, payer_is_contract: bool) -> Proposal<'a> {
+        Proposal {
+            payer_is_contract: Some(payer_is_contract),
+            stage: Stage::Award,
+            id: self.payment_id.as_str(),
+            originator,
+            proven,
+            terms: &self.batch.opened.terms,
+            required_policies: &self.batch.opened.required_policies,
+        }
+    }
+
+    fn refused(&self, refusal: AwardRefusal) -> Error {
+        match refusal {
+            AwardRefusal::StillCollecting => Code::QUOTE_REQUEST_COLLECTING.into(),
+            AwardRefusal::UnknownQuote => Code::QUOTE_NOT_FOUND.into(),
+            AwardRefusal::AlreadyAwarded { payment_id } => {
+                Error::from(Code::QUOTE_REQUEST_ALREADY_AWARDED).about(&payment_id)
+            }
+            AwardRefusal::Expired => Code::QUOTE_EXPIRED.into(),
+        }
+    }
+
+    fn failed(&self, error: AwardError) -> Error {
+        let payment_id = &self.payment_id;
+        match error {
+            AwardError::NoSuchBatch => Code::QUOTE_REQUEST_NOT_FOUND.into(),
+            AwardError::Unfit(rule) => Error::new(Code::INVALID_SENDER_AUTH, format!("sender_auth: {rule}")),
+            AwardError::Unavailable(reason) => {
+                tracing::warn!(%payment_id, reason, "award was not accepted");
+                Code::SERVICE_UNAVAILABLE.into()
+            }
+            AwardError::Unknown(reason) => {
+                tracing::warn!(%payment_id, reason, "outcome of the award is unknown");
+                Error::from(Code::OUTCOME_UNKNOWN).about(payment_id)
+            }
+            AwardError::Broken(reason) => {
+                tracing::error!(%payment_id, reason, "the award cannot be stored");
+                Code::INTERNAL_ERROR.into()
+            }
+        }
+    }
+
+    fn unreadable(&self) -> Error {
+        tracing::error!(payment_id = %self.payment_id, "the payment's first commit is no submission");
+        Error::from(Code::OUTCOME_UNKNOWN).about(&self.payment_id)
+    }
+}

@@ -1,0 +1,303 @@
+//! The admission control in front of the nodes that are asked about payers.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use moka::future::Cache;
+use ruint::aliases::U256;
+
+use events::{
+    Family, PaymentId,
+    time::{Timestamp, unix_seconds},
+};
+
+use super::{
+    Approval, Draw, Funds, FundsError, Holding, Spend, Standing,
+    promises::{Overdrawn, Promised, Promises},
+};
+use crate::{
+    admission::line::Line,
+    error::{Code, Error},
+    views::payments::Payments,
+};
+
+/// Payers of one family that are being asked about at a time and proved who they are by a signature, and as many more that
+/// wait for it.
+const SIGNED_MAX: usize = 64;
+/// The same for callers that proved nothing: they share what is left to them, and can never take a place of the others.
+const UNSIGNED_MAX: usize = 16;
+/// How long they wait.
+const WAIT_MAX: Duration = Duration::from_millis(250);
+/// How long what an account holds is told without asking again.
+const RECENT: Duration = Duration::from_secs(1);
+/// Accounts of which that is remembered.
+const RECENT_MAX: u64 = 10_000;
+
+/// Asks whether payers can pay.
+pub struct FundsCheck {
+    families: BTreeMap<Family, Lanes>,
+    recent: Cache<String, Holding>,
+    promises: Promises,
+}
+
+/// Those who ask about payers of one family.
+struct Lanes {
+    funds: Arc<dyn Funds>,
+    signed: Line,
+    unsigned: Line,
+}
+
+impl FundsCheck {
+    /// A check of payers of these families.
+    pub fn new(families: impl IntoIterator<Item = (Family, Arc<dyn Funds>)>) -> Self {
+        let line = |places| Line::new(places, places, WAIT_MAX);
+        let lanes = |funds| Lanes { funds, signed: line(SIGNED_MAX), unsigned: line(UNSIGNED_MAX) };
+        Self {
+            families: families.into_iter().map(|(family, funds)| (family, lanes(funds))).collect(),
+            recent: Cache::builder().time_to_live(RECENT).max_capacity(RECENT_MAX).build(),
+            promises: Promises::new(),
+        }
+    }
+
+    /// Whether the payer of a spend whose signature holds can pay it besides all that it has signed away already, and takes
+    /// note of it: to be kept by whoever accepts the payment.
+    ///
+    /// # Errors
+    /// 400 with what is missing, or that the signature is used up; 503 when the chain cannot be asked.
+    pub async fn promised(
+        &self,
+        spend: &Spend<'_>,
+        payment_id: &PaymentId,
+        payments: &dyn Payments,
+        now: Timestamp,
+    ) -> Result<Promised, Error> {
+        let Some(balance) = self.signed(spend).await? else { return Ok(Promised::nothing(&self.promises)) };
+        let (until, now) = (spend.escrow.reserve_deadline, unix_seconds(now));
+        let make = || self.promises.make(spend.source, payment_id, spend.amount, until, balance, now);
+        let refused = match make() {
+            Ok(promised) => return Ok(promised),
+            Err(refused) => refused,
+        };
+        // What is deposited is out of the balance, and what has failed will never be drawn.
+        let mut over = Vec::new();
+        for waiting in &refused.payments {
+            match payments.view(waiting).await {
+                Ok(Some(view)) if view.escrowed.is_some() || view.status.is_final() => over.push(waiting.clone()),
+                _ => {}
+            }
+        }
+        self.promises.forget(spend.source, &refused.payments, &over);
+        make().map_err(|Overdrawn { promised, .. }| {
+            let (asset, amount) = (spend.source.asset(), spend.amount);
+            let message = format!(
+                "source: holds {balance} of {asset}, of which {promised} are signed away for payments that are not deposited \
+                 yet, needs {amount}"
+            );
+            Error::new(Code::INSUFFICIENT_FUNDS, message)
+        })
+    }
+
+    /// Whether the payer of a spend whose signature holds can pay it; what it holds, or `None` where it has paid already.
+    async fn signed(&self, spend: &Spend<'_>) -> Result<Option<U256>, Error> {
+        let lanes = self.lanes(spend)?;
+        let _place = lanes.signed.place().await.ok_or(Code::SERVICE_UNAVAILABLE)?;
+        let funds = lanes.funds.as_ref();
+        let asked = async { tokio::try_join!(self.holding(funds, spend, true), funds.is_used(spend)) };
+        let (holding, used) = asked.await.map_err(unavailable)?;
+        if used {
+            return Err(Code::NONCE_ALREADY_USED.into());
+        }
+        match refusal(spend, &holding) {
+            Some(refusal) if !funds.has_landed(spend).await.map_err(unavailable)? => Err(refusal),
+            Some(_) => Ok(None),
+            None => Ok(Some(holding.balance)),
+        }
+    }
+
+    /// Whether the payer of a spend that nobody signed yet could pay it, and the approval that is missing for it.
+    ///
+    /// # Errors
+    /// 400 with what is missing besides an approval; 503 when the chain cannot be asked.
+    pub async fn unsigned(&self, spend: &Spend<'_>) -> Result<Option<Approval>, Error> {
+        let lanes = self.lanes(spend)?;
+        let _place = lanes.unsigned.place().await.ok_or(Code::SERVICE_UNAVAILABLE)?;
+        let funds = lanes.funds.as_ref();
+        let asked = async { tokio::try_join!(self.holding(funds, spend, false), funds.is_used(spend)) };
+        let (holding, used) = asked.await.map_err(unavailable)?;
+        match holding.standing(spend.amount) {
+            _ if used => Err(Code::NONCE_ALREADY_USED.into()),
+            Standing::Sufficient => Ok(None),
+            Standing::Allowance(_) => funds.approval(spend).await.map_err(unavailable),
+            Standing::Balance(_) => refusal(spend, &holding).map_or(Ok(None), Err),
+        }
+    }
+
+    fn lanes(&self, spend: &Spend<'_>) -> Result<&Lanes, Error> {
+        self.families.get(&spend.source.family()).ok_or_else(|| {
+            tracing::error!(chain = %spend.source.asset().chain(), "nothing reads the payers' funds on this chain");
+            Code::SERVICE_UNAVAILABLE.into()
+        })
+    }
+
+    /// What the payer holds. What was read a moment ago may say that it is enough, and to who signed not that it is not:
+    /// the payer may have funded its account, or approved, since.
+    async fn holding(
+        &self,
+        funds: &dyn Funds,
+        spend: &Spend<'_>,
+        refusal_is_fresh: bool,
+    ) -> Result<Holding, FundsError> {
+        let key = key(spend);
+        let read = || self.recent.entry_by_ref(&key).or_try_insert_with(funds.holding(spend));
+        let known = read().await.map_err(|error| error.as_ref().clone())?;
+        let suffices = known.value().standing(spend.amount) == Standing::Sufficient;
+        if suffices || known.is_fresh() || !refusal_is_fresh {
+            return Ok(known.into_value());
+        }
+        self.recent.invalidate(&key).await;
+        read().await.map(moka::Entry::into_value).map_err(|error| error.as_ref().clone())
+    }
+}
+
+/// Spends that stand on the same balance and the same allowance.
+fn key(spend: &Spend<'_>) -> String {
+    let Spend { source, draw, escrow, .. } = spend;
+    let drawn_by = match draw {
+        // What comes with the signature is judged by each for itself.
+        Draw::Permit2 { prepares: false, .. } => "permit2".to_owned(),
+        Draw::Permit2 { nonce, prepares: true } => format!("permit2 {nonce}"),
+        Draw::Delegate { signer } => format!("{} {signer}", escrow.contract),
+        Draw::Own { deposit, approves } => {
+            let is_told = deposit.is_some() && !approves;
+            format!("{} {is_told}", escrow.contract)
+        }
+    };
+    format!("{} {} {drawn_by}", source.asset(), source.account())
+}
+
+fn refusal(spend: &Spend<'_>, holding: &Holding) -> Option<Error> {
+    let (asset, amount, spender) = (spend.source.asset(), spend.amount, &holding.spender);
+    let short = |units: U256, what: String| format!("source: {what} {units} of {asset}, needs {amount}");
+    match holding.standing(spend.amount) {
+        Standing::Sufficient => None,
+        Standing::Balance(units) => Some(Error::new(Code::INSUFFICIENT_FUNDS, short(units, "holds".to_owned()))),
+        Standing::Allowance(units) => {
+            let message = short(units, format!("allows {spender} to draw"));
+            Some(Error::new(Code::INSUFFICIENT_ALLOWANCE, message))
+        }
+    }
+}
+
+fn unavailable(error: FundsError) -> Error {
+    tracing::warn!(%error, "a payer's funds cannot be read");
+    Code::SERVICE_UNAVAILABLE.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use async_trait::async_trait;
+    use futures::future::join_all;
+    use tokio::sync::Semaphore;
+
+    use events::{Hash32, OwnedAsset, event::EscrowPlan};
+
+    use super::*;
+
+    /// Accounts that all hold the same, behind a gate.
+    struct Gated {
+        balance: AtomicUsize,
+        asked: AtomicUsize,
+        gate: Semaphore,
+    }
+
+    #[async_trait]
+    impl Funds for Gated {
+        async fn holding(&self, _: &Spend<'_>) -> Result<Holding, FundsError> {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            self.gate.acquire().await.unwrap().forget();
+            let balance = U256::from(self.balance.load(Ordering::SeqCst));
+            Ok(Holding { balance, allowance: Some(U256::MAX), spender: "permit2".to_owned() })
+        }
+
+        async fn approval(&self, _: &Spend<'_>) -> Result<Option<Approval>, FundsError> {
+            Ok(None)
+        }
+    }
+
+    fn check(balance: usize, answers: usize) -> (Arc<FundsCheck>, Arc<Gated>) {
+        let (balance, asked) = (AtomicUsize::new(balance), AtomicUsize::default());
+        let gated = Arc::new(Gated { balance, asked, gate: Semaphore::new(answers) });
+        let funds: Arc<dyn Funds> = gated.clone();
+        (Arc::new(FundsCheck::new([(Family::Evm, funds)])), gated)
+    }
+
+    /// A payment of 10 by account number `account`.
+    async fn ask(check: &FundsCheck, account: usize, signed: bool) -> Result<(), &'static str> {
+        let asset = "eip155:1/erc20:0x9fe46736679d2d9a65f0992f2272de9f3c7fa6e0".parse().unwrap();
+        let source = OwnedAsset::new(asset, &format!("0x{:040x}", account + 1)).unwrap();
+        let escrow = EscrowPlan {
+            chain_id: "eip155:1".parse().unwrap(),
+            contract: String::new(),
+            reserver: String::new(),
+            releaser: String::new(),
+            reserve_deadline: 0,
+            fulfillment_deadline: 0,
+            refund_after: 0,
+        };
+        let draw = Draw::Permit2 { nonce: Hash32::ZERO, prepares: false };
+        let spend = Spend { source: &source, amount: "10".parse().unwrap(), draw, escrow: &escrow };
+        let asked = if signed { check.signed(&spend).await.map(drop) } else { check.unsigned(&spend).await.map(drop) };
+        asked.map_err(|error| error.code.code)
+    }
+
+    #[tokio::test]
+    async fn many_who_ask_about_one_account_cost_one_call() {
+        let (check, gated) = check(10, 1);
+        let answers = join_all((0..UNSIGNED_MAX * 2).map(|_| ask(&check, 1, false))).await;
+        assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+        // Who signed is told the same for a moment.
+        assert_eq!(ask(&check, 1, true).await, Ok(()));
+        assert_eq!(gated.asked.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test]
+    async fn who_signed_is_never_refused_for_what_was_read_before() {
+        let (check, gated) = check(9, 3);
+        assert_eq!(ask(&check, 1, true).await, Err("INSUFFICIENT_FUNDS"));
+        gated.balance.store(10, Ordering::SeqCst);
+        // Who did not is told what is known.
+        assert_eq!(ask(&check, 1, false).await, Err("INSUFFICIENT_FUNDS"));
+        assert_eq!(ask(&check, 1, true).await, Ok(()));
+        assert_eq!(gated.asked.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_who_proved_nothing_take_no_place_of_those_who_signed() {
+        let (check, gated) = check(10, 0);
+        let unsigned: Vec<_> = (0..10 * UNSIGNED_MAX)
+            .map(|account| {
+                let check = check.clone();
+                tokio::spawn(async move { ask(&check, account, false).await })
+            })
+            .collect();
+        while gated.asked.load(Ordering::SeqCst) < UNSIGNED_MAX {
+            tokio::task::yield_now().await;
+        }
+        let signed = tokio::spawn({
+            let check = check.clone();
+            async move { ask(&check, 1_000, true).await }
+        });
+        while gated.asked.load(Ordering::SeqCst) < UNSIGNED_MAX + 1 {
+            tokio::task::yield_now().await;
+        }
+        // However many come, the node is asked so often at a time and no more.
+        tokio::time::sleep(WAIT_MAX * 2).await;
+        assert_eq!(gated.asked.load(Ordering::SeqCst), UNSIGNED_MAX + 1);
+        gated.gate.add_permits(UNSIGNED_MAX + 1);
+        assert_eq!(signed.await.unwrap(), Ok(()));
+        let answers = join_all(unsigned).await.into_iter().map(Result::unwrap);
+        let refused = answers.filter(|answer| *answer == Err("SERVICE_UNAVAILABLE")).count();
+        assert_eq!(refused, 9 * UNSIGNED_MAX);
+    }
+}

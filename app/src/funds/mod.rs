@@ -1,0 +1,186 @@
+//! Whether a payer can pay, asked before anything is kept for its payment (design: strangers): what it holds of the asset,
+//! what it lets the escrow draw, and whether its signature can still be used. One piece for all that accept or rehearse a
+//! payment, and for every family of chains.
+//!
+//! Only what only the chain can say is asked here, and only for what passed every check that needs no chain: a forged
+//! signature costs no call to a node. [`FundsCheck`] is the admission control in front of the nodes: a bulkhead apart for
+//! those who proved nothing, and single flight with a short cache for what many ask of one account. [`promises`] sees to it that
+//! one balance is not shown for many payments.
+
+mod check;
+mod evm;
+mod promises;
+mod solana;
+mod tron;
+
+use async_trait::async_trait;
+use ruint::aliases::U256;
+use serde::Serialize;
+use serde_json::Value;
+
+use chains::evm::signature;
+use events::{
+    Amount, AssetId, Hash32, OwnedAsset,
+    event::{Authorization, EscrowPlan, OwnTransaction},
+};
+
+pub use self::{check::FundsCheck, promises::Promised};
+pub use self::{evm::EvmFunds, solana::SolanaFunds, tron::TronFunds};
+
+/// What is to be drawn from the payer.
+#[derive(Debug, Clone, Copy)]
+pub struct Spend<'a> {
+    /// The asset and the account that pays with it.
+    pub source: &'a OwnedAsset,
+    /// What has to be there, smallest unit.
+    pub amount: Amount,
+    /// How it is drawn.
+    pub draw: Draw<'a>,
+    /// The escrow that draws it.
+    pub escrow: &'a EscrowPlan,
+}
+
+/// How the source chain lets the escrow draw from the payer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Draw<'a> {
+    /// By Permit2, once per nonce, out of what the payer allows Permit2 to take.
+    Permit2 {
+        /// The nonce that is signed.
+        nonce: Hash32,
+        /// The signature brings a call of its own that is made before it is judged (ERC-6492): it deploys the account, and
+        /// may give the allowance.
+        prepares: bool,
+    },
+    /// Out of the payer's SPL allowance for deposits that this key signs, Base58.
+    Delegate {
+        /// The key.
+        signer: &'a str,
+    },
+    /// By the payer's own transaction.
+    Own {
+        /// The deposit; `None` while it is being prepared.
+        deposit: Option<&'a OwnTransaction>,
+        /// The allowance is given by another transaction that is signed together with it.
+        approves: bool,
+    },
+}
+
+impl<'a> Draw<'a> {
+    /// How what was authorized is drawn.
+    pub fn of(authorization: &'a Authorization) -> Self {
+        match authorization {
+            Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => Self::Permit2 {
+                nonce: permit.nonce,
+                prepares: signature::bytes(&permit.signature).is_ok_and(|bytes| signature::is_erc6492(&bytes)),
+            },
+            Authorization::Solana(spend) => Self::Delegate { signer: &spend.signer },
+            Authorization::Tron(spend) => {
+                Self::Own { deposit: Some(&spend.deposit), approves: spend.approval.is_some() }
+            }
+        }
+    }
+}
+
+/// What an account holds, and lets be drawn, at the newest block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holding {
+    /// What it holds of the asset, smallest unit.
+    pub balance: U256,
+    /// What it lets be drawn, smallest unit; `None` where that cannot be said before the deposit.
+    pub allowance: Option<U256>,
+    /// Who draws it, as the chain writes accounts.
+    pub spender: String,
+}
+
+/// How a payer stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It can pay, as far as the chain can say.
+    Sufficient,
+    /// It holds only so much of the asset, smallest unit.
+    Balance(U256),
+    /// It holds enough, and allows only so much of it to be drawn, smallest unit.
+    Allowance(U256),
+}
+
+impl Holding {
+    /// Whether it is enough for `amount`. The balance is judged before the allowance.
+    pub fn standing(&self, amount: Amount) -> Standing {
+        match self.allowance {
+            _ if self.balance < amount.get() => Standing::Balance(self.balance),
+            Some(allowance) if allowance < amount.get() => Standing::Allowance(allowance),
+            Some(_) | None => Standing::Sufficient,
+        }
+    }
+}
+
+/// The call by which a payer lets the escrow draw what it is about to sign away: a transaction of its own, ready to be
+/// signed by its wallet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Approval {
+    /// The asset.
+    pub asset_identifier: AssetId,
+    /// Who is to draw it.
+    pub spender: String,
+    /// How much, smallest unit.
+    pub amount: Amount,
+    /// The call itself, as wallets of the chain take it: `to`, `data` and `value` on EVM chains; `program_id`, `accounts` and
+    /// `data` of one instruction on Solana.
+    pub call: Value,
+}
+
+/// The chain cannot be asked for now. The text is logged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct FundsError(pub String);
+
+/// Reads balances and allowances of payers on the chains of one family.
+#[async_trait]
+pub trait Funds: Send + Sync {
+    /// What the payer holds, and lets be drawn.
+    ///
+    /// # Errors
+    /// [`FundsError`].
+    async fn holding(&self, spend: &Spend<'_>) -> Result<Holding, FundsError>;
+
+    /// Whether what the payer signed was used up, or revoked, so that nothing can ever be drawn by it.
+    ///
+    /// # Errors
+    /// [`FundsError`].
+    async fn is_used(&self, _: &Spend<'_>) -> Result<bool, FundsError> {
+        Ok(false)
+    }
+
+    /// Whether the payer's own transaction has drawn the amount already, so that it need not be there any more.
+    ///
+    /// # Errors
+    /// [`FundsError`], also when that is about to be decided.
+    async fn has_landed(&self, _: &Spend<'_>) -> Result<bool, FundsError> {
+        Ok(false)
+    }
+
+    /// The approval that `spend` needs; `None` where none can be named, or it is among what is signed anyway.
+    ///
+    /// # Errors
+    /// [`FundsError`].
+    async fn approval(&self, spend: &Spend<'_>) -> Result<Option<Approval>, FundsError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_balance_is_judged_before_the_allowance() {
+        let amount: Amount = "10".parse().unwrap();
+        let [nine, ten] = [9_u64, 10].map(U256::from);
+        let standing = |balance, allowance| Holding { balance, allowance, spender: String::new() }.standing(amount);
+        assert_eq!(standing(ten, Some(ten)), Standing::Sufficient);
+        assert_eq!(standing(nine, Some(ten)), Standing::Balance(nine));
+        assert_eq!(standing(nine, Some(U256::ZERO)), Standing::Balance(nine));
+        assert_eq!(standing(ten, Some(nine)), Standing::Allowance(nine));
+        // What comes with the deposit cannot be said before it.
+        assert_eq!(standing(ten, None), Standing::Sufficient);
+        assert_eq!(standing(nine, None), Standing::Balance(nine));
+    }
+}

@@ -1,0 +1,238 @@
+//! What payers have signed away and not paid yet: one balance stands behind so many payments as it is enough for.
+//!
+//! Without this a balance of one payment could be shown for thousands, each of which occupies a settler and costs a deposit
+//! that is refused or reverts. It is kept in memory, at each gateway for itself: whoever goes to several gateways, or comes
+//! again after a restart, can promise a balance once at each.
+
+use std::{
+    collections::HashSet,
+    num::NonZeroUsize,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use lru::LruCache;
+use ruint::aliases::U256;
+
+use events::{Amount, OwnedAsset, PaymentId};
+
+/// Accounts of which it is known what they promised; who was heard of last goes first.
+const ACCOUNTS_MAX: NonZeroUsize = NonZeroUsize::new(65_536).expect("not zero");
+/// Payments of one account that may wait for their deposits.
+const PAYMENTS_MAX: usize = 16_384;
+/// Of these, so many are named at a time to be looked up, the oldest.
+const NAMED_MAX: usize = 64;
+
+/// What payers have promised.
+#[derive(Clone)]
+pub struct Promises(Arc<Mutex<LruCache<String, Vec<Promise>>>>);
+
+#[derive(Debug, Clone)]
+struct Promise {
+    payment_id: PaymentId,
+    /// The most that is drawn for it.
+    amount: Amount,
+    /// The last UNIX second in which it may be drawn.
+    until: u64,
+    /// Calls that may accept the payment: a rehearsal and a submission may come at the same time.
+    calls: usize,
+    /// One of them did, or may have.
+    is_kept: bool,
+}
+
+/// A promise that holds from when it is made until the payment's end, if one of the calls that made it [keeps](Promised::keep)
+/// it, and is taken back when all of them have dropped it.
+#[must_use]
+pub struct Promised {
+    promises: Promises,
+    account: String,
+    /// `None` where nothing had to be promised.
+    payment_id: Option<PaymentId>,
+}
+
+impl Promised {
+    /// Nothing is promised: it was paid already.
+    pub fn nothing(promises: &Promises) -> Self {
+        Self { promises: promises.clone(), account: String::new(), payment_id: None }
+    }
+
+    /// The payment was accepted, or may have been.
+    pub fn keep(self) {
+        if let Some(payment_id) = &self.payment_id {
+            self.promises.change(&self.account, payment_id, |promise| promise.is_kept = true);
+        }
+    }
+}
+
+impl Drop for Promised {
+    fn drop(&mut self) {
+        if let Some(payment_id) = &self.payment_id {
+            self.promises.change(&self.account, payment_id, |promise| promise.calls = promise.calls.saturating_sub(1));
+        }
+    }
+}
+
+/// Why nothing more is promised: what else the account has promised is together with it more than it holds, or more payments
+/// than may wait.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overdrawn {
+    /// What else it has promised, smallest unit.
+    pub promised: U256,
+    /// Payments for which it did, the oldest; not all of many.
+    pub payments: Vec<PaymentId>,
+}
+
+impl Promises {
+    pub fn new() -> Self {
+        Self(Arc::new(Mutex::new(LruCache::new(ACCOUNTS_MAX))))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LruCache<String, Vec<Promise>>> {
+        // Lists are changed by one call each, so a poisoned lock guards nothing half done.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Promises `amount` of what `source` holds until the UNIX second `until`. The same payment promises once.
+    pub fn make(
+        &self,
+        source: &OwnedAsset,
+        payment_id: &PaymentId,
+        amount: Amount,
+        until: u64,
+        balance: U256,
+        now: u64,
+    ) -> Result<Promised, Overdrawn> {
+        let account = key(source);
+        let mut all = self.lock();
+        let own = all.get_or_insert_mut(account.clone(), Vec::new);
+        own.retain(|promise| promise.until >= now);
+        let others = || own.iter().filter(|promise| promise.payment_id != *payment_id);
+        let promised = others().fold(U256::ZERO, |sum, promise| sum.saturating_add(promise.amount.get()));
+        if promised.saturating_add(amount.get()) > balance || others().count() >= PAYMENTS_MAX {
+            let oldest = others().take(NAMED_MAX).map(|promise| promise.payment_id.clone());
+            return Err(Overdrawn { promised, payments: oldest.collect() });
+        }
+        match own.iter_mut().find(|promise| promise.payment_id == *payment_id) {
+            // Two calls may differ in what they sign; either may be the one that is accepted.
+            Some(promise) => {
+                promise.calls += 1;
+                promise.amount = promise.amount.max(amount);
+                promise.until = promise.until.max(until);
+            }
+            None => {
+                let payment_id = payment_id.clone();
+                own.push(Promise { payment_id, amount, until, calls: 1, is_kept: false });
+            }
+        }
+        drop(all);
+        Ok(Promised { promises: self.clone(), account, payment_id: Some(payment_id.clone()) })
+    }
+
+    /// Forgets the promises of an account whose payments are over, or deposited, of those that were `named`. The others are
+    /// named last from now on, so that all come to it.
+    pub fn forget(&self, source: &OwnedAsset, named: &[PaymentId], over: &[PaymentId]) {
+        let account = key(source);
+        let mut all = self.lock();
+        let Some(own) = all.peek_mut(&account) else { return };
+        let over: HashSet<&PaymentId> = over.iter().collect();
+        own.retain(|promise| !over.contains(&promise.payment_id));
+        let still = own.iter().take_while(|promise| named.contains(&promise.payment_id)).count();
+        own.rotate_left(still);
+        if own.is_empty() {
+            all.pop(&account);
+        }
+    }
+
+    /// Changes a promise that a call has, and forgets it where nobody needs it any more.
+    fn change(&self, account: &str, payment_id: &PaymentId, change: impl FnOnce(&mut Promise)) {
+        let mut all = self.lock();
+        let Some(own) = all.peek_mut(account) else { return };
+        // It may have been forgotten meanwhile: past its time, or for the accounts that came after.
+        let Some(at) = own.iter().position(|promise| promise.payment_id == *payment_id) else { return };
+        change(&mut own[at]);
+        if own[at].calls == 0 && !own[at].is_kept {
+            own.remove(at);
+        }
+        if own.is_empty() {
+            all.pop(account);
+        }
+    }
+}
+
+fn key(source: &OwnedAsset) -> String {
+    format!("{} {}", source.asset(), source.account())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(n: u8) -> OwnedAsset {
+        let asset = "eip155:1/erc20:0x9fe46736679d2d9a65f0992f2272de9f3c7fa6e0".parse().unwrap();
+        OwnedAsset::new(asset, &format!("0x{n:040x}")).unwrap()
+    }
+
+    fn payment(n: usize) -> PaymentId {
+        PaymentId::derive("originator", &n.to_string())
+    }
+
+    struct Case(Promises);
+
+    impl Case {
+        /// Payment `n` of account 1, of 10, with a balance of 25 and an end at second 100.
+        fn make(&self, n: usize, now: u64) -> Result<Promised, Overdrawn> {
+            self.0.make(&source(1), &payment(n), "10".parse().unwrap(), 100, U256::from(25), now)
+        }
+    }
+
+    #[test]
+    fn a_balance_stands_behind_as_many_payments_as_it_is_enough_for() {
+        let case = Case(Promises::new());
+        case.make(1, 0).unwrap().keep();
+        let second = case.make(2, 0).unwrap();
+        let refused = case.make(3, 0).err().unwrap();
+        assert_eq!((refused.promised, refused.payments), (U256::from(20), vec![payment(1), payment(2)]));
+        // Another account's promises are its own, and the same payment's count once.
+        case.0.make(&source(2), &payment(3), "10".parse().unwrap(), 100, U256::from(10), 0).unwrap().keep();
+        drop(case.make(1, 0).unwrap());
+        assert!(case.make(3, 0).is_err());
+        // Whichever of two calls for one payment is over first, the one that accepts it keeps the promise.
+        let again = case.make(2, 0).unwrap();
+        drop(second);
+        assert!(case.make(3, 0).is_err());
+        let second = again;
+        // What was not accepted is promised no more.
+        drop(second);
+        case.make(3, 0).unwrap().keep();
+        assert!(case.make(4, 0).is_err());
+        // Nor what is over, or what can't be drawn any more.
+        case.0.forget(&source(1), &[payment(1)], &[payment(1)]);
+        case.make(4, 0).unwrap().keep();
+        assert!(case.make(5, 100).is_err());
+        case.make(5, 101).unwrap().keep();
+        assert_eq!(case.0.lock().len(), 2);
+    }
+
+    #[test]
+    fn a_rehearsal_neither_takes_back_nor_belittles_what_a_submission_promises() {
+        let case = Promises::new();
+        let make =
+            |n, amount: &str| case.make(&source(1), &payment(n), amount.parse().unwrap(), 100, U256::from(25), 0);
+        let rehearsed = make(1, "1").unwrap();
+        make(1, "20").unwrap().keep();
+        drop(rehearsed);
+        assert!(make(2, "10").is_err());
+        drop(make(2, "5").unwrap());
+    }
+
+    #[test]
+    fn so_many_payments_of_one_account_wait_however_much_it_holds() {
+        let case = Promises::new();
+        let make = |n| case.make(&source(1), &payment(n), "1".parse().unwrap(), 100, U256::MAX, 0);
+        (0..PAYMENTS_MAX).for_each(|n| make(n).unwrap().keep());
+        // Others are named in their turn, however long the oldest wait.
+        let first = make(PAYMENTS_MAX).err().unwrap().payments;
+        case.forget(&source(1), &first, &[]);
+        let second = make(PAYMENTS_MAX).err().unwrap().payments;
+        assert_eq!((first.len(), second.len(), second[0].clone()), (NAMED_MAX, NAMED_MAX, payment(NAMED_MAX)));
+    }
+}

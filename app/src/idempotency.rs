@@ -1,0 +1,94 @@
+//! Claiming an idempotency key: the first commit of the stream whose id is derived from it (design: identity and
+//! idempotency).
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::timeout;
+
+use journal::{AppendError, Commit, Journal, Recorded};
+
+use crate::{
+    admission::writes::Place,
+    error::{Code, Error},
+    views::payments::read_failed,
+};
+
+/// How often an append whose outcome is unknown is repeated. The same commit can be stored only once, so repeating
+/// asks the same question again.
+const RESOLVE_ATTEMPTS: u32 = 2;
+/// Longest time until the caller is told that the outcome is not known: half of the synchronous hold (spec 8).
+const CLAIM_MAX: Duration = Duration::from_secs(15);
+
+/// The stream that holds the key.
+pub struct Claimed {
+    /// Its commits, at least one.
+    pub commits: Vec<Recorded>,
+    /// Whether this call stored the first of them; else another did, before.
+    pub mine: bool,
+}
+
+/// Why there is no saying who holds the key.
+pub enum ClaimError {
+    /// Nothing was stored; the answer.
+    NotStored(Error),
+    /// The commit may be stored or not.
+    OutcomeUnknown,
+}
+
+/// Appends the first commit of a stream, or finds the stream that is there already; then gives `place` back.
+///
+/// What was begun is brought to its end when the caller is gone, too: the commit may be on its way, and a caller who
+/// left must not make room for another before it has arrived.
+///
+/// # Errors
+/// See [`ClaimError`].
+pub async fn claim(journal: Arc<dyn Journal>, commit: Commit, place: Place) -> Result<Claimed, ClaimError> {
+    // What is broken off may have been sent.
+    let claimed = place.finish(async move { timeout(CLAIM_MAX, resolve(journal.as_ref(), &commit)).await });
+    claimed.await.and_then(Result::ok).unwrap_or(Err(ClaimError::OutcomeUnknown))
+}
+
+async fn resolve(journal: &dyn Journal, commit: &Commit) -> Result<Claimed, ClaimError> {
+    let stream_id = &commit.stream_id;
+    let mut unknown = false;
+    for _ in 0..=RESOLVE_ATTEMPTS {
+        match journal.append(commit).await {
+            Ok(recorded) => return Ok(Claimed { commits: vec![recorded], mine: true }),
+            Err(AppendError::Conflict) => {
+                let commits = journal.load(stream_id).await;
+                let commits = commits.map_err(|error| {
+                    if unknown { ClaimError::OutcomeUnknown } else { ClaimError::NotStored(read_failed(&error)) }
+                })?;
+                return Claimed::found(commits, commit).ok_or(ClaimError::OutcomeUnknown);
+            }
+            // Nothing is stored by this call, but an earlier one may have been.
+            Err(AppendError::Unavailable(reason)) if unknown => {
+                tracing::warn!(%stream_id, reason, "append could not be resolved");
+            }
+            Err(AppendError::Unavailable(reason)) => {
+                tracing::warn!(%stream_id, reason, "request was not accepted");
+                return Err(ClaimError::NotStored(Code::SERVICE_UNAVAILABLE.into()));
+            }
+            Err(AppendError::Unknown(reason)) => {
+                tracing::warn!(%stream_id, reason, "outcome of the append is unknown");
+                unknown = true;
+            }
+            Err(AppendError::Unacceptable(reason)) => {
+                tracing::error!(%stream_id, reason, "journal refuses the request");
+                let refused = ClaimError::NotStored(Code::INTERNAL_ERROR.into());
+                return Err(if unknown { ClaimError::OutcomeUnknown } else { refused });
+            }
+        }
+        if let Some(claimed) = journal.load(stream_id).await.ok().and_then(|commits| Claimed::found(commits, commit)) {
+            return Ok(claimed);
+        }
+    }
+    Err(ClaimError::OutcomeUnknown)
+}
+
+impl Claimed {
+    fn found(commits: Vec<Recorded>, commit: &Commit) -> Option<Self> {
+        let mine = commits.first()?.commit_id == commit.commit_id;
+        Some(Self { commits, mine })
+    }
+}

@@ -1,0 +1,26 @@
+//! The use cases of the gateway, without HTTP.
+//!
+//! One file a use case: [`submit`], [`rehearse`], [`prepare`], [`open_quote_request`], [`award`], [`resolve`]. [`request`] reads what callers ask for and checks it by itself; [`authorization`] checks what payers signed, and
+//! [`funds`] whether they hold it; [`admission`] decides whether something new may be taken at all; [`views`] are what
+//! callers are shown. What goes wrong is an [`error::Error`] with a [`error::Code`] of the one table that there is.
+//!
+//! The crate knows no web framework; the crate `api` puts it on the wire.
+
+pub mod admission;
+mod app;
+pub mod authorization;
+pub mod award;
+pub mod error;
+pub mod funds;
+pub mod hold;
+pub mod idempotency;
+pub mod open_quote_request;
+pub mod prepare;
+pub mod rehearse;
+pub mod request;
+pub mod resolve;
+pub mod submit;
+pub mod views;
+pub mod x402;
+
+pub use self::app::{App, Readiness, Services};

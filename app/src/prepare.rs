@@ -1,0 +1,245 @@
+//! Preparing a payment: what exactly a payer has to sign (design: HTTP).
+//!
+//! The body is a PaymentRequest (spec 2.1) without `sender_auth`. Besides, `message_scheme` chooses among the schemes of
+//! the source's chain, and `payload` holds the numbers that are the payer's to choose, as in a SignedMessage. With a
+//! `signature` added to each message the answer is the `sender_auth` of a submission that differs in nothing else.
+//!
+//! Who is going to prove an originator names it as `originator`, a DID, or sends the proof: the payment id is made of it,
+//! and so what the payer signs. A payer on Tron has to send the proof.
+//!
+//! Where the payer's allowance is too small, `approval` is the call by which it gives it. What cannot be paid at all is refused
+//! as the submission would be. On Tron the approval is one of the messages.
+//!
+//! For an award the body is `version`, `request_id`, `quote_request_id` and `quote_id`, with the same two members besides.
+
+use std::sync::Arc;
+
+use crate::{
+    App,
+    authorization::{AuthorizationRequest, AuthorizeError, MessageScheme, UnsignedMessage},
+    award::{self, Award},
+    error::{Code, Error},
+    funds::{Approval, Spend},
+    request::{
+        body::JsonBody,
+        credential, envelope,
+        fields::{Faults, Object},
+        horizons,
+        order::{self, Order},
+        sender_auth,
+    },
+};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use events::{
+    Amount, Did, Family, Hash32, OwnedAsset, PaymentId, QuoteRequestId, event::EscrowPlan, quote::SignedQuote,
+    quote_request::CollectedDocument,
+};
+
+/// Body of the answer.
+#[derive(Debug, Serialize)]
+pub struct PreparedBody {
+    payment_id: PaymentId,
+    message_scheme: &'static str,
+    signed_messages: Vec<MessageBody>,
+    /// What the payer has to send to the chain first, where its allowance is too small.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approval: Option<Approval>,
+}
+
+/// A SignedMessage (spec 2.4) without its signature.
+#[derive(Debug, Serialize)]
+struct MessageBody {
+    message: String,
+    message_prehash: String,
+    payload: Map<String, Value>,
+}
+
+/// What both kinds of body have besides what is to be paid.
+struct Manner {
+    scheme: Option<MessageScheme>,
+    payload: Option<Map<String, Value>>,
+    originator: Option<Did>,
+}
+
+/// Makes the messages. Nothing is kept.
+///
+/// # Errors
+/// What the submission would be refused with, but for its signature; see [`Code`].
+pub async fn prepare(state: &App, body: JsonBody) -> Result<PreparedBody, Error> {
+    let is_award = ["quote_request_id", "quote_id"].iter().any(|name| body.members.contains_key(*name));
+    if is_award { of_award(&body, state).await } else { of_order(&body, state).await }
+}
+
+async fn of_order(json: &JsonBody, state: &App) -> Result<PreparedBody, Error> {
+    let (body, mut faults) = (&Object::root(&json.members), Faults::default());
+    let order = Order::read(body, &state.corridors, &mut faults);
+    let manner = Manner::read(body, &mut faults);
+    if let Some(order) = &order {
+        manner.check_family(order.terms.source.family(), &mut faults);
+    }
+    let order = faults.or(order)?;
+    let source = &order.terms.source;
+    let account = source.account().originator();
+    let originator = manner.originator(json, source, &account, state).await?;
+    order.check_deadlines(state.services.clock.now(), state.deadlines)?;
+    let payment_id = PaymentId::derive(&originator, &order.request_id);
+    let request = AuthorizationRequest {
+        payment_id: &payment_id,
+        terms: &order.terms,
+        terms_hash: order.terms.hash(),
+        quote_deadline: order.quote_deadline,
+        fulfillment_deadline: order.fulfillment_deadline,
+        refund_delay_seconds: order.refund_delay_seconds,
+        escrow_contract: &order.escrow_contract,
+        permit2: order.permit2.as_ref(),
+        reserver: &order.reserver,
+        releaser: &order.verifier.account,
+        // The payer signs before the auction.
+        quote_hash: Hash32::ZERO,
+        message_scheme: manner.scheme(order.terms.source.family()),
+        signed_messages: &[],
+        caller: None,
+    };
+    let checked = |plan: &EscrowPlan| horizons::check_plan(plan, order.quote_deadline, state.deadlines);
+    messages(&request, manner.payload.as_ref(), state, checked, |permitted| permitted).await
+}
+
+/// A quote of a batch is accepted with the signature, so its hash is signed, under the batch's corridor and deadlines.
+async fn of_award(json: &JsonBody, state: &App) -> Result<PreparedBody, Error> {
+    let (body, mut faults) = (&Object::root(&json.members), Faults::default());
+    order::version(body, &mut faults);
+    let request_id = order::request_id(body, &mut faults);
+    let quote_request_id: Option<&str> = body.required("quote_request_id", &mut faults);
+    let quote_id: Option<&str> = body.required("quote_id", &mut faults);
+    let mut manner = Manner::read(body, &mut faults);
+    if let Some(auth) = body.optional_object("originator_auth", &mut faults) {
+        credential::check(&auth, &mut faults);
+    }
+    let (request_id, (quote_request_id, quote_id)) = faults.or(request_id.zip(quote_request_id.zip(quote_id)))?;
+
+    let quote_request_id: QuoteRequestId = quote_request_id.parse().map_err(|_| Code::QUOTE_REQUEST_NOT_FOUND)?;
+    let batch = award::load(state, &quote_request_id).await?;
+    let quote = award::quote(&batch, quote_id)?;
+    let terms = &batch.opened.terms;
+    let mut faults = Faults::default();
+    manner.check_family(terms.source.family(), &mut faults);
+    faults.or(Some(()))?;
+    let originator = manner.originator(json, &terms.source, &batch.opened.originator, state).await?;
+    let payment_id = PaymentId::derive(&originator, request_id);
+    let award = Award { batch: &batch, quote, payment_id };
+    award.check(state.services.clock.now())?;
+    if terms.max_source_amount.is_none() {
+        manner.permit_at_most(quote);
+    }
+    let accounts = award.accounts(state)?;
+    let request = award.authorization(&accounts, manner.scheme(terms.source.family()), &[]);
+    let checked = |plan: &EscrowPlan| award.check_horizons(plan, state);
+    messages(&request, manner.payload.as_ref(), state, checked, |permitted| award.drawn(permitted)).await
+}
+
+/// The messages, for windows that pass `check`, of which so much as `drawn` says is going to be drawn.
+async fn messages(
+    request: &AuthorizationRequest<'_>,
+    payload: Option<&Map<String, Value>>,
+    state: &App,
+    check: impl FnOnce(&EscrowPlan) -> Result<(), Error>,
+    drawn: impl FnOnce(Amount) -> Amount,
+) -> Result<PreparedBody, Error> {
+    state.corridors.check_scheme(request.terms.source.asset().chain(), request.message_scheme)?;
+    let prepared = state.services.authorizer.prepare(request, payload).await.map_err(|error| match error {
+        // Nothing was signed yet, so it is the request that cannot be signed for.
+        AuthorizeError::Refused(reason) => Error::new(Code::INVALID_REQUEST, reason),
+        other => other.into(),
+    })?;
+    check(&prepared.escrow)?;
+    let (source, amount) = (&request.terms.source, drawn(prepared.amount));
+    let spend = Spend { source, amount, draw: prepared.draw(), escrow: &prepared.escrow };
+    // A payment that was accepted has its funds committed, and may have used its nonce up by them.
+    let known = state.services.payments.view(request.payment_id).await.ok().flatten().is_some();
+    let approval = if known { None } else { state.funds.unsigned(&spend).await? };
+    Ok(PreparedBody {
+        payment_id: request.payment_id.clone(),
+        message_scheme: request.message_scheme.name(),
+        approval,
+        signed_messages: prepared.messages.into_iter().map(MessageBody::from).collect(),
+    })
+}
+
+impl Manner {
+    fn read(body: &Object<'_>, faults: &mut Faults) -> Self {
+        let scheme = body.optional("message_scheme", faults);
+        let scheme = scheme.and_then(|name| sender_auth::scheme(name, "message_scheme", faults));
+        let payload: Option<&Map<String, Value>> = body.optional("payload", faults);
+        let originator: Option<&str> = body.optional("originator", faults);
+        let originator = originator
+            .and_then(|text| text.parse().map_err(|rule: events::did::Error| faults.invalid("originator", rule)).ok());
+        envelope::check(body, faults);
+        Self { scheme, payload: payload.cloned(), originator }
+    }
+
+    /// Who is going to ask. A body that proves it is believed; one that only names it is told what it would have to sign,
+    /// which harms nobody: the submission needs the proof. Not so on Tron: the answer holds the reserver's signature for this
+    /// payment id, with which its payer can use the id up on chain before the one whose id it is. There only the source's
+    /// own account needs no proof.
+    /// Where neither is there it is `else_it_is`.
+    async fn originator(
+        &self,
+        body: &JsonBody,
+        source: &OwnedAsset,
+        else_it_is: &str,
+        state: &App,
+    ) -> Result<String, Error> {
+        let proven = state.prove(body).await?;
+        envelope::credentials_count(&proven)?;
+        let unproven = self.originator.as_ref().map_or(else_it_is, |named| named.as_str());
+        let own = source.account().originator();
+        match (&self.originator, proven.originator()) {
+            (Some(named), Some(proven)) if named.as_str() != proven.as_str() => {
+                Err(Error::new(Code::INVALID_REQUEST, "originator: is not the one that the proof shows"))
+            }
+            (_, None) if source.family() == Family::Tron && unproven != own => {
+                let rule = "originator: must be proven by this request, too, where the source is on Tron";
+                Err(Error::new(Code::INVALID_REQUEST, rule))
+            }
+            (Some(named), _) => Ok(named.to_string()),
+            (None, Some(proven)) => Ok(proven.to_string()),
+            (None, None) => Ok(else_it_is.to_owned()),
+        }
+    }
+
+    fn check_family(&self, source: Family, faults: &mut Faults) {
+        if self.scheme.is_some_and(|scheme| scheme.family() != source) {
+            let namespace = source.namespace();
+            faults.invalid("message_scheme", format!("is not a scheme of the source's chain ({namespace})"));
+        }
+    }
+
+    fn scheme(&self, source: Family) -> MessageScheme {
+        self.scheme.unwrap_or_else(|| default_scheme(source))
+    }
+
+    /// The price, where neither the terms nor the payer say what may be spent.
+    fn permit_at_most(&mut self, quote: &CollectedDocument) {
+        if let Ok(signed) = SignedQuote::parse_stored(&quote.document) {
+            let price = signed.quote().source_amount.to_string();
+            self.payload.get_or_insert_default().entry("permitted_amount").or_insert_with(|| price.into());
+        }
+    }
+}
+
+/// The scheme of a chain's family for those who name none: the one that binds most.
+fn default_scheme(family: Family) -> MessageScheme {
+    match family {
+        Family::Evm => MessageScheme::EvmPermit2Escrow,
+        Family::Solana => MessageScheme::Solana,
+        Family::Tron => MessageScheme::Tron,
+    }
+}
+
+impl From<UnsignedMessage> for MessageBody {
+    fn from(UnsignedMessage { message, message_prehash, payload }: UnsignedMessage) -> Self {
+        Self { message, message_prehash, payload }
+    }
+}

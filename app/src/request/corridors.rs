@@ -1,0 +1,230 @@
+//! What the configuration lets a request name: served assets, default contracts and what is trusted besides them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chains::config::{AssetConfig, Depth};
+use chrono::TimeDelta;
+use events::{
+    Account, AssetId, ChainId, Family, OwnedAsset, caip,
+    event::{SelectorRef, VerifierRef},
+    selection::SelectorKey,
+    time::{Timestamp, from_unix_seconds},
+};
+
+use crate::{
+    authorization::MessageScheme,
+    error::{Code, Error},
+};
+use config::{self, GatewayConfig};
+
+/// The programs that own every token on Solana: SPL Token, Token-2022 and Associated Token Account.
+const SOLANA_PROGRAMS: [&str; 3] = [
+    "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA",
+    "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb",
+    "ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL",
+];
+
+/// One chain, with its accounts parsed.
+#[derive(Debug, Clone)]
+pub struct Corridor {
+    pub family: Family,
+    pub escrow: Account,
+    pub proxy: Account,
+    /// Permit2, on EVM chains.
+    pub permit2: Option<Account>,
+    /// Whether a Permit2 transfer without a witness is taken for a payment.
+    permit2_without_witness: bool,
+    /// The cluster id and domain version of what is signed, on Solana.
+    pub signature_domain: Option<(String, u8)>,
+    pub reserver: Account,
+    pub releaser: Account,
+    pub refund_delay_seconds: u64,
+    pub required_depth: Depth,
+    pub assets: Vec<AssetConfig>,
+    trusted_escrows: BTreeSet<Account>,
+    trusted_proxies: BTreeSet<Account>,
+    /// The contracts and programs of the chain that payments go through: nobody receives anything there.
+    contracts: BTreeMap<Account, &'static str>,
+}
+
+/// All chains served, and the verifiers and selectors that are trusted.
+#[derive(Debug, Clone)]
+pub struct Corridors {
+    chains: BTreeMap<ChainId, Corridor>,
+    verifier_endpoint: String,
+    trusted_verifiers: Vec<config::VerifierEndpoint>,
+    trusted_selectors: BTreeSet<SelectorKey>,
+    selector_time: TimeDelta,
+}
+
+/// A quote selector that is trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TrustedSelector {
+    key: SelectorKey,
+    /// The most it is given after the quote deadline.
+    time: TimeDelta,
+}
+
+impl TrustedSelector {
+    /// Its key.
+    pub fn key(&self) -> SelectorKey {
+        self.key
+    }
+
+    /// The selector with the time by which it has to answer. Half of what lies between the quote deadline and the end of
+    /// the deposit's window is left for the deposit at least.
+    pub fn of_payment(&self, quote_deadline: Timestamp, reserve_deadline: u64) -> SelectorRef {
+        let window = from_unix_seconds(reserve_deadline).map_or(TimeDelta::zero(), |end| end - quote_deadline);
+        let time = self.time.min(window / 2).max(TimeDelta::zero());
+        SelectorRef { key: self.key, answer_by: quote_deadline + time }
+    }
+}
+
+impl Corridors {
+    /// Refuses a new payment that is signed, or to be signed, in a way that is not taken on its chain.
+    pub fn check_scheme(&self, source: &ChainId, scheme: MessageScheme) -> Result<(), Error> {
+        let taken = self.get(source).is_none_or(|corridor| corridor.takes(scheme));
+        if taken { Ok(()) } else { Err(Code::MESSAGE_SCHEME_NOT_SERVED.into()) }
+    }
+
+    /// Parses what the configuration names. It cannot fail for a configuration that was loaded, which was checked then.
+    pub fn new(config: &GatewayConfig) -> Result<Self, caip::Error> {
+        let trusted = |contracts: &[config::ContractRef], chain: &ChainId| {
+            let here = contracts.iter().filter(|contract| contract.chain_id == *chain);
+            here.map(|contract| contract.account.clone()).collect()
+        };
+        let chains = config.chains.iter().map(|served| {
+            let chain = &served.chain;
+            let family = chain.chain_id.family().ok_or(caip::Error::UnknownFamily)?;
+            let account = |text: &str| Account::parse(family, text);
+            let (escrow, proxy) = (account(&chain.escrow_contract)?, account(&chain.fulfillment_proxy)?);
+            let permit2 = (family == Family::Evm).then(|| account(&chain.permit2)).transpose()?;
+            let trusted_escrows: BTreeSet<_> = trusted(&config.trust.escrow_contracts, &chain.chain_id);
+            let trusted_proxies: BTreeSet<_> = trusted(&config.trust.fulfillment_proxies, &chain.chain_id);
+            let tokens = chain.assets.iter().map(|served| &served.asset_identifier);
+            // A coin of the chain's own has no contract.
+            let tokens = tokens.filter_map(|asset| Some((account(asset.reference()).ok()?, "a token contract")));
+            let programs: &[&str] = if family == Family::Solana { &SOLANA_PROGRAMS } else { &[] };
+            let programs = programs.iter().filter_map(|text| Some((account(text).ok()?, "a program of Solana's")));
+            let escrows =
+                trusted_escrows.iter().chain([&escrow]).map(|account| (account.clone(), "an escrow contract"));
+            let proxies =
+                trusted_proxies.iter().chain([&proxy]).map(|account| (account.clone(), "a fulfillment proxy"));
+            let permit2s = permit2.iter().map(|account| (account.clone(), "Permit2"));
+            let corridor = Corridor {
+                family,
+                contracts: tokens.chain(programs).chain(permit2s).chain(proxies).chain(escrows).collect(),
+                escrow,
+                proxy,
+                permit2,
+                permit2_without_witness: served.permit2_without_witness,
+                signature_domain: chain
+                    .signature_cluster_id
+                    .clone()
+                    .map(|cluster_id| (cluster_id, chain.signature_domain_version)),
+                reserver: account(&chain.reserver)?,
+                releaser: account(&chain.releaser)?,
+                refund_delay_seconds: chain.refund_delay_seconds,
+                required_depth: chain.required_depth,
+                assets: chain.assets.clone(),
+                trusted_escrows,
+                trusted_proxies,
+            };
+            Ok((chain.chain_id.clone(), corridor))
+        });
+        Ok(Self {
+            chains: chains.collect::<Result<_, _>>()?,
+            verifier_endpoint: config.verifier.endpoint.clone(),
+            trusted_verifiers: config.trust.verifiers.clone(),
+            trusted_selectors: config.trust.selectors.iter().copied().collect(),
+            // The configuration bounds it far below what cannot be represented.
+            selector_time: TimeDelta::milliseconds(config.trust.selector_ms_max.cast_signed()),
+        })
+    }
+
+    /// The chain, when it is served.
+    pub fn get(&self, chain: &ChainId) -> Option<&Corridor> {
+        self.chains.get(chain)
+    }
+
+    /// Every chain, in order of their ids.
+    pub fn iter(&self) -> impl Iterator<Item = (&ChainId, &Corridor)> {
+        self.chains.iter()
+    }
+
+    /// Whether the asset is served.
+    pub fn serves(&self, asset: &AssetId) -> bool {
+        let corridor = self.get(asset.chain());
+        corridor.is_some_and(|corridor| corridor.assets.iter().any(|served| served.asset_identifier == *asset))
+    }
+
+    /// What the account of `recipient` is on its chain, when it is one of the contracts or programs that payments go through.
+    pub fn contract_at(&self, recipient: &OwnedAsset) -> Option<&'static str> {
+        self.get(recipient.asset().chain())?.contracts.get(recipient.account()).copied()
+    }
+
+    /// The default verifier of payments whose source lies on `corridor`.
+    pub fn default_verifier(&self, corridor: &Corridor) -> VerifierRef {
+        VerifierRef { account: corridor.releaser.to_string(), endpoint: self.verifier_endpoint.clone() }
+    }
+
+    /// The verifier with this account and origin, when it is the default or trusted.
+    pub fn verifier(&self, corridor: &Corridor, account: &Account, origin: &str) -> Option<VerifierRef> {
+        let is_it = |stated: &str, endpoint: &str| {
+            Account::parse(corridor.family, stated).as_ref() == Ok(account)
+                && net::origin::origin(endpoint).as_deref() == Some(origin)
+        };
+        let default = self.default_verifier(corridor);
+        if is_it(&default.account, &default.endpoint) {
+            return Some(default);
+        }
+        let trusted = self.trusted_verifiers.iter().find(|trusted| is_it(&trusted.account, &trusted.endpoint))?;
+        Some(VerifierRef { account: account.to_string(), endpoint: trusted.endpoint.clone() })
+    }
+
+    /// Accounts and origins of the verifiers that a payment whose source lies on `corridor` may have: the default one first.
+    pub fn verifiers(&self, corridor: &Corridor) -> impl Iterator<Item = (Account, String)> {
+        let family = corridor.family;
+        let default = self.default_verifier(corridor);
+        let trusted = self.trusted_verifiers.iter().map(|trusted| (trusted.account.clone(), trusted.endpoint.clone()));
+        let stated = [(default.account, default.endpoint)].into_iter().chain(trusted);
+        stated.filter_map(move |(account, endpoint)| {
+            Some((Account::parse(family, &account).ok()?, net::origin::origin(&endpoint)?))
+        })
+    }
+
+    /// The selector that `text` names, by any form of its key, when it is trusted.
+    pub fn selector(&self, text: &str) -> Option<TrustedSelector> {
+        let key = text.parse().ok().filter(|key| self.trusted_selectors.contains(key))?;
+        Some(TrustedSelector { key, time: self.selector_time })
+    }
+
+    /// Least time between `fulfillment_deadline` and the refund window of a payment between these chains, in seconds: the
+    /// longest of theirs, since each knows only its own finality and margin.
+    pub fn refund_delay_seconds<'a>(&self, chains: impl Iterator<Item = &'a ChainId>) -> u64 {
+        let delays = chains.filter_map(|chain| self.get(chain)).map(|corridor| corridor.refund_delay_seconds);
+        delays.max().unwrap_or_default()
+    }
+}
+
+impl Corridor {
+    /// The ways in which a payer on this chain may sign.
+    pub fn message_schemes(&self) -> impl Iterator<Item = MessageScheme> {
+        MessageScheme::ALL.into_iter().filter(|scheme| self.takes(*scheme))
+    }
+
+    /// Whether a payer on this chain may sign so.
+    pub fn takes(&self, scheme: MessageScheme) -> bool {
+        scheme.family() == self.family && (scheme != MessageScheme::EvmPermit2 || self.permit2_without_witness)
+    }
+
+    /// Whether the escrow contract is the default or trusted.
+    pub fn trusts_escrow(&self, contract: &Account) -> bool {
+        self.escrow == *contract || self.trusted_escrows.contains(contract)
+    }
+
+    /// Whether the fulfillment proxy is the default or trusted.
+    pub fn trusts_proxy(&self, contract: &Account) -> bool {
+        self.proxy == *contract || self.trusted_proxies.contains(contract)
+    }
+}

@@ -1,0 +1,68 @@
+//! Finding a payment: by its id, or by who asked for it under which request id.
+
+use std::time::Duration;
+
+use events::{Account, Did, Family, PaymentId};
+use journal::ReadError;
+use projections::PaymentView;
+
+use crate::{
+    App,
+    error::{Code, Error},
+    views::payments::{from_journal, read_failed},
+};
+
+/// The payment's view, however lately it was accepted and by whichever gateway.
+///
+/// # Errors
+/// 404 when there is no such payment, 503 when that cannot be said, 500 when what is stored of it cannot be read.
+pub async fn find(state: &App, payment_id: &PaymentId) -> Result<PaymentView, Error> {
+    let services = &state.services;
+    if let Ok(Some(view)) = services.payments.view(payment_id).await {
+        return Ok(view);
+    }
+    let view = match from_journal(services.journal.as_ref(), payment_id).await {
+        // A view that may be behind says more than none; what is not in it may well exist.
+        Err(error @ ReadError::Unavailable(_)) => {
+            let behind = services.payments.changed(payment_id, 0, Duration::ZERO).await;
+            return behind.ok_or_else(|| read_failed(&error));
+        }
+        read => read.map_err(|error| read_failed(&error).about(payment_id))?,
+    };
+    view.ok_or_else(|| Code::PAYMENT_NOT_FOUND.into())
+}
+
+/// The originator that an account is by itself. Its family shows in its form: hex for EVM, 25 bytes of Base58 for Tron,
+/// 32 bytes for Solana.
+///
+/// # Errors
+/// 400 `INVALID_REQUEST`.
+pub fn of_account(text: &str) -> Result<String, Error> {
+    let family = if text.starts_with("0x") { Family::Evm } else { Family::Solana };
+    let account = Account::parse(Family::Tron, text).or_else(|_| Account::parse(family, text));
+    account.map(|account| account.originator()).map_err(|_| {
+        invalid("account: must be an EVM address, a Tron address or a Solana account, with a right checksum")
+    })
+}
+
+/// The originator as it is stored: a DID and an account behind its namespace normalised.
+///
+/// # Errors
+/// 400 `INVALID_REQUEST`.
+pub fn of_originator(text: &str) -> Result<String, Error> {
+    if let Ok(did) = text.parse::<Did>() {
+        return Ok(did.to_string());
+    }
+    let families = [Family::Evm, Family::Solana, Family::Tron];
+    let account = text.split_once(':').and_then(|(namespace, account)| {
+        let family = families.into_iter().find(|family| family.namespace() == namespace)?;
+        Account::parse(family, account).ok()
+    });
+    account.map(|account| account.originator()).ok_or_else(|| {
+        invalid("originator: must be a DID, or eip155:, solana: or tron: followed by an account of that family")
+    })
+}
+
+fn invalid(message: &str) -> Error {
+    Error::new(Code::INVALID_REQUEST, message)
+}

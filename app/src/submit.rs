@@ -1,0 +1,313 @@
+//! Submitting a payment (spec 4.1): read, judged, then accepted by the append that claims its id.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    App,
+    admission::{
+        Admission,
+        policy::{Proposal, Stage},
+        writes::Place,
+    },
+    authorization::{AuthorizationRequest, Authorized},
+    error::{Code, Error},
+    funds::{Draw, Promised, Spend},
+    hold,
+    idempotency::{ClaimError, claim},
+    request::{body::JsonBody, envelope, horizons, order::Order, payment::PaymentRequest},
+    views::{
+        payment_body::PaymentResponse,
+        payments::{from_journal, read_failed},
+    },
+};
+
+use events::{
+    CommitId, Hash32, PaymentEvent, PaymentId,
+    event::{CounterpartyDecision, Submitted},
+    time::Timestamp,
+};
+use journal::{Commit, Position};
+use projections::PaymentView;
+
+use identity::Proven;
+use net::callers::{Caller, Kind, price};
+
+/// The payment, and whether it was accepted before.
+///
+/// # Errors
+/// What the submission is refused with; see [`Code`].
+pub async fn accept(
+    state: &App,
+    correlation: &str,
+    caller: Caller,
+    body: JsonBody,
+    place: Place,
+) -> Result<(PaymentView, bool), Error> {
+    let submission = Submission::read(body, caller, state).await?;
+    let admitted = match submission.judge(state, &state.services.admission).await? {
+        Verdict::New(admitted) => admitted,
+        Verdict::Replay(view) => return Ok((*view, true)),
+    };
+    submission.charge()?;
+    match submission.append(state, admitted, correlation, place).await? {
+        Accepted::New(view) => Ok((view, false)),
+        Accepted::Before(view) => Ok((submission.replay(view)?, true)),
+    }
+}
+
+/// A submission whose body is in order.
+pub struct Submission {
+    pub payment_id: PaymentId,
+    originator: String,
+    proven: Proven,
+    pub terms_hash: Hash32,
+    request: PaymentRequest,
+    text: String,
+    caller: Caller,
+}
+
+/// What a submission comes to.
+pub enum Verdict {
+    /// It may be accepted, unless another comes first.
+    New(Box<Admitted>),
+    /// It was accepted before.
+    Replay(Box<PaymentView>),
+}
+
+/// What is known of a submission that may be accepted.
+pub struct Admitted {
+    authorized: Authorized,
+    counterparty: Option<CounterpartyDecision>,
+    /// What the payer has signed away by it.
+    promised: Promised,
+    now: Timestamp,
+}
+
+/// The payment behind a submission.
+pub enum Accepted {
+    /// This submission created it.
+    New(PaymentView),
+    /// Another one did, before.
+    Before(PaymentView),
+}
+
+impl Submission {
+    /// What is asked for.
+    pub fn order(&self) -> &Order {
+        &self.request.order
+    }
+
+    /// Checks a body by itself, and who asks.
+    pub async fn read(body: JsonBody, caller: Caller, state: &App) -> Result<Self, Error> {
+        let request = PaymentRequest::read(&body.members, &state.corridors)?;
+        let proven = state.prove(&body).await?;
+        let originator = envelope::originator(&proven, &request.order.terms);
+        let payment_id = PaymentId::derive(&originator, &request.order.request_id);
+        Ok(Self {
+            terms_hash: request.order.terms.hash(),
+            payment_id,
+            originator,
+            proven,
+            request,
+            text: body.text,
+            caller,
+        })
+    }
+
+    /// Checks everything else, in the order of the design, and accepts nothing.
+    pub async fn judge(&self, state: &App, admission: &Admission) -> Result<Verdict, Error> {
+        let authorized = self.authorize(state).await?;
+        if let Some(view) = self.known(state).await {
+            return Ok(Verdict::Replay(Box::new(self.replay(view)?)));
+        }
+        let now = state.services.clock.now();
+        match self.admit(state, admission, &authorized, now).await {
+            Ok((counterparty, promised)) => {
+                Ok(Verdict::New(Box::new(Admitted { authorized, counterparty, promised, now })))
+            }
+            // The read model may not have the payment yet; only the journal proves that this is a new one.
+            Err(refusal) => match self.stored(state).await? {
+                Some(view) => Ok(Verdict::Replay(Box::new(view))),
+                None => Err(refusal),
+            },
+        }
+    }
+
+    /// Whether something new may be made of it (design: order of checks). What asks a chain comes behind what does not, and
+    /// the counterparties last, as the policies are nobody else's business.
+    async fn admit(
+        &self,
+        state: &App,
+        admission: &Admission,
+        authorized: &Authorized,
+        now: Timestamp,
+    ) -> Result<(Option<CounterpartyDecision>, Promised), Error> {
+        let order = &self.request.order;
+        order.check_deadlines(now, state.deadlines)?;
+        state.corridors.check_scheme(order.terms.source.asset().chain(), self.request.sender_auth.message_scheme)?;
+        horizons::check_plan(&authorized.escrow, order.quote_deadline, state.deadlines)?;
+        envelope::credentials_count(&self.proven)?;
+        let (authorizer, authorization) = (&state.services.authorizer, self.authorization());
+        let is_contract = authorizer.payer_is_contract(&authorization, authorized).await?;
+        authorizer.confirm(&authorization, authorized).await?;
+        let (source, draw) = (&order.terms.source, Draw::of(&authorized.authorization));
+        let amount = authorized.authorization.permitted();
+        let spend = Spend { source, amount, draw, escrow: &authorized.escrow };
+        let payments = state.services.payments.as_ref();
+        let promised = state.funds.promised(&spend, &self.payment_id, payments, now).await?;
+        Ok((admission.admit(&self.proposal(is_contract), now)?, promised))
+    }
+
+    /// The payment that was accepted before under the same id, as the journal has it.
+    pub async fn stored(&self, state: &App) -> Result<Option<PaymentView>, Error> {
+        let existing = from_journal(state.services.journal.as_ref(), &self.payment_id).await;
+        existing.map_err(|error| read_failed(&error))?.map(|view| self.replay(view)).transpose()
+    }
+
+    fn proposal(&self, payer_is_contract: bool) -> Proposal<'_> {
+        Proposal {
+            payer_is_contract: Some(payer_is_contract),
+            stage: Stage::Payment,
+            id: self.payment_id.as_str(),
+            originator: &self.originator,
+            proven: &self.proven,
+            terms: &self.request.order.terms,
+            required_policies: &self.request.order.required_policies,
+        }
+    }
+
+    async fn authorize(&self, state: &App) -> Result<Authorized, Error> {
+        Ok(state.services.authorizer.authorize(&self.authorization()).await?)
+    }
+
+    fn authorization(&self) -> AuthorizationRequest<'_> {
+        let (request, sender_auth) = (&self.request.order, &self.request.sender_auth);
+        AuthorizationRequest {
+            payment_id: &self.payment_id,
+            terms: &request.terms,
+            terms_hash: self.terms_hash,
+            quote_deadline: request.quote_deadline,
+            fulfillment_deadline: request.fulfillment_deadline,
+            refund_delay_seconds: request.refund_delay_seconds,
+            escrow_contract: &request.escrow_contract,
+            permit2: request.permit2.as_ref(),
+            reserver: &request.reserver,
+            releaser: &request.verifier.account,
+            // The payer signs before the auction.
+            quote_hash: Hash32::ZERO,
+            message_scheme: sender_auth.message_scheme,
+            signed_messages: &sender_auth.signed_messages,
+            caller: Some(&self.caller),
+        }
+    }
+
+    /// The payment as the read model knows it. What it does not know, the append finds out.
+    async fn known(&self, state: &App) -> Option<PaymentView> {
+        state.services.payments.view(&self.payment_id).await.ok().flatten()
+    }
+
+    /// Judges a payment that was accepted before under the same id (idempotency rules 3, 5 and 7).
+    pub fn replay(&self, view: PaymentView) -> Result<PaymentView, Error> {
+        if view.source.account() != self.request.order.terms.source.account() {
+            return Err(Code::REQUEST_ID_TAKEN.into());
+        }
+        if view.terms_hash != self.terms_hash {
+            return Err(Error::from(Code::IDEMPOTENCY_TERMS_MISMATCH).about(&self.payment_id));
+        }
+        Ok(view)
+    }
+
+    fn event(
+        &self,
+        authorized: Authorized,
+        counterparty: Option<CounterpartyDecision>,
+        now: Timestamp,
+    ) -> PaymentEvent {
+        let request = &self.request.order;
+        let (quote_deadline, reserve_deadline) = (request.quote_deadline, authorized.escrow.reserve_deadline);
+        let selector = request.selector.map(|selector| selector.of_payment(quote_deadline, reserve_deadline));
+        PaymentEvent::Submitted(Box::new(Submitted {
+            payment_id: self.payment_id.clone(),
+            request_id: request.request_id.clone(),
+            originator: self.originator.clone(),
+            terms: request.terms.clone(),
+            terms_hash: self.terms_hash,
+            quote_deadline: request.quote_deadline,
+            fulfillment_deadline: request.fulfillment_deadline,
+            authorization: authorized.authorization,
+            escrow: authorized.escrow,
+            fulfillment_proxies: request.fulfillment_proxies.clone(),
+            verifier: request.verifier.clone(),
+            whitelist: request.whitelist.clone(),
+            blacklist: request.blacklist.clone(),
+            required_policies: request.required_policies.clone(),
+            collected_quote: None,
+            selector,
+            counterparty,
+            identities: self.proven.identities(),
+            submitted_at: now,
+            request: self.text.clone(),
+        }))
+    }
+
+    /// Takes what a new payment costs, of its originator.
+    pub fn charge(&self) -> Result<(), Error> {
+        Ok(self.caller.accept(&self.originator, self.text.len())?)
+    }
+
+    /// Takes what it costs to claim an identifier for a payment that there is, of the address that asks.
+    pub fn charge_for_identifier(&self) -> Result<(), Error> {
+        Ok(self.caller.spend(Kind::Unsigned, price::IDENTIFIER)?)
+    }
+
+    /// Claims the payment's id with its first commit, and gives `place` back.
+    pub async fn append(
+        &self,
+        state: &App,
+        admitted: Box<Admitted>,
+        correlation: &str,
+        place: Place,
+    ) -> Result<Accepted, Error> {
+        let Admitted { authorized, counterparty, promised, now } = *admitted;
+        let commit = Commit {
+            stream_id: self.payment_id.clone().into(),
+            expected: Position::START,
+            commit_id: CommitId::random(),
+            events: vec![self.event(authorized, counterparty, now).into()],
+            correlation: correlation.to_owned(),
+            causation: correlation.to_owned(),
+        };
+        let claimed = claim(Arc::clone(&state.services.journal), commit, place).await;
+        let claimed = match claimed {
+            Ok(claimed) => claimed,
+            Err(ClaimError::NotStored(answer)) => return Err(answer),
+            Err(ClaimError::OutcomeUnknown) => {
+                promised.keep();
+                return Err(self.outcome_unknown());
+            }
+        };
+        if claimed.mine {
+            promised.keep();
+        }
+        let view = PaymentView::fold(&claimed.commits).ok_or_else(|| {
+            tracing::error!(payment_id = %self.payment_id, "the journal recorded another first commit");
+            self.outcome_unknown()
+        })?;
+        Ok(if claimed.mine { Accepted::New(view) } else { Accepted::Before(view) })
+    }
+
+    fn outcome_unknown(&self) -> Error {
+        Error::from(Code::OUTCOME_UNKNOWN).about(&self.payment_id)
+    }
+}
+
+/// The payment as it stands once it is final, or when the hold is over. `proven` says whether this call made it, with a
+/// signature.
+pub async fn outcome(state: &App, caller: &Caller, proven: bool, view: PaymentView, hold_max: Duration) -> PaymentView {
+    let payments = &state.services.payments;
+    let changed = |view: &PaymentView, left| {
+        let (payment_id, version) = (view.payment_id.clone(), view.version);
+        async move { payments.changed(&payment_id, version, left).await }
+    };
+    hold::until(state, caller, proven, view, hold_max, |view| view.status.is_final(), changed).await
+}

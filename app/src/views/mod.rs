@@ -1,0 +1,10 @@
+//! What callers are shown of payments and quote-requests: the read models, views that are as new as the journal, and the
+//! bodies they are shown as.
+
+pub mod fresh;
+pub mod payment_body;
+pub mod payments;
+pub mod quote_request_body;
+pub mod quote_requests;
+pub mod single_flight;
+pub mod timeline_body;

@@ -1,0 +1,53 @@
+//! The read model as the routes see it, and the journal behind it for what the read model does not have (yet).
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use events::PaymentId;
+use journal::{Journal, ReadError, envelope};
+use projections::{PaymentView, Unavailable};
+
+use crate::error::{Code, Error};
+
+/// Payments as they are shown.
+#[async_trait]
+pub trait Payments: Send + Sync {
+    /// The view of a payment, as new as any answer that was given before. `None` does not prove that there is no such payment: the journal does.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the journal has to be asked.
+    async fn view(&self, payment_id: &PaymentId) -> Result<Option<PaymentView>, Unavailable>;
+
+    /// Waits until the payment's view is beyond `seen_version`, at most for `wait_max`, and returns it.
+    async fn changed(&self, payment_id: &PaymentId, seen_version: u64, wait_max: Duration) -> Option<PaymentView>;
+}
+
+/// The view of a payment as the journal has it; `None` proves that there is no such payment.
+pub async fn from_journal(journal: &dyn Journal, payment_id: &PaymentId) -> Result<Option<PaymentView>, ReadError> {
+    let commits = journal.load(&payment_id.into()).await?;
+    let Some(first) = commits.first() else { return Ok(None) };
+    let unreadable = || ReadError::Unreadable {
+        shard: first.position.shard,
+        sequence: first.position.sequence,
+        subject: Some(envelope::subject(first.position.shard, &first.stream_id)),
+        reason: "the payment's first commit is no submission".to_owned(),
+    };
+    PaymentView::fold(&commits).map(Some).ok_or_else(unreadable)
+}
+
+/// The answer when the journal cannot be read and nothing was appended.
+pub fn read_failed(error: &ReadError) -> Error {
+    match error {
+        ReadError::Unavailable(_) => {
+            tracing::warn!(%error, "journal read failed");
+            Code::SERVICE_UNAVAILABLE.into()
+        }
+        ReadError::Unreadable { .. } => {
+            tracing::error!(%error, "journal read failed");
+            let message = "What is stored about it cannot be read by this gateway. Nothing of it is lost; its operators \
+                           have to look into it.";
+            Error::new(Code::INTERNAL_ERROR, message)
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The read model of quote-requests as the routes see it, the journal behind it, and what settlers have answered so far.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use async_trait::async_trait;
+use chrono::Utc;
+
+use ::auction::Progress;
+use events::QuoteRequestId;
+use journal::{Journal, ReadError, Recorded, envelope};
+use projections::{DeclineCount, QuoteRequestView, Unavailable};
+use sagas::{auction, quote_request};
+
+/// Quote-requests as they are shown.
+#[async_trait]
+pub trait QuoteRequests: Send + Sync {
+    /// The view of a batch, as new as any answer that was given before. `None` does not prove that there is no such batch: the journal does.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the journal has to be asked.
+    async fn view(&self, id: &QuoteRequestId) -> Result<Option<QuoteRequestView>, Unavailable>;
+
+    /// How many batches collect quotes, as far as is known here.
+    fn collecting(&self) -> usize;
+
+    /// Whether a batch collects quotes; `None` where it is not known here, or not yet.
+    fn is_collecting(&self, id: &QuoteRequestId) -> Option<bool>;
+
+    /// Waits until the batch's view is beyond `seen_version`, at most for `wait_max`, and returns it.
+    async fn changed(&self, id: &QuoteRequestId, seen_version: u64, wait_max: Duration) -> Option<QuoteRequestView>;
+}
+
+/// The view of a batch as the journal has it; `None` proves that there is no such batch.
+pub async fn from_journal(journal: &dyn Journal, id: &QuoteRequestId) -> Result<Option<QuoteRequestView>, ReadError> {
+    let commits = journal.load(&id.into()).await?;
+    let Some(first) = commits.first() else { return Ok(None) };
+    let unreadable = || ReadError::Unreadable {
+        shard: first.position.shard,
+        sequence: first.position.sequence,
+        subject: Some(envelope::subject(first.position.shard, &first.stream_id)),
+        reason: "the batch's first commit does not open it".to_owned(),
+    };
+    QuoteRequestView::fold(&commits).map(Some).ok_or_else(unreadable)
+}
+
+/// Who was asked for quotes and who declined.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Turnout {
+    /// Settlers that were asked; absent while unknown.
+    pub requested_count: Option<u64>,
+    /// Declines by reason; absent while unknown.
+    pub declines: Option<Vec<DeclineCount>>,
+}
+
+/// The turnout of a batch: as recorded, and while quotes are collected as it is for now. What cannot be read for now is
+/// left out, since a provisional figure is worth no error.
+pub async fn turnout(journal: &dyn Journal, auctions: &dyn Progress, view: &QuoteRequestView) -> Turnout {
+    if view.quotes.is_some() {
+        return Turnout { requested_count: view.requested_count, declines: view.declines.clone() };
+    }
+    let commits = journal.load(&(&view.quote_request_id).into()).await.unwrap_or_default();
+    let batch = quote_request::fold(commits.iter().flat_map(Recorded::quote_request_events)).ok().flatten();
+    let Some(batch) = batch else { return Turnout::default() };
+    let request = auction::request_for_batch(&batch.opened);
+    match auctions.so_far(&request).await {
+        Ok(gathered) => {
+            let sifted = auction::sift(&request, None, gathered, Utc::now());
+            let asked = sifted.addressed.len() as u64;
+            let mut counts = BTreeMap::<String, u64>::new();
+            for decline in sifted.declines {
+                *counts.entry(decline.reason).or_default() += 1;
+            }
+            let declines = counts.into_iter().map(|(reason, count)| DeclineCount { reason, count });
+            Turnout { requested_count: (asked > 0).then_some(asked), declines: Some(declines.collect()) }
+        }
+        Err(error) => {
+            tracing::debug!(quote_request_id = %view.quote_request_id, %error, "turnout is unknown for now");
+            Turnout::default()
+        }
+    }
+}
