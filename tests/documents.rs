@@ -1,24 +1,58 @@
-//! What the documents show a client, done against the running gateway: the examples of README.md and of the OpenAPI
-//! document.
+//! What the documents show a client, done against the running gateway: the examples of README.md, of the manual in `docs/`, and
+//! of the OpenAPI document.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
 
 use crate::support::*;
 use alloy::{primitives::B256, signers::SignerSync};
 use anyhow::{Context, Result, ensure};
+use devkit::tools;
 use serde_json::{Map, Value};
 use tokio::process::Command;
 
 use devnet::{keys::Role, payer::Wish};
 
-const README: &str = include_str!("../README.md");
-/// The address that README.md writes for the gateway.
+/// The address that the documents write for the gateway.
 const WRITTEN: &str = "http://127.0.0.1:8080";
 
-/// The fenced blocks of README.md in `language`.
-fn blocks(language: &str) -> Vec<&'static str> {
-    let fence = format!("```{language}\n");
-    README.split(&fence).skip(1).filter_map(|rest| rest.split("```").next()).collect()
+/// A document that shows calls or bodies.
+struct Page {
+    name: String,
+    text: String,
+}
+
+/// README.md, then the pages of the manual in the order in which they are read.
+fn pages() -> Result<Vec<Page>> {
+    let docs = tools::root().join("docs");
+    let summary = fs::read_to_string(docs.join("SUMMARY.md"))?;
+    let named = summary.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(page, _)| docs.join(page));
+    let pages: Vec<PathBuf> = [tools::root().join("README.md")].into_iter().chain(named).collect();
+    let read = |path: PathBuf| -> Result<Page> {
+        let text = fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
+        Ok(Page { name: path.display().to_string(), text })
+    };
+    pages.into_iter().map(read).collect()
+}
+
+impl Page {
+    /// The fenced blocks in `language`.
+    fn blocks(&self, language: &str) -> Vec<&str> {
+        let fence = format!("```{language}\n");
+        self.text.split(&fence).skip(1).filter_map(|rest| rest.split("```").next()).collect()
+    }
+
+    /// The calls of the gateway, each in one line.
+    fn calls(&self) -> Vec<String> {
+        let commands = self.blocks("sh").into_iter().map(|block| block.replace("\\\n", " "));
+        let lines = commands.flat_map(|block| block.lines().map(str::to_owned).collect::<Vec<_>>());
+        lines.filter(|line| line.starts_with("curl ")).collect()
+    }
+
+    /// The payments that the page shows.
+    fn payments(&self) -> Vec<Value> {
+        let bodies = self.blocks("json").into_iter().filter_map(|block| serde_json::from_str::<Value>(block).ok());
+        bodies.filter(|body| body.get("sender_auth").is_some()).collect()
+    }
 }
 
 /// A body that has the members of `example` with this network's assets, signed by its payer.
@@ -70,33 +104,37 @@ async fn the_example_of_the_openapi_document_is_a_payment() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_calls_and_bodies_of_the_readme_work() -> Result<()> {
+async fn the_calls_and_bodies_of_the_documents_work() -> Result<()> {
     let world = World::start(1).await?;
     let directory = tempfile::tempdir()?;
-    let bodies: Vec<Value> = blocks("json").into_iter().filter_map(|block| serde_json::from_str(block).ok()).collect();
-    let body = bodies.iter().find(|body| body.get("sender_auth").is_some()).context("README.md shows no payment")?;
-    let body = signed(&world, body, "from-readme").await?;
-    std::fs::write(directory.path().join("payment.json"), body.to_string())?;
+    let pages = pages()?;
+    // Every page shows the members that a payer sends; the calls are made with one of them.
+    let mut body = None;
+    for page in &pages {
+        for shown in page.payments() {
+            let signed = signed(&world, &shown, "from-the-documents").await.with_context(|| page.name.clone())?;
+            body.get_or_insert(signed);
+        }
+    }
+    let body = body.context("no page shows a payment")?;
+    fs::write(directory.path().join("payment.json"), body.to_string())?;
     let mut quote_request = body;
     let members = quote_request.as_object_mut().context("a body")?;
     members.remove("sender_auth");
-    std::fs::write(directory.path().join("quote-request.json"), quote_request.to_string())?;
+    fs::write(directory.path().join("quote-request.json"), quote_request.to_string())?;
 
     // What earlier calls answered last, by the words that stand for it.
     let mut known = BTreeMap::<&str, String>::new();
-    let mut calls = 0;
-    let commands = blocks("sh").into_iter().map(|block| block.replace("\\\n", " "));
-    for line in commands.flat_map(|block| block.lines().map(str::to_owned).collect::<Vec<_>>()) {
-        if !line.starts_with("curl ") {
-            continue;
-        }
+    let mut calls = BTreeMap::<&str, usize>::new();
+    for (page, line) in pages.iter().flat_map(|page| page.calls().into_iter().map(move |line| (page, line))) {
         let mut call = line.replace(WRITTEN, &world.base(0));
         for (word, value) in &known {
             call = call.replace(word, value);
         }
         let output = Command::new("sh").args(["-c", &call]).current_dir(directory.path()).output().await?;
-        let answer: Value = serde_json::from_slice(&output.stdout).with_context(|| format!("`{call}`: {output:?}"))?;
-        ensure!(answer.get("code").is_none(), "`{call}` is answered with {answer}");
+        let answer: Value =
+            serde_json::from_slice(&output.stdout).with_context(|| format!("{}: `{call}`: {output:?}", page.name))?;
+        ensure!(answer.get("code").is_none(), "{}: `{call}` is answered with {answer}", page.name);
         for (word, pointer) in
             [("pay_…", "/payment_id"), ("qrq_…", "/quote_request_id"), ("quo_…", "/quotes/0/quote_id")]
         {
@@ -107,8 +145,10 @@ async fn the_calls_and_bodies_of_the_readme_work() -> Result<()> {
         if answer.get("signed_messages").is_some() {
             known.insert("{…}", signature(answer)?.to_string());
         }
-        calls += 1;
+        *calls.entry(page.name.rsplit('/').next().unwrap_or_default()).or_default() += 1;
     }
-    ensure!(calls >= 3, "README.md shows {calls} calls");
+    for page in ["README.md", "clients.md", "clients-tron.md", "clients-quotes.md", "merchants.md"] {
+        ensure!(calls.contains_key(page), "{page} shows no call; these do: {calls:?}");
+    }
     Ok(())
 }

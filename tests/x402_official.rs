@@ -112,13 +112,21 @@ async fn a_buyer_pays_on_one_chain_and_the_shop_is_paid_on_another() -> Result<(
     Ok(())
 }
 
+/// The shop that a document shows.
+fn shop_of(document: &str) -> Result<&str> {
+    let (_, shown) = document.split_once("```js\n").context("no shop is shown")?;
+    Ok(shown.split_once("```").context("the block does not end")?.0)
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn the_shop_of_the_readme_is_paid() -> Result<()> {
+async fn the_shop_of_the_documents_is_paid() -> Result<()> {
     let world = World::start(1).await?;
     let deal = Deal::new(&world.network);
+    // The merchants' page shows the shop of the example, to the letter.
     let readme = fs::read_to_string(shop::home().join("README.md"))?;
-    let (_, shown) = readme.split_once("```js\n").context("the README shows no shop")?;
-    let (shown, _) = shown.split_once("```").context("the block does not end")?;
+    let page = fs::read_to_string(tools::root().join("docs/merchants.md"))?;
+    let shown = shop_of(&readme)?;
+    ensure!(shop_of(&page)? == shown, "docs/merchants.md shows another shop than examples/x402/README.md");
     let (directory, port) = (&world.network.options().directory, free_port()?);
     let payments = directory.join("payments.jsonl");
     let changes = [
@@ -129,7 +137,7 @@ async fn the_shop_of_the_readme_is_paid() -> Result<()> {
     ];
     let mut script = shown.to_owned();
     for (written, here) in &changes {
-        ensure!(script.contains(written), "the shop of the README lacks {written}");
+        ensure!(script.contains(written), "the shop of the documents lacks {written}");
         script = script.replace(written, here);
     }
     let mut command = Command::new("node");
