@@ -2,38 +2,52 @@
 # check  formatting, lints, dependencies, the arrows between crates, links of the documents, that the committed contract artefacts and
 #        protocol documents are what the sources give, and Slither, Halmos and the gas of each call over the contracts
 # advisories  dependencies with known vulnerabilities; needs the advisory database, which is fetched
-# test   every test: contracts, crates, and the real binary end to end
+# test   every test: contracts, crates, and the real binary end to end (QUICK=1: those without networks, in a minute or two)
 # sim    the engine under SEEDS=n simulated worlds (or one, SEED=s, with everything that happens in it)
 # bench  what is measured against the design (BRIEF=1: only that it works; ONLY="floor sagas"; see tools/bench/README.md)
 # docs   the manual as a book with search, in target/book
 # tools  fetch the pinned development tools into .tools/
 
-.PHONY: demo check advisories test sim bench docs tools
+.PHONY: programs demo check check-tools check-crates check-contracts advisories test-build test sim bench docs tools
 
 # One package alone would be built with fewer features of its dependencies than all together, and so nearly everything twice.
 build := cargo build --locked --workspace
 target = $${CARGO_TARGET_DIR:-target}
 
+# BUILT=1: `make programs` was run, and the lock of the build folder is somebody else's.
+programs:
+	scripts/stage "build of the programs" $(build) --bin gw --bin gw-dev --bin bench
+
 demo:
 	scripts/stage "tools to run" scripts/tools.sh run
-	scripts/stage "build of gw and gw-dev" $(build) --bin gw --bin gw-dev
+	$(if $(BUILT),,scripts/stage "build of gw and gw-dev" $(build) --bin gw --bin gw-dev)
 	scripts/stage demo "$(target)/debug/gw-dev" $(if $(filter 1 true yes,$(ONCE)),--once)
 
-check:
+# Compilers and the provers of contracts leave each other time: `make -j2 check`.
+check: check-crates check-contracts
+
+check-tools:
 	scripts/stage "tools to check" scripts/tools.sh check
+
+check-crates: check-tools
 	cargo fmt --all --check
 	scripts/check-arrows
 	scripts/stage "links of the documents" scripts/check-links.py
 	scripts/stage clippy cargo clippy --workspace --all-targets --locked -- -D warnings
 	scripts/stage cargo-deny .tools/bin/cargo-deny --workspace --locked check --hide-inclusion-graph licenses bans sources
-	scripts/stage "contracts are what they say" contracts/build.sh --check
-	scripts/stage "contracts looked through" contracts/checks/run.sh
 	scripts/stage "build of gw" $(build) --bin gw
 	"$(target)/debug/gw" protocol --check protocol
+
+check-contracts: check-tools
+	scripts/stage "contracts are what they say" contracts/build.sh --check
+	scripts/stage "contracts looked through" contracts/checks/run.sh
 
 advisories:
 	scripts/tools.sh check
 	.tools/bin/cargo-deny --workspace --locked check --hide-inclusion-graph advisories
+
+test-build:
+	scripts/test.sh build
 
 test:
 	scripts/stage "tools to test" scripts/tools.sh all
@@ -49,8 +63,8 @@ bench_profile := $(if $(bench_brief),dev,$(or $(PROFILE),bench-run))
 
 bench:
 	scripts/tools.sh run
-	scripts/stage "build of the benches" cargo build --locked $(if $(bench_brief),--workspace,-p gateway -p bench) \
-	  --profile $(bench_profile) --bin gw --bin bench
+	$(if $(BUILT),,scripts/stage "build of the benches" cargo build --locked \
+	  $(if $(bench_brief),--workspace,-p gateway -p bench) --profile $(bench_profile) --bin gw --bin bench)
 	ulimit -n "$$(ulimit -H -n)"; scripts/stage benches \
 	  "$(target)/$(if $(filter dev,$(bench_profile)),debug,$(bench_profile))/bench" \
 	  --json "$(target)/bench.json" --data "$(target)/bench-data" $(if $(bench_brief),--brief) \

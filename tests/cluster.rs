@@ -65,7 +65,8 @@ async fn any_of_three_gateways_and_three_servers_is_killed_under_load_and_nothin
     let before = holdings(&world, &everyone).await?;
     let mut payers = Vec::new();
     for (n, client) in clients.iter().enumerate() {
-        let wish = world.wish(&format!("payer-{n}"))?;
+        // Time enough for settlers to be asked over another server than the one that was killed.
+        let wish = Wish { quote_window: Duration::from_secs(60), ..world.wish(&format!("payer-{n}"))? };
         payers.push(tokio::spawn(pay(client.clone(), wish, stop.clone(), asked.clone())));
     }
     for victim in 0..6 {

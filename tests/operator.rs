@@ -148,8 +148,14 @@ async fn killed_while_it_rebuilds(world: &mut World) -> Result<()> {
         let mut rebuild = Command::new(&options.gw);
         rebuild.arg("admin").arg("--config").arg(options.directory.join("gateway-1.toml")).arg("rebuild");
         let mut rebuild = rebuild.kill_on_drop(true).stdout(std::process::Stdio::null()).spawn()?;
-        let marked = async || generations(world, 0).is_ok_and(|found| found.iter().any(|path| is_marker(path)));
-        eventually(marked).await?;
+        let marked = || generations(world, 0).is_ok_and(|found| found.iter().any(|path| is_marker(path)));
+        let under_way = async {
+            // It is over within a moment.
+            while !marked() {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, under_way).await.context("nothing is rebuilt")?;
         world.network.kill_gateway(0).await?;
         let caught = generations(world, 0)?.iter().any(|path| is_marker(path));
         rebuild.kill().await?;
@@ -177,6 +183,7 @@ async fn a_payment_whose_money_is_past_its_time_is_warned_of_and_listed() -> Res
             if report["total"] != 0 {
                 return Ok::<_, anyhow::Error>(report);
             }
+            tokio::time::sleep(Duration::from_millis(500)).await;
         }
     };
     let report = tokio::time::timeout(PATIENCE, listed).await.context("the payment is never overdue")??;

@@ -47,6 +47,7 @@ async fn refuses(world: &World, gateway: usize) -> Result<Refusal> {
             if answer.status != 200 {
                 return Ok(answer);
             }
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
     tokio::time::timeout(PATIENCE, refused).await.context("the gateway goes on accepting")?

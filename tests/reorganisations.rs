@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use devnet::{
     keys::Role,
     network::{Chain, Options},
-    payer::Wish,
+    payer::{Answer, Wish},
 };
 use events::{PaymentEvent, PaymentId, event::Inclusion};
 use serde_json::{Value, json};
@@ -34,11 +34,41 @@ async fn reorganise(chain: &Chain, first: u64, transactions: &[String]) -> Resul
     Ok(())
 }
 
+/// Makes at once as many blocks as settle what is on the chain now.
+async fn settle(chain: &Chain) -> Result<()> {
+    let _: Value = chain.dev.rpc("anvil_mine", (U64::from(DEPTH),)).await?;
+    Ok(())
+}
+
+/// Waits until the payment has this event on `chain`, and settles it.
+async fn settled(chain: &Chain, event: &str, payment_id: &PaymentId) -> Result<()> {
+    let is_there = || async { logs(chain, event, payment_id).await.is_ok_and(|logs| logs == 1) };
+    eventually(is_there).await.with_context(|| format!("no {event} of {payment_id}"))?;
+    settle(chain).await
+}
+
 async fn raw(chain: &Chain, hash: &str) -> Result<String> {
     chain.dev.rpc("debug_getRawTransaction", (hash,)).await.context("raw transaction")
 }
 
 impl World {
+    /// Waits until the delivery is seen, of which nothing but the deposit is settled then.
+    async fn delivered(&self, payment_id: &PaymentId) -> Result<Inclusion> {
+        settled(&self.network.source, DEPOSITED, payment_id).await?;
+        self.until(payment_id, "FulfillmentSeen").await?;
+        Ok(self.sightings(payment_id).await?.remove(0))
+    }
+
+    /// Waits until the payment's delivery, wherever it is now, is settled, and its settler paid.
+    async fn completes(&self, payment_id: &PaymentId) -> Result<Answer> {
+        settled(&self.network.destination, FULFILLED, payment_id).await?;
+        let outcome = self.outcome(payment_id).await?;
+        ensure!(outcome.text("status") == "completed", "{outcome:?}");
+        settled(&self.network.source, RELEASED, payment_id).await?;
+        self.until(payment_id, "EscrowReleased").await?;
+        Ok(outcome)
+    }
+
     /// Where the delivery was seen, in the order in which it was.
     async fn sightings(&self, payment_id: &PaymentId) -> Result<Vec<Inclusion>> {
         let seen = self.events(payment_id, "FulfillmentSeen").await?.into_iter();
@@ -69,10 +99,9 @@ impl World {
 async fn a_delivery_that_moves_to_another_block_stays_finalizing_and_completes_there() -> Result<()> {
     let mut world = world().await?;
     let payment_id = world.submit(&world.wish("moves")?).await?;
-    world.until(&payment_id, "FulfillmentSeen").await?;
+    let first = world.delivered(&payment_id).await?;
     // The settler must not make another delivery in the meantime: this one comes back.
     world.network.kill_settler(1).await?;
-    let first = world.sightings(&payment_id).await?.remove(0);
     let destination = &world.network.destination;
     let delivery = raw(destination, &first.transaction_hash).await?;
     eventually(|| async { head(destination).await.is_ok_and(|head| head >= first.block_number + 3) }).await?;
@@ -88,16 +117,14 @@ async fn a_delivery_that_moves_to_another_block_stays_finalizing_and_completes_t
     .await
     .context("the block number is corrected")?;
 
-    let outcome = world.outcome(&payment_id).await?;
-    assert_eq!(outcome.text("status"), "completed", "{outcome:?}");
+    world.network.start_settler(1)?;
+    let outcome = world.completes(&payment_id).await?;
     let confirmed = &outcome.body["fulfillment_confirmation"];
     assert!(confirmed.to_string().contains(&second.transaction_hash), "{confirmed}");
     let statuses = world.statuses(&payment_id).await?;
     let from = statuses.iter().position(|(event, _)| event == "FulfillmentSeen").context("seen")?;
     let until = statuses.iter().position(|(event, _)| event == "FulfillmentConfirmed").context("confirmed")?;
     assert!(statuses[from..until].iter().all(|(_, status)| status == "finalizing"), "{statuses:?}");
-    world.network.start_settler(1)?;
-    world.until(&payment_id, "EscrowReleased").await?;
     world.settled_once(&[payment_id]).await
 }
 
@@ -105,14 +132,11 @@ async fn a_delivery_that_moves_to_another_block_stays_finalizing_and_completes_t
 async fn a_delivery_that_disappears_is_made_again_by_its_settler() -> Result<()> {
     let world = world().await?;
     let payment_id = world.submit(&world.wish("made-again")?).await?;
-    world.until(&payment_id, "FulfillmentSeen").await?;
-    let first = world.sightings(&payment_id).await?.remove(0);
+    let first = world.delivered(&payment_id).await?;
     reorganise(&world.network.destination, first.block_number, &[]).await?;
-    let outcome = world.outcome(&payment_id).await?;
-    assert_eq!(outcome.text("status"), "completed", "{outcome:?}");
+    world.completes(&payment_id).await?;
     let last = world.sightings(&payment_id).await?.pop().context("seen")?;
     assert_ne!(last.block_hash, first.block_hash);
-    world.until(&payment_id, "EscrowReleased").await?;
     world.settled_once(&[payment_id]).await
 }
 
@@ -122,9 +146,8 @@ async fn a_delivery_that_never_comes_back_stays_finalizing_until_its_time_is_ove
     let before = world.balances().await?;
     let fulfillment_window = std::time::Duration::from_secs(30);
     let payment_id = world.submit(&Wish { fulfillment_window, ..world.wish("gone")? }).await?;
-    world.until(&payment_id, "FulfillmentSeen").await?;
+    let first = world.delivered(&payment_id).await?;
     world.network.kill_settler(1).await?;
-    let first = world.sightings(&payment_id).await?.remove(0);
     reorganise(&world.network.destination, first.block_number, &[]).await?;
     assert_eq!(logs(&world.network.destination, FULFILLED, &payment_id).await?, 0);
     // Everything may be lost meanwhile but the journal.
@@ -133,9 +156,12 @@ async fn a_delivery_that_never_comes_back_stays_finalizing_until_its_time_is_ove
     world.network.ready(0).await?;
     eventually(|| async { world.status(&payment_id).await.is_ok_and(|status| status["status"] != "pending") }).await?;
     assert_eq!(world.status(&payment_id).await?["status"], "finalizing");
+    // Nobody needs to wait for what is past by as many blocks.
+    settle(&world.network.destination).await?;
     let outcome = world.outcome(&payment_id).await?;
     assert_eq!(outcome.text("status"), "failed", "{outcome:?}");
     assert_eq!(outcome.body["error"]["code"], "SETTLEMENT_FAILED");
+    settled(&world.network.source, REFUNDED, &payment_id).await?;
     world.until(&payment_id, "EscrowRefunded").await?;
     assert_eq!(world.balances().await?, before);
     let statuses = world.statuses(&payment_id).await?;
@@ -164,9 +190,8 @@ async fn a_deposit_that_disappears_is_sent_again_and_made_once() -> Result<()> {
     let payment_id = world.submit(&world.wish("again")?).await?;
     let number = deposited_in(&world, &payment_id).await?;
     reorganise(&world.network.source, number, &[]).await?;
-    let outcome = world.outcome(&payment_id).await?;
-    assert_eq!(outcome.text("status"), "completed", "{outcome:?}");
-    world.until(&payment_id, "EscrowReleased").await?;
+    world.delivered(&payment_id).await?;
+    world.completes(&payment_id).await?;
     let types = world.types(&payment_id).await?;
     assert_eq!(types.iter().filter(|name| **name == "DepositPrepared").count(), 1, "the same bytes: {types:?}");
     let (PaymentEvent::EscrowSecured(secured), PaymentEvent::DepositPrepared(prepared)) = (

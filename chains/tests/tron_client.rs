@@ -28,7 +28,7 @@ use chains::{
 };
 use events::{ChainId, Hash32, PaymentId, Terms, event::Authorization, time::from_unix_seconds};
 
-const CASES: usize = 300;
+const CASES: usize = 100;
 /// Numbers of the cases that are committed.
 const COMMITTED: usize = 4;
 const FULFILLMENT_DEADLINE: u64 = 1_800_000_600;

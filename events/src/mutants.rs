@@ -1,17 +1,17 @@
 //! Deliberately broken variants of the engine, by which the simulation shows that it bites.
 //!
-//! [`mutant!`](crate::mutant) stands where a variant breaks something, and is `false` at compile time unless the feature
-//! `mutants` is on, which only the simulation's own test turns on. Even then nothing is broken before a thread has asked
-//! for it.
+//! [`mutant!`](crate::mutant) stands where a variant breaks something. It is `false` at compile time wherever debug assertions
+//! are off, as in every release. Elsewhere nothing is broken before a thread asks for it with `choose`, which only the
+//! simulation's own test does. It is no feature, as one would have nearly everything built twice.
 
 /// Whether the broken variant of this name is in force in this thread.
-#[cfg(not(feature = "mutants"))]
+#[cfg(not(debug_assertions))]
 #[inline(always)]
 pub const fn is_active(_: &str) -> bool {
     false
 }
 
-#[cfg(feature = "mutants")]
+#[cfg(debug_assertions)]
 mod chosen {
     use std::cell::Cell;
 
@@ -30,7 +30,7 @@ mod chosen {
     }
 }
 
-#[cfg(feature = "mutants")]
+#[cfg(debug_assertions)]
 pub use chosen::{choose, is_active};
 
 /// Whether the named broken variant is in force; see [`mutants`](crate::mutants).

@@ -71,7 +71,7 @@ async fn settled(world: &World, open: u64) -> Result<Audit> {
             if audit.report["unsigned"] == 0 && audit.report["counts"]["open"] == open {
                 return Ok(audit);
             }
-            tokio::time::sleep(Duration::from_millis(200)).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
         }
     };
     tokio::time::timeout(PATIENCE, polled).await.context("not everything is signed in time")?

@@ -23,6 +23,8 @@ use events::{Did, PaymentEvent, PaymentId, event::RefundDue};
 
 /// Longest time anything in a test may take.
 pub const PATIENCE: Duration = Duration::from_secs(120);
+/// Longest time between two looks at what is waited for.
+const POLL_MAX: Duration = Duration::from_millis(100);
 /// What an ordinary payment delivers.
 pub const AMOUNT: u64 = 25_000_000;
 /// Price of the cheapest settler for it: ten basis points more.
@@ -49,7 +51,9 @@ impl World {
     pub async fn with(choose: impl FnOnce(Options) -> Options) -> Result<Self> {
         let directory = TempDir::new()?;
         let network = directory.path().join("network");
-        let options = choose(Options::new(network, PathBuf::from(env!("CARGO_BIN_EXE_gw"))));
+        // One block on top is as good as two for what is no reorganisation, and a second less for each step.
+        let options = Options { depth: 1, ..Options::new(network, PathBuf::from(env!("CARGO_BIN_EXE_gw"))) };
+        let options = choose(options);
         let network = Network::start(options, |_| ()).await;
         let network = network.inspect_err(|_| keep_logs(&directory))?;
         let auditor = Auditor::connect(&network).await?;
@@ -222,15 +226,18 @@ pub async fn logs(chain: &Chain, event: &str, payment_id: &PaymentId) -> Result<
     Ok(logs.len())
 }
 
-/// Waits until `holds` does.
+/// Waits until `holds` does. It is asked often at first, and less and less often: mostly it reads a journal or a chain, and
+/// many tests that ask all the time would leave nothing to those who are asked.
 pub async fn eventually<F, Fut>(holds: F) -> Result<()>
 where
     F: Fn() -> Fut,
     Fut: Future<Output = bool>,
 {
     let polled = async {
+        let mut pause = Duration::from_millis(10);
         while !holds().await {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            tokio::time::sleep(pause).await;
+            pause = (pause * 5 / 4).min(POLL_MAX);
         }
     };
     tokio::time::timeout(PATIENCE, polled).await.context("it did not happen in time")

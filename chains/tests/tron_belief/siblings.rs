@@ -1,9 +1,12 @@
 //! Events in blocks whose other transactions are somebody else's choice.
 
+use std::sync::LazyLock;
+
 use anyhow::{Context, Result, bail};
 use axum::{
     Json,
-    http::StatusCode,
+    body::Bytes,
+    http::{StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
 };
 use serde_json::{Value, json};
@@ -72,8 +75,12 @@ async fn an_event_is_found_whatever_its_siblings_are() -> Result<()> {
         ("no time for it", || StatusCode::GATEWAY_TIMEOUT.into_response()),
         ("cut off", || r#"[{"id":"00"#.into_response()),
         ("too large", || {
-            let sibling = json!({"id": "00".repeat(32), "contractResult": ["00".repeat(17 * 1024 * 1024)]});
-            Json(json!([sibling])).into_response()
+            // Made once: it is asked for again and again.
+            static BODY: LazyLock<Bytes> = LazyLock::new(|| {
+                let (id, output) = ("00".repeat(32), "00".repeat(17 * 1024 * 1024));
+                format!(r#"[{{"id":"{id}","contractResult":["{output}"]}}]"#).into()
+            });
+            ([(CONTENT_TYPE, "application/json")], BODY.clone()).into_response()
         }),
     ];
     for (what, instead) in answers {

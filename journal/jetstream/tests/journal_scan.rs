@@ -4,7 +4,7 @@ use journal::ShardLog;
 use journal::StreamStore;
 use std::collections::HashSet;
 
-use crate::support::{connect, options};
+use crate::support::{cluster::PATIENCE, connect, options};
 use async_nats::jetstream::{self, stream::Stream};
 use devkit::NatsServer;
 use futures::{TryStreamExt, future::join_all};
@@ -18,6 +18,11 @@ const SHARDS: u16 = 2;
 /// As many as the read models ask for.
 const PAGE: usize = 512;
 
+/// What is read is judged here, and not how soon: a dozen readers at a time take a busy machine longer than a gateway waits.
+fn patient() -> Options {
+    Options { read_timeout: PATIENCE, ..options() }
+}
+
 struct Shard {
     server: NatsServer,
     journal: NatsJournal,
@@ -28,14 +33,14 @@ impl Shard {
     async fn open() -> Self {
         let server = NatsServer::open().await.unwrap();
         let client = connect(&server.url()).await;
-        let journal = NatsJournal::connect(client.clone(), options()).await.unwrap();
+        let journal = NatsJournal::connect(client.clone(), patient()).await.unwrap();
         let stream = jetstream::new(client).get_stream("EVT_00").await.unwrap();
         Self { server, journal, stream }
     }
 
     /// Another process's journal, which has read nothing yet.
     async fn other(&self) -> NatsJournal {
-        NatsJournal::connect(connect(&self.server.url()).await, options()).await.unwrap()
+        NatsJournal::connect(connect(&self.server.url()).await, patient()).await.unwrap()
     }
 
     /// Adds payments with a commit each, and a second one for some of them.

@@ -381,8 +381,9 @@ impl Network {
     /// When that takes more than half a minute.
     pub async fn ready(&self, n: usize) -> Result<()> {
         let url = format!("{}/readyz", self.gateways[n].base_url());
+        let http = reqwest::Client::new();
         let ready = async {
-            while !reqwest::get(&url).await.is_ok_and(|answer| answer.status().is_success()) {
+            while !http.get(&url).send().await.is_ok_and(|answer| answer.status().is_success()) {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };

@@ -9,7 +9,7 @@
 //! - to sign a deposit without having told the winner: it does not answer then, and without its word there is no deposit;
 //! - to go on with a shard that was lost: as before, and every effect is repeated from journaled bytes.
 
-#[cfg(feature = "mutants")]
+#[cfg(debug_assertions)]
 use crate::{
     plan::Plan,
     run::{Report, run},
@@ -71,7 +71,7 @@ pub const MUTANTS: [Mutant; 22] = [
 ///
 /// # Errors
 /// [`SetupError`] when there is nothing to run on.
-#[cfg(feature = "mutants")]
+#[cfg(debug_assertions)]
 pub fn hunt(mutant: &Mutant) -> Result<Option<Report>, SetupError> {
     events::mutants::choose(Some(mutant.name));
     let mut found = Ok(None);
