@@ -16,12 +16,12 @@ mod error;
 mod genesis;
 mod mining;
 mod pool;
-mod question;
+mod call;
 mod rpc;
-mod sight;
+mod node_view;
 mod state;
 mod transport;
-mod view;
+mod node_kind;
 mod vm;
 mod world;
 
@@ -33,7 +33,7 @@ pub use self::{
     genesis::{Contracts, Genesis, Template},
     mining::{BaseFee, Dropped, Reorganised},
     transport::{CallFate, SimTransport},
-    view::View,
+    node_kind::View,
     world::PaymentEvents,
 };
 
