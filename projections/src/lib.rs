@@ -24,7 +24,7 @@
 //! # }
 //! ```
 
-mod ahead;
+mod prefetch;
 mod alarm;
 mod entry;
 mod follower;

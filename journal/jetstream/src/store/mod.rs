@@ -20,7 +20,7 @@
 //! Everyone subscribes to the inbox of their connection.
 
 mod append;
-mod claim;
+mod first_commit;
 mod epochs;
 mod group;
 mod heads;
