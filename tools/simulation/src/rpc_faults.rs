@@ -1,4 +1,4 @@
-//! How the calls of one party to its nodes fare.
+//! RPC faults: the outcome of each call of one party to its nodes.
 
 use std::{
     sync::{Arc, Weak},
@@ -6,84 +6,88 @@ use std::{
 };
 
 use crate::{
-    census,
-    chain::{CallFate, View},
-    dice::Dice,
-    life::Life,
+    chain::{NodeKind, RpcOutcome},
+    coverage,
+    process::Process,
+    random::RandomSource,
     world::World,
 };
 
-/// Calls of a party of which at most one is answered by a lie.
+/// At most one of so many calls of a party is answered by a lying node.
 const CALLS_BETWEEN_LIES: u32 = 12;
 
-/// How the calls of one party fare. One that is dead sends nothing, and what it sent last may have arrived.
-pub fn fate(world: Weak<World>, life: Option<Arc<Life>>, dice: Dice) -> impl FnMut(&str) -> CallFate + Send + 'static {
-    // Who lies about what is final to somebody who asks twice can make anybody believe anything. Calls of other tasks may
-    // come between the two.
+/// Draws the outcome of each call of one party. A dead process sends nothing; its last call may have arrived.
+pub fn rpc_faults(
+    world: Weak<World>,
+    process: Option<Arc<Process>>,
+    random: RandomSource,
+) -> impl FnMut(&str) -> RpcOutcome + Send + 'static {
+    // The gateway checks finality with two calls. A node that lies in both would convince any reader, so a lie is followed
+    // by honest calls. Calls of other tasks may come between the two.
     let mut honest_calls = 0u32;
-    // Whoever once got to a node behind, or on a fork, often stays with it for some calls.
-    let mut stays: Option<(View, u64)> = None;
+    // A load balancer often keeps a client on the same node for some calls, also on one that is behind or on a fork.
+    let mut stays: Option<(NodeKind, u64)> = None;
     move |method| {
-        let Some(world) = world.upgrade() else { return CallFate::LoseRequest };
-        if let Some(life) = &life {
-            if life.is_dead() {
-                return CallFate::LoseRequest;
+        let Some(world) = world.upgrade() else { return RpcOutcome::LoseRequest };
+        if let Some(process) = &process {
+            if process.is_dead() {
+                return RpcOutcome::LoseRequest;
             }
-            if !life.step() {
-                let arrives = dice.chance(500);
-                census::fault("death at a call to a node");
+            if !process.step() {
+                let arrives = random.chance(500);
+                coverage::fault("death at a call to a node");
                 world.note(format!("fault: death at {method}, which arrives: {arrives}"));
-                return if arrives { CallFate::LoseAnswer(View::Honest) } else { CallFate::LoseRequest };
+                return if arrives { RpcOutcome::LoseAnswer(NodeKind::Honest) } else { RpcOutcome::LoseRequest };
             }
         }
         let may_lie = honest_calls == 0;
         honest_calls = honest_calls.saturating_sub(1);
-        if world.is_calm() {
-            return CallFate::Deliver(View::Honest);
+        if world.faults_ended() {
+            return RpcOutcome::Deliver(NodeKind::Honest);
         }
         if let Some((view, calls)) = stays.take() {
             stays = (calls > 1).then_some((view, calls - 1));
-            return CallFate::Deliver(view);
+            return RpcOutcome::Deliver(view);
         }
         let faults = world.plan.faults;
-        let fate = if dice.chance(faults.request_lost) {
-            CallFate::LoseRequest
-        } else if dice.chance(faults.answer_lost) {
-            CallFate::LoseAnswer(View::Honest)
-        } else if dice.chance(faults.refuses) {
-            CallFate::Error(-32005, "limit exceeded".to_owned())
-        } else if dice.chance(faults.slow) {
-            CallFate::Late(Duration::from_millis(dice.number(1..=1500)), View::Honest)
-        } else if dice.chance(faults.lagging) {
-            CallFate::Deliver(View::Lagging { blocks: dice.number(1..=6) })
-        } else if dice.chance(faults.on_fork) {
-            CallFate::Deliver(View::OnFork)
-        } else if dice.chance(faults.lying) && may_lie {
+        let outcome = if random.chance(faults.request_lost) {
+            RpcOutcome::LoseRequest
+        } else if random.chance(faults.answer_lost) {
+            RpcOutcome::LoseAnswer(NodeKind::Honest)
+        } else if random.chance(faults.refuses) {
+            RpcOutcome::Error(-32005, "limit exceeded".to_owned())
+        } else if random.chance(faults.slow) {
+            RpcOutcome::Late(Duration::from_millis(random.number(1..=1500)), NodeKind::Honest)
+        } else if random.chance(faults.lagging) {
+            RpcOutcome::Deliver(NodeKind::Lagging { blocks: random.number(1..=6) })
+        } else if random.chance(faults.on_fork) {
+            RpcOutcome::Deliver(NodeKind::OnFork)
+        } else if random.chance(faults.lying) && may_lie {
             honest_calls = CALLS_BETWEEN_LIES;
-            CallFate::Deliver(View::LyingHead { ahead: dice.number(1..=3) })
+            RpcOutcome::Deliver(NodeKind::LyingHead { ahead: random.number(1..=3) })
         } else {
-            CallFate::Deliver(View::Honest)
+            RpcOutcome::Deliver(NodeKind::Honest)
         };
-        if let CallFate::Deliver(view @ (View::Lagging { .. } | View::OnFork)) = fate {
-            stays = dice.chance(300).then(|| (view, dice.number(1..=6)));
+        if let RpcOutcome::Deliver(view @ (NodeKind::Lagging { .. } | NodeKind::OnFork)) = outcome {
+            stays = random.chance(300).then(|| (view, random.number(1..=6)));
         }
-        if fate != CallFate::Deliver(View::Honest) {
-            census::fault(named(&fate));
-            world.note(format!("fault: {method} {fate:?}"));
+        if outcome != RpcOutcome::Deliver(NodeKind::Honest) {
+            coverage::fault(name_of(&outcome));
+            world.note(format!("fault: {method} {outcome:?}"));
         }
-        fate
+        outcome
     }
 }
 
-fn named(fate: &CallFate) -> &'static str {
-    match fate {
-        CallFate::Deliver(View::Honest) => "node is honest",
-        CallFate::Deliver(View::Lagging { .. }) => "node is behind",
-        CallFate::Deliver(View::OnFork) => "node is on a dropped branch",
-        CallFate::Deliver(View::LyingHead { .. }) => "node lies about its head",
-        CallFate::Late(..) => "node answers late",
-        CallFate::LoseRequest => "request to a node is lost",
-        CallFate::LoseAnswer(_) => "answer of a node is lost",
-        CallFate::Error(..) => "node refuses",
+fn name_of(outcome: &RpcOutcome) -> &'static str {
+    match outcome {
+        RpcOutcome::Deliver(NodeKind::Honest) => "node is honest",
+        RpcOutcome::Deliver(NodeKind::Lagging { .. }) => "node is behind",
+        RpcOutcome::Deliver(NodeKind::OnFork) => "node is on a dropped branch",
+        RpcOutcome::Deliver(NodeKind::LyingHead { .. }) => "node lies about its head",
+        RpcOutcome::Late(..) => "node answers late",
+        RpcOutcome::LoseRequest => "request to a node is lost",
+        RpcOutcome::LoseAnswer(_) => "answer of a node is lost",
+        RpcOutcome::Error(..) => "node refuses",
     }
 }

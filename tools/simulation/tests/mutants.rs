@@ -1,4 +1,4 @@
-//! The simulation bites: every deliberately broken variant of the engine is caught within its number of seeds.
+//! Mutation tests: every deliberately broken variant of the engine is caught within its number of seeds.
 #![cfg(feature = "mutants")]
 
 use std::{

@@ -1,9 +1,9 @@
-//! Which node answers.
+//! Kinds of nodes: honest, lagging, forked, lying.
 
-/// The node that answers a call: behind one address there may be several that disagree.
+/// The kind of node that answers a call: behind one address there may be several that disagree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum View {
-    /// Says what is so.
+pub enum NodeKind {
+    /// Answers truthfully.
     Honest,
     /// Is so many blocks behind, with all its tags.
     Lagging {
@@ -12,9 +12,9 @@ pub enum View {
     },
     /// Is still on the branch that the last reorganisation dropped; honest before the first.
     OnFork,
-    /// Claims so many blocks on top of the newest, and calls the newest block finalized. What it says of a block that there
-    /// is, or of a contract, is so: no reader of one node can tell such a one from an honest one whose chain is then
-    /// reorganised, so a world that has it answer must know what it still may demand.
+    /// Makes up so many blocks on top of the newest, and calls the newest block finalized. Its answers about real blocks and
+    /// contracts are true: a reader of one node cannot tell it from an honest node whose chain is then reorganised, so
+    /// the invariants must allow for that.
     LyingHead {
         /// How many.
         ahead: u64,
