@@ -201,7 +201,7 @@ pub(super) mod tests {
         CommitId, PaymentEvent, PaymentId,
         event::{Moved, TransactionAbandoned},
     };
-    use journal::{Commit, Position, envelope::Sealed};
+    use journal::{Commit, Position, envelope::EncodedCommit};
 
     use super::*;
     use crate::layout;
@@ -228,7 +228,7 @@ pub(super) mod tests {
                 correlation: "req".into(),
                 causation: "req".into(),
             };
-            let sealed = Sealed::new(&commit, shard).unwrap();
+            let sealed = EncodedCommit::new(&commit, shard).unwrap();
             let headers = sealed.headers(expected.sequence);
             let headers = headers.into_iter().map(|(name, value)| (name.to_owned(), vec![value]));
             messages.push(RawMessage {
@@ -269,7 +269,7 @@ pub(super) mod tests {
             correlation: "req".into(),
             causation: "req".into(),
         };
-        let sealed = Sealed::new(&commit, shard).unwrap();
+        let sealed = EncodedCommit::new(&commit, shard).unwrap();
         let mut message = messages.remove(0);
         let headers = sealed.headers(expected.sequence);
         message.headers = headers.into_iter().map(|(name, value)| (name.to_owned(), vec![value])).collect();

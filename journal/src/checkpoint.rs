@@ -1,4 +1,4 @@
-//! Signed checkpoints: what a shard's stream held when a gateway looked.
+//! Signed checkpoints: the length and the hash of a shard's stream, as a gateway saw it.
 //!
 //! The hash chain of each payment finds a message that was altered, but not a stream whose end was cut off, nor a payment
 //! that was written anew as a whole. So gateways sign, for each shard, a hash over *all* its messages up to a sequence.
@@ -22,7 +22,7 @@
 //! ```
 //!
 //! The hash of a checkpoint is SHA-256 of the same lines; `previous` is that of the shard's checkpoint before, zeros for
-//! the first. So the checkpoints of a shard are a chain too: whoever remembers one of them notices another chain.
+//! the first. So the checkpoints of a shard are a chain too: a reader that remembers one of them notices another chain.
 
 use ed25519_dalek::{Signature, Signer, SigningKey};
 use serde::{Deserialize, Serialize};
@@ -76,7 +76,7 @@ impl Rolling {
     }
 }
 
-/// What a shard held at one moment.
+/// The state of a shard at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The shard.
@@ -91,7 +91,7 @@ pub struct Checkpoint {
     pub time: Timestamp,
     /// Hash of the shard's checkpoint before; zero for the first.
     pub previous: Hash32,
-    /// Who signs: a did:key of an Ed25519 key.
+    /// The signer: a did:key of an Ed25519 key.
     pub signer: Did,
 }
 
@@ -102,7 +102,7 @@ pub struct SignedCheckpoint {
     signature: Signature,
 }
 
-/// Why stored bytes are no checkpoint.
+/// Why stored bytes are not a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Not a checkpoint's JSON object.
@@ -222,7 +222,7 @@ impl SignedCheckpoint {
         serde_json::to_vec(&text).unwrap_or_default()
     }
 
-    /// What was signed.
+    /// The signed content.
     pub fn checkpoint(&self) -> &Checkpoint {
         &self.checkpoint
     }

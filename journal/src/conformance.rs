@@ -1,4 +1,4 @@
-//! What every [`Journal`] must do, as a suite that runs against any implementation.
+//! The conformance suite of [`Journal`], which runs against any implementation.
 //!
 //! Call [`run`] from a test, and [`epochs::run`]. A case that does not hold panics with its reason, as assertions in tests do; this module is
 //! test code that lives here so that the tests of other crates can use it.
@@ -142,12 +142,12 @@ async fn the_first_append_claims(one: &dyn Journal, other: &dyn Journal) {
 
 async fn of_many_claims_one_wins(journals: [Arc<dyn Journal>; 2]) {
     let id = fresh();
-    let claims: Vec<Commit> = (0..50).map(|n| commit(&id, Position::START, &n.to_string())).collect();
-    let append = |(n, claim): (usize, &Commit)| {
-        let (journal, claim) = (journals[n % 2].clone(), claim.clone());
-        tokio::spawn(async move { journal.append(&claim).await })
+    let openings: Vec<Commit> = (0..50).map(|n| commit(&id, Position::START, &n.to_string())).collect();
+    let append = |(n, opening): (usize, &Commit)| {
+        let (journal, opening) = (journals[n % 2].clone(), opening.clone());
+        tokio::spawn(async move { journal.append(&opening).await })
     };
-    let outcomes = join_all(claims.iter().enumerate().map(append)).await;
+    let outcomes = join_all(openings.iter().enumerate().map(append)).await;
     let mut won = Vec::new();
     for outcome in outcomes {
         match outcome.unwrap() {
@@ -155,7 +155,7 @@ async fn of_many_claims_one_wins(journals: [Arc<dyn Journal>; 2]) {
             Err(error) => assert!(matches!(error, AppendError::Conflict), "{error}"),
         }
     }
-    assert_eq!(won.len(), 1, "exactly one claim wins");
+    assert_eq!(won.len(), 1, "exactly one first commit wins");
     let stored = journals[0].load(&id).await.unwrap();
     assert_eq!(stored.len(), 1);
     assert_same(&stored[0], &won[0]);
@@ -318,7 +318,7 @@ async fn a_shard_has_one_worker(one: &dyn Journal, other: &dyn Journal) {
     let id = fresh_batch_in(shard, shards);
     let at = other.append(&commit(&id, Position::START, "first")).await.unwrap().position;
     next_for(&mut active, &id, at).await;
-    // Each commit has its own, whoever made it.
+    // Each commit has its own, whichever process made it.
     for (n, journal) in [one, other, one].into_iter().enumerate() {
         let another = fresh_in(shard, shards);
         let at = journal.append(&commit(&another, Position::START, &n.to_string())).await.unwrap().position;

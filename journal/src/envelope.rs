@@ -1,4 +1,4 @@
-//! The envelope: how a commit lies in its shard, and the hash that chains the commits of one payment or batch.
+//! The envelope: the stored form of a commit, and the hash chain over the commits of one payment or batch.
 //!
 //! A stored message has the subject `gw.evt.{shard}.{stream_id}`, these headers, and the JSON body of
 //! [`events::codec`]:
@@ -12,8 +12,8 @@
 //! | `Nats-Msg-Id` | the commit's id |
 //! | `Nats-Expected-Last-Subject-Sequence` | sequence of its previous message; 0 for the first |
 //!
-//! A message whose only event is `StreamMoved` is no commit of the payment or batch. It is a mark: whoever asks for this id
-//! begins its stream in a later epoch, and nothing follows it on this subject (ADR 73).
+//! A message whose only event is `StreamMoved` is a mark and not a commit of the payment or batch: the stream of this id
+//! begins in a later epoch, and nothing follows the mark on this subject (ADR 73).
 //!
 //! The hash of a message is SHA-256 over the line `subject\n`, a line `Name:value\n` for each of `Gw-Type`, `Gw-Schema`,
 //! `Gw-Version`, `Gw-Correlation`, `Gw-Causation`, `Gw-Prev` and `Nats-Msg-Id` in this order, one empty line `\n`, and
@@ -51,7 +51,7 @@ const PREV: &str = "Gw-Prev";
 /// The headers that are hashed, in the order in which they are hashed.
 const HASHED: [&str; 7] = [TYPE, SCHEMA, VERSION, CORRELATION, CAUSATION, PREV, MESSAGE_ID];
 
-/// Why a commit cannot be stored, or a stored message is no commit.
+/// Why a commit cannot be stored, or a stored message is not a commit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A commit without events.
@@ -63,7 +63,7 @@ pub enum Error {
         /// Its size.
         bytes: usize,
     },
-    /// The commit's id is no header value, or its position contradicts itself.
+    /// The commit's id is not a header value, or its position contradicts itself.
     #[error("commit is malformed: {0}")]
     Malformed(&'static str),
     /// The events cannot be encoded or decoded.
@@ -80,7 +80,7 @@ pub enum Error {
     Header {
         /// The header.
         name: &'static str,
-        /// What is wrong with it.
+        /// The defect.
         reason: &'static str,
     },
     /// The message is not the successor of the one before it.
@@ -165,7 +165,7 @@ pub struct Envelope {
 
 /// A commit ready to be stored.
 #[derive(Debug, Clone)]
-pub struct Sealed {
+pub struct EncodedCommit {
     /// Shard it belongs to.
     pub shard: u16,
     /// Its envelope.
@@ -176,7 +176,7 @@ pub struct Sealed {
     pub hash: Hash32,
 }
 
-impl Sealed {
+impl EncodedCommit {
     /// Puts a commit into the form in which it is stored.
     ///
     /// # Errors
@@ -451,34 +451,34 @@ mod tests {
     #[test]
     fn hash_of_a_known_message_never_changes() {
         // The same by hand: { printf '%s\n' "$subject" … ""; printf '%s' "$body"; } | sha256sum
-        let sealed = Sealed::new(&commit(), 3).unwrap();
-        assert_eq!(sealed.hash.to_string(), "0x322e2f7041113e618c5d0bd1f019916b384c691498ecafb03f8152f4bccdd7cf");
+        let encoded = EncodedCommit::new(&commit(), 3).unwrap();
+        assert_eq!(encoded.hash.to_string(), "0x322e2f7041113e618c5d0bd1f019916b384c691498ecafb03f8152f4bccdd7cf");
     }
 
     #[test]
     fn labels_cannot_break_out_of_their_header() {
-        let sealed = Sealed::new(&commit(), 3).unwrap();
-        assert_eq!(sealed.envelope.correlation, "req_1__Gw-Prev:_0x00");
+        let encoded = EncodedCommit::new(&commit(), 3).unwrap();
+        assert_eq!(encoded.envelope.correlation, "req_1__Gw-Prev:_0x00");
         assert_eq!(label(&"é".repeat(1000)), "_".repeat(LABEL_CHARS_MAX));
     }
 
     #[test]
     fn envelope_survives_its_headers() {
-        let sealed = Sealed::new(&commit(), 3).unwrap();
-        let headers = sealed.headers(7);
-        let read = Envelope::read(&sealed.envelope.subject, pairs(&headers)).unwrap();
-        assert_eq!(read, sealed.envelope);
-        assert_eq!(read.hash(&sealed.body), sealed.hash);
+        let encoded = EncodedCommit::new(&commit(), 3).unwrap();
+        let headers = encoded.headers(7);
+        let read = Envelope::read(&encoded.envelope.subject, pairs(&headers)).unwrap();
+        assert_eq!(read, encoded.envelope);
+        assert_eq!(read.hash(&encoded.body), encoded.hash);
     }
 
     #[test]
     fn damaged_headers_are_named() {
-        let sealed = Sealed::new(&commit(), 3).unwrap();
+        let encoded = EncodedCommit::new(&commit(), 3).unwrap();
         let read = |name: &'static str, value: &str, is_added: bool| {
-            let mut headers = sealed.headers(7);
+            let mut headers = encoded.headers(7);
             headers.retain(|(kept, _)| is_added || *kept != name);
             headers.push((name, value.to_owned()));
-            Envelope::read(&sealed.envelope.subject, pairs(&headers))
+            Envelope::read(&encoded.envelope.subject, pairs(&headers))
         };
         let upper = format!("0x{}", "AB".repeat(32));
         let versions = ["", "02", "0", "+2", "-1", "2 ", "18446744073709551616"].map(|text| (VERSION, text));
@@ -495,24 +495,24 @@ mod tests {
 
     #[test]
     fn what_can_never_be_stored_is_refused() {
-        let sealed = |change: &dyn Fn(&mut Commit)| {
+        let encoded = |change: &dyn Fn(&mut Commit)| {
             let mut commit = commit();
             change(&mut commit);
-            Sealed::new(&commit, 3).err()
+            EncodedCommit::new(&commit, 3).err()
         };
-        assert_eq!(sealed(&|commit| commit.events.clear()), Some(Error::Empty));
-        assert!(matches!(sealed(&|commit| commit.expected.sequence = 0), Some(Error::Malformed(_))));
+        assert_eq!(encoded(&|commit| commit.events.clear()), Some(Error::Empty));
+        assert!(matches!(encoded(&|commit| commit.expected.sequence = 0), Some(Error::Malformed(_))));
         assert!(matches!(
-            sealed(&|commit| commit.commit_id = CommitId::from_stored("a\nb")),
+            encoded(&|commit| commit.commit_id = CommitId::from_stored("a\nb")),
             Some(Error::Malformed(_))
         ));
-        let large = sealed(&|commit| commit.events[0] = abandoned("x".repeat(COMMIT_BYTES_MAX)));
+        let large = encoded(&|commit| commit.events[0] = abandoned("x".repeat(COMMIT_BYTES_MAX)));
         assert!(matches!(large, Some(Error::TooLarge { .. })));
-        let foreign = sealed(&|commit| commit.stream_id = QuoteRequestId::derive("a", "b").into());
+        let foreign = encoded(&|commit| commit.stream_id = QuoteRequestId::derive("a", "b").into());
         assert_eq!(foreign, Some(Error::Kind("DepositAbandoned")));
         let mark: Event = Mark::Moved(Moved { to_epoch: 1 }).into();
-        assert_eq!(sealed(&|commit| commit.events = vec![mark.clone()]), None);
-        let beside = sealed(&|commit| commit.events.push(mark.clone()));
+        assert_eq!(encoded(&|commit| commit.events = vec![mark.clone()]), None);
+        let beside = encoded(&|commit| commit.events.push(mark.clone()));
         assert_eq!(beside, Some(Error::Kind("StreamMoved")));
     }
 

@@ -1,14 +1,14 @@
-//! The journal: payments and quote-request batches as append-only streams of commits.
+//! The journal (event store): payments and quote-request batches as append-only streams of commits.
 //!
 //! A [`Commit`] holds the events of one decision and is stored whole or not at all. Appends to one stream are
 //! serialised by optimistic concurrency: each names the [`Position`] it was decided at, and is refused with
 //! [`AppendError::Conflict`] when another commit came first. [`Journal`] has two implementations with the same
 //! semantics, [`memory::MemoryJournal`] and that of the crate `journal-jetstream`, which pass one conformance suite.
 //!
-//! Beside the streams lie smaller books with the same concurrency control: the [`ledger`] from which transaction nonces
-//! are taken, the [`budget`]s that bound gas, the [`parking`] of streams that cannot go on, and signed [`checkpoint`]s.
+//! Smaller records use the same concurrency control: the signer [`ledger`] that reserves transaction nonces, the gas
+//! [`budget`]s, the [`parking`] (dead letters) of streams that cannot go on, and signed [`checkpoint`]s.
 //!
-//! The crate knows no NATS: the engine depends on it, and whoever puts a process together chooses the store.
+//! The crate does not depend on NATS: the engine uses its traits, and the process chooses the store.
 
 pub mod budget;
 pub mod checkpoint;
@@ -41,7 +41,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// Before the first commit. An append here claims the stream's id.
+    /// Before the first commit. An append here creates the stream.
     pub const START: Self = Self { shard: 0, version: 0, sequence: 0, hash: Hash32::ZERO };
 }
 
@@ -56,9 +56,9 @@ pub struct Commit {
     pub commit_id: CommitId,
     /// The events, at least one, all of the stream's kind.
     pub events: Vec<Event>,
-    /// What set the whole chain of work off, for example the HTTP request's id. Stored as [`envelope::label`] makes it.
+    /// The origin of the whole chain of work, for example the HTTP request's id. Stored as [`envelope::label`] makes it.
     pub correlation: String,
-    /// What led to this commit directly, for example the commit id it reacts to. Stored as [`envelope::label`] makes it.
+    /// The direct cause of this commit, for example the commit id it reacts to. Stored as [`envelope::label`] makes it.
     pub causation: String,
 }
 
@@ -73,9 +73,9 @@ pub struct Recorded {
     pub commit_id: CommitId,
     /// Hash of the commit before it; zero for the first.
     pub prev: Hash32,
-    /// What set the work off.
+    /// The origin of the work.
     pub correlation: String,
-    /// What led to it.
+    /// The direct cause.
     pub causation: String,
     /// When the journal stored it. The answer of an append may hold the appender's own time of the acknowledgement
     /// instead; what is loaded or replayed always holds the journal's.
@@ -90,12 +90,12 @@ impl Recorded {
         self.events.iter().filter_map(Event::payment)
     }
 
-    /// Whether this is no commit of a payment or batch, but the mark that its stream begins in a later epoch.
+    /// Whether this is the `StreamMoved` mark of a stream that begins in a later epoch, and not a commit of the stream.
     pub fn is_moved(&self) -> bool {
         self.moved_to().is_some()
     }
 
-    /// The epoch that such a mark names.
+    /// The epoch that the mark names.
     pub fn moved_to(&self) -> Option<u16> {
         match self.events[..] {
             [Event::Mark(Mark::Moved(Moved { to_epoch }))] => Some(to_epoch),
@@ -133,7 +133,7 @@ pub enum ReadError {
     /// The journal cannot be reached, or did not answer in time; retry.
     #[error("journal is unavailable: {0}")]
     Unavailable(String),
-    /// What is stored cannot be read as events: an unknown event, an unknown version, a broken envelope. Retrying does
+    /// A stored entry cannot be read as events: an unknown event, an unknown version, a broken envelope. Retrying does
     /// not help.
     #[error("stored message {sequence} of shard {shard} is unreadable: {reason}")]
     Unreadable {
@@ -143,12 +143,12 @@ pub enum ReadError {
         sequence: u64,
         /// Its subject, by which its payment or batch is known; `None` when the message is missing.
         subject: Option<String>,
-        /// What is wrong with it.
+        /// The defect.
         reason: String,
     },
 }
 
-/// What reaches the worker of a shard.
+/// A wake-up of the worker of a shard.
 #[derive(Debug)]
 pub enum WakeUp {
     /// This process now owns the shard: everything open in it has to be looked at.
@@ -164,7 +164,7 @@ pub enum WakeUp {
     Lost,
 }
 
-/// A worker's claim on one shard, and the wake-ups it gets while it holds it.
+/// A worker's lease on one shard, and the wake-ups it gets while it holds it.
 #[async_trait]
 pub trait ShardWorker: Send {
     /// The next wake-up. Wake-ups are hints: they may be repeated, then also out of the order in which the commits are
@@ -174,11 +174,11 @@ pub trait ShardWorker: Send {
     /// [`ReadError::Unavailable`]; call again, the implementation reconnects.
     async fn next(&mut self) -> Result<WakeUp, ReadError>;
 
-    /// Gives the shard up at once, so that another process need not wait for the claim to expire.
+    /// Gives the shard up at once, so that another process need not wait for the lease to expire.
     async fn release(self: Box<Self>);
 }
 
-/// Streams of payments and quote-request batches, for whoever decides: append a commit, read what a stream holds.
+/// The store of streams, for deciders: append a commit to a payment or batch, read the commits of one stream.
 #[async_trait]
 pub trait StreamStore: Send + Sync {
     /// Appends one commit, resolving every ambiguous acknowledgement by reading. Appending the very same commit again
@@ -197,7 +197,7 @@ pub trait StreamStore: Send + Sync {
     async fn load(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, ReadError>;
 }
 
-/// Shards, for whoever follows all that happens in them: read models, exports, audits.
+/// The log of a shard, for followers of all its commits: read models, exports, audits.
 #[async_trait]
 pub trait ShardLog: Send + Sync {
     /// The epochs that this process knows of, by which streams find their shards; at least one. More are begun while the
@@ -236,7 +236,7 @@ pub trait ShardLog: Send + Sync {
     async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError>;
 }
 
-/// Shards, for whoever owns one at a time and drives what is open in it.
+/// Leases on shards, for owners that drive what is open in a shard.
 #[async_trait]
 pub trait ShardLeases: Send + Sync {
     /// Competes for a shard in the name of `owner` (unique to the process). At most one owner is active at a time as

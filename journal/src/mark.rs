@@ -1,4 +1,4 @@
-//! The mark that a stream's id is closed in an epoch, because the stream is about to begin in a later one (ADR 73).
+//! The `StreamMoved` mark: a stream's id is closed in an epoch, because the stream begins in a later one (ADR 73).
 
 use super::{Commit, Position};
 use events::{
@@ -6,16 +6,16 @@ use events::{
     event::{Mark, Moved},
 };
 
-/// The mark by which the id of the stream that `claim` begins is closed in an epoch before `to_epoch`. It is a commit of
+/// The mark by which the id of the stream that `opening` begins is closed in an epoch before `to_epoch`. It is a commit of
 /// its own, the first and only one of its subject.
-pub fn mark(claim: &Commit, to_epoch: u16, commit_id: CommitId) -> Commit {
+pub fn mark(opening: &Commit, to_epoch: u16, commit_id: CommitId) -> Commit {
     Commit {
-        stream_id: claim.stream_id.clone(),
+        stream_id: opening.stream_id.clone(),
         expected: Position::START,
         commit_id,
         events: vec![Mark::Moved(Moved { to_epoch }).into()],
-        correlation: claim.correlation.clone(),
-        causation: claim.commit_id.to_string(),
+        correlation: opening.correlation.clone(),
+        causation: opening.commit_id.to_string(),
     }
 }
 

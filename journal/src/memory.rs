@@ -15,7 +15,7 @@ use tokio::{sync::watch, time::timeout};
 
 use super::{
     AppendError, Commit, Position, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore, WakeUp,
-    envelope::Sealed,
+    envelope::EncodedCommit,
     mark::{holds_mark, mark},
 };
 use events::{CommitId, Epochs, Hash32, StreamId, time::Timestamp};
@@ -40,7 +40,7 @@ struct Inner {
     epochs: watch::Sender<Epochs>,
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
     state: Mutex<State>,
-    /// Counts changes of anything that somebody may be waiting for.
+    /// Counts changes, for those who wait.
     changes: watch::Sender<u64>,
 }
 
@@ -61,7 +61,7 @@ struct Shard {
     /// Workers in the order in which they own the shard; the first does now.
     workers: VecDeque<u64>,
     /// Counts the changes of the owner.
-    tenure: u64,
+    term: u64,
 }
 
 impl MemoryJournal {
@@ -101,7 +101,7 @@ impl MemoryJournal {
         let shard = state.shards.entry(shard).or_default();
         if let Some(owner) = shard.workers.pop_front() {
             shard.workers.push_back(owner);
-            shard.tenure += 1;
+            shard.term += 1;
         }
         drop(state);
         self.0.changed();
@@ -127,8 +127,8 @@ impl Inner {
         let stream = state.streams.get(&commit.stream_id).map_or(&[][..], Vec::as_slice);
         let begun = stream.first().map(|first| first.position.shard);
         let shard = begun.unwrap_or_else(|| epochs.current().shard_of(&commit.stream_id));
-        let sealed = seal(commit, shard)?;
-        let successor = successor(stream, commit, &sealed);
+        let encoded = encode(commit, shard)?;
+        let successor = successor(stream, commit, &encoded);
         let fault = state.faults.pop_front();
         if fault == Some(Fault::Unavailable) {
             return Err(AppendError::Unavailable("injected fault".into()));
@@ -143,7 +143,7 @@ impl Inner {
                 if begun.is_none() {
                     state.close_older(commit, &epochs, now)?;
                 }
-                let recorded = state.log(commit, &sealed, now);
+                let recorded = state.log(commit, &encoded, now);
                 state.streams.entry(commit.stream_id.clone()).or_default().push(recorded.clone());
                 recorded
             }
@@ -159,32 +159,32 @@ impl Inner {
 
 impl State {
     /// Leaves marks where others could still begin the stream, as JetStream's journal does.
-    fn close_older(&mut self, claim: &Commit, epochs: &Epochs, now: Timestamp) -> Result<(), AppendError> {
+    fn close_older(&mut self, opening: &Commit, epochs: &Epochs, now: Timestamp) -> Result<(), AppendError> {
         for epoch in epochs.older().iter().filter(|epoch| !epoch.sealed) {
-            let shard = epoch.shard_of(&claim.stream_id);
-            if self.closed.insert((shard, claim.stream_id.clone())) {
-                let id = Hash32::sha256(format!("{}\n{shard}", claim.commit_id));
-                let mark = mark(claim, epochs.current().number, CommitId::from_stored(id.to_string()));
-                self.log(&mark, &seal(&mark, shard)?, now);
+            let shard = epoch.shard_of(&opening.stream_id);
+            if self.closed.insert((shard, opening.stream_id.clone())) {
+                let id = Hash32::sha256(format!("{}\n{shard}", opening.commit_id));
+                let mark = mark(opening, epochs.current().number, CommitId::from_stored(id.to_string()));
+                self.log(&mark, &encode(&mark, shard)?, now);
             }
         }
         Ok(())
     }
 
-    fn log(&mut self, commit: &Commit, sealed: &Sealed, now: Timestamp) -> Recorded {
-        let log = &mut self.shards.entry(sealed.shard).or_default().log;
-        let recorded = sealed.recorded(commit, log.len() as u64 + 1, now);
+    fn log(&mut self, commit: &Commit, encoded: &EncodedCommit, now: Timestamp) -> Recorded {
+        let log = &mut self.shards.entry(encoded.shard).or_default().log;
+        let recorded = encoded.recorded(commit, log.len() as u64 + 1, now);
         log.push(recorded.clone());
         recorded
     }
 }
 
-fn seal(commit: &Commit, shard: u16) -> Result<Sealed, AppendError> {
-    Sealed::new(commit, shard).map_err(|error| AppendError::Unacceptable(error.to_string()))
+fn encode(commit: &Commit, shard: u16) -> Result<EncodedCommit, AppendError> {
+    EncodedCommit::new(commit, shard).map_err(|error| AppendError::Unacceptable(error.to_string()))
 }
 
 /// The commit itself when it is stored already; `None` when it may be stored now.
-fn successor(stream: &[Recorded], commit: &Commit, sealed: &Sealed) -> Result<Option<Recorded>, AppendError> {
+fn successor(stream: &[Recorded], commit: &Commit, encoded: &EncodedCommit) -> Result<Option<Recorded>, AppendError> {
     let at = stream.last().map_or(Position::START, |last| last.position);
     if at.sequence == commit.expected.sequence {
         let same = at == commit.expected;
@@ -193,7 +193,7 @@ fn successor(stream: &[Recorded], commit: &Commit, sealed: &Sealed) -> Result<Op
     let next = stream.iter().find(|stored| stored.position.sequence > commit.expected.sequence);
     match next {
         Some(stored) if stored.commit_id != commit.commit_id => Err(AppendError::Conflict),
-        Some(stored) if stored.position.hash == sealed.hash => Ok(Some(stored.clone())),
+        Some(stored) if stored.position.hash == encoded.hash => Ok(Some(stored.clone())),
         Some(_) => Err(AppendError::Unacceptable("its commit id is stored with other content".into())),
         None => Err(AppendError::Conflict),
     }
@@ -263,7 +263,7 @@ struct Worker {
     journal: Arc<Inner>,
     shard: u16,
     id: u64,
-    /// The tenure in which it owns the shard.
+    /// The lease term in which it owns the shard.
     held: Option<u64>,
     /// Index of the next commit to wake up for.
     next: usize,
@@ -275,12 +275,12 @@ impl Worker {
         let shard = state.shards.get(&self.shard)?;
         let owns = shard.workers.front() == Some(&self.id);
         match self.held {
-            Some(tenure) if !owns || tenure != shard.tenure => {
+            Some(term) if !owns || term != shard.term => {
                 self.held = None;
                 Some(WakeUp::Lost)
             }
             Some(_) => {
-                // Of a mark nobody is told: the stream begins elsewhere, and there somebody is woken for it.
+                // A mark wakes nobody: the stream begins in another shard, whose worker is woken.
                 let mut rest = shard.log[self.next..].iter();
                 let commit = rest.find(|commit| !commit.is_moved());
                 self.next = shard.log.len() - rest.len();
@@ -288,7 +288,7 @@ impl Worker {
                 Some(WakeUp::Event { stream_id: stream_id.clone(), sequence: position.sequence })
             }
             None if owns => {
-                self.held = Some(shard.tenure);
+                self.held = Some(shard.term);
                 self.next = shard.log.len();
                 Some(WakeUp::Acquired)
             }
@@ -320,7 +320,7 @@ impl Drop for Worker {
         let mut state = self.journal.lock();
         if let Some(shard) = state.shards.get_mut(&self.shard) {
             if shard.workers.front() == Some(&self.id) {
-                shard.tenure += 1;
+                shard.term += 1;
             }
             shard.workers.retain(|id| *id != self.id);
         }

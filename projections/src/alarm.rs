@@ -1,4 +1,4 @@
-//! The alarm that the journal lost what it had acknowledged.
+//! The journal alarm: the journal lost commits that it had acknowledged.
 //!
 //! A checkpoint says which commit was read from a stream at which sequence. Streams only grow, so a stream that ends before
 //! a checkpoint, or holds another commit there, has lost commits that somebody was promised. The read models go on from the
@@ -22,7 +22,7 @@ const FILE: &str = "journal-alarms.json";
 /// Alarms kept; the oldest, which are nearest to the cause, stay.
 const KEPT_MAX: usize = 100;
 
-/// What was found of a stream that lost commits.
+/// The evidence that a stream lost commits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalAlarm {
     /// The shard.
@@ -119,11 +119,11 @@ impl Alarms {
     }
 
     fn write(&self) -> io::Result<()> {
-        let beside = self.path.with_extension("json.new");
-        let mut file = File::create(&beside)?;
+        let temporary = self.path.with_extension("json.new");
+        let mut file = File::create(&temporary)?;
         file.write_all(&serde_json::to_vec_pretty(&self.raised)?)?;
         file.sync_all()?;
-        fs::rename(&beside, &self.path)?;
+        fs::rename(&temporary, &self.path)?;
         // The name too has to be on disk before the checkpoint, which is the only evidence, is overwritten.
         self.path.parent().map_or(Ok(()), |root| File::open(root)?.sync_all())
     }

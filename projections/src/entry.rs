@@ -1,4 +1,4 @@
-//! What stands in a tree: keys, and the form of values.
+//! Entries of a tree: keys, and the stored form of values.
 
 use events::StreamId;
 use journal::Recorded;

@@ -1,4 +1,4 @@
-//! The task that keeps one shard's views up with its stream.
+//! The follower: the task that applies the commits of one shard to its views.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::{
-    ahead::Ahead,
     alarm::JournalAlarm,
+    prefetch::Prefetch,
     quote_request::QuoteRequestView,
     service::Projections,
     shards::{STARTING, ShardState, ShardStatus},
@@ -42,17 +42,17 @@ pub(crate) struct Follower {
     rebuilt_for_gap: bool,
     /// Whether what could not be read was tried again.
     tried_again: bool,
-    /// Whether it was said that the stream is sealed.
-    told_of_the_end: bool,
+    /// Whether it was logged that the stream is sealed.
+    reported_end: bool,
 }
 
 /// Why following was broken off.
 enum Break {
     /// The process ends.
     Shutdown,
-    /// What is stored was put in doubt, or its database was replaced.
+    /// A fault of the stored views was reported, or the database was replaced.
     Doubted,
-    /// What is stored is of no use; the stream has the truth.
+    /// The stored views are of no use; the stream has the truth.
     Rebuild(String),
     /// The stream lost what was read from it.
     Lost(JournalAlarm),
@@ -77,7 +77,7 @@ impl Follower {
             backoff: BACKOFF_MIN,
             rebuilt_for_gap: false,
             tried_again: false,
-            told_of_the_end: false,
+            reported_end: false,
         }
     }
 
@@ -162,10 +162,10 @@ impl Follower {
         self.publish(&store, &checkpoint, target)?;
         drop(turn);
         // Begun anew with each look at the whole shard: what was read before it may be of another stream.
-        let mut ahead = Ahead::new(Arc::clone(&self.journal), shard);
+        let mut prefetch = Prefetch::new(Arc::clone(&self.journal), shard);
         loop {
             self.move_on(&mut store, &mut checkpoint).await?;
-            let next = self.next_of(&mut ahead, checkpoint.sequence + 1).await?;
+            let next = self.next_of(&mut prefetch, checkpoint.sequence + 1).await?;
             let ended = matches!(next, Next::Commits { ended: true, .. });
             if matches!(&next, Next::Commits { page, .. } if page.is_empty()) {
                 self.head_beyond(&checkpoint).await?;
@@ -229,7 +229,7 @@ impl Follower {
                 }
             };
             let Some(found) = page.first() else {
-                // The head says that it is there, so whoever answered has not got it yet.
+                // The head says that it is there, so the replica that answered lags behind.
                 self.wait_for_stream(&format!("commit {sequence} is not readable yet")).await?;
                 continue;
             };
@@ -276,22 +276,22 @@ impl Follower {
     }
 
     /// A page from `from` on, and has the one behind it read meanwhile.
-    async fn next_of(&mut self, ahead: &mut Ahead, from: u64) -> Result<Next, Break> {
+    async fn next_of(&mut self, prefetch: &mut Prefetch, from: u64) -> Result<Next, Break> {
         let read = tokio::select! {
             () = self.shutdown.cancelled() => return Err(Break::Shutdown),
-            read = ahead.take(from, PAGE_COMMITS) => read,
+            read = prefetch.take(from, PAGE_COMMITS) => read,
         };
         let next = match read {
             Some(next) => next,
             None => self.next(from, PAGE_COMMITS).await?,
         };
         if let Some(behind) = next.behind() {
-            ahead.begin(behind, PAGE_COMMITS);
+            prefetch.begin(behind, PAGE_COMMITS);
         }
         Ok(next)
     }
 
-    /// What lies at `from` and behind it.
+    /// The next part from `from` on.
     async fn next(&mut self, from: u64, limit: usize) -> Result<Next, Break> {
         let (journal, shard) = (Arc::clone(&self.journal), self.shard);
         self.read(|| unreadable::next(journal.as_ref(), shard, from, limit).boxed()).await
@@ -351,7 +351,7 @@ impl Follower {
             return Ok(false);
         }
         self.projections.learn(&epochs);
-        if !std::mem::replace(&mut self.told_of_the_end, true) {
+        if !std::mem::replace(&mut self.reported_end, true) {
             info!(shard, checkpoint = sequence, "projection has all that its sealed stream will ever have");
         }
         Ok(true)

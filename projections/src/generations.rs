@@ -1,4 +1,4 @@
-//! Directories of generations: which one is in use, and which was never finished.
+//! Generations: the directories of the database, the one in use and unfinished ones.
 
 use std::{
     fs, io,

@@ -24,12 +24,12 @@
 //! # }
 //! ```
 
-mod ahead;
 mod alarm;
 mod entry;
 mod follower;
 mod generations;
 mod overdue;
+mod prefetch;
 mod quote_request;
 mod rebuild;
 mod service;

@@ -1,4 +1,4 @@
-//! Which payments have money, or a claim on money, that is past its time.
+//! Overdue payments: money in escrow, or owed, past its time.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::{
     view::{PaymentStatus, PaymentView, Transaction},
 };
 
-/// What should have happened to a payment by now.
+/// The overdue step of a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OverdueStage {
@@ -54,7 +54,7 @@ pub struct Overdue {
     pub payment_id: PaymentId,
     /// The shard it lies in.
     pub shard: u16,
-    /// What should have happened.
+    /// The overdue step.
     pub stage: OverdueStage,
     /// The asset that pays.
     pub asset: AssetId,
@@ -62,13 +62,13 @@ pub struct Overdue {
     pub amount: Amount,
     /// When it should have happened at the latest, without the grace.
     pub since: Timestamp,
-    /// What the engine waits for.
+    /// The event that the engine waits for.
     pub waits_for: &'static str,
     /// The last transaction on the source chain or, while a delivery is awaited, on either.
     pub transaction: Option<Transaction>,
-    /// Who delivers, or has; absent before an award.
+    /// The account that delivers; absent before an award.
     pub settler: Option<Did>,
-    /// Who attests the delivery.
+    /// The account that attests the delivery.
     pub verifier: VerifierRef,
 }
 
@@ -99,7 +99,7 @@ impl Projections {
             });
             let read = read.await.map_err(|error| Transient(format!("what is open in shard {shard}: {error}")))?;
             let (found, marked) = read.map_err(|fault| {
-                self.doubt(shard, &fault);
+                self.report_fault(shard, &fault);
                 Transient(format!("what is open in shard {shard}: {fault}"))
             })?;
             payments.extend(found);

@@ -1,11 +1,11 @@
-//! Building all views again beside those in use, and putting the new copy in their place.
+//! Rebuild: all views are built again in a shadow copy, which then takes the place of the copy in use.
 //!
-//! The copy in use serves reads and follows the streams all the while. The new one is filled from the first commit up to
-//! where the other stands, the two are compared entry by entry, and then they change places while no follower applies
-//! anything, so that no reader ever sees a view go back and nobody who waits misses a change. A difference means that the
-//! old copy was wrong: the new one is the fold of the stream by definition.
+//! The copy in use serves reads and follows the streams all the while. The shadow copy is filled from the first commit up to
+//! the checkpoint of the other, the two are compared entry by entry, and then they are swapped while no follower applies
+//! anything, so that no reader sees a view go back and no waiter misses a change. A difference means that the old copy was
+//! wrong: the new one is the fold of the stream by definition.
 //!
-//! Until the two change places the new copy is marked as unfinished on disk. Killed before, the process starts on the
+//! Until the swap the shadow copy is marked as unfinished on disk. Killed before, the process starts on the
 //! old copy and removes the other; killed after, it starts on the new one. Meanwhile the disk holds both.
 
 use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::{
-    ahead::Ahead,
     follower::{PAGE_COMMITS, blocking},
+    prefetch::Prefetch,
     service::{Projections, Swap},
     shards::ShardState,
     store::{Checkpoint, Fault, Store},
@@ -72,7 +72,7 @@ impl From<Fault> for RebuildError {
     }
 }
 
-/// What the comparison of one shard came to.
+/// The verdict of the comparison of one shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Both copies are the same, entry by entry.
@@ -109,7 +109,7 @@ pub struct RebuildProgress {
     pub total: u64,
 }
 
-/// What a rebuild is doing.
+/// The phase of a rebuild.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RebuildPhase {
     /// The new copy is filled.
@@ -118,7 +118,7 @@ pub enum RebuildPhase {
     Comparing,
     /// The new copy is in use.
     Done {
-        /// What the comparison of each shard came to, in their order.
+        /// The verdict on each shard, in their order.
         verdicts: Vec<Verdict>,
     },
     /// The old copy stays in use.
@@ -137,7 +137,7 @@ pub struct RebuildStatus {
     pub started_at: Timestamp,
     /// When it ended; absent while it is under way.
     pub ended_at: Option<Timestamp>,
-    /// What it does, or how it ended.
+    /// Its phase, or its end.
     pub phase: RebuildPhase,
     /// How far each shard is.
     pub shards: Vec<RebuildProgress>,
@@ -150,11 +150,11 @@ pub struct Rebuild {
     id: String,
 }
 
-/// A shard of the new copy.
-struct Half {
+/// The rebuild of one shard.
+struct ShardRebuild {
     shard: u16,
     journal: Arc<dyn Journal>,
-    ahead: Ahead,
+    prefetch: Prefetch,
     built: Checkpoint,
     /// Streams that differed at a first look, when one copy may have been ahead of the other.
     suspects: BTreeSet<StreamId>,
@@ -167,7 +167,7 @@ struct Half {
 }
 
 impl Projections {
-    /// Claims the right to build all views again; [`Rebuild::run`] does it.
+    /// Reserves the one rebuild that may run at a time; [`Rebuild::run`] runs it.
     ///
     /// # Errors
     /// [`RebuildError::UnderWay`].
@@ -236,7 +236,7 @@ impl Rebuild {
         let old = projections.store();
         let made = blocking_io({
             let (projections, old) = (projections.clone(), Arc::clone(&old));
-            move || projections.begin_beside(&old)
+            move || projections.begin_shadow_copy(&old)
         });
         let new = Arc::new(made.await?);
         let unfinished = Unfinished { projections, store: Some(Arc::clone(&new)) };
@@ -253,13 +253,13 @@ impl Rebuild {
         old: &Arc<Store>,
         new: &Arc<Store>,
     ) -> Result<Vec<Verdict>, RebuildError> {
-        let mut halves = Vec::new();
+        let mut rebuilds = Vec::new();
         for _ in 0..LAST_STEPS_MAX {
-            self.take_in(journal, old, new, &mut halves).await?;
-            for half in &mut halves {
-                self.fill(new, half).await?;
+            self.add_shards(journal, old, new, &mut rebuilds).await?;
+            for rebuild in &mut rebuilds {
+                self.fill(new, rebuild).await?;
             }
-            if let Some(verdicts) = self.last_steps(old, new, &mut halves).await? {
+            if let Some(verdicts) = self.last_steps(old, new, &mut rebuilds).await? {
                 return Ok(verdicts);
             }
             tokio::time::sleep(PAUSE).await;
@@ -267,16 +267,16 @@ impl Rebuild {
         Err(RebuildError::Unsettled("a stream was away, or a shard was being checked, again and again".to_owned()))
     }
 
-    /// Fills and compares the shards that are not among `halves`: at first all, and later those that the journal got
+    /// Fills and compares the shards that are not in `rebuilds`: at first all, and later those that the journal got
     /// meanwhile.
-    async fn take_in(
+    async fn add_shards(
         &self,
         journal: &Arc<dyn Journal>,
         old: &Arc<Store>,
         new: &Arc<Store>,
-        halves: &mut Vec<Half>,
+        rebuilds: &mut Vec<ShardRebuild>,
     ) -> Result<(), RebuildError> {
-        let (from, shards) = (halves.len() as u16, self.projections.shards());
+        let (from, shards) = (rebuilds.len() as u16, self.projections.shards());
         if from == shards {
             return Ok(());
         }
@@ -286,33 +286,33 @@ impl Rebuild {
             let known = status.shards.len() as u16;
             status.shards.extend((known..shards).map(|shard| self.projections.to_rebuild(shard)));
         });
-        let half = |shard| async move {
-            let mut half = Half::new(shard, Arc::clone(journal));
-            self.fill(new, &mut half).await?;
-            Ok::<_, RebuildError>(half)
+        let rebuild = |shard| async move {
+            let mut rebuild = ShardRebuild::new(shard, Arc::clone(journal));
+            self.fill(new, &mut rebuild).await?;
+            Ok::<_, RebuildError>(rebuild)
         };
-        let mut more = try_join_all((from..shards).map(half)).await?;
+        let mut more = try_join_all((from..shards).map(rebuild)).await?;
         self.note(|status| status.phase = RebuildPhase::Comparing);
-        for half in &mut more {
-            self.look(old, new, half).await;
+        for rebuild in &mut more {
+            self.look(old, new, rebuild).await;
         }
-        halves.append(&mut more);
+        rebuilds.append(&mut more);
         blocking(new, Store::flush).await?;
         Ok(())
     }
 
     /// Fills a shard up to where the copy in use stands, once that follows its stream or has stopped for good.
-    async fn fill(&self, new: &Arc<Store>, half: &mut Half) -> Result<(), RebuildError> {
-        let mut status = self.projections.watch(half.shard).await;
+    async fn fill(&self, new: &Arc<Store>, rebuild: &mut ShardRebuild) -> Result<(), RebuildError> {
+        let mut status = self.projections.watch(rebuild.shard).await;
         loop {
             let (target, settled) = {
                 let status = status.borrow_and_update();
                 let settled = matches!(status.state, ShardState::Live | ShardState::Stopped { .. });
                 (status.checkpoint, settled)
             };
-            if half.built.sequence < target {
-                self.note(|status| status.shards[usize::from(half.shard)].total = target);
-                if !self.step(new, half, target).await? {
+            if rebuild.built.sequence < target {
+                self.note(|status| status.shards[usize::from(rebuild.shard)].total = target);
+                if !self.step(new, rebuild, target).await? {
                     tokio::time::sleep(PAUSE).await;
                 }
             } else if settled {
@@ -324,14 +324,14 @@ impl Rebuild {
     }
 
     /// Applies one page towards `target`; `false` when the stream does not have it for now.
-    async fn step(&self, new: &Arc<Store>, half: &mut Half, target: u64) -> Result<bool, RebuildError> {
-        let shard = half.shard;
+    async fn step(&self, new: &Arc<Store>, rebuild: &mut ShardRebuild, target: u64) -> Result<bool, RebuildError> {
+        let shard = rebuild.shard;
         // Sequences have no gaps, so this many commits reach no further than the target.
         let limit = |from: u64| usize::try_from(target + 1 - from).unwrap_or(PAGE_COMMITS).min(PAGE_COMMITS);
-        let from = half.built.sequence + 1;
-        let read = match half.ahead.take(from, limit(from)).await {
+        let from = rebuild.built.sequence + 1;
+        let read = match rebuild.prefetch.take(from, limit(from)).await {
             Some(next) => Ok(next),
-            None => unreadable::next(half.journal.as_ref(), shard, from, limit(from)).await,
+            None => unreadable::next(rebuild.journal.as_ref(), shard, from, limit(from)).await,
         };
         let next = match read {
             Ok(Next::Commits { page, .. }) if page.is_empty() => return Ok(false),
@@ -343,62 +343,62 @@ impl Rebuild {
             Err(error @ ReadError::Unreadable { .. }) => return Err(RebuildError::Stream(error.to_string())),
         };
         if let Some(behind) = next.behind().filter(|behind| *behind <= target) {
-            half.ahead.begin(behind, limit(behind));
+            rebuild.prefetch.begin(behind, limit(behind));
         }
         let applied = blocking(new, move |store| match next {
             Next::Commits { page, .. } => store.apply_what_follows(shard, &page),
             Next::Unreadable(unreadable) => store.step_over(shard, &unreadable),
         });
         let applied = applied.await?;
-        half.built = applied.checkpoint;
-        if half.note_touched {
-            half.touched.extend(applied.changed);
+        rebuild.built = applied.checkpoint;
+        if rebuild.note_touched {
+            rebuild.touched.extend(applied.changed);
         }
-        self.note(|status| status.shards[usize::from(shard)].done = half.built.sequence);
+        self.note(|status| status.shards[usize::from(shard)].done = rebuild.built.sequence);
         Ok(true)
     }
 
     /// Compares the copies while both move: what differs has to be looked at again, and so has what moves from here on.
-    async fn look(&self, old: &Arc<Store>, new: &Arc<Store>, half: &mut Half) {
-        half.note_touched = true;
-        let (shard, old) = (half.shard, Arc::clone(old));
+    async fn look(&self, old: &Arc<Store>, new: &Arc<Store>, rebuild: &mut ShardRebuild) {
+        rebuild.note_touched = true;
+        let (shard, old) = (rebuild.shard, Arc::clone(old));
         match blocking(new, move |new| new.differences(&old, shard)).await {
-            Ok((suspects, compared)) => (half.suspects, half.compared) = (suspects, compared),
-            Err(fault) => half.unreadable = Some(fault.to_string()),
+            Ok((suspects, compared)) => (rebuild.suspects, rebuild.compared) = (suspects, compared),
+            Err(fault) => rebuild.unreadable = Some(fault.to_string()),
         }
     }
 
-    /// With all followers halted: fills what is still missing, compares what was in doubt, and swaps. `None` when that
+    /// With all followers halted: fills what is still missing, compares the suspects, and swaps. `None` when that
     /// cannot be done at once, or there are more shards by now.
     async fn last_steps(
         &self,
         old: &Arc<Store>,
         new: &Arc<Store>,
-        halves: &mut [Half],
+        rebuilds: &mut [ShardRebuild],
     ) -> Result<Option<Vec<Verdict>>, RebuildError> {
         let projections = &self.projections;
-        let mut turns = Vec::with_capacity(halves.len());
-        for half in halves.iter() {
-            turns.push(projections.turn(half.shard).await);
+        let mut turns = Vec::with_capacity(rebuilds.len());
+        for rebuild in rebuilds.iter() {
+            turns.push(projections.turn(rebuild.shard).await);
         }
-        for half in halves.iter_mut() {
-            let status = projections.status(half.shard);
+        for rebuild in rebuilds.iter_mut() {
+            let status = projections.status(rebuild.shard);
             if status.state == ShardState::Starting {
                 return Ok(None);
             }
-            while half.built.sequence < status.checkpoint {
-                if !self.step(new, half, status.checkpoint).await? {
+            while rebuild.built.sequence < status.checkpoint {
+                if !self.step(new, rebuild, status.checkpoint).await? {
                     return Ok(None);
                 }
             }
         }
-        let mut verdicts = Vec::with_capacity(halves.len());
-        for half in halves.iter() {
-            verdicts.push(half.judge(old, new).await);
+        let mut verdicts = Vec::with_capacity(rebuilds.len());
+        for rebuild in rebuilds.iter() {
+            verdicts.push(rebuild.judge(old, new).await);
         }
         let swapped = tokio::task::spawn_blocking({
             let (projections, old, new) = (projections.clone(), Arc::clone(old), Arc::clone(new));
-            let shards = halves.len() as u16;
+            let shards = rebuilds.len() as u16;
             move || projections.swap(&old, &new, shards)
         });
         let swapped = swapped.await.map_err(|error| RebuildError::Storage(error.to_string()))??;
@@ -447,11 +447,11 @@ impl Rebuild {
     }
 }
 
-impl Half {
+impl ShardRebuild {
     fn new(shard: u16, journal: Arc<dyn Journal>) -> Self {
         Self {
             shard,
-            ahead: Ahead::new(Arc::clone(&journal), shard),
+            prefetch: Prefetch::new(Arc::clone(&journal), shard),
             journal,
             built: Checkpoint::default(),
             suspects: BTreeSet::new(),
@@ -462,18 +462,18 @@ impl Half {
         }
     }
 
-    /// What the comparison comes to, now that both copies stand still.
+    /// The verdict, while neither copy moves.
     async fn judge(&self, old: &Arc<Store>, new: &Arc<Store>) -> Verdict {
         let (shard, sequence) = (self.shard, self.built.sequence);
         if let Some(reason) = &self.unreadable {
             return Verdict::NotCompared { reason: format!("the old copy cannot be read: {reason}") };
         }
-        let in_doubt: Vec<StreamId> = self.suspects.union(&self.touched).cloned().collect();
+        let suspects: Vec<StreamId> = self.suspects.union(&self.touched).cloned().collect();
         let other = Arc::clone(old);
         let compared = blocking(new, move |new| {
             let stored = other.checkpoint(shard)?;
             let mut differ = Vec::new();
-            for stream_id in in_doubt {
+            for stream_id in suspects {
                 if !new.agrees(&other, shard, &stream_id)? {
                     differ.push(stream_id);
                 }

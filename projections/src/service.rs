@@ -69,7 +69,7 @@ pub struct Located<V> {
     pub view: V,
 }
 
-/// What became of the wish to put a rebuilt copy in the place of the one in use.
+/// The result of the swap of a rebuilt copy with the one in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Swap {
     /// It is in use.
@@ -243,7 +243,7 @@ impl Projections {
     /// be read now, is not among them. Reads sled inline, in time with their number.
     pub fn open_quote_requests(&self) -> usize {
         let store = self.store();
-        let of_shard = |shard| store.open_quote_requests(shard).inspect_err(|fault| self.doubt(shard, fault));
+        let of_shard = |shard| store.open_quote_requests(shard).inspect_err(|fault| self.report_fault(shard, fault));
         (0..self.shards()).map(|shard| of_shard(shard).unwrap_or_default()).sum()
     }
 
@@ -379,7 +379,7 @@ impl Projections {
         self.inner.shards.known()
     }
 
-    /// Takes in what is known of the journal's epochs now.
+    /// Updates the shards from the epochs that the journal knows now.
     pub(crate) fn learn(&self, epochs: &Epochs) {
         // Held, so that no copy takes the place of another without the shards of both being the same.
         let _in_use = self.inner.store.write().unwrap_or_else(PoisonError::into_inner);
@@ -401,11 +401,11 @@ impl Projections {
         shard: u16,
         read: impl FnOnce(&Store, u16) -> Result<Option<T>, Fault>,
     ) -> Result<Option<T>, Fault> {
-        read(&self.store(), shard).inspect_err(|fault| self.doubt(shard, fault))
+        read(&self.store(), shard).inspect_err(|fault| self.report_fault(shard, fault))
     }
 
-    /// Makes the shard's follower check everything that is stored before it is used again.
-    pub(crate) fn doubt(&self, shard: u16, fault: &Fault) {
+    /// Reports a fault of a shard's stored views: its follower checks everything that is stored before it is used again.
+    pub(crate) fn report_fault(&self, shard: u16, fault: &Fault) {
         let known = self.known();
         let Some(at_fault) = known.get(shard) else { return };
         let first = at_fault.status.send_if_modified(|status| {
@@ -453,9 +453,9 @@ impl Projections {
         self.inner.generation.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Begins an empty database beside `current`. Blocks.
-    pub(crate) fn begin_beside(&self, current: &Store) -> io::Result<Store> {
-        current.beside(&self.inner.root, self.next_generation())
+    /// Begins an empty shadow copy of `current`. Blocks.
+    pub(crate) fn begin_shadow_copy(&self, current: &Store) -> io::Result<Store> {
+        current.shadow_copy(&self.inner.root, self.next_generation())
     }
 
     /// Puts `rebuilt`, which has everything that `current` has of the first `shards` shards, in its place. The caller holds
@@ -475,7 +475,7 @@ impl Projections {
         for shard in known.all() {
             shard.moved.notify_one();
         }
-        // Whoever waits looks again, at the copy in use now.
+        // Waiters look again, at the copy in use now.
         self.inner.waiters.wake_all();
         Ok(Swap::Done)
     }
@@ -538,7 +538,7 @@ impl Projections {
         self.publish(shard, ShardStatus { checkpoint, state: ShardState::Stopped { reason } });
     }
 
-    /// Returns when somebody doubts what is stored of the shard, or its database was replaced.
+    /// Returns when a fault of the stored views of the shard is reported, or its database was replaced.
     pub(crate) async fn doubted(&self, shard: u16) {
         self.inner.shards.get(shard).await.recheck.notified().await;
     }
@@ -561,7 +561,7 @@ impl OpenStreams for Projections {
         let read = tokio::task::spawn_blocking(move || store.open_streams(shard)).await;
         let read = read.map_err(|error| Transient(format!("what is open in shard {shard}: {error}")))?;
         read.map_err(|fault| {
-            self.doubt(shard, &fault);
+            self.report_fault(shard, &fault);
             Transient(format!("what is open in shard {shard}: {fault}"))
         })
     }

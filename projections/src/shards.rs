@@ -1,4 +1,4 @@
-//! Which shards there are, and what each of them is doing.
+//! The shards, and the state of each.
 //!
 //! The journal grows by whole epochs while it is followed (ADR 73), and never shrinks.
 
@@ -7,16 +7,16 @@ use std::sync::Arc;
 use events::{Epochs, StreamId};
 use tokio::sync::{Mutex, Notify, OwnedMutexGuard, watch};
 
-/// How far a shard follows its stream.
+/// The progress of a shard behind its stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardStatus {
     /// Stream sequence of the last commit that is in the views; 0 for none, and while [`ShardState::Starting`].
     pub checkpoint: u64,
-    /// What the shard is doing.
+    /// The state of the shard.
     pub state: ShardState,
 }
 
-/// What a shard is doing.
+/// The state of a shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ShardState {
     /// What is stored is not yet checked, or is about to be thrown away.
@@ -50,7 +50,7 @@ impl ShardStatus {
     }
 }
 
-/// What is known of one shard.
+/// The record of one shard.
 #[derive(Debug)]
 pub(crate) struct Shard {
     pub(crate) status: watch::Sender<ShardStatus>,

@@ -35,7 +35,7 @@ use crate::{
     },
     generations::{building_path, discard_unfinished, generation_path, generations},
     quote_request::QuoteRequestView,
-    unreadable::{Mark, NO_COMMIT, Unreadable},
+    unreadable::{NO_COMMIT, Unreadable, UnreadableRecord},
     view::{Applied, PaymentView},
 };
 
@@ -57,7 +57,7 @@ pub(crate) struct Checkpoint {
     pub(crate) commits: u64,
 }
 
-/// What came of applying a page.
+/// The outcome of applying a page.
 #[derive(Debug)]
 pub(crate) struct Page {
     /// The checkpoint now.
@@ -139,9 +139,9 @@ impl Store {
         Self::begin(root, generation, self.trees().len() as u16)
     }
 
-    /// Begins `generation` beside this one, to be filled from the streams. Until [`Store::finish`] it is thrown away by
+    /// Begins `generation` as a shadow copy of this one, to be filled from the streams. Until [`Store::finish`] it is removed by
     /// the next start.
-    pub(crate) fn beside(&self, root: &Path, generation: u64) -> io::Result<Self> {
+    pub(crate) fn shadow_copy(&self, root: &Path, generation: u64) -> io::Result<Self> {
         let marker = File::create(building_path(root, generation))?;
         marker.sync_all()?;
         File::open(root)?.sync_all()?;
@@ -362,7 +362,7 @@ impl Store {
             }
             for entry in tree.scan_prefix([UNREADABLE_PREFIX]) {
                 let (key, value) = entry?;
-                let (stream_id, _) = (stream_of(&key)?, decode::<Mark>(&value)?);
+                let (stream_id, _) = (stream_of(&key)?, decode::<UnreadableRecord>(&value)?);
                 if View::read(tree, &stream_id)?.is_some() {
                     return Err(Fault::Damaged(format!("{stream_id} has a view although it cannot be read")));
                 }
@@ -396,7 +396,7 @@ impl Store {
             for recorded in page.iter().filter(|recorded| recorded.position.sequence > applied_before) {
                 // A mark says that the stream begins elsewhere, and nothing of it.
                 if !recorded.is_moved() && !marked.contains(&recorded.stream_id) {
-                    checkpoint.commits += u64::from(take_in(tree, &mut streams, recorded)?);
+                    checkpoint.commits += u64::from(apply_commit(tree, &mut streams, recorded)?);
                 }
                 checkpoint.sequence = recorded.position.sequence;
                 checkpoint.commit_id = recorded.commit_id.as_str().to_owned();
@@ -437,7 +437,8 @@ impl Store {
             let at = page.partition_point(|recorded| recorded.position.sequence < sequence);
             changed.extend(self.apply(shard, &page[..at])?.changed);
             let commit_id = page.get(at).map(|recorded| recorded.commit_id.clone());
-            let unreadable = Unreadable { stream_id: Some(stream_id), commit_id, mark: Mark { sequence, reason } };
+            let unreadable =
+                Unreadable { stream_id: Some(stream_id), commit_id, record: UnreadableRecord { sequence, reason } };
             changed.extend(self.step_over(shard, &unreadable)?.changed);
         }
     }
@@ -447,11 +448,11 @@ impl Store {
         guarded(|| {
             let tree = &self.tree(shard)?;
             let mut checkpoint = read_checkpoint(tree)?;
-            let Unreadable { stream_id, commit_id, mark } = unreadable;
-            if mark.sequence <= checkpoint.sequence {
+            let Unreadable { stream_id, commit_id, record } = unreadable;
+            if record.sequence <= checkpoint.sequence {
                 return Ok(Page { checkpoint, changed: Vec::new() });
             }
-            checkpoint.sequence = mark.sequence;
+            checkpoint.sequence = record.sequence;
             checkpoint.commit_id = commit_id.as_ref().map_or(NO_COMMIT, CommitId::as_str).to_owned();
             let mut batch = Batch::default();
             // The first message at fault is the one to look at.
@@ -463,11 +464,11 @@ impl Store {
                     batch.remove(view_key(stream_id));
                 }
                 batch.insert(key(OPEN_PREFIX, stream_id.as_str()), &[]);
-                batch.insert(key(UNREADABLE_PREFIX, stream_id.as_str()), encode(mark)?);
+                batch.insert(key(UNREADABLE_PREFIX, stream_id.as_str()), encode(record)?);
             }
             batch.insert(CHECKPOINT, encode(&checkpoint)?);
             tree.apply_batch(batch)?;
-            let (sequence, reason) = (mark.sequence, &mark.reason);
+            let (sequence, reason) = (record.sequence, &record.reason);
             let of = stream_id.as_ref().map_or("nobody", StreamId::as_str);
             error!(
                 shard,
@@ -525,7 +526,7 @@ fn sled_config(path: &Path) -> sled::Config {
     sled::Config::new().path(path).cache_capacity(CACHE_BYTES_MAX)
 }
 
-/// Opens an existing database. The caller holds the lock on the root, so whoever still holds this database's files is
+/// Opens an existing database. The caller holds the lock on the root, so a process that still holds this database's files is
 /// an earlier owner that is winding down.
 fn open_released(path: &Path) -> Result<sled::Db, Opening> {
     let deadline = Instant::now() + RELEASE_WAIT_MAX;
@@ -585,7 +586,7 @@ struct Touched {
 }
 
 /// Takes one commit into the views of a page; `false` when its stream's view holds it already.
-fn take_in<'a>(
+fn apply_commit<'a>(
     tree: &sled::Tree,
     streams: &mut HashMap<&'a StreamId, Touched>,
     recorded: &'a Recorded,

@@ -1,4 +1,4 @@
-//! Messages that are no commits this build can read: whose they are, and how the rest of a stream is read around them.
+//! Unreadable messages: which stream they belong to, and how the rest of a shard is read around them.
 //!
 //! A payment with such a message in its stream has no view: what came before the message may be untrue by now. The
 //! others of its shard have nothing to do with it and go on.
@@ -7,27 +7,27 @@ use events::{CommitId, StreamId};
 use journal::{Journal, ReadError, Recorded, envelope};
 use serde::{Deserialize, Serialize};
 
-/// What takes the place of a view that cannot be had.
+/// The record of an unreadable message, stored in the place of the view.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Mark {
+pub(crate) struct UnreadableRecord {
     /// Stream sequence of the message at fault.
     pub(crate) sequence: u64,
-    /// What is wrong with it.
+    /// The defect.
     pub(crate) reason: String,
 }
 
-/// A message of a shard that is no commit.
+/// A message of a shard that is not a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unreadable {
     /// The payment or batch it belongs to; `None` when its subject is that of none.
     pub(crate) stream_id: Option<StreamId>,
     /// Id of the commit that it is, when it is one that only does not follow on what was applied.
     pub(crate) commit_id: Option<CommitId>,
-    /// What is known of it.
-    pub(crate) mark: Mark,
+    /// Its record.
+    pub(crate) record: UnreadableRecord,
 }
 
-/// What comes next in a shard.
+/// The next part of a shard.
 #[derive(Debug)]
 pub(crate) enum Next {
     /// Commits, in order.
@@ -37,7 +37,7 @@ pub(crate) enum Next {
         /// Whether nothing lies behind them for now.
         ended: bool,
     },
-    /// A message that is none.
+    /// A message that is not a commit.
     Unreadable(Unreadable),
 }
 
@@ -47,12 +47,12 @@ impl Next {
         match self {
             Self::Commits { ended: true, .. } => None,
             Self::Commits { page, ended: false } => page.last().map(|last| last.position.sequence + 1),
-            Self::Unreadable(unreadable) => Some(unreadable.mark.sequence + 1),
+            Self::Unreadable(unreadable) => Some(unreadable.record.sequence + 1),
         }
     }
 }
 
-/// What lies at `from` and behind it: up to `limit` commits, or the one message there that cannot be read.
+/// The next part from `from` on: up to `limit` commits, or the one message there that cannot be read.
 ///
 /// # Errors
 /// [`ReadError::Unavailable`], or [`ReadError::Unreadable`] of a message that is missing: nobody knows whose it was.
@@ -65,11 +65,15 @@ pub(crate) async fn next(journal: &dyn Journal, shard: u16, from: u64, limit: us
         }
         Err(ReadError::Unreadable { sequence, subject: Some(subject), reason, .. }) => {
             let stream_id = envelope::stream_of(shard, &subject).ok();
-            Ok(Next::Unreadable(Unreadable { stream_id, commit_id: None, mark: Mark { sequence, reason } }))
+            Ok(Next::Unreadable(Unreadable {
+                stream_id,
+                commit_id: None,
+                record: UnreadableRecord { sequence, reason },
+            }))
         }
         page => page.map(|page| Next::Commits { ended: page.len() < limit, page }),
     }
 }
 
-/// What stands in the checkpoint for the commit id of a message that has none.
+/// The commit id in the checkpoint of a message without one.
 pub(crate) const NO_COMMIT: &str = "unreadable";

@@ -195,7 +195,7 @@ pub struct PaymentView {
     pub fulfillment: Option<Transaction>,
     /// The time of the block that holds the settled delivery.
     pub fulfilled_at: Option<Timestamp>,
-    /// Who attests the delivery.
+    /// The account that attests the delivery.
     pub verifier: VerifierRef,
     /// Whether the delivery has its depth where it is shown, and its attestation has been missing for a while.
     pub unattested: bool,
@@ -285,7 +285,7 @@ impl PaymentView {
         Applied::Next
     }
 
-    /// Who won the auction; `None` while nobody has.
+    /// The winner of the auction; `None` while there is none.
     pub fn settler(&self) -> Option<Did> {
         let signed = SignedQuote::parse_stored(&self.quote.as_ref()?.document).ok()?;
         Some(signed.quote().settler.clone())

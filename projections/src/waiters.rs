@@ -1,4 +1,4 @@
-//! Who waits for which payment or batch to change.
+//! Waiters (long poll): tasks that wait for a payment or batch to change.
 
 use std::{
     collections::HashMap,
@@ -9,7 +9,7 @@ use std::{
 use events::StreamId;
 use tokio::sync::Notify;
 
-/// Locks the map is split over, so that thousands of waiters and all shards do not meet at one.
+/// Number of locks that the map is split over, so that thousands of waiters and all shards do not contend for one.
 const STRIPES: usize = 64;
 
 /// Wakes those who wait for a stream. An entry lives as long as somebody waits under it.

@@ -1,4 +1,4 @@
-//! Which payments are past their time.
+//! Overdue payments.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Building the views again beside those in use, and the alarm that a stream lost commits.
+//! Rebuilds in a shadow copy, and the alarm that a stream lost commits.
 
 use journal::ShardLog;
 use std::{

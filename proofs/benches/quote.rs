@@ -1,4 +1,4 @@
-//! What a quote costs: reading, hashing and verifying it, and giving up on a poison graph.
+//! The cost of a quote: reading, hashing and verifying it, and giving up on a poison graph.
 //!
 //! `cargo bench -p proofs` prints the median and the 99th percentile of each; nothing is asserted about them.
 

@@ -91,7 +91,7 @@ pub enum Error {
     /// Not a JSON object with a `@context`.
     #[error("context `{0}` is not a JSON object with a @context")]
     Malformed(String),
-    /// The name is no absolute URL.
+    /// The name is not an absolute URL.
     #[error("context name `{0}` is not an absolute URL")]
     Name(String),
     /// The name is taken; what a bundled context says is fixed.
@@ -212,7 +212,7 @@ fn collect_keys(value: &syntax::Value, keys: &mut HashSet<String>) {
     }
 }
 
-/// A key that is mapped to null. `@context: null`, which clears what is in scope, and `@language: null` are no terms.
+/// A key that is mapped to null. `@context: null`, which clears what is in scope, and `@language: null` are not terms.
 fn null_term(context: &syntax::Value) -> Option<String> {
     match context {
         syntax::Value::Object(object) => object.iter().find_map(|entry| match &entry.value {

@@ -1,4 +1,4 @@
-//! Verifiable credentials, data model 1.1: what an issuer says of a holder.
+//! Verifiable credentials, data model 1.1: the statements of an issuer about a holder.
 //!
 //! A credential counts when its issuer signed it, it is in its time, and it is about the one who presents it. Whether the
 //! issuer is to be believed is the policies' question. `credentialStatus` is not consulted (spec 2.5).
@@ -14,7 +14,7 @@ use crate::{
     suites::{self, CLOCK_SKEW_SECONDS_MAX, Secured},
 };
 
-/// What verification relies on.
+/// The trust that verification relies on.
 #[derive(Debug, Clone, Copy)]
 pub struct Trust<'a> {
     /// The contexts that documents may name.
@@ -55,7 +55,7 @@ pub enum Error {
     Member {
         /// Name of the member.
         member: &'static str,
-        /// What is wrong with it.
+        /// The defect.
         reason: &'static str,
     },
     /// The issuance date has not come.

@@ -18,7 +18,7 @@ pub const CREDENTIALS_MAX: usize = 16;
 /// The member that the holder's proof does not cover.
 const EXCLUDED: &str = "/sender_auth/verifiable_credential";
 
-/// Who asks, and what is said of him.
+/// The holder that signed a request, and the credentials about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
     /// The DID that signed.
@@ -47,7 +47,7 @@ pub enum Error {
     Credential {
         /// Its place in the list, from 0.
         index: usize,
-        /// What is wrong with it.
+        /// The defect.
         error: credential::Error,
     },
     /// The document as a whole cannot be signed.

@@ -1,4 +1,4 @@
-//! JSON as it may be signed.
+//! JSON documents that may be signed.
 //!
 //! What is hashed must be read alike by everyone who reads it, whatever library they use. So [`Document::parse`] refuses
 //! everything on which JSON, JSON-LD and RDF tools are known to differ: repeated keys, lone surrogates, numbers (one
@@ -26,7 +26,7 @@ impl fmt::Display for Document {
     }
 }
 
-/// Why a text is no document that can be signed, and where.
+/// Why a text is not a document that can be signed, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {rule}", if pointer.is_empty() { "document" } else { pointer })]
 pub struct Error {
@@ -36,7 +36,7 @@ pub struct Error {
     pub rule: Rule,
 }
 
-/// What a document has to keep to.
+/// The rules of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Rule {
     /// At most [`DOCUMENT_BYTES_MAX`] bytes.

@@ -12,7 +12,7 @@ const ED25519_PREFIX: [u8; 2] = [0xed, 0x01];
 const SECP256K1_PREFIX: [u8; 2] = [0xe7, 0x01];
 const P256_PREFIX: [u8; 2] = [0x80, 0x24];
 
-/// What a verification method holds.
+/// The public key of a verification method.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Key {
     /// An Ed25519 public key.
@@ -27,7 +27,7 @@ pub enum Key {
     TronAddress([u8; 20]),
 }
 
-/// A text or JSON object is no key that is verified here.
+/// A text or JSON object is not a key that is verified here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("is no Ed25519, secp256k1 or P-256 public key")]
 pub struct NotAKey;

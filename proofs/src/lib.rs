@@ -1,4 +1,4 @@
-//! Documents that anyone can check.
+//! Verifiable documents: canonical JSON-LD, Data Integrity proofs, DIDs and credentials.
 //!
 //! The crate knows what is signed and how: canonical forms of JSON-LD documents, W3C Data Integrity proofs over them, the
 //! DIDs that sign, and the credentials they present. It fetches nothing: contexts are bundled, and what a `did:web`

@@ -1,4 +1,4 @@
-//! What has no canonical form, and why.
+//! Documents without a canonical form, and the reasons.
 
 use crate::support::{did, document, ed25519, quote};
 use proofs::{
@@ -76,7 +76,7 @@ fn contexts_are_bundled_ones_by_name() {
     assert_eq!(refused(inner), ("/destination/@context".to_owned(), Reason::InlineContext));
 }
 
-/// The same statement under another key would be missed by whoever looks for the term.
+/// The same statement under another key would be missed by a reader that looks for the term.
 #[test]
 fn keys_are_terms() {
     for key in [

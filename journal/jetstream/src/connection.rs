@@ -15,7 +15,7 @@ use ed25519_dalek::{SigningKey, VerifyingKey};
 use nkeys::{KeyPair, KeyPairType};
 use url::Url;
 
-/// What the public key of a user begins with: 20 in the five bits above the lowest three, which is `U` in base32.
+/// The prefix of a user's public key: 20 in the five bits above the lowest three, which is `U` in base32.
 const USER_PREFIX: u8 = 20 << 3;
 /// Most bytes of a file with a seed.
 const SEED_FILE_BYTES_MAX: u64 = 4096;
@@ -34,7 +34,7 @@ pub enum Error {
     /// The file holds something else. What it holds is not said: it may be another secret.
     #[error("{0}: must hold the seed of a NATS user, SU…")]
     NoSeed(PathBuf),
-    /// An address is none of NATS.
+    /// An address is not a NATS address.
     #[error("must be nats:// or tls:// addresses, separated by commas")]
     Address,
     /// The address is plain and leads over a network.
@@ -42,7 +42,7 @@ pub enum Error {
     Plain,
 }
 
-/// Who a client is to the NATS server.
+/// The NATS identity of a client: its NKEY.
 #[derive(Clone)]
 pub struct Identity(Source);
 
@@ -136,8 +136,8 @@ pub fn nkey_seed(key: &SigningKey) -> String {
 /// The addresses in a configuration's `url`, one or several separated by commas; `ca_file` as in [`Identity::options`].
 ///
 /// # Errors
-/// [`Error::Address`] when one is no `nats://` or `tls://` address, [`Error::Plain`] when one that is not the machine's own
-/// would be spoken to without TLS: whoever is on the way could change what is said.
+/// [`Error::Address`] when one is not a `nats://` or `tls://` address, [`Error::Plain`] when one that is not the machine's own
+/// would be spoken to without TLS: a machine in the middle could change the messages.
 pub fn servers(url: &str, ca_file: Option<&Path>) -> Result<Vec<String>, Error> {
     let address = |text: &str| {
         let url = Url::parse(text).map_err(|_| Error::Address)?;

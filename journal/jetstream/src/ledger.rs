@@ -1,4 +1,4 @@
-//! The signer journal on NATS JetStream: stream `SIG`, one subject an account, everything kept as an audit trail.
+//! The signer ledger on NATS JetStream: stream `SIG`, one subject an account, everything kept as an audit trail.
 //!
 //! The server must permit publishing to `gw.sig.>` and `$JS.API.STREAM.MSG.GET.SIG`, and for [`NatsLedger::connect`] to
 //! `$JS.API.STREAM.INFO.SIG` and `$JS.API.STREAM.CREATE.SIG`.
@@ -28,7 +28,7 @@ const STREAM: &str = "SIG";
 const CONFLICTS_MAX: u32 = 64;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// How the ledger is laid out and how long it tries.
+/// Options of the ledger: layout and time-outs.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Replicas of the stream: 1 on one machine, 3 in a cluster.
@@ -49,7 +49,7 @@ impl Default for Options {
 #[derive(Clone)]
 pub struct NatsLedger(Arc<Inner>);
 
-/// What is to be done about an account after its last entry.
+/// The next step for an account after its last entry.
 enum Step<T> {
     /// Nothing; this is the answer.
     Done(T),

@@ -1,9 +1,9 @@
-//! The journal on NATS JetStream.
+//! The journal (event store) on NATS JetStream.
 //!
 //! [`store::NatsJournal`] keeps payments and batches in sharded streams; [`ledger`], [`budget`], [`parking`] and
-//! [`checkpoint`] are the smaller books beside them. All make their requests through one module, which tells every outcome
-//! of a request apart. [`raw`] reads what is stored without judging it, for auditors and exports; [`connection`] says how
-//! a process connects to NATS.
+//! [`checkpoint`] keep the smaller records. All make their requests through one module with a distinct result for every
+//! outcome. [`raw`] reads stored messages without interpreting them, for auditors and exports; [`connection`] holds the
+//! credentials and options of a connection.
 
 pub mod budget;
 pub mod checkpoint;

@@ -1,8 +1,8 @@
-//! The parking on NATS JetStream: stream `PARK`, a subject `gw.park.{lane}.{stream_id}` for each stream that was ever
-//! parked, everything kept as an audit trail.
+//! The parking (dead letters) on NATS JetStream: stream `PARK`, a subject `gw.park.{partition}.{stream_id}` for each stream
+//! that was ever parked, everything kept as an audit trail.
 //!
-//! There are as many lanes as the journal's first epoch has shards, for ever, and a stream's lane follows from its id
-//! alone: whoever parks or replays a stream need not know in which epoch it lies.
+//! There are as many partitions as the journal's first epoch has shards, for ever. A stream's partition follows from its id
+//! alone, so parking and replaying a stream need not know its epoch.
 //!
 //! The server must permit publishing to `gw.park.>`, `$JS.API.STREAM.MSG.GET.PARK` and `$JS.API.DIRECT.GET.PARK`, for
 //! [`NatsParking::connect`] also to `$JS.API.STREAM.INFO.PARK` and `$JS.API.STREAM.CREATE.PARK`, and subscribing to
@@ -20,7 +20,7 @@ use tracing::debug;
 pub use crate::requests::ConnectError;
 use crate::requests::{self, BatchRequest, MESSAGE_ID, Pick, Published, Stored, StreamPlan};
 use events::{CommitId, Epoch, StreamId};
-use journal::parking::{Entry, Error, Lane, Parked, Parking, Record, Replayed, still_parked};
+use journal::parking::{Entry, Error, Parked, Parking, ParkingPartition, Record, Replayed, still_parked};
 
 /// Name of the JetStream stream that holds the parking.
 pub const STREAM: &str = "PARK";
@@ -28,15 +28,15 @@ pub const STREAM: &str = "PARK";
 const ALL: &str = "gw.park.*.*";
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(400);
-/// How often a lane looks for new entries besides listening for them.
+/// How often a partition looks for new entries besides listening for them.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 const BATCH_MESSAGES: usize = 512;
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
 
-/// How the parking is laid out and how long it tries.
+/// Options of the parking: layout and time-outs.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Number of lanes: the shards of the journal's first epoch.
+    /// Number of partitions: the shards of the journal's first epoch.
     pub shards: u16,
     /// Replicas of the stream: 1 on one machine, 3 in a cluster.
     pub replicas: usize,
@@ -79,12 +79,16 @@ impl NatsParking {
     }
 }
 
-/// The subjects of the lanes in which the streams of a shard can be: one lane where the shards of the epoch are a multiple
-/// of the lanes, and all lanes otherwise.
-fn lane_subjects(lanes: u16, epoch: &Epoch, shard: u16) -> String {
-    // Lane and shard are remainders of the same number.
+/// The subjects of the partitions in which the streams of a shard can be: one partition where the number of shards of the
+/// epoch is a multiple of that of the partitions, and all partitions otherwise.
+fn partition_subjects(partitions: u16, epoch: &Epoch, shard: u16) -> String {
+    // Partition and shard are remainders of the same number.
     let index = shard.saturating_sub(epoch.first);
-    if epoch.shards.is_multiple_of(lanes) { format!("gw.park.{:02}.*", index % lanes) } else { ALL.to_owned() }
+    if epoch.shards.is_multiple_of(partitions) {
+        format!("gw.park.{:02}.*", index % partitions)
+    } else {
+        ALL.to_owned()
+    }
 }
 
 /// The entry that a message is; `None` for a subject that names no stream, which no entry can have.
@@ -164,7 +168,7 @@ impl Inner {
     }
 }
 
-/// What a publish says that was not acknowledged as stored.
+/// The reason of a publish that was not acknowledged as stored.
 fn unstored(published: Published) -> Result<String, Error> {
     match published {
         Published::TooLarge(reason) => Err(Error::Refused(reason)),
@@ -244,13 +248,13 @@ impl Parking for NatsParking {
         Ok(still_parked(messages.iter().filter_map(record).collect()))
     }
 
-    fn follow(&self, epoch: Epoch, shard: u16) -> Box<dyn Lane> {
-        let subjects = lane_subjects(self.0.options.shards, &epoch, shard);
-        Box::new(NatsLane { inner: self.0.clone(), epoch, shard, subjects, next: None, heard: None })
+    fn follow(&self, epoch: Epoch, shard: u16) -> Box<dyn ParkingPartition> {
+        let subjects = partition_subjects(self.0.options.shards, &epoch, shard);
+        Box::new(NatsPartition { inner: self.0.clone(), epoch, shard, subjects, next: None, heard: None })
     }
 }
 
-struct NatsLane {
+struct NatsPartition {
     inner: Arc<Inner>,
     epoch: Epoch,
     shard: u16,
@@ -261,7 +265,7 @@ struct NatsLane {
 }
 
 #[async_trait]
-impl Lane for NatsLane {
+impl ParkingPartition for NatsPartition {
     async fn next(&mut self) -> Result<Vec<Record>, Error> {
         loop {
             if self.heard.is_none() {
@@ -282,7 +286,7 @@ impl Lane for NatsLane {
     }
 }
 
-impl NatsLane {
+impl NatsPartition {
     /// What has come since, from the leader: in most looks nothing, for one request.
     async fn news(&self, from: u64) -> Result<Vec<Stored>, Error> {
         let deadline = self.inner.deadline();
@@ -318,12 +322,12 @@ mod tests {
     fn the_lane_of_a_stream_is_among_those_of_its_shard() {
         let ids = (0..200).map(|number| StreamId::from(PaymentId::derive("payer", &number.to_string())));
         for stream_id in ids {
-            for (lanes, shards) in [(8, 8), (8, 16), (8, 4), (8, 12), (1, 4), (3, 1)] {
+            for (partitions, shards) in [(8, 8), (8, 16), (8, 4), (8, 12), (1, 4), (3, 1)] {
                 let epoch = Epoch { number: 1, first: 20, shards, sealed: false };
-                let subjects = lane_subjects(lanes, &epoch, epoch.shard_of(&stream_id));
-                let lane = format!("gw.park.{:02}.*", stream_id.shard(lanes));
-                let expected = if shards % lanes == 0 { lane } else { ALL.to_owned() };
-                assert_eq!(subjects, expected, "{lanes} lanes, {shards} shards");
+                let subjects = partition_subjects(partitions, &epoch, epoch.shard_of(&stream_id));
+                let partition = format!("gw.park.{:02}.*", stream_id.shard(partitions));
+                let expected = if shards % partitions == 0 { partition } else { ALL.to_owned() };
+                assert_eq!(subjects, expected, "{partitions} partitions, {shards} shards");
             }
         }
     }

@@ -1,6 +1,6 @@
-//! Messages exactly as the streams hold them, for whoever judges them by themselves: auditors and checkpoints.
+//! Raw messages exactly as the streams hold them, for readers that verify them independently: auditors and checkpoints.
 //!
-//! [`journal`] gives commits and refuses what is none. Here everything is given, whatever it is, and nothing is
+//! [`journal`] gives commits and refuses other messages. Here everything is given, whatever it is, and nothing is
 //! believed. Reading needs no more than an auditor may do: `STREAM.NAMES`, `STREAM.INFO` and Direct Gets.
 
 use std::{
@@ -103,11 +103,11 @@ impl RawMessage {
 pub struct Unavailable {
     /// What was asked for.
     pub what: String,
-    /// What came of it.
+    /// The outcome.
     pub reason: String,
 }
 
-/// What a stream says about itself.
+/// The description of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About {
     /// Its metadata.
@@ -160,7 +160,7 @@ impl RawReader {
         self.retrying(stream, || requests::last_sequence(&self.client, stream, timeout)).await
     }
 
-    /// What `stream` says about itself, from its leader; `None` when there is no such stream.
+    /// The description of `stream`, from its leader; `None` when there is no such stream.
     ///
     /// # Errors
     /// [`Unavailable`].

@@ -1,4 +1,4 @@
-//! Signed checkpoints on a real nats-server: several gateways sign, and whatever is not as it was signed is cried out.
+//! Signed checkpoints on a real nats-server: several gateways sign, and every contradiction raises an alarm.
 
 use std::{
     sync::{Arc, Mutex},

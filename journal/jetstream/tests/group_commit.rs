@@ -1,4 +1,4 @@
-//! Appends that wait for each other are stored together, and none of them can tell.
+//! Group commit: appends that wait for each other are stored together, with the results of single appends.
 
 use journal::StreamStore;
 use std::{collections::BTreeSet, time::Duration};

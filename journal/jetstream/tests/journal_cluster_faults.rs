@@ -191,17 +191,17 @@ async fn without_a_majority_nothing_succeeds_and_with_it_everything_goes_on() {
     assert_eq!(load(&alone, &before).await.len(), 2);
 }
 
-/// Claims ids until told to stop, and counts.
+/// Begins streams until told to stop, and counts.
 async fn claim_on(journal: NatsJournal, stop: Arc<AtomicBool>, count: Arc<AtomicUsize>) -> Vec<StreamId> {
-    let mut claimed = Vec::new();
+    let mut opened = Vec::new();
     while !stop.load(Ordering::SeqCst) {
         let id = fresh();
-        let claim = commit(&id, Position::START, "first");
-        until("a claim", || async { journal.append(&claim).await.ok() }).await;
-        claimed.push(id);
+        let opening = commit(&id, Position::START, "first");
+        until("a first commit", || async { journal.append(&opening).await.ok() }).await;
+        opened.push(id);
         count.fetch_add(1, Ordering::SeqCst);
     }
-    claimed
+    opened
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -210,7 +210,9 @@ async fn an_epoch_that_is_sealed_under_load_is_the_same_on_all_servers() {
     let (stop, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let goes_on = |more: usize| {
         let (count, so_far) = (count.clone(), count.load(Ordering::SeqCst));
-        async move { until("more claims", || async { (count.load(Ordering::SeqCst) > so_far + more).then_some(()) }).await }
+        async move {
+            until("more first commits", || async { (count.load(Ordering::SeqCst) > so_far + more).then_some(()) }).await
+        }
     };
     let mut tasks = Vec::new();
     for n in 0..9 {
@@ -228,9 +230,9 @@ async fn an_epoch_that_is_sealed_under_load_is_the_same_on_all_servers() {
     }
     goes_on(50).await;
     stop.store(true, Ordering::SeqCst);
-    let mut claimed = Vec::new();
+    let mut opened = Vec::new();
     for task in tasks {
-        claimed.extend(timeout(PATIENCE, task).await.unwrap().unwrap());
+        opened.extend(timeout(PATIENCE, task).await.unwrap().unwrap());
     }
     let mut heads = Vec::new();
     for n in 0..3 {
@@ -247,7 +249,7 @@ async fn an_epoch_that_is_sealed_under_load_is_the_same_on_all_servers() {
             Some(all)
         })
         .await;
-        for id in &claimed {
+        for id in &opened {
             let begun = all.iter().filter(|commit| commit.stream_id == *id && !commit.is_moved()).count();
             assert_eq!(begun, 1, "{id} on server {n}");
         }
@@ -287,8 +289,8 @@ async fn the_answers_to_a_retry_are_those_the_journal_knows() {
         let same = join_all((0..20).map(|n| publish(clients[n % 2], &subject, &id, 0))).await;
         assert_eq!(same.iter().filter(|answer| *answer == "stored").count(), 1, "{same:?}");
         let ids: Vec<String> = (0..20).map(|_| CommitId::random().to_string()).collect();
-        let claims = envelope::subject(shard, &fresh_in(shard, 2));
-        let others = ids.iter().enumerate().map(|(n, id)| publish(clients[n % 2], &claims, id, 0));
+        let openings = envelope::subject(shard, &fresh_in(shard, 2));
+        let others = ids.iter().enumerate().map(|(n, id)| publish(clients[n % 2], &openings, id, 0));
         let others = join_all(others).await;
         assert_eq!(others.iter().filter(|answer| *answer == "stored").count(), 1, "{others:?}");
         seen.extend(same.into_iter().chain(others));

@@ -27,7 +27,7 @@ use futures::{StreamExt, future::join_all};
 use journal::{
     AppendError, Commit, Journal, Position, ReadError, Recorded,
     conformance::{self, commit, fresh},
-    envelope::{self, Sealed},
+    envelope::{self, EncodedCommit},
 };
 use journal_jetstream::header_map;
 use journal_jetstream::store::{NatsJournal, Options};
@@ -95,33 +95,35 @@ async fn a_process_that_knows_only_older_epochs_begins_no_second_stream() {
         let newest = unaware(&url).await;
         assert_eq!((epochs(&stale), epochs(&newest)), (usize::from(round), usize::from(round) + 1));
         let journals = [&stale, &newest, &older];
-        let claims: Vec<[Commit; 3]> = (0..40)
+        let openings: Vec<[Commit; 3]> = (0..40)
             .map(|_| {
                 let id = fresh();
                 [0, 1, 2].map(|n| commit(&id, Position::START, &n.to_string()))
             })
             .collect();
         // All at once, and who knows ahead by a little more each time, so that they meet at every step.
-        let all = claims.iter().zip(0..).map(|(claims, ahead)| async move {
-            let claimed = claims.iter().zip(journals).enumerate().map(|(n, (claim, journal))| async move {
+        let all = openings.iter().zip(0..).map(|(openings, ahead)| async move {
+            let opened = openings.iter().zip(journals).enumerate().map(|(n, (opening, journal))| async move {
                 sleep(Duration::from_micros(if n == 1 { 0 } else { 250 * ahead })).await;
-                journal.append(claim).await
+                journal.append(opening).await
             });
-            join_all(claimed).await
+            join_all(opened).await
         });
-        for (claims, outcomes) in claims.iter().zip(join_all(all).await) {
+        for (openings, outcomes) in openings.iter().zip(join_all(all).await) {
             let mut won = None;
             for (n, outcome) in outcomes.into_iter().enumerate() {
                 match outcome {
-                    Ok(recorded) => assert!(won.replace((n, recorded)).is_none(), "two claims of one id have won"),
+                    Ok(recorded) => {
+                        assert!(won.replace((n, recorded)).is_none(), "two first commits of one id have won")
+                    }
                     Err(error) => assert!(matches!(error, AppendError::Conflict), "{error}"),
                 }
             }
-            let (winner, recorded) = won.expect("one claim wins");
+            let (winner, recorded) = won.expect("one first commit wins");
             by_fresh += usize::from(winner == 1);
             by_stale += usize::from(winner != 1);
             for journal in journals {
-                let stored = journal.load(&claims[0].stream_id).await.unwrap();
+                let stored = journal.load(&openings[0].stream_id).await.unwrap();
                 assert_eq!(stored.iter().map(|commit| commit.position).collect::<Vec<_>>(), [recorded.position]);
             }
         }
@@ -138,10 +140,11 @@ async fn a_process_that_knows_only_older_epochs_begins_no_second_stream() {
     assert!(by_stale > 0 && by_fresh > 0, "{by_stale} and {by_fresh}: they have not met");
 }
 
-/// What is left of a process that was killed between a mark and its claim.
+/// What is left of a process that was killed between a mark and its first commit.
 async fn leave_mark(client: &Client, id: &StreamId, shard: u16, to_epoch: u16) {
     let moved = Mark::Moved(Moved { to_epoch }).into();
-    let mark = Sealed::new(&Commit { events: vec![moved], ..commit(id, Position::START, "mark") }, shard).unwrap();
+    let mark =
+        EncodedCommit::new(&Commit { events: vec![moved], ..commit(id, Position::START, "mark") }, shard).unwrap();
     let context = jetstream::new(client.clone());
     let subject = mark.envelope.subject.clone();
     context.publish_with_headers(subject, header_map(mark.headers(0)), mark.body).await.unwrap().await.unwrap();
@@ -219,7 +222,7 @@ async fn lost_acknowledgements_of_mark_and_claim_are_resolved() {
         let quick = Options { attempt_timeout: Duration::from_millis(300), look_every: None, ..options() };
         let journal = NatsJournal::connect(connect(&proxy.url).await, quick).await.unwrap();
         let epoch = journal.begin_epoch(2).await.unwrap();
-        // The first answer is that of the mark, the second that of the claim.
+        // The first answer is that of the mark, the second that of the first commit.
         for these in [0b01, 0b10, 0b11] {
             let id = fresh();
             proxy.arm_for(these);
@@ -286,7 +289,7 @@ async fn a_first_try_that_arrives_behind_the_mark_is_refused() {
     let recorded = journal.append(&first).await.unwrap();
     assert!(recorded.position.shard >= 2);
     // What a network held back for so long.
-    let late = Sealed::new(&first, id.shard(2)).unwrap();
+    let late = EncodedCommit::new(&first, id.shard(2)).unwrap();
     let context = jetstream::new(client);
     let subject = late.envelope.subject.clone();
     let answer = context.publish_with_headers(subject, header_map(late.headers(0)), late.body).await.unwrap().await;
@@ -306,30 +309,30 @@ async fn epochs_begin_under_claims_while_the_server_is_killed() {
     }
     let operator = NatsJournal::connect(connect(&url).await, quick(None)).await.unwrap();
     let (stop, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-    // First shard of the newest epoch; only claims in it are counted.
+    // First shard of the newest epoch; only first commits in it are counted.
     let newest = Arc::new(AtomicU16::new(0));
     let counted = (stop.clone(), count.clone(), newest.clone());
     // Each id is claimed by all three at once, and whoever wins goes on with it.
-    let claim = |journals: Vec<NatsJournal>, counted: (Arc<AtomicBool>, Arc<AtomicUsize>, Arc<AtomicU16>)| async move {
+    let opening = |journals: Vec<NatsJournal>, counted: (Arc<AtomicBool>, Arc<AtomicUsize>, Arc<AtomicU16>)| async move {
         let (stop, count, newest) = counted;
         let mut acknowledged: Vec<(Commit, Recorded)> = Vec::new();
         while !stop.load(Ordering::SeqCst) {
             let id = fresh();
-            let claims = [0, 1, 2].map(|n| commit(&id, Position::START, &n.to_string()));
-            let claimed = claims.iter().zip(&journals).map(|(claim, journal)| settled(journal, claim));
-            let mut won = join_all(claimed).await.into_iter().enumerate().filter_map(|(n, won)| Some((n, won?)));
-            let (n, recorded) = won.next().expect("one claim wins");
-            assert!(won.next().is_none(), "two claims of one id have won");
+            let openings = [0, 1, 2].map(|n| commit(&id, Position::START, &n.to_string()));
+            let opened = openings.iter().zip(&journals).map(|(opening, journal)| settled(journal, opening));
+            let mut won = join_all(opened).await.into_iter().enumerate().filter_map(|(n, won)| Some((n, won?)));
+            let (n, recorded) = won.next().expect("one first commit wins");
+            assert!(won.next().is_none(), "two first commits of one id have won");
             let next = commit(&id, recorded.position, "next");
             let is_newest = recorded.position.shard >= newest.load(Ordering::SeqCst);
-            acknowledged.push((claims[n].clone(), recorded));
+            acknowledged.push((openings[n].clone(), recorded));
             let recorded = settled(&journals[(n + 1) % 3], &next).await.expect("nobody else goes on with it");
             acknowledged.push((next, recorded));
             count.fetch_add(usize::from(is_newest), Ordering::SeqCst);
         }
         acknowledged
     };
-    let tasks: Vec<_> = (0..4).map(|_| tokio::spawn(claim(journals.clone(), counted.clone()))).collect();
+    let tasks: Vec<_> = (0..4).map(|_| tokio::spawn(opening(journals.clone(), counted.clone()))).collect();
     let goes_on = || async {
         let so_far = count.load(Ordering::SeqCst);
         let gone_on = async {
@@ -347,7 +350,7 @@ async fn epochs_begin_under_claims_while_the_server_is_killed() {
             }
         };
         if round == 1 {
-            // In the middle of the creation, or of the claims that follow.
+            // In the middle of the creation, or of the first commits that follow.
             let kill = async {
                 sleep(Duration::from_millis(20)).await;
                 server.kill().await.unwrap();

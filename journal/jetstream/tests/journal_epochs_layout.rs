@@ -1,4 +1,4 @@
-//! How epochs lie on a real nats-server: half begun, half sealed, with other settings than they must have; and what an
+//! The layout of epochs on a real nats-server: half begun, half sealed, with other settings than they must have; and what an
 //! auditor sees of them.
 
 use journal::ShardLog;

@@ -17,7 +17,7 @@ use events::{CommitId, Hash32};
 use journal::{
     AppendError, Position, ReadError, ShardWorker, WakeUp,
     conformance::{commit, fresh, fresh_in},
-    envelope::{self, Envelope, Sealed},
+    envelope::{self, EncodedCommit, Envelope},
 };
 use journal_jetstream::header_map;
 use journal_jetstream::store::{NatsJournal, Options};
@@ -181,8 +181,8 @@ async fn an_owner_that_is_overtaken_knows_it() {
     let journal = NatsJournal::connect(client.clone(), options()).await.unwrap();
     let mut worker = journal.work(0, "one").await;
     assert!(matches!(next(&mut worker).await, WakeUp::Acquired));
-    let claim = br#"{"owner":"two","claim":"another"}"#;
-    publish_raw(&client, "$KV.gw_leases.00".into(), HeaderMap::new(), claim).await;
+    let lease = br#"{"owner":"two","claim":"another"}"#;
+    publish_raw(&client, "$KV.gw_leases.00".into(), HeaderMap::new(), lease).await;
     assert!(matches!(next(&mut worker).await, WakeUp::Lost));
     // The intruder does not renew, so the shard comes back.
     assert!(matches!(next(&mut worker).await, WakeUp::Acquired));
@@ -212,12 +212,12 @@ async fn a_tampered_chain_is_unreadable() {
         let shard = first.position.shard;
         let (mut at, mut headers, mut body) = (first.position, HeaderMap::new(), Vec::new());
         tamper(&mut at, &mut headers, &mut body);
-        let sealed = Sealed::new(&commit(&id, at, "second"), shard).unwrap();
-        let mut forged = header_map(sealed.headers(first.position.sequence));
+        let encoded = EncodedCommit::new(&commit(&id, at, "second"), shard).unwrap();
+        let mut forged = header_map(encoded.headers(first.position.sequence));
         for (name, values) in headers.iter() {
             forged.insert(name.clone(), values[0].clone());
         }
-        let body = if body.is_empty() { sealed.body.to_vec() } else { body };
+        let body = if body.is_empty() { encoded.body.to_vec() } else { body };
         publish_raw(&client, envelope::subject(shard, &id), forged, &body).await;
         let sequence = journal.head(shard).await.unwrap();
         match journal.load(&id).await {
@@ -227,7 +227,7 @@ async fn a_tampered_chain_is_unreadable() {
             other => panic!("case {case}: {other:?}"),
         }
     }
-    // What is no commit at all stops a replay too, and is named.
+    // What is not a commit at all stops a replay too, and is named.
     let shard = 1;
     publish_raw(&client, envelope::subject(shard, &fresh_in(shard, 2)), HeaderMap::new(), b"x").await;
     let error = journal.replay(shard, journal.head(shard).await.unwrap(), 10).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! How processes on one nats-server hear of each other's commits, without hearing the commits themselves.
+//! Wake hints on heads: processes on one nats-server learn of each other's commits without receiving them.
 
 use journal::ShardLog;
 use journal::StreamStore;
@@ -11,7 +11,7 @@ use futures::{StreamExt, future::join_all};
 use journal::{
     Position,
     conformance::{commit, fresh_in},
-    envelope::{self, Sealed},
+    envelope::{self, EncodedCommit},
 };
 use journal_jetstream::header_map;
 use journal_jetstream::store::NatsJournal;
@@ -86,10 +86,10 @@ async fn a_commit_that_nobody_gave_a_hint_of_is_seen_all_the_same() {
     let journal = journal(&client).await;
     // As an older version appends.
     let id = fresh_in(0, SHARDS);
-    let sealed = Sealed::new(&commit(&id, Position::START, "first"), 0).unwrap();
+    let encoded = EncodedCommit::new(&commit(&id, Position::START, "first"), 0).unwrap();
     let publish = async {
         let context = async_nats::jetstream::new(client.clone());
-        let (headers, body) = (header_map(sealed.headers(0)), sealed.body.to_vec().into());
+        let (headers, body) = (header_map(encoded.headers(0)), encoded.body.to_vec().into());
         context.publish_with_headers(envelope::subject(0, &id), headers, body).await.unwrap().await.unwrap();
     };
     let ((), ()) = tokio::join!(beyond(&journal, 0), publish);

@@ -1,4 +1,4 @@
-//! The signer journal in memory and on a real nats-server.
+//! The signer ledger in memory and on a real nats-server.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

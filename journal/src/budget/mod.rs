@@ -1,4 +1,4 @@
-//! Gas budgets: what the code of strangers has cost, and may still cost.
+//! Gas budgets: limits on the gas that the code of contract accounts costs the gateway.
 //!
 //! A payer whose account is a contract has its code run in the gateway's deposit, at the gateway's expense. Each account,
 //! each code and each chain is an aggregate of its own that knows what is at stake now and what was lost lately. A deposit
@@ -87,7 +87,7 @@ pub enum Error {
     /// Too many others wrote at the same moment.
     #[error("gas budget is contended")]
     Contended,
-    /// What is stored cannot be read.
+    /// A stored entry cannot be read.
     #[error("a gas budget is unreadable: {0}")]
     Damaged(String),
 }

@@ -1,4 +1,4 @@
-//! What a budget's entry says, and the pure decisions that extend it.
+//! The entries of a gas budget, and the pure decisions that extend them.
 
 use chrono::TimeDelta;
 use data_encoding::BASE32_NOPAD;

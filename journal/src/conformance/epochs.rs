@@ -1,4 +1,4 @@
-//! The cases with several epochs.
+//! The conformance cases with several epochs.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use events::{
     event::{Mark, Moved},
 };
 
-/// Who begins and seals epochs.
+/// The operator, who begins and seals epochs.
 #[async_trait]
 pub trait Operator: Send + Sync {
     /// Begins the next epoch.
@@ -104,7 +104,7 @@ impl World<'_> {
         }
     }
 
-    /// What a shard holds, as soon as whoever answers has it.
+    /// The commits of a shard, as soon as the replica that answers has them.
     async fn all_of(&self, shard: u16) -> Vec<Recorded> {
         let head = self.one.head(shard).await.unwrap();
         let all = async {
@@ -198,7 +198,7 @@ async fn marks_are_replayed_and_nothing_else(world: &World<'_>) {
     let found = world.everywhere(&world.one.epochs(), &id).await;
     assert_eq!(found.iter().filter(|commit| commit.is_moved()).count(), epochs.older().len());
     assert_eq!(found.len(), epochs.all().len());
-    // Whoever asks for nothing begins nothing.
+    // An empty request begins no stream.
     let unknown = fresh();
     assert_eq!(world.one.load(&unknown).await.unwrap(), Vec::new());
     assert_eq!(world.everywhere(&world.one.epochs(), &unknown).await, Vec::new());
@@ -242,10 +242,10 @@ async fn waiting_ends_in_every_epoch(world: &World<'_>) {
                 world.one.wait_beyond(shard, head).await.unwrap();
             }
         };
-        let claim = commit(&id, Position::START, "first");
-        let (waited, claimed) = tokio::join!(timeout(PATIENCE, waiting), world.other.append(&claim));
+        let opening = commit(&id, Position::START, "first");
+        let (waited, opened) = tokio::join!(timeout(PATIENCE, waiting), world.other.append(&opening));
         waited.expect("the wait ends");
-        claimed.unwrap();
+        opened.unwrap();
         assert_eq!(world.other.head(shard).await.unwrap(), head + 1);
     }
 }
@@ -266,7 +266,7 @@ async fn an_epoch_that_is_sealed_takes_nothing(world: &World<'_>) {
     world.operator.seal(sealed.number).await;
     let heads = || join_all(sealed.range().map(|shard| async move { world.one.head(shard).await.unwrap() }));
     let before = heads().await;
-    // Twice: whoever knows that it is sealed does the same as who finds out.
+    // Twice: the result is the same with and without knowing that it is sealed.
     for _ in 0..2 {
         for stream in &streams {
             world.is_whole(stream).await;

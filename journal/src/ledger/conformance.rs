@@ -1,4 +1,4 @@
-//! What every [`Ledger`] must do, as a suite that runs against any implementation.
+//! The conformance suite of [`Ledger`], which runs against any implementation.
 //!
 //! Call [`run`] from a test. A case that does not hold panics with its reason; this module is test code that lives here so
 //! that the tests of other crates can use it.
@@ -146,7 +146,7 @@ async fn a_retired_nonce_is_nobodys(one: &dyn Ledger, other: &dyn Ledger) {
         assert!(one.retire(&account, &retired).await.unwrap(), "once more changes nothing");
     }
     assert_eq!(open(one, &account).await, [0, 1]);
-    // Whoever asks again gets a nonce that is his own.
+    // A second reservation gets a nonce of its own.
     assert_eq!(reserve(one, &account, "a", 0, 0).await, 2);
     assert_eq!(reserve(other, &account, "b", 0, 0).await, 3);
     assert_eq!(open(other, &account).await, [0, 1, 2, 3]);

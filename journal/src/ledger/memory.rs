@@ -1,4 +1,4 @@
-//! The signer journal in memory, for the simulation and for tests.
+//! The signer ledger in memory, for the simulation and for tests.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! The signer journal: where transaction nonces come from.
+//! The signer ledger: reservations of transaction nonces.
 //!
 //! Each submitter account of a chain is an aggregate of its own, under the same optimistic concurrency control as
 //! payments, so that any number of workers and gateways share an account without ever giving out a nonce twice. A
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use events::{ChainId, PaymentId, time::Timestamp};
 
-/// What a nonce is for, for example `pay_…/deposit/1`. Unique for ever.
+/// The purpose of a nonce, for example `pay_…/deposit/1`. Unique for ever.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Purpose(pub String);
@@ -59,7 +59,7 @@ pub struct SignerAccount {
 pub struct Reservation {
     /// The nonce.
     pub nonce: u64,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: Purpose,
     /// When it was given out.
     pub reserved_at: Timestamp,
@@ -77,7 +77,7 @@ pub enum Error {
     /// The account's address can be no address of any family.
     #[error("`{0}` is no account")]
     Account(String),
-    /// What is stored cannot be read.
+    /// A stored entry cannot be read.
     #[error("signer journal holds an unreadable entry: {0}")]
     Damaged(String),
     /// Too many reservations are open for this account.
@@ -133,7 +133,7 @@ pub trait Ledger: Send + Sync {
     /// purpose is given another nonce when it is asked for again.
     ///
     /// False when the reservation is not open, or is not as it was when it was read: it was settled, or asked for again in
-    /// the meantime. Retiring what is retired has no further effect, whoever did it.
+    /// the meantime. Retiring a retired reservation has no further effect.
     ///
     /// # Errors
     /// See [`Error`].

@@ -1,4 +1,4 @@
-//! What an account's ledger says, and the pure decision that extends it.
+//! The entries of an account's signer ledger, and the pure decision that extends them.
 
 use data_encoding::BASE32_NOPAD;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ pub struct Entry {
     /// The account's nonces on chain as they were told by who reserved.
     chain_nonce: u64,
     final_nonce: u64,
-    /// What is given out next.
+    /// The next nonce.
     next_nonce: u64,
     /// Reservations that are not settled, this one included, in order of nonce.
     open: Vec<Reservation>,
@@ -29,7 +29,7 @@ pub struct Entry {
     settled: Vec<(String, u64)>,
 }
 
-/// What a request for a nonce leads to.
+/// The decision on a request for a nonce.
 pub enum Decision {
     /// The nonce was given out for this purpose before.
     Known(u64),

@@ -1,4 +1,4 @@
-//! What every [`Parking`] must do, as a suite that runs against any implementation.
+//! The conformance suite of [`Parking`], which runs against any implementation.
 //!
 //! Call [`run`] from a test. A case that does not hold panics with its reason; this module is test code that lives here so
 //! that the tests of other crates can use it.
@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 use futures::future::join_all;
 use tokio::time::timeout;
 
-use super::{Cause, CauseKind, Entry, Error, Lane, Parked, Parking, Record, Replayed};
+use super::{Cause, CauseKind, Entry, Error, Parked, Parking, ParkingPartition, Record, Replayed};
 use events::{CommitId, Epoch, PaymentId, QuoteRequestId, StreamId, time::Timestamp};
 
 /// Shards of the first epoch of the journal that the parkings of the suite are made for.
@@ -31,7 +31,7 @@ where
     attempts_from_before_a_replay_park_nothing(&*one, &*other).await;
     only_what_is_parked_is_replayed(&*one, &*other).await;
     of_many_replays_at_once_one_counts([one.clone(), other.clone()]).await;
-    // Epochs with as many shards as there are lanes, a multiple of them, fewer, and something else.
+    // Epochs with as many shards as there are partitions, a multiple of them, fewer, and something else.
     for shards in [SHARDS, SHARDS * 4, SHARDS / 2, 1, SHARDS + 3] {
         let epoch = Epoch { number: 1, first: 7, shards, sealed: false };
         a_lane_gives_what_there_is_and_then_what_comes(&*one, &*other, epoch).await;
@@ -129,9 +129,13 @@ async fn of_many_replays_at_once_one_counts(parkings: [Arc<dyn Parking>; 2]) {
 }
 
 /// The next record of `stream_id`; others may come in between, if they are `ours`.
-async fn next_of(lane: &mut dyn Lane, stream_id: &StreamId, ours: impl Fn(&StreamId) -> bool) -> Record {
+async fn next_of(
+    partition: &mut dyn ParkingPartition,
+    stream_id: &StreamId,
+    ours: impl Fn(&StreamId) -> bool,
+) -> Record {
     loop {
-        let records = timeout(PATIENCE, lane.next()).await.expect("a record in time").unwrap();
+        let records = timeout(PATIENCE, partition.next()).await.expect("a record in time").unwrap();
         assert!(records.iter().all(|record| ours(&record.stream_id)));
         if let Some(record) = records.into_iter().find(|record| record.stream_id == *stream_id) {
             return record;
@@ -143,8 +147,8 @@ async fn a_lane_gives_what_there_is_and_then_what_comes(one: &dyn Parking, other
     let stream_id = fresh();
     let shard = epoch.shard_of(&stream_id);
     let first = one.park(&stream_id, 0, &parked("a")).await.unwrap();
-    let mut lane = other.follow(epoch, shard);
-    let there = timeout(PATIENCE, lane.next()).await.expect("a first answer in time").unwrap();
+    let mut partition = other.follow(epoch, shard);
+    let there = timeout(PATIENCE, partition.next()).await.expect("a first answer in time").unwrap();
     assert_eq!(there.last(), Some(&first));
     assert!(there.iter().all(|record| epoch.shard_of(&record.stream_id) == shard));
     assert!(there.is_sorted_by_key(|record| record.sequence));
@@ -155,7 +159,7 @@ async fn a_lane_gives_what_there_is_and_then_what_comes(one: &dyn Parking, other
         one.park(&elsewhere, 0, &parked("b")).await.unwrap();
     }
     let replay = one.replay(&stream_id, &replayed()).await.unwrap();
-    let heard = next_of(lane.as_mut(), &stream_id, |id| epoch.shard_of(id) == shard).await;
+    let heard = next_of(partition.as_mut(), &stream_id, |id| epoch.shard_of(id) == shard).await;
     assert_eq!((heard.sequence, heard.entry), (replay.sequence, Entry::Replayed(replayed())));
 
     let mut shards = epoch.first..epoch.end();

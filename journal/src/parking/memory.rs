@@ -1,4 +1,4 @@
-//! The parking in memory, with the semantics of the real one: for the simulation and for tests.
+//! The parking (dead letters) in memory, with the semantics of the real one: for the simulation and for tests.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use chrono::Utc;
 use tokio::sync::watch;
 
-use super::{Entry, Error, Lane, Parked, Parking, Record, Replayed, still_parked};
+use super::{Entry, Error, Parked, Parking, ParkingPartition, Record, Replayed, still_parked};
 use events::{Epoch, StreamId, time::Timestamp};
 
 /// The parking in memory. Clones share the same entries, as connections to one server do.
@@ -83,12 +83,12 @@ impl Parking for MemoryParking {
         Ok(still_parked(records))
     }
 
-    fn follow(&self, epoch: Epoch, shard: u16) -> Box<dyn Lane> {
-        Box::new(MemoryLane { inner: self.0.clone(), epoch, shard, next: None, count: self.0.count.subscribe() })
+    fn follow(&self, epoch: Epoch, shard: u16) -> Box<dyn ParkingPartition> {
+        Box::new(MemoryPartition { inner: self.0.clone(), epoch, shard, next: None, count: self.0.count.subscribe() })
     }
 }
 
-struct MemoryLane {
+struct MemoryPartition {
     inner: Arc<Inner>,
     epoch: Epoch,
     shard: u16,
@@ -98,7 +98,7 @@ struct MemoryLane {
 }
 
 #[async_trait]
-impl Lane for MemoryLane {
+impl ParkingPartition for MemoryPartition {
     async fn next(&mut self) -> Result<Vec<Record>, Error> {
         loop {
             let first = self.next.is_none();
@@ -112,7 +112,7 @@ impl Lane for MemoryLane {
             if first || !found.is_empty() {
                 return Ok(found);
             }
-            // The sender lives as long as the parking, which this lane holds.
+            // The sender lives as long as the parking, which this partition holds.
             let _ = self.count.changed().await;
         }
     }

@@ -1,4 +1,5 @@
-//! The parking: payments and batches that keep failing, taken out of work with their cause until an operator replays them.
+//! The parking, a dead-letter store: payments and batches that keep failing are taken out of work with their cause until an
+//! operator replays them.
 //!
 //! What is parked is a stream that cannot be driven on: it cannot be read, or driving it fails in a way that trying
 //! again does not mend. Nothing of the payment changes by it; its own stream stays as it is. Each stream has a history
@@ -51,7 +52,7 @@ impl fmt::Display for CauseKind {
 pub struct Cause {
     /// In which way it fails.
     pub kind: CauseKind,
-    /// What is wrong, for people.
+    /// The cause, in words.
     pub text: String,
     /// Shard of the message at fault, where one is known. Causes that were stored while there was one epoch do not name
     /// it; what they speak of lies in the stream's shard of that epoch.
@@ -112,9 +113,9 @@ pub enum Entry {
     Parked(Parked),
     /// It was replayed.
     Replayed(Replayed),
-    /// What is stored is no entry that this build knows. It counts as parked: what nobody understands is left alone.
+    /// What is stored is not an entry that this build knows. It counts as parked: what nobody understands is left alone.
     Unknown {
-        /// What is wrong with it.
+        /// The defect.
         reason: String,
     },
 }
@@ -156,7 +157,7 @@ pub enum Error {
     NotParked(StreamId),
 }
 
-/// What keeps failing, out of the way of the rest.
+/// The dead-letter store: streams that keep failing, out of the way of the rest.
 #[async_trait]
 pub trait Parking: Send + Sync {
     /// Parks a stream whose newest entry, as far as the caller knows, is the one at sequence `after` (0 for none), and
@@ -167,10 +168,10 @@ pub trait Parking: Send + Sync {
     /// [`Error::Unavailable`] or [`Error::Refused`]. Asking again with the same `after` never parks twice.
     async fn park(&self, stream_id: &StreamId, after: u64, parked: &Parked) -> Result<Record, Error>;
 
-    /// Lets a parked stream be driven again by whoever owns its shard.
+    /// Lets the owner of the shard drive a parked stream again.
     ///
     /// # Errors
-    /// [`Error::NotParked`], also when somebody else has replayed it first, or [`Error::Unavailable`].
+    /// [`Error::NotParked`], also when another replay was first, or [`Error::Unavailable`].
     async fn replay(&self, stream_id: &StreamId, replayed: &Replayed) -> Result<Record, Error>;
 
     /// Every entry of a stream, in order; empty when it was never parked.
@@ -188,12 +189,12 @@ pub trait Parking: Send + Sync {
     /// The entries of all streams that lie in `shard` of `epoch` if they began there, from the first one on, and then as
     /// they come. Where a stream did begin the parking does not know, so some may lie in another epoch's shard: who
     /// follows has to tell them apart.
-    fn follow(&self, epoch: Epoch, shard: u16) -> Box<dyn Lane>;
+    fn follow(&self, epoch: Epoch, shard: u16) -> Box<dyn ParkingPartition>;
 }
 
 /// The entries of the streams of one shard, in order.
 #[async_trait]
-pub trait Lane: Send {
+pub trait ParkingPartition: Send {
     /// At first all entries that were acknowledged before the call, maybe none; then the next ones, at least one. A call
     /// that is dropped before it has answered loses nothing.
     ///

@@ -314,7 +314,7 @@ impl<'a> After<'a> {
                 other => return Err(refused("", Reason::UnmappedTerm(other.as_str().to_owned()))),
             }
         }
-        // A graph is a world of its own: two credentials about one subject are no contradiction.
+        // A graph is a world of its own: two credentials about one subject do not contradict each other.
         node.graph.as_ref().map_or(Ok(()), |graph| self.objects(graph.iter(), &mut Described::new()))
     }
 

@@ -1,4 +1,4 @@
-//! From a document to canonical N-Quads and their SHA-256.
+//! Canonicalization: from a document to canonical N-Quads and their SHA-256.
 //!
 //! [`canonicalize`] is what everything that signs RDF uses: expansion of the JSON-LD with bundled contexts, RDF, and
 //! RDFC-1.0, which for what [`Document`] lets pass is URDNA2015 to the letter. Nothing of the document may get lost on
@@ -46,7 +46,7 @@ pub enum Error {
     Refused {
         /// JSON pointer of the value; of its first occurrence where only its text is known.
         pointer: String,
-        /// What is wrong with it.
+        /// The defect.
         reason: Reason,
     },
     /// The contexts contradict each other or the document.
@@ -78,7 +78,7 @@ pub enum Reason {
     /// No context maps the type, so it would vanish from the hash.
     #[error("type is mapped by no context and would vanish")]
     UnmappedType,
-    /// A key that is no term of a context: a keyword, an IRI or a blank node. It says in RDF what a term says, so a reader
+    /// A key that is not a term of a context: a keyword, an IRI or a blank node. It says in RDF what a term says, so a reader
     /// who looks for the term would miss it. The rule holds inside JSON literals as well.
     #[error("key is not a term of a context")]
     NotATerm,

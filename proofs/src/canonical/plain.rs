@@ -1,4 +1,4 @@
-//! Plain documents, made into statements without a walk through all of JSON-LD.
+//! Fast path for plain documents: RDF statements without the full JSON-LD algorithms.
 //!
 //! `json-ld` copies all definitions of the contexts for every document, and again for every context that a term brings
 //! along, which costs more than all the rest of reading a quote. So the contexts of quotes are laid out once, as

@@ -1,4 +1,4 @@
-//! What a DID document says of keys.
+//! DID documents: verification methods and their keys.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! Decentralized identifiers: who signs, with which keys, and for what.
+//! Decentralized identifiers (DIDs): signers, their keys, and the purposes of the keys.
 //!
 //! `did:key` and `did:pkh` say everything themselves. A `did:web` is a document on a web site; only sites that the operator
 //! named are asked, through a [`Resolver`] that the caller brings, and what they answer is read here.
@@ -39,7 +39,7 @@ pub enum Error {
     Malformed {
         /// The DID.
         did: Did,
-        /// What is wrong.
+        /// The defect.
         reason: &'static str,
     },
     /// A `did:web` of a site that the operator did not name.
@@ -58,12 +58,12 @@ pub enum Error {
     Unavailable {
         /// The DID.
         did: Did,
-        /// What happened.
+        /// The error.
         reason: String,
     },
 }
 
-/// What a key is used for.
+/// The purpose of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Purpose {
     /// To state something: quotes, credentials.

@@ -1,4 +1,4 @@
-//! `did:web`: where its document is, and who may be asked for it.
+//! `did:web`: the location of the document, and the sites that may be asked for it.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! A signature over a text, beside it and without a proof's options: what the deprecated carriers of credentials have.
+//! Detached signatures over a text, without a proof's options, as the deprecated carriers of credentials have them.
 
 use sha3::{Digest, Keccak256};
 

@@ -49,7 +49,7 @@ fn covers(types: &Map<String, Value>, name: &str, value: &Value, at: &str) -> Re
             .try_for_each(|(index, value)| covers(types, item, value, &format!("{at}/{index}")));
     }
     let Some(fields) = types.get(name) else {
-        // Everything that is no struct is text: what reads as a number or bytes could be written in several ways.
+        // Everything that is not a struct is text: what reads as a number or bytes could be written in several ways.
         let domain = at.starts_with("domain");
         return match value {
             Value::String(_) if name == "string" || domain => Ok(()),

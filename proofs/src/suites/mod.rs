@@ -52,7 +52,7 @@ pub enum Error {
     Member {
         /// Name of the member.
         member: String,
-        /// What is wrong with it.
+        /// The defect.
         reason: &'static str,
     },
     /// The header of a JWS is not the one of its suite and key.

@@ -1,4 +1,4 @@
-//! A document and its proof, taken apart.
+//! Parsing: a document and its proof, separated.
 
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};

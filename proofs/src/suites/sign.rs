@@ -1,4 +1,4 @@
-//! Making a proof.
+//! Creation of a proof.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use ed25519_dalek::Signer;
@@ -22,12 +22,12 @@ pub enum SigningKey {
     P256(p256::ecdsa::SigningKey),
 }
 
-/// What a proof says besides the signature.
+/// The proof options: its members besides the signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// DID URL of the key.
     pub verification_method: String,
-    /// What the proof is for.
+    /// The purpose of the proof.
     pub purpose: Purpose,
     /// When it is made.
     pub created: DateTime<Utc>,

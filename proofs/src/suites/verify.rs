@@ -1,4 +1,4 @@
-//! Checking a proof.
+//! Verification of a proof.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use ed25519_dalek::Signature as Ed25519Signature;
@@ -16,7 +16,7 @@ use crate::{
     key::Key,
 };
 
-/// What a proof that holds has shown.
+/// The result of a successful verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
     /// The document's canonical N-Quads, of suites that sign these. Of a quote, their SHA-256 is the `quote_hash`.
@@ -112,7 +112,7 @@ pub(super) fn jws_algorithm(suite: Suite, key: &Key) -> Option<&'static str> {
     }
 }
 
-/// What a suite signs.
+/// The input that a suite signs.
 pub(super) struct Input {
     pub(super) bytes: Vec<u8>,
     nquads: Option<NQuads>,

@@ -9,7 +9,7 @@ use std::{
 use events::{Epoch, event::Submitted};
 use journal::{
     ShardLeases, ShardLog, StreamStore, WakeUp,
-    parking::{Cause, CauseKind, Entry, Error, Lane, Parked, Parking, Record, Replayed},
+    parking::{Cause, CauseKind, Entry, Error, Parked, Parking, ParkingPartition, Record, Replayed},
 };
 use tokio::task::JoinHandle;
 
@@ -295,19 +295,19 @@ impl Parking for Distant {
         self.parking.parked().await
     }
 
-    fn follow(&self, epoch: Epoch, shard: u16) -> Box<dyn Lane> {
+    fn follow(&self, epoch: Epoch, shard: u16) -> Box<dyn ParkingPartition> {
         let distant = Self { parking: self.parking.clone(), away: self.away.clone() };
         Box::new(DistantLane { lane: self.parking.follow(epoch, shard), distant })
     }
 }
 
 struct DistantLane {
-    lane: Box<dyn Lane>,
+    lane: Box<dyn ParkingPartition>,
     distant: Distant,
 }
 
 #[async_trait]
-impl Lane for DistantLane {
+impl ParkingPartition for DistantLane {
     async fn next(&mut self) -> Result<Vec<Record>, Error> {
         self.distant.reach()?;
         self.lane.next().await

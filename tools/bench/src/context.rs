@@ -1,4 +1,4 @@
-//! What every bench works with.
+//! The context of every bench: paths, sizes, the payer, the baseline.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use anyhow::Result;
 use tokio::sync::OnceCell;
 
 use crate::{
-    floor::{self, Floor, IN_FLIGHT},
+    baseline::{self, Baseline, IN_FLIGHT},
+    environment::Paths,
     load::Bound,
     orders::Payer,
     report::Rows,
-    stage::Place,
 };
 
 /// Shards that a journal has by default.
 pub const SHARDS: u16 = 8;
 
-/// How much is measured.
+/// The size of the measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
     /// Just enough to see that everything works; the figures mean nothing.
@@ -29,13 +29,13 @@ pub enum Size {
 
 /// The run that a bench is a part of.
 pub struct Context {
-    /// Where binaries and data are.
-    pub place: Place,
-    /// How much is measured.
+    /// Paths of binaries and data.
+    pub paths: Paths,
+    /// The size of the measurements.
     pub size: Size,
-    /// Who pays.
+    /// The payer.
     pub payer: Payer,
-    floor: OnceCell<Floor>,
+    baseline: OnceCell<Baseline>,
 }
 
 impl Context {
@@ -43,8 +43,8 @@ impl Context {
     ///
     /// # Errors
     /// Never, for the development network's assets.
-    pub fn new(place: Place, size: Size) -> Result<Self> {
-        Ok(Self { place, size, payer: Payer::new()?, floor: OnceCell::new() })
+    pub fn new(paths: Paths, size: Size) -> Result<Self> {
+        Ok(Self { paths, size, payer: Payer::new()?, baseline: OnceCell::new() })
     }
 
     /// `brief` in a brief run, else `usual`.
@@ -62,11 +62,11 @@ impl Context {
         Rows::new(bench, self.size != Size::Brief)
     }
 
-    /// What raw JetStream does with the usual shards, measured once in a run.
+    /// The baseline with the usual shards, measured once in a run.
     ///
     /// # Errors
     /// When it cannot be measured.
-    pub async fn floor(&self) -> Result<&Floor> {
-        self.floor.get_or_try_init(|| floor::measure(self, SHARDS, &IN_FLIGHT)).await
+    pub async fn baseline(&self) -> Result<&Baseline> {
+        self.baseline.get_or_try_init(|| baseline::measure(self, SHARDS, &IN_FLIGHT)).await
     }
 }

@@ -1,4 +1,4 @@
-//! What proofs cost one processor: a payer's signature recovered from everything it stands for, and a quote read,
+//! The cost of proofs on one processor: a payer's signature recovered from everything it stands for, and a quote read,
 //! hashed and verified. `cargo bench -p proofs` and `cargo bench -p events` take the latter apart.
 
 use std::{

@@ -1,5 +1,4 @@
-//! Whole payments through the engine: the runner and the real journal, with a world in which everything happens at
-//! once.
+//! Whole payments through the engine: the runner and the real journal, with a stub world without latency.
 
 use journal::ShardLog;
 use journal::StreamStore;
@@ -21,13 +20,13 @@ use tokio::{task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    baseline::IN_FLIGHT,
     context::{Context, SHARDS},
-    floor::IN_FLIGHT,
+    environment::{Environment, PATIENCE, eventually},
     load::{self, Answered, Bound, Caller, Load},
     machine::processor_time,
     orders::in_parallel,
     report::{Rows, Target},
-    stage::{PATIENCE, Stage, eventually},
     world::World,
 };
 
@@ -158,9 +157,9 @@ impl EngineRun {
 /// # Errors
 /// When it cannot be measured, or a payment does not come to rest.
 pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
-    let floor = context.floor().await?.best();
-    let stage = Stage::start(&context.place, SHARDS).await?;
-    let engine = EngineRun::start(stage.journal().await?).await?;
+    let baseline = context.baseline().await?.best();
+    let environment = Environment::start(&context.paths, SHARDS).await?;
+    let engine = EngineRun::start(environment.journal().await?).await?;
     let warm_up = Bound { calls: context.pick(10, 300), time: Duration::from_secs(30) };
     engine.drive(context, "warm-up", warm_up, 16, None).await?;
 
@@ -168,14 +167,14 @@ pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
     engine.drive(context, "alone", alone, 1, None).await?;
     add_times(rows, "one payment at a time", &engine.world, false);
 
-    let (mut best, mut stored_before) = (0.0_f64, stage.stored().await?);
+    let (mut best, mut stored_before) = (0.0_f64, environment.stored().await?);
     for in_flight in IN_FLIGHT {
-        let nats_before = stage.nats_time()?;
+        let nats_before = environment.nats_time()?;
         let load =
             engine.drive(context, &format!("closed-{in_flight}"), context.bound(80, 30_000), in_flight, None).await?;
         let (commits, loads) = engine.world.take_counts();
-        let (used, nats) = (engine.used(), stage.nats_time()? - nats_before);
-        let stored = stage.stored().await?;
+        let (used, nats) = (engine.used(), environment.nats_time()? - nats_before);
+        let stored = environment.stored().await?;
         ensure!(stored.0 - stored_before.0 == commits, "{commits} commits were acknowledged, {stored:?} are stored");
         let name = format!("payments, {in_flight} in flight");
         rows.add(&name, load.rate(), "a second");
@@ -184,7 +183,8 @@ pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
         rows.add(format!("{name}: loads of the stream"), loads as f64 / load.served as f64, "each");
         let bytes = (stored.1 - stored_before.1) as f64 / load.served as f64;
         rows.add(format!("{name}: size in the streams"), bytes, "bytes each");
-        rows.add(format!("{name}: appends"), commits as f64 / load.elapsed.as_secs_f64(), "a second").of_floor(floor);
+        rows.add(format!("{name}: appends"), commits as f64 / load.elapsed.as_secs_f64(), "a second")
+            .of_baseline(baseline);
         let each = |used: Duration| used.as_micros() as f64 / load.served.max(1) as f64;
         rows.add(format!("{name}: processor time of engine and world"), each(used), "us each");
         rows.add(format!("{name}: processor time of nats-server"), each(nats), "us each");

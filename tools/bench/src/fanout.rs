@@ -20,12 +20,12 @@ use tokio::{task::JoinHandle, time::timeout};
 
 use crate::{
     context::{Context, SHARDS},
+    environment::{Environment, Gateway, PATIENCE},
     http::Connection,
-    life,
     load::{Latencies, rate},
     orders::Order,
+    payment_commits,
     report::Rows,
-    stage::{Gateway, PATIENCE, Stage},
     status::submit_orders,
 };
 
@@ -41,10 +41,10 @@ const COMMITS: usize = 7;
 /// # Errors
 /// When it cannot be measured, or a client misses an event.
 pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
-    let stage = Stage::start(&context.place, SHARDS).await?;
-    let journal = stage.journal().await?;
-    let _leases = stage.hold_shards().await?;
-    let gateway = stage.gateway("gateway").await?;
+    let environment = Environment::start(&context.paths, SHARDS).await?;
+    let journal = environment.journal().await?;
+    let _leases = environment.hold_shards().await?;
+    let gateway = environment.gateway("gateway").await?;
     let clients = context.pick(20, 1_000);
     for (what, payments) in [("on one payment", 1), ("on a payment each", clients)] {
         let name = format!("{clients} clients {what}");
@@ -56,7 +56,7 @@ pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
         let time = fanned.time.as_secs_f64() * 1e6 / fanned.latencies.count().max(1) as f64;
         rows.add(format!("{name}: processor time of the gateway"), time, "us each");
     }
-    stage.still_held(&journal).await
+    environment.still_held(&journal).await
 }
 
 struct Fanned {
@@ -80,7 +80,8 @@ async fn fan_out(
     let orders = Arc::new(context.payer.sign(&name, 0..payments, WINDOW)?);
     submit_orders(gateway, &orders).await?;
     let settler = settler::dev::key(1).context("the demo's settlers")?;
-    let lives = crate::orders::in_parallel(0..payments, |number| life::after_submission(&orders[number], &settler))?;
+    let decisions =
+        crate::orders::in_parallel(0..payments, |number| payment_commits::after_submission(&orders[number], &settler))?;
     let mut clients: Vec<Vec<JoinHandle<Result<Read>>>> = Vec::new();
     for order in orders.iter() {
         let mut of_payment = Vec::new();
@@ -104,7 +105,7 @@ async fn fan_out(
     }
 
     let (before, started) = (gateway.time()?, Instant::now());
-    let moves = orders.iter().zip(lives).map(|(order, life)| drive(journal, order, life));
+    let moves = orders.iter().zip(decisions).map(|(order, decisions)| drive(journal, order, decisions));
     let given: Vec<Vec<Instant>> = stream::iter(moves).buffered(AT_ONCE).try_collect().await?;
     let mut latencies = Latencies::new();
     let mut last = started;
@@ -124,13 +125,13 @@ async fn fan_out(
 }
 
 /// Makes every decision about a payment; when each was given to the journal.
-async fn drive(journal: &NatsJournal, order: &Order, life: Vec<Vec<PaymentEvent>>) -> Result<Vec<Instant>> {
+async fn drive(journal: &NatsJournal, order: &Order, decisions: Vec<Vec<PaymentEvent>>) -> Result<Vec<Instant>> {
     let commits = journal.load(&order.payment_id.clone().into()).await?;
     let mut at: Position = commits.last().context("the payment was submitted")?.position;
     let mut given = Vec::new();
-    for events in life {
+    for events in decisions {
         given.push(Instant::now());
-        at = life::append(journal, order, at, events).await?.position;
+        at = payment_commits::append(journal, order, at, events).await?.position;
     }
     Ok(given)
 }

@@ -17,7 +17,7 @@ use tokio::{sync::Semaphore, task::JoinSet};
 /// Times between a microsecond and [`LATENCY_MAX`] are told apart to three digits; longer ones count as that.
 const LATENCY_MAX: Duration = Duration::from_secs(600);
 
-/// What a call came to.
+/// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answered {
     /// It was served.
@@ -85,7 +85,7 @@ impl Latencies {
     }
 }
 
-/// What a load came to.
+/// The result of a load.
 #[derive(Debug, Clone)]
 pub struct Load {
     /// Calls that were served.

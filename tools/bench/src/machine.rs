@@ -1,4 +1,4 @@
-//! What the machine says: itself, and what a process has used. Linux only, by `/proc`.
+//! The machine and the resources that a process has used. Linux only, by `/proc`.
 
 use std::{fs, path::Path, process::Command, time::Duration};
 

@@ -5,23 +5,23 @@
 //! run. Loads are bounded in number and time. `make bench` is how it is started; `tools/bench/README.md` says what is
 //! measured, and how.
 
+mod baseline;
 mod context;
 mod crypto;
 mod engine;
+mod environment;
 mod fanout;
-mod floor;
 mod http;
-mod life;
 mod load;
 mod machine;
 mod node;
 mod orders;
 mod overload;
+mod payment_commits;
 mod replay;
 mod report;
 mod scale;
 mod size;
-mod stage;
 mod status;
 mod submissions;
 mod takeover;
@@ -47,9 +47,9 @@ use tokio::signal::{
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 use context::{Context, Size};
+use environment::Paths;
 use machine::Machine;
 use report::{Failed, Report, Row};
-use stage::Place;
 
 /// Longest time one bench may take.
 const BENCH_TIME_MAX: Duration = Duration::from_secs(3_600);
@@ -80,7 +80,8 @@ struct Arguments {
 /// A bench, in the order in which they run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Bench {
-    Floor,
+    #[value(alias = "floor")]
+    Baseline,
     Submissions,
     Sagas,
     Status,
@@ -97,7 +98,7 @@ enum Bench {
 impl Bench {
     fn name(self) -> &'static str {
         match self {
-            Self::Floor => "floor",
+            Self::Baseline => "baseline",
             Self::Submissions => "submissions",
             Self::Sagas => "sagas",
             Self::Status => "status",
@@ -115,7 +116,7 @@ impl Bench {
     async fn run(self, context: &Context) -> Result<Vec<Row>> {
         let mut rows = context.rows(self.name());
         match self {
-            Self::Floor => floor::run(context, &mut rows).await?,
+            Self::Baseline => baseline::run(context, &mut rows).await?,
             Self::Submissions => submissions::run(context, &mut rows).await?,
             Self::Sagas => engine::run(context, &mut rows).await?,
             Self::Status => status::run(context, &mut rows).await?,
@@ -166,11 +167,11 @@ async fn run(arguments: Arguments) -> Result<()> {
         _ => Size::Usual,
     };
     let beside = std::env::current_exe()?.with_file_name("gw");
-    let place = Place { gw: arguments.gw.unwrap_or(beside), data: arguments.data };
-    ensure!(place.gw.is_file(), "{} is missing: run `make bench`", place.gw.display());
-    std::fs::create_dir_all(&place.data)?;
-    let machine = Machine::look(&place.data)?;
-    let context = Context::new(place, size)?;
+    let paths = Paths { gw: arguments.gw.unwrap_or(beside), data: arguments.data };
+    ensure!(paths.gw.is_file(), "{} is missing: run `make bench`", paths.gw.display());
+    std::fs::create_dir_all(&paths.data)?;
+    let machine = Machine::look(&paths.data)?;
+    let context = Context::new(paths, size)?;
     let all = <Bench as clap::ValueEnum>::value_variants();
     let chosen = all.iter().filter(|bench| arguments.only.is_empty() || arguments.only.contains(bench));
     let (mut rows, mut failed) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! An EVM node with nothing behind it, for gateways whose submissions are measured: every account holds and allows as much as
+//! A stub EVM node, for gateways whose submissions are measured: every account holds and allows as much as
 //! anybody asks for, and has used no nonce. What else it is asked for it refuses.
 
 use std::convert::Infallible;

@@ -21,7 +21,7 @@ use events::{
 use journal::{Commit, Position};
 use serde_json::json;
 
-use crate::stage::{ESCROW, PERMIT2, PROXY, REFUND_DELAY_SECONDS, TOKEN, VERIFIER};
+use crate::environment::{ESCROW, PERMIT2, PROXY, REFUND_DELAY_SECONDS, TOKEN, VERIFIER};
 
 /// What is delivered, smallest unit.
 const AMOUNT: &str = "25000000";

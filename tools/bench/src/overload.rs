@@ -18,13 +18,13 @@ use events::{PaymentEvent, PaymentId, StreamId, time::Timestamp};
 use journal_jetstream::store::NatsJournal;
 
 use crate::{
+    baseline::IN_FLIGHT,
     context::{Context, SHARDS},
-    floor::IN_FLIGHT,
+    environment::{Environment, Gateway, PATIENCE, eventually},
     http::Connection,
     load::{self, Bound, Latencies, Load, rate},
     orders::{Order, in_parallel},
     report::Rows,
-    stage::{Gateway, PATIENCE, Stage, eventually},
     status::{Reader, path, submit_orders},
     submissions::{self, Submitter},
 };
@@ -57,10 +57,10 @@ pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
 
 /// Returns how many submissions a second the gateway takes.
 async fn accepting(context: &Context, rows: &mut Rows) -> Result<f64> {
-    let stage = Stage::start(&context.place, SHARDS).await?;
-    let journal = stage.journal().await?;
-    let _leases = stage.hold_shards().await?;
-    let gateways = [stage.gateway("gateway").await?];
+    let environment = Environment::start(&context.paths, SHARDS).await?;
+    let journal = environment.journal().await?;
+    let _leases = environment.hold_shards().await?;
+    let gateways = [environment.gateway("gateway").await?];
     let [gateway] = &gateways;
     let warm = submissions::warm_up(context, &gateways).await?;
     let most = submissions::closed(context, &gateways, "capacity", IN_FLIGHT[1]).await?;
@@ -77,17 +77,17 @@ async fn accepting(context: &Context, rows: &mut Rows) -> Result<f64> {
     let submitters = submissions::submitters_of(&gateways, orders, overload.clients).await?;
     rows.add(format!("memory with {} idle clients", overload.clients), gateway.memory()? as f64 / MIB, "MiB");
     let load = overload.run(rows, gateway, submitters, "nobody drives", &reads).await?;
-    stage.still_held(&journal).await?;
+    environment.still_held(&journal).await?;
     let accepted = warm + most.served + load.served;
-    submissions::ensure_stored(stage.stored().await?.0, accepted, most.unknown + load.unknown)?;
+    submissions::ensure_stored(environment.stored().await?.0, accepted, most.unknown + load.unknown)?;
     Ok(capacity)
 }
 
 /// The same with a gateway that drives what it accepts.
 async fn driving(context: &Context, rows: &mut Rows, capacity: f64) -> Result<()> {
-    let stage = Stage::start(&context.place, SHARDS).await?;
-    let journal = stage.journal().await?;
-    let gateways = [stage.gateway("gateway").await?];
+    let environment = Environment::start(&context.paths, SHARDS).await?;
+    let journal = environment.journal().await?;
+    let gateways = [environment.gateway("gateway").await?];
     let [gateway] = &gateways;
     submissions::warm_up(context, &gateways).await?;
     let at_rest = failed(context, gateway).await?;

@@ -14,13 +14,13 @@ use projections::Projections;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    baseline::IN_FLIGHT,
     context::{Context, SHARDS},
     engine::EngineRun,
-    floor::IN_FLIGHT,
+    environment::Environment,
     load::{Bound, rate},
     machine,
     report::{Rows, Target},
-    stage::Stage,
 };
 
 /// Commits read at a time, as many as the read models take.
@@ -37,10 +37,10 @@ const REBUILD_MAX: Duration = Duration::from_secs(600);
 /// # Errors
 /// When it cannot be measured.
 pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
-    let stage = Stage::start(&context.place, SHARDS).await?;
-    let (commits, payments) = fill(context, &stage).await?;
-    let journal = stage.journal().await?;
-    let (started, used) = (Instant::now(), Used::so_far(&stage)?);
+    let environment = Environment::start(&context.paths, SHARDS).await?;
+    let (commits, payments) = fill(context, &environment).await?;
+    let journal = environment.journal().await?;
+    let (started, used) = (Instant::now(), Used::so_far(&environment)?);
     let mut counted = (0, 0);
     for _ in 0..READS {
         let counts = try_join_all((0..SHARDS).map(|shard| tokio::spawn(read(journal.clone(), shard)))).await?;
@@ -54,7 +54,7 @@ pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
     rows.add(format!("events of {payments} payments, all shards at once"), rate(events, elapsed), "a second")
         .target(Target::AtLeast(150_000.0));
     rows.add("the same in commits", rate(read, elapsed), "a second");
-    used.add(&stage, rows, read)?;
+    used.add(&environment, rows, read)?;
     let started = Instant::now();
     let (alone, _) = read_alone(&journal).await?;
     rows.add("commits, one shard alone", rate(alone, started.elapsed()), "a second");
@@ -73,13 +73,13 @@ struct Used {
 }
 
 impl Used {
-    fn so_far(stage: &Stage) -> Result<Self> {
-        Ok(Self { own: machine::processor_time(std::process::id())?, nats: stage.nats_time()? })
+    fn so_far(environment: &Environment) -> Result<Self> {
+        Ok(Self { own: machine::processor_time(std::process::id())?, nats: environment.nats_time()? })
     }
 
     /// Adds what either has used since for each of `commits`.
-    fn add(&self, stage: &Stage, rows: &mut Rows, commits: u64) -> Result<()> {
-        let now = Self::so_far(stage)?;
+    fn add(&self, environment: &Environment, rows: &mut Rows, commits: u64) -> Result<()> {
+        let now = Self::so_far(environment)?;
         let each = |used: Duration| used.as_micros() as f64 / commits.max(1) as f64;
         rows.add("processor time of the reader", each(now.own - self.own), "us a commit");
         rows.add("processor time of nats-server", each(now.nats - self.nats), "us a commit");
@@ -92,13 +92,13 @@ impl Used {
 /// # Errors
 /// When it cannot be measured.
 pub async fn rebuild(context: &Context, rows: &mut Rows) -> Result<()> {
-    let stage = Stage::start(&context.place, SHARDS).await?;
-    let (commits, payments) = fill(context, &stage).await?;
-    let journal: Arc<dyn Journal> = Arc::new(stage.journal().await?);
+    let environment = Environment::start(&context.paths, SHARDS).await?;
+    let (commits, payments) = fill(context, &environment).await?;
+    let journal: Arc<dyn Journal> = Arc::new(environment.journal().await?);
     let heads = try_join_all((0..SHARDS).map(|shard| journal.head(shard))).await?;
-    let directory = stage.directory().join("projections");
+    let directory = environment.directory().join("projections");
     let shutdown = CancellationToken::new();
-    let (started, used) = (Instant::now(), Used::so_far(&stage)?);
+    let (started, used) = (Instant::now(), Used::so_far(&environment)?);
     let projections = Projections::open(&directory, SHARDS)?;
     let task = tokio::spawn({
         let (projections, journal, shutdown) = (projections.clone(), journal.clone(), shutdown.clone());
@@ -118,7 +118,7 @@ pub async fn rebuild(context: &Context, rows: &mut Rows) -> Result<()> {
     rows.add(format!("events of {payments} payments into empty read models"), rate(events, elapsed), "a second")
         .target(Target::AtLeast(150_000.0));
     rows.add("the same in commits", rate(commits, elapsed), "a second");
-    used.add(&stage, rows, commits)?;
+    used.add(&environment, rows, commits)?;
     shutdown.cancel();
     task.await.context("the read models panicked")??;
     let disk = machine::disk_bytes(&directory)? as f64 / payments as f64;
@@ -130,14 +130,14 @@ pub async fn rebuild(context: &Context, rows: &mut Rows) -> Result<()> {
 ///
 /// # Errors
 /// When one does not come to rest.
-pub async fn fill(context: &Context, stage: &Stage) -> Result<(u64, usize)> {
+pub async fn fill(context: &Context, environment: &Environment) -> Result<(u64, usize)> {
     let payments = context.pick(40, 25_000);
-    let engine = EngineRun::start(stage.journal().await?).await?;
+    let engine = EngineRun::start(environment.journal().await?).await?;
     let bound = Bound { calls: payments, time: Duration::from_secs(600) };
     let load = engine.drive(context, "fill", bound, IN_FLIGHT[1], None).await?;
     engine.stop().await?;
     ensure!(load.served == payments as u64, "{} of {payments} payments came to rest", load.served);
-    Ok((stage.stored().await?.0, payments))
+    Ok((environment.stored().await?.0, payments))
 }
 
 /// Commits and events of a shard.

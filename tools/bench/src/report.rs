@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::machine::Machine;
 
-/// What the design asks of a figure.
+/// The target of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
@@ -15,7 +15,7 @@ pub enum Target {
     AtLeast(f64),
     /// The figure, in its unit.
     AtMost(f64),
-    /// Its ratio to the floor.
+    /// Its ratio to the baseline.
     RatioAtLeast(f64),
 }
 
@@ -24,15 +24,16 @@ pub enum Target {
 pub struct Row {
     /// The bench it comes from, as `ONLY=` names it.
     pub bench: &'static str,
-    /// What was measured.
+    /// The measured quantity.
     pub name: String,
     /// The figure.
     pub figure: f64,
     /// Its unit.
     pub unit: &'static str,
     /// The figure as a share of what raw JetStream does under the same load in the same run.
-    pub floor_ratio: Option<f64>,
-    /// What design §11 asks for.
+    #[serde(rename = "floor_ratio")]
+    pub baseline_ratio: Option<f64>,
+    /// The target of design §11.
     pub target: Option<Target>,
     /// Whether it is reached; nothing is said of a brief run.
     pub reached: Option<bool>,
@@ -53,24 +54,31 @@ impl Rows {
 
     /// Adds a figure.
     pub fn add(&mut self, name: impl Into<String>, figure: f64, unit: &'static str) -> &mut Self {
-        let row =
-            Row { bench: self.bench, name: name.into(), figure, unit, floor_ratio: None, target: None, reached: None };
+        let row = Row {
+            bench: self.bench,
+            name: name.into(),
+            figure,
+            unit,
+            baseline_ratio: None,
+            target: None,
+            reached: None,
+        };
         println!("  {:<58} {:>12} {unit}", row.name, number(figure));
         self.rows.push(row);
         self
     }
 
-    /// Says how the last figure stands to the floor.
-    pub fn of_floor(&mut self, floor: f64) -> &mut Self {
+    /// Sets the ratio of the last figure to the baseline.
+    pub fn of_baseline(&mut self, baseline: f64) -> &mut Self {
         let judged = self.judged;
-        if let Some(row) = self.rows.last_mut().filter(|_| floor > 0.0) {
-            row.floor_ratio = Some(row.figure / floor);
+        if let Some(row) = self.rows.last_mut().filter(|_| baseline > 0.0) {
+            row.baseline_ratio = Some(row.figure / baseline);
             row.judge(judged);
         }
         self
     }
 
-    /// Says what the design asks of the last figure.
+    /// Sets the target of the design for the last figure.
     pub fn target(&mut self, target: Target) -> &mut Self {
         let judged = self.judged;
         if let Some(row) = self.rows.last_mut() {
@@ -93,7 +101,7 @@ impl Row {
             None => None,
             Some(Target::AtLeast(least)) => Some(self.figure >= least),
             Some(Target::AtMost(most)) => Some(self.figure <= most),
-            Some(Target::RatioAtLeast(least)) => self.floor_ratio.map(|ratio| ratio >= least),
+            Some(Target::RatioAtLeast(least)) => self.baseline_ratio.map(|ratio| ratio >= least),
         };
     }
 }
@@ -123,7 +131,7 @@ pub struct Report {
 pub struct Failed {
     /// The bench.
     pub bench: &'static str,
-    /// What happened.
+    /// The error.
     pub error: String,
 }
 
@@ -147,7 +155,7 @@ impl Report {
             if machine.busy > BUSY { "; OTHERS WERE AT WORK: the machine was not idle before" } else { "" },
             if self.brief { "; BRIEF: sizes are tiny, figures mean nothing" } else { "" },
         );
-        let heads = ["bench", "what", "figure", "unit", "of floor", "to reach", ""].map(str::to_owned);
+        let heads = ["bench", "what", "figure", "unit", "of baseline", "to reach", ""].map(str::to_owned);
         let mut cells = vec![heads];
         cells.extend(self.rows.iter().map(|row| {
             [
@@ -155,7 +163,7 @@ impl Report {
                 row.name.clone(),
                 number(row.figure),
                 row.unit.to_owned(),
-                row.floor_ratio.map_or_else(String::new, |ratio| format!("{:.0} %", ratio * 100.0)),
+                row.baseline_ratio.map_or_else(String::new, |ratio| format!("{:.0} %", ratio * 100.0)),
                 row.target.map_or_else(String::new, target),
                 match row.reached {
                     Some(true) => "reached".to_owned(),
@@ -237,9 +245,9 @@ mod tests {
         let mut rows = Rows::new("x", true);
         rows.add("enough", 10.0, "a second").target(Target::AtLeast(10.0));
         rows.add("too slow", 10.1, "ms").target(Target::AtMost(10.0));
-        rows.add("half", 50.0, "a second").target(Target::RatioAtLeast(0.5)).of_floor(100.0);
-        rows.add("less", 49.0, "a second").of_floor(100.0).target(Target::RatioAtLeast(0.5));
-        rows.add("no floor", 49.0, "a second").of_floor(0.0).target(Target::RatioAtLeast(0.5));
+        rows.add("half", 50.0, "a second").target(Target::RatioAtLeast(0.5)).of_baseline(100.0);
+        rows.add("less", 49.0, "a second").of_baseline(100.0).target(Target::RatioAtLeast(0.5));
+        rows.add("no baseline", 49.0, "a second").of_baseline(0.0).target(Target::RatioAtLeast(0.5));
         rows.add("free", 1.0, "ms");
         let reached: Vec<_> = rows.finish().into_iter().map(|row| row.reached).collect();
         assert_eq!(reached, [Some(true), Some(false), Some(true), Some(false), None, None]);

@@ -1,4 +1,4 @@
-//! What more shards bring, and what more settlers cost.
+//! Scaling: throughput by the number of shards, and the cost of an auction by the number of settlers.
 
 use journal::ShardLog;
 use journal::StreamStore;
@@ -21,14 +21,14 @@ use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
+    baseline::{self, IN_FLIGHT},
     context::{Context, SHARDS},
     engine::EngineRun,
-    floor::{self, IN_FLIGHT},
+    environment::{Environment, PATIENCE, eventually},
     http::Connection,
     load::{Latencies, Load},
     orders::{Order, in_parallel},
     report::Rows,
-    stage::{PATIENCE, Stage, eventually},
     submissions,
 };
 
@@ -41,10 +41,10 @@ const WINDOW: Duration = Duration::from_secs(600);
 /// When it cannot be measured.
 pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
     for &shards in context.pick(&[1_u16, 16][..], &[1, 8, 16, 32]) {
-        let raw = floor::measure(context, shards, &IN_FLIGHT[1..2]).await?.best();
+        let raw = baseline::measure(context, shards, &IN_FLIGHT[1..2]).await?.best();
         rows.add(format!("{shards} shards: raw appends"), raw, "a second");
         let submissions = submissions_of(context, shards, 1).await?;
-        rows.add(format!("{shards} shards: submissions"), submissions.rate(), "a second").of_floor(raw);
+        rows.add(format!("{shards} shards: submissions"), submissions.rate(), "a second").of_baseline(raw);
         let payments = payments_of(context, shards).await?;
         rows.add(format!("{shards} shards: whole payments"), payments.rate(), "a second");
     }
@@ -61,22 +61,22 @@ pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
 }
 
 async fn submissions_of(context: &Context, shards: u16, count: usize) -> Result<Load> {
-    let stage = Stage::start(&context.place, shards).await?;
-    let journal = stage.journal().await?;
-    let _leases = stage.hold_shards().await?;
+    let environment = Environment::start(&context.paths, shards).await?;
+    let journal = environment.journal().await?;
+    let _leases = environment.hold_shards().await?;
     let mut gateways = Vec::new();
     for number in 1..=count {
-        gateways.push(stage.gateway(&format!("gateway-{number}")).await?);
+        gateways.push(environment.gateway(&format!("gateway-{number}")).await?);
     }
     submissions::warm_up(context, &gateways).await?;
     let load = submissions::closed(context, &gateways, "closed", IN_FLIGHT[1]).await?;
-    stage.still_held(&journal).await?;
+    environment.still_held(&journal).await?;
     Ok(load)
 }
 
 async fn payments_of(context: &Context, shards: u16) -> Result<Load> {
-    let stage = Stage::start(&context.place, shards).await?;
-    let engine = EngineRun::start(stage.journal().await?).await?;
+    let environment = Environment::start(&context.paths, shards).await?;
+    let engine = EngineRun::start(environment.journal().await?).await?;
     let load = engine.drive(context, "scale", context.bound(60, 20_000), IN_FLIGHT[1], None).await?;
     engine.stop().await?;
     Ok(load)
@@ -88,8 +88,8 @@ async fn gather(context: &Context, settlers: usize) -> Result<Latencies> {
     let keys: Vec<SigningKey> =
         (0..settlers).map(|n| SigningKey::from_bytes(&Hash32::sha256(format!("bench settler {n}")).0)).collect();
     let dids: Vec<Did> = keys.iter().map(|key| Did::from_ed25519(&key.verifying_key())).collect();
-    let stage = Stage::with_settlers(&context.place, SHARDS, &dids).await?;
-    let gateway = stage.gateway("gateway").await?;
+    let environment = Environment::with_settlers(&context.paths, SHARDS, &dids).await?;
+    let gateway = environment.gateway("gateway").await?;
     let orders = context.payer.sign("gather", 0..context.pick(3, 30), WINDOW)?;
     let quotes = in_parallel(0..keys.len(), |settler| {
         let quote = |order: &Order| Ok((order.payment_id.to_string(), order.quote(&keys[settler])?));
@@ -97,16 +97,16 @@ async fn gather(context: &Context, settlers: usize) -> Result<Latencies> {
     })?;
     let mut bidders = Vec::new();
     for ((key, did), quotes) in keys.iter().zip(&dids).zip(quotes) {
-        bidders.push(bid(stage.settler(key).await?, did.clone(), quotes, &orders[0]).await?);
+        bidders.push(bid(environment.settler(key).await?, did.clone(), quotes, &orders[0]).await?);
     }
     // The gateway makes a consumer of awards for each settler that it has seen in the registry.
-    let jetstream = async_nats::jetstream::new(stage.client().await?);
+    let jetstream = async_nats::jetstream::new(environment.client().await?);
     eventually("the gateway knows all settlers", async || {
         let awards = jetstream.get_stream(AWARDS_STREAM).await?;
         Ok(awards.cached_info().state.consumer_count >= settlers)
     })
     .await?;
-    let journal = stage.journal().await?;
+    let journal = environment.journal().await?;
     let mut connection = Connection::open(gateway.port).await?;
     let mut closed = Latencies::new();
     for order in &orders {

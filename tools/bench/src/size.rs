@@ -1,4 +1,4 @@
-//! What payments take: memory of gateway and nats-server, and disk, as they become more. Open ones, whose auction the
+//! The size of payments: memory of gateway and nats-server, and disk, as they become more. Open ones, whose auction the
 //! gateway itself keeps open; open ones that come to rest, which shows what a gateway keeps of them; and ones at rest,
 //! which it only shows.
 
@@ -9,13 +9,13 @@ use events::PaymentId;
 use tokio::time::Instant;
 
 use crate::{
+    baseline::IN_FLIGHT,
     context::{Context, SHARDS, Size},
     engine::EngineRun,
-    floor::IN_FLIGHT,
+    environment::{Environment, Gateway, eventually},
     http::Connection,
     load::Bound,
     report::{Rows, Target},
-    stage::{Gateway, Stage, eventually},
     status::{path, submit_orders},
 };
 
@@ -47,9 +47,9 @@ pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
 }
 
 async fn open(context: &Context, rows: &mut Rows, steps: &[usize]) -> Result<()> {
-    let stage = Stage::start(&context.place, SHARDS).await?;
-    let gateway = stage.gateway("gateway").await?;
-    let empty = Taken::now(&stage, &gateway)?;
+    let environment = Environment::start(&context.paths, SHARDS).await?;
+    let gateway = environment.gateway("gateway").await?;
+    let empty = Taken::now(&environment, &gateway)?;
     rows.add("no payments: memory of the gateway", empty.gateway / MIB, "MiB");
     rows.add("no payments: of that backed by no file", empty.anonymous / MIB, "MiB");
     rows.add("no payments: memory of nats-server", empty.nats / MIB, "MiB");
@@ -58,7 +58,7 @@ async fn open(context: &Context, rows: &mut Rows, steps: &[usize]) -> Result<()>
         let last = submit(context, &gateway, "open", made..payments, WINDOW).await?;
         made = payments;
         shown(&gateway, &last, "pending").await?;
-        let taken = Taken::now(&stage, &gateway)?;
+        let taken = Taken::now(&environment, &gateway)?;
         taken.add(rows, &format!("{payments} open"), payments, &empty);
         rows.add(format!("{payments} open: memory of the gateway, in all"), taken.gateway / MIB, "MiB")
             .target(Target::AtMost(100.0 + payments as f64 / 1024.0));
@@ -70,24 +70,24 @@ async fn open(context: &Context, rows: &mut Rows, steps: &[usize]) -> Result<()>
 /// Payments that nobody offers a quote for: open first, then failed.
 async fn ending(context: &Context, rows: &mut Rows) -> Result<()> {
     let (payments, window) = (context.pick(100, 50_000), Duration::from_secs(context.pick(10, 240)));
-    let stage = Stage::start(&context.place, SHARDS).await?;
-    let gateway = stage.gateway("gateway").await?;
+    let environment = Environment::start(&context.paths, SHARDS).await?;
+    let gateway = environment.gateway("gateway").await?;
     let last = submit(context, &gateway, "ending", 0..payments, window).await?;
     shown(&gateway, &last, "pending").await?;
-    let open = Taken::now(&stage, &gateway)?;
-    let (stored, _) = stage.stored().await?;
+    let open = Taken::now(&environment, &gateway)?;
+    let (stored, _) = environment.stored().await?;
     ensure!(stored == payments as u64, "some of {payments} payments ended before all were there: {stored} commits");
     // An auction without quotes is over with one commit more.
     let begun = Instant::now();
-    while stage.stored().await?.0 < 2 * payments as u64 {
+    while environment.stored().await?.0 < 2 * payments as u64 {
         ensure!(begun.elapsed() < window + ENDING_MAX, "{payments} auctions have not ended");
         tokio::time::sleep(LOOK_EVERY).await;
     }
     shown(&gateway, &last, "failed").await?;
-    let mut rested = Taken::now(&stage, &gateway)?;
+    let mut rested = Taken::now(&environment, &gateway)?;
     for _ in 0..LOOKS_MAX {
         tokio::time::sleep(LOOK_EVERY).await;
-        let next = Taken::now(&stage, &gateway)?;
+        let next = Taken::now(&environment, &gateway)?;
         let over = next.gateway > rested.gateway - MIB;
         rested = next;
         if over {
@@ -119,11 +119,11 @@ async fn submit(
 }
 
 async fn at_rest(context: &Context, rows: &mut Rows, steps: &[usize]) -> Result<()> {
-    let stage = Stage::start(&context.place, SHARDS).await?;
+    let environment = Environment::start(&context.paths, SHARDS).await?;
     // It comes first to the shards, so the gateway only follows.
-    let engine = EngineRun::start(stage.journal().await?).await?;
-    let gateway = stage.gateway("gateway").await?;
-    let empty = Taken::now(&stage, &gateway)?;
+    let engine = EngineRun::start(environment.journal().await?).await?;
+    let gateway = environment.gateway("gateway").await?;
+    let empty = Taken::now(&environment, &gateway)?;
     let mut made = 0;
     for &payments in steps {
         while made < payments {
@@ -134,7 +134,7 @@ async fn at_rest(context: &Context, rows: &mut Rows, steps: &[usize]) -> Result<
             let last = context.payer.sign(&format!("rest-{}", made - chunk), chunk - 1..chunk, WINDOW)?;
             shown(&gateway, &last[0].payment_id, "completed").await?;
         }
-        let taken = Taken::now(&stage, &gateway)?;
+        let taken = Taken::now(&environment, &gateway)?;
         taken.add(rows, &format!("{payments} at rest"), payments, &empty);
     }
     engine.stop().await
@@ -151,12 +151,12 @@ struct Taken {
 }
 
 impl Taken {
-    fn now(stage: &Stage, gateway: &Gateway) -> Result<Self> {
+    fn now(environment: &Environment, gateway: &Gateway) -> Result<Self> {
         Ok(Self {
             gateway: gateway.memory()? as f64,
             anonymous: gateway.anonymous_memory()? as f64,
-            nats: stage.nats_memory()? as f64,
-            streams: stage.nats_disk()? as f64,
+            nats: environment.nats_memory()? as f64,
+            streams: environment.nats_disk()? as f64,
             views: gateway.disk()? as f64,
         })
     }

@@ -12,11 +12,11 @@ use hyper::StatusCode;
 
 use crate::{
     context::{Context, SHARDS},
+    environment::{Environment, Gateway, PATIENCE, eventually},
     http::Connection,
     load::{self, Answered, Bound, Caller, Load},
     orders::Order,
     report::{Rows, Target},
-    stage::{Gateway, PATIENCE, Stage, eventually},
 };
 
 /// Connections, each with one question at a time.
@@ -70,16 +70,16 @@ impl Caller for Reader {
 pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
     let payments = context.pick(40, 5_000);
     {
-        let stage = Stage::start(&context.place, SHARDS).await?;
-        let journal = stage.journal().await?;
-        let _leases = stage.hold_shards().await?;
-        let gateway = stage.gateway("gateway").await?;
+        let environment = Environment::start(&context.paths, SHARDS).await?;
+        let journal = environment.journal().await?;
+        let _leases = environment.hold_shards().await?;
+        let gateway = environment.gateway("gateway").await?;
         let open = submit(context, &gateway, "open", payments, Duration::from_secs(1_800)).await?;
         measure(context, rows, &gateway, "open payments", &open, r#""status":"pending""#).await?;
-        stage.still_held(&journal).await?;
+        environment.still_held(&journal).await?;
     }
-    let stage = Stage::start(&context.place, SHARDS).await?;
-    let gateway = stage.gateway("gateway").await?;
+    let environment = Environment::start(&context.paths, SHARDS).await?;
+    let gateway = environment.gateway("gateway").await?;
     let window = context.pick(Duration::from_secs(3), FAILING_WINDOW);
     let failing = submit(context, &gateway, "failing", payments, window).await?;
     let mut connection = Connection::open(gateway.port).await?;

@@ -10,13 +10,13 @@ use bytes::Bytes;
 use hyper::StatusCode;
 
 use crate::{
+    baseline::IN_FLIGHT,
     context::{Context, SHARDS},
-    floor::IN_FLIGHT,
+    environment::{Environment, Gateway},
     http::Connection,
     load::{self, Answered, Bound, Caller, Load},
     orders::Order,
     report::{Rows, Target},
-    stage::{Gateway, Stage},
 };
 
 /// Rates of the open loop as shares of what the closed loop reached, with how it is called; the last one is an
@@ -86,29 +86,33 @@ pub async fn submitters_of(gateways: &[Gateway], orders: Vec<Order>, count: usiz
 /// # Errors
 /// When it cannot be measured, or something that was accepted is not stored.
 pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
-    let floor = context.floor().await?.clone();
-    let stage = Stage::start(&context.place, SHARDS).await?;
-    let journal = stage.journal().await?;
-    let leases = stage.hold_shards().await?;
-    let gateways = [stage.roomy_gateway("gateway").await?];
+    let baseline = context.baseline().await?.clone();
+    let environment = Environment::start(&context.paths, SHARDS).await?;
+    let journal = environment.journal().await?;
+    let leases = environment.hold_shards().await?;
+    let gateways = [environment.roomy_gateway("gateway").await?];
     let [gateway] = &gateways;
     let mut accepted = warm_up(context, &gateways).await?;
     let (mut best, mut unknown) = (0.0_f64, 0);
-    for (in_flight, raw) in IN_FLIGHT.into_iter().zip(&floor.loads) {
-        let before = (gateway.time()?, stage.nats_time()?);
+    for (in_flight, raw) in IN_FLIGHT.into_iter().zip(&baseline.loads) {
+        let before = (gateway.time()?, environment.nats_time()?);
         let load = closed(context, &gateways, &format!("closed-{in_flight}"), in_flight).await?;
         accepted += load.served;
         unknown += load.unknown;
         best = best.max(load.rate());
         let name = format!("closed loop, {in_flight} in flight");
-        rows.add(&name, load.rate(), "a second").of_floor(raw.rate());
+        rows.add(&name, load.rate(), "a second").of_baseline(raw.rate());
         quantiles(rows, &name, &load);
         let each = |time: Duration| time.as_secs_f64() * 1e6 / load.served.max(1) as f64;
         rows.add(format!("{name}: processor time of the gateway"), each(gateway.time()? - before.0), "us each");
-        rows.add(format!("{name}: processor time of nats-server"), each(stage.nats_time()? - before.1), "us each");
+        rows.add(
+            format!("{name}: processor time of nats-server"),
+            each(environment.nats_time()? - before.1),
+            "us each",
+        );
     }
-    rows.add("the most, against the most of the floor", best, "a second")
-        .of_floor(floor.best())
+    rows.add("the most, against the most of the baseline", best, "a second")
+        .of_baseline(baseline.best())
         .target(Target::RatioAtLeast(0.5));
     for (share, name) in RATES {
         let (rate, time) = (best * share, Duration::from_secs(context.pick(1, 10)));
@@ -128,23 +132,23 @@ pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
     // Clients are gone: what is left is what so many payments leave in a gateway that only shows them.
     rows.add(format!("{accepted} payments later: memory of the gateway"), gateway.memory()? as f64 / MIB, "MiB");
     rows.add("of that backed by no file", gateway.anonymous_memory()? as f64 / MIB, "MiB");
-    stage.still_held(&journal).await?;
-    let (stored, bytes) = stage.stored().await?;
+    environment.still_held(&journal).await?;
+    let (stored, bytes) = environment.stored().await?;
     ensure_stored(stored, accepted, unknown)?;
     let size = bytes as f64 / stored as f64;
     ensure!(
-        (size / floor.message_bytes - 1.0).abs() < 0.05,
-        "a submission takes {size:.0} bytes, the floor's message {:.0}: the two cannot be compared",
-        floor.message_bytes
+        (size / baseline.message_bytes - 1.0).abs() < 0.05,
+        "a submission takes {size:.0} bytes, the baseline's message {:.0}: the two cannot be compared",
+        baseline.message_bytes
     );
-    drop((gateways, leases, journal, stage));
+    drop((gateways, leases, journal, environment));
 
-    let stage = Stage::start(&context.place, SHARDS).await?;
-    let gateways = [stage.gateway("gateway").await?];
+    let environment = Environment::start(&context.paths, SHARDS).await?;
+    let gateways = [environment.gateway("gateway").await?];
     warm_up(context, &gateways).await?;
     let load = closed(context, &gateways, "driven", IN_FLIGHT[0]).await?;
     let name = format!("closed loop, {} in flight, and driving every payment", IN_FLIGHT[0]);
-    rows.add(&name, load.rate(), "a second").of_floor(floor.loads[0].rate());
+    rows.add(&name, load.rate(), "a second").of_baseline(baseline.loads[0].rate());
     quantiles(rows, &name, &load);
     Ok(())
 }

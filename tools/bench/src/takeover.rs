@@ -10,11 +10,11 @@ use journal_jetstream::store::NatsJournal;
 
 use crate::{
     context::{Context, SHARDS},
+    environment::{Environment, eventually},
     http::Connection,
     load::Latencies,
     orders::Order,
     report::{Rows, Target},
-    stage::{Stage, eventually},
 };
 
 /// Time from the submissions until the quotes' deadline: the decision is due when nobody is there to take it.
@@ -27,11 +27,11 @@ const BEFORE: Duration = Duration::from_millis(100);
 /// # Errors
 /// When it cannot be measured, or nobody takes over.
 pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
-    let stage = Stage::start(&context.place, SHARDS).await?;
-    let journal = stage.journal().await?;
-    let mut owner = stage.gateway("gateway-1").await?;
+    let environment = Environment::start(&context.paths, SHARDS).await?;
+    let journal = environment.journal().await?;
+    let mut owner = environment.gateway("gateway-1").await?;
     owns_all(&journal, None).await?;
-    let mut other = stage.gateway("gateway-2").await?;
+    let mut other = environment.gateway("gateway-2").await?;
     let mut taken = Latencies::new();
     let mut first = Latencies::new();
     for round in 0..context.pick(1, 6) {
@@ -59,7 +59,7 @@ pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
         }
         let earliest = decided.iter().min().context("there are shards")?;
         first.record((*earliest - killed).to_std()?);
-        stage.restart(&mut owner).await?;
+        environment.restart(&mut owner).await?;
         std::mem::swap(&mut owner, &mut other);
     }
     rows.add("kill -9 to the first new decision, the longest", first.max_ms() / 1_000.0, "s")

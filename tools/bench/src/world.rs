@@ -1,5 +1,5 @@
-//! A world for the engine in which everything happens at once: chains, verifier and settlers answer without delay, so
-//! that all that takes time is the engine and its journal.
+//! A stub world without latency: chains, verifier and settlers answer the engine at once, so that only the engine and its
+//! journal take time.
 //!
 //! A payment's chain events come in the order of an undisturbed one: its deposit is sent, found in escrow, its
 //! delivery is seen, final, and the escrow released. The time from the answer that shows one of them to the question
@@ -45,13 +45,13 @@ struct Inner {
     settler: Did,
     /// The settler's quote in each auction, taken out when it is asked for.
     quotes: Mutex<HashMap<String, String>>,
-    lives: Mutex<HashMap<PaymentId, Life>>,
+    in_flight: Mutex<HashMap<PaymentId, PaymentInFlight>>,
     times: Mutex<Times>,
     commits: AtomicU64,
     loads: AtomicU64,
 }
 
-/// What the engine's own time was.
+/// The engine's own time.
 #[derive(Debug, Clone)]
 pub struct Times {
     /// From the acknowledged submission until the deposit is sent: waking up, auction, award, signing.
@@ -61,7 +61,7 @@ pub struct Times {
 }
 
 /// A payment on its way.
-struct Life {
+struct PaymentInFlight {
     /// The last thing that happened to it.
     since: Instant,
     submitted: bool,
@@ -70,7 +70,7 @@ struct Life {
     ended: Option<oneshot::Sender<()>>,
 }
 
-/// What happens to a payment outside the engine.
+/// Chain events of a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Happening {
     DepositSent,
@@ -87,7 +87,7 @@ impl World {
             journal,
             settler,
             quotes: Mutex::default(),
-            lives: Mutex::default(),
+            in_flight: Mutex::default(),
             times: Mutex::new(Times::new()),
             commits: AtomicU64::new(0),
             loads: AtomicU64::new(0),
@@ -102,8 +102,9 @@ impl World {
     /// Announces a payment; the receiver is told once it is at rest.
     pub fn expect(&self, payment_id: PaymentId) -> oneshot::Receiver<()> {
         let (ended, told) = oneshot::channel();
-        let life = Life { since: Instant::now(), submitted: false, sent: false, seen: false, ended: Some(ended) };
-        lock(&self.0.lives).insert(payment_id, life);
+        let payment =
+            PaymentInFlight { since: Instant::now(), submitted: false, sent: false, seen: false, ended: Some(ended) };
+        lock(&self.0.in_flight).insert(payment_id, payment);
         told
     }
 
@@ -119,12 +120,12 @@ impl World {
 
     /// `happening` is asked for, and shown at once.
     fn happens(&self, payment_id: &PaymentId, happening: Happening) {
-        let mut lives = lock(&self.0.lives);
-        let Some(life) = lives.get_mut(payment_id) else { return };
+        let mut in_flight = lock(&self.0.in_flight);
+        let Some(payment) = in_flight.get_mut(payment_id) else { return };
         let now = Instant::now();
-        let took = now - life.since;
-        life.since = now;
-        drop(lives);
+        let took = now - payment.since;
+        payment.since = now;
+        drop(in_flight);
         let mut times = lock(&self.0.times);
         match happening {
             Happening::DepositSent => times.to_deposit.record(took),
@@ -139,18 +140,18 @@ impl World {
         self.0.commits.fetch_add(1, Ordering::Relaxed);
         let Some(payment_id) = commit.stream_id.payment() else { return };
         let event = commit.events.last().and_then(|event| event.payment());
-        let mut lives = lock(&self.0.lives);
-        let Some(life) = lives.get_mut(payment_id) else { return };
+        let mut in_flight = lock(&self.0.in_flight);
+        let Some(payment) = in_flight.get_mut(payment_id) else { return };
         match event {
-            Some(PaymentEvent::Submitted(_)) if !life.submitted => {
-                life.submitted = true;
-                life.since = Instant::now();
+            Some(PaymentEvent::Submitted(_)) if !payment.submitted => {
+                payment.submitted = true;
+                payment.since = Instant::now();
             }
             Some(PaymentEvent::EscrowReleased(_)) => {
-                let took = life.since.elapsed();
-                let ended = life.ended.take();
-                lives.remove(payment_id);
-                drop(lives);
+                let took = payment.since.elapsed();
+                let ended = payment.ended.take();
+                in_flight.remove(payment_id);
+                drop(in_flight);
                 // The last event counts until it is stored.
                 lock(&self.0.times).between_events.record(took);
                 if let Some(ended) = ended {
@@ -233,15 +234,15 @@ impl Chains for World {
     async fn broadcast(&self, transaction: &TransactionPrepared) -> Result<(), Transient> {
         let payment_id = payment_of(&transaction.raw);
         let payment_id = payment_id.ok_or_else(|| Transient("a deposit that was not made here".to_owned()))?;
-        if let Some(life) = lock(&self.0.lives).get_mut(&payment_id) {
-            life.sent = true;
+        if let Some(payment) = lock(&self.0.in_flight).get_mut(&payment_id) {
+            payment.sent = true;
         }
         self.happens(&payment_id, Happening::DepositSent);
         Ok(())
     }
 
     async fn deposit_state(&self, order: &DepositOrder, _: &[TransactionPrepared]) -> Result<DepositState, Transient> {
-        let sent = lock(&self.0.lives).get(&order.payment_id).is_some_and(|life| life.sent);
+        let sent = lock(&self.0.in_flight).get(&order.payment_id).is_some_and(|payment| payment.sent);
         if !sent {
             return Ok(DepositState::Pending);
         }
@@ -250,8 +251,9 @@ impl Chains for World {
     }
 
     async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {
-        let seen =
-            lock(&self.0.lives).get_mut(&order.payment_id).is_some_and(|life| std::mem::replace(&mut life.seen, true));
+        let seen = lock(&self.0.in_flight)
+            .get_mut(&order.payment_id)
+            .is_some_and(|payment| std::mem::replace(&mut payment.seen, true));
         let inclusion = inclusion(DESTINATION_ID, 2);
         if seen {
             self.happens(&order.payment_id, Happening::Final);

@@ -1,4 +1,4 @@
-//! nats-server.
+//! nats-server as a child process.
 
 use std::{
     path::{Path, PathBuf},

@@ -62,7 +62,7 @@ mod tests {
         assert_eq!(given.iter().collect::<HashSet<_>>().len(), 200);
         assert!(given.iter().all(|port| RANGE.contains(port)));
 
-        // The next in turn, held by somebody who does not ask.
+        // The next in turn, held by another process.
         let next = |port: u16| if port + 1 < RANGE.end { port + 1 } else { RANGE.start };
         let held: Vec<_> = (0..20)
             .scan(free_port().unwrap(), |port, _| {

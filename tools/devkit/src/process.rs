@@ -16,7 +16,7 @@ use tokio::{
 const READY_WITHIN: Duration = Duration::from_secs(30);
 const READY_POLL: Duration = Duration::from_millis(20);
 
-/// What a process can be told.
+/// Signals to a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
     /// SIGSTOP: stand still where you are.

@@ -1,4 +1,4 @@
-//! Where the external programs are.
+//! Paths of the external programs.
 
 use std::path::{Path, PathBuf};
 

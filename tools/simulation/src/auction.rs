@@ -1,4 +1,5 @@
-//! The auction: bids that come in the order in which settlers answer, and awards that are kept for the winner.
+//! The simulated auction: its state (bids in the order in which settlers answer, awards kept for the winner) and the port
+//! [`Auction`] over it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,14 +16,14 @@ use sagas::ports::{
     Transient,
 };
 
-use crate::{ports::Process, settlers, world::World};
+use crate::{ports::PortContext, settlers, world::World};
 
 /// How often a gathering looks for new answers.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// What settlers were asked and answered, and what they won.
+/// Auction state: what settlers were asked and answered, and what they won.
 #[derive(Default)]
-pub struct House(Mutex<Inner>);
+pub struct AuctionState(Mutex<Inner>);
 
 #[derive(Default)]
 struct Inner {
@@ -33,7 +34,7 @@ struct Inner {
     ended: BTreeSet<PaymentId>,
 }
 
-impl House {
+impl AuctionState {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -87,7 +88,7 @@ impl House {
 }
 
 /// The auction as one process sees it.
-pub struct SimAuction(pub Process);
+pub struct SimAuction(pub PortContext);
 
 impl SimAuction {
     fn world(&self) -> &Arc<World> {
@@ -96,7 +97,7 @@ impl SimAuction {
 
     fn fault(&self) -> Result<(), Transient> {
         let strikes =
-            self.world().strikes(&self.0.dice, "a call to the auction fails", self.world().plan.faults.auction);
+            self.world().strikes(&self.0.random, "a call to the auction fails", self.world().plan.faults.auction);
         if strikes { Err(Transient("the bus is away".to_owned())) } else { Ok(()) }
     }
 }
@@ -104,7 +105,7 @@ impl SimAuction {
 #[async_trait]
 impl Auction for SimAuction {
     async fn gather(&self, request: &RequestForQuotes) -> Result<Gathered, Transient> {
-        self.0.life.point().await;
+        self.0.process.crash_point().await;
         self.fault()?;
         let world = self.world();
         let settlers = world.settlers();
@@ -114,18 +115,18 @@ impl Auction for SimAuction {
             .filter(|did| !request.blacklist.contains(did))
             .filter(|did| request.whitelist.is_empty() || request.whitelist.contains(did))
             .collect();
-        if world.house.open(&request.auction_id) {
+        if world.auctions.open(&request.auction_id) {
             for settler in settlers.iter().filter(|settler| addressed.contains(&settler.did)) {
                 tokio::spawn(settlers::bid(world.clone(), settler.clone(), request.clone()));
             }
         }
-        self.0.life.point().await;
+        self.0.process.crash_point().await;
         self.fault()?;
         loop {
-            let bids = world.house.bids(&request.auction_id);
+            let bids = world.auctions.bids(&request.auction_id);
             let all = sagas::auction::answered(&addressed, &bids) == addressed.len();
             if all || self.0.now() >= request.quote_deadline {
-                self.0.life.point().await;
+                self.0.process.crash_point().await;
                 return Ok(Gathered { addressed, bids, held: Vec::new() });
             }
             sleep(LOOK_EVERY).await;
@@ -133,13 +134,13 @@ impl Auction for SimAuction {
     }
 
     async fn award(&self, award: &Award) -> Result<(), Transient> {
-        self.0.life.point().await;
+        self.0.process.crash_point().await;
         self.fault()?;
-        if self.world().house.award(award) {
+        if self.world().auctions.award(award) {
             self.world().note(format!("award {} to {}", award.case.payment_id, award.settler));
             settlers::won(self.world(), award);
         }
-        self.0.life.point().await;
+        self.0.process.crash_point().await;
         self.fault()
     }
 
@@ -147,13 +148,13 @@ impl Auction for SimAuction {
         let payment_id = &award.case.payment_id;
         let since = self.0.now();
         loop {
-            self.0.life.point().await;
+            self.0.process.crash_point().await;
             self.fault()?;
-            if let Some(answer) = self.world().house.answered(payment_id) {
+            if let Some(answer) = self.world().auctions.answered(payment_id) {
                 return Ok(answer);
             }
             if (self.0.now() - since).to_std().unwrap_or_default() >= ANSWER_WAIT_MAX {
-                return Ok(self.world().house.answer(payment_id, AwardAnswer::Silent));
+                return Ok(self.world().auctions.answer(payment_id, AwardAnswer::Silent));
             }
             self.0.rest(LOOK_EVERY).await;
         }
@@ -163,11 +164,11 @@ impl Auction for SimAuction {
     async fn over(&self, _: &AuctionOver) {}
 
     async fn end(&self, end: &AwardEnd) -> Result<(), Transient> {
-        self.0.life.point().await;
+        self.0.process.crash_point().await;
         self.fault()?;
-        self.world().house.lock().ended.insert(end.payment_id.clone());
+        self.world().auctions.lock().ended.insert(end.payment_id.clone());
         self.world().note(format!("award of {} is over: {}", end.payment_id, end.code));
-        self.0.life.point().await;
+        self.0.process.crash_point().await;
         self.fault()
     }
 }

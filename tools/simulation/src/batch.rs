@@ -11,15 +11,15 @@ use sagas::quote_request::{
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    books::require,
-    census,
     client::{ANSWERED_WITHIN, Order},
-    dice::Dice,
+    coverage,
     gateway::Gateway,
+    invariants::require,
+    random::RandomSource,
     world::World,
 };
 
-/// What is known of a batch.
+/// The state of a batch as a client found it.
 enum Found {
     /// Nothing.
     Unknown,
@@ -30,15 +30,22 @@ enum Found {
 }
 
 /// Collects quotes and awards one of them; `twice` another one at the same time, as another payment.
-pub async fn pay(world: &World, gateways: &[Gateway], dice: &Dice, order: &Order, twice: bool, abandons: bool) {
-    let Some(batch) = collect(world, gateways, dice, order).await else {
-        census::party("client gives up");
+pub async fn pay(
+    world: &World,
+    gateways: &[Gateway],
+    random: &RandomSource,
+    order: &Order,
+    twice: bool,
+    abandons: bool,
+) {
+    let Some(batch) = collect(world, gateways, random, order).await else {
+        coverage::party("client gives up");
         return;
     };
     let quotes = batch.quotes();
     let Some(best) = quotes.first() else { return };
-    let (other, again) = (dice.pick(&[best, &quotes[quotes.len() - 1]]), format!("{}-again", order.request_id));
-    let take = |quote, request_id| take(world, gateways, dice, order, quote, request_id, abandons);
+    let (other, again) = (random.pick(&[best, &quotes[quotes.len() - 1]]), format!("{}-again", order.request_id));
+    let take = |quote, request_id| take(world, gateways, random, order, quote, request_id, abandons);
     if twice {
         tokio::join!(take(best, order.request_id.clone()), take(other, again));
     } else {
@@ -47,16 +54,16 @@ pub async fn pay(world: &World, gateways: &[Gateway], dice: &Dice, order: &Order
 }
 
 /// The batch with its quotes; `None` when it is too late to ask for any.
-async fn collect(world: &World, gateways: &[Gateway], dice: &Dice, order: &Order) -> Option<QuoteRequest> {
+async fn collect(world: &World, gateways: &[Gateway], random: &RandomSource, order: &Order) -> Option<QuoteRequest> {
     loop {
-        if let Some(journal) = Gateway::any(gateways, dice).journal() {
+        if let Some(journal) = Gateway::any(gateways, random).journal() {
             match timeout(ANSWERED_WITHIN, look(world, journal.as_ref(), order)).await {
                 Ok(Found::Collected(batch)) => return Some(*batch),
                 Ok(Found::TooLate) => return None,
                 Ok(Found::Unknown) | Err(_) => {}
             }
         }
-        sleep(Duration::from_millis(dice.number(100..=2_000))).await;
+        sleep(Duration::from_millis(random.number(100..=2_000))).await;
     }
 }
 
@@ -85,7 +92,7 @@ async fn look(world: &World, journal: &dyn Journal, order: &Order) -> Found {
     };
     // Whatever comes of it is found by looking again.
     if let Ok(_) | Err(AppendError::Unknown(_)) = journal.append(&commit).await {
-        census::party("batch opened");
+        coverage::party("batch opened");
     }
     Found::Unknown
 }
@@ -94,7 +101,7 @@ async fn look(world: &World, journal: &dyn Journal, order: &Order) -> Found {
 async fn take(
     world: &World,
     gateways: &[Gateway],
-    dice: &Dice,
+    random: &RandomSource,
     order: &Order,
     quote: &CollectedDocument,
     request_id: String,
@@ -119,27 +126,27 @@ async fn take(
     };
     let mut accepted = 0;
     while accepted <= order.plan.replays {
-        let Some(journal) = Gateway::any(gateways, dice).journal() else {
-            sleep(Duration::from_millis(dice.number(100..=3_000))).await;
+        let Some(journal) = Gateway::any(gateways, random).journal() else {
+            sleep(Duration::from_millis(random.number(100..=3_000))).await;
             continue;
         };
         match timeout(ANSWERED_WITHIN, award(journal.as_ref(), &call, world.now())).await {
             Ok(Ok(AwardOutcome::Created(_) | AwardOutcome::Existing(_))) => {
                 match accepted {
                     0 => {
-                        census::party("payment accepted from a batch");
+                        coverage::party("payment accepted from a batch");
                         world.accepted(&payment_id);
                     }
-                    _ => census::party("client asks again"),
+                    _ => coverage::party("client asks again"),
                 }
                 accepted += 1;
-                sleep(Duration::from_millis(dice.number(100..=30_000))).await;
+                sleep(Duration::from_millis(random.number(100..=30_000))).await;
             }
             Ok(Ok(AwardOutcome::Refused(refusal))) => {
                 world.judge(require(accepted == 0, "nothing accepted is lost", || format!("{payment_id}: {refusal}")));
                 world.note(format!("award to {payment_id} is refused: {refusal}"));
                 if matches!(refusal, AwardRefusal::AlreadyAwarded { .. }) {
-                    census::party("award refused, another was first");
+                    coverage::party("award refused, another was first");
                 }
                 return;
             }
@@ -148,15 +155,15 @@ async fn take(
                     world.was_poisoned(&order.batch_id().into()) || world.was_poisoned(&(&payment_id).into());
                 let excused = poisoned && matches!(error, AwardError::Broken(_));
                 world.judge(require(excused, fit, || format!("{payment_id}: {error}")));
-                sleep(Duration::from_millis(dice.number(1_000..=5_000))).await;
+                sleep(Duration::from_millis(random.number(1_000..=5_000))).await;
             }
             Ok(Err(AwardError::Unavailable(_) | AwardError::Unknown(_))) | Err(_) => {
                 if abandons {
-                    census::party("client gives up");
+                    coverage::party("client gives up");
                     return;
                 }
-                census::party("award begun again after an unknown outcome");
-                sleep(Duration::from_millis(dice.number(100..=3_000))).await;
+                coverage::party("award begun again after an unknown outcome");
+                sleep(Duration::from_millis(random.number(100..=3_000))).await;
             }
         }
         world.judge(require(true, fit, String::new));

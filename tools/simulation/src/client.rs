@@ -1,4 +1,4 @@
-//! Clients: they sign, submit, and ask again under the same id when they are left without an answer.
+//! Clients: they sign, submit, and retry under the same id when no answer comes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,27 +23,26 @@ use events::{
 use journal::{AppendError, Commit, Journal, Position};
 
 use crate::{
-    batch,
-    books::Violation,
-    census,
-    dice::Dice,
+    batch, coverage,
     gateway::Gateway,
+    invariants::Violation,
     operator,
-    plan::{Means, PaymentPlan, Route},
+    plan::{Funding, PaymentPlan, Route},
+    random::RandomSource,
     selector,
-    world::{Place, REFUND_DELAY, World, signer},
+    world::{ChainHandle, REFUND_DELAY, World, signer},
 };
 
 /// How long a client waits for an answer.
 pub const ANSWERED_WITHIN: Duration = Duration::from_secs(15);
 
-/// Who pays for payment `number`.
+/// The payer of payment `number`.
 pub fn payer(payments: &[PaymentPlan], number: usize) -> PrivateKeySigner {
     let first = (0..number).rev().take_while(|before| payments[*before].shares_payer).last().unwrap_or(number);
     signer(&format!("payer {first}"))
 }
 
-/// What came of a submission.
+/// The result of a submission.
 enum Answer {
     /// The payment exists.
     Accepted,
@@ -56,37 +55,37 @@ enum Answer {
 /// Makes payment `number` of the plan, and sees it accepted, or not.
 pub async fn pay(world: Arc<World>, gateways: Arc<Vec<Gateway>>, number: usize) {
     let plan = world.plan.payments[number];
-    let dice = world.dice(&format!("client {number}"));
+    let random = world.random(&format!("client {number}"));
     sleep(plan.at).await;
     match Order::of(&world, number) {
         Some(order) => {
             world.note(format!("payment {number} is {}, {:?}", order.payment_id, plan.route));
-            tokio::spawn(waver(world.clone(), order.source.clone(), order.payer.clone(), plan));
+            tokio::spawn(change_allowance(world.clone(), order.source.clone(), order.payer.clone(), plan));
             if let Some(poison) = plan.poison {
                 tokio::spawn(operator::poison(world.clone(), order.poisoned(), poison));
             }
             match plan.route {
-                Route::Auction | Route::Selector(_) => submit(&world, &gateways, &dice, &order).await,
+                Route::Auction | Route::Selector(_) => submit(&world, &gateways, &random, &order).await,
                 Route::Batch { twice, abandons } => {
-                    batch::pay(&world, &gateways, &dice, &order, twice, abandons).await;
+                    batch::pay(&world, &gateways, &random, &order, twice, abandons).await;
                 }
             }
         }
         None => world.judge(Err(Violation::new("every payment can be signed", format!("payment {number}")))),
     }
-    world.books().client_done();
+    world.invariants().client_done();
     world.changed.notify_one();
 }
 
 /// Submits, and asks again.
-async fn submit(world: &World, gateways: &[Gateway], dice: &Dice, order: &Order) {
+async fn submit(world: &World, gateways: &[Gateway], random: &RandomSource, order: &Order) {
     let Some(submission) = order.submission(world) else {
         world.judge(Err(Violation::new("every payment can be signed", order.payment_id.to_string())));
         return;
     };
     let mut accepted = 0;
     while accepted <= order.plan.replays {
-        let answer = match Gateway::any(gateways, dice).journal() {
+        let answer = match Gateway::any(gateways, random).journal() {
             Some(journal) => {
                 let asked = append(world, journal.as_ref(), &submission);
                 timeout(ANSWERED_WITHIN, asked).await.unwrap_or(Answer::Unknown)
@@ -97,17 +96,17 @@ async fn submit(world: &World, gateways: &[Gateway], dice: &Dice, order: &Order)
             Answer::Accepted => {
                 match accepted {
                     0 => world.accepted(&submission.payment_id),
-                    _ => census::party("client asks again"),
+                    _ => coverage::party("client asks again"),
                 }
                 accepted += 1;
-                sleep(Duration::from_millis(dice.number(100..=30_000))).await;
+                sleep(Duration::from_millis(random.number(100..=30_000))).await;
             }
             Answer::TooLate => {
-                census::party("client gives up");
+                coverage::party("client gives up");
                 world.note(format!("given up {}", submission.payment_id));
                 break;
             }
-            Answer::Unknown => sleep(Duration::from_millis(dice.number(100..=3_000))).await,
+            Answer::Unknown => sleep(Duration::from_millis(random.number(100..=3_000))).await,
         }
     }
 }
@@ -140,7 +139,7 @@ async fn append(world: &World, journal: &dyn Journal, submission: &Submitted) ->
     }
 }
 
-/// What a client wants, and how the gateway takes it: built and checked by the code that the gateway itself uses.
+/// The order of a client, built and checked by the code that the gateway itself uses.
 pub struct Order {
     /// As planned.
     pub plan: PaymentPlan,
@@ -150,7 +149,7 @@ pub struct Order {
     pub request_id: String,
     /// The payment of that id.
     pub payment_id: PaymentId,
-    /// What for.
+    /// The terms.
     pub terms: Terms,
     /// End of quotes.
     pub quote_deadline: Timestamp,
@@ -158,8 +157,8 @@ pub struct Order {
     pub fulfillment_deadline: Timestamp,
     number: usize,
     payer: PrivateKeySigner,
-    source: Place,
-    destination: Place,
+    source: ChainHandle,
+    destination: ChainHandle,
 }
 
 impl Order {
@@ -167,7 +166,7 @@ impl Order {
     fn of(world: &World, number: usize) -> Option<Self> {
         let plan = world.plan.payments[number];
         let payer = payer(&world.plan.payments, number);
-        let (source, destination) = (&world.places[plan.corridor.0], &world.places[plan.corridor.1]);
+        let (source, destination) = (&world.chains[plan.corridor.0], &world.chains[plan.corridor.1]);
         let recipient = text(signer(&format!("recipient {number}")).address());
         let asset = if plan.coin { &destination.coin } else { &destination.token };
         let amount = Amount::new(U256::from(plan.amount))?;
@@ -244,7 +243,7 @@ impl Order {
         let prepared = permit2::prepare(&spend, &choice).ok()?;
         let signature = self.payer.sign_hash_sync(&prepared.digest.0.into()).ok()?;
         if self.plan.bare_permit {
-            census::party("payer signs without a witness");
+            coverage::party("payer signs without a witness");
         }
         let signed = SignedMessage {
             message: prepared.digest.to_string(),
@@ -258,7 +257,7 @@ impl Order {
     /// The batch as the gateway opens it.
     pub fn opened(&self, world: &World) -> Option<QuoteRequestOpened> {
         let (spend, choice) = self.spend(&self.payment_id, Hash32::ZERO);
-        let told = permit2::prepare(&spend, &choice).ok()?.plan;
+        let prepared = permit2::prepare(&spend, &choice).ok()?.plan;
         Some(QuoteRequestOpened {
             quote_request_id: self.batch_id(),
             request_id: self.request_id.clone(),
@@ -269,7 +268,7 @@ impl Order {
             quote_deadline_text: self.quote_deadline.to_rfc3339(),
             fulfillment_deadline: self.fulfillment_deadline,
             fulfillment_deadline_text: self.fulfillment_deadline.to_rfc3339(),
-            escrow: told.of_batch(unix_seconds(self.fulfillment_deadline), REFUND_DELAY),
+            escrow: prepared.of_batch(unix_seconds(self.fulfillment_deadline), REFUND_DELAY),
             fulfillment_proxies: vec![text(self.destination.contracts.proxy)],
             verifier: self.verifier(),
             whitelist: Vec::new(),
@@ -292,7 +291,7 @@ impl Order {
         let (authorization, escrow) = self.sign(&self.payment_id, Hash32::ZERO)?;
         let selector = match self.plan.route {
             Route::Selector(_) => {
-                census::party("payment by a selector");
+                coverage::party("payment by a selector");
                 let key = selector::signer(self.number).key();
                 // Half of what is left for the deposit is the selector's.
                 let answer_by = self.quote_deadline + seconds(self.plan.reserve / 2);
@@ -329,8 +328,8 @@ fn seconds(seconds: u64) -> TimeDelta {
     TimeDelta::seconds(i64::try_from(seconds).unwrap_or_default())
 }
 
-/// A payer that takes its allowance away, and one that gives it again.
-async fn waver(world: Arc<World>, source: Place, payer: PrivateKeySigner, plan: PaymentPlan) {
+/// Changes the allowance of a payer as planned: revokes it, and may grant it again.
+async fn change_allowance(world: Arc<World>, source: ChainHandle, payer: PrivateKeySigner, plan: PaymentPlan) {
     let approve = |value: U256| {
         let call = DevToken::approveCall { spender: source.contracts.permit2, value };
         world.note(format!("a payer allows {value}"));
@@ -339,16 +338,16 @@ async fn waver(world: Arc<World>, source: Place, payer: PrivateKeySigner, plan: 
             world.note(format!("a payer's transaction is refused: {error}"));
         }
     };
-    if plan.means == Means::NoAllowance {
-        census::party("payer never allowed");
+    if plan.funding == Funding::NoAllowance {
+        coverage::party("payer never allowed");
     }
-    if matches!(plan.means, Means::Withdraws | Means::Wavers) {
-        census::party("payer takes its allowance away");
+    if matches!(plan.funding, Funding::Withdraws | Funding::Wavers) {
+        coverage::party("payer takes its allowance away");
         sleep(Duration::from_secs(plan.quote + plan.fulfill % 20)).await;
         approve(U256::ZERO);
     }
-    if plan.means == Means::Wavers {
-        census::party("payer gives its allowance again");
+    if plan.funding == Funding::Wavers {
+        coverage::party("payer gives its allowance again");
         sleep(Duration::from_secs(plan.reserve)).await;
         approve(U256::MAX);
     }

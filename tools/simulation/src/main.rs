@@ -1,4 +1,4 @@
-//! `sim`: runs the engine under seeds, and shows what did not hold.
+//! `sim`: runs the simulation under many seeds, and prints violated invariants.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use clap::Parser;
 
 use events::Hash32;
 use simulation::{
-    census::Census,
+    coverage::FaultCoverage,
     plan::Plan,
     run::{Report, run},
 };
@@ -25,31 +25,31 @@ use simulation::{
 #[derive(Debug, Parser)]
 #[command(name = "sim", version)]
 struct Arguments {
-    /// How many seeds.
+    /// Number of seeds.
     #[arg(long, default_value_t = 100)]
     seeds: u64,
-    /// The first of them.
+    /// First seed.
     #[arg(long, default_value_t = 1)]
     from: u64,
-    /// This one only.
+    /// Runs this seed only.
     #[arg(long)]
     seed: Option<u64>,
-    /// Prints everything that happens; with --seed.
+    /// Prints the whole trace; with --seed.
     #[arg(long, requires = "seed")]
     trace: bool,
     /// Chains and nodes at their worst.
     #[arg(long, conflicts_with = "fair")]
     storm: bool,
-    /// One payment, one honest settler, and nothing that goes wrong.
+    /// One payment, one honest settler, and no faults.
     #[arg(long)]
     fair: bool,
-    /// The first process of the gateway dies at this call of its ports.
+    /// The first process of the gateway crashes at this call of its ports.
     #[arg(long)]
     dies_after: Option<u64>,
-    /// Prints how often each fault struck, who took part, and how often each invariant was looked at.
-    #[arg(long)]
-    census: bool,
-    /// Threads, each with seeds of its own.
+    /// Prints the fault coverage: how often each fault struck, each kind of party took part and each invariant was checked.
+    #[arg(long, alias = "census")]
+    coverage: bool,
+    /// Number of threads, each with seeds of its own.
     #[arg(long, default_value_t = thread::available_parallelism().map_or(1, usize::from))]
     threads: usize,
 }
@@ -74,7 +74,7 @@ fn main() -> Result<ExitCode> {
     let started = Instant::now();
     let (next, broken, completed, failed) =
         (AtomicU64::new(0), AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
-    let census = Mutex::new(Census::default());
+    let coverage = Mutex::new(FaultCoverage::default());
     let digests = Mutex::new(BTreeMap::new());
     let work = || -> Result<()> {
         loop {
@@ -86,7 +86,7 @@ fn main() -> Result<ExitCode> {
             let report = run(seed, arguments.plan(seed), arguments.trace)?;
             completed.fetch_add(report.completed, Ordering::SeqCst);
             failed.fetch_add(report.failed, Ordering::SeqCst);
-            locked(&census).add(&report.census);
+            locked(&coverage).add(&report.coverage);
             locked(&digests).insert(seed, report.digest);
             if report.violation.is_some() {
                 broken.fetch_add(1, Ordering::SeqCst);
@@ -110,8 +110,8 @@ fn main() -> Result<ExitCode> {
     });
     outcome?;
     let broken = broken.load(Ordering::SeqCst);
-    if arguments.census {
-        print!("{}", locked(&census));
+    if arguments.coverage {
+        print!("{}", locked(&coverage));
     }
     // The same for the same seeds, however many threads they ran in.
     let digests: Vec<u8> = locked(&digests).values().flat_map(|digest| digest.0).collect();

@@ -1,4 +1,4 @@
-//! Streams that cannot be read for a time, and the operator who has them driven again once they were parked.
+//! Poisoned streams, which are unreadable for a time, and the operator who replays them once they are parked.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,12 +6,12 @@ use events::StreamId;
 use journal::parking::{Parking, Replayed};
 use tokio::time::sleep;
 
-use crate::{books::require, census, journal::SHARDS, plan::Poison, world::World};
+use crate::{coverage, invariants::require, plan::Poison, sim_journal::SHARDS, world::World};
 
-/// Makes the stream unreadable as planned. Its shard changes hands then, so that somebody has to read it.
+/// Makes the stream unreadable as planned. Its shard changes hands then, so that the new owner has to read it.
 pub async fn poison(world: Arc<World>, stream_id: StreamId, plan: Poison) {
     sleep(plan.after).await;
-    if world.is_calm() {
+    if world.faults_ended() {
         return;
     }
     world.note(format!("fault: {stream_id} is unreadable for {} s", plan.lasts.as_secs()));
@@ -19,20 +19,20 @@ pub async fn poison(world: Arc<World>, stream_id: StreamId, plan: Poison) {
     world.shards.usurp(stream_id.shard(SHARDS));
 }
 
-/// Looks after what is parked, for as long as it runs.
+/// Replays parked streams, for as long as it runs.
 pub async fn look(world: Arc<World>) {
-    let dice = world.dice("operator");
+    let random = world.random("operator");
     loop {
-        sleep(Duration::from_millis(dice.number(5_000..=40_000))).await;
+        sleep(Duration::from_millis(random.number(5_000..=40_000))).await;
         for record in world.parking.parked().await.unwrap_or_default() {
-            census::fault("stream is parked");
+            coverage::fault("stream is parked");
             let stream_id = record.stream_id;
             let held = require(world.was_poisoned(&stream_id), "only what is poisoned is parked", || {
                 format!("{stream_id}: {:?}", record.entry)
             });
             world.judge(held);
             world.note(format!("{stream_id} is parked, and replayed"));
-            // Whoever else replayed it first did the same.
+            // If another replay was first, it had the same effect.
             drop(world.parking.replay(&stream_id, &Replayed::new("operator", world.now())).await);
         }
     }

@@ -1,24 +1,24 @@
-//! The parking as one process of the gateway sees it.
+//! The simulated parking (dead letters) of one process of the gateway.
 
 use std::{future::ready, time::Duration};
 
 use async_trait::async_trait;
 use events::{Epoch, StreamId};
-use journal::parking::{Error, Lane, Parked, Parking, Record, Replayed};
+use journal::parking::{Error, Parked, Parking, ParkingPartition, Record, Replayed};
 use tokio::time::sleep;
 
-use crate::ports::Process;
+use crate::ports::PortContext;
 
 /// How often a follower looks for new entries.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 
-/// The parking, whose answers get lost.
-pub struct SimParking(pub Process);
+/// The parking, with calls that fail.
+pub struct SimParking(pub PortContext);
 
 impl SimParking {
     async fn fault(&self) -> Result<(), Error> {
-        self.0.life.point().await;
-        match self.0.world.strikes(&self.0.dice, "a call to the parking fails", self.0.world.plan.faults.parking) {
+        self.0.process.crash_point().await;
+        match self.0.world.strikes(&self.0.random, "a call to the parking fails", self.0.world.plan.faults.parking) {
             true => Err(Error::Unavailable("fault".to_owned())),
             false => Ok(()),
         }
@@ -49,22 +49,22 @@ impl Parking for SimParking {
         self.0.world.parking.parked().await
     }
 
-    fn follow(&self, epoch: Epoch, shard: u16) -> Box<dyn Lane> {
-        Box::new(SimLane { parking: Self(self.0.clone()), entries: self.0.world.parking.follow(epoch, shard) })
+    fn follow(&self, epoch: Epoch, shard: u16) -> Box<dyn ParkingPartition> {
+        Box::new(SimPartition { parking: Self(self.0.clone()), entries: self.0.world.parking.follow(epoch, shard) })
     }
 }
 
-struct SimLane {
+struct SimPartition {
     parking: SimParking,
-    entries: Box<dyn Lane>,
+    entries: Box<dyn ParkingPartition>,
 }
 
 #[async_trait]
-impl Lane for SimLane {
+impl ParkingPartition for SimPartition {
     async fn next(&mut self) -> Result<Vec<Record>, Error> {
         self.parking.fault().await?;
         loop {
-            // Looked at, and not waited for: tokio wakes the waiting in an order that no seed decides.
+            // Polled once and not awaited: tokio wakes waiting tasks in an order that the seed does not decide.
             tokio::select! {
                 biased;
                 entries = self.entries.next() => return entries,

@@ -1,8 +1,8 @@
-//! What is to happen in a run, drawn from its seed before it begins.
+//! The plan of a run: its parties and fault rates, drawn from the seed before the run begins.
 
 use std::time::Duration;
 
-use crate::dice::Dice;
+use crate::random::RandomSource;
 
 /// How a settler behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum Character {
     WrongRecipient,
     /// Delivers another token.
     WrongToken,
-    /// Sends what is no quote.
+    /// Sends documents that are not quotes.
     Malformed,
     /// Bids after the deadline.
     LateBidder,
@@ -39,7 +39,7 @@ pub enum Character {
     Declining,
 }
 
-/// Characters that win auctions and then do not keep their word.
+/// Behaviours of settlers that win auctions and do not deliver as quoted.
 const ROGUES: [Character; 12] = [
     Character::Vanishing,
     Character::Vanishing,
@@ -68,7 +68,7 @@ pub struct SettlerPlan {
 
 /// How the payer of a payment behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Means {
+pub enum Funding {
     /// It has the money and gave Permit2 its allowance.
     Sound,
     /// It never gave an allowance.
@@ -133,9 +133,9 @@ pub struct Poison {
     pub lasts: Duration,
 }
 
-/// A time in which somebody is away.
+/// An outage of the verifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Away {
+pub struct Outage {
     /// When it begins, from the start of the run.
     pub after: Duration,
     /// How long it lasts.
@@ -164,7 +164,7 @@ pub struct PaymentPlan {
     /// Seconds from there to the refund.
     pub refund: u64,
     /// How the payer behaves.
-    pub means: Means,
+    pub funding: Funding,
     /// How often the client asks again under the same id.
     pub replays: u64,
     /// Whether the payer signs for any settlement, without a witness (`EVM_PERMIT2`).
@@ -193,11 +193,11 @@ pub struct ChainPlan {
 pub struct GatewayPlan {
     /// Its clock against the world's, in milliseconds.
     pub skew_ms: i64,
-    /// It dies after this many calls of its ports, in the first life; later lives draw anew.
+    /// It crashes after this many calls of its ports; the processes started after it draw anew.
     pub dies_after: Option<u64>,
 }
 
-/// How often what goes wrong, in a thousand.
+/// Fault rates, in a thousand.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Faults {
     /// An append that is refused before it is stored.
@@ -244,8 +244,8 @@ pub struct Faults {
     pub stuck: u32,
     /// A spike of the base fee, at each block.
     pub spike: u32,
-    /// A stranger that meddles, at each block.
-    pub stranger: u32,
+    /// A third party that copies a waiting transaction, at each block.
+    pub third_party: u32,
     /// A nonce that is not given out because the ledger does not answer, before or after it was stored.
     pub ledger: u32,
     /// A call of a selector that fails.
@@ -267,41 +267,45 @@ pub struct Plan {
     pub settlers: Vec<SettlerPlan>,
     /// The payments.
     pub payments: Vec<PaymentPlan>,
-    /// What goes wrong.
+    /// Fault rates.
     pub faults: Faults,
-    /// Calls between two deaths of a process, on average; 0 for none.
+    /// Calls between two crashes of a process, on average; 0 for none.
     pub crash_every: u64,
     /// When all faults stop, from the start of the run.
-    pub calm_after: Duration,
+    pub faults_end_after: Duration,
     /// Submitter accounts on each chain.
     pub submitters: usize,
     /// When the verifier answers nobody, from the start of the run.
-    pub verifier_away: Option<Away>,
+    pub verifier_outage: Option<Outage>,
 }
 
 impl Plan {
     /// The plan of `seed`.
     pub fn draw(seed: u64) -> Self {
-        let dice = Dice::new(seed, "plan");
+        let random = RandomSource::new(seed, "plan");
         let chains = (0..2)
-            .map(|_| ChainPlan { block: dice.number(4..=12), depth: dice.number(1..=4), by_tag: dice.chance(500) })
+            .map(|_| ChainPlan {
+                block: random.number(4..=12),
+                depth: random.number(1..=4),
+                by_tag: random.chance(500),
+            })
             .collect();
         // Two processes in most runs, so that they get into each other's way.
-        let gateways = (0..if dice.chance(750) { 2 } else { 1 })
+        let gateways = (0..if random.chance(750) { 2 } else { 1 })
             .map(|_| {
-                let skew = dice.number(0..=4000);
+                let skew = random.number(0..=4000);
                 GatewayPlan { skew_ms: skew as i64 - 2000, dies_after: None }
             })
             .collect();
-        let settlers = settlers(&dice);
-        let count = dice.pick(&[1, 1, 2, 2, 3]);
-        let routes = Dice::new(seed, "routes");
-        let payments: Vec<_> = (0..count).map(|_| payment(&dice, &routes)).collect();
-        let faults = faults(&dice, &routes);
-        let crash_every = if dice.chance(400) { dice.number(20..=400) } else { 0 };
-        let calm_after = Duration::from_secs(dice.number(60..=600));
-        let absences = Dice::new(seed, "absences");
-        let verifier_away = absences.chance(200).then(|| Away {
+        let settlers = settlers(&random);
+        let count = random.pick(&[1, 1, 2, 2, 3]);
+        let routes = RandomSource::new(seed, "routes");
+        let payments: Vec<_> = (0..count).map(|_| payment(&random, &routes)).collect();
+        let faults = faults(&random, &routes);
+        let crash_every = if random.chance(400) { random.number(20..=400) } else { 0 };
+        let faults_end_after = Duration::from_secs(random.number(60..=600));
+        let absences = RandomSource::new(seed, "absences");
+        let verifier_outage = absences.chance(200).then(|| Outage {
             after: Duration::from_secs(absences.number(0..=300)),
             lasts: Duration::from_secs(absences.number(60..=400)),
         });
@@ -312,9 +316,9 @@ impl Plan {
             payments,
             faults,
             crash_every,
-            calm_after,
-            submitters: dice.pick(&[1, 1, 2]),
-            verifier_away,
+            faults_end_after,
+            submitters: random.pick(&[1, 1, 2]),
+            verifier_outage,
         }
     }
 
@@ -330,22 +334,22 @@ impl Plan {
     pub fn fair(seed: u64) -> Self {
         let mut plan = Self::draw(seed);
         plan.faults = Faults::default();
-        plan.verifier_away = None;
+        plan.verifier_outage = None;
         plan.crash_every = 0;
         plan.gateways.truncate(1);
         plan.payments.truncate(1);
         let payment = &mut plan.payments[0];
-        (payment.means, payment.route, payment.poison) = (Means::Sound, Route::Auction, None);
+        (payment.funding, payment.route, payment.poison) = (Funding::Sound, Route::Auction, None);
         plan.settlers.truncate(1);
         plan.settlers[0] = SettlerPlan { character: Character::Honest, margin: 2, ..plan.settlers[0] };
         plan
     }
 }
 
-fn settlers(dice: &Dice) -> Vec<SettlerPlan> {
+fn settlers(random: &RandomSource) -> Vec<SettlerPlan> {
     let mut characters = Vec::new();
-    for _ in 0..dice.number(1..=2) {
-        characters.push(match dice.number(0..=9) {
+    for _ in 0..random.number(1..=2) {
+        characters.push(match random.number(0..=9) {
             0..=5 => Character::Honest,
             6 => Character::Gone,
             7 => Character::Idle,
@@ -353,40 +357,40 @@ fn settlers(dice: &Dice) -> Vec<SettlerPlan> {
             _ => Character::Declining,
         });
     }
-    for _ in 0..dice.number(0..=2) {
-        characters.push(dice.pick(&ROGUES));
+    for _ in 0..random.number(0..=2) {
+        characters.push(random.pick(&ROGUES));
     }
     characters
         .into_iter()
         .map(|character| SettlerPlan {
             character,
-            margin: dice.number(1..=9),
-            answers_after: Duration::from_millis(dice.number(10..=4000)),
+            margin: random.number(1..=9),
+            answers_after: Duration::from_millis(random.number(10..=4000)),
         })
         .collect()
 }
 
-fn payment(dice: &Dice, routes: &Dice) -> PaymentPlan {
-    let source = dice.number(0..=1) as usize;
+fn payment(random: &RandomSource, routes: &RandomSource) -> PaymentPlan {
+    let source = random.number(0..=1) as usize;
     PaymentPlan {
-        at: Duration::from_millis(dice.number(100..=60_000)),
+        at: Duration::from_millis(random.number(100..=60_000)),
         corridor: (source, 1 - source),
-        coin: dice.chance(200),
-        amount: dice.number(1_000..=1_000_000),
-        headroom: dice.number(8..=20),
-        quote: dice.number(6..=15),
-        reserve: dice.number(30..=120),
-        fulfill: dice.number(60..=240),
-        refund: dice.number(0..=200),
-        means: match dice.number(0..=15) {
-            0 => Means::NoAllowance,
-            1 => Means::Withdraws,
-            2 => Means::Wavers,
-            _ => Means::Sound,
+        coin: random.chance(200),
+        amount: random.number(1_000..=1_000_000),
+        headroom: random.number(8..=20),
+        quote: random.number(6..=15),
+        reserve: random.number(30..=120),
+        fulfill: random.number(60..=240),
+        refund: random.number(0..=200),
+        funding: match random.number(0..=15) {
+            0 => Funding::NoAllowance,
+            1 => Funding::Withdraws,
+            2 => Funding::Wavers,
+            _ => Funding::Sound,
         },
-        replays: dice.number(0..=2),
-        bare_permit: dice.chance(150),
-        shares_payer: dice.chance(300),
+        replays: random.number(0..=2),
+        bare_permit: random.chance(150),
+        shares_payer: random.chance(300),
         route: match routes.number(0..=9) {
             0..=4 => Route::Auction,
             5 | 6 => Route::Selector(routes.pick(&CHOOSERS)),
@@ -399,14 +403,14 @@ fn payment(dice: &Dice, routes: &Dice) -> PaymentPlan {
     }
 }
 
-/// Some kinds of faults are away in each run, and others rage: a mixture of everything at all times would hide much.
-fn faults(dice: &Dice, routes: &Dice) -> Faults {
-    let drawn = |dice: &Dice, max: u64| match dice.number(0..=3) {
+/// In each run some kinds of faults are absent and others frequent: a mixture of everything at all times would hide much.
+fn faults(random: &RandomSource, routes: &RandomSource) -> Faults {
+    let drawn = |random: &RandomSource, max: u64| match random.number(0..=3) {
         0 | 1 => 0,
-        2 => dice.number(1..=max / 4 + 1) as u32,
-        _ => dice.number(1..=max) as u32,
+        2 => random.number(1..=max / 4 + 1) as u32,
+        _ => random.number(1..=max) as u32,
     };
-    let rate = |max| drawn(dice, max);
+    let rate = |max| drawn(random, max);
     Faults {
         refused: rate(200),
         unacknowledged: rate(300),
@@ -430,7 +434,7 @@ fn faults(dice: &Dice, routes: &Dice) -> Faults {
         dropped: rate(200),
         stuck: rate(200),
         spike: rate(150),
-        stranger: rate(300),
+        third_party: rate(300),
         ledger: rate(200),
         selector: drawn(routes, 400),
         parking: drawn(routes, 300),

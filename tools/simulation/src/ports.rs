@@ -1,4 +1,4 @@
-//! Time, chains, verifier and nonces as one process of the gateway sees them.
+//! The simulated ports of one process: clock, chains, verifier and signer ledger.
 
 use std::{future::pending, sync::Arc, time::Duration};
 
@@ -23,56 +23,56 @@ use sagas::ports::{
     RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, VerificationCase, Verifier, Waiting,
 };
 
-use crate::{census, dice::Dice, life::Life, world::World};
+use crate::{coverage, process::Process, random::RandomSource, world::World};
 
 /// Longest wait for a block that does not come.
 const NEXT_BLOCK_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// What every port of a process shares.
+/// The context that all ports of a process share.
 #[derive(Clone)]
-pub struct Process {
+pub struct PortContext {
     /// The world.
     pub world: Arc<World>,
-    /// Its life.
-    pub life: Arc<Life>,
-    /// Its share of chance.
-    pub dice: Dice,
+    /// The process.
+    pub process: Arc<Process>,
+    /// Its random source.
+    pub random: RandomSource,
     /// Its clock against the world's, in milliseconds.
     pub skew_ms: i64,
 }
 
-impl Process {
+impl PortContext {
     pub(crate) async fn rest(&self, duration: Duration) {
         sleep(duration).await;
-        if self.life.is_dead() {
+        if self.process.is_dead() {
             pending::<()>().await;
         }
     }
 }
 
-/// A clock that goes before or after, and whose timers fire early or late.
+/// A skewed clock, whose timers fire early or late.
 #[async_trait]
-impl Clock for Process {
+impl Clock for PortContext {
     fn now(&self) -> Timestamp {
         self.world.now() + TimeDelta::milliseconds(self.skew_ms)
     }
 
     async fn sleep(&self, duration: Duration) {
-        self.life.point().await;
+        self.process.crash_point().await;
         let mut duration = duration;
-        if self.world.draws(&self.dice, self.world.plan.faults.sleep) {
-            duration = match self.dice.number(0..=2) {
+        if self.world.draws(&self.random, self.world.plan.faults.sleep) {
+            duration = match self.random.number(0..=2) {
                 0 => {
-                    census::fault("timer ends early");
+                    coverage::fault("timer ends early");
                     duration / 2
                 }
                 1 => {
-                    census::fault("timer ends at once");
+                    coverage::fault("timer ends at once");
                     Duration::ZERO
                 }
                 _ => {
-                    census::fault("timer ends late");
-                    duration + Duration::from_millis(self.dice.number(0..=15_000))
+                    coverage::fault("timer ends late");
+                    duration + Duration::from_millis(self.random.number(0..=15_000))
                 }
             };
         }
@@ -86,7 +86,7 @@ pub struct SimChains {
     /// The real one.
     pub inner: Arc<EvmChains>,
     /// Whose it is.
-    pub process: Process,
+    pub context: PortContext,
 }
 
 #[async_trait]
@@ -163,19 +163,19 @@ impl Chains for SimChains {
     }
 
     async fn next_block(&self, chain_id: &ChainId) {
-        let Process { world, life, dice, .. } = &self.process;
-        life.point().await;
-        let early = world.strikes(dice, "wait for a block ends early", world.plan.faults.sleep);
-        let wait = if early { Duration::from_millis(dice.number(1..=500)) } else { NEXT_BLOCK_WAIT_MAX };
-        if let Some(place) = world.place(chain_id) {
-            // The first of the two that is ready, told apart in this order: chance is the seed's alone.
+        let PortContext { world, process, random, .. } = &self.context;
+        process.crash_point().await;
+        let early = world.strikes(random, "wait for a block ends early", world.plan.faults.sleep);
+        let wait = if early { Duration::from_millis(random.number(1..=500)) } else { NEXT_BLOCK_WAIT_MAX };
+        if let Some(handle) = world.chain(chain_id) {
+            // Polled in this order: only the seed decides what is random.
             tokio::select! {
                 biased;
-                () = place.blocks.notified() => {}
+                () = handle.blocks.notified() => {}
                 () = sleep(wait) => {}
             }
         }
-        self.process.rest(Duration::from_millis(dice.number(1..=400))).await;
+        self.context.rest(Duration::from_millis(random.number(1..=400))).await;
     }
 
     fn moment(&self, chain_id: &ChainId, contract: &str) -> Option<Moment> {
@@ -187,7 +187,7 @@ impl Chains for SimChains {
         let is_pushed = self.inner.is_pushed(&waiting);
         while is_pushed || !self.inner.has_news(&mut waiting) {
             self.next_block(waiting.chain_id).await;
-            // What can't be seen now is seen in the next round.
+            // A failure is repeated in the next round.
             drop(self.inner.look_out(waiting.chain_id).await);
             if is_pushed {
                 return;
@@ -201,37 +201,37 @@ pub struct SimVerifier {
     /// The real one, which sees the chains through nodes of its own.
     pub service: Arc<verifier::Verifier>,
     /// Who asks.
-    pub process: Process,
-    /// Somebody who is not the releaser.
+    pub context: PortContext,
+    /// A key that is not the releaser's.
     pub impostor: PrivateKeySigner,
 }
 
 impl SimVerifier {
     async fn ask(&self, case: &VerificationCase, delivery: bool) -> Result<Option<String>, Transient> {
-        let Process { world, life, dice, .. } = &self.process;
-        life.point().await;
+        let PortContext { world, process, random, .. } = &self.context;
+        process.crash_point().await;
         if world.verifier_is_away() {
-            census::fault("verifier is away");
-            self.process.rest(Duration::from_secs(5)).await;
+            coverage::fault("verifier is away");
+            self.context.rest(Duration::from_secs(5)).await;
             return Err(Transient("the verifier is away".to_owned()));
         }
-        if world.draws(dice, world.plan.faults.verifier) {
-            match dice.number(0..=3) {
+        if world.draws(random, world.plan.faults.verifier) {
+            match random.number(0..=3) {
                 0 => {
-                    census::fault("verifier is silent");
-                    self.process.rest(Duration::from_secs(5)).await;
+                    coverage::fault("verifier is silent");
+                    self.context.rest(Duration::from_secs(5)).await;
                     return Err(Transient("the verifier is silent".to_owned()));
                 }
                 1 => {
-                    census::fault("verifier answers late");
-                    self.process.rest(Duration::from_millis(dice.number(1..=20_000))).await;
+                    coverage::fault("verifier answers late");
+                    self.context.rest(Duration::from_millis(random.number(1..=20_000))).await;
                 }
                 2 => {
-                    census::fault("verifier signs with a wrong key");
+                    coverage::fault("verifier signs with a wrong key");
                     return Ok(self.forged(case, delivery));
                 }
                 _ => {
-                    census::fault("verifier talks nonsense");
+                    coverage::fault("verifier talks nonsense");
                     return Ok(Some("0x00".to_owned()));
                 }
             }
@@ -240,7 +240,7 @@ impl SimVerifier {
             true => self.service.attest_delivery(case).await?,
             false => self.service.attest_non_delivery(case).await?,
         };
-        life.point().await;
+        process.crash_point().await;
         Ok(match outcome {
             Outcome::Attested(signature) => Some(signature),
             Outcome::NotYet(_) | Outcome::Refused(_) => None,
@@ -257,8 +257,8 @@ impl SimVerifier {
             }
             false => Statement::NonDelivery { payment_id, quote_hash },
         };
-        let place = self.process.world.place(&case.escrow.chain_id)?;
-        attest::sign_statement(&self.impostor, &statement, place.evm_id, place.contracts.escrow).ok()
+        let handle = self.context.world.chain(&case.escrow.chain_id)?;
+        attest::sign_statement(&self.impostor, &statement, handle.evm_id, handle.contracts.escrow).ok()
     }
 }
 
@@ -273,8 +273,8 @@ impl Verifier for SimVerifier {
     }
 }
 
-/// The signer ledger, whose answers get lost.
-pub struct SimLedger(pub Process);
+/// The signer ledger, with calls that fail and answers that get lost.
+pub struct SimLedger(pub PortContext);
 
 #[async_trait]
 impl Ledger for SimLedger {
@@ -286,38 +286,38 @@ impl Ledger for SimLedger {
         final_nonce: u64,
         now: Timestamp,
     ) -> Result<u64, ledger::Error> {
-        let Process { world, life, dice, .. } = &self.0;
-        life.point().await;
-        let strikes = world.strikes(dice, "a call to the ledger fails", world.plan.faults.ledger);
-        let before = strikes && dice.chance(500);
+        let PortContext { world, process, random, .. } = &self.0;
+        process.crash_point().await;
+        let strikes = world.strikes(random, "a call to the ledger fails", world.plan.faults.ledger);
+        let before = strikes && random.chance(500);
         if before {
             return Err(ledger::Error::Unavailable("fault".to_owned()));
         }
         let nonce = world.ledger.reserve(account, purpose, chain_nonce, final_nonce, now).await?;
-        life.point().await;
+        process.crash_point().await;
         if strikes {
-            census::fault("ledger stores and does not say so");
+            coverage::fault("ledger stores and does not say so");
             return Err(ledger::Error::Unavailable("fault".to_owned()));
         }
         Ok(nonce)
     }
 
     async fn retire(&self, account: &SignerAccount, reservation: &Reservation) -> Result<bool, ledger::Error> {
-        let Process { world, life, dice, .. } = &self.0;
-        life.point().await;
-        let strikes = world.strikes(dice, "a call to the ledger fails", world.plan.faults.ledger);
-        if strikes && dice.chance(500) {
+        let PortContext { world, process, random, .. } = &self.0;
+        process.crash_point().await;
+        let strikes = world.strikes(random, "a call to the ledger fails", world.plan.faults.ledger);
+        if strikes && random.chance(500) {
             return Err(ledger::Error::Unavailable("fault".to_owned()));
         }
         let retired = world.ledger.retire(account, reservation).await?;
-        life.point().await;
+        process.crash_point().await;
         if strikes { Err(ledger::Error::Unavailable("fault".to_owned())) } else { Ok(retired) }
     }
 
     async fn open(&self, account: &SignerAccount) -> Result<Vec<Reservation>, ledger::Error> {
-        let Process { world, life, dice, .. } = &self.0;
-        life.point().await;
-        if world.strikes(dice, "a call to the ledger fails", world.plan.faults.ledger) {
+        let PortContext { world, process, random, .. } = &self.0;
+        process.crash_point().await;
+        if world.strikes(random, "a call to the ledger fails", world.plan.faults.ledger) {
             return Err(ledger::Error::Unavailable("fault".to_owned()));
         }
         world.ledger.open(account).await

@@ -1,4 +1,4 @@
-//! The read model of one process: the real views, folded from what a follower of the shards is delivered.
+//! The projection store of one process: the real views, folded from the commits that a follower of the shards reads.
 
 use journal::ShardLog;
 use journal::StreamStore;
@@ -17,16 +17,16 @@ use projections::{Applied, PaymentView, QuoteRequestView};
 use sagas::ports::{OpenStreams, Transient};
 
 use crate::{
-    books::{Violation, require},
-    census,
-    dice::Dice,
-    journal::{SHARDS, SimJournal},
+    coverage,
+    invariants::{Violation, require},
+    random::RandomSource,
+    sim_journal::{SHARDS, SimJournal},
     world::World,
 };
 
 /// Commits asked for at a time.
 const PAGE: usize = 16;
-/// How long a look that shows nothing new is not repeated.
+/// Pause between two reads.
 const LOOK_EVERY: Duration = Duration::from_millis(400);
 
 /// The view of either kind of stream.
@@ -84,9 +84,9 @@ impl View {
     }
 }
 
-/// The views, which outlive the process as files do.
+/// The projection store: the views, which outlive the process as files do.
 #[derive(Default)]
-pub struct Shelf(Mutex<Inner>);
+pub struct ProjectionStore(Mutex<Inner>);
 
 #[derive(Default)]
 struct Inner {
@@ -95,7 +95,7 @@ struct Inner {
     read: BTreeMap<u16, u64>,
 }
 
-impl Shelf {
+impl ProjectionStore {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -116,8 +116,8 @@ impl Shelf {
         *read = sequence.max(*read);
     }
 
-    /// Takes in a commit; whether one before it is missing.
-    fn take(&self, recorded: &Recorded) -> bool {
+    /// Applies a commit; whether one before it is missing.
+    fn apply(&self, recorded: &Recorded) -> bool {
         let mut inner = self.lock();
         match inner.views.get_mut(&recorded.stream_id) {
             Some(view) => view.apply(recorded) == Applied::Gap,
@@ -133,48 +133,48 @@ impl Shelf {
 }
 
 /// Follows the shards for as long as it runs.
-pub async fn follow(world: Arc<World>, journal: Arc<SimJournal>, shelf: Arc<Shelf>, dice: Dice) {
+pub async fn follow(world: Arc<World>, journal: Arc<SimJournal>, store: Arc<ProjectionStore>, random: RandomSource) {
     loop {
         for shard in 0..SHARDS {
-            page(&world, &journal, &shelf, &dice, shard).await;
+            page(&world, &journal, &store, &random, shard).await;
         }
         sleep(LOOK_EVERY).await;
     }
 }
 
-async fn page(world: &World, journal: &SimJournal, shelf: &Shelf, dice: &Dice, shard: u16) {
-    let read = shelf.lock().read.get(&shard).copied().unwrap_or_default();
+async fn page(world: &World, journal: &SimJournal, store: &ProjectionStore, random: &RandomSource, shard: u16) {
+    let read = store.lock().read.get(&shard).copied().unwrap_or_default();
     // Deliveries are repeated, and begin before what was read already.
-    let again = if world.strikes(dice, "replay repeats", world.plan.faults.stale) { dice.number(0..=5) } else { 0 };
+    let again = if world.strikes(random, "replay repeats", world.plan.faults.stale) { random.number(0..=5) } else { 0 };
     let Ok(mut commits) = journal.replay(shard, (read + 1).saturating_sub(again).max(1), PAGE).await else { return };
     let Some(last) = commits.last().map(|last| last.position.sequence) else { return };
-    if world.draws(dice, world.plan.faults.stale) && commits.len() > 1 {
-        census::fault("replayed commits change places");
-        // Behind each other on the way: the later one comes first, and finds a gap.
-        let index = usize::try_from(dice.number(1..=commits.len() as u64 - 1)).unwrap_or(1);
+    if world.draws(random, world.plan.faults.stale) && commits.len() > 1 {
+        coverage::fault("replayed commits change places");
+        // Out of order: the later one comes first and finds a gap.
+        let index = usize::try_from(random.number(1..=commits.len() as u64 - 1)).unwrap_or(1);
         commits.swap(index - 1, index);
     }
     for recorded in &commits {
-        if !shelf.take(recorded) {
+        if !store.apply(recorded) {
             continue;
         }
-        // What is missing is read from the stream itself.
+        // Missing commits are read from the stream itself.
         let Ok(stream) = journal.load(&recorded.stream_id).await else { return };
         for recorded in &stream {
-            shelf.take(recorded);
+            store.apply(recorded);
         }
     }
-    shelf.reached(shard, last);
+    store.reached(shard, last);
     for recorded in &commits {
-        let held = equal(world, shelf, &recorded.stream_id).await;
+        let held = equal(world, store, &recorded.stream_id).await;
         world.judge(held);
     }
 }
 
 /// The view equals the fold of what is stored, as far as the view goes.
-async fn equal(world: &World, shelf: &Shelf, stream_id: &StreamId) -> Result<(), Violation> {
+async fn equal(world: &World, store: &ProjectionStore, stream_id: &StreamId) -> Result<(), Violation> {
     let stored = world.memory.load(stream_id).await.unwrap_or_default();
-    let Some(view) = shelf.lock().views.get(stream_id).cloned() else {
+    let Some(view) = store.lock().views.get(stream_id).cloned() else {
         return Err(Violation::new("projection equals fold", format!("{stream_id} was read and has no view")));
     };
     let until = usize::try_from(view.version()).unwrap_or(usize::MAX);
@@ -182,11 +182,11 @@ async fn equal(world: &World, shelf: &Shelf, stream_id: &StreamId) -> Result<(),
     require(folded.as_ref() == Some(&view), "projection equals fold", || {
         format!("{stream_id}: {view:?} is not {folded:?}")
     })?;
-    world.books().shows(&view)
+    world.invariants().shows(&view)
 }
 
 /// The open streams of a process's read model.
-pub struct SimOpenStreams(pub Arc<Shelf>);
+pub struct SimOpenStreams(pub Arc<ProjectionStore>);
 
 #[async_trait]
 impl OpenStreams for SimOpenStreams {

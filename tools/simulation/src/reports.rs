@@ -1,4 +1,4 @@
-//! Reports of settlers: hints that there is something to see, true or not, which find their way to a gateway or do not.
+//! Delivery reports of settlers: wake hints, true or not, which are delivered, lost or duplicated.
 
 use std::{
     collections::VecDeque,
@@ -9,7 +9,7 @@ use std::{
 use events::PaymentId;
 use tokio::{sync::Notify, time::sleep};
 
-use crate::{census, gateway::Gateway, world::World};
+use crate::{coverage, gateway::Gateway, world::World};
 
 /// Reports on their way.
 #[derive(Default)]
@@ -19,8 +19,8 @@ pub struct Reports {
 }
 
 impl Reports {
-    /// A settler claims to have delivered.
-    pub fn claim(&self, payment_id: &PaymentId) {
+    /// A settler reports that it has delivered.
+    pub fn report_delivery(&self, payment_id: &PaymentId) {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(payment_id.clone());
         self.filled.notify_one();
     }
@@ -38,17 +38,17 @@ impl Reports {
 
 /// Brings reports to the gateways for as long as it runs. Nobody knows which of them drives the payment, so all get them.
 pub async fn bring(world: Arc<World>, gateways: Arc<Vec<Gateway>>) {
-    let dice = world.dice("reports");
+    let random = world.random("reports");
     loop {
         let payment_id = world.reports.next().await;
         let mut times = 1;
-        if world.draws(&dice, world.plan.faults.reports) {
-            let lost = dice.chance(500);
-            census::fault(if lost { "report is lost" } else { "report comes twice" });
+        if world.draws(&random, world.plan.faults.reports) {
+            let lost = random.chance(500);
+            coverage::fault(if lost { "report is lost" } else { "report comes twice" });
             times = if lost { 0 } else { 2 };
         }
         for _ in 0..times {
-            sleep(Duration::from_millis(dice.number(1..=3_000))).await;
+            sleep(Duration::from_millis(random.number(1..=3_000))).await;
             world.note(format!("report of {payment_id}"));
             gateways.iter().for_each(|gateway| gateway.nudge(&payment_id));
         }

@@ -1,4 +1,4 @@
-//! One run: a seed, from beginning to rest.
+//! One run of the simulation: a seed, from the start until all payments are at rest.
 
 use std::{
     cell::Cell,
@@ -8,18 +8,18 @@ use std::{
 
 use tokio::{runtime::Builder, task::JoinSet, time::sleep};
 
-use ::journal::parking::Parking;
 use events::Hash32;
+use journal::parking::Parking;
 
 use crate::{
-    blocks,
-    books::{Violation, require},
-    census::{self, Census},
-    client, gateway,
+    blocks, client,
+    coverage::{self, FaultCoverage},
+    gateway,
     gateway::Gateway,
-    journal, operator,
+    invariants::{Violation, require},
+    operator,
     plan::Plan,
-    reports,
+    reports, sim_journal,
     world::{BEGIN, SetupError, World},
 };
 
@@ -30,7 +30,7 @@ thread_local! {
     static PANICS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// What came of a run.
+/// The report of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// The seed.
@@ -47,23 +47,23 @@ pub struct Report {
     pub seconds: u64,
     /// Calls that each gateway's last process made.
     pub steps: Vec<u64>,
-    /// What happened, and how often.
-    pub census: Census,
-    /// What did not hold.
+    /// Which faults struck, and how often.
+    pub coverage: FaultCoverage,
+    /// The violated invariant.
     pub violation: Option<Violation>,
     /// The end of the trace, of a run with a violation.
     pub tail: Vec<String>,
 }
 
-/// Runs `plan` with the chance of `seed`, in this thread; prints its trace when `print`.
+/// Runs `plan` with the random source of `seed`, in this thread; prints its trace when `print`.
 ///
 /// # Errors
 /// [`SetupError`] when there is nothing to run on.
 pub fn run(seed: u64, plan: Plan, print: bool) -> Result<Report, SetupError> {
     count_panics();
     PANICS.set(0);
-    // What an earlier run in this thread left, if it ended in an error.
-    drop(census::take());
+    // Counts that an earlier run in this thread left, if it ended in an error.
+    drop(coverage::take());
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.map_err(|error| SetupError::Connect(error.to_string()))?;
     let report = runtime.block_on(live(seed, plan, print));
@@ -87,10 +87,10 @@ async fn live(seed: u64, plan: Plan, print: bool) -> Result<Report, SetupError> 
     let world = World::new(seed, plan, print)?;
     let gateways: Arc<Vec<Gateway>> = Arc::new((0..world.plan.gateways.len()).map(Gateway::new).collect());
     let mut tasks = JoinSet::new();
-    for index in 0..world.places.len() {
+    for index in 0..world.chains.len() {
         tasks.spawn(blocks::produce(world.clone(), index));
     }
-    tasks.spawn(journal::keep_shards(world.clone()));
+    tasks.spawn(sim_journal::keep_shards(world.clone()));
     tasks.spawn(operator::look(world.clone()));
     tasks.spawn(reports::bring(world.clone(), gateways.clone()));
     for index in 0..gateways.len() {
@@ -99,20 +99,20 @@ async fn live(seed: u64, plan: Plan, print: bool) -> Result<Report, SetupError> 
     for number in 0..world.plan.payments.len() {
         tasks.spawn(client::pay(world.clone(), gateways.clone(), number));
     }
-    let calm_at = world.plan.calm_after;
+    let faults_end_at = world.plan.faults_end_after;
     tasks.spawn({
         let (world, gateways) = (world.clone(), gateways.clone());
         async move {
-            sleep(calm_at).await;
-            world.calm();
+            sleep(faults_end_at).await;
+            world.end_faults();
             gateways.iter().for_each(Gateway::spare);
         }
     });
 
-    let calm = BEGIN + calm_at.as_secs();
+    let calm = BEGIN + faults_end_at.as_secs();
     let finished = async {
         loop {
-            // The first of the two that is ready, told apart in this order: chance is the seed's alone.
+            // Polled in this order: only the seed decides what is random.
             tokio::select! {
                 biased;
                 () = world.changed.notified() => {}
@@ -121,30 +121,30 @@ async fn live(seed: u64, plan: Plan, print: bool) -> Result<Report, SetupError> 
             if world.violation().is_some() {
                 return;
             }
-            if world.books().is_done(&world) {
+            if world.invariants().is_done(&world) {
                 sleep(AFTER_REST).await;
                 // Read models that were lost have to be whole again in the end.
-                world.calm();
+                world.end_faults();
                 gateways.iter().for_each(Gateway::spare);
                 sleep(AFTER_REST).await;
                 return;
             }
-            if world.seconds() > world.books().rest_by(calm) {
+            if world.seconds() > world.invariants().rest_by(calm) {
                 return;
             }
         }
     };
     finished.await;
-    let views: Vec<_> = gateways.iter().map(|gateway| gateway.shelf.views()).collect();
+    let views: Vec<_> = gateways.iter().map(|gateway| gateway.store.views()).collect();
     let parked = world.parking.parked().await.unwrap_or_default();
     world.judge(require(parked.is_empty(), "nothing needs an operator", || format!("{parked:?}")));
     if world.violation().is_none() {
-        let held = world.books().closed(&world, &views);
+        let held = world.invariants().closed(&world, &views);
         world.judge(held);
     }
     world.judge(require(PANICS.get() == 0, "nothing panics", || format!("{} panics", PANICS.get())));
     let (digest, lines, tail) = world.traced();
-    let (completed, failed) = world.books().ends();
+    let (completed, failed) = world.invariants().ends();
     let violation = world.violation();
     tasks.abort_all();
     Ok(Report {
@@ -157,6 +157,6 @@ async fn live(seed: u64, plan: Plan, print: bool) -> Result<Report, SetupError> 
         steps: gateways.iter().map(Gateway::steps).collect(),
         tail: if violation.is_some() { tail } else { Vec::new() },
         violation,
-        census: census::take(),
+        coverage: coverage::take(),
     })
 }

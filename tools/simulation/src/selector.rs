@@ -1,4 +1,4 @@
-//! Quote selectors that payers name, of every character.
+//! Quote selectors that payers name, one for each behaviour.
 
 use std::{
     collections::BTreeSet,
@@ -16,21 +16,21 @@ use events::{
 use sagas::ports::{SelectionRequest, Selector, Transient};
 
 use crate::{
-    census,
+    coverage,
     plan::{Chooser, Route},
-    ports::Process,
+    ports::PortContext,
 };
 
-/// What selectors said under their own signatures: the auction, and the quote.
+/// The signed choices of selectors: the auction and the quote.
 #[derive(Default)]
 pub struct Choices(Mutex<BTreeSet<(String, Hash32)>>);
 
 impl Choices {
-    fn said(&self, auction_id: &str, quote: Hash32) {
+    fn record(&self, auction_id: &str, quote: Hash32) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert((auction_id.to_owned(), quote));
     }
 
-    /// Whether the selector of this auction ever took this quote.
+    /// Whether the selector of this auction ever chose this quote.
     pub fn holds(&self, auction_id: &str, quote: Hash32) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&(auction_id.to_owned(), quote))
     }
@@ -50,10 +50,10 @@ fn impostor() -> SelectorSigner {
 
 /// The selectors, as one process reaches them.
 #[async_trait]
-impl Selector for Process {
+impl Selector for PortContext {
     async fn choose(&self, request: &SelectionRequest) -> Result<SignedChoice, Transient> {
-        self.life.point().await;
-        if self.world.strikes(&self.dice, "a call to the selector fails", self.world.plan.faults.selector) {
+        self.process.crash_point().await;
+        if self.world.strikes(&self.random, "a call to the selector fails", self.world.plan.faults.selector) {
             return Err(Transient("the bus is away".to_owned()));
         }
         let named = self.world.plan.payments.iter().enumerate().find_map(|(number, payment)| match payment.route {
@@ -61,7 +61,7 @@ impl Selector for Process {
             _ => None,
         });
         let Some((chooser, signer)) = named else { return Err(Transient("there is no such selector".to_owned())) };
-        census::party(match chooser {
+        coverage::party(match chooser {
             Chooser::Cheapest => "selector chooses the cheapest",
             Chooser::Fickle => "selector chooses another each time",
             Chooser::Refusing => "selector takes none",
@@ -73,28 +73,28 @@ impl Selector for Process {
             self.rest(Duration::from_secs(2)).await;
             return Err(Transient("the selector is silent".to_owned()));
         }
-        self.rest(Duration::from_millis(self.dice.number(1..=800))).await;
+        self.rest(Duration::from_millis(self.random.number(1..=800))).await;
         let choice = self.choice(chooser, request, &signer.key());
         let signed = match chooser {
             Chooser::Forging => choice.sign(&impostor()),
             _ => choice.sign(&signer),
         };
         if let (Some(quote), true) = (choice.quote_hash, chooser != Chooser::Forging) {
-            self.world.choices.said(&request.auction_id, quote);
+            self.world.choices.record(&request.auction_id, quote);
         }
         self.world.note(format!("{chooser:?} chooses {:?} for {}", choice.quote_hash, request.auction_id));
-        self.life.point().await;
+        self.process.crash_point().await;
         Ok(signed)
     }
 }
 
-impl Process {
+impl PortContext {
     fn choice(&self, chooser: Chooser, request: &SelectionRequest, key: &SelectorKey) -> Choice {
         let shown = request.shown();
         let taken = match chooser {
             Chooser::Refusing => return Choice::none(shown, Some("ALL_TOO_DEAR".to_owned())),
             Chooser::Inventing => Some(Hash32::sha256(key.to_string())),
-            Chooser::Fickle => Some(self.dice.pick(&request.quotes)),
+            Chooser::Fickle => Some(self.random.pick(&request.quotes)),
             Chooser::Cheapest | Chooser::Silent | Chooser::Forging => {
                 let quotes = request.documents.iter().filter_map(|document| SignedQuote::parse(document).ok());
                 quotes.min_by_key(|quote| (quote.quote().source_amount, quote.hash())).map(|quote| quote.hash())

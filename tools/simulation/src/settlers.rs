@@ -26,9 +26,9 @@ use events::{
 use sagas::ports::{Answer, Award, AwardAnswer, Bid, DeliveryOrder, DeliveryState, RequestForQuotes, Statement};
 
 use crate::{
-    census,
+    coverage,
     plan::{Character, SettlerPlan},
-    world::{Place, World},
+    world::{ChainHandle, World},
 };
 
 /// How long a quote is firm after the auction.
@@ -44,7 +44,7 @@ pub struct Settler {
     key: SigningKey,
     /// Its account on every chain: it delivers from it and is paid to it.
     pub signer: PrivateKeySigner,
-    /// How it is.
+    /// Its behaviour.
     pub plan: SettlerPlan,
 }
 
@@ -71,7 +71,7 @@ pub async fn bid(world: Arc<World>, settler: Settler, request: RequestForQuotes)
         _ => settler.plan.answers_after,
     };
     sleep(wait).await;
-    census::party(named(character));
+    coverage::party(named(character));
     let answers = match character {
         Character::Malformed => {
             vec![Answer::Quote("{\"type\": \"GatewayQuote\"".to_owned()), Answer::Malformed("no JSON".to_owned())]
@@ -82,9 +82,9 @@ pub async fn bid(world: Arc<World>, settler: Settler, request: RequestForQuotes)
     };
     for answer in answers {
         let bid = Bid { settler: settler.did.token(), received_at: world.now(), answer };
-        world.house.bid(&request.auction_id, bid.clone());
+        world.auctions.bid(&request.auction_id, bid.clone());
         // A message bus delivers at least once.
-        world.house.bid(&request.auction_id, bid);
+        world.auctions.bid(&request.auction_id, bid);
     }
 }
 
@@ -158,11 +158,11 @@ pub fn won(world: &Arc<World>, award: &Award) {
         _ => Some(AwardAnswer::Accepted),
     };
     match &answer {
-        None => census::party("settler does not answer its award"),
+        None => coverage::party("settler does not answer its award"),
         Some(AwardAnswer::Accepted) => {}
-        Some(_) => census::party("settler refuses its award"),
+        Some(_) => coverage::party("settler refuses its award"),
     }
-    if answer.is_none_or(|answer| world.house.answer(payment_id, answer) != AwardAnswer::Accepted) {
+    if answer.is_none_or(|answer| world.auctions.answer(payment_id, answer) != AwardAnswer::Accepted) {
         return;
     }
     if settler.plan.character == Character::Vanishing {
@@ -177,16 +177,16 @@ struct Job {
     settler: Settler,
     award: Award,
     quote: Quote,
-    source: Place,
-    destination: Place,
+    source: ChainHandle,
+    destination: ChainHandle,
     order: DeliveryOrder,
 }
 
 async fn work(world: Arc<World>, settler: Settler, award: Award) {
     let Ok(signed) = SignedQuote::parse(&award.case.quote_document) else { return };
     let quote = signed.quote().clone();
-    let source = world.place(&award.case.escrow.chain_id).cloned();
-    let destination = world.place(quote.destination.asset().chain()).cloned();
+    let source = world.chain(&award.case.escrow.chain_id).cloned();
+    let destination = world.chain(quote.destination.asset().chain()).cloned();
     let (Some(source), Some(destination)) = (source, destination) else { return };
     let order = DeliveryOrder {
         payment_id: award.case.payment_id.clone(),
@@ -204,7 +204,7 @@ impl Job {
     async fn run(self) {
         let fulfill_by = self.order.fulfill_by;
         let refund_after = self.award.case.escrow.refund_after;
-        // Somebody who saw the award burns what he takes for the delivery's key.
+        // A third party that saw the award spends the key that it takes for the delivery's.
         let mut extra = true;
         let mut reported = false;
         let mut forged = self.settler.plan.character == Character::Liar;
@@ -219,7 +219,7 @@ impl Job {
                 forged = false;
             }
             if self.settler.plan.character == Character::Liar {
-                self.world.reports.claim(&self.order.payment_id);
+                self.world.reports.report_delivery(&self.order.payment_id);
                 continue;
             }
             if self.settler.plan.character == Character::Tardy && self.world.seconds() + 8 < fulfill_by {
@@ -227,7 +227,7 @@ impl Job {
             }
             let state = self.destination.node.delivery_state(&self.order).await;
             if matches!(state, Ok(DeliveryState::Seen(_) | DeliveryState::Final(_))) && !reported {
-                self.world.reports.claim(&self.order.payment_id);
+                self.world.reports.report_delivery(&self.order.payment_id);
                 reported = true;
             }
             match state {
@@ -245,7 +245,7 @@ impl Job {
         }
     }
 
-    /// What the escrow says at the depth that a settler trusts, when it is what the quote is for.
+    /// The escrow's state at the depth that a settler trusts; `None` unless the escrow is the one the quote is for.
     async fn escrow(&self) -> Option<State> {
         let node: &Node = &self.source.node;
         let settled = node.settled().await.ok()?;
@@ -294,8 +294,8 @@ impl Job {
         self.send(&self.destination, self.destination.contracts.proxy, value, call.abi_encode().into());
     }
 
-    fn send(&self, place: &Place, to: Address, value: U256, data: Bytes) {
-        if let Err(error) = place.send(&self.settler.signer, to, value, data) {
+    fn send(&self, handle: &ChainHandle, to: Address, value: U256, data: Bytes) {
+        if let Err(error) = handle.send(&self.settler.signer, to, value, data) {
             self.world.note(format!("a settler's transaction is refused: {error}"));
         }
     }
@@ -323,7 +323,7 @@ impl Job {
         self.send(&self.source, escrow, U256::ZERO, call.abi_encode().into());
     }
 
-    /// Claims a delivery that was not made, signed by nobody who may.
+    /// Reports a delivery that was not made, with an attestation by a key that may not attest.
     fn forge(&self) {
         let statement = Statement::Delivery {
             payment_id: self.order.payment_id.clone(),
@@ -338,15 +338,16 @@ impl Job {
     }
 }
 
-/// A stranger sends what he saw somebody else send; of a delivery, he burns what he takes for its key, with one unit.
-pub fn meddle(world: &World, place: &Place, transaction: B256, input: &Bytes, to: Address) {
-    let stranger = world.stranger();
+/// Front-running: a third party sends a transaction that it saw in the pool; a delivery it copies with an amount of one
+/// unit, to spend the key that it takes for the delivery's.
+pub fn meddle(world: &World, handle: &ChainHandle, transaction: B256, input: &Bytes, to: Address) {
+    let third_party = world.third_party();
     world.note(format!("a stranger copies {transaction}"));
     let burnt = FulfillmentProxy::fulfillCall::abi_decode(input).ok().map(|call| {
         let value = if call.token.is_zero() { U256::from(1) } else { U256::ZERO };
         (value, FulfillmentProxy::fulfillCall { amount: U256::from(1), ..call }.abi_encode().into())
     });
     let (value, data) = burnt.unwrap_or_else(|| (U256::ZERO, input.clone()));
-    // What is refused is the stranger's own concern.
-    drop(place.send(stranger, to, value, data));
+    // A refusal concerns the third party alone.
+    drop(handle.send(third_party, to, value, data));
 }

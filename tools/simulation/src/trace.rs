@@ -1,4 +1,4 @@
-//! What happened in a run, as a digest and as its last lines.
+//! The trace of a run: its digest and its last lines.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! The world of one run: chains, stored commits, settlers, and the time, all in one thread.
+//! The simulated world of one run: chains, stored commits, settlers, and the clock, all in one thread.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,17 +35,17 @@ use journal::{
 };
 
 use crate::{
-    auction::House,
-    books::{Books, Violation},
-    census,
-    chain::{CallFate, Contracts, Genesis, SharedChain, SimChain, SimTransport, Template, View},
-    dice::Dice,
-    fate::fate,
-    journal::{SHARDS, Shards},
+    auction::AuctionState,
+    chain::{Contracts, Genesis, NodeKind, RpcOutcome, SharedChain, SimChain, SimTransport, Template},
+    coverage,
+    invariants::{Invariants, Violation},
     plan::Plan,
+    random::RandomSource,
     reports::Reports,
+    rpc_faults::rpc_faults,
     selector::Choices,
     settlers::Settler,
+    sim_journal::{SHARDS, Shards},
     trace::Trace,
 };
 
@@ -55,13 +55,13 @@ pub const BEGIN: u64 = 1_800_000_000;
 pub const RPC_TIMEOUT: Duration = Duration::from_secs(2);
 /// Least seconds between the end of the delivery and the refund.
 pub const REFUND_DELAY: u64 = 120;
-/// What everybody who sends transactions has, in wei.
+/// Coins of every account that sends transactions, in wei.
 const COINS: u128 = 1_000_000_000_000_000_000_000;
 /// Gas limit of every transaction that is not the gateway's.
 const GAS: u64 = 500_000;
 /// Tip of every transaction that is not the gateway's, wei per unit of gas.
 const TIP: u128 = 2_000_000_000;
-/// What payers and settlers have of each token.
+/// Units of each token that payers and settlers have.
 pub const TOKENS: u64 = 1_000_000_000;
 
 /// Why a world cannot be made.
@@ -86,7 +86,7 @@ pub enum SetupError {
 /// The key of the party with this name.
 pub fn signer(name: &str) -> PrivateKeySigner {
     let mut key = keccak256(format!("simulation: {name}"));
-    // A hash that is no key is as likely as a collision; the next one is one.
+    // A hash that is not a valid key is as unlikely as a collision; the next one is valid.
     loop {
         match PrivateKeySigner::from_bytes(&key) {
             Ok(signer) => return signer,
@@ -113,9 +113,9 @@ fn templates() -> Result<&'static [Template; 2], SetupError> {
     Ok(TEMPLATES.get_or_init(|| made))
 }
 
-/// A chain and all that is to know to act on it.
+/// A handle to one chain: its ids, contracts and configuration, and an honest connection.
 #[derive(Clone)]
-pub struct Place {
+pub struct ChainHandle {
     /// Its CAIP-2 id.
     pub chain_id: ChainId,
     /// Its EIP-155 id.
@@ -128,14 +128,14 @@ pub struct Place {
     pub token: AssetId,
     /// Its own coin.
     pub coin: AssetId,
-    /// Told at each new block.
+    /// Notified at each new block.
     pub blocks: Arc<Notify>,
-    /// A connection that always tells the truth, for the world's own use.
+    /// An honest connection, for the world's own use.
     pub node: Node,
     chain: SharedChain,
 }
 
-impl Place {
+impl ChainHandle {
     /// The chain.
     pub fn lock(&self) -> MutexGuard<'_, SimChain> {
         self.chain.lock().unwrap_or_else(PoisonError::into_inner)
@@ -144,11 +144,12 @@ impl Place {
     /// Sends a transaction of `signer`, priced for the next blocks.
     ///
     /// # Errors
-    /// What the node says when it refuses it.
+    /// The message of the node that refuses it.
     pub fn send(&self, signer: &PrivateKeySigner, to: Address, value: U256, data: Bytes) -> Result<(), String> {
         let mut chain = self.lock();
-        let mut ask =
-            |method: &str, params: Value| chain.rpc(&View::Honest, method, &params).map_err(|fault| fault.to_string());
+        let mut ask = |method: &str, params: Value| {
+            chain.rpc(&NodeKind::Honest, method, &params).map_err(|fault| fault.to_string())
+        };
         let number = |value: Value| {
             let digits = value.as_str().unwrap_or_default().trim_start_matches("0x").to_owned();
             u64::from_str_radix(&digits, 16).map_err(|error| error.to_string())
@@ -172,24 +173,24 @@ impl Place {
         ask("eth_sendRawTransaction", json!([raw])).map(|_| ())
     }
 
-    /// A connection whose calls fare as `fate` says.
-    pub fn connect(&self, fate: impl FnMut(&str) -> CallFate + Send + 'static) -> Result<Node, SetupError> {
-        let transport = SimTransport::new(self.chain.clone(), RPC_TIMEOUT, fate);
+    /// A connection whose calls end as `faults` says.
+    pub fn connect(&self, faults: impl FnMut(&str) -> RpcOutcome + Send + 'static) -> Result<Node, SetupError> {
+        let transport = SimTransport::new(self.chain.clone(), RPC_TIMEOUT, faults);
         transport.connect(&self.config).map_err(|error| SetupError::Connect(error.to_string()))
     }
 }
 
-/// Everybody's accounts, the same on every chain.
+/// The accounts of all parties, the same on every chain.
 pub struct Parties {
-    /// Who pays.
+    /// Accounts of payers.
     pub payers: BTreeSet<Address>,
-    /// Who may deliver: settlers and the stranger.
+    /// Accounts that may deliver: settlers and the third party.
     pub deliverers: BTreeSet<Address>,
-    /// Who is paid.
+    /// Accounts of recipients.
     pub recipients: BTreeSet<Address>,
-    /// What the gateway sends from.
+    /// Accounts that the gateway sends from.
     pub submitters: BTreeSet<Address>,
-    /// Who attests.
+    /// The account that attests.
     pub releaser: Address,
 }
 
@@ -212,35 +213,35 @@ impl Parties {
 pub struct World {
     /// The seed.
     pub seed: u64,
-    /// What is to happen.
+    /// The plan.
     pub plan: Plan,
     /// The chains.
-    pub places: Vec<Place>,
-    /// What is stored.
+    pub chains: Vec<ChainHandle>,
+    /// The stored commits.
     pub memory: MemoryJournal,
-    /// Who works which shard.
+    /// The shard leases.
     pub shards: Shards,
-    /// Nonces that were given out.
+    /// The nonces that were reserved.
     pub ledger: MemoryLedger,
-    /// What contract accounts have cost.
+    /// Gas budgets of contract accounts.
     pub budgets: MemoryBudgets,
-    /// What the engine gave up on, which is nothing.
+    /// The parked streams.
     pub parking: MemoryParking,
-    /// Auctions and awards.
-    pub house: House,
-    /// Everybody's accounts.
+    /// Auction state.
+    pub auctions: AuctionState,
+    /// Accounts of all parties.
     pub parties: Parties,
-    /// What must hold.
-    pub books: Mutex<Books>,
-    /// Told when a payment changed or something broke.
+    /// The invariants.
+    pub invariants: Mutex<Invariants>,
+    /// Notified when a payment changed or an invariant was violated.
     pub changed: Notify,
-    /// What selectors said.
+    /// The choices of selectors.
     pub choices: Choices,
-    /// What settlers report.
+    /// The reports of settlers.
     pub reports: Reports,
     settlers: Vec<Settler>,
     poisons: Mutex<BTreeMap<StreamId, Duration>>,
-    stranger: PrivateKeySigner,
+    third_party: PrivateKeySigner,
     verifier: OnceLock<Arc<Verifier>>,
     started: Instant,
     calm: AtomicBool,
@@ -262,29 +263,29 @@ impl World {
             .enumerate()
             .map(|(index, plan)| Settler::new(index, signer(&format!("settler {index}")), *plan))
             .collect();
-        let mut places = Vec::new();
+        let mut chains = Vec::new();
         for (index, template) in templates()?.iter().enumerate() {
-            places.push(place(template, &plan, index, &settlers)?);
+            chains.push(chain_handle(template, &plan, index, &settlers)?);
         }
         let parties = Parties::of(&plan, &settlers);
         let submitters = parties.submitters.clone();
         let world = Arc::new(Self {
             seed,
-            places,
+            chains,
             memory: MemoryJournal::with_clock(SHARDS, clock),
             shards: Shards::default(),
             ledger: MemoryLedger::default(),
             budgets: MemoryBudgets::default(),
             parking: MemoryParking::with_clock(clock),
-            house: House::default(),
+            auctions: AuctionState::default(),
             parties,
-            books: Mutex::new(Books::new(submitters)),
+            invariants: Mutex::new(Invariants::new(submitters)),
             changed: Notify::new(),
             choices: Choices::default(),
             reports: Reports::default(),
             settlers,
             poisons: Mutex::default(),
-            stranger: signer("stranger"),
+            third_party: signer("stranger"),
             verifier: OnceLock::new(),
             started,
             calm: AtomicBool::new(false),
@@ -292,21 +293,21 @@ impl World {
             violation: Mutex::new(None),
             plan,
         });
-        let dice = world.dice("verifier");
+        let random = world.random("verifier");
         // Weak, for the world holds the verifier.
         let weak = Arc::downgrade(&world);
         let mut nodes = Vec::new();
-        for place in &world.places {
-            nodes.push(place.connect(fate(weak.clone(), None, dice.clone()))?);
+        for handle in &world.chains {
+            nodes.push(handle.connect(rpc_faults(weak.clone(), None, random.clone()))?);
         }
         let verifier = Verifier::default().with_evm(nodes, Some(signer("releaser")));
         world.verifier.get_or_init(|| Arc::new(verifier));
         Ok(world)
     }
 
-    /// The stream of chance under `label`.
-    pub fn dice(&self, label: &str) -> Dice {
-        Dice::new(self.seed, label)
+    /// The random source under `label`.
+    pub fn random(&self, label: &str) -> RandomSource {
+        RandomSource::new(self.seed, label)
     }
 
     /// The world's time.
@@ -327,62 +328,62 @@ impl World {
     /// Whether the verifier answers nobody now.
     pub fn verifier_is_away(&self) -> bool {
         let now = self.elapsed();
-        let away = self.plan.verifier_away.is_some_and(|away| now >= away.after && now < away.after + away.lasts);
-        away && !self.is_calm()
+        let away = self.plan.verifier_outage.is_some_and(|away| now >= away.after && now < away.after + away.lasts);
+        away && !self.faults_ended()
     }
 
-    /// Whether a fault of this rate strikes now. It is counted under `name`.
-    pub fn strikes(&self, dice: &Dice, name: &'static str, per_mille: u32) -> bool {
-        let strikes = self.draws(dice, per_mille);
+    /// Draws whether a fault of this rate strikes now, and counts it under `name`.
+    pub fn strikes(&self, random: &RandomSource, name: &'static str, per_mille: u32) -> bool {
+        let strikes = self.draws(random, per_mille);
         if strikes {
-            census::fault(name);
+            coverage::fault(name);
         }
         strikes
     }
 
-    /// Whether a fault of this rate strikes now, which the caller counts.
-    pub fn draws(&self, dice: &Dice, per_mille: u32) -> bool {
-        !self.is_calm() && dice.chance(per_mille)
+    /// Draws whether a fault of this rate strikes now; the caller counts it.
+    pub fn draws(&self, random: &RandomSource, per_mille: u32) -> bool {
+        !self.faults_ended() && random.chance(per_mille)
     }
 
-    /// From now on the journal has this stream for unreadable, for a time.
+    /// Makes the stream unreadable in the journal for a time.
     pub fn poison(&self, stream_id: &StreamId, lasts: Duration) {
         let until = self.elapsed() + lasts;
         self.poisons.lock().unwrap_or_else(PoisonError::into_inner).insert(stream_id.clone(), until);
     }
 
-    /// Whether the journal has this stream for unreadable now.
+    /// Whether the stream is unreadable now.
     pub fn is_poisoned(&self, stream_id: &StreamId) -> bool {
         let poisons = self.poisons.lock().unwrap_or_else(PoisonError::into_inner);
-        !self.is_calm() && poisons.get(stream_id).is_some_and(|until| self.elapsed() < *until)
+        !self.faults_ended() && poisons.get(stream_id).is_some_and(|until| self.elapsed() < *until)
     }
 
-    /// Whether it ever had.
+    /// Whether the stream ever was unreadable.
     pub fn was_poisoned(&self, stream_id: &StreamId) -> bool {
         self.poisons.lock().unwrap_or_else(PoisonError::into_inner).contains_key(stream_id)
     }
 
     /// Whether all faults are over.
-    pub fn is_calm(&self) -> bool {
+    pub fn faults_ended(&self) -> bool {
         self.calm.load(Ordering::SeqCst)
     }
 
     /// A client was told that its payment is accepted.
     pub fn accepted(&self, payment_id: &PaymentId) {
-        census::party("payment accepted");
+        coverage::party("payment accepted");
         self.note(format!("accepted {payment_id}"));
-        self.books().accepted(payment_id);
+        self.invariants().accepted(payment_id);
     }
 
     /// Ends all faults.
-    pub fn calm(&self) {
+    pub fn end_faults(&self) {
         self.note("calm".to_owned());
         self.calm.store(true, Ordering::SeqCst);
     }
 
     /// The chain with this id.
-    pub fn place(&self, chain_id: &ChainId) -> Option<&Place> {
-        self.places.iter().find(|place| place.chain_id == *chain_id)
+    pub fn chain(&self, chain_id: &ChainId) -> Option<&ChainHandle> {
+        self.chains.iter().find(|handle| handle.chain_id == *chain_id)
     }
 
     /// The settlers.
@@ -390,9 +391,9 @@ impl World {
         &self.settlers
     }
 
-    /// Somebody who takes part in nothing.
-    pub fn stranger(&self) -> &PrivateKeySigner {
-        &self.stranger
+    /// The key of a third party, which takes part in no payment.
+    pub fn third_party(&self) -> &PrivateKeySigner {
+        &self.third_party
     }
 
     /// The fulfillment verifier.
@@ -418,12 +419,12 @@ impl World {
         (trace.digest(), trace.count(), trace.tail())
     }
 
-    /// The books.
-    pub fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The invariants.
+    pub fn invariants(&self) -> MutexGuard<'_, Invariants> {
+        self.invariants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A commit is stored: everything that must hold is looked at.
+    /// A commit is stored: the invariants are checked.
     pub fn committed(&self, recorded: &Recorded) {
         let types: Vec<_> = recorded.events.iter().map(events::Event::type_name).collect();
         // The ids of commits are random; nothing but the hash chain rests on them, so they stay out of the trace.
@@ -435,7 +436,7 @@ impl World {
             types.join(","),
             Hash32::sha256(content)
         ));
-        let held = self.books().committed(self, recorded);
+        let held = self.invariants().committed(self, recorded);
         self.judge(held);
         self.changed.notify_one();
     }
@@ -460,7 +461,12 @@ fn at(elapsed: Duration) -> Timestamp {
     begin + TimeDelta::from_std(elapsed).unwrap_or_default()
 }
 
-fn place(template: &Template, plan: &Plan, index: usize, settlers: &[Settler]) -> Result<Place, SetupError> {
+fn chain_handle(
+    template: &Template,
+    plan: &Plan,
+    index: usize,
+    settlers: &[Settler],
+) -> Result<ChainHandle, SetupError> {
     let mut chain = template.start(BEGIN - 1);
     let chain_plan = plan.chains[index];
     chain.set_lags(chain_plan.depth.min(2), chain_plan.depth);
@@ -476,17 +482,17 @@ fn place(template: &Template, plan: &Plan, index: usize, settlers: &[Settler]) -
         chain.mint(token, account, U256::from(TOKENS))?;
         chain.approve(account, token, contracts.proxy, U256::MAX)?;
     }
-    let stranger = signer("stranger").address();
-    chain.fund(stranger, coins)?;
-    chain.mint(token, stranger, U256::from(TOKENS))?;
-    chain.approve(stranger, token, contracts.proxy, U256::MAX)?;
+    let third_party = signer("stranger").address();
+    chain.fund(third_party, coins)?;
+    chain.mint(token, third_party, U256::from(TOKENS))?;
+    chain.approve(third_party, token, contracts.proxy, U256::MAX)?;
     for (number, payment) in plan.payments.iter().enumerate() {
         let payer = crate::client::payer(&plan.payments, number).address();
         if chain.coins(payer).is_zero() {
             chain.fund(payer, coins)?;
             chain.mint(token, payer, U256::from(TOKENS))?;
         }
-        if payment.means != crate::plan::Means::NoAllowance {
+        if payment.funding != crate::plan::Funding::NoAllowance {
             chain.approve(payer, token, contracts.permit2, U256::MAX)?;
         }
     }
@@ -502,8 +508,8 @@ fn place(template: &Template, plan: &Plan, index: usize, settlers: &[Settler]) -
     let token = asset(format!("{chain_id}/erc20:{}", text(token)))?;
     let coin = asset(format!("{chain_id}/slip44:60"))?;
     let shared = chain.shared();
-    let honest = SimTransport::new(shared.clone(), RPC_TIMEOUT, |_: &str| CallFate::Deliver(View::Honest));
+    let honest = SimTransport::new(shared.clone(), RPC_TIMEOUT, |_: &str| RpcOutcome::Deliver(NodeKind::Honest));
     let node = honest.connect(&config).map_err(|error| SetupError::Connect(error.to_string()))?;
     let blocks = Arc::new(Notify::new());
-    Ok(Place { chain_id, evm_id, contracts, config, token, coin, blocks, node, chain: shared })
+    Ok(ChainHandle { chain_id, evm_id, contracts, config, token, coin, blocks, node, chain: shared })
 }

@@ -1,4 +1,4 @@
-//! The simulation bites: every deliberately broken variant of the engine is caught within its number of seeds. Release builds
+//! Mutation tests: every deliberately broken variant of the engine is caught within its number of seeds. Release builds
 //! have no variants.
 #![cfg(debug_assertions)]
 

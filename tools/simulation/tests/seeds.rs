@@ -9,7 +9,7 @@ use std::{
 };
 
 use simulation::{
-    census::Census,
+    coverage::FaultCoverage,
     plan::{PaymentPlan, Plan},
     run::{Report, run},
 };
@@ -24,38 +24,38 @@ fn play(seed: u64) -> Report {
 }
 
 /// Seeds that break something, of `count` from `first` on, and what happened in all of them.
-fn broken(first: u64, count: u64) -> (Vec<(u64, String)>, Census) {
+fn broken(first: u64, count: u64) -> (Vec<(u64, String)>, FaultCoverage) {
     let threads = thread::available_parallelism().map_or(1, usize::from) as u64;
     thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
             .map(|worker| {
                 scope.spawn(move || {
-                    let (mut broken, mut census) = (Vec::new(), Census::default());
+                    let (mut broken, mut coverage) = (Vec::new(), FaultCoverage::default());
                     for seed in (first + worker..first + count).step_by(usize::try_from(threads).unwrap()) {
                         let report = play(seed);
-                        census.add(&report.census);
+                        coverage.add(&report.coverage);
                         broken.extend(report.violation.map(|violation| (seed, violation.to_string())));
                     }
-                    (broken, census)
+                    (broken, coverage)
                 })
             })
             .collect();
-        let (mut broken, mut census) = (Vec::new(), Census::default());
+        let (mut broken, mut coverage) = (Vec::new(), FaultCoverage::default());
         for (more, counts) in workers.into_iter().map(|worker| worker.join().unwrap()) {
             broken.extend(more);
-            census.add(&counts);
+            coverage.add(&counts);
         }
-        (broken, census)
+        (broken, coverage)
     })
 }
 
 #[test]
 fn nothing_breaks_in_worlds_where_everything_happens() {
     let count = std::env::var("SIM_SEEDS").map_or(SEEDS, |seeds| seeds.parse().unwrap());
-    let (broken, census) = broken(100_000, count);
+    let (broken, coverage) = broken(100_000, count);
     assert!(broken.is_empty(), "again with `make sim SEED=…`: {broken:#?}");
-    let odd = census.at_odds();
-    assert!(count < SEEDS_OF_EVERYTHING || odd.is_empty(), "never happened, or is not expected: {odd:?}\n{census}");
+    let odd = coverage.at_odds();
+    assert!(count < SEEDS_OF_EVERYTHING || odd.is_empty(), "never happened, or is not expected: {odd:?}\n{coverage}");
 }
 
 #[test]

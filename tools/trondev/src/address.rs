@@ -17,7 +17,7 @@ pub const PREFIX: u8 = 0x41;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address(EvmAddress);
 
-/// Why a text or some bytes are no address.
+/// Why a text or some bytes are not an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// Neither 42 hex digits nor Base58 with a checksum.

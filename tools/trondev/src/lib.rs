@@ -1,4 +1,4 @@
-//! A development tool that speaks the parts of Tron's HTTP API which wallets and clients use. It is no Tron node: it has no
+//! A development node with the parts of Tron's HTTP API that wallets and clients use. It is not a Tron node: it has no
 //! peers, no witnesses who vote and no staking. What it takes are real Tron transactions, and it checks them as the
 //! network does: the protobuf, the id, the signature, the reference block, the expiration, bandwidth and funds. Contracts
 //! run on an EVM.

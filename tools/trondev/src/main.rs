@@ -8,11 +8,11 @@ use tracing_subscriber::EnvFilter;
 
 use trondev::{Address, Blocks, Options, SUN_PER_TRX, TronDev};
 
-/// A development tool that speaks Tron's HTTP API. It is no Tron node.
+/// A development tool that speaks Tron's HTTP API. It is not a Tron node.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
-    /// Where the API listens. Whoever reaches it controls the chain.
+    /// Where the API listens. Anybody who reaches it controls the chain.
     #[arg(long, default_value = "127.0.0.1:9090")]
     listen: SocketAddr,
     /// The chain id that contracts see.

@@ -1,4 +1,4 @@
-//! How a development chain behaves.
+//! Options of a development chain.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},

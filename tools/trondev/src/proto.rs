@@ -6,7 +6,7 @@ use prost::Message;
 /// `protocol.Transaction`, without the results that nodes add.
 #[derive(Clone, PartialEq, Message)]
 pub struct Transaction {
-    /// What was signed.
+    /// The signed content.
     #[prost(message, optional, tag = "1")]
     pub raw_data: Option<Raw>,
     /// 65 bytes each: r, s and the recovery id.
@@ -80,10 +80,10 @@ pub struct Any {
 /// `protocol.TransferContract`.
 #[derive(Clone, PartialEq, Message)]
 pub struct TransferContract {
-    /// Who pays.
+    /// The payer.
     #[prost(bytes = "vec", tag = "1")]
     pub owner_address: Vec<u8>,
-    /// Who is paid.
+    /// The recipient.
     #[prost(bytes = "vec", tag = "2")]
     pub to_address: Vec<u8>,
     /// Sun.
@@ -94,10 +94,10 @@ pub struct TransferContract {
 /// `protocol.TriggerSmartContract`.
 #[derive(Clone, PartialEq, Message)]
 pub struct TriggerSmartContract {
-    /// Who calls.
+    /// The caller.
     #[prost(bytes = "vec", tag = "1")]
     pub owner_address: Vec<u8>,
-    /// What is called.
+    /// The called contract.
     #[prost(bytes = "vec", tag = "2")]
     pub contract_address: Vec<u8>,
     /// Sun that go along.
@@ -117,10 +117,10 @@ pub struct TriggerSmartContract {
 /// `protocol.CreateSmartContract`.
 #[derive(Clone, PartialEq, Message)]
 pub struct CreateSmartContract {
-    /// Who deploys.
+    /// The deployer.
     #[prost(bytes = "vec", tag = "1")]
     pub owner_address: Vec<u8>,
-    /// What is deployed.
+    /// The deployed contract.
     #[prost(message, optional, tag = "2")]
     pub new_contract: Option<SmartContract>,
     /// TRC-10 units that go along.
@@ -134,7 +134,7 @@ pub struct CreateSmartContract {
 /// `protocol.SmartContract`.
 #[derive(Clone, PartialEq, Message)]
 pub struct SmartContract {
-    /// Who deployed it.
+    /// The account that deployed it.
     #[prost(bytes = "vec", tag = "1")]
     pub origin_address: Vec<u8>,
     /// Where it is.

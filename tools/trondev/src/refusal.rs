@@ -1,4 +1,4 @@
-//! Why a transaction or a question is refused, with the codes and words of Tron's API.
+//! Refusals of transactions and constant calls, with the codes and messages of Tron's API.
 
 use crate::address::AddressError;
 

@@ -1,4 +1,4 @@
-//! Who signed.
+//! Signatures: recovery of the signer.
 
 use k256::ecdsa::{RecoveryId, Signature, SigningKey, VerifyingKey};
 

@@ -38,12 +38,12 @@ impl fmt::Debug for TxId {
     }
 }
 
-/// What a transaction asks for.
+/// The request of a transaction.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Call {
     /// TRX from one account to another.
     Transfer {
-        /// Who is paid.
+        /// The recipient.
         to: Address,
         /// Sun.
         amount: i64,
@@ -67,7 +67,7 @@ pub enum Call {
 /// A transaction that could be read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Transaction {
-    /// What was signed.
+    /// The signed content.
     pub raw: proto::Raw,
     /// Its id.
     pub id: TxId,

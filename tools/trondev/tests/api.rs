@@ -119,31 +119,31 @@ async fn contracts_in_both_forms() -> Result<()> {
         assert_eq!(shown["abi"]["entrys"][1]["inputs"], json!([{ "name": "a", "type": "address" }]));
         assert_eq!(&shown["contract_address"], at);
 
-        let mut question = json!({
+        let mut trigger = json!({
             "owner_address": owner, "contract_address": at, "function_selector": "seven()", "visible": visible,
         });
         // The ABI says that it changes nothing: it is answered at once.
-        let answer = network.post("wallet/triggersmartcontract", question.clone()).await?;
+        let answer = network.post("wallet/triggersmartcontract", trigger.clone()).await?;
         assert_eq!(answer["constant_result"], json!([format!("{:064x}", 7)]));
-        question["function_selector"] = json!("touch(address)");
-        question["parameter"] = json!(format!("{:064x}", 1));
-        question["fee_limit"] = json!(TRX.to_string());
-        let answer = network.post("wallet/triggersmartcontract", question.clone()).await?;
+        trigger["function_selector"] = json!("touch(address)");
+        trigger["parameter"] = json!(format!("{:064x}", 1));
+        trigger["fee_limit"] = json!(TRX.to_string());
+        let answer = network.post("wallet/triggersmartcontract", trigger.clone()).await?;
         assert_eq!(answer["result"]["result"], true);
         assert_eq!(answer["transaction"]["raw_data"]["fee_limit"], TRX);
         let info = sign_and_send(&network, &alice, answer["transaction"].clone()).await?;
         assert_eq!(info["receipt"]["result"], "SUCCESS", "{info}");
         // Not yet solidified.
-        let answer = network.post("walletsolidity/triggerconstantcontract", question.clone()).await?;
+        let answer = network.post("walletsolidity/triggerconstantcontract", trigger.clone()).await?;
         assert_eq!(answer["result"]["code"], "CONTRACT_VALIDATE_ERROR", "{answer}");
         network.mine(LAG).await?;
-        let answer = network.post("walletsolidity/triggerconstantcontract", question.clone()).await?;
+        let answer = network.post("walletsolidity/triggerconstantcontract", trigger.clone()).await?;
         assert_eq!(answer["result"], json!({ "result": true }));
-        assert!(network.post("walletsolidity/estimateenergy", question).await?["energy_required"].is_u64());
+        assert!(network.post("walletsolidity/estimateenergy", trigger).await?["energy_required"].is_u64());
     }
     // A deployment can be asked about, too.
-    let question = json!({ "owner_address": alice.address.to_hex(), "data": bytecode });
-    let answer = network.post("wallet/triggerconstantcontract", question).await?;
+    let trigger = json!({ "owner_address": alice.address.to_hex(), "data": bytecode });
+    let answer = network.post("wallet/triggerconstantcontract", trigger).await?;
     assert_eq!(answer["constant_result"][0], &bytecode[24..]);
     assert_eq!(network.get(&format!("wallet/getcontract?value={}", alice.address.to_hex())).await?, json!({}));
     Ok(())

@@ -1,4 +1,4 @@
-//! What the network refuses, the development node refuses, with its codes and words.
+//! Refusals: the development node refuses what the network refuses, with the same codes and messages.
 
 use anyhow::Result;
 use prost::Message;

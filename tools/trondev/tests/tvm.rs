@@ -1,4 +1,4 @@
-//! What contracts see on Tron and not on an EVM, and what running them costs.
+//! The TVM's differences from the EVM, and the energy that calls cost.
 
 use anyhow::{Context, Result};
 use revm::primitives::keccak256;
@@ -258,11 +258,11 @@ async fn a_write_costs_as_much_as_was_estimated() -> Result<()> {
     // SSTORE(0, NUMBER), LOG1(0, 0, 3), and the word at 0 is returned.
     let code = [&[0x43, 0x60, 0, 0x55, 0x60, 3, 0x60, 0, 0x60, 0, 0xa1][..], &returning(&[&[0x60, 0, 0x54]])].concat();
     let at = put(&network, 9, &code).await?;
-    let question = json!({ "owner_address": alice.address.to_hex(), "contract_address": at.to_hex(), "data": "" });
-    let estimate = network.post("wallet/estimateenergy", question.clone()).await?;
+    let trigger = json!({ "owner_address": alice.address.to_hex(), "contract_address": at.to_hex(), "data": "" });
+    let estimate = network.post("wallet/estimateenergy", trigger.clone()).await?;
     let energy = estimate["energy_required"].as_u64().context("energy")?;
     assert!(energy > 20_000, "{energy}");
-    let asked = network.post("wallet/triggerconstantcontract", question).await?;
+    let asked = network.post("wallet/triggerconstantcontract", trigger).await?;
     assert_eq!(asked["energy_used"], energy);
     assert_eq!(asked["logs"][0]["topics"][0], format!("{:064x}", 3));
     let info = network.done(&alice, network.trigger(alice.address, at, 0, &[]).await?).await?;

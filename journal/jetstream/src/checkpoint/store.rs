@@ -32,17 +32,17 @@ pub enum ReadError {
     /// No answer; retry.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
-    /// A message among them is no checkpoint.
+    /// A message among them is not a checkpoint.
     #[error("message {sequence} of {STREAM}: {error}")]
     Unreadable {
         /// Its sequence in `CHK`.
         sequence: u64,
-        /// What is wrong with it.
+        /// The defect.
         error: checkpoint::Error,
     },
 }
 
-/// What became of an append.
+/// The outcome of an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Appended {
     /// Stored at this sequence of `CHK`.

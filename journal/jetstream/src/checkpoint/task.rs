@@ -1,4 +1,4 @@
-//! The task that signs checkpoints, and cries out when the streams are not what was signed before.
+//! The task that signs checkpoints, and raises an alarm when a stream contradicts an earlier checkpoint.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -29,7 +29,7 @@ pub struct Options {
     pub timeout: Duration,
 }
 
-/// The streams are not what was signed before. Somebody has changed them, or they were put back to an older state.
+/// The streams contradict a signed checkpoint: they were changed, or restored to an older state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Alarm {
     /// The shard ends before a message that was signed.
@@ -83,17 +83,17 @@ pub enum Alarm {
     Stranger {
         /// The shard.
         shard: u16,
-        /// Who signed.
+        /// The signer.
         signer: Did,
     },
-    /// What is stored among the checkpoints is none.
+    /// A message among the checkpoints is not a checkpoint.
     #[error("message {sequence} among the checkpoints of shard {shard}: {error}")]
     Unreadable {
         /// The shard.
         shard: u16,
         /// Its sequence in `CHK`.
         sequence: u64,
-        /// What is wrong with it.
+        /// The defect.
         error: CheckpointError,
     },
 }
@@ -112,7 +112,7 @@ pub enum StepError {
     Key(#[from] CheckpointError),
 }
 
-/// What a look at a shard led to.
+/// The result of a step on a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stepped {
     /// The shard has not moved since its last checkpoint.
@@ -153,7 +153,7 @@ impl Checkpointer {
         Self { store, reader, key, signer, trusted, options, agreed: HashMap::new() }
     }
 
-    /// Who signs.
+    /// The signer.
     pub fn signer(&self) -> &Did {
         &self.signer
     }
@@ -245,7 +245,7 @@ impl Checkpointer {
     }
 
     /// Where a process that has just started begins: at the checkpoint before the last, so that the last one is checked
-    /// against the messages. What lies before was checked by whoever signed it.
+    /// against the messages. Earlier messages were checked by the signer.
     async fn base(&self, shard: u16, last: Option<&Found>) -> Result<Agreed, StepError> {
         let start = Agreed { rolling: Rolling::START, hash: Hash32::ZERO, stored: 0 };
         let Some(last) = last else { return Ok(start) };

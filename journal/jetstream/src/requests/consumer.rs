@@ -19,7 +19,7 @@ struct CreateAnswer {
     error: Option<ApiError>,
 }
 
-/// What a consumer delivered.
+/// The messages that a consumer delivered.
 #[derive(Debug)]
 pub(crate) struct Delivered {
     /// The messages, in order.

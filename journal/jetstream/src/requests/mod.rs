@@ -1,4 +1,4 @@
-//! JetStream as the journal and the ledger need it: single requests whose every outcome is told apart.
+//! JetStream requests of the journal and the ledger, with a distinct result for every outcome.
 //!
 //! `async-nats` has calls for most of this, but they fold outcomes together that must stay apart here (of the refusals
 //! of an expected sequence it knows only one, and a batched Direct Get it does not have), so requests are made on the
@@ -63,7 +63,7 @@ const REFUSED_BEFORE_STORING: [ErrorCode; 7] = [
     ErrorCode::STREAM_NOT_MATCH,
 ];
 
-/// What became of one publish.
+/// The outcome of one publish.
 #[derive(Debug)]
 pub(crate) enum Published {
     /// This publish stored the message.
@@ -227,7 +227,7 @@ struct DescriptionAnswer {
     error: Option<ApiError>,
 }
 
-/// What a stream's leader says about the stream.
+/// The description of a stream, from its leader.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Description {
     pub config: DescribedConfig,
@@ -327,7 +327,7 @@ pub(crate) struct Outgoing {
     pub body: Bytes,
 }
 
-/// What became of an atomic batch.
+/// The outcome of an atomic batch.
 #[derive(Debug)]
 pub(crate) enum PublishedBatch {
     /// All of its messages are stored, one behind the other.
@@ -502,7 +502,7 @@ pub(crate) async fn last_sequence(client: &Client, stream: &str, timeout: Durati
     }
 }
 
-/// What a stream says about itself, from its leader; `None` when there is no such stream.
+/// The description of a stream, from its leader; `None` when there is no such stream.
 pub(crate) async fn description(
     client: &Client,
     stream: &str,
@@ -609,7 +609,7 @@ fn parse_time(text: &str) -> Result<Timestamp, String> {
     DateTime::parse_from_rfc3339(text).map(|time| time.to_utc()).map_err(|error| error.to_string())
 }
 
-/// Stored header bytes as a map. Lines that are no headers are left out, so that whoever needs one misses it by name.
+/// Stored header bytes as a map. Lines that are not headers are left out, so that a missing header is reported by name.
 fn parse_headers(bytes: &[u8]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for line in String::from_utf8_lossy(bytes).split("\r\n").skip(1) {

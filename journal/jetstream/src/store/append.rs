@@ -10,7 +10,7 @@ use super::{Inner, Options};
 use crate::requests::{self, Outgoing, Pick, Published, Stored};
 use journal::{
     AppendError, Commit, Recorded,
-    envelope::{self, Envelope, Sealed},
+    envelope::{self, EncodedCommit, Envelope},
     mark::holds_mark,
 };
 
@@ -41,7 +41,7 @@ impl Time {
 }
 
 /// What lies directly behind the expected position of a commit. As nothing can ever be taken out of a stream, a message
-/// there is final: whoever it belongs to has won.
+/// there is final: its writer has won.
 enum Successor {
     Mine(Stored),
     Another(Stored),
@@ -52,7 +52,7 @@ enum Successor {
     },
 }
 
-/// What became of a commit.
+/// The outcome of a commit.
 pub(super) enum Placed {
     Mine(Recorded),
     /// It is not stored and never will be: something else lies in its place, unless its place is ahead of everything.
@@ -62,8 +62,8 @@ pub(super) enum Placed {
 }
 
 /// Puts a commit into the form in which `shard` holds it.
-pub(super) fn seal(commit: &Commit, shard: u16) -> Result<Sealed, AppendError> {
-    Sealed::new(commit, shard).map_err(|error| AppendError::Unacceptable(error.to_string()))
+pub(super) fn encode(commit: &Commit, shard: u16) -> Result<EncodedCommit, AppendError> {
+    EncodedCommit::new(commit, shard).map_err(|error| AppendError::Unacceptable(error.to_string()))
 }
 
 /// Whether a stored message has the commit's id.
@@ -78,7 +78,7 @@ impl Inner {
         }
         let time = Time::starts(&self.options);
         if commit.expected.version == 0 {
-            return self.claim(commit, time).await;
+            return self.append_first(commit, time).await;
         }
         let shard = commit.expected.shard;
         if !self.known.may_lie_in(shard, &commit.stream_id) {
@@ -88,7 +88,7 @@ impl Inner {
                 return Err(AppendError::Unacceptable("its position never existed".into()));
             }
         }
-        match self.attempt(commit, seal(commit, shard)?, time).await? {
+        match self.attempt(commit, encode(commit, shard)?, time).await? {
             Placed::Mine(recorded) => Ok(recorded),
             Placed::Another(_) => Err(AppendError::Conflict),
             Placed::Never => Err(AppendError::Unacceptable(format!("shard {shard} is sealed"))),
@@ -96,11 +96,16 @@ impl Inner {
     }
 
     /// Publishes what `commit` is in one shard until its outcome is known.
-    pub(super) async fn attempt(&self, commit: &Commit, sealed: Sealed, time: Time) -> Result<Placed, AppendError> {
-        let shard = sealed.shard;
-        let placed = Attempt { journal: self, commit, sealed, time, may_be_stored: false }.run().await?;
+    pub(super) async fn attempt(
+        &self,
+        commit: &Commit,
+        encoded: EncodedCommit,
+        time: Time,
+    ) -> Result<Placed, AppendError> {
+        let shard = encoded.shard;
+        let placed = Attempt { journal: self, commit, encoded, time, may_be_stored: false }.run().await?;
         if let Placed::Mine(recorded) = &placed {
-            self.heads.appended(&self.client, shard, recorded.position.sequence);
+            self.head_cache.appended(&self.client, shard, recorded.position.sequence);
         }
         Ok(placed)
     }
@@ -109,7 +114,7 @@ impl Inner {
 struct Attempt<'a> {
     journal: &'a Inner,
     commit: &'a Commit,
-    sealed: Sealed,
+    encoded: EncodedCommit,
     time: Time,
     /// Some publish of this commit has an outcome that is not known: it may be stored, or be stored later.
     may_be_stored: bool,
@@ -126,13 +131,13 @@ impl Attempt<'_> {
                 return Err(self.give_up("no connection".into()));
             }
             let timeout = self.time.of_attempt(&self.journal.options);
-            let headers = requests::header_map(self.sealed.headers(self.commit.expected.sequence));
-            let body = self.sealed.body.clone();
-            let subject = &self.sealed.envelope.subject;
+            let headers = requests::header_map(self.encoded.headers(self.commit.expected.sequence));
+            let body = self.encoded.body.clone();
+            let subject = &self.encoded.envelope.subject;
             let client = &self.journal.client;
             let published = if std::mem::replace(&mut first, false) {
                 let message = Outgoing { subject: subject.clone(), headers, body };
-                self.journal.groups.publish(client, self.sealed.shard, message, timeout).await
+                self.journal.groups.publish(client, self.encoded.shard, message, timeout).await
             } else {
                 // What failed once goes by itself, and takes no others with it.
                 requests::publish(client, subject, headers, body, timeout).await
@@ -141,7 +146,7 @@ impl Attempt<'_> {
             let refused_for_ever = matches!(published, Published::Sealed(_));
             let reason = match published {
                 Published::Stored { sequence } => {
-                    return Ok(Placed::Mine(self.sealed.recorded(self.commit, sequence, Utc::now())));
+                    return Ok(Placed::Mine(self.encoded.recorded(self.commit, sequence, Utc::now())));
                 }
                 Published::TooLarge(reason) if !self.may_be_stored => return Err(AppendError::Unacceptable(reason)),
                 Published::TooLarge(reason) | Published::NotStored(reason) | Published::Sealed(reason) => reason,
@@ -161,7 +166,7 @@ impl Attempt<'_> {
             };
             debug!(subject, reason, "acknowledgement is resolved by reading");
             match self.successor().await {
-                Ok(Successor::Mine(stored)) => return found(&self.sealed, self.commit, &stored).map(Placed::Mine),
+                Ok(Successor::Mine(stored)) => return found(&self.encoded, self.commit, &stored).map(Placed::Mine),
                 Ok(Successor::Another(stored)) => return Ok(Placed::Another(Some(stored))),
                 Ok(Successor::None { ahead: true }) if refused_for_sequence && !self.may_be_stored => {
                     return Ok(Placed::Another(None));
@@ -188,8 +193,8 @@ impl Attempt<'_> {
     async fn successor(&self) -> Result<Successor, String> {
         let Inner { client, options, .. } = self.journal;
         let timeout = self.time.of_attempt(options);
-        let stream = envelope::stream(self.sealed.shard);
-        let subject = &self.sealed.envelope.subject;
+        let stream = envelope::stream(self.encoded.shard);
+        let subject = &self.encoded.envelope.subject;
         let expected = self.commit.expected.sequence;
         let next = Pick::Next { from: expected + 1, subject };
         if let Some(next) = requests::leader_get(client, &stream, &next, timeout).await? {
@@ -201,14 +206,14 @@ impl Attempt<'_> {
     }
 }
 
-/// What is on record of `commit`, from which `sealed` was made, when the message with its id is `stored`.
-pub(super) fn found(sealed: &Sealed, commit: &Commit, stored: &Stored) -> Result<Recorded, AppendError> {
+/// What is on record of `commit`, from which `encoded` was made, when the message with its id is `stored`.
+pub(super) fn found(encoded: &EncodedCommit, commit: &Commit, stored: &Stored) -> Result<Recorded, AppendError> {
     let same = Envelope::read(&stored.subject, stored.header_pairs())
-        .is_ok_and(|envelope| envelope.hash(&stored.body) == sealed.hash);
+        .is_ok_and(|envelope| envelope.hash(&stored.body) == encoded.hash);
     if !same {
         let reason = format!("its commit id is stored with other content at sequence {}", stored.sequence);
-        warn!(subject = sealed.envelope.subject, reason);
+        warn!(subject = encoded.envelope.subject, reason);
         return Err(AppendError::Unacceptable(reason));
     }
-    Ok(sealed.recorded(commit, stored.sequence, stored.stored_at))
+    Ok(encoded.recorded(commit, stored.sequence, stored.stored_at))
 }

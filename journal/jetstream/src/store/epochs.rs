@@ -1,4 +1,4 @@
-//! Which epochs there are, by what the streams say about themselves (ADR 73).
+//! Epochs, found by the metadata of the streams (ADR 73).
 //!
 //! An epoch exists once all its streams do. They are created in ascending order, so one look at the first shard that is
 //! not known tells whether there may be a new one. Nothing rests on when a process learns of an epoch: until then the
@@ -41,7 +41,7 @@ pub enum BeginError {
         /// Most shards it may have; 0 when all numbers are taken.
         most: u16,
     },
-    /// Somebody began the next epoch with another number of shards, and did not finish.
+    /// Another process began the next epoch with another number of shards, and did not finish.
     #[error("epoch {epoch} was begun with {shards} shards and is not finished: begin it with {shards}")]
     Unfinished {
         /// Its number.
@@ -77,7 +77,7 @@ pub enum SealError {
     Streams(#[from] ConnectError),
 }
 
-/// What this process knows.
+/// The epochs that this process knows.
 pub(super) struct Known {
     epochs: watch::Sender<Epochs>,
     /// The newest look for an epoch that is not known. One at a time.
@@ -126,14 +126,14 @@ impl Known {
     }
 }
 
-/// What the streams of a whole epoch say.
+/// The state of the streams of an epoch.
 struct Seen {
     epoch: Epoch,
     /// One of them that is sealed.
     sealed: Option<String>,
 }
 
-/// What comes behind the epochs that are known.
+/// The epoch after those that are known.
 enum Next {
     Nothing,
     /// An epoch some of whose streams are missing.
@@ -216,7 +216,7 @@ pub(super) async fn read(
         None => stream_config(context, &envelope::stream(0)).await?.map_or(1, |config| config.num_replicas),
     };
     let mut newest = see(context, first, of_first, create).await?;
-    // Whether it is sealed is no question of its layout.
+    // The layout does not say whether it is sealed.
     let mut epochs = joined_first(newest.epoch)?;
     while let Next::Whole(seen) = next(context, &epochs, replicas).await? {
         epochs = joined(&epochs, seen.epoch)?;
@@ -253,7 +253,7 @@ pub(super) async fn shards_of_first(context: &Context) -> Result<u16, ConnectErr
 }
 
 impl Inner {
-    /// Copies of each stream that is not sealed; whoever only reads takes them as they are.
+    /// Replicas of each stream that is not sealed; readers take them as they are.
     fn replicas(&self) -> Option<usize> {
         (!self.read_only).then_some(self.options.replicas)
     }

@@ -69,7 +69,7 @@ struct Waiting {
     turn: oneshot::Sender<Turn>,
 }
 
-/// What becomes of a message that waited.
+/// The outcome of a message that waited.
 enum Turn {
     /// It goes by itself.
     Alone(Box<(Slot, Outgoing)>),
@@ -80,7 +80,7 @@ enum Turn {
 /// The right to be on the way by oneself; given up when dropped.
 struct Slot(Context);
 
-/// What is needed to send whatever is next.
+/// The resources for the next send.
 #[derive(Clone)]
 struct Context {
     group: Arc<Group>,
@@ -191,7 +191,7 @@ impl Context {
         let mut alone = Vec::new();
         {
             let mut state = self.group.state();
-            // Whoever gave up waiting is not sent.
+            // An append whose caller gave up is not sent.
             state.waiting.retain(|waiting| !waiting.turn.is_closed());
             if state.batch {
                 return;
@@ -218,7 +218,7 @@ impl Context {
         }
     }
 
-    /// What becomes of a batch, and whether it was not waited for any more.
+    /// The outcome of a batch, and whether it was not waited for any more.
     async fn publish(&self, batch: &[Waiting]) -> (PublishedBatch, bool) {
         if !requests::connected(&self.client) {
             return (PublishedBatch::Refused("no connection".into()), false);

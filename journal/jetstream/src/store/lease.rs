@@ -1,4 +1,4 @@
-//! The lease on a shard: one key in a bucket, taken over by compare-and-set when its owner has stopped renewing it.
+//! The lease on a shard: one key in a bucket, taken over by compare-and-set when its owner no longer renews it.
 //!
 //! No two clocks are ever compared. An owner counts its lease from the moment it *sent* the last renewal that was
 //! acknowledged; an observer counts from the moment it first *saw* that renewal, which is later. So the owner knows that
@@ -40,11 +40,12 @@ const DELETED: &str = "KV-Operation";
 #[derive(Serialize, Deserialize)]
 struct Value {
     owner: String,
-    /// Tells this claim from another of the same owner.
-    claim: String,
+    /// Tells this contender from another of the same owner. The stored name is older than the word.
+    #[serde(rename = "claim")]
+    contender: String,
 }
 
-/// Who holds the lease of a shard, or held it last and died; `None` when it was given up.
+/// The owner of a shard's lease, alive or not; `None` when it was given up.
 pub(super) async fn holder(inner: &Inner, shard: u16) -> Result<Option<String>, String> {
     let subject = format!("$KV.{LEASES}.{shard:02}");
     let last = Pick::Last { subject: &subject };
@@ -54,10 +55,10 @@ pub(super) async fn holder(inner: &Inner, shard: u16) -> Result<Option<String>, 
     value.map(|value| value.map(|value| value.owner)).map_err(|error| error.to_string())
 }
 
-/// One worker's claim on the lease of a shard.
-pub(super) struct Claim {
+/// A contender for the lease of a shard: one worker of one process.
+pub(super) struct Contender {
     subject: String,
-    claim: String,
+    contender: String,
     body: Bytes,
 }
 
@@ -68,22 +69,22 @@ pub(super) struct Held {
     pub(super) until: Instant,
 }
 
-/// What the key says.
+/// The state of the key.
 struct Seen {
     revision: u64,
     /// Nobody holds it.
     free: bool,
-    /// This very claim holds it.
+    /// This very contender holds it.
     mine: bool,
 }
 
-impl Claim {
+impl Contender {
     pub(super) fn new(shard: u16, owner: &str) -> Self {
-        let claim = CommitId::random().to_string();
-        let value = Value { owner: owner.to_owned(), claim: claim.clone() };
-        // Two strings always serialize; an empty value would only make the claim not know itself again.
+        let contender = CommitId::random().to_string();
+        let value = Value { owner: owner.to_owned(), contender: contender.clone() };
+        // Two strings always serialize; an empty value would only keep the contender from recognising itself.
         let body = serde_json::to_vec(&value).unwrap_or_default().into();
-        Self { subject: format!("$KV.{LEASES}.{shard:02}"), claim, body }
+        Self { subject: format!("$KV.{LEASES}.{shard:02}"), contender, body }
     }
 
     async fn look(&self, inner: &Inner) -> Result<Seen, String> {
@@ -92,7 +93,7 @@ impl Claim {
             return Ok(Seen { revision: 0, free: true, mine: false });
         };
         let deleted = entry.headers.get(DELETED).is_some();
-        let mine = serde_json::from_slice(&entry.body).is_ok_and(|value: Value| value.claim == self.claim);
+        let mine = serde_json::from_slice(&entry.body).is_ok_and(|value: Value| value.contender == self.contender);
         Ok(Seen { revision: entry.sequence, free: deleted, mine })
     }
 
@@ -132,9 +133,9 @@ impl Claim {
                             Published::Stored { sequence } => {
                                 return Held { revision: sequence, until: sent + LEASE };
                             }
-                            // Somebody else was faster.
+                            // Another contender was faster.
                             Published::WrongSequence => {}
-                            // Nobody can renew at the moment. Whether this was stored tells the next look.
+                            // Nobody can renew at the moment. The next look shows whether this was stored.
                             _ => seen = None,
                         }
                         sleep(RETRY).await;
@@ -180,7 +181,7 @@ impl Claim {
                         continue;
                     }
                     Published::WrongSequence => {
-                        // Overtaken, or an earlier renewal of this claim arrived after its time-out.
+                        // Overtaken, or an earlier renewal of this contender arrived after its time-out.
                         match self.look(inner).await {
                             Ok(seen) if seen.mine => held.revision = seen.revision,
                             Ok(_) => return,
@@ -210,7 +211,7 @@ impl Claim {
     }
 }
 
-/// Waits until something is heard of the lease; whether it is that it was given up.
+/// Waits for a message about the lease; whether it says that the lease was given up.
 async fn wait(heard: &mut Option<Subscriber>, until: Instant) -> bool {
     let Some(subscriber) = heard else {
         sleep_until(until).await;

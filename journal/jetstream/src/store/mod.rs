@@ -4,7 +4,7 @@
 //! carry the number of shards in their metadata, so that a gateway configured with another number is refused instead of
 //! looking for payments in the wrong place, and from the second epoch on their epoch.
 //!
-//! What the server must permit the user of the connection (`EVT_*` stands for the name of each stream, as a permission
+//! Permissions that the server must give the user of the connection (`EVT_*` stands for the name of each stream, as a permission
 //! knows no wildcard inside a token):
 //!
 //! | for | subjects |
@@ -20,10 +20,10 @@
 //! Everyone subscribes to the inbox of their connection.
 
 mod append;
-mod claim;
 mod epochs;
+mod first_commit;
 mod group;
-mod heads;
+mod head_cache;
 mod lease;
 mod read;
 mod scan;
@@ -46,14 +46,14 @@ pub use crate::requests::ConnectError;
 use epochs::Known;
 use events::{Epochs, StreamId, epoch::EPOCH_SHARDS_MAX};
 use group::Groups;
-use heads::Heads;
+use head_cache::HeadCache;
 use journal::{AppendError, Commit, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore};
 use scan::Scans;
 
 /// Bucket of the leases on shards.
 const LEASES: &str = "gw_leases";
 
-/// How the journal is laid out and how long it tries.
+/// Options of the journal: layout and time-outs.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Number of shards of the first epoch, 1 to 256; fixed when its streams are created.
@@ -101,7 +101,7 @@ struct Inner {
     options: Options,
     read_only: bool,
     known: Known,
-    heads: Heads,
+    head_cache: HeadCache,
     groups: Groups,
     scans: Scans,
 }
@@ -150,7 +150,7 @@ impl NatsJournal {
     /// one that is just being stored in its shard is synced. So a reader of a busy shard takes the shard's own time, in
     /// which nothing else of its connection is taken: appends, which need not wait for any of that, should not be there.
     pub fn read_over(&self, clients: Vec<Client>) {
-        // Whoever came first has set it.
+        // Another call has set it.
         let _ = self.0.readers.set(clients);
     }
 
@@ -170,9 +170,9 @@ impl NatsJournal {
         epochs: Epochs,
         read_only: bool,
     ) -> Self {
-        let (known, heads, groups) = (Known::new(epochs), Heads::default(), Groups::default());
+        let (known, head_cache, groups) = (Known::new(epochs), HeadCache::default(), Groups::default());
         let (readers, scans) = (OnceLock::new(), Scans::default());
-        Self(Arc::new(Inner { client, readers, context, options, read_only, known, heads, groups, scans }))
+        Self(Arc::new(Inner { client, readers, context, options, read_only, known, head_cache, groups, scans }))
     }
 }
 
@@ -227,7 +227,7 @@ impl ShardLog for NatsJournal {
     }
 
     async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
-        heads::wait_beyond(&self.0, shard, sequence).await
+        head_cache::wait_beyond(&self.0, shard, sequence).await
     }
 }
 

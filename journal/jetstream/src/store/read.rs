@@ -106,7 +106,7 @@ impl Inner {
                     Some(None) => return Ok(commits),
                 }
             }
-            // It may have begun in an epoch that somebody else has begun.
+            // It may have begun in an epoch that another process has begun.
             let look = || {
                 // A look that failed says nothing to who tries again.
                 let asked = std::mem::replace(&mut since, Instant::now());
@@ -270,7 +270,7 @@ impl Inner {
             head.map_err(unavailable)
         };
         let head = self.retrying(shard, read).await?;
-        self.heads.note(shard, head);
+        self.head_cache.note(shard, head);
         Ok(head)
     }
 }

@@ -1,6 +1,6 @@
-//! Reading a shard from one sequence on, a page after the other.
+//! Scans: reading a shard page by page from one sequence on.
 //!
-//! Whoever follows a shard, or reads all of it, asks for one page after the other, each where the one before ended. The
+//! Followers and full scans ask for one page after the other, each where the one before ended. The
 //! first is read by Direct Gets, and those behind it come from a consumer of the stream, which is much less work for the
 //! server. The consumer is an aid and no more: what it gives is taken where it is what lies at the sequences that were
 //! asked for, one behind the other, and whatever else it does, it is given up and the page is read by Direct Gets. Nothing
@@ -37,7 +37,7 @@ const KEPT_MAX: usize = 4;
 const MADE_WITHIN: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Consumers that stand where somebody is expected to go on.
+/// Consumers that stand where a scan is expected to go on.
 #[derive(Default)]
 pub(super) struct Scans(Mutex<State>);
 
@@ -58,7 +58,7 @@ struct Scan {
 
 impl Scans {
     fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
-        // Whoever panicked in here left a list of consumers, of which any may be missing.
+        // A panic in here leaves a list of consumers, of which any may be missing.
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -105,7 +105,7 @@ impl Inner {
         Some(delivered).filter(|delivered| !delivered.messages.is_empty())
     }
 
-    /// Expects that whoever wanted `wanted` commits, and was given some, goes on at `next`.
+    /// Expects that the scan that wanted `wanted` commits, and was given some, goes on at `next`.
     pub(super) async fn expect_scan(&self, shard: u16, next: u64, wanted: usize) {
         let paused = |state: &mut State| state.paused.get(&shard).is_some_and(|since| since.elapsed() < PAUSE);
         // An auditor may make no consumers.

@@ -1,4 +1,4 @@
-//! Working a shard: the lease, and the wake-ups while it is held.
+//! The shard worker: it holds the lease and delivers wake-ups while it is held.
 //!
 //! Wake-ups come from a durable pull consumer `saga_{shard}` on the shard's stream. They are acknowledged as they are
 //! handed out, and only while the lease may be relied on, so what a paused former owner takes is delivered again.
@@ -27,7 +27,7 @@ use tracing::{debug, info, warn};
 
 use super::{
     Inner,
-    lease::{Claim, Held},
+    lease::{Contender, Held},
 };
 use crate::requests::{self, BatchRequest};
 use events::StreamId;
@@ -50,21 +50,21 @@ const READ_BYTES: usize = 1024 * 1024;
 /// How long a release may take.
 const RELEASE_MAX: Duration = Duration::from_secs(2);
 
-/// Which tenure the shard is held in; `None` while it is not.
-type Tenure = Option<u64>;
+/// The lease term in which the shard is held; `None` while it is not.
+type LeaseTerm = Option<u64>;
 
-/// A commit that a wake-up is for.
-struct Told {
-    tenure: u64,
+/// A wake-up that is not handed out yet: the commit that it is for.
+struct PendingWakeUp {
+    term: u64,
     stream_id: StreamId,
     sequence: u64,
 }
 
 struct Worker {
-    tenure: watch::Receiver<Tenure>,
-    wake_ups: mpsc::Receiver<Told>,
-    /// The tenure that was reported as acquired and not yet as lost.
-    reported: Tenure,
+    term: watch::Receiver<LeaseTerm>,
+    wake_ups: mpsc::Receiver<PendingWakeUp>,
+    /// The lease term that was reported as acquired and not yet as lost.
+    reported: LeaseTerm,
     release: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
 }
@@ -79,22 +79,22 @@ impl Drop for Worker {
 impl ShardWorker for Worker {
     async fn next(&mut self) -> Result<WakeUp, ReadError> {
         loop {
-            let tenure = *self.tenure.borrow_and_update();
-            if self.reported != tenure {
+            let term = *self.term.borrow_and_update();
+            if self.reported != term {
                 if self.reported.take().is_some() {
                     return Ok(WakeUp::Lost);
                 }
-                self.reported = tenure;
+                self.reported = term;
                 return Ok(WakeUp::Acquired);
             }
             tokio::select! {
                 biased;
-                changed = self.tenure.changed() => if changed.is_err() {
+                changed = self.term.changed() => if changed.is_err() {
                     sleep(RETRY).await;
                     return Err(ReadError::Unavailable("the worker of the shard has ended".into()));
                 },
                 wake_up = self.wake_ups.recv() => match wake_up {
-                    Some(Told { tenure, stream_id, sequence }) if Some(tenure) == self.reported => {
+                    Some(PendingWakeUp { term, stream_id, sequence }) if Some(term) == self.reported => {
                         return Ok(WakeUp::Event { stream_id, sequence });
                     }
                     Some(_) => {}
@@ -114,45 +114,45 @@ impl ShardWorker for Worker {
 }
 
 pub(super) fn start(inner: Arc<Inner>, shard: u16, owner: &str) -> Box<dyn ShardWorker> {
-    let (tenure, tenure_seen) = watch::channel(None);
+    let (term, term_seen) = watch::channel(None);
     let (wake_ups, wake_ups_out) = mpsc::channel(FETCH);
     let (release, released) = oneshot::channel();
-    let claim = Claim::new(shard, owner);
+    let contender = Contender::new(shard, owner);
     let task = tokio::spawn(async move {
         if inner.read_only {
             warn!(shard, "a journal that is open for reading only cannot be worked");
             return;
         }
-        Task { inner, shard, claim, tenure, wake_ups }.run(released).await;
+        Task { inner, shard, contender, term, wake_ups }.run(released).await;
     });
-    Box::new(Worker { tenure: tenure_seen, wake_ups: wake_ups_out, reported: None, release: Some(release), task })
+    Box::new(Worker { term: term_seen, wake_ups: wake_ups_out, reported: None, release: Some(release), task })
 }
 
 struct Task {
     inner: Arc<Inner>,
     shard: u16,
-    claim: Claim,
-    tenure: watch::Sender<Tenure>,
-    wake_ups: mpsc::Sender<Told>,
+    contender: Contender,
+    term: watch::Sender<LeaseTerm>,
+    wake_ups: mpsc::Sender<PendingWakeUp>,
 }
 
 impl Task {
     async fn run(self, mut released: oneshot::Receiver<()>) {
-        for tenure in 1.. {
+        for term in 1.. {
             let mut held = tokio::select! {
                 biased;
                 _ = &mut released => return,
-                held = self.claim.win(&self.inner) => held,
+                held = self.contender.win(&self.inner) => held,
             };
             let ended = tokio::select! {
                 biased;
                 _ = &mut released => true,
-                () = self.hold(tenure, &mut held) => false,
+                () = self.hold(term, &mut held) => false,
             };
-            self.tenure.send_replace(None);
-            info!(shard = self.shard, tenure, ended, "shard is given up");
-            // Also when it was not asked for: whoever still holds the lease by its own clock frees it for the others.
-            self.claim.release(&self.inner, &held).await;
+            self.term.send_replace(None);
+            info!(shard = self.shard, term, ended, "shard is given up");
+            // Also without a request: a worker that still holds the lease by its own clock frees it for the others.
+            self.contender.release(&self.inner, &held).await;
             if ended {
                 return;
             }
@@ -160,7 +160,7 @@ impl Task {
     }
 
     /// Holds the shard until the lease is lost, or some wake-ups may have been.
-    async fn hold(&self, tenure: u64, held: &mut Held) {
+    async fn hold(&self, term: u64, held: &mut Held) {
         let until = watch::Sender::new(held.until);
         let tell = |next: Instant| {
             until.send_replace(next);
@@ -173,12 +173,12 @@ impl Task {
                 sleep(RETRY).await;
             }
             let head = self.head().await;
-            info!(shard = self.shard, tenure, "shard is acquired");
-            self.tenure.send_replace(Some(tenure));
-            self.deliver(tenure, &until, head).await;
+            info!(shard = self.shard, term, "shard is acquired");
+            self.term.send_replace(Some(term));
+            self.deliver(term, &until, head).await;
         };
         tokio::select! {
-            () = self.claim.keep(&self.inner, held, &tell) => {}
+            () = self.contender.keep(&self.inner, held, &tell) => {}
             () = work => {}
         }
     }
@@ -227,11 +227,11 @@ impl Task {
     }
 
     /// Delivers wake-ups until nobody listens, or some may have been missed. All up to `seen` are.
-    async fn deliver(&self, tenure: u64, until: &watch::Sender<Instant>, mut seen: u64) {
+    async fn deliver(&self, term: u64, until: &watch::Sender<Instant>, mut seen: u64) {
         loop {
             let relied_on_until = *until.borrow();
             let fetched = if Instant::now() < relied_on_until {
-                self.fetch(tenure, until, &mut seen).await
+                self.fetch(term, until, &mut seen).await
             } else {
                 Fetched::LeaseOver
             };
@@ -241,7 +241,7 @@ impl Task {
                 Fetched::LeaseOver | Fetched::NoConsumer | Fetched::Silent => {}
                 Fetched::Failed(error) => debug!(shard = self.shard, error, "fetch failed"),
             }
-            if !self.read_on(tenure, &mut seen).await {
+            if !self.read_on(term, &mut seen).await {
                 return;
             }
             // A consumer that had to be created starts with what comes from now on, so the owner has to look at everything
@@ -255,7 +255,7 @@ impl Task {
 
     /// Hands out wake-ups for what is stored beyond `seen`, as far as a copy of the stream has it; whether anybody
     /// listens. The consumer will deliver the same again.
-    async fn read_on(&self, tenure: u64, seen: &mut u64) -> bool {
+    async fn read_on(&self, term: u64, seen: &mut u64) -> bool {
         let request = BatchRequest { seq: *seen + 1, subject: None, batch: FETCH, max_bytes: READ_BYTES };
         let stream = envelope::stream(self.shard);
         let stored = match requests::direct_batch(&self.inner.client, &stream, &request, ASK_MAX).await {
@@ -268,7 +268,7 @@ impl Task {
         for message in stored {
             if !requests::is_moved(&message.headers)
                 && let Ok(stream_id) = envelope::stream_of(self.shard, &message.subject)
-                && self.wake_ups.send(Told { tenure, stream_id, sequence: message.sequence }).await.is_err()
+                && self.wake_ups.send(PendingWakeUp { term, stream_id, sequence: message.sequence }).await.is_err()
             {
                 return false;
             }
@@ -277,7 +277,7 @@ impl Task {
         true
     }
 
-    async fn fetch(&self, tenure: u64, until: &watch::Sender<Instant>, seen: &mut u64) -> Fetched {
+    async fn fetch(&self, term: u64, until: &watch::Sender<Instant>, seen: &mut u64) -> Fetched {
         let client: &Client = &self.inner.client;
         let inbox = client.new_inbox();
         let mut messages = match client.subscribe(inbox.clone()).await {
@@ -311,10 +311,10 @@ impl Task {
                 return Fetched::Failed("a delivery does not say which message it is".into());
             };
             match envelope::stream_of(self.shard, &message.subject) {
-                // The stream begins elsewhere, and there somebody is woken for it.
+                // A mark: the stream begins in another shard, whose worker is woken.
                 _ if message.headers.as_ref().is_some_and(requests::is_moved) => {}
                 Ok(stream_id) => {
-                    if self.wake_ups.send(Told { tenure, stream_id, sequence }).await.is_err() {
+                    if self.wake_ups.send(PendingWakeUp { term, stream_id, sequence }).await.is_err() {
                         return Fetched::Unheard;
                     }
                 }

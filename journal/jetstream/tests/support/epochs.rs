@@ -1,4 +1,4 @@
-//! Who begins and seals epochs, and who knows of them.
+//! Epochs in tests: beginning and sealing them, and processes that know of them.
 
 use journal::ShardLog;
 use std::time::Duration;

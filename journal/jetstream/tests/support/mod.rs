@@ -1,4 +1,4 @@
-//! What the tests on a real nats-server share.
+//! Helpers of the tests on a real nats-server.
 
 pub mod cluster;
 pub mod epochs;

@@ -30,7 +30,7 @@ pub(super) fn block(block: &Block, full: bool) -> Result<Value, RpcFault> {
     Ok(answer)
 }
 
-/// A transaction, with its place when it is in a block.
+/// A transaction, with its block and index when it is in a block.
 pub(super) fn transaction(signed: &Signed, mined: Option<(&Block, usize, &Mined)>) -> Result<Value, RpcFault> {
     let mut answer = written(&signed.envelope)?;
     answer["hash"] = json!(signed.hash());
@@ -73,7 +73,7 @@ pub(super) fn logs(block: &Block, wanted: impl Fn(&Log) -> bool) -> Vec<Value> {
 fn logs_of(block: &Block, index: usize, mined: &Mined, wanted: impl Fn(&Log) -> bool) -> Vec<Value> {
     let before: usize = block.transactions[..index].iter().map(|mined| mined.logs.len()).sum();
     let logs = mined.logs.iter().enumerate().filter(|(_, log)| wanted(log));
-    logs.map(|(place, log)| {
+    logs.map(|(offset, log)| {
         json!({
             "address": log.address,
             "topics": log.data.topics(),
@@ -83,7 +83,7 @@ fn logs_of(block: &Block, index: usize, mined: &Mined, wanted: impl Fn(&Log) -> 
             "blockTimestamp": U64::from(block.header.timestamp),
             "transactionHash": mined.transaction.hash(),
             "transactionIndex": U64::from(index),
-            "logIndex": U64::from(before + place),
+            "logIndex": U64::from(before + offset),
             "removed": false,
         })
     })

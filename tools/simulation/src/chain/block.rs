@@ -16,7 +16,7 @@ use revm::context::{TxEnv, transaction::AccessList};
 
 use super::{
     state::State,
-    vm::{BENEFICIARY, BLOCK_GAS, Surroundings},
+    vm::{BENEFICIARY, BLOCK_GAS, BlockEnvironment},
 };
 
 /// A signed transaction with its sender.
@@ -41,13 +41,13 @@ impl Signed {
         gas.saturating_mul(U256::from(self.envelope.max_fee_per_gas())).saturating_add(self.envelope.value())
     }
 
-    /// What the block's maker gets for a unit of gas, wei; `None` when the base fee is more than it offers.
+    /// The effective tip per unit of gas, wei; `None` when the base fee is more than it offers.
     pub fn tip(&self, base_fee: u64) -> Option<u128> {
         self.envelope.effective_tip_per_gas(base_fee)
     }
 
     /// As the EVM takes it.
-    pub fn environment(&self) -> TxEnv {
+    pub fn transaction_environment(&self) -> TxEnv {
         let envelope = &self.envelope;
         TxEnv {
             tx_type: envelope.tx_type().into(),
@@ -108,10 +108,10 @@ pub(super) struct Block {
 impl Block {
     /// Seals a block.
     ///
-    /// The state root is no Merkle root but zero: nothing on these chains proves anything against it.
+    /// The state root is zero and not a Merkle root: nothing on these chains proves anything against it.
     pub fn seal(
         parent: Option<&Block>,
-        surroundings: &Surroundings,
+        environment: &BlockEnvironment,
         transactions: Vec<Mined>,
         state: State,
         holders: Arc<BTreeSet<Address>>,
@@ -125,12 +125,12 @@ impl Block {
             transactions_root: calculate_transaction_root(&envelopes),
             receipts_root: calculate_receipt_root(&receipts),
             logs_bloom: receipts.iter().fold(Bloom::ZERO, |bloom, receipt| bloom | receipt.bloom()),
-            number: surroundings.number,
+            number: environment.number,
             gas_limit: BLOCK_GAS,
             gas_used: transactions.last().map(|mined| mined.cumulative_gas_used).unwrap_or_default(),
-            timestamp: surroundings.time,
-            mix_hash: surroundings.randao,
-            base_fee_per_gas: Some(surroundings.base_fee),
+            timestamp: environment.time,
+            mix_hash: environment.randao,
+            base_fee_per_gas: Some(environment.base_fee),
             withdrawals_root: Some(EMPTY_WITHDRAWALS),
             blob_gas_used: Some(0),
             excess_blob_gas: Some(0),
@@ -148,8 +148,8 @@ impl Block {
     }
 
     /// The block in which code runs that is asked for at this one.
-    pub fn surroundings(&self, evm_id: u64) -> Surroundings {
-        Surroundings {
+    pub fn environment(&self, evm_id: u64) -> BlockEnvironment {
+        BlockEnvironment {
             evm_id,
             number: self.header.number,
             time: self.header.timestamp,

@@ -1,4 +1,4 @@
-//! What goes wrong: with the world's wishes, and as a node says it.
+//! Errors: of what the world does to a chain, and of JSON-RPC answers.
 
 use alloy::{
     primitives::Bytes,
@@ -15,7 +15,7 @@ const CODE_PARAMETERS: i64 = -32_602;
 /// There is no such method.
 const CODE_METHOD: i64 = -32_601;
 
-/// Why the world cannot do that to a chain.
+/// Why the world cannot change a chain so.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimError {
     /// A block not later than its parent.
@@ -53,7 +53,7 @@ pub enum SimError {
 pub struct RpcFault {
     /// JSON-RPC error code.
     pub code: i64,
-    /// What is wrong.
+    /// The defect.
     pub message: String,
     /// What a contract returned when it refused.
     pub data: Option<Value>,

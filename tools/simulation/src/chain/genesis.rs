@@ -1,4 +1,4 @@
-//! What stands on a chain before its first block: the real contracts, worthless tokens, Permit2.
+//! The genesis state of a chain: the real contracts, worthless tokens, Permit2.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -18,7 +18,7 @@ use super::{
     SimChain, SimError,
     block::Block,
     state::{Snapshot, State},
-    vm::{self, BLOCK_GAS, Rules, Surroundings},
+    vm::{self, BLOCK_GAS, BlockEnvironment, Rules},
 };
 
 /// Where Permit2 is on every chain.
@@ -30,7 +30,7 @@ const BASE_FEE: u64 = 1_000_000_000;
 /// A token's balances are looked for in so many slots of its storage.
 const SLOTS_MAX: u64 = 16;
 
-/// What is to stand on a chain.
+/// The configuration of a genesis state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Genesis {
     /// EIP-155 id.
@@ -83,7 +83,7 @@ impl Template {
     /// Deploys what `genesis` asks for. `permit2` is the JSON that `scripts/tools.sh` builds.
     ///
     /// # Errors
-    /// [`SimError`] when an artefact is none or a constructor refuses.
+    /// [`SimError`] when an artefact cannot be used or a constructor refuses.
     pub fn new(genesis: &Genesis, permit2: &[u8]) -> Result<Self, SimError> {
         let mut state = State::default();
         let code = parse("Permit2", permit2)?.deployed_bytecode;
@@ -124,24 +124,24 @@ impl Template {
 
     /// A new chain whose block 0 has the UNIX second `time`.
     pub fn start(&self, time: u64) -> SimChain {
-        let mut surroundings = surroundings(self.0.genesis.evm_id);
-        surroundings.time = time;
-        let block = Block::seal(None, &surroundings, Vec::new(), self.0.state.clone(), Arc::new(BTreeSet::new()));
+        let mut environment = environment(self.0.genesis.evm_id);
+        environment.time = time;
+        let block = Block::seal(None, &environment, Vec::new(), self.0.state.clone(), Arc::new(BTreeSet::new()));
         SimChain::new(Arc::clone(&self.0), block)
     }
 }
 
-fn surroundings(evm_id: u64) -> Surroundings {
+fn environment(evm_id: u64) -> BlockEnvironment {
     // Chains of one time have different blocks all the same.
     let randao = B256::from(U256::from(evm_id));
-    Surroundings { evm_id, number: 0, time: 0, base_fee: BASE_FEE, randao }
+    BlockEnvironment { evm_id, number: 0, time: 0, base_fee: BASE_FEE, randao }
 }
 
 /// Makes a call, or a creation, without fees, and changes `state` by it.
 pub(super) fn alter(state: &mut State, evm_id: u64, from: Address, kind: TxKind, data: Bytes) -> Result<(), SimError> {
     let tx = TxEnv { caller: from, kind, data, gas_limit: BLOCK_GAS, chain_id: Some(evm_id), ..TxEnv::default() };
     let snapshot = Snapshot { state, branch: &[] };
-    let outcome = vm::run(snapshot, &surroundings(evm_id), tx, Rules::Asked)
+    let outcome = vm::run(snapshot, &environment(evm_id), tx, Rules::Asked)
         .map_err(|error| SimError::Refused(error.to_string()))?;
     match outcome.result {
         ExecutionResult::Success { .. } => state.apply(outcome.state),

@@ -16,10 +16,10 @@ use super::{
     block::{self, Block, Mined},
     pool::Waiting,
     state::{Snapshot, State},
-    vm::{self, BLOCK_GAS, Rules, Surroundings},
+    vm::{self, BLOCK_GAS, BlockEnvironment, Rules},
 };
 
-/// What a unit of gas costs at least.
+/// The base fee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BaseFee {
     /// By EIP-1559 from block to block.
@@ -28,7 +28,7 @@ pub enum BaseFee {
     Pinned(u64),
 }
 
-/// What becomes of the transactions of blocks that a reorganisation drops.
+/// What happens to the transactions of blocks that a reorganisation drops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dropped {
     /// No node knows them any more; the new blocks are empty.
@@ -74,12 +74,12 @@ impl SimChain {
 
     /// The block of the tag `safe`.
     pub fn safe(&self) -> BlockRef {
-        reference(&self.branch[place(self.safe_number(self.branch.len() as u64 - 1))])
+        reference(&self.branch[index_of(self.safe_number(self.branch.len() as u64 - 1))])
     }
 
     /// The block of the tag `finalized`, which no reorganisation drops.
     pub fn finalized(&self) -> BlockRef {
-        reference(&self.branch[place(self.finalized)])
+        reference(&self.branch[index_of(self.finalized)])
     }
 
     pub(super) fn safe_number(&self, head: u64) -> u64 {
@@ -133,7 +133,7 @@ impl SimChain {
         self.fork = self.branch.clone();
         self.fork_finalized = self.finalized;
         self.reorganisations += 1;
-        let old = self.branch.split_off(place(head - depth + 1));
+        let old = self.branch.split_off(index_of(head - depth + 1));
         let common = self.head();
         let mined = old.iter().flat_map(|block| &block.transactions).map(|mined| &mined.transaction);
         let mined: Vec<_> = mined.cloned().collect();
@@ -149,14 +149,14 @@ impl SimChain {
         Ok(Reorganised { common, head: self.head(), transactions })
     }
 
-    /// What the next block would run in.
-    pub(super) fn next_surroundings(&self, time: u64) -> Surroundings {
+    /// The environment of the next block.
+    pub(super) fn next_environment(&self, time: u64) -> BlockEnvironment {
         let parent = self.head_block();
         let base_fee = match self.base_fee {
             BaseFee::Market => parent.next_base_fee(),
             BaseFee::Pinned(fee) => fee,
         };
-        Surroundings {
+        BlockEnvironment {
             evm_id: self.evm_id(),
             number: parent.header.number + 1,
             time,
@@ -166,27 +166,27 @@ impl SimChain {
     }
 
     fn extend(&mut self, time: u64, order: Order) {
-        let surroundings = self.next_surroundings(time);
-        let (transactions, state) = self.fill(&surroundings, order);
+        let environment = self.next_environment(time);
+        let (transactions, state) = self.fill(&environment, order);
         let parent = self.head_block();
         let logs = transactions.iter().flat_map(|mined| &mined.logs);
         let holders = with_receivers(&parent.holders, logs, &self.contracts().tokens);
-        let block = Block::seal(Some(parent), &surroundings, transactions, state, holders);
+        let block = Block::seal(Some(parent), &environment, transactions, state, holders);
         self.branch.push(Arc::new(block));
         let head = Arc::clone(self.head_block());
         self.pool.prune(|sender| head.state.account(sender).nonce);
     }
 
-    fn fill(&self, surroundings: &Surroundings, order: Order) -> (Vec<Mined>, State) {
+    fn fill(&self, environment: &BlockEnvironment, order: Order) -> (Vec<Mined>, State) {
         let mut state = self.head_block().state.clone();
         let mut mined: Vec<Mined> = Vec::new();
         let mut refused: BTreeSet<Address> = BTreeSet::new();
         let mut gas = 0u64;
-        while let Some(waiting) = self.next(&state, surroundings, order, BLOCK_GAS - gas, &refused) {
+        while let Some(waiting) = self.next(&state, environment, order, BLOCK_GAS - gas, &refused) {
             let signed = &waiting.transaction;
             let snapshot = Snapshot { state: &state, branch: &self.branch };
             // A sender that cannot pay any more waits with all that follows.
-            let Ok(outcome) = vm::run(snapshot, surroundings, signed.environment(), Rules::Mined) else {
+            let Ok(outcome) = vm::run(snapshot, environment, signed.transaction_environment(), Rules::Mined) else {
                 refused.insert(signed.sender);
                 continue;
             };
@@ -202,7 +202,7 @@ impl SimChain {
                 success,
                 gas_used,
                 cumulative_gas_used: gas,
-                gas_price: signed.envelope.effective_gas_price(Some(surroundings.base_fee)),
+                gas_price: signed.envelope.effective_gas_price(Some(environment.base_fee)),
                 created: block::created(signed.envelope.kind(), signed.sender, signed.nonce()),
                 logs,
             });
@@ -213,7 +213,7 @@ impl SimChain {
     fn next(
         &self,
         state: &State,
-        surroundings: &Surroundings,
+        environment: &BlockEnvironment,
         order: Order,
         gas: u64,
         refused: &BTreeSet<Address>,
@@ -223,10 +223,10 @@ impl SimChain {
             .senders()
             .filter(|sender| !refused.contains(sender))
             .filter_map(|sender| self.pool.at(sender, state.account(sender).nonce))
-            .filter(|waiting| waiting.not_before <= surroundings.number)
+            .filter(|waiting| waiting.not_before <= environment.number)
             .filter(|waiting| waiting.transaction.envelope.gas_limit() <= gas)
             .filter_map(|waiting| {
-                let tip = waiting.transaction.tip(surroundings.base_fee)?;
+                let tip = waiting.transaction.tip(environment.base_fee)?;
                 Some(((tip, u64::MAX - waiting.arrival), waiting))
             });
         match order {
@@ -259,8 +259,8 @@ pub(super) fn reference(block: &Block) -> BlockRef {
     BlockRef { number: block.header.number, hash: block.hash, time: block.header.timestamp }
 }
 
-/// A block's place in its branch.
-pub(super) fn place(number: u64) -> usize {
+/// The index of a block in its branch.
+pub(super) fn index_of(number: u64) -> usize {
     // A branch has a block for each number, so the number of one that it has fits.
     usize::try_from(number).unwrap_or(usize::MAX)
 }

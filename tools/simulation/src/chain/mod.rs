@@ -1,27 +1,27 @@
 //! EVM chains in memory, with the real contracts on them, as a node's JSON-RPC shows them.
 //!
-//! Nothing here knows the time or chance: a block is made when the world says so, with the time it says, and the same calls
-//! in the same order give the same chain to the last hash. So the adapters of [`chains`] run on it as they are.
+//! Nothing here reads a clock or draws at random: the world makes each block and gives its time, and the same calls in the
+//! same order give the same chain to the last hash. The adapters of [`chains`] run on it as they are.
 //!
 //! - [`Template`] deploys once, [`Template::start`] gives each run its own [`SimChain`].
 //! - [`SimChain`] is the world's handle: blocks, reorganisations, the pool of waiting transactions, money.
-//! - [`SimChain::rpc`] is what a node answers; which node, and how honest, is the [`View`].
-//! - [`SimTransport`] is the wire to [`chains::evm::node::Node`], with the faults of one.
+//! - [`SimChain::rpc`] is what a node answers; which node, and how honest, is the [`NodeKind`].
+//! - [`SimTransport`] connects [`chains::evm::node::Node`] to it, with RPC faults.
 //!
-//! What is left out: blobs and account delegations (EIP-4844, EIP-7702), Merkle proofs, pruning of old states.
+//! Not simulated: blobs and account delegations (EIP-4844, EIP-7702), Merkle proofs, pruning of old states.
 
 mod answer;
 mod block;
+mod call;
 mod error;
 mod genesis;
 mod mining;
+mod node_kind;
+mod node_view;
 mod pool;
-mod question;
 mod rpc;
-mod sight;
 mod state;
 mod transport;
-mod view;
 mod vm;
 mod world;
 
@@ -32,8 +32,8 @@ pub use self::{
     error::{RpcFault, SimError},
     genesis::{Contracts, Genesis, Template},
     mining::{BaseFee, Dropped, Reorganised},
-    transport::{CallFate, SimTransport},
-    view::View,
+    node_kind::NodeKind,
+    transport::{RpcOutcome, SimTransport},
     world::PaymentEvents,
 };
 

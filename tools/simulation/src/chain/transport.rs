@@ -1,4 +1,4 @@
-//! The wire between the adapters and a simulated node.
+//! The transport between the adapters and a simulated node, with RPC faults.
 
 use std::{
     fmt,
@@ -25,24 +25,24 @@ use chains::{
     evm::node::{ConnectError, Node},
 };
 
-use super::{RpcFault, SharedChain, View};
+use super::{NodeKind, RpcFault, SharedChain};
 
-/// What becomes of one call.
+/// The outcome of one RPC call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CallFate {
+pub enum RpcOutcome {
     /// This node answers.
-    Deliver(View),
+    Deliver(NodeKind),
     /// This node does what it is asked at once, and its answer takes so long.
-    Late(Duration, View),
+    Late(Duration, NodeKind),
     /// The call never arrives.
     LoseRequest,
     /// The call has its effect at this node, and its answer is lost.
-    LoseAnswer(View),
+    LoseAnswer(NodeKind),
     /// The node answers with this code and message instead.
     Error(i64, String),
 }
 
-type Faults = dyn FnMut(&str) -> CallFate + Send;
+type Faults = dyn FnMut(&str) -> RpcOutcome + Send;
 
 /// A connection to a simulated chain, with the faults that the world gives it; cheap to clone.
 #[derive(Clone)]
@@ -59,15 +59,15 @@ impl fmt::Debug for SimTransport {
 }
 
 impl SimTransport {
-    /// A connection to `chain`. Each call's fate is asked of `faults`, by its method, in the order of the calls. A call that
-    /// is lost ends after `timeout` of tokio's time, and so does one whose answer takes longer.
-    pub fn new(chain: SharedChain, timeout: Duration, faults: impl FnMut(&str) -> CallFate + Send + 'static) -> Self {
+    /// A connection to `chain`. `faults` decides the outcome of each call by its method, in the order of the calls. A lost
+    /// call ends after `timeout` of tokio's time, and so does one whose answer takes longer.
+    pub fn new(chain: SharedChain, timeout: Duration, faults: impl FnMut(&str) -> RpcOutcome + Send + 'static) -> Self {
         Self { chain, faults: Arc::new(Mutex::new(Box::new(faults))), timeout }
     }
 
     /// A connection without faults.
     pub fn honest(chain: SharedChain) -> Self {
-        Self::new(chain, Duration::from_secs(1), |_| CallFate::Deliver(View::Honest))
+        Self::new(chain, Duration::from_secs(1), |_| RpcOutcome::Deliver(NodeKind::Honest))
     }
 
     /// The adapters' connection over this one.
@@ -79,29 +79,29 @@ impl SimTransport {
     }
 
     async fn answer(self, request: SerializedRequest) -> Result<Response, TransportError> {
-        let fate = {
+        let outcome = {
             let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
             faults(request.method())
         };
         // No answer comes before other tasks had a turn.
         tokio::task::yield_now().await;
-        let result = match fate {
-            CallFate::Deliver(view) => self.ask(&view, &request),
-            CallFate::Late(after, view) => {
-                let result = self.ask(&view, &request);
+        let result = match outcome {
+            RpcOutcome::Deliver(node) => self.ask(&node, &request),
+            RpcOutcome::Late(after, node) => {
+                let result = self.ask(&node, &request);
                 if after >= self.timeout {
                     return self.silence().await;
                 }
                 tokio::time::sleep(after).await;
                 result
             }
-            CallFate::LoseRequest => return self.silence().await,
-            CallFate::LoseAnswer(view) => {
-                // Whatever the node answers is lost; what it did stays done.
-                drop(self.ask(&view, &request));
+            RpcOutcome::LoseRequest => return self.silence().await,
+            RpcOutcome::LoseAnswer(node) => {
+                // The answer is lost; the effect remains.
+                drop(self.ask(&node, &request));
                 return self.silence().await;
             }
-            CallFate::Error(code, message) => Err(RpcFault { code, message, data: None }),
+            RpcOutcome::Error(code, message) => Err(RpcFault { code, message, data: None }),
         };
         let payload = match result {
             Ok(value) => ResponsePayload::Success(raw(&value)?),
@@ -114,14 +114,14 @@ impl SimTransport {
         Ok(Response { id: request.id().clone(), payload })
     }
 
-    fn ask(&self, view: &View, request: &SerializedRequest) -> Result<Value, RpcFault> {
+    fn ask(&self, node: &NodeKind, request: &SerializedRequest) -> Result<Value, RpcFault> {
         let params = match request.params() {
             Some(params) => {
                 serde_json::from_str(params.get()).map_err(|error| RpcFault::parameters(error.to_string()))?
             }
             None => Value::Array(Vec::new()),
         };
-        self.chain.lock().unwrap_or_else(PoisonError::into_inner).rpc(view, request.method(), &params)
+        self.chain.lock().unwrap_or_else(PoisonError::into_inner).rpc(node, request.method(), &params)
     }
 
     async fn silence<T>(&self) -> Result<T, TransportError> {

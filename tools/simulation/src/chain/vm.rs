@@ -20,12 +20,12 @@ use super::{RpcFault, block::Signed, state::Snapshot};
 pub(super) const SPEC: SpecId = SpecId::OSAKA;
 /// Gas that fits a block, as anvil has it.
 pub(super) const BLOCK_GAS: u64 = 30_000_000;
-/// Who makes the blocks.
+/// The block producer.
 pub(super) const BENEFICIARY: Address = Address::ZERO;
 
 /// The block in which code runs.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Surroundings {
+pub(super) struct BlockEnvironment {
     pub evm_id: u64,
     pub number: u64,
     pub time: u64,
@@ -38,20 +38,20 @@ pub(super) struct Surroundings {
 pub(super) enum Rules {
     /// As a block's: nonce, fees and limits count.
     Mined,
-    /// As a question: only the coins sent must be there.
+    /// As a call: only the coins sent must be there.
     Asked,
 }
 
 /// Runs `tx` on `snapshot`, which stays as it is.
 pub(super) fn run(
     snapshot: Snapshot<'_>,
-    surroundings: &Surroundings,
+    environment: &BlockEnvironment,
     tx: TxEnv,
     rules: Rules,
 ) -> Result<ResultAndState, EVMError<Infallible>> {
     let asked = rules == Rules::Asked;
     let mut cfg = CfgEnv::new_with_spec(SPEC);
-    cfg.chain_id = surroundings.evm_id;
+    cfg.chain_id = environment.evm_id;
     cfg.disable_nonce_check = asked;
     cfg.disable_base_fee = asked;
     cfg.disable_block_gas_limit = asked;
@@ -60,19 +60,19 @@ pub(super) fn run(
         cfg.tx_gas_limit_cap = Some(u64::MAX);
     }
     let block = BlockEnv {
-        number: U256::from(surroundings.number),
+        number: U256::from(environment.number),
         beneficiary: BENEFICIARY,
-        timestamp: U256::from(surroundings.time),
+        timestamp: U256::from(environment.time),
         gas_limit: BLOCK_GAS,
-        basefee: surroundings.base_fee,
-        prevrandao: Some(surroundings.randao),
+        basefee: environment.base_fee,
+        prevrandao: Some(environment.randao),
         ..BlockEnv::default()
     };
     let context = Context::mainnet().with_db(WrapDatabaseRef(snapshot)).with_block(block).with_cfg(cfg);
     context.build_mainnet().transact(tx)
 }
 
-/// What a question returns, or the error that a node answers instead.
+/// The return value of a call, or the error that a node answers instead.
 pub(super) fn returned(result: ExecutionResult) -> Result<Bytes, RpcFault> {
     match result {
         ExecutionResult::Success { output, .. } => Ok(output.into_data()),
@@ -98,6 +98,6 @@ pub(super) fn gas_spent(result: &ExecutionResult) -> u64 {
 
 /// Gas that a transaction needs before any of its code runs.
 pub(super) fn intrinsic_gas(signed: &Signed) -> u64 {
-    let gas = calculate_initial_tx_gas_for_tx(signed.environment(), SPEC, None);
+    let gas = calculate_initial_tx_gas_for_tx(signed.transaction_environment(), SPEC, None);
     gas.initial_total_gas().max(gas.floor_gas())
 }

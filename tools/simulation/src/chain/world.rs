@@ -1,4 +1,4 @@
-//! What the world does to a chain besides making blocks, and what it sees there without asking a node.
+//! The world's access to a chain besides block production: changes, and reads that bypass the nodes.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -23,10 +23,10 @@ use chains::{
 use events::{ChainId, PaymentId};
 
 use super::{
-    SimChain, SimError, View,
+    NodeKind, SimChain, SimError,
     block::Block,
+    call::CallRequest,
     genesis::{alter, balance_slot},
-    question::Question,
 };
 
 /// Gas limit of the world's own transactions.
@@ -98,7 +98,7 @@ impl SimChain {
         let genesis = self.genesis()?;
         let nonce = genesis.state.account(from).nonce;
         alter(&mut genesis.state, evm_id, from, TxKind::Call(to), call.abi_encode().into())?;
-        // It is part of the beginning, and no transaction.
+        // It is part of the genesis state and not a transaction.
         genesis.state.account_mut(from).nonce = nonce;
         Ok(genesis)
     }
@@ -144,7 +144,7 @@ impl SimChain {
     ) -> Result<B256, SimError> {
         let head = self.head_block();
         let nonce = self.pool.next_nonce(signer.address(), head.state.account(signer.address()).nonce);
-        let base_fee = self.next_surroundings(head.header.timestamp).base_fee;
+        let base_fee = self.next_environment(head.header.timestamp).base_fee;
         let transaction = TxEip1559 {
             chain_id: self.evm_id(),
             nonce,
@@ -159,7 +159,7 @@ impl SimChain {
         let signature = signer.sign_hash_sync(&transaction.signature_hash());
         let signature = signature.map_err(|error| SimError::Refused(error.to_string()))?;
         let raw = TxEnvelope::from(transaction.into_signed(signature)).encoded_2718();
-        self.send(&View::Honest, &raw.into()).map_err(|fault| SimError::Refused(fault.to_string()))
+        self.send(&NodeKind::Honest, &raw.into()).map_err(|fault| SimError::Refused(fault.to_string()))
     }
 
     /// The transactions that wait for a block, in the order in which they came.
@@ -210,7 +210,7 @@ impl SimChain {
         balances.filter(|(_, balance)| !balance.is_zero()).collect()
     }
 
-    /// All there is of a token in the newest block, by its own word.
+    /// The total supply of a token in the newest block, as the token itself reports it.
     ///
     /// # Errors
     /// [`SimError::Refused`] when there is no such token.
@@ -218,7 +218,7 @@ impl SimChain {
         self.view(token, &DevToken::totalSupplyCall {})
     }
 
-    /// What the escrow knows of a payment in the newest block; `None` when it knows nothing.
+    /// The escrow's record of a payment in the newest block; `None` when there is none.
     ///
     /// # Errors
     /// [`SimError::Refused`] when the escrow does not answer as one.
@@ -255,8 +255,8 @@ impl SimChain {
     fn view<C: SolCall>(&self, contract: Address, call: &C) -> Result<C::Return, SimError> {
         let refused = |text: String| SimError::Refused(text);
         let returned = self
-            .place(&View::Honest, &Value::Null)
-            .and_then(|place| place.call(&Question::of(contract, call.abi_encode().into())))
+            .call_context(&NodeKind::Honest, &Value::Null)
+            .and_then(|context| context.call(&CallRequest::of(contract, call.abi_encode().into())))
             .map_err(|fault| refused(fault.to_string()))?;
         C::abi_decode_returns(&returned).map_err(|error| refused(error.to_string()))
     }

@@ -264,13 +264,13 @@ async fn a_payment_leaves_the_same_traces_on_both() -> Result<()> {
     let refund = GatewayEscrow::refundCall { paymentId: word(order.payment_id.on_chain()) };
 
     // Questions: what succeeds, what reverts with a named error, with a text, and out of nowhere.
-    let question =
+    let request =
         |from: Address, to: Address, data: Vec<u8>| json!({"from": from, "to": to, "data": Bytes::from(data)});
-    let before = question(settler.address(), escrow, release.abi_encode());
+    let before = request(settler.address(), escrow, release.abi_encode());
     assert_eq!(pair.same("eth_call", json!([before, "latest"])).await?, "0x");
     for data in [refund.abi_encode(), vec![1, 2, 3, 4], Vec::new()] {
         let (anvil, simulated) =
-            pair.both("eth_call", json!([question(settler.address(), escrow, data), "latest"])).await?;
+            pair.both("eth_call", json!([request(settler.address(), escrow, data), "latest"])).await?;
         assert_eq!((&simulated, simulated.is_err()), (&anvil, true));
     }
     // geth's estimate, and so the simulation's, is above the least by some thousandths; anvil's may be too.
@@ -289,13 +289,13 @@ async fn a_payment_leaves_the_same_traces_on_both() -> Result<()> {
         pair.same("eth_getCode", json!([account, "latest"])).await?;
         let balance = DevToken::balanceOfCall { account }.abi_encode();
         for tag in ["latest", "0x6"] {
-            pair.same("eth_call", json!([question(Address::ZERO, token, balance.clone()), tag])).await?;
+            pair.same("eth_call", json!([request(Address::ZERO, token, balance.clone()), tag])).await?;
         }
         let slot = keccak256((account, U256::ZERO).abi_encode());
         pair.same("eth_getStorageAt", json!([token, slot, "latest"])).await?;
     }
     let record = GatewayEscrow::escrowOfCall { paymentId: word(order.payment_id.on_chain()) }.abi_encode();
-    pair.same("eth_call", json!([question(Address::ZERO, escrow, record), "latest"])).await?;
+    pair.same("eth_call", json!([request(Address::ZERO, escrow, record), "latest"])).await?;
     // Creation code that is run and not kept.
     let probe = json!({"data": "0x60005460005260206000f3"});
     pair.same("eth_call", json!([probe, "latest"])).await?;
@@ -326,7 +326,7 @@ async fn a_payment_leaves_the_same_traces_on_both() -> Result<()> {
     assert_eq!(pair.same("eth_getTransactionByHash", json!([B256::repeat_byte(9)])).await?, Value::Null);
     let nowhere = json!({"blockHash": B256::repeat_byte(9), "requireCanonical": true});
     for (method, params) in [
-        ("eth_call", json!([question(Address::ZERO, token, Vec::new()), nowhere])),
+        ("eth_call", json!([request(Address::ZERO, token, Vec::new()), nowhere])),
         ("eth_getBalance", json!([escrow, nowhere])),
         ("eth_getTransactionCount", json!([escrow, "0x999"])),
         ("eth_getLogs", json!([{"blockHash": B256::repeat_byte(9)}])),

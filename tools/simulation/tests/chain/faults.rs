@@ -1,4 +1,4 @@
-//! Nodes that lag, fork and lie, calls that are lost, transactions that are stuck: as the adapters meet them.
+//! RPC faults as the adapters meet them: nodes that lag, fork and lie, calls that are lost, transactions that are stuck.
 
 use std::{
     sync::{
@@ -23,21 +23,21 @@ use chains::{
     },
 };
 use sagas::ports::{Chains, DeliveryOrder, DeliveryState, DepositState, EscrowState, UNSEEN_MAX, Waiting};
-use simulation::chain::{BaseFee, CallFate, Dropped, SharedChain, SimTransport, View};
+use simulation::chain::{BaseFee, Dropped, NodeKind, RpcOutcome, SharedChain, SimTransport};
 
 use crate::support::*;
 
 /// A connection whose next calls all fare as the test says.
-fn steered(chain: &SharedChain, depth: Depth) -> Result<(Node, Arc<Mutex<CallFate>>)> {
-    let fate = Arc::new(Mutex::new(CallFate::Deliver(View::Honest)));
+fn steered(chain: &SharedChain, depth: Depth) -> Result<(Node, Arc<Mutex<RpcOutcome>>)> {
+    let outcome = Arc::new(Mutex::new(RpcOutcome::Deliver(NodeKind::Honest)));
     let config = lock(chain).config(depth, REFUND_DELAY);
-    let steer = fate.clone();
+    let steer = outcome.clone();
     let transport = SimTransport::new(chain.clone(), RPC_TIMEOUT, move |_| steer.lock().unwrap().clone());
-    Ok((transport.connect(&config)?, fate))
+    Ok((transport.connect(&config)?, outcome))
 }
 
-fn steer(fate: &Mutex<CallFate>, to: CallFate) {
-    *fate.lock().unwrap() = to;
+fn steer(outcome: &Mutex<RpcOutcome>, to: RpcOutcome) {
+    *outcome.lock().unwrap() = to;
 }
 
 fn mine(chain: &SharedChain, blocks: u64) -> Result<()> {
@@ -65,44 +65,44 @@ async fn nodes_show_what_they_see() -> Result<()> {
     let payer = key(10);
     let hash = lock(&chain).submit(&payer, key(11).address(), U256::from(1), Vec::new().into())?;
     mine(&chain, 1)?;
-    let (node, fate) = steered(&chain, Depth::Finalized)?;
+    let (node, outcome) = steered(&chain, Depth::Finalized)?;
     assert_eq!(node.head().await?, lock(&chain).head());
     assert_eq!(node.receipt(hash).await?.map(|receipt| receipt.block_number), Some(1));
 
     // A node that is behind knows the transaction, but no block that holds it.
-    steer(&fate, CallFate::Deliver(View::Lagging { blocks: 1 }));
+    steer(&outcome, RpcOutcome::Deliver(NodeKind::Lagging { blocks: 1 }));
     assert_eq!((node.head().await?.number, node.receipt(hash).await?), (0, None));
     assert!(node.knows(hash).await?);
     assert_eq!(node.nonce(payer.address(), At::Latest).await?, 0);
     assert_eq!(node.nonce(payer.address(), At::Pending).await?, 1);
 
     // What was settled before is below what a node that is further behind has.
-    steer(&fate, CallFate::Deliver(View::Honest));
+    steer(&outcome, RpcOutcome::Deliver(NodeKind::Honest));
     mine(&chain, 4)?;
     assert_eq!(node.settled().await?, lock(&chain).finalized());
-    steer(&fate, CallFate::Deliver(View::Lagging { blocks: 2 }));
+    steer(&outcome, RpcOutcome::Deliver(NodeKind::Lagging { blocks: 2 }));
     assert!(node.settled().await.is_err());
 
     // A node on the dropped branch has other blocks, and none of them for the honest ones.
-    steer(&fate, CallFate::Deliver(View::Honest));
+    steer(&outcome, RpcOutcome::Deliver(NodeKind::Honest));
     let old = lock(&chain).head();
     lock(&chain).reorganise(2, Dropped::Pooled)?;
     let new = lock(&chain).head();
-    steer(&fate, CallFate::Deliver(View::OnFork));
+    steer(&outcome, RpcOutcome::Deliver(NodeKind::OnFork));
     assert_eq!(node.head().await?, old);
     assert!(node.nonce(payer.address(), At::Block(new)).await.is_err());
-    steer(&fate, CallFate::Deliver(View::Honest));
+    steer(&outcome, RpcOutcome::Deliver(NodeKind::Honest));
     assert_eq!(node.nonce(payer.address(), At::Block(new)).await?, 1);
     assert!(node.nonce(payer.address(), At::Block(old)).await.is_err());
 
     // A liar has blocks that nothing can be read at, and nothing that is not final.
-    steer(&fate, CallFate::Deliver(View::LyingHead { ahead: 3 }));
+    steer(&outcome, RpcOutcome::Deliver(NodeKind::LyingHead { ahead: 3 }));
     let claimed = node.head().await?;
     assert_eq!((claimed.number, node.settled().await?), (new.number + 3, new));
     assert_eq!(node.block(claimed.number).await?, Some(claimed));
     assert_eq!(node.block(claimed.number + 1).await?, None);
     assert!(node.nonce(payer.address(), At::Block(claimed)).await.is_err());
-    steer(&fate, CallFate::Deliver(View::Honest));
+    steer(&outcome, RpcOutcome::Deliver(NodeKind::Honest));
     assert!(node.settled().await.is_err(), "the truth is below the lie that was believed");
     Ok(())
 }
@@ -110,7 +110,7 @@ async fn nodes_show_what_they_see() -> Result<()> {
 #[tokio::test(start_paused = true)]
 async fn calls_are_lost_before_or_after_their_effect() -> Result<()> {
     let chain = chain(31_337)?.shared();
-    let (node, fate) = steered(&chain, Depth::Finalized)?;
+    let (node, outcome) = steered(&chain, Depth::Finalized)?;
     let raw = {
         let mut other = self::chain(31_337)?;
         let hash = other.submit(&key(10), key(11).address(), U256::from(1), Vec::new().into())?;
@@ -118,28 +118,28 @@ async fn calls_are_lost_before_or_after_their_effect() -> Result<()> {
     };
     node.head().await?;
 
-    steer(&fate, CallFate::LoseRequest);
+    steer(&outcome, RpcOutcome::LoseRequest);
     let started = Instant::now();
     assert!(node.send(&raw).await.is_err());
     assert_eq!((started.elapsed(), lock(&chain).pending().len()), (RPC_TIMEOUT, 0));
 
-    steer(&fate, CallFate::LoseAnswer(View::Honest));
+    steer(&outcome, RpcOutcome::LoseAnswer(NodeKind::Honest));
     let started = Instant::now();
     assert!(node.send(&raw).await.is_err());
     assert_eq!((started.elapsed(), lock(&chain).pending().len()), (RPC_TIMEOUT, 1));
 
-    // Sent again it is known, which is no fault.
+    // Sent again it is known, which is not a fault.
     let late = Duration::from_millis(400);
-    steer(&fate, CallFate::Late(late, View::Honest));
+    steer(&outcome, RpcOutcome::Late(late, NodeKind::Honest));
     let started = Instant::now();
     node.send(&raw).await?;
     assert_eq!((started.elapsed(), lock(&chain).pending().len()), (late, 1));
-    steer(&fate, CallFate::Late(2 * RPC_TIMEOUT, View::Honest));
+    steer(&outcome, RpcOutcome::Late(2 * RPC_TIMEOUT, NodeKind::Honest));
     let started = Instant::now();
     assert!(node.head().await.is_err());
     assert_eq!(started.elapsed(), RPC_TIMEOUT);
 
-    steer(&fate, CallFate::Error(-32_005, "limit exceeded".to_owned()));
+    steer(&outcome, RpcOutcome::Error(-32_005, "limit exceeded".to_owned()));
     let fault = node.head().await.unwrap_err();
     assert!(fault.0.contains("limit exceeded") && fault.0.contains("-32005"), "{fault}");
     Ok(())
@@ -193,25 +193,25 @@ async fn a_transaction_is_held_back_or_forgotten() -> Result<()> {
 }
 
 /// One call in six suffers something.
-fn weather() -> impl FnMut(&str) -> CallFate + Clone + Send + 'static {
+fn inject_faults() -> impl FnMut(&str) -> RpcOutcome + Clone + Send + 'static {
     let mut state = 7u64;
     move |_| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         match (state >> 33) % 36 {
-            0 => CallFate::LoseRequest,
-            1 => CallFate::LoseAnswer(View::Honest),
-            blocks @ 2..4 => CallFate::Deliver(View::Lagging { blocks: blocks - 1 }),
-            4 => CallFate::Error(-32_000, "try again later".to_owned()),
-            5 => CallFate::Deliver(View::OnFork),
-            6 => CallFate::Late(Duration::from_millis(900), View::Honest),
-            _ => CallFate::Deliver(View::Honest),
+            0 => RpcOutcome::LoseRequest,
+            1 => RpcOutcome::LoseAnswer(NodeKind::Honest),
+            blocks @ 2..4 => RpcOutcome::Deliver(NodeKind::Lagging { blocks: blocks - 1 }),
+            4 => RpcOutcome::Error(-32_000, "try again later".to_owned()),
+            5 => RpcOutcome::Deliver(NodeKind::OnFork),
+            6 => RpcOutcome::Late(Duration::from_millis(900), NodeKind::Honest),
+            _ => RpcOutcome::Deliver(NodeKind::Honest),
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_payment_gets_through_bad_weather() -> Result<()> {
-    let world = World::with_faults(weather())?;
+    let world = World::with_faults(inject_faults())?;
     let reorganise = async {
         for depth in [1, 2, 3, 1, 2] {
             tokio::time::sleep(Duration::from_secs(3)).await;
@@ -275,7 +275,8 @@ async fn a_settled_delivery_is_never_said_to_be_in_a_dropped_block() -> Result<(
         let mut chain = lock(&world.destination);
         let depth = chain.head().number - dropped.block_number + 1;
         chain.reorganise(depth, Dropped::Reordered)?;
-        let inclusion = chain.rpc(&View::Honest, "eth_getTransactionReceipt", &json!([dropped.transaction_hash]))?;
+        let inclusion =
+            chain.rpc(&NodeKind::Honest, "eth_getTransactionReceipt", &json!([dropped.transaction_hash]))?;
         while chain.finalized().number < chain.head().number.min(dropped.block_number + 2) {
             let time = chain.head().time + BLOCK_SECONDS;
             chain.mine(time)?;
@@ -297,7 +298,7 @@ async fn a_settled_delivery_is_never_said_to_be_in_a_dropped_block() -> Result<(
                 "eth_getLogs" => events_of_fork,
                 _ => false,
             };
-            CallFate::Deliver(if on_fork { View::OnFork } else { View::Honest })
+            RpcOutcome::Deliver(if on_fork { NodeKind::OnFork } else { NodeKind::Honest })
         });
         let state = transport.connect(&config)?.delivery_state(&order).await;
         if let Ok(DeliveryState::Final(found)) = state {
@@ -322,9 +323,9 @@ async fn what_is_not_asked_for_rightly_is_refused() -> Result<()> {
         ("eth_getLogs", json!([{"topics": "0x1"}]), -32_602),
         ("eth_sendRawTransaction", json!(["0x02c0"]), -32_000),
     ] {
-        assert_eq!(chain.rpc(&View::Honest, method, &params).unwrap_err().code, code, "{method} {params}");
+        assert_eq!(chain.rpc(&NodeKind::Honest, method, &params).unwrap_err().code, code, "{method} {params}");
     }
-    assert_eq!(chain.rpc(&View::Honest, "eth_getBlockByNumber", &json!(["0x1", false]))?, Value::Null);
+    assert_eq!(chain.rpc(&NodeKind::Honest, "eth_getBlockByNumber", &json!(["0x1", false]))?, Value::Null);
     Ok(())
 }
 
@@ -335,7 +336,7 @@ async fn calls_of_waiting(payments: usize) -> Result<(u64, u64)> {
     let counted = calls.clone();
     let world = World::with_faults(move |_| {
         counted.fetch_add(1, Ordering::Relaxed);
-        CallFate::Deliver(View::Honest)
+        RpcOutcome::Deliver(NodeKind::Honest)
     })?;
     let payments = (0..payments).map(|number| world.payment(&format!("order-{number}")));
     let orders = payments.map(|payment| Ok(payment?.delivery())).collect::<Result<Vec<_>>>()?;

@@ -1,4 +1,4 @@
-//! Blocks that go away: what was in them comes back, or does not, and no money is made or lost by it.
+//! Reorganisations: dropped transactions come back or do not, and no money is made or lost by it.
 
 use alloy::{
     primitives::{Address, B256, Bytes, U256},
@@ -9,7 +9,7 @@ use anyhow::Result;
 use serde_json::json;
 
 use chains::evm::contracts::DevToken;
-use simulation::chain::{Dropped, SimChain, SimError, View};
+use simulation::chain::{Dropped, NodeKind, SimChain, SimError};
 
 use crate::support::*;
 
@@ -29,7 +29,7 @@ fn held(chain: &SimChain, account: Address) -> u64 {
 }
 
 /// The number of the block that holds the transaction, for the node of `view`.
-fn block_of(chain: &mut SimChain, view: View, hash: B256) -> Result<Option<u64>> {
+fn block_of(chain: &mut SimChain, view: NodeKind, hash: B256) -> Result<Option<u64>> {
     let receipt = chain.rpc(&view, "eth_getTransactionReceipt", &json!([hash]))?;
     let number = receipt["blockNumber"].as_str().map(|text| text.trim_start_matches("0x").to_owned());
     Ok(number.map(|digits| u64::from_str_radix(&digits, 16)).transpose()?)
@@ -64,10 +64,10 @@ fn dropped_transactions_are_forgotten_or_wait_or_change_places() -> Result<()> {
         let places =
             |chain: &mut SimChain, view| [first, second, third].map(|hash| block_of(chain, view, hash).ok().flatten());
         let expected = if dropped == Dropped::Reordered { [Some(2); 3] } else { [None; 3] };
-        assert_eq!(places(&mut chain, View::Honest), expected, "{dropped:?}");
-        assert_eq!(places(&mut chain, View::OnFork), [Some(1), Some(1), Some(2)], "{dropped:?}");
+        assert_eq!(places(&mut chain, NodeKind::Honest), expected, "{dropped:?}");
+        assert_eq!(places(&mut chain, NodeKind::OnFork), [Some(1), Some(1), Some(2)], "{dropped:?}");
         if dropped == Dropped::Reordered {
-            let receipt = chain.rpc(&View::Honest, "eth_getTransactionReceipt", &json!([third]))?;
+            let receipt = chain.rpc(&NodeKind::Honest, "eth_getTransactionReceipt", &json!([third]))?;
             assert_eq!(receipt["transactionIndex"], "0x0");
         }
 
@@ -78,9 +78,11 @@ fn dropped_transactions_are_forgotten_or_wait_or_change_places() -> Result<()> {
             json!([{"to": chain.contracts().tokens[0], "data": data}, named(canonical)])
         };
         let (strict, lax) = (balance(true), balance(false));
-        assert!(chain.rpc(&View::Honest, "eth_call", &strict).unwrap_err().message.contains("not currently canonical"));
-        assert_eq!(chain.rpc(&View::Honest, "eth_call", &lax)?, json!(B256::from(U256::from(7))));
-        assert_eq!(chain.rpc(&View::OnFork, "eth_call", &strict)?, json!(B256::from(U256::from(7))));
+        assert!(
+            chain.rpc(&NodeKind::Honest, "eth_call", &strict).unwrap_err().message.contains("not currently canonical")
+        );
+        assert_eq!(chain.rpc(&NodeKind::Honest, "eth_call", &lax)?, json!(B256::from(U256::from(7))));
+        assert_eq!(chain.rpc(&NodeKind::OnFork, "eth_call", &strict)?, json!(B256::from(U256::from(7))));
 
         mine(&mut chain)?;
         let all = if dropped == Dropped::Forgotten { 0 } else { 7 };

@@ -32,7 +32,7 @@ use events::{
 };
 use journal::{budget::memory::MemoryBudgets, ledger::memory::MemoryLedger};
 use sagas::ports::{Clock, DeliveryOrder, DepositOrder, Reservation, VerificationCase};
-use simulation::chain::{CallFate, Genesis, SharedChain, SimChain, SimTransport, Template, View};
+use simulation::chain::{Genesis, NodeKind, RpcOutcome, SharedChain, SimChain, SimTransport, Template};
 
 pub const BEGIN: u64 = 1_800_000_000;
 pub const BLOCK_SECONDS: u64 = 2;
@@ -119,11 +119,11 @@ pub struct World {
 impl World {
     /// Everything as it should be.
     pub fn new() -> Result<Self> {
-        Self::with_faults(|_| CallFate::Deliver(View::Honest))
+        Self::with_faults(|_| RpcOutcome::Deliver(NodeKind::Honest))
     }
 
     /// The engine's calls fare as `faults` says; the verifier and the settler have honest nodes.
-    pub fn with_faults(faults: impl FnMut(&str) -> CallFate + Clone + Send + 'static) -> Result<Self> {
+    pub fn with_faults(faults: impl FnMut(&str) -> RpcOutcome + Clone + Send + 'static) -> Result<Self> {
         let (source, destination) = (chain(31_337)?.shared(), chain(31_338)?.shared());
         let connect = |chain: &SharedChain| {
             let config = lock(chain).config(Depth::Finalized, REFUND_DELAY);

@@ -1,11 +1,11 @@
-//! What is asked of a transaction before it waits for a block, in the order in which Tron's nodes ask.
+//! Admission control: the checks on a transaction before it waits for a block, in the order of Tron's nodes.
 
 use std::sync::Arc;
 
 use super::{Chain, execute::execute};
 use crate::{
     Refusal,
-    chain::Sight,
+    chain::ChainView,
     signature,
     transaction::{BYTES_MAX, Transaction, TxId},
 };
@@ -37,8 +37,8 @@ impl Chain {
         if self.seen.contains_key(&id) {
             return Err(Refusal::Duplicate);
         }
-        let around = self.waiting_surroundings();
-        execute(&mut self.pending_state, &self.options, &around, &transaction)?;
+        let environment = self.pending_environment();
+        execute(&mut self.pending_state, &self.options, &environment, &transaction)?;
         self.seen.insert(id, transaction.raw.expiration);
         self.pending_bytes += size;
         self.pending.push(Arc::new(transaction));
@@ -52,7 +52,7 @@ impl Chain {
         // The number's last two bytes say which one: one of 65536.
         let back = u64::from((head as u16).wrapping_sub(u16::from_be_bytes(named)));
         let number = head.checked_sub(back).ok_or(Refusal::Tapos)?;
-        let block = self.by_number(Sight::Head, number).ok_or(Refusal::Tapos)?;
+        let block = self.by_number(ChainView::Head, number).ok_or(Refusal::Tapos)?;
         let (_, hash) = block.id.reference();
         if transaction.raw.ref_block_hash != hash {
             return Err(Refusal::Tapos);

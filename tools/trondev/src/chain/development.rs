@@ -1,4 +1,4 @@
-//! What no network offers: giving out TRX, moving the clock, losing transactions, taking blocks away, putting code.
+//! Development controls that no network offers: faucet, clock, dropped transactions, reorganisations, code changes.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use revm::{
     primitives::{Bytes, keccak256},
 };
 
-use super::{Chain, SUN_MAX, Sight, state::State};
+use super::{Chain, ChainView, SUN_MAX, state::State};
 use crate::{Address, Refusal, proto::SmartContract, transaction::TxId};
 
 /// How many blocks one call makes.
@@ -149,6 +149,6 @@ impl Chain {
 
     /// Where things stand: the head, the solidified block and how many transactions wait.
     pub fn standing(&self) -> (u64, u64, usize) {
-        (self.head().number(), self.newest(Sight::Solidified).number(), self.pending.len())
+        (self.head().number(), self.newest(ChainView::Solidified).number(), self.pending.len())
     }
 }

@@ -1,4 +1,4 @@
-//! What one transaction does to the accounts, and what it costs.
+//! Execution of one transaction: its effects on accounts and its fee.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use revm::primitives::Log;
 use super::{
     resources::{self, Net},
     state::State,
-    vm::{self, Ending, Run, Surroundings},
+    vm::{self, BlockEnvironment, Ending, Run},
 };
 use crate::{
     Address, Options, Refusal,
@@ -19,12 +19,12 @@ use crate::{
 /// Sun that a transfer burns for making its receiver's account.
 const NEW_ACCOUNT_SUN: u64 = SUN_PER_TRX;
 
-/// What a transaction left behind, as its receipt tells it.
+/// The outcome of a transaction, as in its receipt.
 #[derive(Debug, Clone)]
 pub(crate) struct Outcome {
     /// `contractRet`: SUCCESS, REVERT, OUT_OF_ENERGY, …
     pub result: &'static str,
-    /// What went wrong, in words.
+    /// The error, in words.
     pub words: Option<String>,
     /// Whether code ran.
     pub ran: bool,
@@ -50,7 +50,7 @@ impl Outcome {
 pub(crate) fn execute(
     state: &mut State,
     options: &Options,
-    around: &Surroundings,
+    environment: &BlockEnvironment,
     tx: &Transaction,
 ) -> Result<Outcome, Refusal> {
     let owner = tx.owner;
@@ -60,25 +60,30 @@ pub(crate) fn execute(
     if before.is_contract() {
         return Err(Refusal::contract(format!("account [{owner}] is a contract and signs nothing")));
     }
-    let outcome = charged(state, options, around, tx);
+    let outcome = charged(state, options, environment, tx);
     if outcome.is_err() {
         state.restore(owner, before);
     }
     outcome
 }
 
-fn charged(state: &mut State, options: &Options, around: &Surroundings, tx: &Transaction) -> Result<Outcome, Refusal> {
+fn charged(
+    state: &mut State,
+    options: &Options,
+    environment: &BlockEnvironment,
+    tx: &Transaction,
+) -> Result<Outcome, Refusal> {
     let makes_account = matches!(tx.call, Call::Transfer { to, .. } if state.get(to).is_none());
-    let account = state.entry(tx.owner, around.time);
-    let net = resources::take_bandwidth(account, options, around.time, tx.bandwidth(), makes_account)?;
+    let account = state.entry(tx.owner, environment.time);
+    let net = resources::take_bandwidth(account, options, environment.time, tx.bandwidth(), makes_account)?;
     let memo = if tx.raw.data.is_empty() { 0 } else { resources::MEMO_SUN };
     account.balance = account.balance.checked_sub(memo).ok_or(Refusal::Bandwidth)?;
-    account.last_operation = around.time;
+    account.last_operation = environment.time;
     let burnt = net.fee + memo;
     match &tx.call {
         Call::Transfer { to, amount } => {
             let new_account = if makes_account { NEW_ACCOUNT_SUN } else { 0 };
-            transfer(state, tx.owner, *to, *amount, new_account, around.time)?;
+            transfer(state, tx.owner, *to, *amount, new_account, environment.time)?;
             Ok(Outcome {
                 result: "SUCCESS",
                 words: None,
@@ -97,7 +102,7 @@ fn charged(state: &mut State, options: &Options, around: &Surroundings, tx: &Tra
                 return Err(Refusal::contract("No contract or not a smart contract"));
             }
             let call = Code { target: *contract, deploys: None, value: *value, data };
-            code(state, options, around, tx, call, (net, burnt))
+            code(state, options, environment, tx, call, (net, burnt))
         }
         Call::Create { contract } => {
             let target = vm::deployed_at(tx.id, tx.owner);
@@ -107,7 +112,7 @@ fn charged(state: &mut State, options: &Options, around: &Surroundings, tx: &Tra
                 return Err(Refusal::contract(text));
             }
             let call = Code { target, deploys: Some(contract), value: contract.call_value, data: &contract.bytecode };
-            code(state, options, around, tx, call, (net, burnt))
+            code(state, options, environment, tx, call, (net, burnt))
         }
     }
 }
@@ -150,7 +155,7 @@ struct Code<'a> {
 fn code(
     state: &mut State,
     options: &Options,
-    around: &Surroundings,
+    environment: &BlockEnvironment,
     tx: &Transaction,
     code: Code<'_>,
     (net, burnt): (Net, u64),
@@ -172,16 +177,16 @@ fn code(
         data: code.data,
         energy_limit,
     };
-    let ran = vm::run(state, around, &run)?;
+    let ran = vm::run(state, environment, &run)?;
     let (result, words) = match ran.ending {
         Ending::Success => ("SUCCESS", None),
         Ending::Revert => ("REVERT", Some("REVERT opcode executed".to_owned())),
         Ending::Halt(result, words) => (result, Some(words)),
     };
     if result == "SUCCESS" {
-        state.apply(ran.changes, around.time);
+        state.apply(ran.changes, environment.time);
         if let Some(deployed) = code.deploys {
-            let account = state.entry(code.target, around.time);
+            let account = state.entry(code.target, environment.time);
             let mut contract = deployed.clone();
             contract.contract_address = code.target.to_bytes().to_vec();
             contract.trx_hash = tx.id.0.to_vec();
@@ -190,7 +195,7 @@ fn code(
         }
     }
     let energy_fee = ran.energy * options.energy_price_sun;
-    let owner = state.entry(tx.owner, around.time);
+    let owner = state.entry(tx.owner, environment.time);
     // The limit leaves as much, and only the owner's own signature takes from its balance.
     owner.balance = owner.balance.checked_sub(energy_fee).ok_or(Refusal::Bandwidth)?;
     Ok(Outcome {

@@ -1,8 +1,8 @@
-//! Making blocks.
+//! Block production.
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::{Block, BlockId, Chain, Included, Sight, execute::execute, state::State};
+use super::{Block, BlockId, Chain, ChainView, Included, execute::execute, state::State};
 use crate::{Refusal, transaction::Transaction};
 
 /// How many blocks are kept: as many as transactions can name.
@@ -18,8 +18,8 @@ impl Chain {
     /// # Errors
     /// When the block cannot be signed.
     pub fn mine(&mut self) -> Result<BlockId, Refusal> {
-        let around = self.surroundings();
-        let mut state = State::clone(self.state(Sight::Head));
+        let environment = self.next_environment();
+        let mut state = State::clone(self.state(ChainView::Head));
         let (mut transactions, mut later, mut bytes) = (Vec::new(), Vec::new(), 0);
         for transaction in std::mem::take(&mut self.pending) {
             let size = transaction.size();
@@ -29,7 +29,7 @@ impl Chain {
             }
             // The head may have become another one since it was taken.
             let checked = self.check_reference(&transaction).and_then(|()| self.check_expiration(&transaction));
-            let run = checked.and_then(|()| execute(&mut state, &self.options, &around, &transaction));
+            let run = checked.and_then(|()| execute(&mut state, &self.options, &environment, &transaction));
             match run {
                 Ok(outcome) => {
                     bytes += size;
@@ -38,10 +38,10 @@ impl Chain {
                 Err(refusal) => self.forget(&transaction, &refusal),
             }
         }
-        let block = Block::after(self.head(), around.time, self.turn(around.number), transactions)?;
+        let block = Block::after(self.head(), environment.time, self.turn(environment.number), transactions)?;
         let id = block.id;
         for (place, included) in block.transactions.iter().enumerate() {
-            self.index.insert(included.transaction.id, (around.number, place));
+            self.index.insert(included.transaction.id, (environment.number, place));
         }
         self.kept_bytes += block.bytes;
         self.blocks.push_back(Arc::new(block));
@@ -55,13 +55,14 @@ impl Chain {
 
     /// Lets `transactions` wait, on what the head holds now; those that do not fit it are dropped.
     pub(super) fn wait_again(&mut self, transactions: Vec<Arc<Transaction>>) {
-        self.pending_state = State::clone(self.state(Sight::Head));
+        self.pending_state = State::clone(self.state(ChainView::Head));
         self.pending.clear();
         self.pending_bytes = 0;
-        let around = self.waiting_surroundings();
+        let environment = self.pending_environment();
         for transaction in transactions {
             let checked = self.check_reference(&transaction).and_then(|()| self.check_expiration(&transaction));
-            let run = checked.and_then(|()| execute(&mut self.pending_state, &self.options, &around, &transaction));
+            let run =
+                checked.and_then(|()| execute(&mut self.pending_state, &self.options, &environment, &transaction));
             match run {
                 Ok(_) => {
                     self.pending_bytes += transaction.size();

@@ -1,11 +1,11 @@
-//! The chain: its blocks, its accounts and what waits.
+//! The chain: blocks, accounts and pending transactions.
 
 mod admission;
 mod block;
+mod constant_call;
 mod development;
 mod execute;
 mod mining;
-mod questions;
 mod resources;
 mod state;
 mod vm;
@@ -19,22 +19,22 @@ use std::{
 use revm::primitives::B256;
 
 pub(crate) use block::{Block, BlockId, Included, Witness};
+pub(crate) use constant_call::Answer;
 pub(crate) use development::DevelopmentError;
 pub(crate) use execute::{Outcome, check_deployment};
-pub(crate) use questions::Answer;
 pub(crate) use resources::{MEMO_SUN, NEW_ACCOUNT_NET_SUN, free_used};
 pub(crate) use state::{Account, State};
 pub use vm::deployed_at;
-pub(crate) use vm::{Ending, Surroundings};
+pub(crate) use vm::{BlockEnvironment, Ending};
 
 use crate::{
     Address, Options, Refusal,
     transaction::{Transaction, TxId},
 };
 
-/// Which part of the chain a question is about.
+/// Which part of the chain a request reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sight {
+pub(crate) enum ChainView {
     /// All blocks, as `/wallet` shows them.
     Head,
     /// Those that no fork takes away, as `/walletsolidity` shows them.
@@ -103,49 +103,49 @@ impl Chain {
         })
     }
 
-    /// The newest block that `sight` shows.
-    pub fn newest(&self, sight: Sight) -> &Arc<Block> {
-        let at = match sight {
-            Sight::Head => self.blocks.len() - 1,
+    /// The newest block that `view` shows.
+    pub fn newest(&self, view: ChainView) -> &Arc<Block> {
+        let at = match view {
+            ChainView::Head => self.blocks.len() - 1,
             // The solidified block is never dropped.
-            Sight::Solidified => self.place(self.solidified).unwrap_or(0),
+            ChainView::Solidified => self.place(self.solidified).unwrap_or(0),
         };
         &self.blocks[at]
     }
 
     /// The head.
     pub fn head(&self) -> &Arc<Block> {
-        self.newest(Sight::Head)
+        self.newest(ChainView::Head)
     }
 
-    /// The accounts after the newest block that `sight` shows.
-    pub fn state(&self, sight: Sight) -> &Arc<State> {
-        let at = match sight {
-            Sight::Head => self.states.len() - 1,
-            Sight::Solidified => 0,
+    /// The accounts after the newest block that `view` shows.
+    pub fn state(&self, view: ChainView) -> &Arc<State> {
+        let at = match view {
+            ChainView::Head => self.states.len() - 1,
+            ChainView::Solidified => 0,
         };
         &self.states[at]
     }
 
-    /// The block at a height, where `sight` shows it.
-    pub fn by_number(&self, sight: Sight, number: u64) -> Option<&Arc<Block>> {
-        if number > self.newest(sight).number() {
+    /// The block at a height, where `view` shows it.
+    pub fn by_number(&self, view: ChainView, number: u64) -> Option<&Arc<Block>> {
+        if number > self.newest(view).number() {
             return None;
         }
         self.blocks.get(self.place(number)?)
     }
 
-    /// The block with an id, where `sight` shows it.
-    pub fn by_id(&self, sight: Sight, id: &[u8; 32]) -> Option<&Arc<Block>> {
+    /// The block with an id, where `view` shows it.
+    pub fn by_id(&self, view: ChainView, id: &[u8; 32]) -> Option<&Arc<Block>> {
         let mut number = [0; 8];
         number.copy_from_slice(&id[..8]);
-        self.by_number(sight, u64::from_be_bytes(number)).filter(|block| block.id.0 == *id)
+        self.by_number(view, u64::from_be_bytes(number)).filter(|block| block.id.0 == *id)
     }
 
-    /// A transaction in a block, where `sight` shows it.
-    pub fn included(&self, sight: Sight, id: TxId) -> Option<(&Arc<Block>, &Included)> {
+    /// A transaction in a block, where `view` shows it.
+    pub fn included(&self, view: ChainView, id: TxId) -> Option<(&Arc<Block>, &Included)> {
         let (number, place) = self.index.get(&id)?;
-        let block = self.by_number(sight, *number)?;
+        let block = self.by_number(view, *number)?;
         Some((block, block.transactions.get(*place)?))
     }
 
@@ -169,8 +169,8 @@ impl Chain {
     /// # Errors
     /// When its fields, its owner or its funds do not fit.
     pub fn try_out(&self, transaction: &Transaction) -> Result<(), Refusal> {
-        let mut state = State::clone(self.state(Sight::Head));
-        execute::execute(&mut state, &self.options, &self.surroundings(), transaction).map(drop)
+        let mut state = State::clone(self.state(ChainView::Head));
+        execute::execute(&mut state, &self.options, &self.next_environment(), transaction).map(drop)
     }
 
     /// Where the block at a height is kept.
@@ -186,25 +186,29 @@ impl Chain {
         &self.witnesses[usize::try_from(turn).unwrap_or_default()]
     }
 
-    /// What code in the block after the head would see.
-    pub fn surroundings(&self) -> Surroundings {
+    /// The environment of the block after the head.
+    pub fn next_environment(&self) -> BlockEnvironment {
         let head = self.head();
         let number = head.number() + 1;
-        self.surroundings_in(number, self.now().max(head.time() + 1), self.turn(number).address)
+        self.environment_in(number, self.now().max(head.time() + 1), self.turn(number).address)
     }
 
-    /// What code sees that runs for what waits. Where its effects are shown, that is no block, as Tron's nodes have it
+    /// The environment of pending transactions. Where its effects are shown, that is not a block, as Tron's nodes have it
     /// (java-tron's `VMActuator` where there is no block).
-    fn waiting_surroundings(&self) -> Surroundings {
-        let around = self.surroundings();
-        if self.shows_pending { Surroundings { number: 0, parents: Vec::new(), ..around } } else { around }
+    fn pending_environment(&self) -> BlockEnvironment {
+        let environment = self.next_environment();
+        if self.shows_pending {
+            BlockEnvironment { number: 0, parents: Vec::new(), ..environment }
+        } else {
+            environment
+        }
     }
 
-    /// What code in a block at a height up to the next sees, where the block has that time and that witness.
-    fn surroundings_in(&self, number: u64, time: i64, witness: Address) -> Surroundings {
+    /// The environment of a block at a height up to the next, with that time and that witness.
+    fn environment_in(&self, number: u64, time: i64, witness: Address) -> BlockEnvironment {
         let place = self.place(number).unwrap_or(self.blocks.len());
         let parents = self.blocks.range(..place).rev().take(256).map(|block| B256::from(block.id.0)).collect();
-        Surroundings {
+        BlockEnvironment {
             chain_id: self.options.chain_id,
             number,
             time,

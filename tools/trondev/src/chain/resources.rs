@@ -1,4 +1,4 @@
-//! Bandwidth and what it costs. Nothing is staked here, so energy is always paid for.
+//! Account resources: bandwidth and its price. Nothing is staked here, so energy is always paid for.
 
 use super::state::Account;
 use crate::{Options, Refusal};

@@ -1,4 +1,4 @@
-//! What all accounts hold after one block.
+//! The state of all accounts after one block.
 
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
 

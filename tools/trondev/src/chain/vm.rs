@@ -1,4 +1,4 @@
-//! Running code on revm, with what the TVM does otherwise than the EVM.
+//! Code execution on revm, with the TVM's differences from the EVM.
 
 use revm::{
     Context, InspectEvm, Inspector, MainBuilder, MainContext,
@@ -21,7 +21,7 @@ const SPEC: SpecId = SpecId::CANCUN;
 
 /// The block in which code runs.
 #[derive(Debug, Clone)]
-pub(crate) struct Surroundings {
+pub(crate) struct BlockEnvironment {
     pub chain_id: u32,
     pub number: u64,
     /// Milliseconds since 1970.
@@ -33,7 +33,7 @@ pub(crate) struct Surroundings {
     pub parents: Vec<B256>,
 }
 
-/// What runs.
+/// The code to run.
 #[derive(Debug, Clone)]
 pub(crate) struct Run<'a> {
     pub id: TxId,
@@ -54,7 +54,7 @@ pub(crate) enum Ending {
     Halt(&'static str, String),
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Ran {
     pub ending: Ending,
@@ -71,9 +71,9 @@ pub fn deployed_at(id: TxId, owner: Address) -> Address {
 }
 
 /// Runs on `state`, which stays as it is.
-pub(crate) fn run(state: &State, around: &Surroundings, run: &Run<'_>) -> Result<Ran, Refusal> {
+pub(crate) fn run(state: &State, environment: &BlockEnvironment, run: &Run<'_>) -> Result<Ran, Refusal> {
     let mut cfg = CfgEnv::new_with_spec(SPEC);
-    cfg.chain_id = u64::from(around.chain_id);
+    cfg.chain_id = u64::from(environment.chain_id);
     cfg.disable_nonce_check = true;
     cfg.disable_base_fee = true;
     cfg.disable_block_gas_limit = true;
@@ -83,11 +83,11 @@ pub(crate) fn run(state: &State, around: &Surroundings, run: &Run<'_>) -> Result
     cfg.limit_contract_code_size = Some(usize::MAX);
     cfg.limit_contract_initcode_size = Some(usize::MAX);
     let block = BlockEnv {
-        number: U256::from(around.number),
-        beneficiary: around.witness.evm(),
-        timestamp: U256::from(around.time / 1000),
+        number: U256::from(environment.number),
+        beneficiary: environment.witness.evm(),
+        timestamp: U256::from(environment.time / 1000),
         gas_limit: u64::MAX,
-        basefee: around.energy_price_sun,
+        basefee: environment.energy_price_sun,
         difficulty: U256::ZERO,
         prevrandao: Some(B256::ZERO),
         ..BlockEnv::default()
@@ -104,7 +104,7 @@ pub(crate) fn run(state: &State, around: &Surroundings, run: &Run<'_>) -> Result
     // An EVM's transaction costs gas before its code runs; the TVM counts bandwidth for that instead.
     let before = calculate_initial_tx_gas_for_tx(&tx, SPEC, None).initial_total_gas();
     tx.gas_limit = run.energy_limit.saturating_add(before);
-    let view = View { state, parents: &around.parents, number: around.number };
+    let view = View { state, parents: &environment.parents, number: environment.number };
     let addresses = Addresses { id: run.id, owner: run.caller, depth: 0, inner: 0 };
     let context = Context::mainnet().with_db(WrapDatabaseRef(view)).with_block(block).with_cfg(cfg);
     let ran = context.build_mainnet_with_inspector(addresses).inspect_tx(tx);

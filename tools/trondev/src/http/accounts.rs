@@ -1,4 +1,4 @@
-//! Calls about accounts.
+//! API methods about accounts.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Address,
-    chain::{Account, Sight, free_used},
+    chain::{Account, ChainView, free_used},
 };
 
 /// What all of a network's accounts share of bandwidth in a day, as the main network says.
@@ -19,7 +19,7 @@ const TOTAL_ENERGY: u64 = 180_000_000_000;
 
 pub(super) fn account(chain: &Shared, request: &Request) -> Result<Value, ApiError> {
     let address = request.required_address("address")?;
-    let found = lock(chain).state(request.sight).get(address).cloned();
+    let found = lock(chain).state(request.view).get(address).cloned();
     Ok(found.map_or_else(|| json!({}), |account| shown(address, &account, request.visible)))
 }
 
@@ -57,7 +57,7 @@ fn net(chain: &Shared, request: &Request) -> Result<Option<Object>, ApiError> {
     let address = request.required_address("address")?;
     let chain = lock(chain);
     let now = chain.now();
-    Ok(chain.state(Sight::Head).get(address).map(|account| {
+    Ok(chain.state(ChainView::Head).get(address).map(|account| {
         Object::default()
             .number("freeNetUsed", free_used(account, now))
             .number("freeNetLimit", chain.options.free_bandwidth)

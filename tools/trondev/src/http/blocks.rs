@@ -1,4 +1,4 @@
-//! Calls about blocks.
+//! API methods about blocks.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use super::{
 const BLOCKS_MAX: i64 = 100;
 
 pub(super) fn newest(chain: &Shared, request: &Request) -> Result<Value, ApiError> {
-    let block = lock(chain).newest(request.sight).clone();
+    let block = lock(chain).newest(request.view).clone();
     Ok(shape::block(&block, true, request.visible))
 }
 
@@ -21,15 +21,15 @@ pub(super) fn one(chain: &Shared, request: &Request) -> Result<Value, ApiError> 
     let detail = request.flag("detail");
     let chain = lock(chain);
     let named = match request.number("id_or_num") {
-        Ok(None) => Some(chain.newest(request.sight)),
+        Ok(None) => Some(chain.newest(request.view)),
         Ok(Some(number)) => {
             let number = u64::try_from(number).map_err(|_| ApiError::field("id_or_num", "must be >= 0"))?;
-            chain.by_number(request.sight, number)
+            chain.by_number(request.view, number)
         }
         Err(_) => {
             let id = request.bytes("id_or_num")?.and_then(|bytes| bytes.try_into().ok());
             let id = id.ok_or_else(|| ApiError::field("id_or_num", "a number or 32 bytes in hex are needed"))?;
-            chain.by_id(request.sight, &id)
+            chain.by_id(request.view, &id)
         }
     };
     let block = named.cloned();
@@ -39,12 +39,12 @@ pub(super) fn one(chain: &Shared, request: &Request) -> Result<Value, ApiError> 
 
 pub(super) fn by_number(chain: &Shared, request: &Request) -> Result<Value, ApiError> {
     let number = request.number("num")?.unwrap_or_default();
-    let block = u64::try_from(number).ok().and_then(|number| lock(chain).by_number(request.sight, number).cloned());
+    let block = u64::try_from(number).ok().and_then(|number| lock(chain).by_number(request.view, number).cloned());
     Ok(block.map_or_else(|| json!({}), |block| shape::block(&block, true, request.visible)))
 }
 
 pub(super) fn by_id(chain: &Shared, request: &Request) -> Result<Value, ApiError> {
-    let block = request.hash()?.and_then(|id| lock(chain).by_id(request.sight, &id).cloned());
+    let block = request.hash()?.and_then(|id| lock(chain).by_id(request.view, &id).cloned());
     Ok(block.map_or_else(|| json!({}), |block| shape::block(&block, true, request.visible)))
 }
 
@@ -64,13 +64,13 @@ pub(super) fn latest(chain: &Shared, request: &Request) -> Result<Value, ApiErro
     if !(1..BLOCKS_MAX).contains(&count) {
         return Ok(json!({}));
     }
-    let end = lock(chain).newest(request.sight).number() + 1;
+    let end = lock(chain).newest(request.view).number() + 1;
     blocks(chain, request, end.saturating_sub(count.unsigned_abs())..end)
 }
 
 fn blocks(chain: &Shared, request: &Request, numbers: std::ops::Range<u64>) -> Result<Value, ApiError> {
     let chain = lock(chain);
-    let found: Vec<_> = numbers.filter_map(|number| chain.by_number(request.sight, number).cloned()).collect();
+    let found: Vec<_> = numbers.filter_map(|number| chain.by_number(request.view, number).cloned()).collect();
     drop(chain);
     if found.is_empty() {
         return Ok(json!({}));

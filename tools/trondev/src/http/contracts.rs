@@ -1,4 +1,4 @@
-//! Calls about contracts.
+//! API methods about contracts.
 
 use revm::primitives::keccak256;
 use serde_json::{Value, json};
@@ -85,7 +85,7 @@ pub(super) fn trigger(chain: &Shared, request: &Request) -> Result<Value, ApiErr
     let contract = asked.contract.ok_or_else(|| ApiError::field("contract_address", "an address is needed"))?;
     let known = {
         let chain = lock(chain);
-        chain.state(request.sight).get(contract).filter(|account| account.is_contract()).cloned()
+        chain.state(request.view).get(contract).filter(|account| account.is_contract()).cloned()
     };
     let Some(known) = known else {
         return Ok(failed(&Refusal::contract("No contract or not a valid smart contract"), request.visible));
@@ -160,12 +160,12 @@ pub(super) fn estimate(chain: &Shared, request: &Request) -> Result<Value, ApiEr
 /// Runs it apart from the chain, which goes on meanwhile.
 fn ask(chain: &Shared, request: &Request, asked: &Asked) -> Result<(Transaction, Answer), Refusal> {
     let value = u64::try_from(asked.value).map_err(|_| Refusal::contract("callValue must be >= 0"))?;
-    let (question, header) = {
+    let (constant_call, header) = {
         let chain = lock(chain);
-        (chain.question(request.sight), transactions::header(&chain, 0, Vec::new()))
+        (chain.constant_call(request.view), transactions::header(&chain, 0, Vec::new()))
     };
     let transaction = built(asked, 0, header)?;
-    let answer = question.ask(transaction.id, asked.owner, asked.contract, value, &asked.data)?;
+    let answer = constant_call.ask(transaction.id, asked.owner, asked.contract, value, &asked.data)?;
     Ok((transaction, answer))
 }
 
@@ -210,7 +210,7 @@ pub(super) fn deploy(chain: &Shared, request: &Request) -> Result<Value, ApiErro
 
 fn found(chain: &Shared, request: &Request) -> Result<Option<(Value, String)>, ApiError> {
     let address = request.required_address("value")?;
-    let account = lock(chain).state(request.sight).get(address).cloned();
+    let account = lock(chain).state(request.view).get(address).cloned();
     Ok(account.filter(|account| account.is_contract()).map(|account| {
         // A contract that another contract made has no deployment of its own.
         let made = || SmartContract {

@@ -1,4 +1,4 @@
-//! The development controls: what no network offers, under a path that no network has.
+//! HTTP API of the development controls, under a path that no network has.
 
 use axum::{
     Json,
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Address,
-    chain::{Chain, DevelopmentError, Sight},
+    chain::{Chain, ChainView, DevelopmentError},
 };
 
 /// Why a control refuses, with status 400.
@@ -47,7 +47,7 @@ pub(super) async fn answer(chain: Shared, name: String, request: HttpRequest<Bod
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     };
     let done = tokio::task::spawn_blocking(move || {
-        let request = Request::from_body(&body, Sight::Head)?;
+        let request = Request::from_body(&body, ChainView::Head)?;
         let mut chain = lock(&chain);
         control(&mut chain, &request)
     })
@@ -91,7 +91,7 @@ fn fund(chain: &mut Chain, request: &Request) -> Result<Value, DevError> {
     let address = address(request)?;
     let sun = amount(request, "sun")?.ok_or(DevError::Missing("`sun` is needed"))?;
     chain.fund(address, sun)?;
-    let balance = chain.state(Sight::Head).get(address).map_or(0, |account| account.balance);
+    let balance = chain.state(ChainView::Head).get(address).map_or(0, |account| account.balance);
     Ok(json!({ "address": address.to_base58(), "balance": balance }))
 }
 

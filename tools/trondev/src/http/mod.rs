@@ -24,12 +24,12 @@ use axum::{
 use serde_json::{Value, json};
 
 use self::request::{ApiError, Request};
-use crate::chain::{Chain, Sight};
+use crate::chain::{Chain, ChainView};
 
 /// A larger body is refused. The largest transaction, in hex and twice over, fits.
 const BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// What answers a call.
+/// The handler of a method.
 type Handler = fn(&Shared, &Request) -> Result<Value, ApiError>;
 
 /// The chain, which one call at a time uses.
@@ -91,10 +91,10 @@ fn named(name: &str) -> Option<(Handler, bool)> {
 async fn answer(State(chain): State<Shared>, request: HttpRequest<Body>) -> Response {
     let path = request.uri().path().to_owned();
     let (root, name) = path.trim_start_matches('/').split_once('/').unwrap_or_default();
-    let (handler, sight) = match (root, named(name)) {
+    let (handler, view) = match (root, named(name)) {
         ("dev", _) => return dev::answer(chain, name.to_owned(), request).await,
-        ("wallet", Some((handler, _))) => (handler, Sight::Head),
-        ("walletsolidity", Some((handler, true))) => (handler, Sight::Solidified),
+        ("wallet", Some((handler, _))) => (handler, ChainView::Head),
+        ("walletsolidity", Some((handler, true))) => (handler, ChainView::Solidified),
         _ => return missing(&path),
     };
     // Broadcasting by a link would be an accident.
@@ -102,7 +102,7 @@ async fn answer(State(chain): State<Shared>, request: HttpRequest<Body>) -> Resp
     if request.method() != Method::POST && (only_post || request.method() != Method::GET) {
         return StatusCode::METHOD_NOT_ALLOWED.into_response();
     }
-    let read = match read(request, sight).await {
+    let read = match read(request, view).await {
         Ok(read) => read,
         Err(error) => return Json(error.body()).into_response(),
     };
@@ -123,13 +123,13 @@ async fn answer(State(chain): State<Shared>, request: HttpRequest<Body>) -> Resp
     Json(body).into_response()
 }
 
-async fn read(request: HttpRequest<Body>, sight: Sight) -> Result<Request, ApiError> {
+async fn read(request: HttpRequest<Body>, view: ChainView) -> Result<Request, ApiError> {
     if request.method() == Method::GET {
-        return Request::from_query(request.uri().query().unwrap_or_default(), sight);
+        return Request::from_query(request.uri().query().unwrap_or_default(), view);
     }
     let body = to_bytes(request.into_body(), BODY_BYTES_MAX).await;
     let body = body.map_err(|_| ApiError::new(format!("body size is too big, the limit is {BODY_BYTES_MAX}")))?;
-    Request::from_body(&body, sight)
+    Request::from_body(&body, view)
 }
 
 fn missing(path: &str) -> Response {

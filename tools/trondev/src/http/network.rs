@@ -1,4 +1,4 @@
-//! Calls about the network and its prices.
+//! API methods about the network and its prices.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use super::{
     shape,
 };
 use crate::{
-    chain::{MEMO_SUN, NEW_ACCOUNT_NET_SUN, Sight},
+    chain::{ChainView, MEMO_SUN, NEW_ACCOUNT_NET_SUN},
     options::SUN_PER_TRX,
 };
 
@@ -43,13 +43,13 @@ pub(super) fn bandwidth_prices(chain: &Shared, _request: &Request) -> Result<Val
 
 pub(super) fn node_info(chain: &Shared, _request: &Request) -> Result<Value, ApiError> {
     let chain = lock(chain);
-    let named = |sight| {
-        let block = chain.newest(sight);
+    let named = |view| {
+        let block = chain.newest(view);
         format!("Num:{},ID:{}", block.number(), block.id)
     };
     Ok(json!({
-        "block": named(Sight::Head),
-        "solidityBlock": named(Sight::Solidified),
+        "block": named(ChainView::Head),
+        "solidityBlock": named(ChainView::Solidified),
         "currentConnectCount": 0,
         "peerList": [],
         "configNodeInfo": {

@@ -1,8 +1,8 @@
-//! What a call was given, in its query or in its body.
+//! Parameters of an API request, from its query or its body.
 
 use serde_json::{Map, Value, json};
 
-use crate::{Address, Refusal, chain::Sight, transaction::TxId};
+use crate::{Address, Refusal, chain::ChainView, transaction::TxId};
 
 /// Why a call has no answer. Tron's nodes say it in a member `Error` of a body with status 200.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,30 +41,30 @@ pub(crate) struct Request {
     fields: Map<String, Value>,
     /// Addresses in Base58Check and texts as texts, both ways; else all in hex.
     pub visible: bool,
-    pub sight: Sight,
+    pub view: ChainView,
 }
 
 impl Request {
-    pub fn from_body(body: &[u8], sight: Sight) -> Result<Self, ApiError> {
+    pub fn from_body(body: &[u8], view: ChainView) -> Result<Self, ApiError> {
         if body.iter().all(u8::is_ascii_whitespace) {
-            return Ok(Self::new(Map::new(), sight));
+            return Ok(Self::new(Map::new(), view));
         }
         let fields = serde_json::from_slice(body)
             .map_err(|error| ApiError::new(format!("class com.alibaba.fastjson.JSONException : {error}")))?;
-        Ok(Self::new(fields, sight))
+        Ok(Self::new(fields, view))
     }
 
-    pub fn from_query(query: &str, sight: Sight) -> Result<Self, ApiError> {
+    pub fn from_query(query: &str, view: ChainView) -> Result<Self, ApiError> {
         let mut fields = Map::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             fields.insert(decoded(name)?, Value::String(decoded(value)?));
         }
-        Ok(Self::new(fields, sight))
+        Ok(Self::new(fields, view))
     }
 
-    fn new(fields: Map<String, Value>, sight: Sight) -> Self {
-        let mut request = Self { fields, visible: false, sight };
+    fn new(fields: Map<String, Value>, view: ChainView) -> Self {
+        let mut request = Self { fields, visible: false, view };
         request.visible = request.flag("visible");
         request
     }
@@ -165,21 +165,21 @@ mod tests {
 
     #[test]
     fn queries_are_decoded() {
-        let request = Request::from_query("value=a%2fb+c&visible=true&num=7&flag", Sight::Head).unwrap();
+        let request = Request::from_query("value=a%2fb+c&visible=true&num=7&flag", ChainView::Head).unwrap();
         assert_eq!(request.text("value"), Some("a/b c"));
         assert!(request.visible);
         assert_eq!(request.number("num"), Ok(Some(7)));
         assert_eq!(request.text("flag"), None);
-        assert!(Request::from_query("a=%zz", Sight::Head).is_err());
-        assert!(Request::from_query("a=%4", Sight::Head).is_err());
-        assert!(Request::from_query("a=%ff", Sight::Head).is_err());
+        assert!(Request::from_query("a=%zz", ChainView::Head).is_err());
+        assert!(Request::from_query("a=%4", ChainView::Head).is_err());
+        assert!(Request::from_query("a=%ff", ChainView::Head).is_err());
     }
 
     #[test]
     fn bodies_are_objects_or_nothing() {
-        assert_eq!(Request::from_body(b" \n", Sight::Head).unwrap().fields().len(), 0);
-        assert!(Request::from_body(b"[1]", Sight::Head).is_err());
-        let request = Request::from_body(br#"{"num":1.5,"value":"0x0g"}"#, Sight::Head).unwrap();
+        assert_eq!(Request::from_body(b" \n", ChainView::Head).unwrap().fields().len(), 0);
+        assert!(Request::from_body(b"[1]", ChainView::Head).is_err());
+        let request = Request::from_body(br#"{"num":1.5,"value":"0x0g"}"#, ChainView::Head).unwrap();
         assert!(request.number("num").is_err());
         assert!(request.hash().is_err());
     }

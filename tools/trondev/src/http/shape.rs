@@ -53,7 +53,7 @@ pub(super) fn words(text: &str, visible: bool) -> String {
     if visible { text.to_owned() } else { hex::encode(text) }
 }
 
-/// What was signed.
+/// The signed content.
 pub(super) fn raw(transaction: &Transaction, visible: bool) -> Value {
     let raw: &Raw = &transaction.raw;
     let owner = address(transaction.owner, visible);
@@ -128,7 +128,7 @@ pub(super) fn included(one: &Included, visible: bool) -> Value {
     transaction(&one.transaction, visible).put("ret", json!([{ "contractRet": one.outcome.result }])).value()
 }
 
-/// What came of a transaction in a block.
+/// The outcome of a transaction in a block.
 pub(super) fn info(block: &Block, one: &Included, visible: bool) -> Value {
     let outcome: &Outcome = &one.outcome;
     let receipt = Object::default()

@@ -1,4 +1,4 @@
-//! Calls about transactions.
+//! API methods about transactions.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Refusal,
-    chain::{Chain, Sight},
+    chain::{Chain, ChainView},
     proto::{Raw, TransferContract},
     signature::recover,
     transaction::{TRANSFER, Transaction},
@@ -21,7 +21,7 @@ const EXPIRATION_MS: i64 = 60_000;
 
 /// The reference block and the times of a transaction built now. The block is solidified, so that no fork takes it away.
 pub(super) fn header(chain: &Chain, fee_limit: i64, memo: Vec<u8>) -> Raw {
-    let (number, hash) = chain.newest(Sight::Solidified).id.reference();
+    let (number, hash) = chain.newest(ChainView::Solidified).id.reference();
     Raw {
         ref_block_bytes: number.to_vec(),
         ref_block_hash: hash.to_vec(),
@@ -110,20 +110,20 @@ pub(super) fn broadcast_hex(chain: &Shared, request: &Request) -> Result<Value, 
 pub(super) fn by_id(chain: &Shared, request: &Request) -> Result<Value, ApiError> {
     let Some(id) = request.transaction_id()? else { return Ok(json!({})) };
     let chain = lock(chain);
-    let found = chain.included(request.sight, id);
+    let found = chain.included(request.view, id);
     Ok(found.map_or_else(|| json!({}), |(_, included)| shape::included(included, request.visible)))
 }
 
 pub(super) fn info_by_id(chain: &Shared, request: &Request) -> Result<Value, ApiError> {
     let Some(id) = request.transaction_id()? else { return Ok(json!({})) };
     let chain = lock(chain);
-    let found = chain.included(request.sight, id);
+    let found = chain.included(request.view, id);
     Ok(found.map_or_else(|| json!({}), |(block, included)| shape::info(block, included, request.visible)))
 }
 
 pub(super) fn info_by_block(chain: &Shared, request: &Request) -> Result<Value, ApiError> {
     let number = request.number("num")?.unwrap_or_default();
-    let block = u64::try_from(number).ok().and_then(|number| lock(chain).by_number(request.sight, number).cloned());
+    let block = u64::try_from(number).ok().and_then(|number| lock(chain).by_number(request.view, number).cloned());
     let Some(block) = block else { return Ok(json!([])) };
     Ok(block.transactions.iter().map(|included| shape::info(&block, included, request.visible)).collect())
 }

@@ -1,5 +1,5 @@
-//! What is measured: a nats-server with the repository's `nats.conf`, gateways as real processes, and connections to
-//! them.
+//! The environment of a measurement: a nats-server with the repository's `nats.conf`, gateways as real processes, and
+//! connections to them.
 
 use journal::ShardLeases;
 use std::{
@@ -59,9 +59,9 @@ const LOG_LINES: usize = 20;
 /// Seconds between a fulfillment deadline and the refund window.
 pub const REFUND_DELAY_SECONDS: u64 = 3_600;
 
-/// Where binaries and data are.
+/// Paths of binaries and data.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct Paths {
     /// The `gw` program.
     pub gw: PathBuf,
     /// Directory under which data is written: on a real disk, since a sync to memory costs nothing.
@@ -69,8 +69,8 @@ pub struct Place {
 }
 
 /// A nats-server of its own, with room for gateways. Dropping it ends all processes and removes the data.
-pub struct Stage {
-    place: Place,
+pub struct Environment {
+    paths: Paths,
     /// Number of shards of the journal.
     pub shards: u16,
     nats: NatsServer,
@@ -90,13 +90,13 @@ pub struct Gateway {
 }
 
 /// All shards, held until it is dropped.
-pub struct Held {
+pub struct HeldShards {
     /// There until the drop.
     runtime: Option<Runtime>,
     _workers: Vec<Box<dyn ShardWorker>>,
 }
 
-impl Drop for Held {
+impl Drop for HeldShards {
     fn drop(&mut self) {
         // To wait for the end is not allowed where other tasks run.
         if let Some(runtime) = self.runtime.take() {
@@ -113,29 +113,29 @@ async fn journal(url: String, shards: u16) -> Result<NatsJournal> {
     Ok(NatsJournal::connect(connect(url).await?, Options { shards, ..Options::default() }).await?)
 }
 
-impl Stage {
+impl Environment {
     /// Starts the server. Streams are made by whoever needs them.
     ///
     /// # Errors
     /// When nats-server is missing or does not start.
-    pub async fn start(place: &Place, shards: u16) -> Result<Self> {
-        Self::with_settlers(place, shards, &[]).await
+    pub async fn start(paths: &Paths, shards: u16) -> Result<Self> {
+        Self::with_settlers(paths, shards, &[]).await
     }
 
-    /// As [`Stage::start`], with an account for each of these settlers in the server's configuration.
+    /// As [`Environment::start`], with an account for each of these settlers in the server's configuration.
     ///
     /// # Errors
     /// When nats-server is missing or does not start.
-    pub async fn with_settlers(place: &Place, shards: u16, settlers: &[Did]) -> Result<Self> {
-        std::fs::create_dir_all(&place.data)?;
-        let directory = TempDir::with_prefix_in("stage-", &place.data)?;
+    pub async fn with_settlers(paths: &Paths, shards: u16, settlers: &[Did]) -> Result<Self> {
+        std::fs::create_dir_all(&paths.data)?;
+        let directory = TempDir::with_prefix_in("bench-", &paths.data)?;
         let mut files = Users { settlers: settlers.to_vec(), ..users::users() }.files()?;
         let gateway = NatsUser::Gateway;
         files.push((gateway.seed_file(), nkey_seed(&gateway.key())));
         let config = configure(directory.path(), &files)?;
         let nats = NatsServer::in_directory(&config, &directory.path().join("nats"), free_port()?).await?;
         let node = Node::start().await?;
-        Ok(Self { place: place.clone(), shards, nats, node, directory })
+        Ok(Self { paths: paths.clone(), shards, nats, node, directory })
     }
 
     /// A connection with the gateway's credentials and limits.
@@ -168,7 +168,7 @@ impl Stage {
     ///
     /// # Errors
     /// When another has them.
-    pub async fn hold_shards(&self) -> Result<Held> {
+    pub async fn hold_shards(&self) -> Result<HeldShards> {
         // Leases are renewed in time also while the load takes all of the bench's own runtime.
         let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("leases").enable_all().build()?;
         let (url, shards) = (self.nats.url(), self.shards);
@@ -185,12 +185,12 @@ impl Stage {
             Ok(workers)
         };
         let taking = runtime.spawn(take);
-        let mut held = Held { runtime: Some(runtime), _workers: Vec::new() };
+        let mut held = HeldShards { runtime: Some(runtime), _workers: Vec::new() };
         held._workers = taking.await.context("the leases' runtime panicked")??;
         Ok(held)
     }
 
-    /// Checks that no gateway took a shard since [`Stage::hold_shards`].
+    /// Checks that no gateway took a shard since [`Environment::hold_shards`].
     ///
     /// # Errors
     /// When one did: what was measured meanwhile is something else.
@@ -210,8 +210,8 @@ impl Stage {
         self.start_gateway(name, |_| {}).await
     }
 
-    /// The same, taking so many writes at a time that a load of the benches never meets the bound: what is measured then
-    /// is what the gateway can do, and not where it begins to refuse.
+    /// The same, with admission control so wide that the load of a bench never meets its bound: the measurement is then
+    /// of what the gateway can do, and not of where it begins to refuse.
     ///
     /// # Errors
     /// When it does not get ready.
@@ -228,7 +228,7 @@ impl Stage {
         let text = toml::to_string_pretty(&config)?;
         let config = directory.join("gateway.toml");
         std::fs::write(&config, text)?;
-        let process = spawn(&self.place.gw, name, &config, &directory)?;
+        let process = spawn(&self.paths.gw, name, &config, &directory)?;
         let mut gateway = Gateway { process, config, directory, name: name.to_owned(), port };
         gateway.ready().await?;
         Ok(gateway)
@@ -239,7 +239,7 @@ impl Stage {
     /// # Errors
     /// When it does not get ready.
     pub async fn restart(&self, gateway: &mut Gateway) -> Result<()> {
-        gateway.process = spawn(&self.place.gw, &gateway.name, &gateway.config, &gateway.directory)?;
+        gateway.process = spawn(&self.paths.gw, &gateway.name, &gateway.config, &gateway.directory)?;
         gateway.ready().await
     }
 
@@ -383,7 +383,7 @@ impl Gateway {
             })
             .await
         };
-        // The log goes with the stage.
+        // The log is removed with the environment.
         ready.await.with_context(|| format!("{} is not ready; its log ends with\n{}", self.name, self.log_end()))
     }
 

@@ -1,5 +1,5 @@
-//! The journal as one process of the gateway sees it: what is stored is stored as the real one stores it, and on the way
-//! there and back everything goes wrong that the contract of [`Journal`] allows.
+//! The simulated journal of one process of the gateway: commits are stored as the real journal stores them, and calls fail
+//! in every way that the contract of [`Journal`] allows.
 
 use std::{
     collections::VecDeque,
@@ -19,14 +19,14 @@ use journal::{
     memory::MemoryJournal,
 };
 
-use crate::{census, dice::Dice, life::Life, world::World};
+use crate::{coverage, process::Process, random::RandomSource, world::World};
 
 /// Shards of a run.
 pub const SHARDS: u16 = 2;
 /// How long an append waits for its acknowledgement.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(2);
 
-/// Who works which shard.
+/// The leases: which process works which shard.
 #[derive(Default)]
 pub struct Shards(Mutex<Vec<Shard>>);
 
@@ -40,11 +40,11 @@ struct Shard {
 
 struct Contender {
     id: u64,
-    life: Arc<Life>,
+    process: Arc<Process>,
     queue: Mutex<VecDeque<WakeUp>>,
     filled: Notify,
-    /// Counts its tenures: odd while it believes that it owns the shard.
-    tenure: AtomicU64,
+    /// Counts its lease terms: odd while it believes that it owns the shard.
+    term: AtomicU64,
 }
 
 impl Contender {
@@ -53,24 +53,22 @@ impl Contender {
         self.filled.notify_one();
     }
 
-    /// Told that the shard is its own; of a former tenure it learns at the latest now.
+    /// It owns the shard from now on; the end of a former lease term it learns at the latest now.
     fn acquire(&self) {
-        self.lose(self.tenure());
-        self.tenure.fetch_add(1, Ordering::SeqCst);
+        self.lose(self.term());
+        self.term.fetch_add(1, Ordering::SeqCst);
         self.push(WakeUp::Acquired);
     }
 
-    /// Told that `tenure` is over, unless it knows.
-    fn lose(&self, tenure: u64) {
-        if tenure % 2 == 1
-            && self.tenure.compare_exchange(tenure, tenure + 1, Ordering::SeqCst, Ordering::SeqCst).is_ok()
-        {
+    /// It learns that the lease `term` is over, unless it knows.
+    fn lose(&self, term: u64) {
+        if term % 2 == 1 && self.term.compare_exchange(term, term + 1, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
             self.push(WakeUp::Lost);
         }
     }
 
-    fn tenure(&self) -> u64 {
-        self.tenure.load(Ordering::SeqCst)
+    fn term(&self) -> u64 {
+        self.term.load(Ordering::SeqCst)
     }
 
     fn pop(&self) -> Option<WakeUp> {
@@ -87,16 +85,16 @@ impl Shards {
         shards
     }
 
-    fn join(&self, shard: u16, life: Arc<Life>) -> Arc<Contender> {
+    fn join(&self, shard: u16, process: Arc<Process>) -> Arc<Contender> {
         let mut shards = self.shard(shard);
         let shard = &mut shards[usize::from(shard)];
         shard.next_id += 1;
         let contender = Arc::new(Contender {
             id: shard.next_id,
-            life,
+            process,
             queue: Mutex::default(),
             filled: Notify::new(),
-            tenure: AtomicU64::new(0),
+            term: AtomicU64::new(0),
         });
         shard.contenders.push(contender.clone());
         contender
@@ -111,7 +109,7 @@ impl Shards {
         }
     }
 
-    /// Wakes whoever works the shard now.
+    /// Wakes the owner of the shard.
     fn wake(&self, position: Position, stream_id: &StreamId) {
         let shards = self.shard(position.shard);
         let shard = &shards[usize::from(position.shard)];
@@ -121,27 +119,27 @@ impl Shards {
         }
     }
 
-    /// Gives shards without a living owner to who waits for them; `usurp` also gives one away that has an owner, which
-    /// is returned with its shard: it does not know yet.
+    /// Gives the shard to a waiting contender when its owner is dead; with `usurp` also when it lives. The former owner is
+    /// returned: it does not know yet.
     fn keep(&self, shard: u16, usurp: bool) -> Option<Arc<Contender>> {
         let mut shards = self.shard(shard);
         let shard = &mut shards[usize::from(shard)];
         let owner = shard.contenders.iter().find(|contender| shard.owner == Some(contender.id)).cloned();
-        let lives = owner.as_ref().is_some_and(|owner| !owner.life.is_dead());
+        let lives = owner.as_ref().is_some_and(|owner| !owner.process.is_dead());
         if lives && !usurp {
             return None;
         }
         let next = shard
             .contenders
             .iter()
-            .find(|contender| !contender.life.is_dead() && shard.owner != Some(contender.id))
+            .find(|contender| !contender.process.is_dead() && shard.owner != Some(contender.id))
             .cloned()
             .or_else(|| owner.clone().filter(|_| lives));
         let Some(next) = next else {
             shard.owner = None;
             return None;
         };
-        // Whoever loses it waits behind the others from now on.
+        // The former owner waits behind the others from now on.
         if let Some(owner) = &owner {
             shard.contenders.retain(|contender| contender.id != owner.id);
             shard.contenders.push(owner.clone());
@@ -153,85 +151,85 @@ impl Shards {
 }
 
 impl Shards {
-    /// Gives a shard to somebody else where there is one, and anew to its owner where not; both know at once.
+    /// Gives a shard to another contender where there is one, and anew to its owner where not; both know at once.
     pub fn usurp(&self, shard: u16) {
         if let Some(former) = self.keep(shard, true) {
-            former.lose(former.tenure());
+            former.lose(former.term());
         }
     }
 }
 
 /// Keeps the leases: a shard whose owner died goes to another, and at times one that still has an owner does.
 pub async fn keep_shards(world: Arc<World>) {
-    let dice = world.dice("leases");
+    let random = world.random("leases");
     loop {
         sleep(Duration::from_millis(1000)).await;
         for shard in 0..SHARDS {
-            let usurp = world.strikes(&dice, "shard changes hands", world.plan.faults.takeover);
+            let usurp = world.strikes(&random, "shard changes hands", world.plan.faults.takeover);
             if usurp {
                 world.note(format!("fault: shard {shard} is taken over"));
             }
             if let Some(former) = world.shards.keep(shard, usurp) {
                 // For a while two believe that they own it.
-                census::fault("two own one shard");
-                let (told_after, tenure) = (Duration::from_millis(dice.number(0..=20_000)), former.tenure());
+                coverage::fault("two own one shard");
+                let (notified_after, term) = (Duration::from_millis(random.number(0..=20_000)), former.term());
                 tokio::spawn(async move {
-                    sleep(told_after).await;
-                    former.lose(tenure);
+                    sleep(notified_after).await;
+                    former.lose(term);
                 });
             }
         }
     }
 }
 
-/// The journal of one life of one process.
+/// The journal of one process.
 pub struct SimJournal {
     world: Arc<World>,
-    life: Arc<Life>,
+    process: Arc<Process>,
     memory: MemoryJournal,
-    dice: Dice,
+    random: RandomSource,
 }
 
 impl SimJournal {
     /// A connection to what is stored in `world`.
-    pub fn new(world: Arc<World>, life: Arc<Life>, dice: Dice) -> Self {
+    pub fn new(world: Arc<World>, process: Arc<Process>, random: RandomSource) -> Self {
         let memory = world.memory.clone();
-        Self { world, life, memory, dice }
+        Self { world, process, memory, random }
     }
 
     async fn read(&self) -> Result<(), ReadError> {
-        self.life.point().await;
-        if self.world.strikes(&self.dice, "journal cannot be read", self.world.plan.faults.unread) {
-            sleep(Duration::from_millis(self.dice.number(0..=500))).await;
+        self.process.crash_point().await;
+        if self.world.strikes(&self.random, "journal cannot be read", self.world.plan.faults.unread) {
+            sleep(Duration::from_millis(self.random.number(0..=500))).await;
             return Err(ReadError::Unavailable("fault".to_owned()));
         }
         Ok(())
     }
 }
 
-/// Stores a commit, and tells the books and the worker of the shard of it, unless it was stored before.
-async fn store(world: &Arc<World>, dice: &Dice, commit: &Commit) -> Result<Recorded, AppendError> {
+/// Stores a commit; unless it was stored before, the invariants are checked and the worker of the shard is woken.
+async fn store(world: &Arc<World>, random: &RandomSource, commit: &Commit) -> Result<Recorded, AppendError> {
     let shard = commit.stream_id.shard(SHARDS);
     let before = world.memory.head(shard).await.unwrap_or_default();
     let recorded = world.memory.append(commit).await?;
     if world.memory.head(shard).await.unwrap_or_default() > before {
         world.committed(&recorded);
-        wake(world, dice, &recorded);
+        wake(world, random, &recorded);
     }
     Ok(recorded)
 }
 
-fn wake(world: &Arc<World>, dice: &Dice, recorded: &Recorded) {
+fn wake(world: &Arc<World>, random: &RandomSource, recorded: &Recorded) {
     let copies =
-        if world.strikes(dice, "wake-up comes late", world.plan.faults.wake_ups) { dice.number(1..=3) } else { 0 };
+        if world.strikes(random, "wake-up comes late", world.plan.faults.wake_ups) { random.number(1..=3) } else { 0 };
     if copies > 1 {
-        census::fault("wake-up comes more than once");
+        coverage::fault("wake-up comes more than once");
     }
     if copies == 0 {
         world.shards.wake(recorded.position, &recorded.stream_id);
     }
     for _ in 0..copies {
-        let after = Duration::from_millis(dice.number(0..=6_000));
+        let after = Duration::from_millis(random.number(0..=6_000));
         let (world, position, stream_id) = (world.clone(), recorded.position, recorded.stream_id.clone());
         tokio::spawn(async move {
             sleep(after).await;
@@ -243,44 +241,44 @@ fn wake(world: &Arc<World>, dice: &Dice, recorded: &Recorded) {
 #[async_trait]
 impl StreamStore for SimJournal {
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
-        self.life.point().await;
+        self.process.crash_point().await;
         let (world, faults) = (&self.world, self.world.plan.faults);
         let what =
             || format!("{} {}", commit.stream_id.as_str().get(..12).unwrap_or_default(), commit.expected.version);
-        if world.strikes(&self.dice, "append is refused", faults.refused) {
+        if world.strikes(&self.random, "append is refused", faults.refused) {
             world.note(format!("fault: append refused {}", what()));
             return Err(AppendError::Unavailable("fault".to_owned()));
         }
-        if world.draws(&self.dice, faults.conflict) {
+        if world.draws(&self.random, faults.conflict) {
             let stored = self.memory.load(&commit.stream_id).await.unwrap_or_default();
-            // To be told of a conflict about what is stored would be a lie.
+            // A conflict about a commit that is stored would be a lie.
             if stored.iter().all(|stored| stored.commit_id != commit.commit_id) {
-                census::fault("append conflicts");
+                coverage::fault("append conflicts");
                 world.note(format!("fault: append conflicts {}", what()));
                 return Err(AppendError::Conflict);
             }
         }
-        if world.draws(&self.dice, faults.stored_late) {
-            let never = self.dice.chance(300);
-            census::fault(if never { "append is stored never" } else { "append is stored late" });
+        if world.draws(&self.random, faults.stored_late) {
+            let never = self.random.chance(300);
+            coverage::fault(if never { "append is stored never" } else { "append is stored late" });
             world.note(format!("fault: append stored late {} never: {never}", what()));
             if never {
                 sleep(ACKNOWLEDGED_WITHIN).await;
                 return Err(AppendError::Unknown("fault".to_owned()));
             }
-            let after = Duration::from_millis(self.dice.number(1..=8_000));
-            let (world, dice, commit) = (world.clone(), self.dice.clone(), commit.clone());
+            let after = Duration::from_millis(self.random.number(1..=8_000));
+            let (world, random, commit) = (world.clone(), self.random.clone(), commit.clone());
             tokio::spawn(async move {
                 sleep(after).await;
-                // Whether it finds its place still free nobody learns.
-                drop(store(&world, &dice, &commit).await);
+                // Nobody learns whether its position is still free.
+                drop(store(&world, &random, &commit).await);
             });
             sleep(ACKNOWLEDGED_WITHIN).await;
             return Err(AppendError::Unknown("fault".to_owned()));
         }
-        let stored = store(world, &self.dice, commit).await;
-        self.life.point().await;
-        if stored.is_ok() && world.strikes(&self.dice, "append is not acknowledged", faults.unacknowledged) {
+        let stored = store(world, &self.random, commit).await;
+        self.process.crash_point().await;
+        if stored.is_ok() && world.strikes(&self.random, "append is not acknowledged", faults.unacknowledged) {
             world.note(format!("fault: append not acknowledged {}", what()));
             sleep(ACKNOWLEDGED_WITHIN).await;
             return Err(AppendError::Unknown("fault".to_owned()));
@@ -291,7 +289,7 @@ impl StreamStore for SimJournal {
     async fn load(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, ReadError> {
         self.read().await?;
         if self.world.is_poisoned(stream_id) {
-            census::fault("journal is unreadable for a time");
+            coverage::fault("journal is unreadable for a time");
             return Err(ReadError::Unreadable {
                 shard: stream_id.shard(SHARDS),
                 sequence: 1,
@@ -312,8 +310,8 @@ impl ShardLog for SimJournal {
     async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
         self.read().await?;
         let mut commits = self.memory.replay(shard, from, limit).await?;
-        if self.world.strikes(&self.dice, "replay ends before the head", self.world.plan.faults.stale) {
-            let kept = self.dice.number(0..=commits.len() as u64);
+        if self.world.strikes(&self.random, "replay ends before the head", self.world.plan.faults.stale) {
+            let kept = self.random.number(0..=commits.len() as u64);
             commits.truncate(usize::try_from(kept).unwrap_or_default());
         }
         Ok(commits)
@@ -336,9 +334,9 @@ impl ShardLog for SimJournal {
 #[async_trait]
 impl ShardLeases for SimJournal {
     async fn work(&self, shard: u16, _owner: &str) -> Box<dyn ShardWorker> {
-        self.life.point().await;
-        let contender = self.world.shards.join(shard, self.life.clone());
-        Box::new(Worker { world: self.world.clone(), shard, contender, dice: self.dice.clone() })
+        self.process.crash_point().await;
+        let contender = self.world.shards.join(shard, self.process.clone());
+        Box::new(Worker { world: self.world.clone(), shard, contender, random: self.random.clone() })
     }
 }
 
@@ -346,14 +344,14 @@ struct Worker {
     world: Arc<World>,
     shard: u16,
     contender: Arc<Contender>,
-    dice: Dice,
+    random: RandomSource,
 }
 
 #[async_trait]
 impl ShardWorker for Worker {
     async fn next(&mut self) -> Result<WakeUp, ReadError> {
-        self.contender.life.point().await;
-        if self.world.strikes(&self.dice, "journal cannot be read", self.world.plan.faults.unread / 4) {
+        self.contender.process.crash_point().await;
+        if self.world.strikes(&self.random, "journal cannot be read", self.world.plan.faults.unread / 4) {
             return Err(ReadError::Unavailable("fault".to_owned()));
         }
         loop {

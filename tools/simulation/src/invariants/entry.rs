@@ -1,4 +1,4 @@
-//! What is kept of one payment, and what each of its events must have for itself.
+//! The invariants of one payment: its record, and the evidence that each of its events needs.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ use sagas::{
 };
 
 use super::{Violation, ask, number, require, settled};
-use crate::{census, world::World};
+use crate::{coverage, world::World};
 
 /// Seconds without faults, from the confirmed delivery to the refund window, in which the gateway must have signed a release: it
 /// has half of them at least.
@@ -35,14 +35,14 @@ const RELEASE_SIGNED_WITHIN: u64 = 240;
 /// Seconds in which it must have landed, too: nonces that were lost before are filled one after the other, and each takes minutes.
 const RELEASED_WITHIN: u64 = 900;
 
-/// What ended a payment.
+/// How a payment ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Completed,
     Failed,
 }
 
-/// What is kept of one payment.
+/// The record of one payment.
 pub(super) struct Entry {
     pub(super) submitted: Submitted,
     pub(super) quote: Option<SignedQuote>,
@@ -76,7 +76,7 @@ impl Entry {
     ) -> Result<(), Violation> {
         match event {
             PaymentEvent::QuoteAwarded(awarded) => {
-                census::looked_at("quotes are signed");
+                coverage::checked("quotes are signed");
                 let quote = SignedQuote::parse(&awarded.document);
                 let quote = quote.map_err(|error| Violation::new("quotes are signed", error.to_string()))?;
                 let chosen = world.choices.holds(payment_id.as_str(), quote.hash());
@@ -90,10 +90,10 @@ impl Entry {
                 self.quote = Some(quote);
             }
             PaymentEvent::DepositPrepared(prepared) => {
-                require(world.house.is_awarded(payment_id), "the winner is told before money moves", || {
+                require(world.auctions.is_awarded(payment_id), "the winner is told before money moves", || {
                     payment_id.to_string()
                 })?;
-                require(world.house.has_accepted(payment_id), "the winner agrees before money moves", || {
+                require(world.auctions.has_accepted(payment_id), "the winner agrees before money moves", || {
                     payment_id.to_string()
                 })?;
                 self.deposits.entry(prepared.attempt).or_default().push(prepared.clone());
@@ -152,12 +152,12 @@ impl Entry {
             }
             PaymentEvent::AwardWithdrawn(withdrawn) => {
                 let lost = withdrawn.cause != WithdrawalCause::NotDeposited;
-                require(!(lost && world.house.has_accepted(payment_id)), "who accepted is not passed over", || {
+                require(!(lost && world.auctions.has_accepted(payment_id)), "who accepted is not passed over", || {
                     format!("{payment_id}: {:?}", withdrawn.cause)
                 })?;
             }
             PaymentEvent::WinnerTold(_) => {
-                require(world.house.is_ended(payment_id), "the winner hears of the end", || payment_id.to_string())?;
+                require(world.auctions.is_ended(payment_id), "the winner hears of the end", || payment_id.to_string())?;
             }
             PaymentEvent::Submitted(_)
             | PaymentEvent::SelectorAsked(_)
@@ -171,7 +171,7 @@ impl Entry {
     /// Who delivered and is attested was refunded to the payer only where there was no time for a release without faults.
     fn left_unreleased(&self, world: &World, payment_id: &PaymentId) -> Result<(), Violation> {
         let Some(confirmed_at) = self.confirmed_at else { return Ok(()) };
-        let calm = crate::world::BEGIN + world.plan.calm_after.as_secs();
+        let calm = crate::world::BEGIN + world.plan.faults_end_after.as_secs();
         let (begin, end) = (confirmed_at.max(calm), self.submitted.escrow.refund_after);
         let within = if self.releases.is_empty() { RELEASE_SIGNED_WITHIN } else { RELEASED_WITHIN };
         require(begin + within > end, "who delivered and is attested is paid in time", || {
@@ -188,7 +188,7 @@ impl Entry {
     }
 
     fn record(&self, world: &World, payment_id: &PaymentId) -> Option<chains::evm::reads::EscrowRecord> {
-        world.place(&self.submitted.escrow.chain_id)?.lock().escrow_record(payment_id).ok()?
+        world.chain(&self.submitted.escrow.chain_id)?.lock().escrow_record(payment_id).ok()?
     }
 
     /// Whether the very delivery that was quoted is on its chain.
@@ -199,14 +199,14 @@ impl Entry {
     /// The block of the very delivery that was quoted.
     fn delivery(&self, world: &World) -> Option<u64> {
         let (quote, signed) = (self.quote()?, self.quote.as_ref()?);
-        let place = world.place(quote.destination.asset().chain())?;
+        let handle = world.chain(quote.destination.asset().chain())?;
         let filter = json!([{
-            "address": place.contracts.proxy,
+            "address": handle.contracts.proxy,
             "topics": [FulfillmentProxy::Fulfilled::SIGNATURE_HASH, word(self.submitted.payment_id.on_chain())],
             "fromBlock": "0x0",
             "toBlock": "latest",
         }]);
-        let logs = ask(place, "eth_getLogs", filter);
+        let logs = ask(handle, "eth_getLogs", filter);
         logs.as_array()?.iter().find_map(|log| {
             let event = decode(log)?;
             let right = event.quoteHash == word(signed.hash())
@@ -235,23 +235,23 @@ impl Entry {
             quote_hash: quote.hash(),
             payout_account: quote.quote().payout_account.clone(),
         });
-        let place = world.place(&self.submitted.escrow.chain_id);
-        let signed = statement.zip(place).is_some_and(|(statement, place)| {
+        let handle = world.chain(&self.submitted.escrow.chain_id);
+        let signed = statement.zip(handle).is_some_and(|(statement, handle)| {
             let releaser = world.parties.releaser;
-            let escrow = place.contracts.escrow;
-            attest::verify_statement(releaser, &statement, place.evm_id, escrow, &confirmed.attestation)
+            let escrow = handle.contracts.escrow;
+            attest::verify_statement(releaser, &statement, handle.evm_id, escrow, &confirmed.attestation)
         });
         require(signed, "a completed payment is attested", || format!("{payment_id}: {}", confirmed.attestation))
     }
 
     fn failed(&mut self, world: &World, payment_id: &PaymentId, failed: &Failed) -> Result<(), Violation> {
         let invariant = "a payment fails on evidence only";
-        let Some(place) = world.place(&self.submitted.escrow.chain_id) else { return Ok(()) };
+        let Some(handle) = world.chain(&self.submitted.escrow.chain_id) else { return Ok(()) };
         if failed.refund == RefundDue::Nothing {
             self.free = true;
             let record = self.record(world, payment_id);
             require(record.is_none(), invariant, || format!("{payment_id} is in escrow: {record:?}"))?;
-            let (_, time) = settled(&place.lock());
+            let (_, time) = settled(&handle.lock());
             let open = self.deposits.values().flatten().filter_map(admitted_until).max();
             return require(open.is_none_or(|until| time > until), invariant, || {
                 let said = &failed.failure;
@@ -261,7 +261,7 @@ impl Entry {
         let Some(quote) = self.quote() else {
             return Err(Violation::new(invariant, format!("{payment_id} has no quote and owes a refund")));
         };
-        let (_, source_time) = settled(&place.lock());
+        let (_, source_time) = settled(&handle.lock());
         let delivered = self.delivered(world);
         let said = failed.failure.code == Failure::DELIVERED_NOT_ATTESTED;
         require(delivered == said, "a delivered payment never fails with nothing said", || {
@@ -274,7 +274,7 @@ impl Entry {
                 || format!("{payment_id} was delivered, and its window is not over"),
             );
         }
-        let Some(destination) = world.place(quote.destination.asset().chain()) else { return Ok(()) };
+        let Some(destination) = world.chain(quote.destination.asset().chain()) else { return Ok(()) };
         let (_, time) = settled(&destination.lock());
         let fulfill_by = events::time::unix_seconds(quote.fulfill_by);
         require(time > fulfill_by, invariant, || {
@@ -291,12 +291,12 @@ impl Entry {
     ) -> Result<(), Violation> {
         let invariant = "a transaction is given up only when it can never land";
         for prepared in attempts.get(&abandoned.attempt).into_iter().flatten() {
-            let Some(place) = world.place(&prepared.chain_id) else { continue };
-            let (settled, _) = settled(&place.lock());
-            let receipt = ask(place, "eth_getTransactionReceipt", json!([prepared.transaction_hash]));
+            let Some(handle) = world.chain(&prepared.chain_id) else { continue };
+            let (settled, _) = settled(&handle.lock());
+            let receipt = ask(handle, "eth_getTransactionReceipt", json!([prepared.transaction_hash]));
             let reverted = number(&receipt, "status") == Some(0)
                 && number(&receipt, "blockNumber").is_some_and(|block| block <= settled);
-            let used = ask(place, "eth_getTransactionCount", json!([prepared.sender, format!("{settled:#x}")]));
+            let used = ask(handle, "eth_getTransactionCount", json!([prepared.sender, format!("{settled:#x}")]));
             let used = used.as_str().and_then(|text| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok());
             let superseded = receipt.is_null() && used.is_some_and(|used| used > prepared.nonce);
             require(reverted || superseded, invariant, || {
@@ -327,11 +327,11 @@ fn decode(log: &Value) -> Option<FulfillmentProxy::Fulfilled> {
 
 /// The transaction is in a settled block, the one that it is said to be in.
 fn included(world: &World, inclusion: &Inclusion, invariant: &'static str) -> Result<(), Violation> {
-    let Some(place) = world.place(&inclusion.chain_id) else {
+    let Some(handle) = world.chain(&inclusion.chain_id) else {
         return Err(Violation::new(invariant, format!("{} is no chain", inclusion.chain_id)));
     };
-    let (settled, _) = settled(&place.lock());
-    let receipt = ask(place, "eth_getTransactionReceipt", json!([inclusion.transaction_hash]));
+    let (settled, _) = settled(&handle.lock());
+    let receipt = ask(handle, "eth_getTransactionReceipt", json!([inclusion.transaction_hash]));
     let holds = receipt.get("blockHash").and_then(Value::as_str) == Some(inclusion.block_hash.as_str())
         && number(&receipt, "blockNumber") == Some(inclusion.block_number)
         && number(&receipt, "status") == Some(1)

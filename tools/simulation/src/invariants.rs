@@ -1,6 +1,6 @@
-//! What must hold, looked at after every commit and every block, and at the end.
+//! Invariants, checked after every commit and every block, and at the end.
 //!
-//! The books keep their own account of what was promised, apart from the engine's state: a fault in the state machine
+//! [`Invariants`] keeps its own record of what was promised, separate from the engine's state: a fault in the state machine
 //! must not hide itself.
 
 mod entry;
@@ -24,10 +24,10 @@ use sagas::{
 
 use self::entry::{End, Entry};
 use crate::{
-    census,
-    chain::{SimChain, View as NodeView},
+    chain::{NodeKind, SimChain},
+    coverage,
     projection::View,
-    world::{Place, TOKENS, World},
+    world::{ChainHandle, TOKENS, World},
 };
 
 /// After its deadline, and after faults ended, a payment is final within so many seconds.
@@ -35,13 +35,13 @@ const FINAL_WITHIN: u64 = 300;
 /// After its refund window opened, and after faults ended, a payment is at rest within so many seconds.
 pub const REST_WITHIN: u64 = 500;
 
-/// Something that must hold and does not.
+/// A violated invariant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{invariant}: {detail}")]
 pub struct Violation {
-    /// What must hold.
+    /// The invariant.
     pub invariant: &'static str,
-    /// What is so instead.
+    /// What was found instead.
     pub detail: String,
 }
 
@@ -54,13 +54,13 @@ impl Violation {
 
 /// Fails with a violation unless `holds`.
 pub fn require(holds: bool, invariant: &'static str, detail: impl FnOnce() -> String) -> Result<(), Violation> {
-    census::looked_at(invariant);
+    coverage::checked(invariant);
     if holds { Ok(()) } else { Err(Violation::new(invariant, detail())) }
 }
 
-/// The books.
+/// The checker of all invariants, with its record of all payments and batches.
 #[derive(Default)]
-pub struct Books {
+pub struct Invariants {
     payments: BTreeMap<PaymentId, Entry>,
     batches: BTreeMap<QuoteRequestId, QuoteRequest>,
     accepted: BTreeSet<PaymentId>,
@@ -74,9 +74,9 @@ pub struct Books {
     submitters: BTreeSet<Address>,
 }
 
-/// What a chain says about a transaction, asked without any fault.
-fn ask(place: &Place, method: &str, params: Value) -> Value {
-    place.lock().rpc(&NodeView::Honest, method, &params).unwrap_or(Value::Null)
+/// The answer of an honest node, without any fault.
+fn ask(handle: &ChainHandle, method: &str, params: Value) -> Value {
+    handle.lock().rpc(&NodeKind::Honest, method, &params).unwrap_or(Value::Null)
 }
 
 fn number(value: &Value, member: &str) -> Option<u64> {
@@ -89,8 +89,8 @@ fn settled(chain: &SimChain) -> (u64, u64) {
     (finalized.number, finalized.time)
 }
 
-impl Books {
-    /// Empty books of a gateway that sends from `submitters`.
+impl Invariants {
+    /// A checker without records, of a gateway that sends from `submitters`.
     pub fn new(submitters: BTreeSet<Address>) -> Self {
         Self { submitters, ..Self::default() }
     }
@@ -100,7 +100,7 @@ impl Books {
         self.accepted.insert(payment_id.clone());
     }
 
-    /// A client has no more to ask.
+    /// A client is done.
     pub fn client_done(&mut self) {
         self.clients_done += 1;
     }
@@ -125,11 +125,11 @@ impl Books {
     }
 
     /// Payments on this source that were completed and whose money nobody fetched in time.
-    pub fn left_behind(&mut self, world: &World, place: &Place) -> Vec<PaymentId> {
+    pub fn left_behind(&mut self, world: &World, handle: &ChainHandle) -> Vec<PaymentId> {
         let mut left = Vec::new();
         for (payment_id, entry) in &self.payments {
             let plan = &entry.submitted.escrow;
-            let due = plan.chain_id == place.chain_id
+            let due = plan.chain_id == handle.chain_id
                 && entry.end == Some(End::Completed)
                 && !entry.rests()
                 && world.seconds() > plan.refund_after + 60;
@@ -143,7 +143,7 @@ impl Books {
         left
     }
 
-    /// Looks at a commit that was just stored.
+    /// Checks a commit that was just stored.
     pub fn committed(&mut self, world: &World, recorded: &Recorded) -> Result<(), Violation> {
         let payment_id = match &recorded.stream_id {
             StreamId::Payment(payment_id) => payment_id,
@@ -216,7 +216,7 @@ impl Books {
         require(holds, "projection equals fold", || format!("{view:?} is shown of {state:?}"))
     }
 
-    /// Looks at a commit of a batch.
+    /// Checks a commit of a batch.
     fn batch(&mut self, id: &QuoteRequestId, recorded: &Recorded) -> Result<(), Violation> {
         for event in recorded.quote_request_events() {
             let before = self.batches.remove(id);
@@ -227,7 +227,7 @@ impl Books {
             require(awarded.is_none(), "a batch is awarded once", || format!("{id}: {awarded:?}, then {event:?}"))?;
             match quote_request::evolve(before, event) {
                 Ok(batch) => {
-                    census::looked_at("streams fold legally");
+                    coverage::checked("streams fold legally");
                     self.batches.insert(id.clone(), batch);
                 }
                 Err(error) => return Err(Violation::new("streams fold legally", format!("{id}: {error}"))),
@@ -255,23 +255,23 @@ impl Books {
         require(*before == purpose, "a nonce serves one purpose", || {
             format!("nonce {} of {} is of {before} and of {purpose}", prepared.nonce, prepared.sender)
         })?;
-        let Some(place) = world.place(&prepared.chain_id) else { return Ok(()) };
+        let Some(handle) = world.chain(&prepared.chain_id) else { return Ok(()) };
         self.journaled.insert(prepared.transaction_hash.clone());
-        let known = ask(place, "eth_getTransactionByHash", json!([prepared.transaction_hash]));
+        let known = ask(handle, "eth_getTransactionByHash", json!([prepared.transaction_hash]));
         require(known.is_null(), "intent before effect", || {
             format!("{purpose} was sent before it was stored: {}", prepared.transaction_hash)
         })
     }
 
     /// Looks at what waits to be mined: of the gateway's accounts nothing goes to the escrow that was not stored before.
-    pub fn pending(&self, place: &Place) -> Result<(), Violation> {
-        let pending = place.lock().pending();
+    pub fn pending(&self, handle: &ChainHandle) -> Result<(), Violation> {
+        let pending = handle.lock().pending();
         for hash in pending {
-            let found = ask(place, "eth_getTransactionByHash", json!([hash]));
+            let found = ask(handle, "eth_getTransactionByHash", json!([hash]));
             let party =
                 |name: &str| found.get(name).and_then(Value::as_str).and_then(|text| text.parse::<Address>().ok());
             let ours = party("from").is_some_and(|from| self.submitters.contains(&from));
-            let to_escrow = party("to") == Some(place.contracts.escrow);
+            let to_escrow = party("to") == Some(handle.contracts.escrow);
             require(
                 !(ours && to_escrow) || self.journaled.contains(&hash.to_string()),
                 "intent before effect",
@@ -282,13 +282,13 @@ impl Books {
     }
 
     /// Looks at a chain after a block.
-    pub fn block(&self, world: &World, place: &Place) -> Result<(), Violation> {
-        let chain = place.lock();
-        let token = place.contracts.tokens[0];
+    pub fn block(&self, world: &World, handle: &ChainHandle) -> Result<(), Violation> {
+        let chain = handle.lock();
+        let token = handle.contracts.tokens[0];
         let balance = |account: Address| chain.token_balance(token, account);
         let (mut held, mut released, mut spent) = (U256::ZERO, U256::ZERO, BTreeMap::<Address, U256>::new());
         for (payment_id, entry) in &self.payments {
-            if entry.submitted.escrow.chain_id != place.chain_id {
+            if entry.submitted.escrow.chain_id != handle.chain_id {
                 continue;
             }
             let counts = chain.payment_events(payment_id);
@@ -327,7 +327,7 @@ impl Books {
             let (has, left) = (balance(*payer), U256::from(TOKENS) - spent.remove(payer).unwrap_or_default());
             require(has == left, "money in is money out", || format!("payer {payer} has {has}, not {left}"))?;
         }
-        let escrow = balance(place.contracts.escrow);
+        let escrow = balance(handle.contracts.escrow);
         require(escrow == held, "money in is money out", || format!("the escrow holds {escrow}, not {held}"))?;
         let began = U256::from(TOKENS) * U256::from(world.parties.deliverers.len() as u64);
         let others = world.parties.deliverers.iter().chain(&world.parties.recipients);
@@ -341,10 +341,10 @@ impl Books {
 
     /// Every deadline is acted on, once nothing stands in the way.
     fn deadlines(&self, world: &World) -> Result<(), Violation> {
-        if !world.is_calm() {
+        if !world.faults_ended() {
             return Ok(());
         }
-        let calm = crate::world::BEGIN + world.plan.calm_after.as_secs();
+        let calm = crate::world::BEGIN + world.plan.faults_end_after.as_secs();
         for (payment_id, entry) in &self.payments {
             let deadline = entry.submitted.escrow.fulfillment_deadline.max(calm) + FINAL_WITHIN;
             require(entry.end.is_some() || world.seconds() <= deadline, "every deadline is acted on", || {
@@ -370,8 +370,8 @@ impl Books {
                 format!("{payment_id} is {stage:?}")
             })?;
             require(entry.end.is_some(), "every payment comes to an end", || payment_id.to_string())?;
-            let Some(place) = world.place(&entry.submitted.escrow.chain_id) else { continue };
-            let record = place.lock().escrow_record(payment_id).unwrap_or_default();
+            let Some(handle) = world.chain(&entry.submitted.escrow.chain_id) else { continue };
+            let record = handle.lock().escrow_record(payment_id).unwrap_or_default();
             let empty = record.is_none_or(|record| matches!(record.state, State::Released | State::Refunded));
             require(empty, "every escrow is empty in the end", || payment_id.to_string())?;
             shown(views, &payment_id.into())?;

@@ -1,4 +1,4 @@
-//! The commits of an undisturbed payment, for benches that write them into the journal themselves.
+//! The commits of a successful payment, for benches that write them into the journal themselves.
 
 use anyhow::{Context as _, Result};
 use chrono::Utc;
@@ -19,7 +19,7 @@ use crate::{
     world::{inclusion, raw, secured},
 };
 
-/// What follows the submission, each decision by itself.
+/// The commits after the submission, one for each decision.
 ///
 /// # Errors
 /// When the quote cannot be signed.

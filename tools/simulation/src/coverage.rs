@@ -1,55 +1,55 @@
-//! How often what happened in a run: faults that struck, parties that took part, invariants that were looked at.
+//! Fault coverage: how often each fault struck, each kind of party took part and each invariant was checked.
 //!
-//! A fault that is drawn nowhere and an invariant that nothing asks for prove nothing. So both are counted where they
-//! happen, and what has to happen at all stands in [`EXPECTED`].
+//! A fault that never strikes and an invariant that is never checked prove nothing. So both are counted where they happen,
+//! and [`EXPECTED`] lists everything that must happen at least once.
 
 use std::{cell::RefCell, collections::BTreeMap, fmt};
 
-/// What is counted.
+/// Kinds of counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Something that went wrong.
+    /// An injected fault.
     Fault,
-    /// Somebody who took part, as he is.
+    /// A party that took part, by its behaviour.
     Party,
-    /// Something that must hold, looked at.
+    /// An invariant that was checked.
     Invariant,
 }
 
 /// Counts by kind and name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Census(BTreeMap<(Kind, &'static str), u64>);
+pub struct FaultCoverage(BTreeMap<(Kind, &'static str), u64>);
 
 thread_local! {
-    // A run has its thread to itself.
-    static CENSUS: RefCell<Census> = RefCell::default();
+    // Each run has a thread of its own.
+    static COVERAGE: RefCell<FaultCoverage> = RefCell::default();
 }
 
-/// Something went wrong.
+/// Counts a fault.
 pub fn fault(name: &'static str) {
     count(Kind::Fault, name);
 }
 
-/// Somebody took part.
+/// Counts a party.
 pub fn party(name: &'static str) {
     count(Kind::Party, name);
 }
 
-/// Something that must hold is looked at.
-pub fn looked_at(name: &'static str) {
+/// Counts a check of an invariant.
+pub fn checked(name: &'static str) {
     count(Kind::Invariant, name);
 }
 
 fn count(kind: Kind, name: &'static str) {
-    CENSUS.with_borrow_mut(|census| *census.0.entry((kind, name)).or_default() += 1);
+    COVERAGE.with_borrow_mut(|coverage| *coverage.0.entry((kind, name)).or_default() += 1);
 }
 
-/// What this thread counted since the last call.
-pub fn take() -> Census {
-    CENSUS.take()
+/// Takes the counts of this thread since the last call.
+pub fn take() -> FaultCoverage {
+    COVERAGE.take()
 }
 
-impl Census {
+impl FaultCoverage {
     /// Adds the counts of another run.
     pub fn add(&mut self, other: &Self) {
         for (name, count) in &other.0 {
@@ -57,7 +57,7 @@ impl Census {
         }
     }
 
-    /// What is expected and did not happen once, and what happened and is not expected.
+    /// Names that are expected and have no count, and names that have a count and are not expected.
     pub fn at_odds(&self) -> Vec<(Kind, &'static str)> {
         let expected = || EXPECTED.iter().flat_map(|(kind, names)| names.iter().map(|name| (*kind, *name)));
         let missing = expected().filter(|name| !self.0.contains_key(name));
@@ -66,10 +66,10 @@ impl Census {
     }
 }
 
-impl fmt::Display for Census {
+impl fmt::Display for FaultCoverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (kind, title) in
-            [(Kind::Fault, "faults"), (Kind::Party, "parties"), (Kind::Invariant, "invariants looked at")]
+            [(Kind::Fault, "faults"), (Kind::Party, "parties"), (Kind::Invariant, "invariants checked")]
         {
             writeln!(f, "{title}")?;
             for ((_, name), count) in self.0.iter().filter(|((counted, _), _)| *counted == kind) {
@@ -80,7 +80,7 @@ impl fmt::Display for Census {
     }
 }
 
-/// What happens in a few hundred runs, each at least once.
+/// All that happens at least once in a few hundred runs.
 pub const EXPECTED: [(Kind, &[&str]); 3] = [
     (
         Kind::Fault,
@@ -117,10 +117,10 @@ pub const EXPECTED: [(Kind, &[&str]); 3] = [
             "report is lost",
             "request to a node is lost",
             "shard changes hands",
-            "stranger meddles",
             "stream is parked",
             "timer ends at once",
             "timer ends early",
+            "third party copies a transaction",
             "timer ends late",
             "transaction is forgotten",
             "transaction is stuck",

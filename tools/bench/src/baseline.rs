@@ -1,4 +1,4 @@
-//! The floor: raw durable appends to JetStream by an independent loop on async-nats.
+//! The baseline: raw durable appends to JetStream by an independent loop on async-nats.
 //!
 //! Streams with the journal's settings, messages with the subject, headers and body of real submissions, one
 //! connection, and so many messages in flight. What it does not do: check anything, read anything, resolve anything.
@@ -22,31 +22,31 @@ use async_nats::{
 };
 use bytes::Bytes;
 use events::{CommitId, PaymentId};
-use journal::envelope::{self, Sealed};
+use journal::envelope::{self, EncodedCommit};
 
 use crate::{
     context::{Context, SHARDS},
+    environment::Environment,
     load::{self, Answered, Caller, Load, rate},
     orders::in_parallel,
     report::Rows,
-    stage::Stage,
 };
 
-/// Messages in flight, and submissions in flight, at which floor and gateway are compared.
+/// Messages in flight, and submissions in flight, at which baseline and gateway are compared.
 pub const IN_FLIGHT: [usize; 3] = [64, 256, 1_024];
 /// How long the disk is measured.
 const DISK_TIME: Duration = Duration::from_secs(2);
 
-/// What raw JetStream does.
+/// The throughput of raw JetStream.
 #[derive(Debug, Clone)]
-pub struct Floor {
+pub struct Baseline {
     /// The loads, one for each number in flight.
     pub loads: Vec<Load>,
     /// Bytes that one message takes in its stream.
     pub message_bytes: f64,
 }
 
-impl Floor {
+impl Baseline {
     /// The most appends a second.
     pub fn best(&self) -> f64 {
         self.loads.iter().map(Load::rate).fold(0.0, f64::max)
@@ -76,19 +76,19 @@ impl Caller for Publisher {
 /// # Errors
 /// When it cannot be measured.
 pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
-    std::fs::create_dir_all(&context.place.data)?;
+    std::fs::create_dir_all(&context.paths.data)?;
     let time = context.pick(DISK_TIME / 10, DISK_TIME);
-    let data = context.place.data.clone();
+    let data = context.paths.data.clone();
     let disk = tokio::task::spawn_blocking(move || syncs(&data, time)).await??;
     rows.add("disk: 4 KiB written and synced, one thread", disk, "a second");
-    let floor = context.floor().await?;
-    for (in_flight, load) in IN_FLIGHT.into_iter().zip(&floor.loads) {
+    let baseline = context.baseline().await?;
+    for (in_flight, load) in IN_FLIGHT.into_iter().zip(&baseline.loads) {
         let name = format!("appends, {SHARDS} shards, {in_flight} in flight");
         rows.add(&name, load.rate(), "a second");
         rows.add(format!("{name}: p50"), load.latencies.ms(0.5), "ms");
         rows.add(format!("{name}: p99"), load.latencies.ms(0.99), "ms");
     }
-    rows.add("size of a message in its stream", floor.message_bytes, "bytes");
+    rows.add("size of a message in its stream", baseline.message_bytes, "bytes");
     Ok(())
 }
 
@@ -96,13 +96,13 @@ pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
 ///
 /// # Errors
 /// When nats-server refuses, or does not hold what it acknowledged.
-pub async fn measure(context: &Context, shards: u16, in_flight: &[usize]) -> Result<Floor> {
+pub async fn measure(context: &Context, shards: u16, in_flight: &[usize]) -> Result<Baseline> {
     let mut loads = Vec::new();
     let mut message_bytes = 0.0;
     for &in_flight in in_flight {
         let bound = context.bound(400, 150_000);
-        let stage = Stage::start(&context.place, shards).await?;
-        let client = stage.client().await?;
+        let environment = Environment::start(&context.paths, shards).await?;
+        let client = environment.client().await?;
         let jetstream = jetstream::new(client);
         for shard in 0..shards {
             jetstream.create_stream(config(shard)).await?;
@@ -111,12 +111,12 @@ pub async fn measure(context: &Context, shards: u16, in_flight: &[usize]) -> Res
         let messages = Arc::new(in_parallel(0..bound.calls, |number| Ok(template.message(number)))?);
         let publisher = |_| Publisher { context: jetstream.clone(), messages: messages.clone() };
         let (load, _) = load::closed((0..in_flight).map(publisher).collect(), bound).await?;
-        let (stored, bytes) = stage.stored().await?;
+        let (stored, bytes) = environment.stored().await?;
         ensure!(stored == load.served, "{} appends were acknowledged, {stored} are stored", load.served);
         message_bytes = bytes as f64 / stored.max(1) as f64;
         loads.push(load);
     }
-    Ok(Floor { loads, message_bytes })
+    Ok(Baseline { loads, message_bytes })
 }
 
 /// A real submission, of which all messages are copies under ids of their own.
@@ -128,13 +128,13 @@ struct Template {
 
 impl Template {
     fn new(context: &Context, shards: u16) -> Result<Self> {
-        let order = context.payer.sign("floor", 0..1, Duration::from_secs(600))?.remove(0);
-        let sealed = Sealed::new(&order.commit()?, order.payment_id.shard(shards))?;
-        Ok(Self { headers: journal_jetstream::header_map(sealed.headers(0)), body: sealed.body, shards })
+        let order = context.payer.sign("baseline", 0..1, Duration::from_secs(600))?.remove(0);
+        let encoded = EncodedCommit::new(&order.commit()?, order.payment_id.shard(shards))?;
+        Ok(Self { headers: journal_jetstream::header_map(encoded.headers(0)), body: encoded.body, shards })
     }
 
     fn message(&self, number: usize) -> Message {
-        let payment_id = PaymentId::derive("floor", &number.to_string());
+        let payment_id = PaymentId::derive("baseline", &number.to_string());
         let subject = envelope::subject(payment_id.shard(self.shards), &payment_id.into());
         let mut headers = self.headers.clone();
         headers.insert("Nats-Msg-Id", CommitId::random().as_str());

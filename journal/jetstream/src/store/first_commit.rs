@@ -1,4 +1,4 @@
-//! Beginning a stream, of which there must be one however many epochs there are and whoever knows of which (ADR 73).
+//! The first commit of a stream, which must begin once across all epochs, whichever epochs a process knows of (ADR 73).
 //!
 //! A stream begins in the newest epoch that the process knows, after its id was closed in every older one: a mark is
 //! appended to its subject there, under the condition that nothing lies there. So of two processes that know of different
@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     Inner,
-    append::{PAUSE_MAX, PAUSE_MIN, Placed, Time, found, is_mine, seal},
+    append::{PAUSE_MAX, PAUSE_MIN, Placed, Time, encode, found, is_mine},
 };
 use crate::requests::{self, Pick, Stored};
 use events::{CommitId, Epoch, Epochs};
@@ -19,15 +19,15 @@ use journal::{AppendError, Commit, Recorded, envelope, mark::mark};
 
 impl Inner {
     /// Appends the first commit of a stream.
-    pub(super) async fn claim(&self, commit: &Commit, time: Time) -> Result<Recorded, AppendError> {
+    pub(super) async fn append_first(&self, commit: &Commit, time: Time) -> Result<Recorded, AppendError> {
         loop {
             let epochs = self.known.all();
             let current = epochs.current();
-            let sealed = seal(commit, current.shard_of(&commit.stream_id))?;
+            let encoded = encode(commit, current.shard_of(&commit.stream_id))?;
             if let Some(recorded) = self.close_older(commit, &epochs, time).await? {
                 return Ok(recorded);
             }
-            let reason = match self.attempt(commit, sealed, time).await? {
+            let reason = match self.attempt(commit, encoded, time).await? {
                 Placed::Mine(recorded) => return Ok(recorded),
                 Placed::Another(Some(stored)) if requests::is_moved(&stored.headers) => "a mark names a newer epoch",
                 Placed::Another(_) => return Err(AppendError::Conflict),
@@ -52,7 +52,7 @@ impl Inner {
                 Ok(None) => {}
                 // Final, whatever became of the others.
                 Ok(Some(first)) if is_mine(commit, &first) => {
-                    return found(&seal(commit, epoch.shard_of(&commit.stream_id))?, commit, &first).map(Some);
+                    return found(&encode(commit, epoch.shard_of(&commit.stream_id))?, commit, &first).map(Some);
                 }
                 Ok(Some(_)) => return Err(AppendError::Conflict),
                 Err(error) => failed = Some(error),
@@ -74,7 +74,7 @@ impl Inner {
             self.first_of(commit, shard, time).await?
         } else {
             let mark = mark(commit, to_epoch, CommitId::random());
-            match self.attempt(&mark, seal(&mark, shard)?, time).await {
+            match self.attempt(&mark, encode(&mark, shard)?, time).await {
                 Ok(Placed::Another(first)) => first,
                 Ok(Placed::Mine(_) | Placed::Never) => None,
                 // Whatever became of the mark, nothing of the commit is stored.
@@ -85,7 +85,7 @@ impl Inner {
         Ok(found.filter(|first| !requests::is_moved(&first.headers)))
     }
 
-    /// The first message of the stream in a shard that takes nothing any more.
+    /// The first message of the stream in a sealed shard.
     async fn first_of(&self, commit: &Commit, shard: u16, time: Time) -> Result<Option<Stored>, AppendError> {
         let (stream, subject) = (envelope::stream(shard), envelope::subject(shard, &commit.stream_id));
         let mut pause = PAUSE_MIN;

@@ -1,4 +1,4 @@
-//! All chance of a run comes from its seed.
+//! The random source: every random draw of a run comes from its seed.
 
 use std::{
     ops::RangeInclusive,
@@ -8,12 +8,12 @@ use std::{
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use sha2::{Digest, Sha256};
 
-/// A stream of draws. Clones share it; streams with different labels are independent, so that one part of the world that
-/// draws once more does not change what all others draw.
+/// A stream of random draws. Clones share the stream. Streams with different labels are independent, so that one draw more
+/// in one part of the world does not change the draws of the others.
 #[derive(Clone)]
-pub struct Dice(Arc<Mutex<StdRng>>);
+pub struct RandomSource(Arc<Mutex<StdRng>>);
 
-impl Dice {
+impl RandomSource {
     /// The stream of `seed` under `label`.
     pub fn new(seed: u64, label: &str) -> Self {
         let mut hasher = Sha256::new();
@@ -28,7 +28,7 @@ impl Dice {
 
     /// True `per_mille` times in a thousand.
     pub fn chance(&self, per_mille: u32) -> bool {
-        // Drawn also when the answer is known, so that a rate of zero does not shift the stream.
+        // A draw is made also when the answer is known, so that a rate of zero does not shift the stream.
         self.rng().gen_range(0..1000) < per_mille
     }
 

@@ -1,7 +1,7 @@
-//! A page of a shard that is read before it is wanted, so that the journal works while sled does.
+//! Prefetch: the next page of a shard is read while sled applies the one before.
 //!
-//! What lies in a stream never changes, so a page that was read ahead is as good as one that is read when it is wanted,
-//! but for its end: by now there may be more behind it, which whoever follows a stream is told of anyway.
+//! Stored commits never change, so a prefetched page is as good as one that is read on demand, except for its end: by now
+//! there may be more behind it, which the follower learns of anyway.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::unreadable::{self, Next};
 
-/// Most pages that are read ahead at a time, in all shards together: enough to keep the processors at work where few
+/// Most pages that are prefetched at a time, in all shards together: enough to keep the processors at work where few
 /// shards are behind, and a bound on the memory where many are.
 const PAGES_MAX: usize = 4;
 
 static ROOM: Semaphore = Semaphore::const_new(PAGES_MAX);
 
-/// Reads ahead in one shard. Whoever begins again, in doubt about the stream for one, takes a new one.
-pub(crate) struct Ahead {
+/// Prefetches pages of one shard. A follower that begins again, for example after a fault, takes a new one.
+pub(crate) struct Prefetch {
     journal: Arc<dyn Journal>,
     shard: u16,
     page: Option<Page>,
@@ -31,7 +31,7 @@ struct Page {
     _room: SemaphorePermit<'static>,
 }
 
-impl Ahead {
+impl Prefetch {
     pub(crate) fn new(journal: Arc<dyn Journal>, shard: u16) -> Self {
         Self { journal, shard, page: None }
     }
@@ -46,8 +46,8 @@ impl Ahead {
         self.page = Some(Page { from, limit, read: AbortOnDropHandle::new(read), _room: room });
     }
 
-    /// What [`unreadable::next`] said of `from`, if it was read ahead, and no more than `limit` of it. `None` also where it
-    /// could not be read: the reason may be gone by now, and if not, who asks again is told.
+    /// The result of [`unreadable::next`] for `from`, if it was prefetched with at most `limit` commits. `None` also where the
+    /// read failed: the cause may be gone by now, and if not, the next read reports it.
     pub(crate) async fn take(&mut self, from: u64, limit: usize) -> Option<Next> {
         let page = self.page.take().filter(|page| page.from == from && page.limit <= limit)?;
         page.read.await.ok()?.ok()
@@ -175,7 +175,7 @@ mod tests {
         journal.is_asked(PAGE + 1).await;
         assert_eq!(projections.checkpoint(0), 0);
 
-        projections.doubt(0, &Fault::Damaged("as a reader says".to_owned()));
+        projections.report_fault(0, &Fault::Damaged("as a reader says".to_owned()));
         drop(turn);
         journal.open_to.send_replace(count + 1);
         let mut status = projections.watch(0).await;
@@ -195,25 +195,25 @@ mod tests {
     async fn only_what_was_asked_for_is_given_and_only_so_much_is_read() {
         let journal = Gated::new(2 * PAGE).await;
         journal.open_to.send_replace(2 * PAGE);
-        let mut ahead = Ahead::new(journal.clone(), 0);
-        assert!(ahead.take(1, PAGE_COMMITS).await.is_none(), "nothing was begun");
+        let mut prefetch = Prefetch::new(journal.clone(), 0);
+        assert!(prefetch.take(1, PAGE_COMMITS).await.is_none(), "nothing was begun");
         for (from, limit) in [(2, PAGE_COMMITS), (1, PAGE_COMMITS - 1)] {
-            ahead.begin(1, PAGE_COMMITS);
-            assert!(ahead.take(from, limit).await.is_none());
-            assert!(ahead.take(1, PAGE_COMMITS).await.is_none(), "it was given up");
+            prefetch.begin(1, PAGE_COMMITS);
+            assert!(prefetch.take(from, limit).await.is_none());
+            assert!(prefetch.take(1, PAGE_COMMITS).await.is_none(), "it was given up");
         }
-        ahead.begin(3, PAGE_COMMITS);
-        let Some(Next::Commits { page, ended: false }) = ahead.take(3, PAGE_COMMITS).await else { panic!("a page") };
+        prefetch.begin(3, PAGE_COMMITS);
+        let Some(Next::Commits { page, ended: false }) = prefetch.take(3, PAGE_COMMITS).await else { panic!("a page") };
         assert_eq!((page.len() as u64, page[0].position.sequence), (PAGE, 3));
 
         let asked = journal.asked.borrow().len();
-        let mut many: Vec<_> = (0..3 * PAGES_MAX).map(|_| Ahead::new(journal.clone(), 0)).collect();
-        for ahead in &mut many {
-            ahead.begin(1, PAGE_COMMITS);
+        let mut many: Vec<_> = (0..3 * PAGES_MAX).map(|_| Prefetch::new(journal.clone(), 0)).collect();
+        for prefetch in &mut many {
+            prefetch.begin(1, PAGE_COMMITS);
         }
         let mut given = 0;
-        for ahead in &mut many {
-            given += usize::from(ahead.take(1, PAGE_COMMITS).await.is_some());
+        for prefetch in &mut many {
+            given += usize::from(prefetch.take(1, PAGE_COMMITS).await.is_some());
         }
         assert!((1..=PAGES_MAX).contains(&given), "{given}");
         assert_eq!(journal.asked.borrow().len() - asked, given);

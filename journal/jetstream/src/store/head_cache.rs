@@ -1,9 +1,9 @@
-//! What is known of the newest commit of each shard, so that waiting for more costs nothing while nothing happens.
+//! The head cache: the newest known commit of each shard, so that waiting for more costs nothing while nothing happens.
 //!
-//! Appends of this process report their sequence themselves. Others say so on `gw.head.{shard}` once their append is
-//! acknowledged: the sequence and nothing else, under load once for many appends. Such a hint is neither stored nor
-//! proven. It makes whoever waits look, and one that is wrong is forgotten when the head is read. One that is not heard,
-//! or that nobody gave, only delays, because the head is read every second anyway.
+//! Appends of this process report their sequence themselves. Other processes publish wake hints on `gw.head.{shard}` once
+//! their append is acknowledged: the sequence and nothing else, under load one hint for many appends. A hint is neither
+//! stored nor proven. It makes waiters look, and a wrong hint is forgotten when the head is read. A lost or missing hint
+//! only delays, because the head is read every second anyway.
 //!
 //! A journal that is open for reading only hears no hints: its user needs no right to.
 
@@ -34,13 +34,13 @@ const WAIT_MAX: Duration = Duration::from_secs(2);
 const RECHECK: Duration = Duration::from_secs(1);
 /// Least time between two hints about one shard.
 const HINT_EVERY: Duration = Duration::from_millis(10);
-/// The pause before it is said again that there is more, to somebody who did not find it.
+/// Pause before a waiter that did not find more is woken again.
 const AGAIN: Duration = Duration::from_millis(5);
 /// The pause between looks at the copies of a sealed stream of which more is known than was found.
 const SEALED_AGAIN: Duration = Duration::from_millis(128);
 
-/// A place for every shard that there may ever be, so that nobody waits for anybody while they grow.
-pub(super) struct Heads(Box<[OnceLock<Head>]>);
+/// A slot for every shard that there may ever be, so that readers need no lock while shards are added.
+pub(super) struct HeadCache(Box<[OnceLock<Head>]>);
 
 struct Head {
     known: watch::Sender<Known>,
@@ -61,7 +61,7 @@ struct Head {
 struct Known {
     /// Highest sequence known to be stored.
     stored: u64,
-    /// Highest sequence that somebody gave a hint of.
+    /// Highest sequence of a wake hint.
     hinted: u64,
 }
 
@@ -85,7 +85,7 @@ impl Default for Head {
 }
 
 impl Head {
-    /// Changes what is known; whoever waits looks when it became more.
+    /// Changes what is known, and wakes waiters when it became more.
     fn learn(&self, change: impl FnOnce(&mut Known)) {
         self.known.send_if_modified(|known| {
             let before = known.newest();
@@ -95,13 +95,13 @@ impl Head {
     }
 }
 
-impl Default for Heads {
+impl Default for HeadCache {
     fn default() -> Self {
         Self((0..SHARDS_MAX).map(|_| OnceLock::new()).collect())
     }
 }
 
-impl Heads {
+impl HeadCache {
     fn head(&self, shard: u16) -> Option<&Head> {
         self.0.get(usize::from(shard)).map(|head| head.get_or_init(Head::default))
     }
@@ -123,7 +123,7 @@ impl Heads {
         });
         if !head.telling.swap(true, Ordering::Relaxed) {
             let mut own = head.own.subscribe();
-            // What was appended before somebody listened is told, too.
+            // Appends before the task started are published, too.
             own.mark_changed();
             tokio::spawn(tell(client.clone(), shard, own));
         }
@@ -146,7 +146,7 @@ async fn tell(client: Client, shard: u16, mut own: watch::Receiver<u64>) {
 }
 
 pub(super) async fn wait_beyond(inner: &Arc<Inner>, shard: u16, sequence: u64) -> Result<(), ReadError> {
-    let Some(head) = inner.heads.head(shard).filter(|_| shard < inner.known.shards()) else {
+    let Some(head) = inner.head_cache.head(shard).filter(|_| shard < inner.known.shards()) else {
         sleep(WAIT_MAX).await;
         return Ok(());
     };
@@ -157,8 +157,7 @@ pub(super) async fn wait_beyond(inner: &Arc<Inner>, shard: u16, sequence: u64) -
     if !head.listening.swap(true, Ordering::Relaxed) {
         tokio::spawn(listen(Arc::downgrade(inner), shard));
     }
-    // Who was told that there is more, and comes back without it, asked a copy that has not got it yet, or the hint was
-    // wrong.
+    // A waiter that was woken and comes back with the same sequence asked a replica that lags behind, or the hint was wrong.
     if head.waited_beyond.load(Ordering::Relaxed) == sequence {
         sleep(AGAIN).await;
     }
@@ -175,7 +174,7 @@ async fn wait_at_the_end(inner: &Inner, head: &Head, shard: u16, sequence: u64) 
         inner.head(shard).await?;
         head.ended.store(true, Ordering::Relaxed);
     }
-    // There may be more than the copy that was read has; whoever asks reads it again.
+    // There may be more than the replica that was read has; the caller reads it again.
     let ended = head.known.borrow().stored <= sequence;
     sleep(if ended { WAIT_MAX } else { SEALED_AGAIN }).await;
     Ok(())
@@ -203,7 +202,7 @@ async fn listen(journal: Weak<Inner>, shard: u16) {
                 hint = next_hint(&mut heard) => hint,
             };
             let Some(inner) = journal.upgrade() else { return };
-            if let (Some(sequence), Some(head)) = (hint, inner.heads.head(shard)) {
+            if let (Some(sequence), Some(head)) = (hint, inner.head_cache.head(shard)) {
                 head.learn(|known| known.hinted = known.hinted.max(sequence));
             }
         }
@@ -226,7 +225,7 @@ async fn next_hint(heard: &mut Option<Subscriber>) -> Option<u64> {
 
 /// Reads the head. A hint of more than there is was wrong, unless it came meanwhile.
 async fn look(inner: &Inner, shard: u16) {
-    let Some(head) = inner.heads.head(shard) else { return };
+    let Some(head) = inner.head_cache.head(shard) else { return };
     let hinted = head.known.borrow().hinted;
     let within = inner.options.attempt_timeout;
     let Ok(stored) = requests::last_sequence(&inner.client, &envelope::stream(shard), within).await else { return };

@@ -1,4 +1,4 @@
-//! Calls and estimates: what a transaction would do.
+//! `eth_call` and `eth_estimateGas`.
 
 use alloy::primitives::{Address, Bytes, TxKind, U64, U256};
 use revm::context::{
@@ -11,9 +11,9 @@ use serde_json::Value;
 use super::{
     RpcFault,
     block::Block,
-    sight::Sight,
+    node_view::NodeView,
     state::Snapshot,
-    vm::{self, BLOCK_GAS, Rules, Surroundings},
+    vm::{self, BLOCK_GAS, BlockEnvironment, Rules},
 };
 
 /// Gas of a call that names none, as geth has it.
@@ -25,10 +25,10 @@ const TRANSFER_GAS: u64 = 21_000;
 /// An estimate is no closer than this many thousandths of itself, as geth has it.
 const ESTIMATE_THOUSANDTHS: u64 = 15;
 
-/// A transaction that nobody signed.
+/// The request of a call or an estimate: a transaction without a signature.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Question {
+pub(super) struct CallRequest {
     from: Option<Address>,
     to: Option<Address>,
     gas: Option<U64>,
@@ -37,7 +37,7 @@ pub(super) struct Question {
     data: Option<Bytes>,
 }
 
-impl Question {
+impl CallRequest {
     pub fn parse(parameter: &Value) -> Result<Self, RpcFault> {
         serde_json::from_value(parameter.clone())
             .map_err(|error| RpcFault::parameters(format!("invalid argument 0: {error}")))
@@ -48,7 +48,7 @@ impl Question {
         Self { to: Some(to), data: Some(data), ..Self::default() }
     }
 
-    fn environment(&self, evm_id: u64, gas_limit: u64) -> TxEnv {
+    fn transaction_environment(&self, evm_id: u64, gas_limit: u64) -> TxEnv {
         TxEnv {
             caller: self.from.unwrap_or_default(),
             kind: self.to.map_or(TxKind::Create, TxKind::Call),
@@ -61,21 +61,21 @@ impl Question {
     }
 }
 
-/// Where a question is put: the state after `block`, run in `surroundings`.
-pub(super) struct Place<'a> {
-    pub sight: Sight<'a>,
+/// The context of a call: the state after `block`, run in `environment`.
+pub(super) struct CallContext<'a> {
+    pub node_view: NodeView<'a>,
     pub block: &'a Block,
-    pub surroundings: Surroundings,
+    pub environment: BlockEnvironment,
 }
 
-impl Place<'_> {
-    fn run(&self, question: &Question, gas: u64) -> Result<ExecutionResult, RpcFault> {
-        let snapshot = Snapshot { state: &self.block.state, branch: self.sight.branch };
-        let tx = question.environment(self.surroundings.evm_id, gas);
-        match vm::run(snapshot, &self.surroundings, tx, Rules::Asked) {
+impl CallContext<'_> {
+    fn run(&self, request: &CallRequest, gas: u64) -> Result<ExecutionResult, RpcFault> {
+        let snapshot = Snapshot { state: &self.block.state, branch: self.node_view.branch };
+        let tx = request.transaction_environment(self.environment.evm_id, gas);
+        match vm::run(snapshot, &self.environment, tx, Rules::Asked) {
             Ok(outcome) => Ok(outcome.result),
             Err(EVMError::Transaction(InvalidTransaction::LackOfFundForMaxFee { fee, balance })) => {
-                let from = question.from.unwrap_or_default();
+                let from = request.from.unwrap_or_default();
                 Err(RpcFault::refused(format!(
                     "insufficient funds for gas * price + value: address {from} have {balance} want {fee}"
                 )))
@@ -89,20 +89,20 @@ impl Place<'_> {
     }
 
     /// What the call returns.
-    pub fn call(&self, question: &Question) -> Result<Bytes, RpcFault> {
-        let gas = question.gas.map_or(CALL_GAS, |gas| gas.to::<u64>().min(CALL_GAS));
-        vm::returned(self.run(question, gas)?)
+    pub fn call(&self, request: &CallRequest) -> Result<Bytes, RpcFault> {
+        let gas = request.gas.map_or(CALL_GAS, |gas| gas.to::<u64>().min(CALL_GAS));
+        vm::returned(self.run(request, gas)?)
     }
 
     /// Gas with which the transaction succeeds, found as geth finds it.
-    pub fn estimate(&self, question: &Question) -> Result<u64, RpcFault> {
-        let limit = question.gas.map_or(BLOCK_GAS, |gas| gas.to::<u64>().min(BLOCK_GAS));
-        let plain = question.data.as_ref().is_none_or(|data| data.is_empty())
-            && question.to.is_some_and(|to| self.block.state.account(to).code.is_empty());
-        if plain && self.succeeds(question, TRANSFER_GAS) {
+    pub fn estimate(&self, request: &CallRequest) -> Result<u64, RpcFault> {
+        let limit = request.gas.map_or(BLOCK_GAS, |gas| gas.to::<u64>().min(BLOCK_GAS));
+        let plain = request.data.as_ref().is_none_or(|data| data.is_empty())
+            && request.to.is_some_and(|to| self.block.state.account(to).code.is_empty());
+        if plain && self.succeeds(request, TRANSFER_GAS) {
             return Ok(TRANSFER_GAS);
         }
-        let result = self.run(question, limit)?;
+        let result = self.run(request, limit)?;
         let spent = vm::gas_spent(&result);
         if let ExecutionResult::Halt { .. } = result {
             return Err(RpcFault::refused(format!("gas required exceeds allowance ({limit})")));
@@ -113,16 +113,16 @@ impl Place<'_> {
         // A call passes on 63 of 64 parts of its gas (EIP-150).
         let hopeful = (spent + STIPEND) * 64 / 63;
         if hopeful < high {
-            if self.succeeds(question, hopeful) { high = hopeful } else { low = hopeful }
+            if self.succeeds(request, hopeful) { high = hopeful } else { low = hopeful }
         }
         while low + 1 < high && (high - low) * 1_000 >= high * ESTIMATE_THOUSANDTHS {
             let middle = low.midpoint(high).min(low.saturating_mul(2));
-            if self.succeeds(question, middle) { high = middle } else { low = middle }
+            if self.succeeds(request, middle) { high = middle } else { low = middle }
         }
         Ok(high)
     }
 
-    fn succeeds(&self, question: &Question, gas: u64) -> bool {
-        self.run(question, gas).is_ok_and(|result| result.is_success())
+    fn succeeds(&self, request: &CallRequest, gas: u64) -> bool {
+        self.run(request, gas).is_ok_and(|result| result.is_success())
     }
 }

@@ -1,8 +1,8 @@
-//! The life of one process of the gateway: it may end before or after any call that it makes to the world.
+//! One simulated process of the gateway, which may crash before or after any call that it makes to the world.
 //!
-//! Everything the engine awaits is, in the end, a call of one of its ports, a call to a node or a time to pass. So a
-//! process that can die on either side of each of these dies at every await point that there is. From then on none of
-//! its calls returns or has an effect, as if its memory were gone, and the world takes its tasks away.
+//! Everything the engine awaits is a call of one of its ports, a call to a node or a timer. So a process that can crash on
+//! either side of each of these can crash at every await point. After the crash none of its calls returns or has an
+//! effect, as if its memory were gone, and the world aborts its tasks.
 
 use std::{
     future::pending,
@@ -14,16 +14,16 @@ use std::{
 
 use tokio::sync::Notify;
 
-/// One life of a process.
-pub struct Life {
+/// One process, from its start to its crash.
+pub struct Process {
     dead: AtomicBool,
     steps: AtomicU64,
     dies_at: AtomicU64,
     ended: Notify,
 }
 
-impl Life {
-    /// A life that ends at step `dies_at`, counted from 1.
+impl Process {
+    /// A process that crashes at step `dies_at`, counted from 1.
     pub fn new(dies_at: Option<u64>) -> Arc<Self> {
         Arc::new(Self {
             dead: AtomicBool::new(false),
@@ -33,7 +33,7 @@ impl Life {
         })
     }
 
-    /// One step; whether the process is still alive after it.
+    /// Counts one step; whether the process is alive after it.
     pub fn step(&self) -> bool {
         if self.is_dead() {
             return false;
@@ -45,25 +45,25 @@ impl Life {
         !self.is_dead()
     }
 
-    /// One step, that never returns for the dead.
-    pub async fn point(&self) {
+    /// Counts one step; never returns once the process is dead.
+    pub async fn crash_point(&self) {
         if !self.step() {
             pending::<()>().await;
         }
     }
 
-    /// Ends it now.
+    /// Crashes it now.
     pub fn end(&self) {
         self.dead.store(true, Ordering::SeqCst);
         self.ended.notify_one();
     }
 
-    /// It dies no more of itself.
+    /// Cancels the planned crash.
     pub fn spare(&self) {
         self.dies_at.store(u64::MAX, Ordering::SeqCst);
     }
 
-    /// Whether it is over.
+    /// Whether it has crashed.
     pub fn is_dead(&self) -> bool {
         self.dead.load(Ordering::SeqCst)
     }
@@ -73,7 +73,7 @@ impl Life {
         self.steps.load(Ordering::SeqCst)
     }
 
-    /// Returns when it is over.
+    /// Returns when it has crashed.
     pub async fn ended(&self) {
         if !self.is_dead() {
             self.ended.notified().await;

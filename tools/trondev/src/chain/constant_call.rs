@@ -1,24 +1,24 @@
-//! Running code without a transaction in a block.
+//! Constant calls: code run without a transaction in a block (`triggerconstantcontract`).
 
 use std::sync::Arc;
 
 use super::{
-    Chain, Sight, State, Surroundings,
+    BlockEnvironment, Chain, ChainView, State,
     vm::{self, Ending, Run},
 };
 use crate::{Address, Refusal, transaction::TxId};
 
-/// Energy that a question may take: what Tron's nodes allow by default.
+/// Energy that a constant call may take: what Tron's nodes allow by default.
 const ENERGY_MAX: u64 = 100_000_000;
 
-/// A moment of the chain in which code can be run, apart from the chain.
+/// A constant call: code run on a copy of one state, without a transaction in a block.
 #[derive(Debug, Clone)]
-pub(crate) struct Question {
+pub(crate) struct ConstantCall {
     state: Arc<State>,
-    around: Surroundings,
+    environment: BlockEnvironment,
 }
 
-/// What code answered.
+/// The result of a constant call.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub ending: Ending,
@@ -28,21 +28,21 @@ pub(crate) struct Answer {
 }
 
 impl Chain {
-    /// The newest moment that `sight` shows. As Tron's nodes have it (java-tron's `Wallet.callConstantContract`), that is the
+    /// The newest state that `view` shows. As Tron's nodes have it (java-tron's `Wallet.callConstantContract`), that is the
     /// newest block itself, with its number, time and witness, on the state after it: a contract can say by which block it
     /// answered. The state is that after what waits, too, where that is to be shown.
-    pub fn question(&self, sight: Sight) -> Question {
-        let block = self.newest(sight);
-        let around = self.surroundings_in(block.number(), block.time(), block.witness);
-        let state = match sight {
-            Sight::Head if self.shows_pending => Arc::new(State::clone(&self.pending_state)),
-            _ => self.state(sight).clone(),
+    pub fn constant_call(&self, view: ChainView) -> ConstantCall {
+        let block = self.newest(view);
+        let environment = self.environment_in(block.number(), block.time(), block.witness);
+        let state = match view {
+            ChainView::Head if self.shows_pending => Arc::new(State::clone(&self.pending_state)),
+            _ => self.state(view).clone(),
         };
-        Question { state, around }
+        ConstantCall { state, environment }
     }
 }
 
-impl Question {
+impl ConstantCall {
     /// Runs a call, or a deployment where there is no `target`.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl Question {
             return Err(Refusal::contract("Validate InternalTransfer error, balance is not sufficient."));
         }
         let run = Run { id, caller, target, value, data, energy_limit: ENERGY_MAX };
-        let ran = vm::run(&self.state, &self.around, &run)?;
+        let ran = vm::run(&self.state, &self.environment, &run)?;
         Ok(Answer { ending: ran.ending, output: ran.output.to_vec(), energy: ran.energy, logs: ran.logs })
     }
 }

@@ -1,4 +1,4 @@
-//! What one node sees of the chain.
+//! The node view: what one node sees of the chain.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use alloy::primitives::{B256, U64, keccak256};
 use serde_json::Value;
 
 use super::{
-    RpcFault, SimChain, View,
+    NodeKind, RpcFault, SimChain,
     block::{Block, Mined},
-    mining::place,
+    mining::index_of,
 };
 
-/// Seconds between blocks that a liar makes up.
+/// Seconds between the blocks that a lying node makes up.
 const BLOCK_SECONDS: u64 = 12;
 
-/// What a node has.
+/// The blocks that a node has.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sight<'a> {
+pub(super) struct NodeView<'a> {
     /// Its canonical blocks.
     pub branch: &'a [Arc<Block>],
     /// Canonical blocks that it has not yet; their transactions wait for it.
@@ -43,34 +43,34 @@ pub(super) enum Named<'a> {
 }
 
 impl SimChain {
-    /// What the node of `view` sees.
-    pub(super) fn sight(&self, view: &View) -> Sight<'_> {
+    /// The view of `node`.
+    pub(super) fn node_view(&self, node: &NodeKind) -> NodeView<'_> {
         let head = self.branch.len() as u64 - 1;
-        match *view {
-            View::Honest => self.sight_of(&self.branch, head, self.finalized),
-            View::Lagging { blocks } => {
-                self.sight_of(&self.branch, head.saturating_sub(blocks), self.finalized.saturating_sub(blocks))
+        match *node {
+            NodeKind::Honest => self.view_of(&self.branch, head, self.finalized),
+            NodeKind::Lagging { blocks } => {
+                self.view_of(&self.branch, head.saturating_sub(blocks), self.finalized.saturating_sub(blocks))
             }
-            View::OnFork if !self.fork.is_empty() => {
-                self.sight_of(&self.fork, self.fork.len() as u64 - 1, self.fork_finalized)
+            NodeKind::OnFork if !self.fork.is_empty() => {
+                self.view_of(&self.fork, self.fork.len() as u64 - 1, self.fork_finalized)
             }
-            View::OnFork => self.sight_of(&self.branch, head, self.finalized),
-            View::LyingHead { ahead } => {
-                Sight { claimed: ahead, safe: head, ..self.sight_of(&self.branch, head, head) }
+            NodeKind::OnFork => self.view_of(&self.branch, head, self.finalized),
+            NodeKind::LyingHead { ahead } => {
+                NodeView { claimed: ahead, safe: head, ..self.view_of(&self.branch, head, head) }
             }
         }
     }
 
-    fn sight_of<'a>(&'a self, branch: &'a [Arc<Block>], head: u64, finalized: u64) -> Sight<'a> {
-        let (branch, unseen) = branch.split_at(place(head + 1));
+    fn view_of<'a>(&'a self, branch: &'a [Arc<Block>], head: u64, finalized: u64) -> NodeView<'a> {
+        let (branch, unseen) = branch.split_at(index_of(head + 1));
         let side = if unseen.is_empty() { self.fork.as_slice() } else { &[] };
-        Sight { branch, unseen, side, claimed: 0, finalized, safe: self.safe_number(head).max(finalized) }
+        NodeView { branch, unseen, side, claimed: 0, finalized, safe: self.safe_number(head).max(finalized) }
     }
 }
 
-impl<'a> Sight<'a> {
+impl<'a> NodeView<'a> {
     pub fn head(&self) -> &'a Arc<Block> {
-        // Every sight has block 0.
+        // Every view has block 0.
         &self.branch[self.branch.len() - 1]
     }
 
@@ -126,7 +126,7 @@ impl<'a> Sight<'a> {
     /// Its canonical block `number`.
     pub fn numbered(&self, number: u64) -> Option<Named<'a>> {
         let head = self.head().header.number;
-        match self.branch.get(place(number)) {
+        match self.branch.get(index_of(number)) {
             Some(block) => Some(Named::Block(block)),
             None if number <= head + self.claimed => Some(Named::MadeUp(number - head)),
             None => None,
@@ -148,10 +148,10 @@ impl<'a> Sight<'a> {
 
     /// Whether `block` is of its branch.
     pub fn is_canonical(&self, block: &Block) -> bool {
-        self.branch.get(place(block.header.number)).is_some_and(|canonical| canonical.hash == block.hash)
+        self.branch.get(index_of(block.header.number)).is_some_and(|canonical| canonical.hash == block.hash)
     }
 
-    /// The transaction of `hash` in its branch, with its block and its place there.
+    /// The transaction of `hash` in its branch, with its block and its index there.
     pub fn mined(&self, hash: B256) -> Option<(&'a Arc<Block>, usize, &'a Mined)> {
         found(self.branch, hash)
     }
@@ -161,7 +161,7 @@ impl<'a> Sight<'a> {
         found(self.unseen, hash).map(|(_, _, mined)| mined)
     }
 
-    /// A header that nothing stands behind, `above` blocks over the newest real one.
+    /// A made-up header, `above` blocks over the newest real one.
     pub fn made_up(&self, above: u64) -> Block {
         let head = self.head();
         let mut header = head.header.clone();
@@ -182,7 +182,7 @@ impl<'a> Sight<'a> {
 
 fn found(blocks: &[Arc<Block>], hash: B256) -> Option<(&Arc<Block>, usize, &Mined)> {
     blocks.iter().rev().find_map(|block| {
-        let place = block.transactions.iter().position(|mined| mined.transaction.hash() == hash)?;
-        Some((block, place, &block.transactions[place]))
+        let index = block.transactions.iter().position(|mined| mined.transaction.hash() == hash)?;
+        Some((block, index, &block.transactions[index]))
     })
 }
