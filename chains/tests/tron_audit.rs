@@ -23,7 +23,7 @@ use events::{
     Hash32, PaymentId,
     event::{
         Authorization, EscrowOpened, EscrowRefunded, EscrowSecured, Inclusion, OwnTransaction, TransactionPrepared,
-        TronSpend,
+        TronSpend, Validity,
     },
     quote::Quote,
     time::from_unix_seconds,
@@ -103,7 +103,7 @@ async fn a_journaled_transaction_is_what_it_is_said_to_be() -> Result<()> {
     let hash = release.transaction_hash.clone();
     assert!(with(&|prepared| prepared.transaction_hash = hash.clone()).starts_with("its bytes hash to"));
     assert!(with(&|prepared| prepared.sender = account(&key(99))).starts_with("its owner is"));
-    assert!(with(&|prepared| prepared.nonce += 1).starts_with("it expires at"));
+    assert!(with(&|prepared| prepared.validity = Validity::Expiration(1)).starts_with("it expires at"));
     for raw in ["", "0x", "0x00", "0x01ff", "0xzz", &prepared.raw[2..]] {
         with(&|prepared| prepared.raw = raw.to_owned());
     }

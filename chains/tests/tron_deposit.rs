@@ -16,6 +16,7 @@ use chains::{
         transaction::{read_signed, signer},
     },
 };
+use events::event::Validity;
 use sagas::ports::{Chains, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError, Statement};
 
 use crate::tron_support::{
@@ -59,7 +60,7 @@ async fn the_payers_transactions_are_brought_in_order_and_the_deposit_is_reserve
     let (decoded, signature) = read_signed(&bytes(&prepared.raw)?)?;
     assert_eq!(prepared.attempt, 3);
     assert_eq!(prepared.transaction_hash, decoded.id.to_string());
-    assert_eq!(prepared.nonce, decoded.draft.expiration_ms);
+    assert_eq!(prepared.validity, Validity::Expiration(decoded.draft.expiration_ms));
     let sent_by = signer(decoded.id, &signature).context("no signer")?;
     assert_eq!(sent_by, decoded.draft.call.owner);
     let submitter = world.submitters.iter().find(|key| key.address() == sent_by).context("no submitter")?;

@@ -79,14 +79,15 @@ async fn a_reservation_that_expired_is_given_up_and_made_again() -> Result<()> {
     assert_eq!(chains.deposit_state(&order, from_ref(&first)).await?, DepositState::Pending);
     world.solidify().await?;
     let evidence = superseded(&chains, &order, &first).await?;
-    assert!(evidence.contains(&first.transaction_hash) && evidence.contains(&first.nonce.to_string()), "{evidence}");
+    let expiration = first.validity.expiration_ms().context("on Tron")?;
+    assert!(evidence.contains(&first.transaction_hash) && evidence.contains(&expiration.to_string()), "{evidence}");
 
     // The bytes that were given up have no effect any more.
     let refused = chains.broadcast(&first).await.expect_err("taken");
     assert!(refused.0.contains("TRANSACTION_EXPIRATION_ERROR"), "{refused}");
     let second = chains.prepare_deposit(&order, 2).await?;
     assert_ne!(second.transaction_hash, first.transaction_hash);
-    assert!(second.nonce > first.nonce);
+    assert!(second.validity > first.validity);
     world.settle(&chains, &second).await?;
     is_secured(&chains, &order, &second).await
 }
@@ -101,7 +102,7 @@ async fn a_reservation_in_the_last_block_that_could_hold_it_counts() -> Result<(
     // The block's own time is past the expiration, its parent's is not.
     world.advance(Duration::from_secs(90)).await?;
     let info = world.node().info(prepared.transaction_hash.parse()?, State::Newest).await?.context("in no block")?;
-    assert!(info.block_time_ms > prepared.nonce && info.failure.is_none(), "{info:?}");
+    assert!(Some(info.block_time_ms) > prepared.validity.expiration_ms() && info.failure.is_none(), "{info:?}");
     assert_eq!(chains.deposit_state(&order, from_ref(&prepared)).await?, DepositState::Pending);
     world.solidify().await?;
     is_secured(&chains, &order, &prepared).await

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 
 use events::{
     ChainId, Hash32, PaymentId,
-    event::{Authorization, Claim, EscrowPlan, EscrowSecured, Inclusion, Permit2, TransactionPrepared},
+    event::{Authorization, Claim, EscrowPlan, EscrowSecured, Inclusion, Permit2, TransactionPrepared, Validity},
     mutant,
     time::unix_seconds,
 };
@@ -249,7 +249,7 @@ impl EvmChains {
             attempt: intent.attempt,
             chain_id: account.chain_id,
             sender: account.address,
-            nonce,
+            validity: Validity::Nonce(nonce),
             transaction_hash: signed.hash.to_string(),
             raw: signed.raw.to_string(),
             prepared_at: now,

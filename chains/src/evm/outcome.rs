@@ -261,10 +261,12 @@ pub(super) fn sender_and_nonce(versions: &[TransactionPrepared]) -> Result<(Addr
     let Some((first, others)) = versions.split_first() else {
         return Err(Transient("no transaction was prepared".to_owned()));
     };
-    if others.iter().any(|other| (&other.sender, other.nonce) != (&first.sender, first.nonce)) {
+    if others.iter().any(|other| (&other.sender, other.validity) != (&first.sender, first.validity)) {
         return Err(Transient("versions of a transaction differ in sender or nonce".to_owned()));
     }
-    Ok((address(&first.sender).map_err(unusable)?, first.nonce))
+    let nonce =
+        first.validity.nonce().ok_or_else(|| Transient("a transaction of this chain has no nonce".to_owned()))?;
+    Ok((address(&first.sender).map_err(unusable)?, nonce))
 }
 
 /// The last second in which the escrow takes the deposit that `transaction` makes, from whomever.

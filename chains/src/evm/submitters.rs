@@ -227,7 +227,7 @@ impl EvmChains {
     fn warn_of(&self, waiting: &TransactionPrepared, reason: &'static str) {
         let account = SignerAccount { chain_id: waiting.chain_id.clone(), address: waiting.sender.clone() };
         if self.watch.is_due(&account, self.clock.now()) {
-            tracing::warn!(chain_id = %waiting.chain_id, sender = waiting.sender, nonce = waiting.nonce, "{reason}");
+            tracing::warn!(chain_id = %waiting.chain_id, sender = waiting.sender, nonce = waiting.validity.nonce(), "{reason}");
         }
     }
 
@@ -381,8 +381,9 @@ impl Watch {
         let account = SignerAccount { chain_id: transaction.chain_id.clone(), address: transaction.sender.clone() };
         // Entries are replaced whole, so a poisoned lock guards nothing half done.
         let mut all = self.hopeless.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.insert(account.clone(), transaction.nonce) != Some(transaction.nonce) {
-            tracing::warn!(chain_id = %account.chain_id, sender = account.address, nonce = transaction.nonce,
+        let Some(nonce) = transaction.validity.nonce() else { return };
+        if all.insert(account.clone(), nonce) != Some(nonce) {
+            tracing::warn!(chain_id = %account.chain_id, sender = account.address, nonce,
                 "a node takes a transaction for larger than a block");
         }
     }

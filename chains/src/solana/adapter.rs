@@ -8,7 +8,7 @@ use gateway_program::Key;
 
 use events::{
     ChainId, PaymentId,
-    event::{EscrowPlan, EscrowSecured, TransactionPrepared},
+    event::{EscrowPlan, EscrowSecured, TransactionPrepared, Validity},
 };
 use sagas::ports::{
     Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError, RefundOrder,
@@ -137,7 +137,7 @@ impl SolanaChains {
             attempt,
             chain_id: node.chain_id().clone(),
             sender: keys::account(submitter),
-            nonce: blockhash.last_valid_height,
+            validity: Validity::LastBlockHeight(blockhash.last_valid_height),
             transaction_hash: signed.hash,
             raw: format!("0x{}", hex::encode(signed.wire)),
             prepared_at: self.clock.now(),

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use events::{
     ChainId, PaymentId,
-    event::{Authorization, Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
+    event::{Authorization, Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, Validity},
 };
 use sagas::ports::{
     Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, OwnDeposit, PrepareError,
@@ -177,7 +177,7 @@ impl TronChains {
             attempt,
             chain_id: node.chain_id().clone(),
             sender: text(submitter.address()),
-            nonce: signed.expiration_ms,
+            validity: Validity::Expiration(signed.expiration_ms),
             transaction_hash: signed.id.to_string(),
             raw: format!("0x{}", hex::encode(signed.bytes)),
             prepared_at: now,

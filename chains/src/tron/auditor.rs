@@ -42,8 +42,8 @@ fn unreadable(error: impl Display) -> Vec<Doubt> {
     auditor::unreadable("Tron", error)
 }
 
-/// A journaled transaction must be the one whose hash was journaled with it, signed by its sender and with the expiration
-/// that stands in the nonce's place.
+/// A journaled transaction must be the one whose hash was journaled with it, signed by its sender and with the
+/// expiration that was.
 ///
 /// # Errors
 /// What is wrong.
@@ -60,8 +60,10 @@ pub fn check_prepared(transaction: &TransactionPrepared) -> Result<(), String> {
         return Err(format!("its signature is not that of {owner}"));
     }
     let expiration_ms = decoded.draft.expiration_ms;
-    if expiration_ms != transaction.nonce {
-        return Err(format!("it expires at {expiration_ms}, not at {}", transaction.nonce));
+    let journaled = transaction.validity.expiration_ms();
+    if journaled != Some(expiration_ms) {
+        let journaled = journaled.map_or_else(|| "what is journaled".to_owned(), |journaled| journaled.to_string());
+        return Err(format!("it expires at {expiration_ms}, not at {journaled}"));
     }
     Ok(())
 }

@@ -205,7 +205,7 @@ impl Node {
 
     /// `settled` must have been asked for before whatever is concluded from the fate together with it.
     async fn fate(&self, versions: &[TransactionPrepared], settled: &Block) -> Result<Fate, Transient> {
-        let Some(expiration) = versions.iter().map(|version| version.nonce).max() else {
+        let Some(expiration) = versions.iter().filter_map(|version| version.validity.expiration_ms()).max() else {
             return Err(Transient("no transaction was prepared".to_owned()));
         };
         let mut failed = None;

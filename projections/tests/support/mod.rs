@@ -117,7 +117,7 @@ fn prepared(attempt: u32, hash: String) -> TransactionPrepared {
         attempt,
         chain_id: ChainId::evm(1),
         sender: ACCOUNT.to_owned(),
-        nonce: u64::from(attempt),
+        validity: Validity::Nonce(u64::from(attempt)),
         transaction_hash: hash,
         raw: "0x02".to_owned(),
         prepared_at: at(12),

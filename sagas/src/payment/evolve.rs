@@ -266,8 +266,8 @@ impl Attempts {
         if transaction.attempt != newest.attempt {
             return Err("a replacement belongs to the attempt under way");
         }
-        if (&transaction.chain_id, &transaction.sender, transaction.nonce)
-            != (&newest.chain_id, &newest.sender, newest.nonce)
+        if (&transaction.chain_id, &transaction.sender, transaction.validity)
+            != (&newest.chain_id, &newest.sender, newest.validity)
         {
             return Err("a replacement has the chain, the sender and the nonce of what it replaces");
         }

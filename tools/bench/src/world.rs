@@ -18,7 +18,7 @@ use async_trait::async_trait;
 use chrono::Utc;
 use events::{
     Amount, ChainId, Did, Epochs, PaymentEvent, PaymentId, StreamId,
-    event::{EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, VerifierRef},
+    event::{EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, Validity, VerifierRef},
     selection::SignedChoice,
 };
 use gateway::dev::network::{DESTINATION_ID, SOURCE_ID};
@@ -211,7 +211,7 @@ impl Chains for World {
             attempt,
             chain_id: order.escrow.chain_id.clone(),
             sender: order.escrow.reserver.clone(),
-            nonce: u64::from(attempt),
+            validity: Validity::Nonce(u64::from(attempt)),
             transaction_hash: events::Hash32::sha256(order.payment_id.as_str()).to_string(),
             raw: raw(&order.payment_id),
             prepared_at: Utc::now(),
