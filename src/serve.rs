@@ -23,7 +23,7 @@ use journal_jetstream::{
     store::{ConnectError, NatsJournal, Options as JournalOptions},
 };
 use projections::Projections;
-use sagas::runner::{Engine, Options as EngineOptions, Ports, Runner};
+use sagas::runner::{Engine, Misconfigured, Options as EngineOptions, Ports, Runner};
 use settler::message_signature::Signer;
 
 use self::{
@@ -143,6 +143,7 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
             journal: journal.clone(),
             projections: projections.clone(),
             unattested: watchdog.unattested(),
+            misconfigured: engine.misconfigured().clone(),
         }),
         stopping: shutdown.clone(),
     };
@@ -399,6 +400,7 @@ struct GatewayReadiness {
     journal: Arc<NatsJournal>,
     projections: Projections,
     unattested: Unattested,
+    misconfigured: Misconfigured,
 }
 
 #[async_trait]
@@ -431,6 +433,11 @@ impl Readiness for GatewayReadiness {
 
     fn alarms(&self) -> Vec<String> {
         let journal = self.projections.alarms();
-        journal.iter().map(ToString::to_string).chain(self.unattested.alarm()).collect()
+        journal
+            .iter()
+            .map(ToString::to_string)
+            .chain(self.unattested.alarm())
+            .chain(self.misconfigured.alarm())
+            .collect()
     }
 }

@@ -30,11 +30,11 @@ impl Families {
 
     fn of(&self, chain_id: &ChainId) -> Result<&dyn Chains, Transient> {
         let port = chain_id.family().and_then(|family| self.ports.get(&family));
-        port.map(Arc::as_ref).ok_or_else(|| Transient(format!("{chain_id} is not configured")))
+        port.map(Arc::as_ref).ok_or_else(|| Transient::misconfigured(format!("{chain_id} is not configured")))
     }
 
     fn of_newest(&self, versions: &[TransactionPrepared]) -> Result<&dyn Chains, Transient> {
-        let newest = versions.last().ok_or_else(|| Transient("no transaction was prepared".to_owned()))?;
+        let newest = versions.last().ok_or_else(|| Transient::misconfigured("no transaction was prepared"))?;
         self.of(&newest.chain_id)
     }
 }

@@ -124,7 +124,7 @@ async fn a_window_that_closed_ends_a_deposit_and_a_record_may_be_too_old_to_tell
     until(
         || async {
             let answer = chains.deposit_ruled_out(&order.payment_id, &order.escrow, 0).await;
-            Ok(answer.is_err_and(|fault| fault.0.contains("may have been closed")))
+            Ok(answer.is_err_and(|fault| fault.to_string().contains("may have been closed")))
         },
         |too_old| *too_old,
     )
@@ -183,7 +183,7 @@ async fn who_cannot_pay_is_passed_over_and_nothing_is_signed_when_nobody_can() -
     let order = world.order(600).await?;
     let refused = chains_of(vec![key(30), key(31)])?.prepare_deposit(&order, 1).await;
     let Err(PrepareError::Transient(fault)) = refused else { bail!("{refused:?}") };
-    assert!(fault.0.contains("no submitter"), "{fault}");
+    assert!(fault.to_string().contains("no submitter"), "{fault}");
 
     assert!(matches!(chains_of(Vec::new()), Err(SetupError::NoSubmitter(_))));
     let other = Keys { reserver: key(30), submitters: vec![rich], exit_submitters: Vec::new() };

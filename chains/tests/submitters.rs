@@ -308,7 +308,7 @@ async fn without_coins_no_nonce_is_taken() -> Result<()> {
     let Err(PrepareError::Transient(fault)) = world.chains.prepare_deposit(&payment.deposit(), 1).await else {
         bail!("nobody can pay for it");
     };
-    assert!(fault.0.contains("has the coins"), "{fault}");
+    assert!(fault.to_string().contains("has the coins"), "{fault}");
     assert!(world.ledger.open(&submitter_account(&world, &world.submitter)).await?.is_empty());
     world.source.dev.fund(&text(&world.submitter), U256::from(10).pow(U256::from(20))).await?;
     world.secure(&payment).await

@@ -159,7 +159,7 @@ async fn somebody_elses_record_is_not_the_payments() -> Result<()> {
         secured.on_word(place, |word| word + U256::ONE);
         match secured.look().await {
             // Nothing of the order's is there, though its own reservation had its effect.
-            Err(fault) => assert!(fault.0.contains("nothing is reserved"), "{place}: {fault}"),
+            Err(fault) => assert!(fault.to_string().contains("nothing is reserved"), "{place}: {fault}"),
             Ok(other) => bail!("word {place}: {other:?}"),
         }
         assert_eq!(secured.chains.deposit_secured(&secured.order).await?, None, "word {place}");

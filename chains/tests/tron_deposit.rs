@@ -166,7 +166,10 @@ async fn an_allowance_that_may_only_wait_is_none() -> Result<()> {
     waits_for(&chains, &order, "approval").await?;
     liar.answer(|path, _| (path == PENDING).then(|| StatusCode::NOT_FOUND.into_response()));
     let outcome = chains.prepare_deposit(&order, 1).await;
-    assert!(matches!(&outcome, Err(PrepareError::Transient(fault)) if fault.0.contains("404")), "{outcome:?}");
+    assert!(
+        matches!(&outcome, Err(PrepareError::Transient(fault)) if fault.to_string().contains("404")),
+        "{outcome:?}"
+    );
     assert_eq!(world.waiting().await?, 1);
     world.mine(1).await?;
     waits_for(&chains, &order, "deposit").await?;

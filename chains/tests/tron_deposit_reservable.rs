@@ -95,7 +95,7 @@ async fn nothing_is_sent_before_somebody_can_pay_for_the_reservation() -> Result
     for name in ["approval", "deposit"] {
         let outcome = chains.prepare_deposit(&order, 1).await;
         let Err(PrepareError::Transient(fault)) = &outcome else { bail!("{name}: {outcome:?}") };
-        assert!(fault.0.contains("no submitter") && fault.0.contains(name), "{fault}");
+        assert!(fault.to_string().contains("no submitter") && fault.to_string().contains(name), "{fault}");
         assert_eq!(world.waiting().await?, 0);
         if name == "approval" {
             world.bring(spend(&order).approval.as_ref().context("no approval")?).await?;
@@ -135,7 +135,7 @@ async fn a_newest_block_that_is_far_ahead_makes_nothing_last() -> Result<()> {
         });
     };
     let is_fault = |outcome: Result<_, PrepareError>| match outcome {
-        Err(PrepareError::Transient(fault)) if fault.0.contains("is settled") => Ok(()),
+        Err(PrepareError::Transient(fault)) if fault.to_string().contains("is settled") => Ok(()),
         other => bail!("believed: {other:?}"),
     };
     // Nor does it make the payer's transactions seem over.

@@ -84,7 +84,7 @@ async fn a_reservation_that_expired_is_given_up_and_made_again() -> Result<()> {
 
     // The bytes that were given up have no effect any more.
     let refused = chains.broadcast(&first).await.expect_err("taken");
-    assert!(refused.0.contains("TRANSACTION_EXPIRATION_ERROR"), "{refused}");
+    assert!(refused.to_string().contains("TRANSACTION_EXPIRATION_ERROR"), "{refused}");
     let second = chains.prepare_deposit(&order, 2).await?;
     assert_ne!(second.transaction_hash, first.transaction_hash);
     assert!(second.validity > first.validity);
@@ -398,13 +398,16 @@ async fn who_cannot_pay_is_passed_over_and_nothing_is_signed_when_nobody_can() -
     assert_eq!(prepared.sender, account(&key(32)));
     let chains = chains_of(vec![key(30), key(31)]);
     let Err(PrepareError::Transient(fault)) = chains.prepare_deposit(&order, 1).await else { bail!("signed") };
-    assert!(fault.0.contains("no submitter"), "{fault}");
+    assert!(fault.to_string().contains("no submitter"), "{fault}");
     let refused = chains_of(vec![key(32)]).prepare_refund(&refund(&order), 1).await;
     assert!(matches!(refused, Err(PrepareError::Refused(_))), "{refused:?}");
     world.settle(&chains_of(vec![key(32)]), &prepared).await?;
     let cancel = world.cancellation(&order);
     let refused = chains_of(vec![key(31)]).prepare_refund(&cancel, 1).await;
-    assert!(matches!(&refused, Err(PrepareError::Transient(fault)) if fault.0.contains("no submitter")), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(PrepareError::Transient(fault)) if fault.to_string().contains("no submitter")),
+        "{refused:?}"
+    );
 
     let new = |keys| TronChains::new([TronChain { node: world.node(), keys: Some(keys) }], Arc::new(TestClock));
     let nobody = new(Keys { reserver: world.reserver.clone(), submitters: Vec::new(), exit_submitters: Vec::new() });
@@ -415,7 +418,10 @@ async fn who_cannot_pay_is_passed_over_and_nothing_is_signed_when_nobody_can() -
     assert!(matches!(TronChains::new([chain.clone(), chain.clone()], Arc::new(TestClock)), Err(SetupError::Twice(_))));
     let destination_only = TronChains::new([chain], Arc::new(TestClock))?;
     let refused = destination_only.prepare_deposit(&order, 1).await;
-    assert!(matches!(&refused, Err(PrepareError::Transient(fault)) if fault.0.contains("no keys")), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(PrepareError::Transient(fault)) if fault.to_string().contains("no keys")),
+        "{refused:?}"
+    );
     destination_only.delivery_state(&world.delivery(&order)).await?;
     Ok(())
 }

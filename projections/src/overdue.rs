@@ -97,10 +97,12 @@ impl Projections {
                 store.visit_open_payments(shard, |view| found.extend(overdue(&view, shard, now, grace)))?;
                 Ok::<_, Fault>((found, store.marked(shard)?))
             });
-            let read = read.await.map_err(|error| Transient(format!("what is open in shard {shard}: {error}")))?;
+            let read = read
+                .await
+                .map_err(|error| Transient::unreachable(format!("what is open in shard {shard}: {error}")))?;
             let (found, marked) = read.map_err(|fault| {
                 self.doubt(shard, &fault);
-                Transient(format!("what is open in shard {shard}: {fault}"))
+                Transient::unreachable(format!("what is open in shard {shard}: {fault}"))
             })?;
             payments.extend(found);
             unreadable.extend(marked.iter().filter_map(StreamId::payment).cloned());

@@ -1,11 +1,13 @@
 //! What the engine needs of the world, as traits. Adapters implement them; the engine knows no NATS, HTTP or chain.
 //!
 //! Faults are told apart where they arise. A [`Transient`] fault says nothing about the outcome and is retried for as
-//! long as it takes; it never ends a payment. Whatever may end one is a *value* that carries its evidence, such as
+//! long as it takes; it never ends a payment. Its kind says who can mend it. Whatever may end one is a *value* that carries its evidence, such as
 //! [`DepositState::Reverted`] or [`DeliveryState::Impossible`].
 
+mod transient;
 mod waiting;
 
+pub use transient::Transient;
 pub use waiting::{Moment, UNSEEN_MAX, Waiting};
 
 use async_trait::async_trait;
@@ -22,11 +24,6 @@ use events::{
     selection::{SelectorKey, Shown, SignedChoice},
     time::Timestamp,
 };
-
-/// A fault that says nothing about the outcome: time-outs, unreachable or contradictory nodes, full queues.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Transient(pub String);
 
 /// The deposit-and-reserve that secures a payment's funds.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -169,8 +169,8 @@ impl Service {
                 info!(payment_id = %case.payment_id, ?claim, ?verdict, "judged");
                 Some(verdict)
             }
-            Ok(Err(Transient(reason))) => {
-                warn!(payment_id = %case.payment_id, ?claim, reason, "chains cannot be read");
+            Ok(Err(fault)) => {
+                warn!(payment_id = %case.payment_id, ?claim, reason = %fault, "chains cannot be read");
                 None
             }
             Err(_) => {

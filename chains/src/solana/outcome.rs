@@ -143,7 +143,7 @@ impl Node {
 
     async fn fate(&self, versions: &[TransactionPrepared], settled: Settled) -> Result<Fate, Transient> {
         let Some(height) = versions.iter().filter_map(|version| version.validity.last_block_height()).max() else {
-            return Err(Transient("no transaction was prepared".to_owned()));
+            return Err(Transient::misconfigured("no transaction was prepared"));
         };
         let mut failed = None;
         for version in versions {

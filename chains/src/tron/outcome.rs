@@ -206,7 +206,7 @@ impl Node {
     /// `settled` must have been asked for before whatever is concluded from the fate together with it.
     async fn fate(&self, versions: &[TransactionPrepared], settled: &Block) -> Result<Fate, Transient> {
         let Some(expiration) = versions.iter().filter_map(|version| version.validity.expiration_ms()).max() else {
-            return Err(Transient("no transaction was prepared".to_owned()));
+            return Err(Transient::misconfigured("no transaction was prepared"));
         };
         let mut failed = None;
         for version in versions {
@@ -253,7 +253,7 @@ impl Node {
 /// The id of a journaled transaction.
 pub(super) fn id_of(version: &TransactionPrepared) -> Result<B256, Transient> {
     let text = &version.transaction_hash;
-    text.parse().map_err(|_| Transient(format!("{text:?} is no transaction id")))
+    text.parse().map_err(|_| Transient::misconfigured(format!("{text:?} is no transaction id")))
 }
 
 /// The id of the payer's own deposit. Its wallet may have brought another with the same call.

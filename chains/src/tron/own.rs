@@ -239,7 +239,7 @@ impl<'a> Own<'a> {
         let cost = Cost::new(RESERVATION_ENERGY, RESERVATION_BYTES);
         if self.submitters.choose(&cost, &self.node.prices().await?).await?.is_none() {
             let chain = self.node.chain_id();
-            return Err(Transient(format!(
+            return Err(Transient::rate_limited(format!(
                 "no submitter of {chain} can pay for the reservation: the {name} is not sent"
             )));
         }

@@ -143,7 +143,7 @@ pub(super) async fn act(
                 Err(PrepareError::Refused(refusal)) => Ok(Outcome::ReleaseRefused(refusal)),
             },
             EscrowState::Lapsed => Ok(Outcome::Quiet),
-            EscrowState::Absent => Err(Transient("the escrow that was secured is not there now".to_owned())),
+            EscrowState::Absent => Err(Transient::contradiction("the escrow that was secured is not there now")),
             state => Box::pin(ended(ports, &order.payment_id, &order.escrow, state)).await,
         },
         Action::FollowRelease { order, versions } => Box::pin(follow_release(ports, order, versions)).await,
@@ -152,9 +152,11 @@ pub(super) async fn act(
                 Ok(transaction) => Ok(Outcome::command(Command::PrepareRefund(transaction))),
                 Err(PrepareError::Transient(fault)) => Err(fault),
                 // The chain's clock may be behind ours, or the escrow may have paid out in a block not yet deep.
-                Err(other @ (PrepareError::Refused(_) | PrepareError::Waiting(_))) => Err(Transient(other.to_string())),
+                Err(other @ (PrepareError::Refused(_) | PrepareError::Waiting(_))) => {
+                    Err(Transient::contradiction(other.to_string()))
+                }
             },
-            EscrowState::Absent => Err(Transient("the escrow that was secured is not there now".to_owned())),
+            EscrowState::Absent => Err(Transient::contradiction("the escrow that was secured is not there now")),
             state => Box::pin(ended(ports, &order.payment_id, &order.escrow, state)).await,
         },
         Action::FollowRefund { order, versions } => Box::pin(follow_refund(ports, order, versions)).await,
@@ -345,9 +347,8 @@ impl Delivery<'_> {
             {
                 Ok(Outcome::command(Command::FailUndelivered { attestation: None, at: ports.clock.now() }))
             }
-            DeliveryState::NotSeen if self.window_open => Err(Transient(
-                "the refund window is open, but the destination chain is not settled past the delivery's deadline"
-                    .to_owned(),
+            DeliveryState::NotSeen if self.window_open => Err(Transient::unreachable(
+                "the refund window is open, but the destination chain is not settled past the delivery's deadline",
             )),
             DeliveryState::NotSeen => Ok(Outcome::Quiet),
             DeliveryState::Seen(inclusion) if payment.seen.as_ref() != Some(&inclusion) => {
@@ -411,7 +412,7 @@ impl Delivery<'_> {
         {
             Ok(Some(signature))
         } else {
-            Err(Transient("the verifier's signature is not the releaser's".to_owned()))
+            Err(Transient::contradiction("the verifier's signature is not the releaser's"))
         }
     }
 }

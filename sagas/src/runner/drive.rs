@@ -16,7 +16,7 @@ use journal::{ReadError, Recorded};
 use super::{
     Options, Ports,
     act::{Outcome, act, rule_out},
-    faults::Faults,
+    faults::{Faults, Misconfigured, log_transient},
     nudges::{Nudge, Nudges},
     stream::At,
 };
@@ -44,6 +44,7 @@ pub struct Engine {
     ports: Ports,
     options: Options,
     nudges: Nudges,
+    misconfigured: Misconfigured,
 }
 
 /// Why a stream can not be driven on. Retrying does not help; it stays as it is until an operator looks.
@@ -69,7 +70,7 @@ struct Loaded<S> {
 impl Engine {
     /// An engine over `ports`.
     pub fn new(ports: Ports, options: Options) -> Self {
-        Self { ports, options, nudges: Nudges::default() }
+        Self { ports, options, nudges: Nudges::default(), misconfigured: Misconfigured::default() }
     }
 
     pub(super) fn ports(&self) -> &Ports {
@@ -78,6 +79,11 @@ impl Engine {
 
     pub(super) fn options(&self) -> &Options {
         &self.options
+    }
+
+    /// How many payments and batches wait for an operator to mend the configuration.
+    pub fn misconfigured(&self) -> &Misconfigured {
+        &self.misconfigured
     }
 
     /// Lets a payment that is driven here look at the world at once instead of at the next block. A hint from outside,
@@ -205,15 +211,12 @@ impl Engine {
                         self.pause(&action, &nudge).await;
                         continue;
                     }
-                    Box::pin(self.after_refusal(&action, *refusal, &nudge)).await
+                    Box::pin(self.after_refusal(payment_id, &action, *refusal, &nudge)).await
                 }
                 Err(fault) => {
                     let stage = loaded.state.stage();
-                    let say = |faults: &Faults| {
-                        let (faults, since) = (faults.count(), faults.since());
-                        tracing::warn!(%payment_id, ?stage, faults, since, %fault, "transient fault");
-                    };
-                    self.sit_out(&mut faults, say).await;
+                    let say = |faults: &Faults| log_transient!(fault, faults, %payment_id, ?stage);
+                    self.sit_out_transient(&mut faults, &fault, say).await;
                     continue;
                 }
             };
@@ -265,7 +268,7 @@ impl Engine {
     }
 
     /// Waits until a refused deposit can't be sent by anyone any more, or is found to have been sent.
-    async fn after_refusal(&self, action: &Action, refusal: Refusal, nudge: &Nudge) -> Command {
+    async fn after_refusal(&self, payment_id: &PaymentId, action: &Action, refusal: Refusal, nudge: &Nudge) -> Command {
         let Refusal { context, valid_until } = refusal;
         let mut faults = Faults::default();
         loop {
@@ -284,11 +287,8 @@ impl Engine {
                     self.pause(action, nudge).await;
                 }
                 Err(fault) => {
-                    let say = |faults: &Faults| {
-                        let (faults, since) = (faults.count(), faults.since());
-                        tracing::warn!(faults, since, %fault, "transient fault");
-                    };
-                    self.sit_out(&mut faults, say).await;
+                    let say = |faults: &Faults| log_transient!(fault, faults, %payment_id);
+                    self.sit_out_transient(&mut faults, &fault, say).await;
                 }
             }
         }
@@ -390,11 +390,8 @@ impl Engine {
             let gathered = match self.ports.auction.gather(&request).await {
                 Ok(gathered) => gathered,
                 Err(fault) => {
-                    let say = |faults: &Faults| {
-                        let (faults, since) = (faults.count(), faults.since());
-                        tracing::warn!(%stream_id, faults, since, %fault, "transient fault");
-                    };
-                    self.sit_out(&mut faults, say).await;
+                    let say = |faults: &Faults| log_transient!(fault, faults, %stream_id);
+                    self.sit_out_transient(&mut faults, &fault, say).await;
                     continue;
                 }
             };

@@ -1,8 +1,14 @@
-//! Counting faults in a row, and saying so in the log without flooding it.
+//! Counting faults in a row, and saying so in the log without flooding it. One that only an operator can mend raises an alarm.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use events::time::Timestamp;
 
 use super::{Engine, backoff};
+use crate::ports::Transient;
 
 /// From here on one fault in so many is logged; at the default back-off one in three quarters of an hour.
 const LOUD_EVERY_MAX: u32 = 256;
@@ -14,7 +20,56 @@ const LASTING: u32 = 4;
 pub(super) struct Faults {
     count: u32,
     since: Option<Timestamp>,
+    /// Raised while the newest is one that only an operator can mend.
+    alarm: Option<Alarm>,
 }
+
+/// How many streams wait for an operator to mend the configuration, in this process.
+#[derive(Debug, Clone, Default)]
+pub struct Misconfigured(Arc<AtomicU64>);
+
+impl Misconfigured {
+    /// How many.
+    pub fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// The alarm that there are such, in words that anyone may read: the reasons are in the log.
+    pub fn alarm(&self) -> Option<String> {
+        let count = self.count();
+        (count > 0).then(|| format!("payments that wait for the configuration to be mended: {count}"))
+    }
+}
+
+/// One of those that are counted, for as long as it is held.
+#[derive(Debug)]
+struct Alarm(Misconfigured);
+
+impl Alarm {
+    fn raise(misconfigured: &Misconfigured) -> Self {
+        misconfigured.0.fetch_add(1, Ordering::Relaxed);
+        Self(misconfigured.clone())
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Logs a transient fault with the given fields: as an error where only an operator can mend it.
+macro_rules! log_transient {
+    ($fault:ident, $faults:ident, $($fields:tt)*) => {{
+        let (kind, faults, since) = ($fault.kind(), $faults.count(), $faults.since());
+        if $fault.is_misconfigured() {
+            tracing::error!($($fields)*, faults, since, kind, fault = %$fault, "MISCONFIGURED: only an operator can mend this");
+        } else {
+            tracing::warn!($($fields)*, faults, since, kind, fault = %$fault, "transient fault");
+        }
+    }};
+}
+pub(super) use log_transient;
 
 impl Faults {
     /// Counts one more. Whether it is to be logged: the first, second, fourth, eighth … are, so that lasting trouble stays
@@ -50,6 +105,19 @@ impl Engine {
         }
         self.ports().clock.sleep(backoff(self.options(), faults.count())).await;
     }
+
+    /// The same after a transient fault. One that only an operator can mend raises the alarm and is waited for longest.
+    pub(super) async fn sit_out_transient(&self, faults: &mut Faults, fault: &Transient, say: impl FnOnce(&Faults)) {
+        if !fault.is_misconfigured() {
+            faults.alarm = None;
+            return self.sit_out(faults, say).await;
+        }
+        faults.alarm.get_or_insert_with(|| Alarm::raise(self.misconfigured()));
+        if faults.another(self.ports().clock.now()) {
+            say(faults);
+        }
+        self.ports().clock.sleep(self.options().backoff_max).await;
+    }
 }
 
 #[cfg(test)]
@@ -66,5 +134,18 @@ mod tests {
         assert_eq!(faults.count(), 0);
         faults.another(now);
         assert!(faults.over().is_none());
+    }
+
+    #[test]
+    fn an_alarm_lasts_as_long_as_what_raised_it() {
+        let misconfigured = Misconfigured::default();
+        assert_eq!(misconfigured.alarm(), None);
+        let mut faults = Faults { alarm: Some(Alarm::raise(&misconfigured)), ..Faults::default() };
+        let other = Faults { alarm: Some(Alarm::raise(&misconfigured)), ..Faults::default() };
+        assert!(misconfigured.alarm().is_some_and(|text| text.ends_with(": 2")));
+        faults.over();
+        assert_eq!(misconfigured.count(), 1);
+        drop(other);
+        assert_eq!(misconfigured.alarm(), None);
     }
 }

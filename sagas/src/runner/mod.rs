@@ -19,6 +19,7 @@ mod stream;
 mod worker;
 
 pub use drive::Engine;
+pub use faults::Misconfigured;
 pub use worker::Runner;
 
 use std::{sync::Arc, time::Duration};

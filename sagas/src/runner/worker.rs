@@ -368,10 +368,10 @@ async fn survey(engine: Arc<Engine>, shard: u16, findings: mpsc::Sender<Finding>
             }
             Err(fault) => {
                 let say = |faults: &Faults| {
-                    let (faults, since) = (faults.count(), faults.since());
-                    tracing::warn!(shard, faults, since, %fault, "open payments and batches unknown");
+                    let (faults, since, kind) = (faults.count(), faults.since(), fault.kind());
+                    tracing::warn!(shard, faults, since, kind, %fault, "open payments and batches unknown");
                 };
-                engine.sit_out(&mut faults, say).await;
+                engine.sit_out_transient(&mut faults, &fault, say).await;
             }
         }
     }
@@ -379,7 +379,7 @@ async fn survey(engine: Arc<Engine>, shard: u16, findings: mpsc::Sender<Finding>
 
 async fn open_streams(engine: &Engine, shard: u16) -> Result<Vec<StreamId>, Transient> {
     let ports = engine.ports();
-    let head = ports.journal.head(shard).await.map_err(|error| Transient(error.to_string()))?;
+    let head = ports.journal.head(shard).await.map_err(Transient::unreachable)?;
     ports.open_streams.open_streams(shard, head).await
 }
 

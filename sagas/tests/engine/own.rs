@@ -97,7 +97,7 @@ pub async fn prepare(world: &World, own: Own, attempt: u32) -> Result<Transactio
             return on_its_way("the deposit is sent");
         }
         match own {
-            Own::NoSubmitter => Err(Transient("no submitter can pay".to_owned()).into()),
+            Own::NoSubmitter => Err(Transient::rate_limited("no submitter can pay").into()),
             _ => Ok(transaction(attempt)),
         }
     });

@@ -214,7 +214,7 @@ impl Auction for Yard {
             Some(Harm::Transient(0)) | None => self.world.gather(request).await,
             Some(Harm::Transient(left)) => {
                 self.harm(&stream_id, Harm::Transient(left - 1));
-                Err(Transient("bus is away".to_owned()))
+                Err(Transient::unreachable("bus is away"))
             }
             Some(Harm::Awaits(times)) => {
                 while self.loads_of(&stream_id) < times {

@@ -143,7 +143,7 @@ impl World {
         let toss =
             u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_right(29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         if self.fault_one_in.is_some_and(|n| (toss >> 40).is_multiple_of(u64::from(n))) {
-            return Err(Transient("injected".to_owned()));
+            return Err(Transient::unreachable("injected"));
         }
         let result = effect(&mut self.state.lock().unwrap());
         if dies(true) {
@@ -408,14 +408,14 @@ impl Verifier for World {
             _ => false,
         };
         if silent {
-            return Err(Transient("verifier is silent".to_owned()));
+            return Err(Transient::unreachable("verifier is silent"));
         }
         self.call(|_| Some("0xgood".to_owned())).await
     }
 
     async fn attest_non_delivery(&self, _: &VerifierRef, _: &VerificationCase) -> Result<Option<String>, Transient> {
         if self.plot == Plot::SilentVerifier {
-            return Err(Transient("verifier is silent".to_owned()));
+            return Err(Transient::unreachable("verifier is silent"));
         }
         self.call(|_| Some("0xgood".to_owned())).await
     }
@@ -493,16 +493,16 @@ impl OpenStreams for World {
 #[async_trait]
 impl StreamStore for World {
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
-        let unavailable = |fault: Transient| AppendError::Unavailable(fault.0);
+        let unavailable = |fault: Transient| AppendError::Unavailable(fault.to_string());
         self.call(|_| ()).await.map_err(unavailable)?;
         let recorded = self.journal.append(commit).await?;
         // The acknowledgement may be lost, or the process may die, after the commit is durable.
-        self.call(|_| ()).await.map_err(|fault| AppendError::Unknown(fault.0))?;
+        self.call(|_| ()).await.map_err(|fault| AppendError::Unknown(fault.to_string()))?;
         Ok(recorded)
     }
 
     async fn load(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, ReadError> {
-        self.call(|_| ()).await.map_err(|fault| ReadError::Unavailable(fault.0))?;
+        self.call(|_| ()).await.map_err(|fault| ReadError::Unavailable(fault.to_string()))?;
         self.journal.load(stream_id).await
     }
 }

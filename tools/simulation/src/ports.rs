@@ -213,14 +213,14 @@ impl SimVerifier {
         if world.verifier_is_away() {
             census::fault("verifier is away");
             self.process.rest(Duration::from_secs(5)).await;
-            return Err(Transient("the verifier is away".to_owned()));
+            return Err(Transient::unreachable("the verifier is away"));
         }
         if world.draws(dice, world.plan.faults.verifier) {
             match dice.number(0..=3) {
                 0 => {
                     census::fault("verifier is silent");
                     self.process.rest(Duration::from_secs(5)).await;
-                    return Err(Transient("the verifier is silent".to_owned()));
+                    return Err(Transient::unreachable("the verifier is silent"));
                 }
                 1 => {
                     census::fault("verifier answers late");

@@ -130,7 +130,9 @@ async fn allowance(expected: &Expected, node: &Node) -> Result<U256, Transient> 
     let call = allowanceCall { owner: expected.payer, spender: expected.escrow };
     match node.call(None, expected.token, &call, State::Newest).await? {
         Answer::Returned { value, .. } => Ok(value),
-        Answer::Reverted { reason, .. } => Err(Transient(format!("the token tells no allowance: {reason}"))),
+        Answer::Reverted { reason, .. } => {
+            Err(Transient::contradiction(format!("the token tells no allowance: {reason}")))
+        }
     }
 }
 
@@ -140,10 +142,11 @@ async fn allowance(expected: &Expected, node: &Node) -> Result<U256, Transient> 
 /// [`Transient`], also when it waits for a block: a full node shows the allowance as used up then.
 pub async fn is_on_chain(deposit: &OwnTransaction, node: &Node) -> Result<bool, Transient> {
     let id = deposit.transaction_hash.parse();
-    let id = id.map_err(|_| Transient(format!("{:?} is no transaction id", deposit.transaction_hash)))?;
+    let id =
+        id.map_err(|_| Transient::misconfigured(format!("{:?} is no transaction id", deposit.transaction_hash)))?;
     // In this order: what waited may be in a block by the second answer.
     if node.waits(id).await? {
-        return Err(Transient(format!("{}: the deposit {id} waits for a block", node.chain_id())));
+        return Err(Transient::unreachable(format!("{}: the deposit {id} waits for a block", node.chain_id())));
     }
     Ok(node.info(id, State::Newest).await?.is_some_and(|info| info.failure.is_none()))
 }
@@ -205,7 +208,8 @@ async fn reference(
             format!("that of a block of this chain with a number that ends in 0x{}", hex::encode(named.number));
         Ok(Err(AuthorizationError::mismatch("message_prehash.ref_block_hash", expected, found)))
     };
-    let lagging = || Transient(format!("{}: the node does not know the reference block yet", node.chain_id()));
+    let lagging =
+        || Transient::contradiction(format!("{}: the node does not know the reference block yet", node.chain_id()));
     let Some(number) = head.number.checked_sub(newest.wrapping_sub(low).into()) else {
         return if unknown { Err(lagging()) } else { refused() };
     };

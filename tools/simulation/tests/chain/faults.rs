@@ -141,7 +141,7 @@ async fn calls_are_lost_before_or_after_their_effect() -> Result<()> {
 
     steer(&fate, CallFate::Error(-32_005, "limit exceeded".to_owned()));
     let fault = node.head().await.unwrap_err();
-    assert!(fault.0.contains("limit exceeded") && fault.0.contains("-32005"), "{fault}");
+    assert!(fault.to_string().contains("limit exceeded") && fault.to_string().contains("-32005"), "{fault}");
     Ok(())
 }
 
