@@ -148,3 +148,36 @@ pub enum Command {
         at: Timestamp,
     },
 }
+
+impl Command {
+    /// The command as errors name it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::CloseAuction { .. } => "CloseAuction",
+            Self::TakeChoice { .. } => "TakeChoice",
+            Self::MissChoice { .. } => "MissChoice",
+            Self::LoseWinner { .. } => "LoseWinner",
+            Self::TellWinner { .. } => "TellWinner",
+            Self::PrepareDeposit(_) => "PrepareDeposit",
+            Self::RepriceDeposit(_) => "RepriceDeposit",
+            Self::RefuseDeposit { .. } => "RefuseDeposit",
+            Self::StrandDeposit { .. } => "StrandDeposit",
+            Self::MissDepositWindow { .. } => "MissDepositWindow",
+            Self::ExhaustDeposit { .. } => "ExhaustDeposit",
+            Self::AdoptDeposit(_) => "AdoptDeposit",
+            Self::ObserveDeposit { .. } => "ObserveDeposit",
+            Self::ObserveDelivery(_) => "ObserveDelivery",
+            Self::AwaitAttestation { .. } => "AwaitAttestation",
+            Self::ConfirmDelivery { .. } => "ConfirmDelivery",
+            Self::FailUndelivered { .. } => "FailUndelivered",
+            Self::FailUnattested { .. } => "FailUnattested",
+            Self::ObserveEscrow { .. } => "ObserveEscrow",
+            Self::PrepareRelease(_) => "PrepareRelease",
+            Self::RepriceRelease(_) => "RepriceRelease",
+            Self::AbandonRelease { .. } => "AbandonRelease",
+            Self::PrepareRefund(_) => "PrepareRefund",
+            Self::RepriceRefund(_) => "RepriceRefund",
+            Self::AbandonRefund { .. } => "AbandonRefund",
+        }
+    }
+}
