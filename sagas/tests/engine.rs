@@ -1,7 +1,7 @@
 //! The engine over a small world in memory: whole sagas, faults, and a stop at every single port call.
 
-mod own;
 mod parking;
+mod payer_deposit;
 mod selection;
 mod wake_ups;
 mod world;

@@ -15,10 +15,10 @@ use journal::{ReadError, Recorded};
 
 use super::{
     Options, Ports,
-    act::{Outcome, act, rule_out},
-    faults::{Faults, Misconfigured, log_transient},
-    nudges::{Nudge, Nudges},
+    backoff::{Faults, Misconfigured, log_transient},
+    perform::{Outcome, act, rule_out},
     stream::At,
+    wake_hints::{Nudge, Nudges},
 };
 use crate::{
     handlers::{Action, Sign, Step, next},

@@ -9,17 +9,17 @@
 //! A transient fault is sat out, however long it lasts. What fails in any other way is tried a few times more and then
 //! parked with its cause, so that it takes nothing from the rest; an operator's replay brings it back.
 
-mod act;
+mod backoff;
 mod drive;
-mod faults;
-mod nudges;
 mod parking;
-mod rested;
+mod perform;
 mod stream;
+mod wake_hints;
+mod wake_up_dedup;
 mod worker;
 
+pub use backoff::Misconfigured;
 pub use drive::Engine;
-pub use faults::Misconfigured;
 pub use worker::Runner;
 
 use std::{sync::Arc, time::Duration};

@@ -8,7 +8,7 @@ use journal::{
     parking::{Cause, CauseKind, Error, Parked, Record},
 };
 
-use super::{Engine, drive::Stuck, faults::Faults};
+use super::{Engine, backoff::Faults, drive::Stuck};
 use crate::{payment, quote_request};
 
 /// A try to drive a stream that failed for another reason than a transient fault.

@@ -3,7 +3,7 @@
 use events::{CommitId, Event, StreamId, mutant};
 use journal::{AppendError, Commit, Position, ReadError, Recorded};
 
-use super::{Engine, drive::Stuck, faults::Faults};
+use super::{Engine, backoff::Faults, drive::Stuck};
 
 /// Where a stream stands, and what its next commit follows from.
 #[derive(Debug, Clone)]

@@ -22,10 +22,11 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
-    Engine, doubled,
-    faults::Faults,
+    Engine,
+    backoff::Faults,
+    doubled,
     parking::{Failing, Failure, Lot, text_of},
-    rested::Rested,
+    wake_up_dedup::Rested,
 };
 use crate::ports::Transient;
 

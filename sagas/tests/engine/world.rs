@@ -53,7 +53,7 @@ pub enum Plot {
     /// The payer's selector does this with the quotes of two settlers.
     Selector(selection::Conduct),
     /// The payer deposits by transactions of its own.
-    Own(own::Own),
+    Own(payer_deposit::Own),
 }
 
 /// Second up to which a deposit that was refused when it was tried out may be sent by whoever saw it.
@@ -80,7 +80,7 @@ pub struct State {
     pub asked: u32,
     /// Hashes of all that was ever sent.
     pub sent: BTreeSet<String>,
-    pub own: own::OwnState,
+    pub own: payer_deposit::OwnState,
 }
 
 pub struct World {
@@ -176,7 +176,7 @@ pub fn idle(plot: Plot) -> bool {
 
 /// What a deposit puts in escrow.
 pub fn drawn(plot: Plot) -> events::Amount {
-    if let Plot::Own(_) = plot { own::cap() } else { amount("1010") }
+    if let Plot::Own(_) = plot { payer_deposit::cap() } else { amount("1010") }
 }
 
 pub fn context(reason: &str) -> BlockchainContext {
@@ -199,7 +199,7 @@ pub fn escrowed(state: &State) -> bool {
 impl Chains for World {
     async fn prepare_deposit(&self, _: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
         if let Plot::Own(own) = self.plot {
-            return own::prepare(self, own, attempt).await;
+            return payer_deposit::prepare(self, own, attempt).await;
         }
         if matches!(self.plot, Plot::Refuses | Plot::Usurped) {
             let context = context("TRANSFER_FROM_FAILED");
@@ -267,7 +267,7 @@ impl Chains for World {
         self.call(|state| {
             state.sent.insert(transaction.transaction_hash.clone());
             if let Plot::Own(own) = self.plot
-                && own::took(own, state, transaction)
+                && payer_deposit::took(own, state, transaction)
             {
                 return;
             }
@@ -305,7 +305,7 @@ impl Chains for World {
             if state.effective.is_some() {
                 return DepositState::Secured(EscrowSecured { inclusion: inclusion(5), amount: drawn(self.plot) });
             }
-            if let Some(opened) = own::stranded(state) {
+            if let Some(opened) = payer_deposit::stranded(state) {
                 return DepositState::Stranded(opened);
             }
             let sent = versions.iter().any(|version| state.deposits.contains_key(&version.transaction_hash));
@@ -331,7 +331,7 @@ impl Chains for World {
     async fn escrow_state(&self, _: &PaymentId, _: &EscrowPlan) -> Result<EscrowState, Transient> {
         self.call(|state| {
             if let Plot::Own(own) = self.plot
-                && let Some(told) = own::escrow_state(own, state)
+                && let Some(told) = payer_deposit::escrow_state(own, state)
             {
                 return told;
             }
@@ -373,7 +373,7 @@ impl Chains for World {
 
     async fn stranded_deposit(&self, deposit: &OwnDeposit) -> Result<Option<EscrowOpened>, Transient> {
         assert!(deposit.authorization.is_own_deposit(), "nothing else can be stranded");
-        self.call(|state| own::stranded(state)).await
+        self.call(|state| payer_deposit::stranded(state)).await
     }
 
     async fn deposit_ruled_out(&self, _: &PaymentId, _: &EscrowPlan, after: u64) -> Result<bool, Transient> {
@@ -438,7 +438,7 @@ impl Auction for World {
             let answer = Answer::Quote(signed(1, quote).document().to_owned());
             let bids = vec![Bid { settler: did(1).token(), received_at: at(3), answer }];
             let gathered = Gathered { addressed, bids, held: Vec::new() };
-            if let Plot::Own(own) = self.plot { own::gathered(own, state, gathered) } else { gathered }
+            if let Plot::Own(own) = self.plot { payer_deposit::gathered(own, state, gathered) } else { gathered }
         })
         .await
     }

@@ -7,7 +7,7 @@ use std::sync::{
 
 use events::time::Timestamp;
 
-use super::{Engine, backoff};
+use super::{Engine, backoff as wait};
 use crate::ports::Transient;
 
 /// From here on one fault in so many is logged; at the default back-off one in three quarters of an hour.
@@ -103,7 +103,7 @@ impl Engine {
         if faults.another(self.ports().clock.now()) {
             say(faults);
         }
-        self.ports().clock.sleep(backoff(self.options(), faults.count())).await;
+        self.ports().clock.sleep(wait(self.options(), faults.count())).await;
     }
 
     /// The same after a transient fault. One that only an operator can mend raises the alarm and is waited for longest.
