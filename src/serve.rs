@@ -216,7 +216,7 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
     parts.spawn(async move {
         // Ends with the auction's service, which holds the sender.
         while let Some(payment_id) = reports.recv().await {
-            engine.nudge(&payment_id);
+            engine.hint(&payment_id);
         }
         Ok(())
     });

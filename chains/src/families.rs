@@ -9,7 +9,7 @@ use events::{
     event::{Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
 };
 use sagas::ports::{
-    Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, Moment, OwnDeposit,
+    Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, OwnDeposit,
     PrepareError, RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, Waiting,
 };
 
@@ -123,8 +123,8 @@ impl Chains for Families {
         }
     }
 
-    fn moment(&self, chain_id: &ChainId, contract: &str) -> Option<Moment> {
-        self.of(chain_id).ok()?.moment(chain_id, contract)
+    fn cursor(&self, chain_id: &ChainId, contract: &str) -> Option<Cursor> {
+        self.of(chain_id).ok()?.cursor(chain_id, contract)
     }
 
     async fn next_event(&self, waiting: &Waiting<'_>) {

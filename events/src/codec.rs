@@ -29,10 +29,10 @@ pub struct Encoded {
     pub body: Vec<u8>,
 }
 
-/// Why stored bytes are no events.
+/// Why stored bytes are not events.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The body is no JSON array of events.
+    /// The body is not a JSON array of events.
     #[error("body is not a JSON array of events: {0}")]
     Body(String),
     /// Headers and body disagree.

@@ -8,7 +8,7 @@ mod transient;
 mod waiting;
 
 pub use transient::Transient;
-pub use waiting::{Moment, UNSEEN_MAX, Waiting};
+pub use waiting::{Cursor, UNSEEN_MAX, Waiting};
 
 use async_trait::async_trait;
 use std::time::Duration;
@@ -250,7 +250,7 @@ pub trait Chains: Send + Sync {
     /// [`Transient`]; the versions there are stay as they are.
     async fn reprice(&self, versions: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient>;
 
-    /// Sends the very bytes of a journaled transaction. Sending again what is known already is no fault.
+    /// Sends the very bytes of a journaled transaction. Sending again what is known already is not a fault.
     ///
     /// # Errors
     /// [`Transient`]; the transaction may be on its way all the same.
@@ -347,8 +347,9 @@ pub trait Chains: Send + Sync {
     /// Returns when the chain has a new block, or after a bounded time.
     async fn next_block(&self, chain_id: &ChainId);
 
-    /// What was seen of a chain so far, to wait from; `None` where the port does not follow the events of `contract`.
-    fn moment(&self, chain_id: &ChainId, contract: &str) -> Option<Moment> {
+    /// A cursor behind what was seen of a chain so far, to wait from; `None` where the port does not follow the events of
+    /// `contract`.
+    fn cursor(&self, chain_id: &ChainId, contract: &str) -> Option<Cursor> {
         let _ = (chain_id, contract);
         None
     }
@@ -463,7 +464,7 @@ pub enum Answer {
     Quote(String),
     /// A decline with a reason code.
     Decline(String),
-    /// Something that is no bid; the text says what is wrong with it.
+    /// Something that is not a bid; the text says what is wrong with it.
     Malformed(String),
 }
 

@@ -20,7 +20,7 @@ use journal::{
     ledger::{Ledger, Purpose},
 };
 use sagas::ports::{
-    Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, Moment, PrepareError,
+    Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError,
     RefundOrder, Refusal, ReleaseOrder, Statement, TransactionState, Transient, Waiting,
 };
 
@@ -527,7 +527,7 @@ impl Chains for EvmChains {
         }
     }
 
-    fn moment(&self, chain_id: &ChainId, contract: &str) -> Option<Moment> {
+    fn cursor(&self, chain_id: &ChainId, contract: &str) -> Option<Cursor> {
         self.chain(chain_id).ok()?.node.lookout().moment(contract)
     }
 

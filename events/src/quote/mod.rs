@@ -99,7 +99,7 @@ pub struct SignedQuote {
     hash: Hash32,
 }
 
-/// Why a document is no valid quote.
+/// Why a document is not a valid quote.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The document exceeds [`DOCUMENT_BYTES_MAX`].

@@ -1,4 +1,4 @@
-//! Counting faults in a row, and saying so in the log without flooding it. One that only an operator can mend raises an alarm.
+//! Back-off: the wait after each fault in a row, with a throttled log. A fault that only an operator can mend raises an alarm.
 
 use std::sync::{
     Arc,
@@ -7,7 +7,7 @@ use std::sync::{
 
 use events::time::Timestamp;
 
-use super::{Engine, backoff as wait};
+use super::{Engine, pause_after};
 use crate::ports::Transient;
 
 /// From here on one fault in so many is logged; at the default back-off one in three quarters of an hour.
@@ -15,9 +15,9 @@ const LOUD_EVERY_MAX: u32 = 256;
 /// So many in a row are lasting trouble.
 const LASTING: u32 = 4;
 
-/// Faults in a row.
+/// The back-off of one task: its faults in a row.
 #[derive(Debug, Default)]
-pub(super) struct Faults {
+pub(super) struct Backoff {
     count: u32,
     since: Option<Timestamp>,
     /// Raised while the newest is one that only an operator can mend.
@@ -60,8 +60,8 @@ impl Drop for Alarm {
 
 /// Logs a transient fault with the given fields: as an error where only an operator can mend it.
 macro_rules! log_transient {
-    ($fault:ident, $faults:ident, $($fields:tt)*) => {{
-        let (kind, faults, since) = ($fault.kind(), $faults.count(), $faults.since());
+    ($fault:ident, $backoff:ident, $($fields:tt)*) => {{
+        let (kind, faults, since) = ($fault.kind(), $backoff.count(), $backoff.since());
         if $fault.is_misconfigured() {
             tracing::error!($($fields)*, faults, since, kind, fault = %$fault, "MISCONFIGURED: only an operator can mend this");
         } else {
@@ -71,7 +71,7 @@ macro_rules! log_transient {
 }
 pub(super) use log_transient;
 
-impl Faults {
+impl Backoff {
     /// Counts one more. Whether it is to be logged: the first, second, fourth, eighth … are, so that lasting trouble stays
     /// visible at growing intervals.
     pub(super) fn another(&mut self, now: Timestamp) -> bool {
@@ -99,22 +99,27 @@ impl Faults {
 
 impl Engine {
     /// Waits as long as one more fault in a row calls for, after it was said in the log where that is due.
-    pub(super) async fn sit_out(&self, faults: &mut Faults, say: impl FnOnce(&Faults)) {
-        if faults.another(self.ports().clock.now()) {
-            say(faults);
+    pub(super) async fn back_off(&self, backoff: &mut Backoff, say: impl FnOnce(&Backoff)) {
+        if backoff.another(self.ports().clock.now()) {
+            say(backoff);
         }
-        self.ports().clock.sleep(wait(self.options(), faults.count())).await;
+        self.ports().clock.sleep(pause_after(self.options(), backoff.count())).await;
     }
 
     /// The same after a transient fault. One that only an operator can mend raises the alarm and is waited for longest.
-    pub(super) async fn sit_out_transient(&self, faults: &mut Faults, fault: &Transient, say: impl FnOnce(&Faults)) {
+    pub(super) async fn back_off_transient(
+        &self,
+        backoff: &mut Backoff,
+        fault: &Transient,
+        say: impl FnOnce(&Backoff),
+    ) {
         if !fault.is_misconfigured() {
-            faults.alarm = None;
-            return self.sit_out(faults, say).await;
+            backoff.alarm = None;
+            return self.back_off(backoff, say).await;
         }
-        faults.alarm.get_or_insert_with(|| Alarm::raise(self.misconfigured()));
-        if faults.another(self.ports().clock.now()) {
-            say(faults);
+        backoff.alarm.get_or_insert_with(|| Alarm::raise(self.misconfigured()));
+        if backoff.another(self.ports().clock.now()) {
+            say(backoff);
         }
         self.ports().clock.sleep(self.options().backoff_max).await;
     }
@@ -127,23 +132,23 @@ mod tests {
     #[test]
     fn trouble_that_lasts_is_logged_ever_more_rarely_but_for_ever() {
         let now = events::time::from_unix_seconds(1_800_000_000).unwrap();
-        let mut faults = Faults::default();
-        let loud: Vec<u32> = (1..=1100).filter(|_| faults.another(now)).collect();
+        let mut backoff = Backoff::default();
+        let loud: Vec<u32> = (1..=1100).filter(|_| backoff.another(now)).collect();
         assert_eq!(loud, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 768, 1024]);
-        assert_eq!(faults.over().map(|over| over.count()), Some(1100));
-        assert_eq!(faults.count(), 0);
-        faults.another(now);
-        assert!(faults.over().is_none());
+        assert_eq!(backoff.over().map(|over| over.count()), Some(1100));
+        assert_eq!(backoff.count(), 0);
+        backoff.another(now);
+        assert!(backoff.over().is_none());
     }
 
     #[test]
     fn an_alarm_lasts_as_long_as_what_raised_it() {
         let misconfigured = Misconfigured::default();
         assert_eq!(misconfigured.alarm(), None);
-        let mut faults = Faults { alarm: Some(Alarm::raise(&misconfigured)), ..Faults::default() };
-        let other = Faults { alarm: Some(Alarm::raise(&misconfigured)), ..Faults::default() };
+        let mut backoff = Backoff { alarm: Some(Alarm::raise(&misconfigured)), ..Backoff::default() };
+        let other = Backoff { alarm: Some(Alarm::raise(&misconfigured)), ..Backoff::default() };
         assert!(misconfigured.alarm().is_some_and(|text| text.ends_with(": 2")));
-        faults.over();
+        backoff.over();
         assert_eq!(misconfigured.count(), 1);
         drop(other);
         assert_eq!(misconfigured.alarm(), None);

@@ -1,4 +1,4 @@
-//! Carrying out one action through the ports.
+//! Performing one action through the ports.
 
 use events::{
     PaymentId,
@@ -25,13 +25,13 @@ pub(super) enum Outcome {
     Command(Box<Command>),
     /// Nothing new; look again when the chain has moved.
     Nothing,
-    /// Nothing new, and nothing will be before the action's sign comes, see [`Action::sign`].
-    Quiet,
+    /// Nothing new, and nothing will be before the event that the action waits for, see [`Action::wake_condition`].
+    AwaitEvent,
     /// The payer's own transaction is on its way; what was refused before was mended. Look again when the chain has moved.
     DepositAwaited,
     /// The source chain refused the deposit, for now.
     DepositRefused(Box<Refusal>),
-    /// The source chain refused the release, for now; look again as after [`Outcome::Quiet`].
+    /// The source chain refused the release, for now; look again as after [`Outcome::AwaitEvent`].
     ReleaseRefused(Box<Refusal>),
     /// The delivery has its depth, and the verifier does not attest it, or cannot be asked.
     Unattested(Inclusion, Option<Transient>),
@@ -43,11 +43,11 @@ impl Outcome {
     }
 }
 
-/// Carries out `action` once. `agreed` says whether the winner is known to stand by its quote; it is final, and asked for once.
+/// Performs `action` once. `agreed` says whether the winner is known to stand by its quote; it is final, and asked for once.
 ///
 /// # Errors
 /// [`Transient`]; the action is repeated after a while.
-pub(super) async fn act(
+pub(super) async fn perform(
     ports: &Ports,
     options: &Options,
     payment: &Payment,
@@ -129,7 +129,7 @@ pub(super) async fn act(
         }
         Action::FollowEscrow { payment_id, escrow, patience: _, until: _ } => {
             match ports.chains.escrow_state(payment_id, escrow).await? {
-                EscrowState::Held => Ok(Outcome::Quiet),
+                EscrowState::Held => Ok(Outcome::AwaitEvent),
                 EscrowState::Lapsed | EscrowState::Absent => Ok(Outcome::Nothing),
                 state => Box::pin(ended(ports, payment_id, escrow, state)).await,
             }
@@ -138,11 +138,11 @@ pub(super) async fn act(
             EscrowState::Held => match ports.chains.prepare_release(order, *attempt).await {
                 Ok(transaction) => Ok(Outcome::command(Command::PrepareRelease(transaction))),
                 Err(PrepareError::Transient(fault)) => Err(fault),
-                Err(PrepareError::Waiting(_)) => Ok(Outcome::Quiet),
+                Err(PrepareError::Waiting(_)) => Ok(Outcome::AwaitEvent),
                 // Most often the settler's own release is in a block that is not yet deep.
                 Err(PrepareError::Refused(refusal)) => Ok(Outcome::ReleaseRefused(refusal)),
             },
-            EscrowState::Lapsed => Ok(Outcome::Quiet),
+            EscrowState::Lapsed => Ok(Outcome::AwaitEvent),
             EscrowState::Absent => Err(Transient::contradiction("the escrow that was secured is not there now")),
             state => Box::pin(ended(ports, &order.payment_id, &order.escrow, state)).await,
         },
@@ -269,12 +269,12 @@ async fn keep_alive(
     let mut refused = None;
     for version in versions.iter().rev() {
         match ports.chains.broadcast(version).await {
-            Ok(()) => return Ok(Outcome::Quiet),
+            Ok(()) => return Ok(Outcome::AwaitEvent),
             // The sender may afford an older one that the node has lost.
             Err(fault) => refused = refused.or(Some(fault)),
         }
     }
-    refused.map_or(Ok(Outcome::Quiet), Err)
+    refused.map_or(Ok(Outcome::AwaitEvent), Err)
 }
 
 /// The escrow's end, with what of it could not be paid out.
@@ -322,7 +322,7 @@ async fn follow_release(
     };
     match ports.chains.transaction_state(versions).await? {
         // The escrow takes it no more, and it would only cost. What became of it is waited for.
-        TransactionState::Pending if lapsed => Ok(Outcome::Quiet),
+        TransactionState::Pending if lapsed => Ok(Outcome::AwaitEvent),
         TransactionState::Pending => keep_alive(ports, versions, Command::RepriceRelease).await,
         TransactionState::Dead { evidence } => {
             Ok(Outcome::command(Command::AbandonRelease { evidence, at: ports.clock.now() }))
@@ -350,11 +350,11 @@ impl Delivery<'_> {
             DeliveryState::NotSeen if self.window_open => Err(Transient::unreachable(
                 "the refund window is open, but the destination chain is not settled past the delivery's deadline",
             )),
-            DeliveryState::NotSeen => Ok(Outcome::Quiet),
+            DeliveryState::NotSeen => Ok(Outcome::AwaitEvent),
             DeliveryState::Seen(inclusion) if payment.seen.as_ref() != Some(&inclusion) => {
                 Ok(Outcome::command(Command::ObserveDelivery(inclusion)))
             }
-            DeliveryState::Seen(_) => Ok(Outcome::Quiet),
+            DeliveryState::Seen(_) => Ok(Outcome::AwaitEvent),
             DeliveryState::Final(inclusion) => {
                 let statement = Statement::Delivery {
                     payment_id: self.order.payment_id.clone(),

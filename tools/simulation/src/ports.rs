@@ -19,7 +19,7 @@ use events::{
 };
 use journal::ledger::{self, Ledger, Purpose, Reservation, SignerAccount};
 use sagas::ports::{
-    Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, Moment, PrepareError,
+    Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError,
     RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, VerificationCase, Verifier, Waiting,
 };
 
@@ -178,8 +178,8 @@ impl Chains for SimChains {
         self.process.rest(Duration::from_millis(dice.number(1..=400))).await;
     }
 
-    fn moment(&self, chain_id: &ChainId, contract: &str) -> Option<Moment> {
-        self.inner.moment(chain_id, contract)
+    fn cursor(&self, chain_id: &ChainId, contract: &str) -> Option<Cursor> {
+        self.inner.cursor(chain_id, contract)
     }
 
     async fn next_event(&self, waiting: &Waiting<'_>) {

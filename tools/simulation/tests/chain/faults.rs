@@ -342,7 +342,7 @@ async fn calls_of_waiting(payments: usize) -> Result<(u64, u64)> {
     let follow = async |order: &DeliveryOrder| -> Result<()> {
         let chain_id = order.destination.asset().chain();
         loop {
-            let since = world.chains.moment(chain_id, &order.proxy).expect("the proxy is the chain's own");
+            let since = world.chains.cursor(chain_id, &order.proxy).expect("the proxy is the chain's own");
             if let DeliveryState::Final(_) = world.chains.delivery_state(order).await? {
                 return Ok(());
             }
