@@ -330,7 +330,7 @@ mod tests {
             let event = if event.is_array() { event[0].clone() } else { event };
             let name = event["type"].as_str().unwrap().to_owned();
             let body = serde_json::to_vec(&[&event, &event]).unwrap();
-            let (types, schemas) = (format!("{name},{name}"), &*format!("{version},{version}"));
+            let (types, schemas) = (format!("{name},{name}"), format!("{version},{version}"));
             let mut agree = |types: &str, schemas: &str, body: &[u8]| {
                 let slow = decode_any(types, schemas, body);
                 match decode_current(types, schemas, body) {
@@ -339,7 +339,7 @@ mod tests {
                 }
                 read += u32::from(slow.is_ok());
             };
-            agree(&types, schemas, &body);
+            agree(&types, &schemas, &body);
             for (types, schemas) in
                 [(&*name, version), (&types, "1,2"), (&types, "2,02"), ("Other,Failed", "1,1"), (&types, "1,1,1")]
             {
@@ -348,15 +348,15 @@ mod tests {
             for at in (0..body.len()).step_by(29) {
                 let mut without = body.clone();
                 without.remove(at);
-                agree(&types, schemas, &without);
+                agree(&types, &schemas, &without);
                 for other in [b'"', b'0', b',', b'x'] {
                     let mut changed = body.clone();
                     changed[at] = other;
-                    agree(&types, schemas, &changed);
+                    agree(&types, &schemas, &changed);
                 }
             }
             let twice = String::from_utf8(body).unwrap().replace("\"data\":", "\"data\":{},\"data\":");
-            agree(&types, schemas, twice.as_bytes());
+            agree(&types, &schemas, twice.as_bytes());
         }
         assert!(read > 1_000 && refused > 1_000, "{read} {refused}");
     }

@@ -300,7 +300,7 @@ impl fmt::Display for CommitId {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Hash32(pub [u8; 32]);
 
-/// The text is no 32-byte hash.
+/// The text is not a 32-byte hash.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("must be 0x followed by 64 hex digits")]
 pub struct InvalidHash;

@@ -453,3 +453,22 @@ async fn a_panic_while_a_payment_is_driven_only_delays_it() {
     shutdown.cancel();
     running.await.unwrap();
 }
+
+#[tokio::test]
+async fn what_only_an_operator_can_mend_is_retried_slowly_and_raises_an_alarm_until_it_is_mended() {
+    let world = Arc::new(World::new(Plot::Misconfigured));
+    let payment = submit(&world).await;
+    let engine = engine(&world);
+    let (misconfigured, mut seen) = (engine.misconfigured(), BTreeSet::new());
+    let driven = engine.drive(&payment);
+    tokio::pin!(driven);
+    loop {
+        tokio::select! {
+            biased;
+            driven = &mut driven => break driven.unwrap(),
+            () = tokio::task::yield_now() => seen.extend(misconfigured.alarm()),
+        }
+    }
+    assert_eq!(Vec::from_iter(seen), ["payments that wait for the configuration to be mended: 1"]);
+    assert_eq!((misconfigured.alarm(), world.state.lock().unwrap().asked), (None, 3));
+}

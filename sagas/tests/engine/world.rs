@@ -32,6 +32,8 @@ pub enum Plot {
     WordRefused,
     /// The settler never delivers; the cancellation that is sent lands too late to be taken.
     WordTooLate,
+    /// The auction is not configured before second 20, and then nobody bids.
+    Misconfigured,
     /// Nobody bids.
     NoQuotes,
     /// The settler never delivers and the verifier never answers.
@@ -76,7 +78,7 @@ pub struct State {
     pub over: Vec<AuctionOver>,
     /// What the winner was told of the end.
     pub ends: Vec<AwardEnd>,
-    /// How often a selector was asked.
+    /// How often a selector was asked, or an auction that may not be configured.
     pub asked: u32,
     /// Hashes of all that was ever sent.
     pub sent: BTreeSet<String>,
@@ -424,11 +426,18 @@ impl Verifier for World {
 #[async_trait]
 impl Auction for World {
     async fn gather(&self, request: &RequestForQuotes) -> Result<Gathered, Transient> {
+        if self.plot == Plot::Misconfigured {
+            let mut state = self.state.lock().unwrap();
+            state.asked += 1;
+            if state.now < 20 {
+                return Err(Transient::misconfigured("the auction is not configured"));
+            }
+        }
         self.call(|state| {
             state.now = state.now.max(10);
             assert_eq!(request.terms, submission().terms);
             let addressed = vec![did(1)];
-            if self.plot == Plot::NoQuotes {
+            if matches!(self.plot, Plot::NoQuotes | Plot::Misconfigured) {
                 return Gathered { addressed, bids: Vec::new(), held: Vec::new() };
             }
             if matches!(self.plot, Plot::Selector(_)) {

@@ -11,12 +11,11 @@ use events::{
     time::Timestamp,
 };
 
-use super::{
-    super::{Payment, Stage},
-    Decided,
-    escrow::withdrawn,
+use super::{Decided, escrow::withdrawn};
+use crate::{
+    auction::Judgement,
+    payment::{Payment, Stage},
 };
-use crate::auction::Judgement;
 
 /// The collection window is over.
 pub(super) fn close(payment: &Payment, judgement: Judgement, at: Timestamp) -> Decided {

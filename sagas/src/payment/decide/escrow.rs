@@ -10,11 +10,11 @@ use events::{
     time::Timestamp,
 };
 
-use super::{
-    super::{DEPOSIT_ATTEMPTS_MAX, Payment, Stage},
-    Decided,
+use super::Decided;
+use crate::{
+    payment::{DEPOSIT_ATTEMPTS_MAX, Payment, Stage},
+    ports::DepositState,
 };
-use crate::ports::DepositState;
 
 /// A deposit was signed.
 pub(super) fn prepare(payment: &Payment, transaction: TransactionPrepared) -> Decided {

@@ -6,10 +6,8 @@ use events::{
     time::Timestamp,
 };
 
-use super::{
-    super::{Payment, Stage},
-    Decided,
-};
+use super::Decided;
+use crate::payment::{Payment, Stage};
 
 /// A refund was signed.
 pub(super) fn prepare(payment: &Payment, transaction: TransactionPrepared) -> Decided {

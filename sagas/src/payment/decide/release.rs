@@ -6,11 +6,11 @@ use events::{
     time::Timestamp,
 };
 
-use super::{
-    super::{Payment, Stage},
-    Decided,
+use super::Decided;
+use crate::{
+    payment::{Payment, Stage},
+    ports::EscrowState,
 };
-use crate::ports::EscrowState;
 
 /// The escrow was looked at, while it is to be released or refunded.
 pub(super) fn observe_escrow(payment: &Payment, state: EscrowState, claims: Vec<Claim>) -> Decided {

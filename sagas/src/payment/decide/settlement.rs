@@ -7,10 +7,8 @@ use events::{
     time::Timestamp,
 };
 
-use super::{
-    super::{Payment, Stage},
-    Decided,
-};
+use super::Decided;
+use crate::payment::{Payment, Stage};
 
 /// Whether the delivery is still to be decided.
 fn is_open(payment: &Payment) -> bool {
