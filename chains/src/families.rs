@@ -9,7 +9,7 @@ use events::{
     event::{Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
 };
 use sagas::ports::{
-    Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, OwnDeposit,
+    Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PayerDeposit,
     PrepareError, RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, Waiting,
 };
 
@@ -90,7 +90,7 @@ impl Chains for Families {
         self.of(&order.escrow.chain_id)?.deposit_secured(order).await
     }
 
-    async fn stranded_deposit(&self, deposit: &OwnDeposit) -> Result<Option<EscrowOpened>, Transient> {
+    async fn stranded_deposit(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
         self.of(&deposit.escrow.chain_id)?.stranded_deposit(deposit).await
     }
 

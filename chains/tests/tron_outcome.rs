@@ -16,7 +16,7 @@ use chains::{
         transaction::{Draft, read_signed},
     },
 };
-use events::event::{OwnTransaction, TransactionPrepared};
+use events::event::{PayerTransaction, TransactionPrepared};
 use sagas::ports::{Chains, DepositOrder, DepositState, EscrowState, PrepareError, TransactionState};
 
 use crate::tron_support::{
@@ -25,14 +25,14 @@ use crate::tron_support::{
 };
 
 /// The transaction of `own` with another fee limit, signed by the payer.
-fn with_fee_limit(world: &World, own: &OwnTransaction, fee_limit_sun: u64) -> Result<OwnTransaction> {
+fn with_fee_limit(world: &World, own: &PayerTransaction, fee_limit_sun: u64) -> Result<PayerTransaction> {
     let (decoded, _) = read_signed(&bytes(&own.raw)?)?;
     Ok(signed_by_payer(world, &Draft { fee_limit_sun, ..decoded.draft }))
 }
 
-fn signed_by_payer(world: &World, draft: &Draft) -> OwnTransaction {
+fn signed_by_payer(world: &World, draft: &Draft) -> PayerTransaction {
     let signed = draft.sign(&world.payer);
-    OwnTransaction {
+    PayerTransaction {
         transaction_hash: signed.id.to_string(),
         raw: format!("0x{}", hex::encode(&signed.bytes)),
         expires_at: signed.expiration_ms,

@@ -10,7 +10,7 @@ mod transaction;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    authorization::{Authorization, OwnTransaction, Permit2, SolanaSpend, TronSpend},
+    authorization::{Authorization, PayerTransaction, Permit2, SolanaSpend, TronSpend},
     transaction::{TransactionAbandoned, TransactionPrepared, Validity},
 };
 pub use crate::quote_request::QuoteRequestEvent;

@@ -10,7 +10,7 @@ use events::{
     event::{
         AttestationAwaited, AuctionClosed, Authorization, AwardWithdrawn, Claim, CollectedQuote, CounterpartyDecision,
         Decline, DepositRuledOut, DroppedBid, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowReleased, EscrowSecured,
-        Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion, Mark, Moved, OwnTransaction, Permit2, QuoteAwarded,
+        Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion, Mark, Moved, PayerTransaction, Permit2, QuoteAwarded,
         QuoteReceived, RefundDue, SelectorAnswered, SelectorAsked, SelectorRef, SolanaSpend, Submitted,
         TransactionAbandoned, TransactionPrepared, TronSpend, Validity, VerifierRef, WinnerTold, WithdrawalCause,
     },
@@ -230,7 +230,7 @@ fn submitted_on_tron() -> Submitted {
         amount("25000000"),
         Some(amount("26000000")),
     );
-    let own = |byte: u8| OwnTransaction {
+    let own = |byte: u8| PayerTransaction {
         transaction_hash: hash(byte).to_string(),
         raw: format!("0x0a02{byte:02x}1241"),
         expires_at: 1_767_323_081_250,

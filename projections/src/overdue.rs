@@ -186,7 +186,7 @@ pub fn overdue(view: &PaymentView, shard: u16, now: Timestamp, grace: Duration) 
             (OverdueStage::Undelivered, since, waits_for, view.deposit.as_ref())
         }
         (PaymentStatus::Pending, None, _) => {
-            if view.quote.is_none() && !view.own_deposit {
+            if view.quote.is_none() && !view.payer_deposit {
                 return None;
             }
             let since = from_unix_seconds(windows.reserve_deadline)?;

@@ -44,7 +44,7 @@ pub struct DepositOrder {
 
 /// A deposit that the payer's own transaction makes, whoever broadcasts it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OwnDeposit {
+pub struct PayerDeposit {
     /// The payment.
     pub payment_id: PaymentId,
     /// Its economics.
@@ -59,8 +59,8 @@ pub struct OwnDeposit {
 
 impl DepositOrder {
     /// The deposit without the reservation.
-    pub fn own_deposit(&self) -> OwnDeposit {
-        OwnDeposit {
+    pub fn payer_deposit(&self) -> PayerDeposit {
+        PayerDeposit {
             payment_id: self.payment_id.clone(),
             terms: self.terms.clone(),
             terms_hash: self.terms_hash,
@@ -309,7 +309,7 @@ pub trait Chains: Send + Sync {
     ///
     /// # Errors
     /// [`Transient`]; nothing may be concluded.
-    async fn stranded_deposit(&self, deposit: &OwnDeposit) -> Result<Option<EscrowOpened>, Transient> {
+    async fn stranded_deposit(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
         let _ = deposit;
         Ok(None)
     }

@@ -42,7 +42,7 @@ use world::*;
 fn submitted_in(plot: Plot) -> PaymentEvent {
     match plot {
         Plot::Selector(_) => PaymentEvent::Submitted(Box::new(selection::submission())),
-        Plot::Own(_) => own_submitted(),
+        Plot::PayerDeposits(_) => own_submitted(),
         _ => submitted(),
     }
 }

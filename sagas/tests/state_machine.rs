@@ -637,7 +637,7 @@ proptest! {
         {
             let ended = count("EscrowReleased") + count("EscrowRefunded");
             prop_assert_eq!(ended, escrowed, "nothing is at rest with money in escrow");
-            let own = payment.submitted.authorization.is_own_deposit();
+            let own = payment.submitted.authorization.is_payer_deposit();
             let proven = count("EscrowOpened") + count("DepositRuledOut") + count("EscrowSecured");
             let lost = payment.withdrawn == Some(WithdrawalCause::Unanswered);
             let proven = proven > 0 || (count("QuoteAwarded") > 0 && !lost);

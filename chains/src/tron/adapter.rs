@@ -10,7 +10,7 @@ use events::{
     event::{Authorization, Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, Validity},
 };
 use sagas::ports::{
-    Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, OwnDeposit, PrepareError,
+    Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PayerDeposit, PrepareError,
     RefundOrder, Refusal, ReleaseOrder, Statement, TransactionState, Transient,
 };
 
@@ -261,7 +261,7 @@ impl Chains for TronChains {
         self.chain(&order.escrow.chain_id)?.node.deposit_secured(order).await
     }
 
-    async fn stranded_deposit(&self, deposit: &OwnDeposit) -> Result<Option<EscrowOpened>, Transient> {
+    async fn stranded_deposit(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
         self.chain(&deposit.escrow.chain_id)?.node.stranded_deposit(deposit).await
     }
 

@@ -57,7 +57,7 @@ fn assert_unknown(judged: Result<(), OnchainError>) {
 }
 
 /// Broadcasts what the payer signed, and gives the energy that it took.
-async fn land(world: &World, own: &events::event::OwnTransaction) -> Result<u64> {
+async fn land(world: &World, own: &events::event::PayerTransaction) -> Result<u64> {
     let node = world.node();
     node.broadcast(&hex::decode(&own.raw[2..])?).await?;
     world.mine(1).await?;

@@ -20,7 +20,7 @@ use events::{
 use crate::{
     payment::{Awarded, Payment, Stage},
     ports::{
-        Award, AwardEnd, DeliveryOrder, DepositOrder, OwnDeposit, RefundOrder, ReleaseOrder, RequestForQuotes,
+        Award, AwardEnd, DeliveryOrder, DepositOrder, PayerDeposit, RefundOrder, ReleaseOrder, RequestForQuotes,
         Reservation, SelectionRequest, VerificationCase,
     },
 };
@@ -114,7 +114,7 @@ pub enum Action {
     /// After a failure, see whether the payer's own transaction has deposited all the same, or can't any more.
     WatchDeposit {
         /// The deposit.
-        deposit: OwnDeposit,
+        deposit: PayerDeposit,
     },
     /// WakeCondition the refund, unless the escrow has paid out already.
     SecureRefund {
@@ -266,9 +266,9 @@ fn deposit_order(payment: &Payment, award: &Awarded) -> DepositOrder {
     }
 }
 
-fn own_deposit(payment: &Payment) -> OwnDeposit {
+fn payer_deposit(payment: &Payment) -> PayerDeposit {
     let submitted = &payment.submitted;
-    OwnDeposit {
+    PayerDeposit {
         payment_id: submitted.payment_id.clone(),
         terms: submitted.terms.clone(),
         terms_hash: submitted.terms_hash,

@@ -173,7 +173,7 @@ pub fn evolve(state: Option<Payment>, event: &PaymentEvent) -> Result<Payment, I
             payment.released = Some(released.inclusion.clone());
         }
         (PaymentEvent::EscrowOpened(opened), Stage::Awarded | Stage::Depositing | Stage::Watching) => {
-            if !payment.submitted.authorization.is_own_deposit() {
+            if !payment.submitted.authorization.is_payer_deposit() {
                 return refuse("a deposit under this scheme is reserved at once");
             }
             payment.opened = Some(opened.clone());

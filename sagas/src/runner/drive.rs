@@ -197,7 +197,7 @@ impl Engine {
                     continue;
                 }
                 Ok(Outcome::DepositRefused(refusal)) => {
-                    let own = loaded.state.submitted.authorization.is_own_deposit();
+                    let own = loaded.state.submitted.authorization.is_payer_deposit();
                     let again = refused.as_deref() == Some(&refusal.context);
                     self.over(stream_id, &mut backoff);
                     refusals += 1;

@@ -13,7 +13,7 @@ use crate::{
     handlers::Action,
     payment::{Command, Payment},
     ports::{
-        Award, AwardAnswer, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, OwnDeposit,
+        Award, AwardAnswer, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PayerDeposit,
         PrepareError, RefundOrder, Refusal, ReleaseOrder, SelectionRequest, Statement, TransactionState, Transient,
         VerificationCase,
     },
@@ -90,7 +90,7 @@ pub(super) async fn perform(
             Ok(Outcome::command(Command::TellWinner { at: ports.clock.now() }))
         }
         Action::RuleOutDeposit { order } => {
-            if let Some(stranded) = Box::pin(stranded(ports, &order.own_deposit())).await? {
+            if let Some(stranded) = Box::pin(stranded(ports, &order.payer_deposit())).await? {
                 return Ok(stranded);
             }
             let missed = || Command::MissDepositWindow { at: ports.clock.now() };
@@ -202,7 +202,7 @@ async fn ask_selector(ports: &Ports, request: &SelectionRequest) -> Outcome {
 /// What follows from a refusal. Whoever was shown a reservation that the payer's own deposit waited for may have brought it;
 /// the deposit counts as refused up to the end of its window, so that is found now, while the settler can still deliver.
 async fn refused(ports: &Ports, order: &DepositOrder, refusal: Box<Refusal>) -> Result<Outcome, Transient> {
-    if order.authorization.is_own_deposit()
+    if order.authorization.is_payer_deposit()
         && let Some(secured) = ports.chains.deposit_secured(order).await?
     {
         return Ok(Outcome::command(Command::AdoptDeposit(secured)));
@@ -211,8 +211,8 @@ async fn refused(ports: &Ports, order: &DepositOrder, refusal: Box<Refusal>) -> 
 }
 
 /// What to record of a deposit by the payer's own transaction that nobody can reserve any more; `None` when there is none.
-async fn stranded(ports: &Ports, deposit: &OwnDeposit) -> Result<Option<Outcome>, Transient> {
-    if !deposit.authorization.is_own_deposit() {
+async fn stranded(ports: &Ports, deposit: &PayerDeposit) -> Result<Option<Outcome>, Transient> {
+    if !deposit.authorization.is_payer_deposit() {
         return Ok(None);
     }
     let opened = ports.chains.stranded_deposit(deposit).await?;

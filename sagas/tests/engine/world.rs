@@ -55,7 +55,7 @@ pub enum Plot {
     /// The payer's selector does this with the quotes of two settlers.
     Selector(selection::Conduct),
     /// The payer deposits by transactions of its own.
-    Own(payer_deposit::Own),
+    PayerDeposits(payer_deposit::PayerPlot),
 }
 
 /// Second up to which a deposit that was refused when it was tried out may be sent by whoever saw it.
@@ -82,7 +82,7 @@ pub struct State {
     pub asked: u32,
     /// Hashes of all that was ever sent.
     pub sent: BTreeSet<String>,
-    pub own: payer_deposit::OwnState,
+    pub own: payer_deposit::PayerDepositState,
 }
 
 pub struct World {
@@ -167,7 +167,7 @@ pub fn vanishes(plot: Plot) -> bool {
         Plot::Idle | Plot::IdleDear | Plot::IdleLost | Plot::Overtaken | Plot::Unreleasable => false,
         Plot::AttestedLate => false,
         Plot::Selector(_) | Plot::WinnerRefuses | Plot::WinnerIsSilent => false,
-        Plot::Own(own) => own.vanishes(),
+        Plot::PayerDeposits(own) => own.vanishes(),
     }
 }
 
@@ -178,7 +178,7 @@ pub fn idle(plot: Plot) -> bool {
 
 /// What a deposit puts in escrow.
 pub fn drawn(plot: Plot) -> events::Amount {
-    if let Plot::Own(_) = plot { payer_deposit::cap() } else { amount("1010") }
+    if let Plot::PayerDeposits(_) = plot { payer_deposit::cap() } else { amount("1010") }
 }
 
 pub fn context(reason: &str) -> BlockchainContext {
@@ -200,7 +200,7 @@ pub fn escrowed(state: &State) -> bool {
 #[async_trait]
 impl Chains for World {
     async fn prepare_deposit(&self, _: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
-        if let Plot::Own(own) = self.plot {
+        if let Plot::PayerDeposits(own) = self.plot {
             return payer_deposit::prepare(self, own, attempt).await;
         }
         if matches!(self.plot, Plot::Refuses | Plot::Usurped) {
@@ -268,7 +268,7 @@ impl Chains for World {
         let is_dear = self.is_dear();
         self.call(|state| {
             state.sent.insert(transaction.transaction_hash.clone());
-            if let Plot::Own(own) = self.plot
+            if let Plot::PayerDeposits(own) = self.plot
                 && payer_deposit::took(own, state, transaction)
             {
                 return;
@@ -332,7 +332,7 @@ impl Chains for World {
 
     async fn escrow_state(&self, _: &PaymentId, _: &EscrowPlan) -> Result<EscrowState, Transient> {
         self.call(|state| {
-            if let Plot::Own(own) = self.plot
+            if let Plot::PayerDeposits(own) = self.plot
                 && let Some(told) = payer_deposit::escrow_state(own, state)
             {
                 return told;
@@ -373,8 +373,8 @@ impl Chains for World {
         .await
     }
 
-    async fn stranded_deposit(&self, deposit: &OwnDeposit) -> Result<Option<EscrowOpened>, Transient> {
-        assert!(deposit.authorization.is_own_deposit(), "nothing else can be stranded");
+    async fn stranded_deposit(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
+        assert!(deposit.authorization.is_payer_deposit(), "nothing else can be stranded");
         self.call(|state| payer_deposit::stranded(state)).await
     }
 
@@ -447,7 +447,11 @@ impl Auction for World {
             let answer = Answer::Quote(signed(1, quote).document().to_owned());
             let bids = vec![Bid { settler: did(1).token(), received_at: at(3), answer }];
             let gathered = Gathered { addressed, bids, held: Vec::new() };
-            if let Plot::Own(own) = self.plot { payer_deposit::gathered(own, state, gathered) } else { gathered }
+            if let Plot::PayerDeposits(own) = self.plot {
+                payer_deposit::gathered(own, state, gathered)
+            } else {
+                gathered
+            }
         })
         .await
     }

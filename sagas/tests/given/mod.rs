@@ -9,7 +9,7 @@ use events::{
     event::{
         AttestationAwaited, AuctionClosed, Authorization, AwardWithdrawn, DepositRuledOut, EscrowOpened, EscrowPlan,
         EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion,
-        OwnTransaction, Permit2, QuoteAwarded, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared,
+        PayerTransaction, Permit2, QuoteAwarded, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared,
         TronSpend, Validity, VerifierRef, WinnerTold, WithdrawalCause,
     },
     quote::{Quote, SignedQuote, auction_of},
@@ -92,7 +92,7 @@ pub fn submission() -> Submitted {
 
 /// The same, and the payer deposits by transactions of its own.
 pub fn own_submission() -> Submitted {
-    let own = |byte: u8| OwnTransaction {
+    let own = |byte: u8| PayerTransaction {
         transaction_hash: format!("0x{}", hex::encode([byte; 32])),
         raw: format!("0x{}", hex::encode([byte; 8])),
         expires_at: unix_seconds(at(30)) * 1_000,

@@ -6,7 +6,7 @@ use alloy::{
     sol_types::SolCall,
 };
 
-use events::event::{OwnTransaction, TronSpend};
+use events::event::{PayerTransaction, TronSpend};
 use sagas::ports::Transient;
 
 use super::{
@@ -140,7 +140,7 @@ async fn allowance(expected: &Expected, node: &Node) -> Result<U256, Transient> 
 ///
 /// # Errors
 /// [`Transient`], also when it waits for a block: a full node shows the allowance as used up then.
-pub async fn is_on_chain(deposit: &OwnTransaction, node: &Node) -> Result<bool, Transient> {
+pub async fn is_on_chain(deposit: &PayerTransaction, node: &Node) -> Result<bool, Transient> {
     let id = deposit.transaction_hash.parse();
     let id =
         id.map_err(|_| Transient::misconfigured(format!("{:?} is no transaction id", deposit.transaction_hash)))?;
@@ -164,7 +164,7 @@ async fn tried(
     })
 }
 
-fn drafted(own: &OwnTransaction) -> Result<Draft, AuthorizationError> {
+fn drafted(own: &PayerTransaction) -> Result<Draft, AuthorizationError> {
     let malformed = || AuthorizationError::malformed("message_prehash", "is no transaction");
     let bytes = own.raw.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok()).ok_or_else(malformed)?;
     Ok(transaction::read_signed(&bytes)?.0.draft)

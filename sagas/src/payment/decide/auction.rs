@@ -91,7 +91,7 @@ pub(super) fn miss_choice(payment: &Payment, at: Timestamp) -> Decided {
         return None;
     }
     // The payer's own transaction may be on its way.
-    let message = match payment.submitted.authorization.is_own_deposit() {
+    let message = match payment.submitted.authorization.is_payer_deposit() {
         true => "the quote selector gave no valid choice in time; a deposit that lands all the same goes back",
         false => "the quote selector gave no valid choice in time; nothing was taken from the payer",
     };
@@ -126,7 +126,7 @@ fn winner_lost(payment: &Payment, refusal: Option<String>, at: Timestamp) -> Vec
         None => (Failure::AWARD_UNANSWERED, "the settler that won did not answer in time".to_owned()),
     };
     // The payer's own transaction may be on its way.
-    let money = match payment.submitted.authorization.is_own_deposit() {
+    let money = match payment.submitted.authorization.is_payer_deposit() {
         true => "a deposit that lands all the same goes back",
         false => "nothing was taken from the payer",
     };

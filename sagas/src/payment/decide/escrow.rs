@@ -40,7 +40,7 @@ pub(super) fn refuse(payment: &Payment, context: BlockchainContext, at: Timestam
 /// The payer's own transaction deposited, and no settler can be named any more.
 pub(super) fn strand(payment: &Payment, opened: EscrowOpened, at: Timestamp) -> Decided {
     match payment.stage() {
-        Stage::Awarded if payment.submitted.authorization.is_own_deposit() => Some(stranded(opened, at)),
+        Stage::Awarded if payment.submitted.authorization.is_payer_deposit() => Some(stranded(opened, at)),
         Stage::Watching => Some(vec![PaymentEvent::EscrowOpened(opened)]),
         _ => None,
     }
@@ -59,7 +59,7 @@ pub(super) fn miss_window(payment: &Payment, at: Timestamp) -> Decided {
 pub(super) fn exhaust(payment: &Payment, at: Timestamp) -> Decided {
     let exhausted = payment.stage() == Stage::Awarded
         && payment.deposit.count >= DEPOSIT_ATTEMPTS_MAX
-        && !payment.submitted.authorization.is_own_deposit();
+        && !payment.submitted.authorization.is_payer_deposit();
     let message = "the deposit was tried as often as it may be, and none of its transactions can land any more; \
                    nothing was taken from the payer";
     exhausted.then(|| not_deposited(message, None, at))
