@@ -1,4 +1,4 @@
-//! Events as stored bytes, in every version they ever had.
+//! The event codec: events as stored bytes, in every version they ever had, and the upcasters that lift old ones.
 //!
 //! The body of a commit is a JSON array of `{"type": …, "data": …}`. Beside it stand two headers with one
 //! comma-separated entry an event: `Gw-Type` with the type names and `Gw-Schema` with the schema versions. Reading

@@ -1,4 +1,4 @@
-//! Judging bids and picking the winner. Pure: every replica that sees the same bids picks the same quote.
+//! The auction judge: judges bids and picks the winner. Pure: every replica that sees the same bids picks the same quote.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What the engine may ask of a payment. Each command reports something that was observed or done.
+//! Commands: what the engine may ask of a payment. Each reports something that was observed or done.
 
 use events::{
     event::{Claim, EscrowOpened, EscrowSecured, Inclusion, TransactionPrepared},

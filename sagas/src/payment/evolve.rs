@@ -1,4 +1,4 @@
-//! Folding events into state. Also the definition of which transitions are legal, used by auditors.
+//! The event fold: events folded into state. Also the definition of which transitions are legal, used by auditors.
 
 use events::{
     Failure, PaymentEvent,

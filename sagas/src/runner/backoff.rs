@@ -103,7 +103,11 @@ impl Engine {
         if backoff.another(self.ports().clock.now()) {
             say(backoff);
         }
-        self.ports().clock.sleep(pause_after(self.options(), backoff.count())).await;
+        let pause = match backoff.alarm {
+            Some(_) => self.options().backoff_max,
+            None => pause_after(self.options(), backoff.count()),
+        };
+        self.ports().clock.sleep(pause).await;
     }
 
     /// The same after a transient fault. One that only an operator can mend raises the alarm and is waited for longest.
@@ -113,15 +117,11 @@ impl Engine {
         fault: &Transient,
         say: impl FnOnce(&Backoff),
     ) {
-        if !fault.is_misconfigured() {
-            backoff.alarm = None;
-            return self.back_off(backoff, say).await;
-        }
-        backoff.alarm.get_or_insert_with(|| Alarm::raise(self.misconfigured()));
-        if backoff.another(self.ports().clock.now()) {
-            say(backoff);
-        }
-        self.ports().clock.sleep(self.options().backoff_max).await;
+        backoff.alarm = match fault.is_misconfigured() {
+            true => backoff.alarm.take().or_else(|| Some(Alarm::raise(self.misconfigured()))),
+            false => None,
+        };
+        self.back_off(backoff, say).await;
     }
 }
 

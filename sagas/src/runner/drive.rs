@@ -144,24 +144,24 @@ impl Engine {
                 Step::Do(action) => action,
             };
             let since = action.wake_condition().and_then(|wake| self.ports.chains.cursor(wake.chain_id, wake.contract));
-            let performed =
-                match Box::pin(perform(&self.ports, &self.options, &loaded.state, &action, &mut agreed)).await {
-                    Ok(Outcome::Unattested(inclusion, fault)) => {
-                        let at = self.ports.clock.now();
-                        let escrow = &loaded.state.submitted.escrow;
-                        let due = attestation_due(escrow.fulfillment_deadline, escrow.refund_after);
-                        let waited = at - *unattested.get_or_insert(at) >= ATTESTATION_PATIENCE;
-                        match fault {
-                            _ if !loaded.state.unattested && (waited || unix_seconds(at) > due) => {
-                                Ok(Outcome::Command(Box::new(Command::AwaitAttestation { inclusion, at })))
-                            }
-                            Some(fault) => Err(fault),
-                            None => Ok(Outcome::Nothing),
+            let outcome = match Box::pin(perform(&self.ports, &self.options, &loaded.state, &action, &mut agreed)).await
+            {
+                Ok(Outcome::Unattested(inclusion, fault)) => {
+                    let at = self.ports.clock.now();
+                    let escrow = &loaded.state.submitted.escrow;
+                    let due = attestation_due(escrow.fulfillment_deadline, escrow.refund_after);
+                    let waited = at - *unattested.get_or_insert(at) >= ATTESTATION_PATIENCE;
+                    match fault {
+                        _ if !loaded.state.unattested && (waited || unix_seconds(at) > due) => {
+                            Ok(Outcome::Command(Box::new(Command::AwaitAttestation { inclusion, at })))
                         }
+                        Some(fault) => Err(fault),
+                        None => Ok(Outcome::Nothing),
                     }
-                    performed => performed,
-                };
-            let command = match performed {
+                }
+                outcome => outcome,
+            };
+            let command = match outcome {
                 Ok(Outcome::Command(command)) => match (*command, refused.take()) {
                     (Command::MissDepositWindow { at }, Some(context)) => Command::RefuseDeposit { context, at },
                     (command, _) => command,
