@@ -1,8 +1,8 @@
 //! The ports: what the engine needs of the world, as traits. Adapters implement them; the engine knows no NATS, HTTP or chain.
 //!
 //! Faults are told apart where they arise. A [`Transient`] fault says nothing about the outcome and is retried for as
-//! long as it takes; it never ends a payment. Its kind says who can mend it. Whatever may end one is a *value* that carries its evidence, such as
-//! [`DepositState::Reverted`] or [`DeliveryState::Impossible`].
+//! long as it takes; it never ends a payment. Its kind says who can mend it. Whatever may end one is a *value* that
+//! carries its evidence, such as [`DepositState::Reverted`] or [`DeliveryState::Impossible`].
 
 mod transient;
 mod waiting;

@@ -63,7 +63,8 @@ macro_rules! log_transient {
     ($fault:ident, $backoff:ident, $($fields:tt)*) => {{
         let (kind, faults, since) = ($fault.kind(), $backoff.count(), $backoff.since());
         if $fault.is_misconfigured() {
-            tracing::error!($($fields)*, faults, since, kind, fault = %$fault, "MISCONFIGURED: only an operator can mend this");
+            let what = "MISCONFIGURED: only an operator can mend this";
+            tracing::error!($($fields)*, faults, since, kind, fault = %$fault, "{what}");
         } else {
             tracing::warn!($($fields)*, faults, since, kind, fault = %$fault, "transient fault");
         }

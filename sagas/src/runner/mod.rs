@@ -6,8 +6,9 @@
 //! no harm: the expected position fences their appends, and every effect is repeated from journaled bytes or is
 //! idempotent.
 //!
-//! A transient fault is retried with back-off, however long it lasts. What fails in any other way is tried a few times more
-//! and then parked with its cause (a dead letter), so that it takes nothing from the rest; an operator's replay brings it back.
+//! A transient fault is retried with back-off, however long it lasts. What fails in any other way is tried a few times
+//! more and then parked with its cause (a dead letter), so that it takes nothing from the rest; an operator's replay brings
+//! it back.
 
 mod backoff;
 mod drive;

@@ -165,7 +165,7 @@ pub fn vanishes(plot: Plot) -> bool {
         Plot::WordRefused | Plot::WordTooLate => true,
         Plot::Delivers | Plot::Refuses | Plot::Usurped | Plot::Superseded | Plot::NoQuotes | Plot::Unattested => false,
         Plot::Idle | Plot::IdleDear | Plot::IdleLost | Plot::Overtaken | Plot::Unreleasable => false,
-        Plot::AttestedLate => false,
+        Plot::AttestedLate | Plot::Misconfigured => false,
         Plot::Selector(_) | Plot::WinnerRefuses | Plot::WinnerIsSilent => false,
         Plot::PayerDeposits(own) => own.vanishes(),
     }
