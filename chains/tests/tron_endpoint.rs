@@ -188,12 +188,12 @@ async fn the_api_key_is_sent_and_never_shown() -> Result<()> {
     let node = Node::connect(&other)?;
     for status in [StatusCode::NOT_FOUND, StatusCode::TOO_MANY_REQUESTS] {
         liar.answer(move |_, _| Some(status.into_response()));
-        shown.push(node.head().await.expect_err("answered").0);
+        shown.push(node.head().await.expect_err("answered").to_string());
     }
-    shown.push(node.head().await.expect_err("paused").0);
+    shown.push(node.head().await.expect_err("paused").to_string());
     let closed = { format!("http://{}", TcpListener::bind("127.0.0.1:0").await?.local_addr()?) };
     let node = Node::connect(&ChainConfig { rpc_url: format!("{closed}/{path_key}"), ..config.clone() })?;
-    shown.push(node.head().await.expect_err("answered").0);
+    shown.push(node.head().await.expect_err("answered").to_string());
     // Nobody on the way can read it, nor is it sent where somebody could.
     for (url, is_taken) in [("http://tron.example", false), ("https://tron.example", true), ("http://[::1]:1", true)] {
         let connected = Node::connect(&ChainConfig { rpc_url: url.to_owned(), ..config.clone() });
