@@ -23,7 +23,7 @@ use journal_jetstream::{
     store::{ConnectError, NatsJournal, Options as JournalOptions},
 };
 use projections::Projections;
-use sagas::runner::{Engine, Options as EngineOptions, Ports, Runner};
+use sagas::runner::{Engine, Misconfigured, Options as EngineOptions, Ports, Runner};
 use settler::message_signature::Signer;
 
 use self::{
@@ -153,6 +153,7 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
             journal: journal.clone(),
             projections: projections.clone(),
             unattested: watchdog.unattested(),
+            misconfigured: engine.misconfigured().clone(),
         }),
         stopping: shutdown.clone(),
     };
@@ -225,7 +226,7 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
     parts.spawn(async move {
         // Ends with the auction's service, which holds the sender.
         while let Some(payment_id) = reports.recv().await {
-            engine.nudge(&payment_id);
+            engine.hint(&payment_id);
         }
         Ok(())
     });
@@ -409,6 +410,7 @@ struct GatewayReadiness {
     journal: Arc<NatsJournal>,
     projections: Projections,
     unattested: Unattested,
+    misconfigured: Misconfigured,
 }
 
 #[async_trait]
@@ -441,6 +443,11 @@ impl Readiness for GatewayReadiness {
 
     fn alarms(&self) -> Vec<String> {
         let journal = self.projections.alarms();
-        journal.iter().map(ToString::to_string).chain(self.unattested.alarm()).collect()
+        journal
+            .iter()
+            .map(ToString::to_string)
+            .chain(self.unattested.alarm())
+            .chain(self.misconfigured.alarm())
+            .collect()
     }
 }

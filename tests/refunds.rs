@@ -105,7 +105,7 @@ async fn a_refund_that_no_block_takes_is_signed_again_with_higher_fees() -> Resu
     let refunded = world.refunded(&payment_id).await?;
     let signed = world.signed_refunds(&payment_id).await?;
     assert!(signed.len() >= 2);
-    assert!(signed.iter().all(|version| (version.attempt, version.nonce) == (1, signed[0].nonce)), "{signed:?}");
+    assert!(signed.iter().all(|version| (version.attempt, version.validity) == (1, signed[0].validity)), "{signed:?}");
     assert!(signed[1..].iter().any(|version| version.transaction_hash == refunded.inclusion.transaction_hash));
     assert_eq!(world.balances().await?, before);
     assert_eq!(logs(source, REFUNDED, &payment_id).await?, 1);

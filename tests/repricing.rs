@@ -37,7 +37,7 @@ async fn a_deposit_is_replaced_across_deaths_of_the_gateway_and_made_once() -> R
     }
     for version in &signed {
         let first = signed.iter().find(|first| first.attempt == version.attempt);
-        assert_eq!(first.map(|first| (&first.sender, first.nonce)), Some((&version.sender, version.nonce)));
+        assert_eq!(first.map(|first| (&first.sender, first.validity)), Some((&version.sender, version.validity)));
     }
     assert!(signed.iter().any(|version| Some(&version.transaction_hash) == secured.as_ref()), "{secured:?}");
     assert_eq!(before["payer"] - world.balances().await?["payer"], U256::from(PRICE));

@@ -90,7 +90,7 @@ impl World {
 
     fn fault(&self) -> Result<(), Transient> {
         let left = self.faults.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-        if left.is_ok() { Err(Transient("the node is away".to_owned())) } else { Ok(()) }
+        if left.is_ok() { Err(Transient::unreachable("the node is away")) } else { Ok(()) }
     }
 }
 

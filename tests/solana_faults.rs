@@ -181,7 +181,7 @@ async fn a_deposit_that_is_lost_dies_with_its_blockhash_and_is_made_again_once()
         PaymentEvent::DepositAbandoned(abandoned) => assert!(!abandoned.evidence.is_empty()),
         other => anyhow::bail!("{other:?}"),
     }
-    assert!(deposits[1..].iter().all(|deposit| deposit.nonce > first.nonce), "an older blockhash: {deposits:?}");
+    assert!(deposits[1..].iter().all(|deposit| deposit.validity > first.validity), "an older blockhash: {deposits:?}");
     assert_eq!(world.escrow_transactions(&payment_id).await?, 2, "a deposit and a release");
     assert_eq!(moves(&before, &world.holdings().await?), paid_from_solana(1));
     world.audited(&payment_id).await

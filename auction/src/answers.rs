@@ -168,7 +168,7 @@ impl Inner {
 
     /// Keeps `answer`, unless another is kept already; what is kept then.
     async fn keep(&self, settler: &SettlerToken, answer: Kept) -> Result<Kept, Transient> {
-        let unknown = |reason: String| Transient(format!("answer is not known to be stored: {reason}"));
+        let unknown = |reason: String| Transient::unreachable(format!("answer is not known to be stored: {reason}"));
         let subject = answered_subject(settler, &answer.payment_id);
         let mut headers = HeaderMap::new();
         headers.insert("Nats-Expected-Last-Subject-Sequence", "0");
@@ -193,7 +193,8 @@ impl Inner {
     async fn kept_answer(&self, settler: &SettlerToken, payment_id: &PaymentId) -> Result<Option<Kept>, Transient> {
         let found = self.last_under(ANSWERS_STREAM, &answered_subject(settler, payment_id)).await?;
         let Some(found) = found else { return Ok(None) };
-        let kept: Kept = protocol::read(&found.1).map_err(|error| Transient(format!("a kept answer: {error}")))?;
+        let kept: Kept =
+            protocol::read(&found.1).map_err(|error| Transient::contradiction(format!("a kept answer: {error}")))?;
         Ok(Some(kept))
     }
 
@@ -263,7 +264,7 @@ impl Inner {
         };
         let receipt = AwardReceipt { version: Version, payment_id: payment_id.clone(), standing };
         let replied = self.client.publish(reply, protocol::write(&receipt).into()).await;
-        replied.map_err(|error| Transient(error.to_string()))
+        replied.map_err(Transient::unreachable)
     }
 
     async fn is_awarded(

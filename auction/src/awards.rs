@@ -18,7 +18,7 @@ impl Inner {
     pub(super) async fn award(&self, award: &Award) -> Result<(), Transient> {
         let token = award.settler.token();
         let consumer = self.ensure_settler(&token).await;
-        consumer.map_err(|error| Transient(error.to_string()))?;
+        consumer.map_err(Transient::unreachable)?;
         let payment_id = &award.case.payment_id;
         let subject = award_subject(&token, payment_id);
         let notice = wire::notice(award);
@@ -34,7 +34,7 @@ impl Inner {
     pub(super) async fn end(&self, end: &AwardEnd) -> Result<(), Transient> {
         let token = end.settler.token();
         let consumer = self.ensure_settler(&token).await;
-        consumer.map_err(|error| Transient(error.to_string()))?;
+        consumer.map_err(Transient::unreachable)?;
         let subject = award_subject(&token, &end.payment_id);
         let found = self.last_under(AWARDS_STREAM, &subject).await?;
         let sequence = found.as_ref().map_or(0, |(sequence, _)| *sequence);
@@ -52,7 +52,7 @@ impl Inner {
         match self.store_award(&subject, &id, sequence, protocol::write(&message).into()).await? {
             Stored::New => Ok(()),
             // What came in between is read in the next round.
-            Stored::Other => Err(Transient("the end of an award is not known to be stored".to_owned())),
+            Stored::Other => Err(Transient::unreachable("the end of an award is not known to be stored")),
         }
     }
 
@@ -81,15 +81,15 @@ impl Inner {
                 if error.kind() == PublishErrorKind::StreamNotFound {
                     self.restore_streams().await;
                 }
-                Err(Transient(format!("award is not known to be stored: {error}")))
+                Err(Transient::unreachable(format!("award is not known to be stored: {error}")))
             }
-            Err(_) => Err(Transient("award is not known to be stored: no acknowledgement in time".to_owned())),
+            Err(_) => Err(Transient::unreachable("award is not known to be stored: no acknowledgement in time")),
         }
     }
 
     /// Whether what lies under `subject` is this award, or its end.
     async fn is_stored(&self, subject: &str, notice: &AwardNotice) -> Result<(), Transient> {
-        let unknown = |reason: String| Transient(format!("award is not known to be stored: {reason}"));
+        let unknown = |reason: String| Transient::unreachable(format!("award is not known to be stored: {reason}"));
         let stored = self.last_under(AWARDS_STREAM, subject).await?;
         let (_, payload) =
             stored.ok_or_else(|| unknown("another is said to be stored, and is not found".to_owned()))?;
@@ -109,10 +109,10 @@ impl Inner {
             Ok(Ok(found)) => Ok(found),
             Ok(Err(stored::Error::Missing)) => {
                 self.restore_streams().await;
-                Err(Transient(format!("stream {stream} is not there")))
+                Err(Transient::unreachable(format!("stream {stream} is not there")))
             }
-            Ok(Err(error)) => Err(Transient(format!("{subject}: {error}"))),
-            Err(_) => Err(Transient(format!("{subject}: no answer in time"))),
+            Ok(Err(error)) => Err(Transient::unreachable(format!("{subject}: {error}"))),
+            Err(_) => Err(Transient::unreachable(format!("{subject}: no answer in time"))),
         }
     }
 }

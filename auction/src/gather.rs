@@ -42,7 +42,10 @@ impl Inner {
     /// without quotes: who asks for what nobody serves holds nothing here.
     pub(super) async fn gather(&self, request: &RequestForQuotes) -> Result<Gathered, Transient> {
         if !is_token(&request.auction_id) {
-            return Err(Transient(format!("auction id {:?} cannot stand in a subject", request.auction_id)));
+            return Err(Transient::misconfigured(format!(
+                "auction id {:?} cannot stand in a subject",
+                request.auction_id
+            )));
         }
         let deadline = instant(request.quote_deadline).min(Instant::now() + self.options.window_max);
         let mut registry = self.registry.changes();
@@ -78,7 +81,7 @@ impl Inner {
                     }
                 }
                 message = heard(&mut window.live) => {
-                    let message = message.ok_or_else(|| Transient("the connection was closed".to_owned()))?;
+                    let message = message.ok_or_else(|| Transient::unreachable("the connection was closed"))?;
                     if message.status.is_some() {
                         // The server's own word, in the settler's place, that the settler is not connected. It may come back.
                         continue;
@@ -136,7 +139,8 @@ impl Inner {
     async fn listen(&self, window: &mut Window<'_>) -> Result<(), Transient> {
         if window.live.is_none() {
             let live = self.client.subscribe(bid_subjects(&window.request.auction_id)).await;
-            window.live = Some(live.map_err(|error| Transient(format!("cannot listen to bids: {error}")))?);
+            window.live =
+                Some(live.map_err(|error| Transient::unreachable(format!("cannot listen to bids: {error}")))?);
         }
         Ok(())
     }
@@ -160,9 +164,10 @@ impl Inner {
         }
         if self.client.connection_state() != State::Connected {
             // A request that waits in the client is sent when nobody waits for the answer any more.
-            return Err(Transient("NATS is not connected".to_owned()));
+            return Err(Transient::unreachable("NATS is not connected"));
         }
-        let unreachable = |error: async_nats::PublishError| Transient(format!("cannot ask for quotes: {error}"));
+        let unreachable =
+            |error: async_nats::PublishError| Transient::unreachable(format!("cannot ask for quotes: {error}"));
         let addressed_before = window.addressed.len();
         let mut payload: Option<Bytes> = None;
         for (settler, credentials) in self.registry.eligible(request) {
@@ -216,19 +221,19 @@ impl Inner {
                 self.restore_streams().await;
                 return Ok(());
             }
-            Err(error) => return Err(Transient(format!("who was asked cannot be read: {error}"))),
+            Err(error) => return Err(Transient::unreachable(format!("who was asked cannot be read: {error}"))),
         };
         let addressed_before = window.addressed.len();
         window.addressed.extend(asked.into_iter().map(|settler| (settler.token(), settler)));
         let silent = window.addressed.keys().filter(|token| !window.has_answered(token)).cloned().collect();
         let bids = self.stored_bids(silent, auction_id).await;
-        for bid in bids.map_err(|error| Transient(format!("earlier bids cannot be read: {error}")))? {
+        for bid in bids.map_err(|error| Transient::unreachable(format!("earlier bids cannot be read: {error}")))? {
             window.take(&bid.subject, &bid.payload, bid.stored_at);
         }
         // What another gateway has kept is there already, unless this one has asked others, too.
         if window.addressed.len() > addressed_before && addressed_before > 0 {
             let kept = self.keep_addressed(window).await;
-            kept.map_err(|error| Transient(format!("cannot keep who was asked: {error}")))?;
+            kept.map_err(|error| Transient::unreachable(format!("cannot keep who was asked: {error}")))?;
         }
         Ok(())
     }

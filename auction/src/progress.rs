@@ -21,7 +21,7 @@ pub trait Progress: Send + Sync {
 #[async_trait]
 impl Progress for NatsAuction {
     async fn so_far(&self, request: &RequestForQuotes) -> Result<Gathered, Transient> {
-        let unreadable = |error| Transient(format!("bids cannot be read: {error}"));
+        let unreadable = |error| Transient::unreachable(format!("bids cannot be read: {error}"));
         let addressed = match self.0.asked(&request.auction_id).await {
             Ok(addressed) => addressed,
             Err(stored::Error::Missing) => Vec::new(),

@@ -91,7 +91,7 @@ impl Claims<'_> {
                 format!("released at {at}, when the refund window was open since {end}")
             });
         }
-        self.own_deposit(payment);
+        self.payer_deposit(payment);
         let escrowed = payment.secured.as_ref().map(|secured| secured.amount);
         let escrowed = escrowed.or(payment.opened.as_ref().map(|opened| opened.amount));
         if let (Some(escrowed), Some(refunded)) = (escrowed, &payment.refunded) {
@@ -101,7 +101,7 @@ impl Claims<'_> {
         }
         if let (Some(secured), Some(award)) = (&payment.secured, &payment.award) {
             // The payer's own transaction deposits before anybody knows the price: what is left over goes back on release.
-            let own = submitted.authorization.is_own_deposit();
+            let own = submitted.authorization.is_payer_deposit();
             let expected = if own { submitted.authorization.permitted() } else { award.quote.source_amount };
             self.require(secured.amount == expected, "conservation", "EscrowSecured", || {
                 format!("{} is in escrow, and not {expected}", secured.amount)
@@ -143,7 +143,7 @@ impl Claims<'_> {
     }
 
     /// That what is said of the payer's own deposit after its window, is said of a deposit within it.
-    fn own_deposit(&mut self, payment: &Payment) {
+    fn payer_deposit(&mut self, payment: &Payment) {
         let end = payment.submitted.escrow.reserve_deadline;
         if let Some(opened) = &payment.opened {
             let at = opened.inclusion.block_time;

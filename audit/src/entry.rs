@@ -3,8 +3,8 @@
 use chrono::{DateTime, Utc};
 
 use events::{
-    Family, PaymentEvent,
-    event::{Claim, Inclusion, WithdrawalCause},
+    PaymentEvent,
+    event::{Claim, Inclusion, Validity, WithdrawalCause},
 };
 
 /// One event with the time it was stored.
@@ -61,10 +61,10 @@ impl Entry {
             | PaymentEvent::ReleasePrepared(transaction)
             | PaymentEvent::RefundPrepared(transaction) => {
                 let hash = short(&transaction.transaction_hash);
-                match transaction.chain_id.family() {
-                    Some(Family::Solana) => format!("{hash} counts until block height {}", transaction.nonce),
-                    Some(Family::Tron) => format!("{hash} counts until {}", time(transaction.nonce)),
-                    Some(Family::Evm) | None => format!("{hash} signed with nonce {}", transaction.nonce),
+                match transaction.validity {
+                    Validity::Nonce(nonce) => format!("{hash} signed with nonce {nonce}"),
+                    Validity::LastBlockHeight(height) => format!("{hash} counts until block height {height}"),
+                    Validity::Expiration(milliseconds) => format!("{hash} counts until {}", time(milliseconds)),
                 }
             }
             PaymentEvent::DepositRepriced(transaction)

@@ -14,7 +14,7 @@ use events::{
 };
 use sagas::{
     payment::{Payment, Stage},
-    ports::{EscrowState, OwnDeposit, Statement, Transient},
+    ports::{EscrowState, PayerDeposit, Statement, Transient},
 };
 
 use super::{Finding, Severity, examine::Examined};
@@ -127,7 +127,7 @@ impl<'a> Check<'a> {
                 self.take("refund", "EscrowRefunded", asked);
             }
         }
-        self.own_deposit(node).await;
+        self.payer_deposit(node).await;
         self.claims(node).await;
         self.attestations(node).await;
         match node.audit_standing(&submitted.payment_id, plan, case.as_ref()).await {
@@ -140,9 +140,9 @@ impl<'a> Check<'a> {
     }
 
     /// The payer's own deposit for which nobody was named to be paid, and its way back.
-    async fn own_deposit(&mut self, node: &dyn Audit) {
+    async fn payer_deposit(&mut self, node: &dyn Audit) {
         let (submitted, Some(opened)) = (&self.payment.submitted, &self.payment.opened) else { return };
-        let deposit = OwnDeposit {
+        let deposit = PayerDeposit {
             payment_id: submitted.payment_id.clone(),
             terms: submitted.terms.clone(),
             terms_hash: submitted.terms_hash,

@@ -15,7 +15,7 @@ use events::{
     quote::Quote,
     time::unix_seconds,
 };
-use sagas::ports::{DeliveryOrder, EscrowState, OwnDeposit, Statement, Transient};
+use sagas::ports::{DeliveryOrder, EscrowState, PayerDeposit, Statement, Transient};
 
 use crate::{
     config::ChainConfig,
@@ -116,7 +116,7 @@ pub trait Audit: Debug + Send + Sync {
     ///
     /// # Errors
     /// [`Transient`].
-    async fn audit_opened(&self, deposit: &OwnDeposit, opened: &EscrowOpened) -> Result<Vec<Doubt>, Transient> {
+    async fn audit_opened(&self, deposit: &PayerDeposit, opened: &EscrowOpened) -> Result<Vec<Doubt>, Transient> {
         let _ = opened;
         Ok(no_own_deposits(deposit))
     }
@@ -127,7 +127,7 @@ pub trait Audit: Debug + Send + Sync {
     /// [`Transient`].
     async fn audit_return(
         &self,
-        deposit: &OwnDeposit,
+        deposit: &PayerDeposit,
         refunded: &EscrowRefunded,
         deposited: Amount,
     ) -> Result<Vec<Doubt>, Transient> {
@@ -265,7 +265,7 @@ impl Doubts {
     }
 }
 
-fn no_own_deposits(deposit: &OwnDeposit) -> Vec<Doubt> {
+fn no_own_deposits(deposit: &PayerDeposit) -> Vec<Doubt> {
     let what = format!("payers do not deposit by transactions of their own on {}", deposit.escrow.chain_id);
     vec![Doubt { kind: Kind::Contradiction, what }]
 }

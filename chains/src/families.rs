@@ -9,7 +9,7 @@ use events::{
     event::{Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
 };
 use sagas::ports::{
-    Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, Moment, OwnDeposit,
+    Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PayerDeposit,
     PrepareError, RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, Waiting,
 };
 
@@ -30,11 +30,11 @@ impl Families {
 
     fn of(&self, chain_id: &ChainId) -> Result<&dyn Chains, Transient> {
         let port = chain_id.family().and_then(|family| self.ports.get(&family));
-        port.map(Arc::as_ref).ok_or_else(|| Transient(format!("{chain_id} is not configured")))
+        port.map(Arc::as_ref).ok_or_else(|| Transient::misconfigured(format!("{chain_id} is not configured")))
     }
 
     fn of_newest(&self, versions: &[TransactionPrepared]) -> Result<&dyn Chains, Transient> {
-        let newest = versions.last().ok_or_else(|| Transient("no transaction was prepared".to_owned()))?;
+        let newest = versions.last().ok_or_else(|| Transient::misconfigured("no transaction was prepared"))?;
         self.of(&newest.chain_id)
     }
 }
@@ -90,7 +90,7 @@ impl Chains for Families {
         self.of(&order.escrow.chain_id)?.deposit_secured(order).await
     }
 
-    async fn stranded_deposit(&self, deposit: &OwnDeposit) -> Result<Option<EscrowOpened>, Transient> {
+    async fn stranded_deposit(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
         self.of(&deposit.escrow.chain_id)?.stranded_deposit(deposit).await
     }
 
@@ -123,8 +123,8 @@ impl Chains for Families {
         }
     }
 
-    fn moment(&self, chain_id: &ChainId, contract: &str) -> Option<Moment> {
-        self.of(chain_id).ok()?.moment(chain_id, contract)
+    fn cursor(&self, chain_id: &ChainId, contract: &str) -> Option<Cursor> {
+        self.of(chain_id).ok()?.cursor(chain_id, contract)
     }
 
     async fn next_event(&self, waiting: &Waiting<'_>) {

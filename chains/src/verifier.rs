@@ -124,7 +124,8 @@ impl Verifier {
     pub fn screen(&self, case: &VerificationCase) -> Result<(), String> {
         let screened = self.source(case).and_then(|source| require(concerns(case, source)));
         screened.map_err(|verdict| match verdict {
-            Verdict::NotYet(reason) | Verdict::Refused(reason) | Verdict::Fault(Transient(reason)) => reason,
+            Verdict::NotYet(reason) | Verdict::Refused(reason) => reason,
+            Verdict::Fault(fault) => fault.to_string(),
         })
     }
 
@@ -267,7 +268,7 @@ impl Checked<'_> {
     }
 
     fn sign(&self, case: &VerificationCase, statement: &Statement) -> Result<String, Verdict> {
-        self.source.sign(statement, &case.escrow).map_err(|error| Verdict::Fault(Transient(error)))
+        self.source.sign(statement, &case.escrow).map_err(|error| Verdict::Fault(Transient::misconfigured(error)))
     }
 }
 

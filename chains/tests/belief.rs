@@ -32,7 +32,7 @@ async fn a_node_of_another_chain_is_refused_until_it_is_the_right_one() -> Resul
     let world = World::start().await?;
     let (liar, node) = lying(&world.source).await?;
     liar.say("eth_chainId", json!("0x1"));
-    assert!(node.head().await.unwrap_err().0.contains("is of chain 1"));
+    assert!(node.head().await.unwrap_err().to_string().contains("is of chain 1"));
     liar.be_honest();
     assert!(node.head().await.is_ok());
     let config = ChainConfig { chain_id: ChainId::evm(5), ..world.source.config.clone() };
@@ -121,7 +121,7 @@ async fn a_block_is_settled_only_when_a_second_answer_reaches_it() -> Result<()>
     });
     // By its word the deposit's block, the newest, has the depth.
     let fault = node.deposit_state(&order, from_ref(&prepared)).await.unwrap_err();
-    assert!(fault.0.contains("settled block"), "{fault}");
+    assert!(fault.to_string().contains("settled block"), "{fault}");
     // It erred once, and what it said then is not kept either.
     assert_eq!(node.deposit_state(&order, from_ref(&prepared)).await?, DepositState::Pending);
     world.source.mine(DEPTH).await?;

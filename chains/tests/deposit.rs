@@ -66,7 +66,11 @@ async fn both_schemes_secure_the_quoted_amount_and_nothing_more() -> Result<()> 
         let order = payment.deposit();
         assert_eq!(world.chains.escrow_state(payment.id(), &payment.escrow).await?, EscrowState::Absent);
         let prepared = world.chains.prepare_deposit(&order, 1).await?;
-        assert_eq!(world.chains.prepare_deposit(&order, 1).await?.nonce, prepared.nonce, "one purpose, one nonce");
+        assert_eq!(
+            world.chains.prepare_deposit(&order, 1).await?.validity,
+            prepared.validity,
+            "one purpose, one nonce"
+        );
         assert_eq!(world.chains.deposit_state(&order, from_ref(&prepared)).await?, DepositState::Pending);
 
         world.chains.broadcast(&prepared).await?;
@@ -202,7 +206,7 @@ async fn a_refusal_after_the_nonce_was_taken_still_uses_it_up() -> Result<()> {
     source.dev.approve(&world.payer, &source.token, &source.contracts.permit2, U256::ZERO).await?;
     // The worker died here, and asks again for the same attempt.
     let again = world.chains.prepare_deposit(&payment.deposit(), 1).await?;
-    assert_eq!(again.nonce, prepared.nonce);
+    assert_eq!(again.validity, prepared.validity);
     world.chains.broadcast(&again).await?;
     source.mine(1 + DEPTH).await?;
     assert_eq!(world.chains.deposit_state(&payment.deposit(), from_ref(&again)).await?, DepositState::Pending);
@@ -239,7 +243,7 @@ async fn a_superseded_nonce_is_found_at_depth_only() -> Result<()> {
     assert!(matches!(world.chains.transaction_state(from_ref(&prepared)).await?, TransactionState::Dead { .. }));
     // The next attempt gets the next nonce and goes through.
     let second = world.chains.prepare_deposit(&payment.deposit(), 2).await?;
-    assert_eq!(second.nonce, prepared.nonce + 1);
+    assert_eq!(nonce_of(&second), nonce_of(&prepared) + 1);
     world.chains.broadcast(&second).await?;
     world.source.mine(1 + DEPTH).await?;
     assert!(matches!(
@@ -256,7 +260,7 @@ async fn a_nonce_that_nothing_used_is_filled_in_time() -> Result<()> {
     // The worker dies with the first, and the payment needs it no more; the second is stuck behind it.
     let unused = world.chains.prepare_deposit(&lost.deposit(), 1).await?;
     let stuck = world.chains.prepare_deposit(&waiting.deposit(), 1).await?;
-    assert_eq!(stuck.nonce, unused.nonce + 1);
+    assert_eq!(nonce_of(&stuck), nonce_of(&unused) + 1);
     world.chains.broadcast(&stuck).await?;
     world.source.mine(1 + DEPTH).await?;
     assert_eq!(world.chains.deposit_state(&waiting.deposit(), from_ref(&stuck)).await?, DepositState::Pending);
@@ -272,7 +276,7 @@ async fn a_nonce_that_nothing_used_is_filled_in_time() -> Result<()> {
     let in_time = tokio::time::timeout(std::time::Duration::from_millis(300), world.chains.tend()).await;
     assert!(in_time.is_err(), "it runs for as long as it is let");
     let next = world.source.node.nonce(world.submitter.address(), At::Latest).await?;
-    assert_eq!(next, unused.nonce, "too young to be given up");
+    assert_eq!(next, nonce_of(&unused), "too young to be given up");
     world.clock.advance(REPRICE_SECONDS as i64 + 1);
     world.chains.tend_once().await;
     world.clock.advance(REPRICE_SECONDS as i64 + 1);

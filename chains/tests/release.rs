@@ -77,7 +77,7 @@ mod on_evm {
         // Nothing is sent before it is journaled; asked again, as after a crash, it has the same nonce.
         assert_eq!(world.source.balance(&world.settler).await?, before);
         let again = world.chains.prepare_release(&release, 1).await?;
-        assert_eq!((again.nonce, &again.sender), (prepared.nonce, &prepared.sender));
+        assert_eq!((again.validity, &again.sender), (prepared.validity, &prepared.sender));
         assert_eq!(world.chains.transaction_state(from_ref(&prepared)).await?, TransactionState::Pending);
         world.chains.broadcast(&prepared).await?;
         world.chains.broadcast(&prepared).await?;

@@ -63,9 +63,9 @@ async fn nonces_that_a_reorganisation_gave_back_are_not_given_out_again() -> Res
     let first = world.chains.prepare_deposit(&gone.deposit(), 1).await?;
     world.send(&first).await?;
     world.source.forget(1).await?;
-    assert_eq!(world.source.node.nonce(world.submitter.address(), At::Latest).await?, first.nonce);
+    assert_eq!(world.source.node.nonce(world.submitter.address(), At::Latest).await?, nonce_of(&first));
     let second = world.chains.prepare_deposit(&next.deposit(), 1).await?;
-    assert_eq!(second.nonce, first.nonce + 1, "the first is still that payment's");
+    assert_eq!(nonce_of(&second), nonce_of(&first) + 1, "the first is still that payment's");
     world.chains.broadcast(&second).await?;
     world.source.mine(1 + DEPTH).await?;
     assert_eq!(world.deposited(&next, &second).await?, DepositState::Pending, "it waits for the one before it");

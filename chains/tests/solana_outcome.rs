@@ -32,13 +32,14 @@ async fn a_deposit_whose_blockhash_expired_is_given_up_and_made_again() -> Resul
     let given_up = |state: &DepositState| !matches!(state, DepositState::Pending);
     let state = until(|| chains.deposit_state(&order, from_ref(&first)), given_up).await?;
     let DepositState::Superseded { evidence } = state else { bail!("{state:?}") };
-    assert!(evidence.contains(&first.transaction_hash) && evidence.contains(&first.nonce.to_string()), "{evidence}");
+    let height = first.validity.last_block_height().context("on Solana")?;
+    assert!(evidence.contains(&first.transaction_hash) && evidence.contains(&height.to_string()), "{evidence}");
 
     // The bytes that were given up have no effect any more.
     let _ = chains.broadcast(&first).await;
     let second = chains.prepare_deposit(&order, 2).await?;
     assert_ne!(second.transaction_hash, first.transaction_hash);
-    assert!(second.nonce > first.nonce);
+    assert!(second.validity > first.validity);
     let state = settle(&chains, &order, from_ref(&second)).await?;
     let DepositState::Secured(secured) = state else { bail!("{state:?}") };
     assert_eq!(secured.inclusion.transaction_hash, second.transaction_hash);
@@ -64,7 +65,7 @@ async fn a_deposit_that_landed_and_failed_is_a_fact_once_nothing_can_land_any_mo
     let reason = context.revert_reason.context("no reason")?;
     assert!(reason.starts_with("AllowanceMissing"), "{reason}");
     let height = world.surfnet.rpc("getBlockHeight", json!([{"commitment": "finalized"}])).await?;
-    assert!(height.as_u64() > Some(prepared.nonce), "{height} is not past {}", prepared.nonce);
+    assert!(height.as_u64() > prepared.validity.last_block_height(), "{height} is not past {:?}", prepared.validity);
     assert!(chains.deposit_ruled_out(&order.payment_id, &order.escrow, 0).await?);
     Ok(())
 }
@@ -123,7 +124,7 @@ async fn a_window_that_closed_ends_a_deposit_and_a_record_may_be_too_old_to_tell
     until(
         || async {
             let answer = chains.deposit_ruled_out(&order.payment_id, &order.escrow, 0).await;
-            Ok(answer.is_err_and(|fault| fault.0.contains("may have been closed")))
+            Ok(answer.is_err_and(|fault| fault.to_string().contains("may have been closed")))
         },
         |too_old| *too_old,
     )
@@ -182,7 +183,7 @@ async fn who_cannot_pay_is_passed_over_and_nothing_is_signed_when_nobody_can() -
     let order = world.order(600).await?;
     let refused = chains_of(vec![key(30), key(31)])?.prepare_deposit(&order, 1).await;
     let Err(PrepareError::Transient(fault)) = refused else { bail!("{refused:?}") };
-    assert!(fault.0.contains("no submitter"), "{fault}");
+    assert!(fault.to_string().contains("no submitter"), "{fault}");
 
     assert!(matches!(chains_of(Vec::new()), Err(SetupError::NoSubmitter(_))));
     let other = Keys { reserver: key(30), submitters: vec![rich], exit_submitters: Vec::new() };

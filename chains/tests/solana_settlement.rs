@@ -486,7 +486,7 @@ async fn a_transaction_that_never_landed_is_made_again_and_counts_once() -> Resu
         truth
     });
     match settler.deliver(&payment.delivery()).await {
-        Err(ActError::Transient(fault)) => assert!(fault.0.contains("did not land up to height"), "{fault}"),
+        Err(ActError::Transient(fault)) => assert!(fault.to_string().contains("did not land up to height"), "{fault}"),
         other => bail!("{other:?}"),
     }
     liar.be_honest();

@@ -22,8 +22,8 @@ use chains::{
 use events::{
     Hash32, PaymentId,
     event::{
-        Authorization, EscrowOpened, EscrowRefunded, EscrowSecured, Inclusion, OwnTransaction, TransactionPrepared,
-        TronSpend,
+        Authorization, EscrowOpened, EscrowRefunded, EscrowSecured, Inclusion, PayerTransaction, TransactionPrepared,
+        TronSpend, Validity,
     },
     quote::Quote,
     time::from_unix_seconds,
@@ -103,7 +103,7 @@ async fn a_journaled_transaction_is_what_it_is_said_to_be() -> Result<()> {
     let hash = release.transaction_hash.clone();
     assert!(with(&|prepared| prepared.transaction_hash = hash.clone()).starts_with("its bytes hash to"));
     assert!(with(&|prepared| prepared.sender = account(&key(99))).starts_with("its owner is"));
-    assert!(with(&|prepared| prepared.nonce += 1).starts_with("it expires at"));
+    assert!(with(&|prepared| prepared.validity = Validity::Expiration(1)).starts_with("it expires at"));
     for raw in ["", "0x", "0x00", "0x01ff", "0xzz", &prepared.raw[2..]] {
         with(&|prepared| prepared.raw = raw.to_owned());
     }
@@ -125,14 +125,14 @@ async fn a_journaled_transaction_is_what_it_is_said_to_be() -> Result<()> {
 
 /// The payer's transaction, altered and signed again.
 fn again(
-    own: &OwnTransaction,
+    own: &PayerTransaction,
     payer: &alloy::signers::local::PrivateKeySigner,
     alter: impl Fn(&mut Draft),
-) -> OwnTransaction {
+) -> PayerTransaction {
     let (mut decoded, _) = read_signed(&bytes(&own.raw).unwrap()).unwrap();
     alter(&mut decoded.draft);
     let signed = decoded.draft.sign(payer);
-    OwnTransaction {
+    PayerTransaction {
         transaction_hash: signed.id.to_string(),
         raw: format!("0x{}", hex::encode(&signed.bytes)),
         expires_at: signed.expiration_ms,
@@ -158,7 +158,7 @@ async fn every_field_of_what_the_payer_signed_is_compared() -> Result<()> {
         |alter: &dyn Fn(&mut Draft)| TronSpend { approval: Some(again(&approval, payer, alter)), ..spend.clone() };
     let stranger = key(99);
     let other = stranger.address();
-    let own = |alter: &dyn Fn(&mut OwnTransaction)| {
+    let own = |alter: &dyn Fn(&mut PayerTransaction)| {
         let mut altered = spend.clone();
         alter(&mut altered.deposit);
         altered
@@ -315,7 +315,7 @@ async fn a_deposit_that_was_never_reserved_is_audited_until_it_is_back() -> Resu
     let left = payment.plan.reserve_deadline + 1 - world.time().await?;
     world.advance(Duration::from_secs(left)).await?;
     world.solidify().await?;
-    let own = payment.own_deposit();
+    let own = payment.payer_deposit();
     let opened = chains.stranded_deposit(&own).await?.context("not stranded")?;
     assert_eq!(opened.inclusion.transaction_hash, spend(&order).deposit.transaction_hash);
     assert_eq!(node.audit_opened(&own, &opened).await?, []);
@@ -336,7 +336,7 @@ async fn a_deposit_that_was_never_reserved_is_audited_until_it_is_back() -> Resu
     let other = Payment::within_tron(&world, 600, world.trx()).await?;
     let less = EscrowOpened { amount: amount(CAP - 1), ..opened.clone() };
     assert!(is_contradicted(&node.audit_opened(&own, &less).await?));
-    assert_eq!(kinds(&node.audit_opened(&other.own_deposit(), &opened).await?), [Kind::Missing]);
+    assert_eq!(kinds(&node.audit_opened(&other.payer_deposit(), &opened).await?), [Kind::Missing]);
     let approved = spend(&order).approval.as_ref().context("no approval")?.transaction_hash.clone();
     let elsewhere = Inclusion { transaction_hash: approved, ..opened.inclusion.clone() };
     let doubts = node.audit_opened(&own, &EscrowOpened { inclusion: elsewhere, amount: opened.amount }).await?;
@@ -350,7 +350,7 @@ async fn a_deposit_that_was_never_reserved_is_audited_until_it_is_back() -> Resu
 
     let less = EscrowRefunded { amount: amount(CAP - 1), ..refunded.clone() };
     assert!(is_contradicted(&node.audit_return(&own, &less, opened.amount).await?));
-    let missing = node.audit_return(&other.own_deposit(), &refunded, opened.amount).await?;
+    let missing = node.audit_return(&other.payer_deposit(), &refunded, opened.amount).await?;
     assert_eq!(kinds(&missing), [Kind::Missing]);
     let not_back = EscrowRefunded { inclusion: opened.inclusion.clone(), ..refunded };
     assert_eq!(kinds(&node.audit_return(&own, &not_back, opened.amount).await?), [Kind::Missing]);
@@ -373,7 +373,7 @@ async fn a_deposit_of_other_terms_is_the_payers_doing() -> Result<()> {
     let left = plan.reserve_deadline + 1 - world.time().await?;
     world.advance(Duration::from_secs(left)).await?;
     world.solidify().await?;
-    let own = payment.own_deposit();
+    let own = payment.payer_deposit();
     let opened = chains.stranded_deposit(&own).await?.context("not stranded")?;
     assert_eq!(opened.amount, amount(cap));
     assert_eq!(node.audit_opened(&own, &opened).await?, []);
@@ -432,7 +432,7 @@ async fn a_failed_transaction_proves_nothing() -> Result<()> {
         block_time: block.time_ms / 1_000,
     };
     let opened = EscrowOpened { inclusion, amount: amount(CAP) };
-    let doubts = world.node().audit_opened(&payment.own_deposit(), &opened).await?;
+    let doubts = world.node().audit_opened(&payment.payer_deposit(), &opened).await?;
     assert_eq!(kinds(&doubts), [Kind::Contradiction]);
     assert!(doubts[0].what.contains("failed: REVERT"), "{doubts:?}");
     Ok(())

@@ -159,7 +159,7 @@ async fn somebody_elses_record_is_not_the_payments() -> Result<()> {
         secured.on_word(place, |word| word + U256::ONE);
         match secured.look().await {
             // Nothing of the order's is there, though its own reservation had its effect.
-            Err(fault) => assert!(fault.0.contains("nothing is reserved"), "{place}: {fault}"),
+            Err(fault) => assert!(fault.to_string().contains("nothing is reserved"), "{place}: {fault}"),
             Ok(other) => bail!("word {place}: {other:?}"),
         }
         assert_eq!(secured.chains.deposit_secured(&secured.order).await?, None, "word {place}");
@@ -297,7 +297,7 @@ async fn that_what_is_there_is_anothers_must_be_said_twice() -> Result<()> {
             let ruled_out = chains.deposit_ruled_out(payment_id, plan, plan.reserve_deadline).await;
             ruled_out.expect_err("one answer is believed");
             chains.escrow_state(payment_id, plan).await.expect_err("one answer is believed");
-            chains.stranded_deposit(&secured.order.own_deposit()).await.expect_err("one answer is believed");
+            chains.stranded_deposit(&secured.order.payer_deposit()).await.expect_err("one answer is believed");
         }
     }
     secured.liar.be_honest();
@@ -360,7 +360,7 @@ async fn what_came_after_the_solidified_block_does_not_count() -> Result<()> {
     world.solidify().await?;
     world.advance(Duration::from_secs(601)).await?;
     world.solidify().await?;
-    assert!(chains.stranded_deposit(&late.own_deposit()).await?.is_some());
+    assert!(chains.stranded_deposit(&late.payer_deposit()).await?.is_some());
     liar.tell(|path, request, mut truth| {
         let mut found = words(&truth);
         if calls(path, request, "escrowAsOf(bytes32)") && found.len() == ESCROW_WORDS {
@@ -371,7 +371,7 @@ async fn what_came_after_the_solidified_block_does_not_count() -> Result<()> {
         }
         truth
     });
-    chains.stranded_deposit(&late.own_deposit()).await.expect_err("believed");
+    chains.stranded_deposit(&late.payer_deposit()).await.expect_err("believed");
     Ok(())
 }
 
@@ -399,7 +399,7 @@ async fn a_younger_head_settles_nothing() -> Result<()> {
         truth
     });
     chains.deposit_state(&order, from_ref(&prepared)).await.expect_err("believed");
-    chains.stranded_deposit(&order.own_deposit()).await.expect_err("believed");
+    chains.stranded_deposit(&order.payer_deposit()).await.expect_err("believed");
     chains.escrow_state(&order.payment_id, &order.escrow).await.expect_err("believed");
     chains.transaction_state(from_ref(&prepared)).await.expect_err("believed");
     chains.delivery_state(&world.delivery(&order)).await.expect_err("believed");
@@ -432,7 +432,7 @@ async fn an_answer_of_a_later_time_ends_no_window() -> Result<()> {
     });
     // The answers say when they are of; what is concluded rests on the block that two answers had.
     assert_eq!(chains.deposit_state(&order, from_ref(&prepared)).await?, DepositState::Pending);
-    assert_eq!(chains.stranded_deposit(&order.own_deposit()).await?, None);
+    assert_eq!(chains.stranded_deposit(&order.payer_deposit()).await?, None);
     assert_eq!(chains.escrow_state(&order.payment_id, &order.escrow).await?, EscrowState::Held);
     assert!(!chains.deposit_ruled_out(&order.payment_id, &order.escrow, order.escrow.reserve_deadline).await?);
     assert_eq!(chains.delivery_state(&delivery).await?, DeliveryState::NotSeen);

@@ -16,6 +16,7 @@ use chains::{
         transaction::{read_signed, signer},
     },
 };
+use events::event::Validity;
 use sagas::ports::{Chains, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError, Statement};
 
 use crate::tron_support::{
@@ -59,7 +60,7 @@ async fn the_payers_transactions_are_brought_in_order_and_the_deposit_is_reserve
     let (decoded, signature) = read_signed(&bytes(&prepared.raw)?)?;
     assert_eq!(prepared.attempt, 3);
     assert_eq!(prepared.transaction_hash, decoded.id.to_string());
-    assert_eq!(prepared.nonce, decoded.draft.expiration_ms);
+    assert_eq!(prepared.validity, Validity::Expiration(decoded.draft.expiration_ms));
     let sent_by = signer(decoded.id, &signature).context("no signer")?;
     assert_eq!(sent_by, decoded.draft.call.owner);
     let submitter = world.submitters.iter().find(|key| key.address() == sent_by).context("no submitter")?;
@@ -165,7 +166,10 @@ async fn an_allowance_that_may_only_wait_is_none() -> Result<()> {
     waits_for(&chains, &order, "approval").await?;
     liar.answer(|path, _| (path == PENDING).then(|| StatusCode::NOT_FOUND.into_response()));
     let outcome = chains.prepare_deposit(&order, 1).await;
-    assert!(matches!(&outcome, Err(PrepareError::Transient(fault)) if fault.0.contains("404")), "{outcome:?}");
+    assert!(
+        matches!(&outcome, Err(PrepareError::Transient(fault)) if fault.to_string().contains("404")),
+        "{outcome:?}"
+    );
     assert_eq!(world.waiting().await?, 1);
     world.mine(1).await?;
     waits_for(&chains, &order, "deposit").await?;
@@ -229,7 +233,7 @@ async fn a_deposit_that_the_payers_wallet_sent_is_reserved() -> Result<()> {
     world.deposit(&order).await?;
     world.solidify().await?;
     assert_eq!(chains.deposit_secured(&order).await?, None);
-    assert_eq!(chains.stranded_deposit(&order.own_deposit()).await?, None);
+    assert_eq!(chains.stranded_deposit(&order.payer_deposit()).await?, None);
     assert_eq!(chains.escrow_state(&order.payment_id, &order.escrow).await?, EscrowState::Held);
     assert!(!chains.deposit_ruled_out(&order.payment_id, &order.escrow, 0).await?);
     let prepared = chains.prepare_deposit(&order, 1).await?;
@@ -287,7 +291,7 @@ async fn other_terms(reserved: bool) -> Result<()> {
     assert!(refused.contains("another deposit"), "{refused}");
     assert_eq!(chains.deposit_secured(&order).await?, None);
     let deadline = order.escrow.reserve_deadline;
-    assert_eq!(chains.stranded_deposit(&order.own_deposit()).await?, None, "it is not too late");
+    assert_eq!(chains.stranded_deposit(&order.payer_deposit()).await?, None, "it is not too late");
     let prepared = chains.prepare_deposit(&other, 1).await?;
     if reserved {
         // Under the same quote, too: the reservation does not name the terms.
@@ -300,14 +304,14 @@ async fn other_terms(reserved: bool) -> Result<()> {
     world.solidify().await?;
     assert_eq!(chains.deposit_secured(&order).await?, None);
     // The payer's money is under the payment's id, and goes back.
-    let opened = chains.stranded_deposit(&order.own_deposit()).await?.context("not stranded")?;
+    let opened = chains.stranded_deposit(&order.payer_deposit()).await?.context("not stranded")?;
     assert_eq!(opened.amount.to_string(), (CAP - 1).to_string());
     assert_eq!(opened.inclusion.transaction_hash, spend(&other).deposit.transaction_hash);
     let state = chains.deposit_state(&order, from_ref(&prepared)).await?;
     assert_eq!(state, DepositState::Stranded(opened.clone()));
     assert!(!chains.deposit_ruled_out(&order.payment_id, &order.escrow, deadline).await?);
     if reserved {
-        let mine = chains.stranded_deposit(&other.own_deposit()).await?;
+        let mine = chains.stranded_deposit(&other.payer_deposit()).await?;
         assert_eq!((mine, chains.deposit_secured(&other).await?.is_some()), (None, true));
     }
     world.advance(Duration::from_secs(REFUND_DELAY)).await?;
@@ -316,7 +320,7 @@ async fn other_terms(reserved: bool) -> Result<()> {
     world.settle(&chains, &refunding).await?;
     let state = chains.escrow_state(&order.payment_id, &order.escrow).await?;
     assert!(matches!(state, EscrowState::Refunded(_)), "{state:?}");
-    assert_eq!(chains.stranded_deposit(&order.own_deposit()).await?, Some(opened));
+    assert_eq!(chains.stranded_deposit(&order.payer_deposit()).await?, Some(opened));
     assert_eq!(world.tokens(&world.payer).await?, TOKENS);
     // A record with other windows is nobody's here.
     let mut plan = order.escrow.clone();
@@ -338,9 +342,9 @@ async fn a_deposit_that_nobody_reserved_in_time_is_stranded_and_comes_back() -> 
     assert!(refused.contains("RefundWindowNotOpen"), "{refused}");
     let until_deadline = order.escrow.reserve_deadline - world.time().await?;
     world.advance(Duration::from_secs(until_deadline + 1)).await?;
-    assert_eq!(chains.stranded_deposit(&order.own_deposit()).await?, None, "not solidified");
+    assert_eq!(chains.stranded_deposit(&order.payer_deposit()).await?, None, "not solidified");
     world.solidify().await?;
-    let opened = chains.stranded_deposit(&order.own_deposit()).await?.context("not stranded")?;
+    let opened = chains.stranded_deposit(&order.payer_deposit()).await?.context("not stranded")?;
     assert_eq!(opened.inclusion.transaction_hash, spend(&order).deposit.transaction_hash);
     assert_eq!(opened.amount.to_string(), CAP.to_string());
     assert_eq!(chains.deposit_state(&order, from_ref(&prepared)).await?, DepositState::Stranded(opened.clone()));
@@ -365,7 +369,7 @@ async fn a_deposit_that_nobody_reserved_in_time_is_stranded_and_comes_back() -> 
     assert_eq!(refunded.amount, opened.amount);
     assert_eq!(world.tokens(&world.payer).await?, TOKENS);
     // Whoever looks only now finds the same.
-    assert_eq!(chains.stranded_deposit(&order.own_deposit()).await?, Some(opened));
+    assert_eq!(chains.stranded_deposit(&order.payer_deposit()).await?, Some(opened));
     let refused = reason(chains.prepare_refund(&refund(&order), 2).await)?;
     assert!(refused.contains("paid out"), "{refused}");
     Ok(())
@@ -382,7 +386,7 @@ async fn a_window_in_which_nothing_came_is_ruled_out() -> Result<()> {
     assert!(!chains.deposit_ruled_out(&order.payment_id, &order.escrow, deadline).await?, "not solidified");
     world.solidify().await?;
     assert!(chains.deposit_ruled_out(&order.payment_id, &order.escrow, deadline).await?);
-    assert_eq!(chains.stranded_deposit(&order.own_deposit()).await?, None);
+    assert_eq!(chains.stranded_deposit(&order.payer_deposit()).await?, None);
     assert_eq!(chains.deposit_secured(&order).await?, None);
     let nothing = reason(chains.prepare_refund(&refund(&order), 1).await)?;
     assert!(nothing.contains("nothing is in escrow"), "{nothing}");

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 
 use chains::tron::node::State;
-use events::Hash32;
+use events::{Hash32, event::Validity};
 use sagas::ports::{Chains, DepositOrder, PrepareError};
 
 use crate::tron_support::{
@@ -95,7 +95,7 @@ async fn nothing_is_sent_before_somebody_can_pay_for_the_reservation() -> Result
     for name in ["approval", "deposit"] {
         let outcome = chains.prepare_deposit(&order, 1).await;
         let Err(PrepareError::Transient(fault)) = &outcome else { bail!("{name}: {outcome:?}") };
-        assert!(fault.0.contains("no submitter") && fault.0.contains(name), "{fault}");
+        assert!(fault.to_string().contains("no submitter") && fault.to_string().contains(name), "{fault}");
         assert_eq!(world.waiting().await?, 0);
         if name == "approval" {
             world.bring(spend(&order).approval.as_ref().context("no approval")?).await?;
@@ -114,7 +114,7 @@ async fn a_reservation_ends_before_the_settlers_time_does() -> Result<()> {
     order.reservation.fulfill_by = world.time().await? + 40;
     let prepared = world.reservation(&world.chains(), &order).await?;
     // The contract takes it no more in that second.
-    assert_eq!(prepared.nonce, (order.reservation.fulfill_by - 1) * 1_000);
+    assert_eq!(prepared.validity, Validity::Expiration((order.reservation.fulfill_by - 1) * 1_000));
     Ok(())
 }
 
@@ -135,7 +135,7 @@ async fn a_newest_block_that_is_far_ahead_makes_nothing_last() -> Result<()> {
         });
     };
     let is_fault = |outcome: Result<_, PrepareError>| match outcome {
-        Err(PrepareError::Transient(fault)) if fault.0.contains("is settled") => Ok(()),
+        Err(PrepareError::Transient(fault)) if fault.to_string().contains("is settled") => Ok(()),
         other => bail!("believed: {other:?}"),
     };
     // Nor does it make the payer's transactions seem over.
@@ -144,7 +144,7 @@ async fn a_newest_block_that_is_far_ahead_makes_nothing_last() -> Result<()> {
     liar.be_honest();
     let prepared = world.reservation(&chains, &order).await?;
     let head = world.node().head().await?;
-    assert!(prepared.nonce <= head.time_ms + 60_000);
+    assert!(prepared.validity <= Validity::Expiration(head.time_ms + 60_000));
     for ms in [6 * 60 * 1_000, DAY_MS] {
         ahead(ms);
         is_fault(chains.prepare_deposit(&order, 1).await)?;
@@ -162,7 +162,7 @@ async fn a_newest_block_that_is_far_ahead_makes_nothing_last() -> Result<()> {
     ahead(4 * 60 * 1_000);
     let prepared = chains.prepare_refund(&refund(&order), 1).await?;
     let node = world.node();
-    assert!(prepared.nonce <= node.settled().await?.time_ms + 6 * 60 * 1_000);
+    assert!(prepared.validity <= Validity::Expiration(node.settled().await?.time_ms + 6 * 60 * 1_000));
     liar.be_honest();
     world.settle(&chains, &prepared).await?;
     let info = node.info(prepared.transaction_hash.parse()?, State::Solidified).await?.context("in no block")?;

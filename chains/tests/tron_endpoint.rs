@@ -27,7 +27,7 @@ async fn a_node_of_another_chain_is_asked_nothing() -> Result<()> {
     let config = ChainConfig { rpc_url: liar.url.clone(), ..world.config() };
     let other = Node::connect(&ChainConfig { chain_id: "tron:728126428".parse()?, ..config.clone() })?;
     let fault = other.check().await.expect_err("checked");
-    assert!(fault.0.contains("the node configured for tron:728126428 has the first block"), "{fault}");
+    assert!(fault.to_string().contains("the node configured for tron:728126428 has the first block"), "{fault}");
     other.head().await.expect_err("believed");
     other.broadcast(&[1]).await.expect_err("sent");
     let heard = liar.heard();
@@ -85,11 +85,11 @@ async fn a_node_that_wants_to_be_left_alone_is_left_alone_by_everybody() -> Resu
     refuse(StatusCode::TOO_MANY_REQUESTS, Some("1"));
     liar.heard();
     let fault = node.head().await.expect_err("answered");
-    assert!(fault.0.contains("HTTP status 429, nothing is sent for 1000 ms"), "{fault}");
+    assert!(fault.to_string().contains("HTTP status 429, nothing is sent for 1000 ms"), "{fault}");
     liar.be_honest();
     let started = Instant::now();
     let fault = node.clone().settled().await.expect_err("asked");
-    assert!(fault.0.contains("paused for "), "{fault}");
+    assert!(fault.to_string().contains("paused for "), "{fault}");
     assert_eq!(liar.heard().len(), 1);
     until(|| node.head(), |_| true).await?;
     assert!(started.elapsed() >= Duration::from_millis(900), "{:?}", started.elapsed());
@@ -102,7 +102,9 @@ async fn a_node_that_wants_to_be_left_alone_is_left_alone_by_everybody() -> Resu
         let node = world.node_at(&liar.url);
         refuse(status, header);
         let fault = node.head().await.expect_err("answered");
-        assert!(fault.0.ends_with(&format!("HTTP status {}, nothing is sent for {pause} ms", status.as_u16())));
+        assert!(
+            fault.to_string().ends_with(&format!("HTTP status {}, nothing is sent for {pause} ms", status.as_u16()))
+        );
     }
     // Other faults ask for no pause.
     let node = world.node_at(&liar.url);
@@ -142,7 +144,7 @@ async fn an_answer_without_end_is_cut_off() -> Result<()> {
     let world = World::start().await?;
     let node = world.node_at(&server(OK, Some(&[b' '; 1 << 16])).await?);
     let fault = node.head().await.expect_err("answered");
-    assert!(fault.0.ends_with("more than 33554432 bytes"), "{fault}");
+    assert!(fault.to_string().ends_with("more than 33554432 bytes"), "{fault}");
     Ok(())
 }
 
@@ -158,7 +160,7 @@ async fn a_node_that_does_not_answer_in_time_is_not_waited_for() -> Result<()> {
         let node = Node::connect(&ChainConfig { rpc_url: url, rpc_timeout_ms: 300, ..world.config() })?;
         let started = Instant::now();
         let fault = node.head().await.expect_err("answered");
-        assert!(fault.0.ends_with(what), "{fault}");
+        assert!(fault.to_string().ends_with(what), "{fault}");
         assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
     }
     Ok(())
@@ -186,12 +188,12 @@ async fn the_api_key_is_sent_and_never_shown() -> Result<()> {
     let node = Node::connect(&other)?;
     for status in [StatusCode::NOT_FOUND, StatusCode::TOO_MANY_REQUESTS] {
         liar.answer(move |_, _| Some(status.into_response()));
-        shown.push(node.head().await.expect_err("answered").0);
+        shown.push(node.head().await.expect_err("answered").to_string());
     }
-    shown.push(node.head().await.expect_err("paused").0);
+    shown.push(node.head().await.expect_err("paused").to_string());
     let closed = { format!("http://{}", TcpListener::bind("127.0.0.1:0").await?.local_addr()?) };
     let node = Node::connect(&ChainConfig { rpc_url: format!("{closed}/{path_key}"), ..config.clone() })?;
-    shown.push(node.head().await.expect_err("answered").0);
+    shown.push(node.head().await.expect_err("answered").to_string());
     // Nobody on the way can read it, nor is it sent where somebody could.
     for (url, is_taken) in [("http://tron.example", false), ("https://tron.example", true), ("http://[::1]:1", true)] {
         let connected = Node::connect(&ChainConfig { rpc_url: url.to_owned(), ..config.clone() });

@@ -16,7 +16,7 @@ use chains::{
         transaction::{Draft, read_signed},
     },
 };
-use events::event::{OwnTransaction, TransactionPrepared};
+use events::event::{PayerTransaction, TransactionPrepared};
 use sagas::ports::{Chains, DepositOrder, DepositState, EscrowState, PrepareError, TransactionState};
 
 use crate::tron_support::{
@@ -25,14 +25,14 @@ use crate::tron_support::{
 };
 
 /// The transaction of `own` with another fee limit, signed by the payer.
-fn with_fee_limit(world: &World, own: &OwnTransaction, fee_limit_sun: u64) -> Result<OwnTransaction> {
+fn with_fee_limit(world: &World, own: &PayerTransaction, fee_limit_sun: u64) -> Result<PayerTransaction> {
     let (decoded, _) = read_signed(&bytes(&own.raw)?)?;
     Ok(signed_by_payer(world, &Draft { fee_limit_sun, ..decoded.draft }))
 }
 
-fn signed_by_payer(world: &World, draft: &Draft) -> OwnTransaction {
+fn signed_by_payer(world: &World, draft: &Draft) -> PayerTransaction {
     let signed = draft.sign(&world.payer);
-    OwnTransaction {
+    PayerTransaction {
         transaction_hash: signed.id.to_string(),
         raw: format!("0x{}", hex::encode(&signed.bytes)),
         expires_at: signed.expiration_ms,
@@ -79,14 +79,15 @@ async fn a_reservation_that_expired_is_given_up_and_made_again() -> Result<()> {
     assert_eq!(chains.deposit_state(&order, from_ref(&first)).await?, DepositState::Pending);
     world.solidify().await?;
     let evidence = superseded(&chains, &order, &first).await?;
-    assert!(evidence.contains(&first.transaction_hash) && evidence.contains(&first.nonce.to_string()), "{evidence}");
+    let expiration = first.validity.expiration_ms().context("on Tron")?;
+    assert!(evidence.contains(&first.transaction_hash) && evidence.contains(&expiration.to_string()), "{evidence}");
 
     // The bytes that were given up have no effect any more.
     let refused = chains.broadcast(&first).await.expect_err("taken");
-    assert!(refused.0.contains("TRANSACTION_EXPIRATION_ERROR"), "{refused}");
+    assert!(refused.to_string().contains("TRANSACTION_EXPIRATION_ERROR"), "{refused}");
     let second = chains.prepare_deposit(&order, 2).await?;
     assert_ne!(second.transaction_hash, first.transaction_hash);
-    assert!(second.nonce > first.nonce);
+    assert!(second.validity > first.validity);
     world.settle(&chains, &second).await?;
     is_secured(&chains, &order, &second).await
 }
@@ -101,7 +102,7 @@ async fn a_reservation_in_the_last_block_that_could_hold_it_counts() -> Result<(
     // The block's own time is past the expiration, its parent's is not.
     world.advance(Duration::from_secs(90)).await?;
     let info = world.node().info(prepared.transaction_hash.parse()?, State::Newest).await?.context("in no block")?;
-    assert!(info.block_time_ms > prepared.nonce && info.failure.is_none(), "{info:?}");
+    assert!(Some(info.block_time_ms) > prepared.validity.expiration_ms() && info.failure.is_none(), "{info:?}");
     assert_eq!(chains.deposit_state(&order, from_ref(&prepared)).await?, DepositState::Pending);
     world.solidify().await?;
     is_secured(&chains, &order, &prepared).await
@@ -397,13 +398,16 @@ async fn who_cannot_pay_is_passed_over_and_nothing_is_signed_when_nobody_can() -
     assert_eq!(prepared.sender, account(&key(32)));
     let chains = chains_of(vec![key(30), key(31)]);
     let Err(PrepareError::Transient(fault)) = chains.prepare_deposit(&order, 1).await else { bail!("signed") };
-    assert!(fault.0.contains("no submitter"), "{fault}");
+    assert!(fault.to_string().contains("no submitter"), "{fault}");
     let refused = chains_of(vec![key(32)]).prepare_refund(&refund(&order), 1).await;
     assert!(matches!(refused, Err(PrepareError::Refused(_))), "{refused:?}");
     world.settle(&chains_of(vec![key(32)]), &prepared).await?;
     let cancel = world.cancellation(&order);
     let refused = chains_of(vec![key(31)]).prepare_refund(&cancel, 1).await;
-    assert!(matches!(&refused, Err(PrepareError::Transient(fault)) if fault.0.contains("no submitter")), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(PrepareError::Transient(fault)) if fault.to_string().contains("no submitter")),
+        "{refused:?}"
+    );
 
     let new = |keys| TronChains::new([TronChain { node: world.node(), keys: Some(keys) }], Arc::new(TestClock));
     let nobody = new(Keys { reserver: world.reserver.clone(), submitters: Vec::new(), exit_submitters: Vec::new() });
@@ -414,7 +418,10 @@ async fn who_cannot_pay_is_passed_over_and_nothing_is_signed_when_nobody_can() -
     assert!(matches!(TronChains::new([chain.clone(), chain.clone()], Arc::new(TestClock)), Err(SetupError::Twice(_))));
     let destination_only = TronChains::new([chain], Arc::new(TestClock))?;
     let refused = destination_only.prepare_deposit(&order, 1).await;
-    assert!(matches!(&refused, Err(PrepareError::Transient(fault)) if fault.0.contains("no keys")), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(PrepareError::Transient(fault)) if fault.to_string().contains("no keys")),
+        "{refused:?}"
+    );
     destination_only.delivery_state(&world.delivery(&order)).await?;
     Ok(())
 }

@@ -56,7 +56,7 @@ fn reason(outcome: Result<String, ActError>) -> Result<String> {
 
 fn transient(outcome: Result<String, ActError>) -> Result<String> {
     match outcome {
-        Err(ActError::Transient(fault)) => Ok(fault.0),
+        Err(ActError::Transient(fault)) => Ok(fault.to_string()),
         other => bail!("{other:?}"),
     }
 }
@@ -164,11 +164,9 @@ async fn a_delivery_that_fails_in_a_block_is_told_with_its_reason() -> Result<()
     swallow(&liar);
     let (held, sent) = (late.clone(), order.clone());
     let held = tokio::spawn(async move { held.deliver(&sent).await });
-    let bytes = until(
-        || async { broadcast(&liar).map_err(|error| sagas::ports::Transient(error.to_string())) },
-        |sent| !sent.is_empty(),
-    )
-    .await?;
+    let bytes =
+        until(|| async { broadcast(&liar).map_err(sagas::ports::Transient::unreachable) }, |sent| !sent.is_empty())
+            .await?;
     let (bytes, decoded) = bytes.into_iter().next().context("nothing was sent")?;
     // Another process of the same settler delivers meanwhile, in a later block and so with another transaction.
     world.advance(Duration::from_secs(3)).await?;
@@ -282,7 +280,7 @@ async fn a_transaction_that_never_landed_is_made_again_and_counts_once() -> Resu
     swallow(&liar);
     let (held, order) = (settler.clone(), payment.delivery());
     let held = tokio::spawn(async move { held.deliver(&order).await });
-    let sent = || async { broadcast(&liar).map_err(|error| sagas::ports::Transient(error.to_string())) };
+    let sent = || async { broadcast(&liar).map_err(sagas::ports::Transient::unreachable) };
     let first = until(sent, |sent| !sent.is_empty()).await?[0].1.clone();
     // Its time is over, but a block whose parent is older may still come to light: nothing is concluded.
     world.advance(Duration::from_secs(61)).await?;
@@ -312,7 +310,7 @@ async fn what_a_node_forgot_is_sent_again_and_what_a_fork_took_back_lands_again(
     let settler = Arc::new(settler_behind(&world, &liar));
     let (held, order) = (settler.clone(), payment.delivery());
     let held = tokio::spawn(async move { held.deliver(&order).await });
-    let sent = || async { broadcast(&liar).map_err(|error| sagas::ports::Transient(error.to_string())) };
+    let sent = || async { broadcast(&liar).map_err(sagas::ports::Transient::unreachable) };
     let first = until(sent, |sent| !sent.is_empty()).await?[0].1.id;
     world.dev.control("drop", json!({})).await?;
     until(sent, |sent| !sent.is_empty()).await?;
@@ -344,7 +342,7 @@ async fn no_transaction_can_land_after_its_time() -> Result<()> {
     swallow(&liar);
     let (held, order) = (settler.clone(), payment.delivery());
     let held = tokio::spawn(async move { held.deliver(&order).await });
-    let sent = || async { broadcast(&liar).map_err(|error| sagas::ports::Transient(error.to_string())) };
+    let sent = || async { broadcast(&liar).map_err(sagas::ports::Transient::unreachable) };
     let (bytes, decoded) = until(sent, |sent| !sent.is_empty()).await?[0].clone();
     assert_eq!(decoded.draft.expiration_ms, payment.fulfill_by() * 1_000 - 3_000);
     // Whoever kept it brings it too late: the chain does not take it, nor would the contract.

@@ -45,7 +45,7 @@ impl Family {
     }
 }
 
-/// Why a text is no chain, asset or account.
+/// Why a text is not a chain, asset or account.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Not of the form of CAIP-2.
@@ -54,7 +54,7 @@ pub enum Error {
     /// Not of the form of CAIP-19.
     #[error("must be a CAIP-19 asset, `chain_id/asset_namespace:asset_reference`")]
     NotCaip19,
-    /// The chain's reference is no number where the family has numbers.
+    /// The chain's reference is not a number where the family has numbers.
     #[error("chain reference must be a decimal number")]
     ChainReference,
     /// The chain belongs to no family this gateway knows.

@@ -1,4 +1,4 @@
-//! Events as stored bytes, in every version they ever had.
+//! The event codec: events as stored bytes, in every version they ever had, and the upcasters that lift old ones.
 //!
 //! The body of a commit is a JSON array of `{"type": …, "data": …}`. Beside it stand two headers with one
 //! comma-separated entry an event: `Gw-Type` with the type names and `Gw-Schema` with the schema versions. Reading
@@ -8,10 +8,15 @@
 use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value};
 
-use crate::{Event, PaymentEvent, QuoteRequestEvent, event::Mark};
+use crate::{
+    ChainId, Event, Family, PaymentEvent, QuoteRequestEvent,
+    event::{Mark, Validity},
+};
 
-/// The version in which every event type is written now.
-const CURRENT_SCHEMA: u32 = 1;
+/// The version in which events of this type are written now.
+fn current_schema(name: &str) -> u32 {
+    if TRANSACTION_TYPES.contains(&name) { 2 } else { 1 }
+}
 
 /// An encoded commit body with its two headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,10 +29,10 @@ pub struct Encoded {
     pub body: Vec<u8>,
 }
 
-/// Why stored bytes are no events.
+/// Why stored bytes are not events.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The body is no JSON array of events.
+    /// The body is not a JSON array of events.
     #[error("body is not a JSON array of events: {0}")]
     Body(String),
     /// Headers and body disagree.
@@ -93,6 +98,11 @@ const PAYMENT_TYPES: [&str; 25] = [
     "EscrowRefunded",
 ];
 
+/// Those of them that hold a [`TransactionPrepared`](crate::event::TransactionPrepared). In version 1 it had a number under
+/// `nonce` where version 2 has a [`Validity`].
+const TRANSACTION_TYPES: [&str; 6] =
+    ["DepositPrepared", "DepositRepriced", "ReleasePrepared", "ReleaseRepriced", "RefundPrepared", "RefundRepriced"];
+
 /// Types of [`QuoteRequestEvent`].
 const QUOTE_REQUEST_TYPES: [&str; 3] = ["QuoteRequestOpened", "QuotesCollected", "QuoteRequestAwarded"];
 
@@ -108,7 +118,7 @@ pub fn encode(events: &[Event]) -> Result<Encoded, Error> {
     let join = |parts: Vec<String>| parts.join(",");
     Ok(Encoded {
         types: join(events.iter().map(|event| event.type_name().to_owned()).collect()),
-        schemas: join(events.iter().map(|_| CURRENT_SCHEMA.to_string()).collect()),
+        schemas: join(events.iter().map(|event| current_schema(event.type_name()).to_string()).collect()),
         body,
     })
 }
@@ -150,7 +160,7 @@ impl<'de, 'a, I: Iterator<Item = (&'a str, &'a str)>> de::Visitor<'de> for Curre
         let mut events = Vec::new();
         for (name, schema) in &mut self.0 {
             let refused = || de::Error::custom("another way has to say why");
-            if schema.parse() != Ok(CURRENT_SCHEMA) {
+            if schema.parse() != Ok(current_schema(name)) {
                 return Err(refused());
             }
             let event = if PAYMENT_TYPES.contains(&name) {
@@ -182,9 +192,10 @@ fn decode_one(value: Value, name: &str, schema: &str) -> Result<Event, Error> {
     if stated != name {
         return Err(Error::TypeMismatch { header: name.to_owned(), body: stated.to_owned() });
     }
-    let version: Option<u32> = schema.parse().ok().filter(|version| (1..=CURRENT_SCHEMA).contains(version));
+    let version: Option<u32> = schema.parse().ok().filter(|version| (1..=current_schema(name)).contains(version));
     let unknown = || Error::Unknown { name: name.to_owned(), schema: schema.to_owned() };
-    let value = upcast(value, version.ok_or_else(unknown)?);
+    let malformed = |reason: String| Error::Payload { name: name.to_owned(), reason };
+    let value = upcast(value, name, version.ok_or_else(unknown)?).map_err(malformed)?;
     let event = if PAYMENT_TYPES.contains(&name) {
         serde_json::from_value::<PaymentEvent>(value).map(Event::from)
     } else if QUOTE_REQUEST_TYPES.contains(&name) {
@@ -194,14 +205,35 @@ fn decode_one(value: Value, name: &str, schema: &str) -> Result<Event, Error> {
     } else {
         return Err(unknown());
     };
-    event.map_err(|error| Error::Payload { name: name.to_owned(), reason: error.to_string() })
+    event.map_err(|error| malformed(error.to_string()))
 }
 
-/// Lifts a payload from `version` to [`CURRENT_SCHEMA`]. Version 1 is the first, so there is nothing to lift yet; the
-/// step from n to n+1 of an event type is added here together with its golden file.
-fn upcast(value: Value, version: u32) -> Value {
-    debug_assert_eq!(version, CURRENT_SCHEMA);
-    value
+/// Lifts an event from `version` to [`current_schema`]. The step from n to n+1 of an event type is added here together
+/// with its golden file.
+///
+/// # Errors
+/// What the payload lacks for it.
+fn upcast(mut value: Value, name: &str, version: u32) -> Result<Value, String> {
+    if version == 1 && TRANSACTION_TYPES.contains(&name) {
+        let data = value.get_mut("data").and_then(Value::as_object_mut).ok_or("it has no data")?;
+        nonce_to_validity(data)?;
+    }
+    Ok(value)
+}
+
+/// Upcasts a prepared transaction from version 1 to 2: what its `nonce` was follows from its chain's family.
+fn nonce_to_validity(data: &mut Map<String, Value>) -> Result<(), String> {
+    let number = data.remove("nonce").as_ref().and_then(Value::as_u64).ok_or("its nonce is not a number")?;
+    let chain_id = data.get("chain_id").and_then(Value::as_str).ok_or("it names no chain")?;
+    let family = chain_id.parse::<ChainId>().ok().and_then(|chain_id| chain_id.family());
+    let validity = match family.ok_or_else(|| format!("{chain_id:?} is of an unknown family"))? {
+        Family::Evm => Validity::Nonce(number),
+        Family::Solana => Validity::LastBlockHeight(number),
+        Family::Tron => Validity::Expiration(number),
+    };
+    let validity = serde_json::to_value(validity).map_err(|error| error.to_string())?;
+    data.insert("validity".to_owned(), validity);
+    Ok(())
 }
 
 /// A JSON value in which no object repeats a key.
@@ -286,15 +318,19 @@ mod tests {
     /// Every event that was ever stored, and with many a byte gone or changed: either way comes to the same.
     #[test]
     fn both_ways_of_reading_agree() {
-        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1");
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+        let files = |version: &'static str| {
+            let files = std::fs::read_dir(golden.join(format!("v{version}"))).unwrap();
+            files.map(move |file| (version, file))
+        };
         let (mut read, mut refused) = (0, 0);
-        for file in std::fs::read_dir(golden).unwrap() {
+        for (version, file) in files("1").chain(files("2")) {
             let body = std::fs::read(file.unwrap().path()).unwrap();
             let event: Value = serde_json::from_slice(&body).unwrap();
             let event = if event.is_array() { event[0].clone() } else { event };
             let name = event["type"].as_str().unwrap().to_owned();
             let body = serde_json::to_vec(&[&event, &event]).unwrap();
-            let (types, schemas) = (format!("{name},{name}"), "1,1");
+            let (types, schemas) = (format!("{name},{name}"), format!("{version},{version}"));
             let mut agree = |types: &str, schemas: &str, body: &[u8]| {
                 let slow = decode_any(types, schemas, body);
                 match decode_current(types, schemas, body) {
@@ -303,24 +339,24 @@ mod tests {
                 }
                 read += u32::from(slow.is_ok());
             };
-            agree(&types, schemas, &body);
+            agree(&types, &schemas, &body);
             for (types, schemas) in
-                [(&*name, "1"), (&types, "1,2"), (&types, "1,01"), ("Other,Failed", "1,1"), (&types, "1,1,1")]
+                [(&*name, version), (&types, "1,2"), (&types, "2,02"), ("Other,Failed", "1,1"), (&types, "1,1,1")]
             {
                 agree(types, schemas, &body);
             }
             for at in (0..body.len()).step_by(29) {
                 let mut without = body.clone();
                 without.remove(at);
-                agree(&types, schemas, &without);
+                agree(&types, &schemas, &without);
                 for other in [b'"', b'0', b',', b'x'] {
                     let mut changed = body.clone();
                     changed[at] = other;
-                    agree(&types, schemas, &changed);
+                    agree(&types, &schemas, &changed);
                 }
             }
             let twice = String::from_utf8(body).unwrap().replace("\"data\":", "\"data\":{},\"data\":");
-            agree(&types, schemas, twice.as_bytes());
+            agree(&types, &schemas, twice.as_bytes());
         }
         assert!(read > 1_000 && refused > 1_000, "{read} {refused}");
     }

@@ -18,7 +18,7 @@ const ED25519_MULTICODEC: [u8; 2] = [0xed, 0x01];
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Did(String);
 
-/// Why a text is no usable DID.
+/// Why a text is not a usable DID.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The text breaks the pattern.

@@ -5,10 +5,14 @@
 //! shape adds a version, an upcaster and a golden file in [`crate::codec`], and never edits an old one.
 
 mod authorization;
+mod transaction;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::authorization::{Authorization, OwnTransaction, Permit2, SolanaSpend, TronSpend};
+pub use self::{
+    authorization::{Authorization, PayerTransaction, Permit2, SolanaSpend, TronSpend},
+    transaction::{TransactionAbandoned, TransactionPrepared, Validity},
+};
 pub use crate::quote_request::QuoteRequestEvent;
 use crate::{
     Amount, ChainId, Did, Failure, Hash32, PaymentId, QuoteRequestId, StreamId, Terms,
@@ -447,37 +451,6 @@ impl WithdrawalCause {
 pub struct WinnerTold {
     /// When the message to the winner was known to be stored.
     pub told_at: Timestamp,
-}
-
-/// A signed transaction, journaled before it is broadcast; recovery broadcasts the same bytes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TransactionPrepared {
-    /// 1 for the first attempt. All versions of one attempt make the same call at the same nonce, so one lands at most.
-    pub attempt: u32,
-    /// Chain it is for.
-    pub chain_id: ChainId,
-    /// Account that signed it.
-    pub sender: String,
-    /// What it uses up: the sender's nonce. Where there is none, when it ends: on Solana the last block height at which it
-    /// may land, on Tron its expiration in UNIX milliseconds.
-    pub nonce: u64,
-    /// Its hash.
-    pub transaction_hash: String,
-    /// Its bytes, hex with 0x.
-    pub raw: String,
-    /// When it was signed.
-    pub prepared_at: Timestamp,
-}
-
-/// Proof that a prepared transaction can never land.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TransactionAbandoned {
-    /// The attempt that is given up.
-    pub attempt: u32,
-    /// What proves it, for auditors.
-    pub evidence: String,
-    /// When it was found.
-    pub abandoned_at: Timestamp,
 }
 
 /// A transaction on a chain, with the block that holds it.

@@ -62,7 +62,7 @@ fn shard_of(id: &str, shards: u16) -> u16 {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PaymentId(String);
 
-/// The text is no payment id.
+/// The text is not a payment id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("must be `pay_` followed by 52 characters of lower-case base32")]
 pub struct InvalidPaymentId;
@@ -101,7 +101,7 @@ impl PaymentId {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QuoteRequestId(String);
 
-/// The text is no quote request id.
+/// The text is not a quote request id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("must be `qrq_` followed by 52 characters of lower-case base32")]
 pub struct InvalidQuoteRequestId;
@@ -150,7 +150,7 @@ pub enum StreamId {
     QuoteRequest(QuoteRequestId),
 }
 
-/// The text is no id of a stream.
+/// The text is not the id of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("must be `pay_` or `qrq_` followed by 52 characters of lower-case base32")]
 pub struct InvalidStreamId;
@@ -300,7 +300,7 @@ impl fmt::Display for CommitId {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Hash32(pub [u8; 32]);
 
-/// The text is no 32-byte hash.
+/// The text is not a 32-byte hash.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("must be 0x followed by 64 hex digits")]
 pub struct InvalidHash;

@@ -146,7 +146,7 @@ pub struct Choice {
 /// Why a choice does not count.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The text is no choice.
+    /// The text is not a choice.
     #[error("the selector's choice is malformed: {0}")]
     Malformed(&'static str),
     /// The signature is not the selector's.

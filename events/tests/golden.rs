@@ -10,9 +10,9 @@ use events::{
     event::{
         AttestationAwaited, AuctionClosed, Authorization, AwardWithdrawn, Claim, CollectedQuote, CounterpartyDecision,
         Decline, DepositRuledOut, DroppedBid, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowReleased, EscrowSecured,
-        Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion, Mark, Moved, OwnTransaction, Permit2, QuoteAwarded,
+        Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion, Mark, Moved, PayerTransaction, Permit2, QuoteAwarded,
         QuoteReceived, RefundDue, SelectorAnswered, SelectorAsked, SelectorRef, SolanaSpend, Submitted,
-        TransactionAbandoned, TransactionPrepared, TronSpend, VerifierRef, WinnerTold, WithdrawalCause,
+        TransactionAbandoned, TransactionPrepared, TronSpend, Validity, VerifierRef, WinnerTold, WithdrawalCause,
     },
     failure::{BlockchainContext, Domain, RetryClassification},
     identity::{Carrier, HeldPolicy, PresentedCredential, ProvenIdentity},
@@ -28,8 +28,8 @@ const PROXY: &str = "0x0000000000000000000000000000000000090211";
 const RESERVER: &str = "0x0000000000000000000000000000000000004e5e";
 const RELEASER: &str = "0x0000000000000000000000000000000000004e1e";
 
-fn directory() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1")
+fn directory(version: u32) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/v{version}"))
 }
 
 fn at(second: u32) -> Timestamp {
@@ -67,7 +67,7 @@ fn prepared() -> TransactionPrepared {
         attempt: 2,
         chain_id: ChainId::evm(1),
         sender: RESERVER.into(),
-        nonce: 7,
+        validity: Validity::Nonce(7),
         transaction_hash: hash(0x21).to_string(),
         raw: "0x02f86b".into(),
         prepared_at: at(10),
@@ -81,6 +81,19 @@ fn repriced() -> TransactionPrepared {
         prepared_at: at(15),
         ..prepared()
     }
+}
+
+/// The same on a chain of another family, whose transactions end in another way.
+fn on(chain_id: &str, validity: Validity, transaction: TransactionPrepared) -> TransactionPrepared {
+    TransactionPrepared { chain_id: chain_id.parse().unwrap(), validity, ..transaction }
+}
+
+fn on_solana(transaction: TransactionPrepared) -> TransactionPrepared {
+    on("solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp", Validity::LastBlockHeight(312_000_150), transaction)
+}
+
+fn on_tron(transaction: TransactionPrepared) -> TransactionPrepared {
+    on("tron:728126428", Validity::Expiration(1_767_323_110_000), transaction)
 }
 
 fn abandoned() -> TransactionAbandoned {
@@ -217,7 +230,7 @@ fn submitted_on_tron() -> Submitted {
         amount("25000000"),
         Some(amount("26000000")),
     );
-    let own = |byte: u8| OwnTransaction {
+    let own = |byte: u8| PayerTransaction {
         transaction_hash: hash(byte).to_string(),
         raw: format!("0x0a02{byte:02x}1241"),
         expires_at: 1_767_323_081_250,
@@ -390,7 +403,7 @@ fn on_chain() -> Failure {
     }
 }
 
-/// What each golden file holds, as the current types say it.
+/// What each golden file of schema version 1 holds, as the current types say it.
 fn golden() -> Vec<(&'static str, Event)> {
     let auction = AuctionClosed {
         addressed: vec![settler(1), settler(2), settler(3)],
@@ -527,31 +540,103 @@ fn golden() -> Vec<(&'static str, Event)> {
     payments.chain(batches.into_iter().map(|(name, event)| (name, event.into()))).chain(marks).collect()
 }
 
+/// The same of version 2.
+fn golden_2() -> Vec<(&'static str, Event)> {
+    let events = [
+        ("deposit_prepared", PaymentEvent::DepositPrepared(prepared())),
+        ("deposit_prepared_on_solana", PaymentEvent::DepositPrepared(on_solana(prepared()))),
+        ("deposit_prepared_on_tron", PaymentEvent::DepositPrepared(on_tron(prepared()))),
+        ("deposit_repriced", PaymentEvent::DepositRepriced(repriced())),
+        ("release_prepared", PaymentEvent::ReleasePrepared(prepared())),
+        ("release_prepared_on_solana", PaymentEvent::ReleasePrepared(on_solana(prepared()))),
+        ("release_prepared_on_tron", PaymentEvent::ReleasePrepared(on_tron(prepared()))),
+        ("release_repriced", PaymentEvent::ReleaseRepriced(repriced())),
+        ("refund_prepared", PaymentEvent::RefundPrepared(prepared())),
+        ("refund_prepared_on_solana", PaymentEvent::RefundPrepared(on_solana(prepared()))),
+        ("refund_prepared_on_tron", PaymentEvent::RefundPrepared(on_tron(prepared()))),
+        ("refund_repriced", PaymentEvent::RefundRepriced(repriced())),
+    ];
+    events.into_iter().map(|(name, event)| (name, Event::from(event))).collect()
+}
+
+/// Types that are written in version 2, so that their files of version 1 are only read.
+const SUPERSEDED: [&str; 6] =
+    ["DepositPrepared", "DepositRepriced", "ReleasePrepared", "ReleaseRepriced", "RefundPrepared", "RefundRepriced"];
+
+fn stored(version: u32, name: &str) -> String {
+    let path = directory(version).join(format!("{name}.json"));
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
 #[test]
-fn every_stored_form_is_read_and_still_written() {
-    for (name, event) in golden() {
-        let path = directory().join(format!("{name}.json"));
-        let stored = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let decoded = codec::decode(event.type_name(), "1", format!("[{stored}]").as_bytes()).unwrap();
-        assert_eq!(decoded, std::slice::from_ref(&event), "{name}");
-        let encoded = codec::encode(&[event]).unwrap();
-        assert_eq!(encoded.schemas, "1", "{name} is written in another version: it needs golden files of its own");
-        let (encoded, stored): (Value, Value) =
-            (serde_json::from_slice(&encoded.body).unwrap(), serde_json::from_str(&stored).unwrap());
-        assert_eq!(encoded, Value::Array(vec![stored]), "{name}");
+fn every_stored_form_is_read_and_the_current_one_still_written() {
+    for (version, golden) in [(1, golden()), (2, golden_2())] {
+        for (name, event) in golden {
+            let stored = stored(version, name);
+            let schema = version.to_string();
+            let decoded = codec::decode(event.type_name(), &schema, format!("[{stored}]").as_bytes()).unwrap();
+            assert_eq!(decoded, std::slice::from_ref(&event), "{name}");
+            let superseded = version == 1 && SUPERSEDED.contains(&event.type_name());
+            let encoded = codec::encode(&[event]).unwrap();
+            if superseded {
+                assert_eq!(encoded.schemas, "2", "{name}");
+                continue;
+            }
+            assert_eq!(
+                encoded.schemas, schema,
+                "{name} is written in another version: it needs golden files of its own"
+            );
+            let (encoded, stored): (Value, Value) =
+                (serde_json::from_slice(&encoded.body).unwrap(), serde_json::from_str(&stored).unwrap());
+            assert_eq!(encoded, Value::Array(vec![stored]), "{name}");
+        }
     }
 }
 
 #[test]
 fn every_file_and_every_event_has_its_counterpart() {
-    let files: BTreeSet<String> = std::fs::read_dir(directory())
-        .unwrap()
-        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
-        .collect();
-    let named: BTreeSet<String> = golden().into_iter().map(|(name, _)| name.to_owned()).collect();
-    assert_eq!(files, named);
-    let types: BTreeSet<&str> = golden().iter().map(|(_, event)| event.type_name()).collect();
+    let mut types = BTreeSet::new();
+    for (version, golden) in [(1, golden()), (2, golden_2())] {
+        let files: BTreeSet<String> = std::fs::read_dir(directory(version))
+            .unwrap()
+            .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
+            .collect();
+        let named: BTreeSet<String> = golden.iter().map(|(name, _)| (*name).to_owned()).collect();
+        assert_eq!(files, named);
+        types.extend(golden.iter().map(|(_, event)| event.type_name()));
+    }
     assert_eq!(types.len(), 29, "a new event needs a golden file");
+}
+
+/// Version 1 had the number under `nonce` on every family.
+#[test]
+fn what_a_nonce_of_version_1_was_follows_from_the_chain() {
+    let first: Value = serde_json::from_str(&stored(1, "deposit_prepared")).unwrap();
+    let decode = |change: &dyn Fn(&mut Value)| {
+        let mut event = first.clone();
+        change(&mut event["data"]);
+        codec::decode("DepositPrepared", "1", Value::Array(vec![event]).to_string().as_bytes())
+    };
+    for transaction in [prepared(), on_solana(prepared()), on_tron(prepared())] {
+        let (Validity::Nonce(number) | Validity::LastBlockHeight(number) | Validity::Expiration(number)) =
+            transaction.validity;
+        let chain_id = transaction.chain_id.to_string();
+        let decoded = decode(&|data| {
+            data["chain_id"] = chain_id.as_str().into();
+            data["nonce"] = number.into();
+        });
+        assert_eq!(decoded, Ok(vec![PaymentEvent::DepositPrepared(transaction).into()]));
+    }
+    let wrong: [&dyn Fn(&mut Value); 4] = [
+        &|data| data["chain_id"] = "cosmos:hub-4".into(),
+        &|data| data["chain_id"] = Value::Null,
+        &|data| data["nonce"] = "7".into(),
+        &|data| *data = Value::Null,
+    ];
+    for change in wrong {
+        let error = decode(change).unwrap_err();
+        assert!(matches!(&error, Error::Payload { name, .. } if name == "DepositPrepared"), "{error}");
+    }
 }
 
 #[test]
@@ -566,6 +651,9 @@ fn unknown_events_and_versions_are_named() {
         let unknown = codec::decode(&encoded.types, version, &encoded.body).unwrap_err();
         assert_eq!(unknown, Error::Unknown { name: "DepositAbandoned".into(), schema: version.into() });
     }
+    let prepared = codec::encode(&[PaymentEvent::DepositPrepared(prepared()).into()]).unwrap();
+    let unknown = codec::decode(&prepared.types, "3", &prepared.body).unwrap_err();
+    assert_eq!(unknown, Error::Unknown { name: "DepositPrepared".into(), schema: "3".into() });
     let mixed = codec::decode("DepositPrepared", "1", &encoded.body).unwrap_err();
     assert!(matches!(mixed, Error::TypeMismatch { .. }), "{mixed}");
 }

@@ -430,7 +430,7 @@ fn proof_is_changed(forge: &mut Forge, suite: Suite) {
 fn members_are_smuggled(forge: &mut Forge, suite: Suite) {
     let unknown = |name: &'static str| move |error: &Error| *error == Error::UnknownMember(name.to_owned());
     forge.refuses(|quote| quote["discount"] = "1".into(), unknown("discount"));
-    // A term of the context is no member of a quote for that.
+    // A term of the context is not a member of a quote for that.
     forge.refuses(|quote| quote["max_source_amount"] = "1".into(), unknown("max_source_amount"));
     forge.refuses(
         |quote| quote["https://gateway.example/vocab#sourceAmount"] = "1".into(),

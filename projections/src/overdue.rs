@@ -97,10 +97,12 @@ impl Projections {
                 store.visit_open_payments(shard, |view| found.extend(overdue(&view, shard, now, grace)))?;
                 Ok::<_, Fault>((found, store.marked(shard)?))
             });
-            let read = read.await.map_err(|error| Transient(format!("what is open in shard {shard}: {error}")))?;
+            let read = read
+                .await
+                .map_err(|error| Transient::unreachable(format!("what is open in shard {shard}: {error}")))?;
             let (found, marked) = read.map_err(|fault| {
                 self.report_fault(shard, &fault);
-                Transient(format!("what is open in shard {shard}: {fault}"))
+                Transient::unreachable(format!("what is open in shard {shard}: {fault}"))
             })?;
             payments.extend(found);
             unreadable.extend(marked.iter().filter_map(StreamId::payment).cloned());
@@ -184,7 +186,7 @@ pub fn overdue(view: &PaymentView, shard: u16, now: Timestamp, grace: Duration) 
             (OverdueStage::Undelivered, since, waits_for, view.deposit.as_ref())
         }
         (PaymentStatus::Pending, None, _) => {
-            if view.quote.is_none() && !view.own_deposit {
+            if view.quote.is_none() && !view.payer_deposit {
                 return None;
             }
             let since = from_unix_seconds(windows.reserve_deadline)?;

@@ -555,14 +555,14 @@ impl OpenStreams for Projections {
     async fn open_streams(&self, shard: u16, as_of: u64) -> Result<Vec<StreamId>, Transient> {
         if !self.wait_for(shard, as_of, OPEN_STREAMS_WAIT_MAX).await {
             let status = self.status(shard);
-            return Err(Transient(format!("projection of shard {shard} is not at {as_of}: {status:?}")));
+            return Err(Transient::unreachable(format!("projection of shard {shard} is not at {as_of}: {status:?}")));
         }
         let store = self.store();
         let read = tokio::task::spawn_blocking(move || store.open_streams(shard)).await;
-        let read = read.map_err(|error| Transient(format!("what is open in shard {shard}: {error}")))?;
+        let read = read.map_err(|error| Transient::unreachable(format!("what is open in shard {shard}: {error}")))?;
         read.map_err(|fault| {
             self.report_fault(shard, &fault);
-            Transient(format!("what is open in shard {shard}: {fault}"))
+            Transient::unreachable(format!("what is open in shard {shard}: {fault}"))
         })
     }
 }

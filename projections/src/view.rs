@@ -218,7 +218,7 @@ pub struct PaymentView {
     /// What was put in escrow, smallest unit of the source asset; absent until it is there at the required depth.
     pub escrowed: Option<Amount>,
     /// Whether the payer's own transaction deposits, which anyone who holds it can send.
-    pub own_deposit: bool,
+    pub payer_deposit: bool,
     /// Whether the award was taken back, and the winner is yet to be told.
     pub winner_untold: bool,
     /// Whether the payment failed without proof that the payer's own transaction can't deposit, and it is watched for that.
@@ -326,9 +326,9 @@ impl PaymentView {
             windows: (&submitted.escrow).into(),
             permitted: submitted.authorization.permitted(),
             escrowed: None,
-            own_deposit: submitted.authorization.is_own_deposit(),
+            payer_deposit: submitted.authorization.is_payer_deposit(),
             winner_untold: false,
-            watched: submitted.authorization.is_own_deposit(),
+            watched: submitted.authorization.is_payer_deposit(),
             failed_at: None,
             refund_owed: None,
             at_rest: false,
@@ -355,7 +355,7 @@ impl PaymentView {
             PaymentEvent::AwardWithdrawn(withdrawn) => {
                 self.winner_untold = true;
                 let proven = withdrawn.cause == WithdrawalCause::NotDeposited;
-                self.watched = self.own_deposit && !proven;
+                self.watched = self.payer_deposit && !proven;
             }
             PaymentEvent::WinnerTold(_) => {
                 self.winner_untold = false;

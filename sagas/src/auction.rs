@@ -1,4 +1,4 @@
-//! Judging bids and picking the winner. Pure: every replica that sees the same bids picks the same quote.
+//! The auction judge: judges bids and picks the winner. Pure: every replica that sees the same bids picks the same quote.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use crate::ports::{Answer, Bid, Gathered, RequestForQuotes};
 pub const AWARD_MARGIN_SECONDS: u64 = 2;
 /// Longest reason code of a decline that is kept.
 const REASON_CHARS_MAX: usize = 64;
-/// Reason code that stands in for a decline whose own is no code.
+/// Reason code that stands in for a decline whose own is not a code.
 const REASON_UNSPECIFIED: &str = "UNSPECIFIED";
 
 /// Most bytes that the quotes of one auction take in its commit, of which the journal limits the size. The best quotes

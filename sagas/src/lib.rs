@@ -1,14 +1,14 @@
 //! The saga engine: what happens to a payment or a quote-request batch, and who makes it happen.
 //!
 //! - [`payment`] is the pure state machine: [`payment::evolve`] folds events into a [`Payment`], [`payment::decide`] turns
-//!   a command into the events that record it, or refuses.
+//!   a command into the events that record it, or refuses; it has a file for each leg, too.
 //! - [`handlers`] are pure functions from (state, now) to the next [`handlers::Action`]: one file for each leg of the
-//!   saga (auction, escrow, settlement, refund).
+//!   saga (auction, escrow, settlement, release, refund).
 //! - [`auction`] judges bids and picks the winner, also purely.
 //! - [`quote_request`] is the same for a batch, with [`quote_request::award`], by which a payment comes out of it.
 //! - [`release`] says when the gateway brings the release of a delivered payment itself.
 //! - [`ports`] are the traits through which actions touch the world.
-//! - [`runner`] drives payments and batches: load, decide, act, append, until they are at rest.
+//! - [`runner`] drives payments and batches: load, perform, decide, append, until they are at rest.
 //!
 //! The crate knows no NATS, no HTTP and no chain library, so the same code runs under a simulation.
 

@@ -1,12 +1,14 @@
-//! What the engine needs of the world, as traits. Adapters implement them; the engine knows no NATS, HTTP or chain.
+//! The ports: what the engine needs of the world, as traits. Adapters implement them; the engine knows no NATS, HTTP or chain.
 //!
 //! Faults are told apart where they arise. A [`Transient`] fault says nothing about the outcome and is retried for as
-//! long as it takes; it never ends a payment. Whatever may end one is a *value* that carries its evidence, such as
-//! [`DepositState::Reverted`] or [`DeliveryState::Impossible`].
+//! long as it takes; it never ends a payment. Its kind says who can mend it. Whatever may end one is a *value* that
+//! carries its evidence, such as [`DepositState::Reverted`] or [`DeliveryState::Impossible`].
 
+mod transient;
 mod waiting;
 
-pub use waiting::{Moment, UNSEEN_MAX, Waiting};
+pub use transient::Transient;
+pub use waiting::{Cursor, UNSEEN_MAX, Waiting};
 
 use async_trait::async_trait;
 use std::time::Duration;
@@ -22,11 +24,6 @@ use events::{
     selection::{SelectorKey, Shown, SignedChoice},
     time::Timestamp,
 };
-
-/// A fault that says nothing about the outcome: time-outs, unreachable or contradictory nodes, full queues.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Transient(pub String);
 
 /// The deposit-and-reserve that secures a payment's funds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +44,7 @@ pub struct DepositOrder {
 
 /// A deposit that the payer's own transaction makes, whoever broadcasts it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OwnDeposit {
+pub struct PayerDeposit {
     /// The payment.
     pub payment_id: PaymentId,
     /// Its economics.
@@ -62,8 +59,8 @@ pub struct OwnDeposit {
 
 impl DepositOrder {
     /// The deposit without the reservation.
-    pub fn own_deposit(&self) -> OwnDeposit {
-        OwnDeposit {
+    pub fn payer_deposit(&self) -> PayerDeposit {
+        PayerDeposit {
             payment_id: self.payment_id.clone(),
             terms: self.terms.clone(),
             terms_hash: self.terms_hash,
@@ -253,7 +250,7 @@ pub trait Chains: Send + Sync {
     /// [`Transient`]; the versions there are stay as they are.
     async fn reprice(&self, versions: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient>;
 
-    /// Sends the very bytes of a journaled transaction. Sending again what is known already is no fault.
+    /// Sends the very bytes of a journaled transaction. Sending again what is known already is not a fault.
     ///
     /// # Errors
     /// [`Transient`]; the transaction may be on its way all the same.
@@ -312,7 +309,7 @@ pub trait Chains: Send + Sync {
     ///
     /// # Errors
     /// [`Transient`]; nothing may be concluded.
-    async fn stranded_deposit(&self, deposit: &OwnDeposit) -> Result<Option<EscrowOpened>, Transient> {
+    async fn stranded_deposit(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
         let _ = deposit;
         Ok(None)
     }
@@ -350,8 +347,9 @@ pub trait Chains: Send + Sync {
     /// Returns when the chain has a new block, or after a bounded time.
     async fn next_block(&self, chain_id: &ChainId);
 
-    /// What was seen of a chain so far, to wait from; `None` where the port does not follow the events of `contract`.
-    fn moment(&self, chain_id: &ChainId, contract: &str) -> Option<Moment> {
+    /// A cursor behind what was seen of a chain so far, to wait from; `None` where the port does not follow the events of
+    /// `contract`.
+    fn cursor(&self, chain_id: &ChainId, contract: &str) -> Option<Cursor> {
         let _ = (chain_id, contract);
         None
     }
@@ -466,7 +464,7 @@ pub enum Answer {
     Quote(String),
     /// A decline with a reason code.
     Decline(String),
-    /// Something that is no bid; the text says what is wrong with it.
+    /// Something that is not a bid; the text says what is wrong with it.
     Malformed(String),
 }
 

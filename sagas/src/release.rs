@@ -1,4 +1,5 @@
-//! When the gateway brings the release of a delivered payment itself, and when it has to have its attestation.
+//! The release rule: when the gateway brings the release of a delivered payment itself, and when it has to have its
+//! attestation.
 
 use std::time::Duration;
 

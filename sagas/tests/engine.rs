@@ -1,7 +1,7 @@
 //! The engine over a small world in memory: whole sagas, faults, and a stop at every single port call.
 
-mod own;
 mod parking;
+mod payer_deposit;
 mod selection;
 mod wake_ups;
 mod world;
@@ -42,7 +42,7 @@ use world::*;
 fn submitted_in(plot: Plot) -> PaymentEvent {
     match plot {
         Plot::Selector(_) => PaymentEvent::Submitted(Box::new(selection::submission())),
-        Plot::Own(_) => own_submitted(),
+        Plot::PayerDeposits(_) => own_submitted(),
         _ => submitted(),
     }
 }
@@ -452,4 +452,23 @@ async fn a_panic_while_a_payment_is_driven_only_delays_it() {
     assert_eq!(world.state.lock().unwrap().deposits.len(), 1);
     shutdown.cancel();
     running.await.unwrap();
+}
+
+#[tokio::test]
+async fn what_only_an_operator_can_mend_is_retried_slowly_and_raises_an_alarm_until_it_is_mended() {
+    let world = Arc::new(World::new(Plot::Misconfigured));
+    let payment = submit(&world).await;
+    let engine = engine(&world);
+    let (misconfigured, mut seen) = (engine.misconfigured(), BTreeSet::new());
+    let driven = engine.drive(&payment);
+    tokio::pin!(driven);
+    loop {
+        tokio::select! {
+            biased;
+            driven = &mut driven => break driven.unwrap(),
+            () = tokio::task::yield_now() => seen.extend(misconfigured.alarm()),
+        }
+    }
+    assert_eq!(Vec::from_iter(seen), ["payments that wait for the configuration to be mended: 1"]);
+    assert_eq!((misconfigured.alarm(), world.state.lock().unwrap().asked), (None, 3));
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::given::*;
 use events::{
     Failure, PaymentEvent,
-    event::{Claim, EscrowRefunded, RefundDue, TransactionPrepared, WithdrawalCause},
+    event::{Claim, EscrowRefunded, RefundDue, TransactionPrepared, Validity, WithdrawalCause},
     failure::{BlockchainContext, RetryClassification},
 };
 use proptest::prelude::*;
@@ -163,7 +163,7 @@ fn a_replacement_is_of_the_same_attempt_chain_sender_and_nonce_and_of_other_byte
     let good = version(1, 2);
     let bad = [
         TransactionPrepared { attempt: 2, ..good.clone() },
-        TransactionPrepared { nonce: good.nonce + 1, ..good.clone() },
+        TransactionPrepared { validity: Validity::Nonce(2), ..good.clone() },
         TransactionPrepared { sender: PAYER.to_owned(), ..good.clone() },
         TransactionPrepared { chain_id: events::ChainId::evm(2), ..good.clone() },
         TransactionPrepared { transaction_hash: transaction(1).transaction_hash, ..good.clone() },
@@ -613,7 +613,7 @@ proptest! {
         for event in events {
             if let Ok(next) = evolve(state.clone(), &event) {
                 for attempts in [&next.deposit, &next.refund] {
-                    let nonces = attempts.live.iter().map(|version| (&version.sender, version.nonce, version.attempt));
+                    let nonces = attempts.live.iter().map(|version| (&version.sender, version.validity, version.attempt));
                     prop_assert!(nonces.collect::<BTreeSet<_>>().len() <= 1, "one nonce is alive at most");
                     let hashes: BTreeSet<_> = attempts.live.iter().map(|version| &version.transaction_hash).collect();
                     prop_assert_eq!(hashes.len(), attempts.live.len(), "every version is another transaction");
@@ -637,7 +637,7 @@ proptest! {
         {
             let ended = count("EscrowReleased") + count("EscrowRefunded");
             prop_assert_eq!(ended, escrowed, "nothing is at rest with money in escrow");
-            let own = payment.submitted.authorization.is_own_deposit();
+            let own = payment.submitted.authorization.is_payer_deposit();
             let proven = count("EscrowOpened") + count("DepositRuledOut") + count("EscrowSecured");
             let lost = payment.withdrawn == Some(WithdrawalCause::Unanswered);
             let proven = proven > 0 || (count("QuoteAwarded") > 0 && !lost);

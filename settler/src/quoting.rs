@@ -170,7 +170,7 @@ impl Quoter {
                 Err(Refusal::Outdated) => {}
             }
         }
-        Err(Transient("deliveries settled faster than the balance could be read".to_owned()))
+        Err(Transient::contradiction("deliveries settled faster than the balance could be read"))
     }
 
     /// What came of trying the delivery out; `None` when that cannot be told for now.

@@ -131,7 +131,7 @@ impl DeliveryChain for Debtor {
         let owed = self.owed.lock().unwrap().get(&place).copied().unwrap_or_default();
         self.note(Call::Asked(place));
         match *self.is_away.lock().unwrap() {
-            true => Err(Transient("the node is away".to_owned())),
+            true => Err(Transient::unreachable("the node is away")),
             false => Ok(U256::from(owed)),
         }
     }

@@ -177,12 +177,13 @@ impl Verifier for HttpVerifier {
 }
 
 fn awarded_quote(case: &VerificationCase) -> Result<SignedQuote, Transient> {
-    SignedQuote::parse_stored(&case.quote_document)
-        .map_err(|error| Transient(format!("awarded quote of {} cannot be read: {error}", case.payment_id)))
+    SignedQuote::parse_stored(&case.quote_document).map_err(|error| {
+        Transient::misconfigured(format!("awarded quote of {} cannot be read: {error}", case.payment_id))
+    })
 }
 
 fn fault(verifier: &VerifierRef, what: &str) -> Transient {
-    Transient(format!("verifier {} {what}", quoted(&verifier.endpoint)))
+    Transient::unreachable(format!("verifier {} {what}", quoted(&verifier.endpoint)))
 }
 
 /// The error with its causes, which reqwest's own text leaves out.

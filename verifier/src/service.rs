@@ -23,7 +23,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tracing::{debug, info, warn};
 
 use events::Hash32;
-use sagas::ports::{Transient, VerificationCase};
+use sagas::ports::VerificationCase;
 use settler::protocol::{
     self, AttestationRequest, AttestationResponse, AttestationStatus, DELIVERY_ATTESTATION_PATH, MESSAGE_BYTES_MAX,
     NON_DELIVERY_ATTESTATION_PATH, Version,
@@ -199,8 +199,8 @@ impl Service {
                 info!(payment_id = %case.payment_id, ?claim, ?verdict, "judged");
                 Some(verdict)
             }
-            Ok(Err(Transient(reason))) => {
-                warn!(payment_id = %case.payment_id, ?claim, reason, "chains cannot be read");
+            Ok(Err(fault)) => {
+                warn!(payment_id = %case.payment_id, ?claim, reason = %fault, "chains cannot be read");
                 None
             }
             Err(_) => {

@@ -5,7 +5,7 @@ use events::{
     Epochs, OwnedAsset, StreamId, Terms,
     event::{
         AttestationAwaited, Claim, DepositRuledOut, EscrowOpened, EscrowRefunded, EscrowReleased, Failed, Inclusion,
-        OwnTransaction, RefundDue, TransactionPrepared, TronSpend, VerifierRef,
+        PayerTransaction, RefundDue, TransactionPrepared, TronSpend, VerifierRef,
     },
 };
 use futures::StreamExt;
@@ -284,7 +284,7 @@ fn own_submitted(id: &PaymentId) -> PaymentEvent {
         Some("5".parse().unwrap()),
     );
     let deposit =
-        OwnTransaction { transaction_hash: Hash32([1; 32]).to_string(), raw: "0x0a".to_owned(), expires_at: 0 };
+        PayerTransaction { transaction_hash: Hash32([1; 32]).to_string(), raw: "0x0a".to_owned(), expires_at: 0 };
     let amount = "5".parse().unwrap();
     let spend = TronSpend { amount, quote_hash: Hash32::ZERO, approval: None, deposit };
     let time = at("2030-01-01T00:00:00Z");

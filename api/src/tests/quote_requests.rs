@@ -36,7 +36,7 @@ pub struct SetAuctions(pub Mutex<Option<Gathered>>);
 #[async_trait]
 impl Progress for SetAuctions {
     async fn so_far(&self, _: &RequestForQuotes) -> Result<Gathered, Transient> {
-        self.0.lock().unwrap().clone().ok_or_else(|| Transient("down".to_owned()))
+        self.0.lock().unwrap().clone().ok_or_else(|| Transient::unreachable("down"))
     }
 }
 

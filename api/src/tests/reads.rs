@@ -2,7 +2,7 @@ use events::{
     ChainId, Failure,
     event::{
         AuctionClosed, Decline, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion, QuoteAwarded,
-        RefundDue, TransactionPrepared,
+        RefundDue, TransactionPrepared, Validity,
     },
     failure::{BlockchainContext, Domain, RetryClassification},
 };
@@ -29,7 +29,7 @@ pub(super) fn prepared() -> PaymentEvent {
         attempt: 1,
         chain_id: ChainId::evm(31_337),
         sender: VERIFIER.to_owned(),
-        nonce: 1,
+        validity: Validity::Nonce(1),
         transaction_hash: Hash32([1; 32]).to_string(),
         raw: "0x00".to_owned(),
         prepared_at: at("2030-01-01T00:00:01Z"),

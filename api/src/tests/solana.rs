@@ -27,7 +27,7 @@ struct SetApprovals(Mutex<Result<Option<String>, ()>>);
 #[async_trait]
 impl Approvals for SetApprovals {
     async fn delegate(&self, _: &OwnedAsset) -> Result<Option<String>, Transient> {
-        self.0.lock().unwrap().clone().map_err(|()| Transient("node secret.internal is down".to_owned()))
+        self.0.lock().unwrap().clone().map_err(|()| Transient::unreachable("node secret.internal is down"))
     }
 }
 

@@ -21,7 +21,7 @@ use serde_json::Value;
 use chains::evm::signature;
 use events::{
     Amount, AssetId, Hash32, OwnedAsset,
-    event::{Authorization, EscrowPlan, OwnTransaction},
+    event::{Authorization, EscrowPlan, PayerTransaction},
 };
 
 pub use self::{check::FundsCheck, promises::Promised};
@@ -59,7 +59,7 @@ pub enum Draw<'a> {
     /// By the payer's own transaction.
     Own {
         /// The deposit; `None` while it is being prepared.
-        deposit: Option<&'a OwnTransaction>,
+        deposit: Option<&'a PayerTransaction>,
         /// The allowance is given by another transaction that is signed together with it.
         approves: bool,
     },

@@ -187,7 +187,7 @@ fn shown(event: &PaymentEvent, view: &PaymentView, base_url: &str) -> Shown {
             Shown::new("The settler that had won finds that its award is over, and lets go of its tokens.", json!({}))
         }
         PaymentEvent::DepositPrepared(prepared) => {
-            let summary = match view.own_deposit {
+            let summary = match view.payer_deposit {
                 true => "The payer's deposit is on chain; its reservation for the settler is signed and being sent.",
                 false => "The deposit is signed and being sent.",
             };

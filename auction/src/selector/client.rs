@@ -40,12 +40,12 @@ impl Selector for NatsSelector {
         };
         let question = Request::new().payload(protocol::write(&message).into()).timeout(Some(ANSWER_WAIT_MAX));
         let reply = self.0.send_request(subject, question).await.map_err(|error| match error.kind() {
-            RequestErrorKind::NoResponders => Transient("nobody listens for it on NATS".to_owned()),
-            RequestErrorKind::TimedOut => Transient("no answer within 2 seconds".to_owned()),
-            _ => Transient(format!("it cannot be asked: {error}")),
+            RequestErrorKind::NoResponders => Transient::unreachable("nobody listens for it on NATS"),
+            RequestErrorKind::TimedOut => Transient::unreachable("no answer within 2 seconds"),
+            _ => Transient::unreachable(format!("it cannot be asked: {error}")),
         })?;
-        let answer: SelectionAnswer =
-            protocol::read(&reply.payload).map_err(|error| Transient(format!("its answer is unusable: {error}")))?;
+        let answer: SelectionAnswer = protocol::read(&reply.payload)
+            .map_err(|error| Transient::contradiction(format!("its answer is unusable: {error}")))?;
         Ok(answer.into())
     }
 }

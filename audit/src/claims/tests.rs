@@ -9,7 +9,7 @@ use events::{
     ChainId, Did, Event, Failure, OwnedAsset, PaymentId, Terms,
     event::{
         AttestationAwaited, AuctionClosed, Authorization, DepositRuledOut, EscrowOpened, EscrowRefunded, EscrowSecured,
-        Failed, FulfillmentSeen, Inclusion, OwnTransaction, Permit2, QuoteAwarded, SelectorAnswered, SelectorAsked,
+        Failed, FulfillmentSeen, Inclusion, PayerTransaction, Permit2, QuoteAwarded, SelectorAnswered, SelectorAsked,
         SelectorRef, Submitted, TronSpend, VerifierRef,
     },
     quote::auction_of,
@@ -157,7 +157,7 @@ fn checks(stream_id: StreamId, events: Vec<PaymentEvent>) -> Vec<String> {
 
 /// The checks that find something in the history of a payer that deposits 1100 by a transaction of its own.
 fn found_of_own(quotes: &[SignedQuote], then: Vec<PaymentEvent>) -> Vec<String> {
-    let deposit = OwnTransaction { transaction_hash: "0x01".to_owned(), raw: "0x0a".to_owned(), expires_at: 0 };
+    let deposit = PayerTransaction { transaction_hash: "0x01".to_owned(), raw: "0x0a".to_owned(), expires_at: 0 };
     let amount = "1100".parse().unwrap();
     let spend = TronSpend { amount, quote_hash: Hash32::ZERO, approval: None, deposit };
     let submitted = Submitted { authorization: Authorization::Tron(spend), selector: None, ..submitted(15) };

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 
 use events::{
     ChainId, Hash32, PaymentId,
-    event::{Authorization, Claim, EscrowPlan, EscrowSecured, Inclusion, Permit2, TransactionPrepared},
+    event::{Authorization, Claim, EscrowPlan, EscrowSecured, Inclusion, Permit2, TransactionPrepared, Validity},
     mutant,
     time::unix_seconds,
 };
@@ -20,7 +20,7 @@ use journal::{
     ledger::{Ledger, Purpose},
 };
 use sagas::ports::{
-    Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, Moment, PrepareError,
+    Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError,
     RefundOrder, Refusal, ReleaseOrder, Statement, TransactionState, Transient, Waiting,
 };
 
@@ -166,7 +166,7 @@ impl EvmChains {
     }
 
     pub(super) fn chain(&self, chain_id: &ChainId) -> Result<&EvmChain, Transient> {
-        self.chains.get(chain_id).ok_or_else(|| Transient(format!("{chain_id} is not configured")))
+        self.chains.get(chain_id).ok_or_else(|| Transient::misconfigured(format!("{chain_id} is not configured")))
     }
 
     /// Sees what happened in the newest blocks of a chain, as [`Chains::next_event`] does by itself: for who learns of blocks
@@ -241,15 +241,15 @@ impl EvmChains {
             .ledger
             .reserve(&account, &intent.purpose, chain_nonce, final_nonce, now)
             .await
-            .map_err(|error| Transient(error.to_string()))?;
+            .map_err(Transient::unreachable)?;
         let nonce = if mutant!("nonce-from-the-chain") { chain_nonce } else { nonce };
         let unsigned = transaction::transaction(call, node.evm_id(), nonce, gas_limit, fees);
-        let signed = transaction::sign(signer, &unsigned).map_err(Transient)?;
+        let signed = transaction::sign(signer, &unsigned).map_err(Transient::misconfigured)?;
         Ok(TransactionPrepared {
             attempt: intent.attempt,
             chain_id: account.chain_id,
             sender: account.address,
-            nonce,
+            validity: Validity::Nonce(nonce),
             transaction_hash: signed.hash.to_string(),
             raw: signed.raw.to_string(),
             prepared_at: now,
@@ -336,7 +336,7 @@ impl EvmChains {
             Authorization::EvmPermit2Escrow(permit) => (permit, true),
             Authorization::EvmPermit2(permit) => (permit, false),
             Authorization::Solana(_) | Authorization::Tron(_) => {
-                return Err(Transient("the payer signed for no EVM chain".to_owned()));
+                return Err(Transient::misconfigured("the payer signed for no EVM chain"));
             }
         };
         let deposit = eip712::deposit(&order.payment_id, order.terms_hash, permit.quote_hash, payer, &order.escrow)
@@ -345,17 +345,18 @@ impl EvmChains {
         let d = GatewayEscrow::GatewayDeposit::from(&deposit);
         let r = GatewayEscrow::Reservation::from(&reservation);
         let raw =
-            raw_bytes(&permit.signature).ok_or_else(|| Transient("the payer's signature is no hex".to_owned()))?;
+            raw_bytes(&permit.signature).ok_or_else(|| Transient::misconfigured("the payer's signature is no hex"))?;
         let wrapped = match signature::is_erc6492(&raw) {
-            true => Some(signature::unwrap_erc6492(&raw).map_err(|error| Transient(error.to_string()))?),
+            true => Some(signature::unwrap_erc6492(&raw).map_err(Transient::misconfigured)?),
             false => None,
         };
         let p = permit_of(permit, token, wrapped.as_ref().map_or(raw, |wrapped| wrapped.signature.clone()));
         let until = contracts::time(admitted_until).map_err(unusable)?;
         let admission = Admission { deposit, reservation, token, admittedUntil: until };
-        let signed = attest::sign_admission(&keys.reserver, &admission, evm_id, escrow)
-            .map_err(|error| Transient(error.to_string()))?;
-        let signature = raw_bytes(&signed).ok_or_else(|| Transient("the reserver's signature is no hex".to_owned()))?;
+        let signed =
+            attest::sign_admission(&keys.reserver, &admission, evm_id, escrow).map_err(Transient::misconfigured)?;
+        let signature =
+            raw_bytes(&signed).ok_or_else(|| Transient::misconfigured("the reserver's signature is no hex"))?;
         let data = match with_witness {
             true => {
                 GatewayEscrow::depositWithWitnessCall { d, p, r, admittedUntil: until, reserverSignature: signature }
@@ -385,7 +386,7 @@ fn permit_of(permit: &Permit2, token: Address, signature: Bytes) -> GatewayEscro
 }
 
 fn keys(chain: &EvmChain) -> Result<&Keys, Transient> {
-    chain.keys.as_ref().ok_or_else(|| Transient(format!("{} has no keys", chain.node.chain_id())))
+    chain.keys.as_ref().ok_or_else(|| Transient::misconfigured(format!("{} has no keys", chain.node.chain_id())))
 }
 
 /// The accounts that may send a transaction of this leg, the preferred one first, and how many exits it leaves the coins of.
@@ -396,7 +397,7 @@ fn signers<'a>(chain: &EvmChain, keys: &'a Keys, leg: Leg, payment_id: &PaymentI
 
 /// The account that is named as the caller when a call is tried out.
 fn first(signers: &[&PrivateKeySigner]) -> Result<Address, Transient> {
-    signers.first().map(|signer| signer.address()).ok_or_else(|| Transient("no submitter key".to_owned()))
+    signers.first().map(|signer| signer.address()).ok_or_else(|| Transient::misconfigured("no submitter key"))
 }
 
 #[async_trait]
@@ -430,7 +431,7 @@ impl Chains for EvmChains {
             None => GatewayEscrow::refundCall { paymentId: payment_id }.abi_encode(),
             Some(signature) => {
                 let signature =
-                    raw_bytes(signature).ok_or_else(|| Transient("the non-delivery is no hex".to_owned()))?;
+                    raw_bytes(signature).ok_or_else(|| Transient::misconfigured("the non-delivery is no hex"))?;
                 GatewayEscrow::cancelCall { paymentId: payment_id, nonDelivery: signature }.abi_encode()
             }
         };
@@ -440,7 +441,7 @@ impl Chains for EvmChains {
 
     async fn prepare_release(&self, order: &ReleaseOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
         let attestation =
-            raw_bytes(&order.attestation).ok_or_else(|| Transient("the attestation is no hex".to_owned()))?;
+            raw_bytes(&order.attestation).ok_or_else(|| Transient::misconfigured("the attestation is no hex"))?;
         let data =
             GatewayEscrow::releaseCall { paymentId: word(order.payment_id.on_chain()), attestation }.abi_encode();
         let purpose = Purpose::release(&order.payment_id, attempt);
@@ -452,7 +453,7 @@ impl Chains for EvmChains {
     }
 
     async fn broadcast(&self, transaction: &TransactionPrepared) -> Result<(), Transient> {
-        let raw = raw_bytes(&transaction.raw).ok_or_else(|| Transient("the transaction is no hex".to_owned()))?;
+        let raw = raw_bytes(&transaction.raw).ok_or_else(|| Transient::misconfigured("the transaction is no hex"))?;
         let sent = self.chain(&transaction.chain_id)?.node.try_send(&raw).await;
         if let Err(Fault::Rejected(text)) = &sent
             && is_too_large(text)
@@ -506,7 +507,7 @@ impl Chains for EvmChains {
     }
 
     async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient> {
-        let newest = versions.last().ok_or_else(|| Transient("no transaction was prepared".to_owned()))?;
+        let newest = versions.last().ok_or_else(|| Transient::misconfigured("no transaction was prepared"))?;
         self.chain(&newest.chain_id)?.node.transaction_state(versions).await
     }
 
@@ -526,7 +527,7 @@ impl Chains for EvmChains {
         }
     }
 
-    fn moment(&self, chain_id: &ChainId, contract: &str) -> Option<Moment> {
+    fn cursor(&self, chain_id: &ChainId, contract: &str) -> Option<Cursor> {
         self.chain(chain_id).ok()?.node.lookout().moment(contract)
     }
 
@@ -548,7 +549,9 @@ fn is_too_large(text: &str) -> bool {
 
 /// The hash of a journaled transaction.
 pub(super) fn hash_of(transaction: &TransactionPrepared) -> Result<B256, Transient> {
-    let hash: Hash32 =
-        transaction.transaction_hash.parse().map_err(|_| Transient("the transaction hash is no hash".to_owned()))?;
+    let hash: Hash32 = transaction
+        .transaction_hash
+        .parse()
+        .map_err(|_| Transient::misconfigured("the transaction hash is no hash"))?;
     Ok(word(hash))
 }

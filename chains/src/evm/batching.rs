@@ -59,9 +59,11 @@ impl Views {
             tokio::spawn(self.clone().ask_on());
         }
         let chain = self.0.node.chain_id();
-        let returned = answered.await.map_err(|_| Transient(format!("{chain}: a request was given up")))??;
-        C::abi_decode_returns(&returned)
-            .map_err(|error| Transient(format!("{chain}: {contract} returned what is no {}: {error}", C::SIGNATURE)))
+        let returned =
+            answered.await.map_err(|_| Transient::unreachable(format!("{chain}: a request was given up")))??;
+        C::abi_decode_returns(&returned).map_err(|error| {
+            Transient::contradiction(format!("{chain}: {contract} returned what is no {}: {error}", C::SIGNATURE))
+        })
     }
 
     /// Asks until nobody waits, unless as many do so as may.

@@ -52,7 +52,8 @@ impl From<Fault> for DevError {
     fn from(fault: Fault) -> Self {
         match fault {
             Fault::Reverted(revert) => Self::Reverted(revert.reason),
-            Fault::Unanswered(text) | Fault::Rejected(text) => Self::Chain(text),
+            Fault::Unanswered(fault) => Self::Chain(fault.to_string()),
+            Fault::Rejected(text) => Self::Chain(text),
         }
     }
 }

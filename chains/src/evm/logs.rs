@@ -105,7 +105,8 @@ impl Node {
         contract: Address,
         inclusion: &Inclusion,
     ) -> Result<Vec<primitives::Log>, Transient> {
-        let word = |text: &str| text.parse::<B256>().map_err(|_| Transient(format!("{text} is no hash")));
+        let word =
+            |text: &str| text.parse::<B256>().map_err(|_| Transient::misconfigured(format!("{text} is no hash")));
         let (block, transaction) = (word(&inclusion.block_hash)?, word(&inclusion.transaction_hash)?);
         let filter = json!({"blockHash": block, "address": contract});
         let mut logs: Vec<Log> = self.request("eth_getLogs", (filter,)).await?;

@@ -16,7 +16,7 @@ use alloy::{
 use serde_json::json;
 use tokio::sync::watch;
 
-use sagas::ports::{Moment, Transient, Waiting};
+use sagas::ports::{Cursor, Transient, Waiting};
 
 use super::{
     contracts::{address, word},
@@ -93,11 +93,11 @@ impl Lookout {
     }
 
     /// What was seen so far; `None` where the events of `contract` are not followed.
-    pub(super) fn moment(&self, contract: &str) -> Option<Moment> {
+    pub(super) fn moment(&self, contract: &str) -> Option<Cursor> {
         let contract = address(contract).ok()?;
         let is_followed = self.escrows.contains(&contract) || self.proxies.contains(&contract);
         let seen = self.seen();
-        is_followed.then_some(Moment { round: seen.round, settled: seen.settled_time })
+        is_followed.then_some(Cursor { round: seen.round, settled: seen.settled_time })
     }
 
     /// Whether in the rounds since something happened that a payment waits for. Where nothing did, those are over for it.
@@ -323,8 +323,8 @@ mod tests {
             word(self.payment_id.on_chain())
         }
 
-        fn moment(&self) -> Moment {
-            Moment { round: self.seen.round, settled: self.seen.settled_time }
+        fn moment(&self) -> Cursor {
+            Cursor { round: self.seen.round, settled: self.seen.settled_time }
         }
 
         /// A round that finds events of the payment, by the escrow, in these blocks of the branch `fork`.
@@ -340,13 +340,13 @@ mod tests {
             self.seen.take_in(from, block(head, fork), block(settled, fork), events);
         }
 
-        fn told(&self, since: Moment, deadline: u64) -> bool {
+        fn told(&self, since: Cursor, deadline: u64) -> bool {
             let (chain_id, payment_id) = (&self.chain_id, &self.payment_id);
             let waiting = Waiting { chain_id, payment_id, since, deadline, is_pushed: false };
             self.seen.has_news(self.payment(), &waiting)
         }
 
-        fn has_news(&self, since: Moment) -> bool {
+        fn has_news(&self, since: Cursor) -> bool {
             self.told(since, u64::MAX)
         }
     }

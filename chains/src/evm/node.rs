@@ -240,7 +240,8 @@ impl Node {
             return Ok(());
         }
         tracing::error!(chain_id = %self.chain_id(), found = found.to::<u64>(), "the node is of another chain");
-        Err(Fault::Unanswered(format!("the node configured for {} is of chain {found}", self.chain_id())))
+        let text = format!("the node configured for {} is of chain {found}", self.chain_id());
+        Err(Fault::Unanswered(Transient::misconfigured(text)))
     }
 
     pub(super) async fn header(&self, block: Value) -> Result<Option<(BlockRef, Option<U256>)>, Transient> {
@@ -263,7 +264,7 @@ impl Node {
 
     /// A fault that says that the node cannot be believed for now.
     pub(crate) fn contradiction(&self, what: impl std::fmt::Display) -> Transient {
-        Transient(format!("{}: the node lags or contradicts itself: {what}", self.chain_id()))
+        Transient::contradiction(format!("{}: the node lags or contradicts itself: {what}", self.chain_id()))
     }
 
     /// The newest block.

@@ -259,12 +259,14 @@ impl Node {
 /// The account and the nonce that all `versions` share.
 pub(super) fn sender_and_nonce(versions: &[TransactionPrepared]) -> Result<(Address, u64), Transient> {
     let Some((first, others)) = versions.split_first() else {
-        return Err(Transient("no transaction was prepared".to_owned()));
+        return Err(Transient::misconfigured("no transaction was prepared"));
     };
-    if others.iter().any(|other| (&other.sender, other.nonce) != (&first.sender, first.nonce)) {
-        return Err(Transient("versions of a transaction differ in sender or nonce".to_owned()));
+    if others.iter().any(|other| (&other.sender, other.validity) != (&first.sender, first.validity)) {
+        return Err(Transient::misconfigured("versions of a transaction differ in sender or nonce"));
     }
-    Ok((address(&first.sender).map_err(unusable)?, first.nonce))
+    let nonce =
+        first.validity.nonce().ok_or_else(|| Transient::misconfigured("a transaction of this chain has no nonce"))?;
+    Ok((address(&first.sender).map_err(unusable)?, nonce))
 }
 
 /// The last second in which the escrow takes the deposit that `transaction` makes, from whomever.

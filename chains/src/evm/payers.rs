@@ -162,7 +162,7 @@ impl ContractPayer {
     ) -> Result<Option<Timestamp>, Transient> {
         let own = self.budgets(node);
         let room = budget::room(budgets, &own, node.config().gas.deposit_max, now).await;
-        room.map_err(|error| Transient(error.to_string()))
+        room.map_err(Transient::unreachable)
     }
 }
 
@@ -257,11 +257,12 @@ fn factory(authorization: &Authorization) -> Result<Option<Address>, Transient> 
         Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => permit,
         Authorization::Solana(_) | Authorization::Tron(_) => return Ok(None),
     };
-    let raw = raw_bytes(&permit.signature).ok_or_else(|| Transient("the payer's signature is no hex".to_owned()))?;
+    let raw =
+        raw_bytes(&permit.signature).ok_or_else(|| Transient::misconfigured("the payer's signature is no hex"))?;
     if !signature::is_erc6492(&raw) {
         return Ok(None);
     }
-    let wrapped = signature::unwrap_erc6492(&raw).map_err(|error| Transient(error.to_string()))?;
+    let wrapped = signature::unwrap_erc6492(&raw).map_err(Transient::misconfigured)?;
     Ok(Some(wrapped.factory))
 }
 
@@ -294,7 +295,7 @@ impl EvmChains {
             }
             Payer::Key(account) => (self.room_of_key(node, *account, purpose, gas).await, "of this"),
         };
-        match room.map_err(|error| Transient(error.to_string()))? {
+        match room.map_err(Transient::unreachable)? {
             Room::Now => Ok(()),
             Room::Soon => Err(PrepareError::Waiting(format!("deposits {whose} account that are under way end first"))),
             Room::At(until) => Err(refused(format!(
@@ -335,7 +336,7 @@ impl EvmChains {
         let budget = budget_of(node, account);
         let key = &budget.key;
         let purpose = Purpose::deposit(&order.payment_id, newest.attempt);
-        let fault = |error: budget::Error| Transient(error.to_string());
+        let fault = Transient::unreachable::<budget::Error>;
         let of_key = self.key_deposits.get(key, &purpose);
         // What another process prepared for an account without code is charged nowhere, either.
         if of_key.is_some() || self.budgets.charged(key, &purpose).await.map_err(fault)?.is_none() {

@@ -158,7 +158,11 @@ impl Node {
             return Ok(None);
         }
         C::abi_decode_returns(&returned).map(Some).map_err(|error| {
-            Transient(format!("{}: {contract} returned what is no {}: {error}", self.chain_id(), C::SIGNATURE))
+            Transient::contradiction(format!(
+                "{}: {contract} returned what is no {}: {error}",
+                self.chain_id(),
+                C::SIGNATURE
+            ))
         })
     }
 
@@ -271,7 +275,8 @@ impl Node {
     /// [`Transient`], also for a chain without EIP-1559.
     pub async fn fees(&self) -> Result<Fees, Transient> {
         let (base, block_gas) = self.newest_gas().await?;
-        let base = base.ok_or_else(|| Transient(format!("{} has no base fee (EIP-1559)", self.chain_id())))?;
+        let base =
+            base.ok_or_else(|| Transient::misconfigured(format!("{} has no base fee (EIP-1559)", self.chain_id())))?;
         let base = u128::try_from(base).map_err(|_| self.contradiction("a base fee above 128 bits"))?;
         let priority = match self.request::<_, U256>("eth_maxPriorityFeePerGas", ()).await {
             Ok(fee) => u128::try_from(fee).unwrap_or(PRIORITY_FEE_MAX),

@@ -110,7 +110,7 @@ impl EscrowRecord {
             payer: text(self.payer),
             reserver: text(self.reserver),
             releaser: text(self.releaser),
-            asset: asset.parse().map_err(|error| Transient(format!("{asset}: {error}")))?,
+            asset: asset.parse().map_err(|error| Transient::contradiction(format!("{asset}: {error}")))?,
             settler: text(self.settler),
             deposited: self.deposited,
             source_amount: self.source_amount,
@@ -125,7 +125,7 @@ impl EscrowRecord {
 }
 
 pub(crate) fn unusable(error: ConvertError) -> Transient {
-    Transient(format!("unusable order: {error}"))
+    Transient::misconfigured(format!("unusable order: {error}"))
 }
 
 /// The once-only key of a delivery, as `FulfillmentProxy.fulfillmentKey` has it.
@@ -158,7 +158,8 @@ impl Node {
     ) -> Result<Option<EscrowRecord>, Transient> {
         let call = GatewayEscrow::escrowOfCall { paymentId: word(payment_id.on_chain()) };
         let Some(escrow) = self.view(contract, &call, at).await? else { return Ok(None) };
-        EscrowRecord::read(escrow).map_err(|number| Transient(format!("{contract} is in the unknown state {number}")))
+        EscrowRecord::read(escrow)
+            .map_err(|number| Transient::contradiction(format!("{contract} is in the unknown state {number}")))
     }
 
     /// The newest settled block, and what the escrow at `contract` has on record for the payment there.

@@ -20,7 +20,7 @@ use super::revert::Revert;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// No answer, or none that can be read.
-    Unanswered(String),
+    Unanswered(Transient),
     /// The node answered that a contract refused.
     Reverted(Revert),
     /// The node itself refused the request.
@@ -30,9 +30,9 @@ pub(crate) enum Fault {
 impl From<Fault> for Transient {
     fn from(fault: Fault) -> Self {
         match fault {
-            Fault::Unanswered(text) => Self(text),
-            Fault::Reverted(revert) => Self(format!("unexpected revert: {}", revert.reason)),
-            Fault::Rejected(text) => Self(text),
+            Fault::Unanswered(fault) => fault,
+            Fault::Reverted(revert) => Self::contradiction(format!("unexpected revert: {}", revert.reason)),
+            Fault::Rejected(text) => Self::contradiction(text),
         }
     }
 }
@@ -107,12 +107,18 @@ impl Rpc {
             }
             // The error's own text may hold the whole URL, and so a key.
             RpcError::Transport(TransportErrorKind::HttpError(error)) => {
-                Fault::Unanswered(format!("{place}: HTTP status {}", error.status))
+                let text = format!("{place}: HTTP status {}", error.status);
+                Fault::Unanswered(match error.is_rate_limit_err() {
+                    true => Transient::rate_limited(text),
+                    false => Transient::unreachable(text),
+                })
             }
-            RpcError::Transport(_) => Fault::Unanswered(format!("{place}: no answer")),
-            RpcError::DeserError { err, .. } => Fault::Unanswered(format!("{place}: unreadable answer: {err}")),
-            RpcError::NullResp => Fault::Unanswered(format!("{place}: null")),
-            other => Fault::Unanswered(format!("{place}: {}", kind(&other))),
+            RpcError::Transport(_) => Fault::Unanswered(Transient::unreachable(format!("{place}: no answer"))),
+            RpcError::DeserError { err, .. } => {
+                Fault::Unanswered(Transient::unreachable(format!("{place}: unreadable answer: {err}")))
+            }
+            RpcError::NullResp => Fault::Unanswered(Transient::unreachable(format!("{place}: null"))),
+            other => Fault::Unanswered(Transient::unreachable(format!("{place}: {}", kind(&other)))),
         }
     }
 }

@@ -89,7 +89,9 @@ impl SettlerChain {
             return Err(ActError::TooLate(format!("the chain is at {}, past {}", head.time, order.fulfill_by)));
         }
         if address(&order.delivery_account).map_err(unusable)? != self.wallet.address() {
-            return Err(Transient(format!("{} is not this settler's account", order.delivery_account)).into());
+            return Err(
+                Transient::misconfigured(format!("{} is not this settler's account", order.delivery_account)).into()
+            );
         }
         let proxy = address(&order.proxy).map_err(unusable)?;
         let token = contracts::token_or_coin(order.destination.asset()).map_err(unusable)?;
@@ -171,11 +173,14 @@ impl SettlerChain {
             Some(State::Refunded) => return Err(ActError::TooLate("the escrow was refunded".to_owned())),
             // A newest block without the reservation may be a node that lags.
             None | Some(State::None | State::Deposited) => {
-                return Err(Transient(format!("{payment_id} is not reserved at block {}", head.number)).into());
+                return Err(
+                    Transient::contradiction(format!("{payment_id} is not reserved at block {}", head.number)).into()
+                );
             }
             Some(State::Reserved) => {}
         }
-        let attestation = raw_bytes(attestation).ok_or_else(|| Transient("the attestation is no hex".to_owned()))?;
+        let attestation =
+            raw_bytes(attestation).ok_or_else(|| Transient::misconfigured("the attestation is no hex"))?;
         let release = GatewayEscrow::releaseCall { paymentId: id, attestation };
         let call = plain(self.wallet.address(), contract, release.abi_encode());
         let receipt = self.wallet.execute(&format!("release/{payment_id}"), &call).await?;
@@ -194,7 +199,7 @@ impl SettlerChain {
         let call = GatewayEscrow::claimableCall { owner: self.wallet.address(), token };
         let head = At::Block(self.node().head().await?);
         let owed = self.node().view(contract, &call, head).await?;
-        owed.ok_or_else(|| Transient(format!("there is no escrow at {}", text(contract))))
+        owed.ok_or_else(|| Transient::contradiction(format!("there is no escrow at {}", text(contract))))
     }
 
     /// Brings this account what the escrow owes it in `asset`, and waits until that is in a block. Returns the transaction.
@@ -251,6 +256,6 @@ impl Node {
             return self.balance(account, head).await;
         }
         let balance = self.view(token, &Erc20::balanceOfCall { account }, head).await?;
-        balance.ok_or_else(|| Transient(format!("there is no token at {}", text(token))))
+        balance.ok_or_else(|| Transient::contradiction(format!("there is no token at {}", text(token))))
     }
 }

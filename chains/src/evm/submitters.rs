@@ -129,7 +129,7 @@ impl EvmChains {
     ) -> Result<Option<&'a PrivateKeySigner>, Transient> {
         for signer in signers {
             let open = self.ledger.open(&account(chain, signer)).await;
-            let open = open.map_err(|error| Transient(error.to_string()))?;
+            let open = open.map_err(Transient::unreachable)?;
             if open.iter().any(|reservation| reservation.purpose == *purpose) {
                 return Ok(Some(signer));
             }
@@ -165,7 +165,7 @@ impl EvmChains {
                 return Ok(signer);
             }
         }
-        Err(Transient(format!("no submitter of {} has the coins for its gas", node.chain_id())))
+        Err(Transient::rate_limited(format!("no submitter of {} has the coins for its gas", node.chain_id())))
     }
 
     /// See [`sagas::ports::Chains::reprice`].
@@ -192,7 +192,7 @@ impl EvmChains {
             return Ok(None);
         };
         let waiting = transaction::unsigned(&newest.raw)
-            .ok_or_else(|| Transient("a journaled transaction cannot be read".to_owned()))?;
+            .ok_or_else(|| Transient::misconfigured("a journaled transaction cannot be read"))?;
         let fees = node.fees().await?;
         if !transaction::is_outpriced(&waiting, fees) {
             let long = now - newest.prepared_at >= patience * PATIENCE_OF_THE_PRICED;
@@ -207,7 +207,7 @@ impl EvmChains {
             self.warn_of(newest, "a waiting transaction needs a higher price than its sender has coins for");
             return Ok(None);
         }
-        let signed = transaction::sign(signer, &bumped).map_err(Transient)?;
+        let signed = transaction::sign(signer, &bumped).map_err(Transient::misconfigured)?;
         let version = versions.len() + 1;
         tracing::info!(chain_id = %newest.chain_id, sender = newest.sender, nonce, version,
             max_fee = bumped.max_fee_per_gas, "a waiting transaction is signed again with higher fees");
@@ -227,7 +227,7 @@ impl EvmChains {
     fn warn_of(&self, waiting: &TransactionPrepared, reason: &'static str) {
         let account = SignerAccount { chain_id: waiting.chain_id.clone(), address: waiting.sender.clone() };
         if self.watch.is_due(&account, self.clock.now()) {
-            tracing::warn!(chain_id = %waiting.chain_id, sender = waiting.sender, nonce = waiting.nonce, "{reason}");
+            tracing::warn!(chain_id = %waiting.chain_id, sender = waiting.sender, nonce = waiting.validity.nonce(), "{reason}");
         }
     }
 
@@ -279,7 +279,7 @@ impl EvmChains {
     /// finds out which.
     async fn unblock(&self, chain: &EvmChain, signer: &PrivateKeySigner) -> Result<(), Transient> {
         let (node, account) = (&chain.node, account(chain, signer));
-        let open = self.ledger.open(&account).await.map_err(|error| Transient(error.to_string()))?;
+        let open = self.ledger.open(&account).await.map_err(Transient::unreachable)?;
         let next = node.nonce(signer.address(), At::Latest).await?;
         let now = self.clock.now();
         let awaited = open.iter().any(|reservation| reservation.nonce >= next);
@@ -304,7 +304,7 @@ impl EvmChains {
         }
         if let Some(reservation) = &blocked.reservation {
             let retired = self.ledger.retire(&account, reservation).await;
-            if !retired.map_err(|error| Transient(error.to_string()))? {
+            if !retired.map_err(Transient::unreachable)? {
                 return Ok(());
             }
         }
@@ -321,14 +321,14 @@ impl EvmChains {
         let fees = node.fees().await?;
         let mut filler = transaction::transaction(&call, node.evm_id(), nonce, TRANSFER_GAS, fees);
         for _ in 1..FILLER_PRICES_MAX {
-            match node.try_send(&transaction::sign(signer, &filler).map_err(Transient)?.raw).await {
+            match node.try_send(&transaction::sign(signer, &filler).map_err(Transient::misconfigured)?.raw).await {
                 Err(Fault::Rejected(text)) if text.contains("underpriced") => {
                     filler = transaction::bumped(&filler, fees);
                 }
                 sent => return sent.map_err(Transient::from),
             }
         }
-        Err(Transient(format!("{}: nonce {nonce} is held by a dearer transaction", node.chain_id())))
+        Err(Transient::rate_limited(format!("{}: nonce {nonce} is held by a dearer transaction", node.chain_id())))
     }
 
     async fn check_coins(&self, chain: &EvmChain, signer: &PrivateKeySigner) -> Result<(), Transient> {
@@ -381,8 +381,9 @@ impl Watch {
         let account = SignerAccount { chain_id: transaction.chain_id.clone(), address: transaction.sender.clone() };
         // Entries are replaced whole, so a poisoned lock guards nothing half done.
         let mut all = self.hopeless.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.insert(account.clone(), transaction.nonce) != Some(transaction.nonce) {
-            tracing::warn!(chain_id = %account.chain_id, sender = account.address, nonce = transaction.nonce,
+        let Some(nonce) = transaction.validity.nonce() else { return };
+        if all.insert(account.clone(), nonce) != Some(nonce) {
+            tracing::warn!(chain_id = %account.chain_id, sender = account.address, nonce,
                 "a node takes a transaction for larger than a block");
         }
     }

@@ -103,13 +103,14 @@ impl Wallet {
                 Ok(Some(receipt)) if receipt.success => return Ok(receipt),
                 Ok(Some(receipt)) => return Err(self.reverted(call, receipt).await?),
                 Ok(None) => {}
-                Err(Lost::Elsewhere(text)) => return Err(Transient(text).into()),
+                Err(Lost::Elsewhere(text)) => return Err(Transient::contradiction(text).into()),
                 Err(Lost::Fault(fault)) => tracing::debug!(%fault, purpose, "transaction not looked after"),
             }
             // However long no block comes, what is on its way is looked after.
             let _ = tokio::time::timeout(self.patience.resend_after, self.node.next_block()).await;
         }
-        Err(Transient(format!("{purpose}: in no block within {} s", self.patience.wait_max.as_secs())).into())
+        Err(Transient::unreachable(format!("{purpose}: in no block within {} s", self.patience.wait_max.as_secs()))
+            .into())
     }
 
     async fn launch(&self, purpose: &str, call: &Call) -> Result<(), ActError> {
@@ -131,7 +132,7 @@ impl Wallet {
         let above = flights.values().map(|flight| flight.transaction.nonce + 1).max().unwrap_or_default();
         let nonce = pending.max(above);
         let transaction = transaction::transaction(call, self.node.evm_id(), nonce, transaction::gas_limit(gas), fees);
-        let Signed { hash, raw } = transaction::sign(&self.signer, &transaction).map_err(Transient)?;
+        let Signed { hash, raw } = transaction::sign(&self.signer, &transaction).map_err(Transient::misconfigured)?;
         match self.node.try_send(&raw).await {
             // Silence is not refusal: the transaction may be on its way, so it is watched.
             Ok(()) | Err(Fault::Unanswered(_)) => {}
@@ -180,7 +181,7 @@ impl Wallet {
                 continue;
             }
             let bumped = transaction::bumped(&flight.transaction, fees);
-            let Signed { hash, raw } = transaction::sign(&self.signer, &bumped).map_err(Transient)?;
+            let Signed { hash, raw } = transaction::sign(&self.signer, &bumped).map_err(Transient::misconfigured)?;
             match self.node.try_send(&raw).await {
                 Ok(()) | Err(Fault::Unanswered(_)) => {
                     flight.transaction = bumped;

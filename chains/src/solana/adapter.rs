@@ -8,7 +8,7 @@ use gateway_program::Key;
 
 use events::{
     ChainId, PaymentId,
-    event::{EscrowPlan, EscrowSecured, TransactionPrepared},
+    event::{EscrowPlan, EscrowSecured, TransactionPrepared, Validity},
 };
 use sagas::ports::{
     Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError, RefundOrder,
@@ -109,7 +109,7 @@ impl SolanaChains {
     }
 
     fn chain(&self, chain_id: &ChainId) -> Result<&SolanaChain, Transient> {
-        self.chains.get(chain_id).ok_or_else(|| Transient(format!("{chain_id} is not configured")))
+        self.chains.get(chain_id).ok_or_else(|| Transient::misconfigured(format!("{chain_id} is not configured")))
     }
 
     /// Tries `call` out, prices it and signs it with `submitter` and whoever else has to.
@@ -132,12 +132,12 @@ impl SolanaChains {
         let blockhash = node.blockhash(node.settled().await?).await?;
         let message = transaction::message(&call.instructions, budget, &payer, &blockhash.hash);
         let signed = transaction::sign(&message, &[submitter, &keys.reserver]);
-        let signed = signed.map_err(|error| Transient(error.to_string()))?;
+        let signed = signed.map_err(Transient::misconfigured)?;
         Ok(TransactionPrepared {
             attempt,
             chain_id: node.chain_id().clone(),
             sender: keys::account(submitter),
-            nonce: blockhash.last_valid_height,
+            validity: Validity::LastBlockHeight(blockhash.last_valid_height),
             transaction_hash: signed.hash,
             raw: format!("0x{}", hex::encode(signed.wire)),
             prepared_at: self.clock.now(),
@@ -156,12 +156,13 @@ fn refused_trial(node: &Node, program: &Key, error: &serde_json::Value, programs
     let reason = super::program::reason(error, programs);
     match error.get("InstructionError") {
         Some(_) => refused(node, program, reason),
-        None => Transient(format!("{}: the transaction cannot be tried out: {reason}", node.chain_id())).into(),
+        None => Transient::contradiction(format!("{}: the transaction cannot be tried out: {reason}", node.chain_id()))
+            .into(),
     }
 }
 
 fn keys(chain: &SolanaChain) -> Result<&Keys, Transient> {
-    chain.keys.as_ref().ok_or_else(|| Transient(format!("{} has no keys", chain.node.chain_id())))
+    chain.keys.as_ref().ok_or_else(|| Transient::misconfigured(format!("{} has no keys", chain.node.chain_id())))
 }
 
 #[async_trait]
@@ -202,7 +203,7 @@ impl Chains for SolanaChains {
 
     async fn broadcast(&self, transaction: &TransactionPrepared) -> Result<(), Transient> {
         let wire = transaction::wire_of(&transaction.raw);
-        let wire = wire.ok_or_else(|| Transient("the transaction is no hex".to_owned()))?;
+        let wire = wire.ok_or_else(|| Transient::misconfigured("the transaction is no hex"))?;
         self.chain(&transaction.chain_id)?.node.send(&wire).await
     }
 
@@ -236,7 +237,7 @@ impl Chains for SolanaChains {
     }
 
     async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient> {
-        let newest = versions.last().ok_or_else(|| Transient("no transaction was prepared".to_owned()))?;
+        let newest = versions.last().ok_or_else(|| Transient::misconfigured("no transaction was prepared"))?;
         self.chain(&newest.chain_id)?.node.transaction_state(versions).await
     }
 

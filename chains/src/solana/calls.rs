@@ -47,7 +47,7 @@ pub(super) async fn deposit<'a>(
     exits_left: u64,
 ) -> Result<(Call<'a>, &'a SigningKey), PrepareError> {
     let Authorization::Solana(spend) = &order.authorization else {
-        return Err(Transient("the payer signed for no Solana cluster".to_owned()).into());
+        return Err(Transient::misconfigured("the payer signed for no Solana cluster").into());
     };
     let program = key(&order.escrow.contract).map_err(unusable)?;
     let source = &order.terms.source;
@@ -103,7 +103,7 @@ pub(super) async fn deposit<'a>(
         refund_after: data.refund_after,
     };
     let signature = signature_bytes(&spend.signature);
-    let signature = signature.ok_or_else(|| Transient("the payer's signature is no hex of 64 bytes".to_owned()))?;
+    let signature = signature.ok_or_else(|| Transient::misconfigured("the payer's signature is no hex of 64 bytes"))?;
 
     let balances = balances(&snapshot, fixed);
     let submitter = submitters::choose(node, submitters, &balances, exits_left)?;
@@ -161,14 +161,15 @@ pub(super) async fn refund<'a>(
         let (account, wallet) = (text(&payer_token), text(&record.payer));
         let reason =
             format!("{wallet} has closed its token account {account}; the money goes there as soon as it is made");
-        return Err(Transient(reason).into());
+        return Err(Transient::unreachable(reason).into());
     }
     let mut instructions = Vec::new();
     match &order.non_delivery {
         None => instructions.push(host::refund(&program, &escrow)),
         Some(signature) => {
             let signature = signature_bytes(signature);
-            let signature = signature.ok_or_else(|| Transient("the non-delivery is no hex of 64 bytes".to_owned()))?;
+            let signature =
+                signature.ok_or_else(|| Transient::misconfigured("the non-delivery is no hex of 64 bytes"))?;
             let statement = NonDelivery { payment_id, quote_hash: record.quote_hash };
             let digest = statement.digest(&node.domain(&program));
             instructions.push(host::ed25519(&record.releaser, &signature, &digest));
@@ -220,7 +221,7 @@ pub(super) async fn release<'a>(
     let balances = balances(&snapshot, 1);
     let submitter = submitters::choose(node, submitters, &balances, 0)?;
     let attestation = signature_bytes(&order.attestation);
-    let attestation = attestation.ok_or_else(|| Transient("the attestation is no hex of 64 bytes".to_owned()))?;
+    let attestation = attestation.ok_or_else(|| Transient::misconfigured("the attestation is no hex of 64 bytes"))?;
     let delivery = Delivery { payment_id, quote_hash: record.quote_hash, settler };
     let digest = delivery.digest(&node.domain(&program));
     let instructions = vec![

@@ -49,7 +49,8 @@ impl Node {
         // The mint's owner says which of the two is the token's; the other program may have an account there, too.
         let of_mint = snapshot.account(0).map(|account| account.owner);
         let at = token_programs.iter().position(|token_program| Some(*token_program) == of_mint);
-        let at = at.ok_or_else(|| Transient(format!("{}: no token {}", self.chain_id(), text(&mint))))?;
+        let at =
+            at.ok_or_else(|| Transient::contradiction(format!("{}: no token {}", self.chain_id(), text(&mint))))?;
         let Some(account) = snapshot.account(1 + at).filter(|account| account.owner == token_programs[at]) else {
             return Ok(None);
         };

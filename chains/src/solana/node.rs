@@ -256,12 +256,13 @@ impl Node {
             return Ok(());
         }
         tracing::error!(chain_id = %self.chain_id(), found, "the node is of another cluster");
-        Err(Fault::Unanswered(format!("the node configured for {} is of the cluster {found}", self.chain_id())))
+        let text = format!("the node configured for {} is of the cluster {found}", self.chain_id());
+        Err(Fault::Unanswered(Transient::misconfigured(text)))
     }
 
     /// A fault that says that the node cannot be believed for now.
     pub(super) fn contradiction(&self, what: impl std::fmt::Display) -> Transient {
-        Transient(format!("{}: the node lags or contradicts itself: {what}", self.chain_id()))
+        Transient::contradiction(format!("{}: the node lags or contradicts itself: {what}", self.chain_id()))
     }
 
     /// The newest confirmed slot.
@@ -330,7 +331,7 @@ impl Node {
     /// [`Transient`], also when the answer is older than one that was finalized before.
     pub async fn accounts(&self, keys: &[Key], commitment: Commitment, at_least: u64) -> Result<Snapshot, Transient> {
         if keys.len() >= ACCOUNTS_MAX {
-            return Err(Transient(format!("{} accounts are more than one answer holds", keys.len())));
+            return Err(Transient::misconfigured(format!("{} accounts are more than one answer holds", keys.len())));
         }
         let floor = match commitment {
             Commitment::Confirmed => self.settled_before().map_or(0, |settled| settled.slot),

@@ -142,8 +142,8 @@ impl Node {
     }
 
     async fn fate(&self, versions: &[TransactionPrepared], settled: Settled) -> Result<Fate, Transient> {
-        let Some(height) = versions.iter().map(|version| version.nonce).max() else {
-            return Err(Transient("no transaction was prepared".to_owned()));
+        let Some(height) = versions.iter().filter_map(|version| version.validity.last_block_height()).max() else {
+            return Err(Transient::misconfigured("no transaction was prepared"));
         };
         let mut failed = None;
         for version in versions {

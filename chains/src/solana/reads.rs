@@ -56,7 +56,7 @@ pub struct SettledEscrow {
 }
 
 pub(super) fn unusable(error: ConvertError) -> Transient {
-    Transient(format!("unusable order: {error}"))
+    Transient::misconfigured(format!("unusable order: {error}"))
 }
 
 /// The escrow's record in the words of every family.
@@ -64,7 +64,7 @@ pub(super) fn unusable(error: ConvertError) -> Transient {
 /// # Errors
 /// What is in it that cannot be.
 pub fn neutral(node: &Node, record: &Escrow) -> Result<escrow::Record, Transient> {
-    let unreadable = |what: &str| Transient(format!("{}: an escrow with {what}", node.chain_id()));
+    let unreadable = |what: &str| Transient::contradiction(format!("{}: an escrow with {what}", node.chain_id()));
     let asset: AssetId = format!("{}/token:{}", node.chain_id(), text(&record.mint))
         .parse()
         .map_err(|_| unreadable("a mint that is none"))?;
@@ -189,7 +189,7 @@ impl Node {
         if time < reclaim_from(end) {
             return Ok(());
         }
-        Err(Transient(format!(
+        Err(Transient::contradiction(format!(
             "{}: the record may have been closed; that there is none proves nothing {} seconds after its window",
             self.chain_id(),
             time.saturating_sub(end)

@@ -20,7 +20,7 @@ const ALREADY_PROCESSED: &str = "already been processed";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fault {
     /// No answer, or none that can be read.
-    Unanswered(String),
+    Unanswered(Transient),
     /// The node has the transaction already that it was sent.
     Known(String),
     /// The node itself refused the request.
@@ -30,7 +30,8 @@ pub(super) enum Fault {
 impl From<Fault> for Transient {
     fn from(fault: Fault) -> Self {
         match fault {
-            Fault::Unanswered(text) | Fault::Known(text) | Fault::Rejected(text) => Self(text),
+            Fault::Unanswered(fault) => fault,
+            Fault::Known(text) | Fault::Rejected(text) => Self::contradiction(text),
         }
     }
 }
@@ -58,7 +59,9 @@ impl Rpc {
         match answer {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(error)) => Err(sort(&place(), &error)),
-            Err(_) => Err(Fault::Unanswered(format!("{}: no answer in {:?}", place(), self.timeout))),
+            Err(_) => {
+                Err(Fault::Unanswered(Transient::unreachable(format!("{}: no answer in {:?}", place(), self.timeout))))
+            }
         }
     }
 }
@@ -82,10 +85,17 @@ fn sort(place: &str, error: &ClientError) -> Fault {
         }
         // The error's own text may hold the whole URL, and so a key.
         ClientErrorKind::Reqwest(error) => match error.status() {
-            Some(status) => Fault::Unanswered(format!("{place}: HTTP status {}", status.as_u16())),
-            None => Fault::Unanswered(format!("{place}: no answer")),
+            Some(status) if status.as_u16() == 429 => {
+                Fault::Unanswered(Transient::rate_limited(format!("{place}: HTTP status {}", status.as_u16())))
+            }
+            Some(status) => {
+                Fault::Unanswered(Transient::unreachable(format!("{place}: HTTP status {}", status.as_u16())))
+            }
+            None => Fault::Unanswered(Transient::unreachable(format!("{place}: no answer"))),
         },
-        ClientErrorKind::SerdeJson(error) => Fault::Unanswered(format!("{place}: unreadable answer: {error}")),
-        _ => Fault::Unanswered(format!("{place}: no usable answer")),
+        ClientErrorKind::SerdeJson(error) => {
+            Fault::Unanswered(Transient::unreachable(format!("{place}: unreadable answer: {error}")))
+        }
+        _ => Fault::Unanswered(Transient::unreachable(format!("{place}: no usable answer"))),
     }
 }

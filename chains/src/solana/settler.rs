@@ -104,7 +104,9 @@ impl SettlerChain {
         let program = key(&order.proxy).map_err(unusable)?;
         let terms = fulfillment(order).map_err(unusable)?;
         if terms.settler != self.wallet.address() {
-            return Err(Transient(format!("{} is not this settler's account", order.delivery_account)).into());
+            return Err(
+                Transient::misconfigured(format!("{} is not this settler's account", order.delivery_account)).into()
+            );
         }
         let (instructions, contended) = self.fulfilling(&program, &terms).await?;
         // The delivery's once-only key: other terms are another delivery.
@@ -203,10 +205,15 @@ impl SettlerChain {
             Some(record) if record.state() == Some(State::Released) => return self.released(&program, &record).await,
             Some(_) => return Err(ActError::TooLate("the escrow was refunded".to_owned())),
             // A newest slot without the reservation may be a node that lags.
-            None => return Err(Transient(format!("{payment_id} is not reserved at slot {}", read.slot)).into()),
+            None => {
+                return Err(
+                    Transient::contradiction(format!("{payment_id} is not reserved at slot {}", read.slot)).into()
+                );
+            }
         };
         let attestation = signature_bytes(attestation);
-        let attestation = attestation.ok_or_else(|| Transient("the attestation is no hex of 64 bytes".to_owned()))?;
+        let attestation =
+            attestation.ok_or_else(|| Transient::misconfigured("the attestation is no hex of 64 bytes"))?;
         let payout = host::associated_token_address(&record.settler, &record.token_program, &record.mint).key;
         let mut instructions = Vec::new();
         if self.snapshot(&[payout]).await?.account(0).is_none_or(|account| !ids::is_token_program(&account.owner)) {

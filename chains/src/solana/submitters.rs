@@ -61,7 +61,8 @@ pub(super) fn choose<'a>(
 ) -> Result<&'a SigningKey, Transient> {
     let least = EXIT_LAMPORTS.saturating_mul(exits_left).saturating_add(LAMPORTS_MAX + LAMPORTS_MIN);
     let found = submitters.iter().zip(balances).find(|(_, balance)| **balance >= least);
-    let none = || Transient(format!("no submitter of {} has the lamports for a transaction", node.chain_id()));
+    let none =
+        || Transient::rate_limited(format!("no submitter of {} has the lamports for a transaction", node.chain_id()));
     found.map(|(submitter, _)| *submitter).ok_or_else(none)
 }
 

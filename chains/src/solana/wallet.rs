@@ -135,7 +135,7 @@ impl Wallet {
             let _ = tokio::time::timeout(self.patience.resend_after, self.node.next_block()).await;
         }
         let waited = self.patience.wait_max.as_secs();
-        Err(Transient(format!("{}: in no block within {waited} s", task.purpose)).into())
+        Err(Transient::unreachable(format!("{}: in no block within {waited} s", task.purpose)).into())
     }
 
     /// What `task` would do, tried out by a node; nothing is sent.
@@ -151,7 +151,7 @@ impl Wallet {
             return Err(match error.get("InstructionError") {
                 Some(_) => ActError::Refused(Box::new(self.node.refusal(&task.program, reason))),
                 // The node's trouble, or that of an account without lamports.
-                None => Transient(format!("{}: cannot be tried out: {reason}", task.purpose)).into(),
+                None => Transient::contradiction(format!("{}: cannot be tried out: {reason}", task.purpose)).into(),
             });
         }
         Ok(Tried { units: simulated.units, programs })
@@ -172,7 +172,7 @@ impl Wallet {
         let attempt = before.map_or(0, |before| before.attempt).saturating_add(1);
         let budget = Budget::new(units, &recent, attempt);
         let message = transaction::message(&task.instructions, budget, &payer, &blockhash.hash);
-        let signed = transaction::sign(&message, &[&self.key]).map_err(|error| Transient(error.to_string()))?;
+        let signed = transaction::sign(&message, &[&self.key]).map_err(Transient::misconfigured)?;
         let Signed { hash, wire } = signed;
         let now = Instant::now();
         let flight = Flight {
@@ -198,7 +198,7 @@ impl Wallet {
     async fn look(&self, task: &Task) -> Result<Option<String>, Lost> {
         let flight = self.flights.lock().await.get(&task.purpose).filter(|flight| !flight.is_lost).cloned();
         let Some(flight) = flight else {
-            return Err(Transient(format!("{}: finished by another call", task.purpose)).into_end());
+            return Err(Transient::contradiction(format!("{}: finished by another call", task.purpose)).into_end());
         };
         // Asked for first: a node that has this slot has seen whatever landed up to it.
         let settled = self.node.settled().await?;
@@ -212,7 +212,7 @@ impl Wallet {
             }
             None if settled.height > flight.last_valid_height => {
                 self.lose(&task.purpose, &flight.hash).await;
-                Err(Transient(self.never_landed(task, &flight, settled)).into_end())
+                Err(Transient::unreachable(self.never_landed(task, &flight, settled)).into_end())
             }
             None => {
                 self.keep_alive(task, &flight).await?;

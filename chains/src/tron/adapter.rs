@@ -7,17 +7,17 @@ use async_trait::async_trait;
 
 use events::{
     ChainId, PaymentId,
-    event::{Authorization, Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
+    event::{Authorization, Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, Validity},
 };
 use sagas::ports::{
-    Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, OwnDeposit, PrepareError,
+    Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PayerDeposit, PrepareError,
     RefundOrder, Refusal, ReleaseOrder, Statement, TransactionState, Transient,
 };
 
 use super::{
     address::{address, text},
     calls::{self, Cost, Next, OwnCall, with_margin},
-    node::{Answer, Node, Span},
+    node::{Answer, BroadcastError, Node, Span},
     submitters::{Senders, Warnings},
     transaction::{Call, Draft, Reference},
 };
@@ -114,7 +114,7 @@ impl TronChains {
     }
 
     fn chain(&self, chain_id: &ChainId) -> Result<&TronChain, Transient> {
-        self.chains.get(chain_id).ok_or_else(|| Transient(format!("{chain_id} is not configured")))
+        self.chains.get(chain_id).ok_or_else(|| Transient::misconfigured(format!("{chain_id} is not configured")))
     }
 
     /// Who may send a transaction of this leg for the payment on `chain`.
@@ -163,21 +163,20 @@ impl TronChains {
             expiration_ms,
         };
         let cost = Cost::new(energy, draft.raw_data().len() + SIGNATURE_BYTES);
-        draft.fee_limit_sun = cost
-            .fee_limit(&prices)
-            .ok_or_else(|| Transient(format!("{} takes no fee_limit that covers {energy} energy", node.chain_id())))?;
+        draft.fee_limit_sun = cost.fee_limit(&prices).ok_or_else(|| {
+            Transient::misconfigured(format!("{} takes no fee_limit that covers {energy} energy", node.chain_id()))
+        })?;
         // Nothing is signed before somebody can pay.
-        let submitter = submitters
-            .choose(&cost, &prices)
-            .await?
-            .ok_or_else(|| Transient(format!("no submitter of {} has the TRX for a transaction", node.chain_id())))?;
+        let submitter = submitters.choose(&cost, &prices).await?.ok_or_else(|| {
+            Transient::rate_limited(format!("no submitter of {} has the TRX for a transaction", node.chain_id()))
+        })?;
         draft.call.owner = submitter.address();
         let signed = draft.sign(submitter);
         Ok(TransactionPrepared {
             attempt,
             chain_id: node.chain_id().clone(),
             sender: text(submitter.address()),
-            nonce: signed.expiration_ms,
+            validity: Validity::Expiration(signed.expiration_ms),
             transaction_hash: signed.id.to_string(),
             raw: format!("0x{}", hex::encode(signed.bytes)),
             prepared_at: now,
@@ -186,7 +185,7 @@ impl TronChains {
 }
 
 fn keys(chain: &TronChain) -> Result<&Keys, Transient> {
-    chain.keys.as_ref().ok_or_else(|| Transient(format!("{} has no keys", chain.node.chain_id())))
+    chain.keys.as_ref().ok_or_else(|| Transient::misconfigured(format!("{} has no keys", chain.node.chain_id())))
 }
 
 #[async_trait]
@@ -195,7 +194,7 @@ impl Chains for TronChains {
         let chain = self.chain(&order.escrow.chain_id)?;
         let keys = keys(chain)?;
         let Authorization::Tron(spend) = &order.authorization else {
-            return Err(Transient("the payer signed for no Tron chain".to_owned()).into());
+            return Err(Transient::misconfigured("the payer signed for no Tron chain").into());
         };
         let submitters = self.senders(chain, keys, Leg::Deposit, &order.payment_id);
         match calls::deposit(order, spend, &keys.reserver, &submitters).await? {
@@ -225,9 +224,12 @@ impl Chains for TronChains {
 
     async fn broadcast(&self, transaction: &TransactionPrepared) -> Result<(), Transient> {
         let bytes = transaction.raw.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok());
-        let bytes = bytes.ok_or_else(|| Transient("the transaction is no hex".to_owned()))?;
+        let bytes = bytes.ok_or_else(|| Transient::misconfigured("the transaction is no hex"))?;
         let sent = self.chain(&transaction.chain_id)?.node.broadcast(&bytes).await;
-        sent.map_err(|refusal| Transient(refusal.to_string()))
+        sent.map_err(|error| match error {
+            BroadcastError::Transient(fault) => fault,
+            refusal @ BroadcastError::Refused { .. } => Transient::contradiction(refusal),
+        })
     }
 
     async fn deposit_state(
@@ -259,7 +261,7 @@ impl Chains for TronChains {
         self.chain(&order.escrow.chain_id)?.node.deposit_secured(order).await
     }
 
-    async fn stranded_deposit(&self, deposit: &OwnDeposit) -> Result<Option<EscrowOpened>, Transient> {
+    async fn stranded_deposit(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
         self.chain(&deposit.escrow.chain_id)?.node.stranded_deposit(deposit).await
     }
 
@@ -273,7 +275,7 @@ impl Chains for TronChains {
     }
 
     async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient> {
-        let newest = versions.last().ok_or_else(|| Transient("no transaction was prepared".to_owned()))?;
+        let newest = versions.last().ok_or_else(|| Transient::misconfigured("no transaction was prepared"))?;
         self.chain(&newest.chain_id)?.node.transaction_state(versions).await
     }
 

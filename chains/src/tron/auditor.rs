@@ -12,11 +12,11 @@ use async_trait::async_trait;
 use events::{
     Amount, Hash32, OwnedAsset, PaymentId, Terms,
     event::{
-        Authorization, Claim, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, OwnTransaction,
+        Authorization, Claim, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, PayerTransaction,
         TransactionPrepared, TronSpend,
     },
 };
-use sagas::ports::{EscrowState, OwnDeposit, Statement, Transient};
+use sagas::ports::{EscrowState, PayerDeposit, Statement, Transient};
 
 use super::{
     address::{address, text, trc20},
@@ -42,8 +42,8 @@ fn unreadable(error: impl Display) -> Vec<Doubt> {
     auditor::unreadable("Tron", error)
 }
 
-/// A journaled transaction must be the one whose hash was journaled with it, signed by its sender and with the expiration
-/// that stands in the nonce's place.
+/// A journaled transaction must be the one whose hash was journaled with it, signed by its sender and with the
+/// expiration that was.
 ///
 /// # Errors
 /// What is wrong.
@@ -60,8 +60,10 @@ pub fn check_prepared(transaction: &TransactionPrepared) -> Result<(), String> {
         return Err(format!("its signature is not that of {owner}"));
     }
     let expiration_ms = decoded.draft.expiration_ms;
-    if expiration_ms != transaction.nonce {
-        return Err(format!("it expires at {expiration_ms}, not at {}", transaction.nonce));
+    let journaled = transaction.validity.expiration_ms();
+    if journaled != Some(expiration_ms) {
+        let journaled = journaled.map_or_else(|| "what is journaled".to_owned(), |journaled| journaled.to_string());
+        return Err(format!("it expires at {expiration_ms}, not at {journaled}"));
     }
     Ok(())
 }
@@ -124,7 +126,7 @@ impl Own {
     }
 
     /// Checks that `transaction` is what it is journaled as, signed by the payer; its call, when it can be read.
-    fn read(&self, name: &str, transaction: &OwnTransaction, doubts: &mut Doubts) -> Option<Call> {
+    fn read(&self, name: &str, transaction: &PayerTransaction, doubts: &mut Doubts) -> Option<Call> {
         let (decoded, signer) = match signed(&transaction.raw) {
             Ok(read) => read,
             Err(what) => {
@@ -266,7 +268,7 @@ impl Audit for Node {
         };
         let is = |event: &GatewayEscrow::Deposited| event.paymentId == parties.id;
         let found = self.event_in(&place, is).await?;
-        let deposit = OwnDeposit {
+        let deposit = PayerDeposit {
             payment_id: case.payment_id.clone(),
             terms: case.terms.clone(),
             terms_hash: case.terms.hash(),
@@ -278,7 +280,7 @@ impl Audit for Node {
         Ok(doubts.0)
     }
 
-    async fn audit_opened(&self, deposit: &OwnDeposit, opened: &EscrowOpened) -> Result<Vec<Doubt>, Transient> {
+    async fn audit_opened(&self, deposit: &PayerDeposit, opened: &EscrowOpened) -> Result<Vec<Doubt>, Transient> {
         let parties = parties(&deposit.payment_id, &deposit.terms, &deposit.escrow);
         let (Authorization::Tron(spend), Ok(parties)) = (&deposit.authorization, parties) else {
             return Ok(unreadable("a deposit that is none"));
@@ -294,7 +296,7 @@ impl Audit for Node {
 
     async fn audit_return(
         &self,
-        deposit: &OwnDeposit,
+        deposit: &PayerDeposit,
         refunded: &EscrowRefunded,
         deposited: Amount,
     ) -> Result<Vec<Doubt>, Transient> {
@@ -398,7 +400,7 @@ impl Node {
     /// in the stream: a wallet can sign the same deposit again, and the escrow takes it from the payer alone.
     async fn made_deposit(
         &self,
-        deposit: &OwnDeposit,
+        deposit: &PayerDeposit,
         spend: &TronSpend,
         parties: &Parties,
         inclusion: &Inclusion,
@@ -427,7 +429,7 @@ impl Node {
     /// The record must be as new as what the stream says of it.
     async fn other_deposit(
         &self,
-        deposit: &OwnDeposit,
+        deposit: &PayerDeposit,
         inclusion: &Inclusion,
     ) -> Result<Option<EscrowRecord>, Transient> {
         let found = self.settled_escrow(&deposit.payment_id, &deposit.escrow.contract).await?;
@@ -444,7 +446,7 @@ impl Node {
     /// Checks that the transaction that the stream names made the deposit on record.
     async fn made_other_deposit(
         &self,
-        deposit: &OwnDeposit,
+        deposit: &PayerDeposit,
         record: &EscrowRecord,
         parties: &Parties,
         opened: &EscrowOpened,

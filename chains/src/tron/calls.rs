@@ -204,8 +204,8 @@ fn reservation(
         fulfillBy: contracts::time(terms.fulfill_by).map_err(unusable)?,
     };
     let digest = eip712::digest(&message, &escrow_domain(u64::from(node.reference()), contract));
-    let signed = attest::sign_digest(reserver, digest).map_err(|error| Transient(error.to_string()))?;
-    let signature = signature::bytes(&signed).map_err(|error| Transient(error.to_string()))?;
+    let signed = attest::sign_digest(reserver, digest).map_err(Transient::misconfigured)?;
+    let signature = signature::bytes(&signed).map_err(Transient::misconfigured)?;
     let call = GatewayEscrow::reserveCall { r: (&message).into(), reserverSignature: signature.into() };
     Ok(OwnCall {
         contract,
@@ -226,7 +226,8 @@ pub(super) async fn refund(node: &Node, order: &RefundOrder) -> Result<OwnCall, 
     let (data, taken_until) = match &order.non_delivery {
         None => (GatewayEscrow::refundCall { paymentId: payment_id }.abi_encode(), None),
         Some(signature) => {
-            let signature = signature::bytes(signature).map_err(|error| Transient(format!("non-delivery: {error}")))?;
+            let signature = signature::bytes(signature)
+                .map_err(|error| Transient::misconfigured(format!("non-delivery: {error}")))?;
             let call = GatewayEscrow::cancelCall { paymentId: payment_id, nonDelivery: signature.into() };
             (call.abi_encode(), Some(order.escrow.refund_after.saturating_sub(1)))
         }
@@ -243,8 +244,8 @@ pub(super) async fn release(node: &Node, order: &ReleaseOrder) -> Result<OwnCall
     if record.escrow.state != escrow::State::Reserved {
         return Err(refused(node.refusal(contract, "nobody is named to be paid".to_owned()), 0));
     }
-    let attestation =
-        signature::bytes(&order.attestation).map_err(|error| Transient(format!("attestation: {error}")))?;
+    let attestation = signature::bytes(&order.attestation)
+        .map_err(|error| Transient::misconfigured(format!("attestation: {error}")))?;
     let call =
         GatewayEscrow::releaseCall { paymentId: word(order.payment_id.on_chain()), attestation: attestation.into() };
     let taken_until = Some(order.escrow.refund_after.saturating_sub(1));

@@ -185,12 +185,16 @@ impl Node {
             return Ok(());
         }
         tracing::error!(chain_id = %self.chain_id(), first_block = %first.id, "the node is of another chain");
-        Err(Transient(format!("the node configured for {} has the first block {}", self.chain_id(), first.id)))
+        Err(Transient::misconfigured(format!(
+            "the node configured for {} has the first block {}",
+            self.chain_id(),
+            first.id
+        )))
     }
 
     /// A fault that says that the node cannot be believed for now.
     pub(super) fn contradiction(&self, what: impl std::fmt::Display) -> Transient {
-        Transient(format!("{}: the node lags or contradicts itself: {what}", self.chain_id()))
+        Transient::contradiction(format!("{}: the node lags or contradicts itself: {what}", self.chain_id()))
     }
 
     /// The newest block.
@@ -300,7 +304,9 @@ impl Node {
                 Err(error) => Err(self.contradiction(format!("{} answered {error}", C::SIGNATURE))),
             },
             Tried::Answered(Answer::Reverted { reason, data }) => Ok(Answer::Reverted { reason, data }),
-            Tried::Impossible(reason) => Err(Transient(format!("{}: {}: {reason}", self.chain_id(), C::SIGNATURE))),
+            Tried::Impossible(reason) => {
+                Err(Transient::contradiction(format!("{}: {}: {reason}", self.chain_id(), C::SIGNATURE)))
+            }
         }
     }
 

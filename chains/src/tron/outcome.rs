@@ -10,7 +10,7 @@ use events::{
     event::{Authorization, EscrowOpened, EscrowPlan, EscrowSecured, TransactionPrepared},
     failure::BlockchainContext,
 };
-use sagas::ports::{DepositOrder, DepositState, OwnDeposit, TransactionState, Transient};
+use sagas::ports::{DepositOrder, DepositState, PayerDeposit, TransactionState, Transient};
 
 use super::{
     address::{self, address},
@@ -67,7 +67,7 @@ impl Node {
             return Ok(DepositState::Pending);
         }
         if found.time > order.escrow.reserve_deadline {
-            let own = order.own_deposit();
+            let own = order.payer_deposit();
             return match found.record.filter(|record| is_stranded(record, &own)) {
                 Some(record) => self.opened(&own, &record).await.map(DepositState::Stranded),
                 None => Ok(DepositState::Expired {
@@ -111,7 +111,7 @@ impl Node {
     ///
     /// # Errors
     /// [`Transient`].
-    pub async fn stranded_deposit(&self, deposit: &OwnDeposit) -> Result<Option<EscrowOpened>, Transient> {
+    pub async fn stranded_deposit(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
         let found = self.settled_escrow(&deposit.payment_id, &deposit.escrow.contract).await?;
         if found.time <= deposit.escrow.reserve_deadline {
             return Ok(None);
@@ -150,7 +150,7 @@ impl Node {
         let settler = address(&order.reservation.payout_account).map_err(unusable)?;
         let reserved = record.reserved_at.ok_or_else(|| self.contradiction("a reservation in no block"))?;
         // The reservation does not say what was deposited, nor whose; the deposit's own event does.
-        let EscrowOpened { amount, .. } = self.opened(&order.own_deposit(), record).await?;
+        let EscrowOpened { amount, .. } = self.opened(&order.payer_deposit(), record).await?;
         let known = versions.iter().map(id_of).collect::<Result<Vec<_>, _>>()?;
         let payment = word(order.payment_id.on_chain());
         let place = Place { contract, number: reserved, state: State::Solidified, payment, known: &known };
@@ -166,7 +166,7 @@ impl Node {
     }
 
     /// The deposit of a record: the event, too, must say whose it is, of what, and how much.
-    async fn opened(&self, deposit: &OwnDeposit, record: &EscrowRecord) -> Result<EscrowOpened, Transient> {
+    async fn opened(&self, deposit: &PayerDeposit, record: &EscrowRecord) -> Result<EscrowOpened, Transient> {
         let contract = address(&deposit.escrow.contract).map_err(unusable)?;
         let payer = address(&record.escrow.payer).map_err(unusable)?;
         let token = address::trc20(&record.escrow.asset).map_err(unusable)?;
@@ -205,8 +205,8 @@ impl Node {
 
     /// `settled` must have been asked for before whatever is concluded from the fate together with it.
     async fn fate(&self, versions: &[TransactionPrepared], settled: &Block) -> Result<Fate, Transient> {
-        let Some(expiration) = versions.iter().map(|version| version.nonce).max() else {
-            return Err(Transient("no transaction was prepared".to_owned()));
+        let Some(expiration) = versions.iter().filter_map(|version| version.validity.expiration_ms()).max() else {
+            return Err(Transient::misconfigured("no transaction was prepared"));
         };
         let mut failed = None;
         for version in versions {
@@ -253,7 +253,7 @@ impl Node {
 /// The id of a journaled transaction.
 pub(super) fn id_of(version: &TransactionPrepared) -> Result<B256, Transient> {
     let text = &version.transaction_hash;
-    text.parse().map_err(|_| Transient(format!("{text:?} is no transaction id")))
+    text.parse().map_err(|_| Transient::misconfigured(format!("{text:?} is no transaction id")))
 }
 
 /// The id of the payer's own deposit. Its wallet may have brought another with the same call.
@@ -277,7 +277,7 @@ pub(super) fn is_of_order(record: &EscrowRecord, order: &DepositOrder) -> bool {
 /// Whether the record holds, or held, money under this payment's id and windows that no settler can be paid from: nobody was
 /// named for it, or it is of other terms, which no verifier attests. A payer can prepare twice under one id, submit the one and
 /// broadcast the other.
-fn is_stranded(record: &EscrowRecord, deposit: &OwnDeposit) -> bool {
+fn is_stranded(record: &EscrowRecord, deposit: &PayerDeposit) -> bool {
     record.escrow.is_of(&deposit.escrow)
         && record.escrow.state != escrow::State::Released
         && (record.reserved_at.is_none()

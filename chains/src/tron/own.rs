@@ -5,7 +5,7 @@ use alloy::{
     sol_types::SolError,
 };
 
-use events::event::{OwnTransaction, TronSpend};
+use events::event::{PayerTransaction, TronSpend};
 use sagas::ports::{DepositOrder, PrepareError, Transient};
 
 use super::{
@@ -49,7 +49,7 @@ struct Signed {
 }
 
 impl Signed {
-    fn read(own: &OwnTransaction) -> Result<Self, Transient> {
+    fn read(own: &PayerTransaction) -> Result<Self, Transient> {
         let bytes = own.raw.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok());
         let bytes = bytes.ok_or_else(|| unusable("the payer's transaction is no hex with 0x"))?;
         let (decoded, _) = transaction::read_signed(&bytes).map_err(unusable)?;
@@ -239,7 +239,7 @@ impl<'a> Own<'a> {
         let cost = Cost::new(RESERVATION_ENERGY, RESERVATION_BYTES);
         if self.submitters.choose(&cost, &self.node.prices().await?).await?.is_none() {
             let chain = self.node.chain_id();
-            return Err(Transient(format!(
+            return Err(Transient::rate_limited(format!(
                 "no submitter of {chain} can pay for the reservation: the {name} is not sent"
             )));
         }

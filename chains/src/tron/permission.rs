@@ -52,7 +52,9 @@ impl Rpc {
         let found: RawAccount = self.post("wallet/getaccount", &asked).await?;
         let Some(stated) = found.address else { return Ok(Signing::NoAccount) };
         if address::from_api(&stated) != Some(account) {
-            return Err(Fault::Unanswered("the node answers with another account than was asked for".to_owned()));
+            return Err(Fault::Unanswered(Transient::contradiction(
+                "the node answers with another account than was asked for",
+            )));
         }
         // Accounts that were made before there were permissions have none, and their own key is meant.
         let Some(owner) = found.owner_permission else { return Ok(Signing::Alone) };

@@ -334,14 +334,14 @@ impl Rpc {
         }
         let (code, message) = (shortened(&code), shortened(&words(&answer.message)));
         if code.is_empty() || NOT_NOW.contains(&code.as_str()) {
-            return Err(Transient(format!("not taken for now: {code}: {message}")).into());
+            return Err(Transient::rate_limited(format!("not taken for now: {code}: {message}")).into());
         }
         Err(BroadcastError::Refused { code, message })
     }
 }
 
 fn unreadable(what: impl Into<String>) -> Fault {
-    Fault::Unanswered(format!("the node contradicts itself: {}", what.into()))
+    Fault::Unanswered(Transient::contradiction(format!("the node contradicts itself: {}", what.into())))
 }
 
 fn unhex(text: &str) -> Result<Vec<u8>, Fault> {

@@ -69,7 +69,7 @@ pub struct SettledEscrow {
 }
 
 pub(super) fn unusable(error: impl std::fmt::Display) -> Transient {
-    Transient(format!("unusable order: {error}"))
+    Transient::misconfigured(format!("unusable order: {error}"))
 }
 
 /// A block's time as contracts see it, UNIX seconds.
@@ -312,7 +312,7 @@ impl Node {
     ) -> Result<Vec<Claim>, Transient> {
         let contract = address(&plan.contract).map_err(unusable)?;
         let hash = &end.transaction_hash;
-        let id = hash.parse().map_err(|_| Transient(format!("{hash} is no hash")))?;
+        let id = hash.parse().map_err(|_| Transient::misconfigured(format!("{hash} is no hash")))?;
         let info = self.info(id, State::Solidified).await?;
         let info = info.filter(|info| info.block_number == end.block_number && info.failure.is_none());
         let logs = info.into_iter().flat_map(|info| info.logs);

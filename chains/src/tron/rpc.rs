@@ -37,7 +37,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 pub(super) enum Fault {
     /// No answer, or none that can be read.
     #[error("{0}")]
-    Unanswered(String),
+    Unanswered(Transient),
     /// The node itself refused the request.
     #[error("{0}")]
     Rejected(String),
@@ -45,7 +45,10 @@ pub(super) enum Fault {
 
 impl From<Fault> for Transient {
     fn from(fault: Fault) -> Self {
-        Self(fault.to_string())
+        match fault {
+            Fault::Unanswered(fault) => fault,
+            Fault::Rejected(text) => Self::contradiction(text),
+        }
     }
 }
 
@@ -106,9 +109,11 @@ impl Rpc {
     /// [`Fault`]; at once, without anything sent, while the endpoint wants to be left alone.
     pub async fn post<R: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<R, Fault> {
         let place = format!("{path} at {}", self.endpoint);
-        let unanswered = |what: fmt::Arguments<'_>| Fault::Unanswered(format!("{place}: {what}"));
+        let unanswered =
+            |what: fmt::Arguments<'_>| Fault::Unanswered(Transient::unreachable(format!("{place}: {what}")));
+        let limited = |what: fmt::Arguments<'_>| Fault::Unanswered(Transient::rate_limited(format!("{place}: {what}")));
         if let Some(left) = self.pause_left() {
-            return Err(unanswered(format_args!("paused for {} ms more", left.as_millis())));
+            return Err(limited(format_args!("paused for {} ms more", left.as_millis())));
         }
         // The errors' own texts may hold the whole URL, and so a key.
         let response = self.http.post(format!("{}/{path}", self.base)).json(body).send().await;
@@ -116,7 +121,7 @@ impl Rpc {
         let status = response.status();
         if let StatusCode::TOO_MANY_REQUESTS | StatusCode::FORBIDDEN | StatusCode::SERVICE_UNAVAILABLE = status {
             let pause = self.pause(asked_for(response.headers()));
-            return Err(unanswered(format_args!(
+            return Err(limited(format_args!(
                 "HTTP status {}, nothing is sent for {} ms",
                 status.as_u16(),
                 pause.as_millis()

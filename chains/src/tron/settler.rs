@@ -95,7 +95,9 @@ impl SettlerChain {
         }
         let terms = reads::delivery(order).map_err(unusable)?;
         if terms.settler != self.wallet.address() {
-            return Err(Transient(format!("{} is not this settler's account", order.delivery_account)).into());
+            return Err(
+                Transient::misconfigured(format!("{} is not this settler's account", order.delivery_account)).into()
+            );
         }
         let contract = address(&order.proxy).map_err(unusable)?;
         let value_sun = value_sun(&terms)?;
@@ -149,7 +151,7 @@ impl SettlerChain {
         let allowed = match self.node().call(None, token, &call, State::Newest).await? {
             Answer::Returned { value, .. } => value,
             Answer::Reverted { reason, .. } => {
-                return Err(Transient(format!("allowance of {}: {reason}", text(token))).into());
+                return Err(Transient::contradiction(format!("allowance of {}: {reason}", text(token))).into());
             }
         };
         if allowed >= amount {
@@ -195,11 +197,13 @@ impl SettlerChain {
             }
             // A newest block without the reservation may be a node that lags.
             None | Some((escrow::State::Deposited, _)) => {
-                return Err(Transient(format!("{payment_id} is not reserved at block {}", read.number)).into());
+                return Err(
+                    Transient::contradiction(format!("{payment_id} is not reserved at block {}", read.number)).into()
+                );
             }
         }
         let attestation = signature::bytes(attestation);
-        let attestation = attestation.map_err(|_| Transient("the attestation is no hex".to_owned()))?;
+        let attestation = attestation.map_err(|_| Transient::misconfigured("the attestation is no hex"))?;
         let release =
             GatewayEscrow::releaseCall { paymentId: word(payment_id.on_chain()), attestation: attestation.into() };
         let task = Task {
@@ -221,7 +225,9 @@ impl SettlerChain {
         contract: Address,
         record: &EscrowRecord,
     ) -> Result<String, ActError> {
-        let ended = record.ended_at.ok_or_else(|| Transient(format!("{payment_id} was released in no block")))?;
+        let ended = record
+            .ended_at
+            .ok_or_else(|| Transient::contradiction(format!("{payment_id} was released in no block")))?;
         let id = word(payment_id.on_chain());
         let place = Place { contract, number: ended, state: State::Newest, payment: id, known: &[] };
         let is = |event: &GatewayEscrow::Released| event.paymentId == id;
@@ -239,7 +245,9 @@ impl SettlerChain {
         let call = GatewayEscrow::claimableCall { owner: self.wallet.address(), token };
         match self.node().call(None, contract, &call, State::Newest).await? {
             Answer::Returned { value, .. } => Ok(value),
-            Answer::Reverted { reason, .. } => Err(Transient(format!("claims at {escrow_contract}: {reason}"))),
+            Answer::Reverted { reason, .. } => {
+                Err(Transient::contradiction(format!("claims at {escrow_contract}: {reason}")))
+            }
         }
     }
 
@@ -286,7 +294,9 @@ impl SettlerChain {
         let call = Trc20::balanceOfCall { account: self.wallet.address() };
         match self.node().call(None, token, &call, State::Newest).await? {
             Answer::Returned { value, .. } => Ok(value),
-            Answer::Reverted { reason, .. } => Err(Transient(format!("balance of {}: {reason}", text(token)))),
+            Answer::Reverted { reason, .. } => {
+                Err(Transient::contradiction(format!("balance of {}: {reason}", text(token))))
+            }
         }
     }
 }
@@ -309,5 +319,6 @@ fn value_sun(terms: &FulfillmentProxy::Fulfilled) -> Result<u64, Transient> {
     if !terms.token.is_zero() {
         return Ok(0);
     }
-    u64::try_from(terms.amount).map_err(|_| Transient(format!("{} sun are more than there are", terms.amount)))
+    u64::try_from(terms.amount)
+        .map_err(|_| Transient::misconfigured(format!("{} sun are more than there are", terms.amount)))
 }

@@ -40,7 +40,10 @@ impl<'a> Senders<'a> {
     /// # Errors
     /// [`Transient`] when there is none.
     pub fn first(&self) -> Result<&'a PrivateKeySigner, Transient> {
-        self.keys.first().copied().ok_or_else(|| Transient(format!("{} has no submitter", self.node.chain_id())))
+        self.keys
+            .first()
+            .copied()
+            .ok_or_else(|| Transient::misconfigured(format!("{} has no submitter", self.node.chain_id())))
     }
 
     /// The one whom the payment prefers among those that can pay `cost` and what they leave over; `None` when nobody can.

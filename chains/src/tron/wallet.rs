@@ -174,7 +174,7 @@ impl Wallet {
             let _ = tokio::time::timeout(self.patience.resend_after, self.node.next_block()).await;
         }
         let waited = self.patience.wait_max.as_secs();
-        Err(Transient(format!("{}: in no block within {waited} s", task.purpose)).into())
+        Err(Transient::unreachable(format!("{}: in no block within {waited} s", task.purpose)).into())
     }
 
     async fn launch(&self, task: &Task) -> Result<(), ActError> {
@@ -225,7 +225,9 @@ impl Wallet {
         };
         if let Some(lacking) = lacking {
             let (purpose, account) = (&task.purpose, self.account());
-            return Err(Transient(format!("{purpose}: nothing was sent from {account}: {lacking}")).into());
+            return Err(
+                Transient::rate_limited(format!("{purpose}: nothing was sent from {account}: {lacking}")).into()
+            );
         }
         let now = Instant::now();
         let flight = Flight {
@@ -249,7 +251,7 @@ impl Wallet {
     async fn look(&self, task: &Task) -> Result<Option<String>, Ended> {
         let flight = self.flights.lock().await.get(&task.purpose).filter(|flight| flight.fate != Fate::Lost).cloned();
         let Some(flight) = flight else {
-            return Err(Transient(format!("{}: finished by another call", task.purpose)).into_end());
+            return Err(Transient::contradiction(format!("{}: finished by another call", task.purpose)).into_end());
         };
         let id = flight.signed.id;
         // Asked for first: whatever landed in time is in the state that is read then.
@@ -278,7 +280,7 @@ impl Wallet {
             }
             None if is_over => {
                 self.mark(&task.purpose, id, Fate::Lost).await;
-                Err(Transient(never_landed(task, &flight, &settled)).into_end())
+                Err(Transient::unreachable(never_landed(task, &flight, &settled)).into_end())
             }
             None => {
                 if flight.sent_at.elapsed() >= self.patience.resend_after {
@@ -336,7 +338,9 @@ fn fee_limit(energy: u64, spare: Spare, attempt: u64, prices: &Prices) -> Result
     let usual = with_margin(energy).max(spare.limit).max(least);
     let limits = [usual.saturating_mul(attempt), usual, least];
     let limit = limits.into_iter().find_map(|energy| Cost { energy, bandwidth: 0 }.fee_limit(prices));
-    limit.ok_or_else(|| Transient(format!("{least} energy are needed, and the network takes no fee_limit so high")))
+    limit.ok_or_else(|| {
+        Transient::misconfigured(format!("{least} energy are needed, and the network takes no fee_limit so high"))
+    })
 }
 
 fn never_landed(task: &Task, flight: &Flight, settled: &Block) -> String {

@@ -33,7 +33,7 @@ use chains::{
 use devkit::anvil::{Anvil, Mining};
 use events::{
     ChainId, Did, Hash32, OwnedAsset, PaymentId, Terms,
-    event::{Authorization, EscrowPlan},
+    event::{Authorization, EscrowPlan, TransactionPrepared},
     quote::{Quote, SignedQuote, auction_of},
     time::{Timestamp, from_unix_seconds, unix_seconds},
 };
@@ -49,6 +49,11 @@ pub const REFUND_DELAY: u64 = 900;
 pub const ADMISSION_SECONDS: u64 = 60;
 pub const REPRICE_SECONDS: u64 = 30;
 pub const DEPOSITS_WARNING: u64 = 100;
+
+/// The nonce of a prepared EVM transaction.
+pub fn nonce_of(prepared: &TransactionPrepared) -> u64 {
+    prepared.validity.nonce().expect("a nonce")
+}
 
 /// The system's clock, that a test can put forward.
 #[derive(Default)]

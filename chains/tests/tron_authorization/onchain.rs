@@ -57,7 +57,7 @@ fn assert_unknown(judged: Result<(), OnchainError>) {
 }
 
 /// Broadcasts what the payer signed, and gives the energy that it took.
-async fn land(world: &World, own: &events::event::OwnTransaction) -> Result<u64> {
+async fn land(world: &World, own: &events::event::PayerTransaction) -> Result<u64> {
     let node = world.node();
     node.broadcast(&hex::decode(&own.raw[2..])?).await?;
     world.mine(1).await?;
@@ -333,7 +333,7 @@ async fn a_token_that_refuses_the_approval_is_named() -> Result<()> {
     let spend = SpendRequest { ..spend_of(&world.chain_id, &world.contracts.proxy, &world.contracts.escrow) };
     let error = prepare_onchain(&spend, &Choice::default(), &world.node(), &reserver()).await.unwrap_err();
     // A contract that is no token tells no allowance at all.
-    assert!(matches!(&error, OnchainError::Transient(fault) if fault.0.contains("allowance")), "{error}");
+    assert!(matches!(&error, OnchainError::Transient(fault) if fault.to_string().contains("allowance")), "{error}");
     let liar = Liar::before(&world.tron.url()).await?;
     let spend = self::spend(&world).await?;
     let approve = hex::encode(approveCall::SELECTOR);

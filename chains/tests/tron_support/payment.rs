@@ -27,7 +27,7 @@ use chains::{
 };
 use events::{
     AssetId, Hash32, OwnedAsset, PaymentId, Terms,
-    event::{Authorization, OwnTransaction, TransactionPrepared, TronSpend},
+    event::{Authorization, PayerTransaction, TransactionPrepared, TronSpend},
     time::{Timestamp, from_unix_seconds},
 };
 use sagas::ports::{
@@ -146,7 +146,7 @@ impl World {
     }
 
     /// Sends a transaction of the payer's, as its wallet may, and makes a block.
-    pub async fn bring(&self, own: &OwnTransaction) -> Result<Info> {
+    pub async fn bring(&self, own: &PayerTransaction) -> Result<Info> {
         self.node().broadcast(&bytes(&own.raw)?).await?;
         self.mine(1).await?;
         let info = self.node().info(own.transaction_hash.parse()?, State::Newest).await?;

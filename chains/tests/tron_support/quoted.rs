@@ -20,7 +20,7 @@ use events::{
     time::{from_unix_seconds, unix_seconds},
 };
 use sagas::ports::{
-    Chains, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, OwnDeposit, Reservation,
+    Chains, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PayerDeposit, Reservation,
     VerificationCase,
 };
 
@@ -168,8 +168,8 @@ impl Payment {
         }
     }
 
-    pub fn own_deposit(&self) -> OwnDeposit {
-        self.deposit().own_deposit()
+    pub fn payer_deposit(&self) -> PayerDeposit {
+        self.deposit().payer_deposit()
     }
 
     pub fn delivery(&self) -> DeliveryOrder {

@@ -35,7 +35,7 @@ impl Authorization {
 
     /// Whether the payer's own transaction makes the deposit, so that it is complete before a settler is known: the cap is
     /// deposited and reserved later, and whoever holds the transaction can send it.
-    pub fn is_own_deposit(&self) -> bool {
+    pub fn is_payer_deposit(&self) -> bool {
         matches!(self, Self::Tron(_))
     }
 
@@ -81,14 +81,14 @@ pub struct TronSpend {
     pub quote_hash: Hash32,
     /// Gives the escrow its allowance; absent where the payer has given it already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub approval: Option<OwnTransaction>,
+    pub approval: Option<PayerTransaction>,
     /// Calls the escrow's `depositOwn`.
-    pub deposit: OwnTransaction,
+    pub deposit: PayerTransaction,
 }
 
 /// A transaction that the payer signed, to be broadcast as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OwnTransaction {
+pub struct PayerTransaction {
     /// Its hash, hex with 0x.
     pub transaction_hash: String,
     /// Its bytes with the signature, hex with 0x.

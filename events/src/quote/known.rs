@@ -1,4 +1,4 @@
-//! Quotes that were verified before.
+//! The cache of verified quotes.
 //!
 //! The same document is read whenever its payment's state is built from the journal, and verifying it costs more than all
 //! the rest of that. Whether a document holds depends on its text alone, so the answer can be kept.

@@ -99,13 +99,13 @@ pub struct SignedQuote {
     hash: Hash32,
 }
 
-/// Why a document is no valid quote.
+/// Why a document is not a valid quote.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The document exceeds [`DOCUMENT_BYTES_MAX`].
     #[error("quote is larger than {DOCUMENT_BYTES_MAX} bytes")]
     TooLarge,
-    /// The text is no JSON object that may be signed.
+    /// The text is not a JSON object that may be signed.
     #[error("quote is not JSON that may be signed: {0}")]
     Json(#[from] json::Error),
     /// The first `@context` is not the gateway's, or there are more than [`CONTEXTS_MAX`].

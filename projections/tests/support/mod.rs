@@ -86,7 +86,7 @@ pub fn submitted(payment_id: &PaymentId) -> PaymentEvent {
 pub fn own_submitted(payment_id: &PaymentId) -> PaymentEvent {
     let PaymentEvent::Submitted(submitted) = submitted(payment_id) else { unreachable!() };
     let deposit =
-        OwnTransaction { transaction_hash: hash(0x11), raw: "0x0a".to_owned(), expires_at: 1_800_000_050_000 };
+        PayerTransaction { transaction_hash: hash(0x11), raw: "0x0a".to_owned(), expires_at: 1_800_000_050_000 };
     let spend = TronSpend { amount: amount(110), quote_hash: Hash32::ZERO, approval: None, deposit };
     PaymentEvent::Submitted(Box::new(Submitted { authorization: Authorization::Tron(spend), ..*submitted }))
 }
@@ -117,7 +117,7 @@ fn prepared(attempt: u32, hash: String) -> TransactionPrepared {
         attempt,
         chain_id: ChainId::evm(1),
         sender: ACCOUNT.to_owned(),
-        nonce: u64::from(attempt),
+        validity: Validity::Nonce(u64::from(attempt)),
         transaction_hash: hash,
         raw: "0x02".to_owned(),
         prepared_at: at(12),

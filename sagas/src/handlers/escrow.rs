@@ -18,7 +18,7 @@ pub(super) fn next_awarded(payment: &Payment, award: &Awarded, now: Timestamp) -
     }
     if payment.deposit.count >= DEPOSIT_ATTEMPTS_MAX {
         // The payer's own transaction may land up to the end of its window, and then goes back.
-        return match payment.submitted.authorization.is_own_deposit() {
+        return match payment.submitted.authorization.is_payer_deposit() {
             true => {
                 from_unix_seconds(payment.submitted.escrow.reserve_deadline + 1).map_or(Step::Rest, Step::WaitUntil)
             }

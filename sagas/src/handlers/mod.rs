@@ -20,7 +20,7 @@ use events::{
 use crate::{
     payment::{Awarded, Payment, Stage},
     ports::{
-        Award, AwardEnd, DeliveryOrder, DepositOrder, OwnDeposit, RefundOrder, ReleaseOrder, RequestForQuotes,
+        Award, AwardEnd, DeliveryOrder, DepositOrder, PayerDeposit, RefundOrder, ReleaseOrder, RequestForQuotes,
         Reservation, SelectionRequest, VerificationCase,
     },
 };
@@ -92,12 +92,12 @@ pub enum Action {
         payment_id: PaymentId,
         /// Its escrow.
         escrow: EscrowPlan,
-        /// Where the chain gives no sign, the least time before the next look; its next block when `None`.
+        /// Where no event of the chain can be awaited, the least time before the next look; its next block when `None`.
         patience: Option<Duration>,
         /// The UNIX second past which the gateway brings the release itself; `u64::MAX` when it does not any more.
         until: u64,
     },
-    /// Sign the release, unless the escrow has paid out already.
+    /// WakeCondition the release, unless the escrow has paid out already.
     SecureRelease {
         /// The release.
         order: ReleaseOrder,
@@ -114,9 +114,9 @@ pub enum Action {
     /// After a failure, see whether the payer's own transaction has deposited all the same, or can't any more.
     WatchDeposit {
         /// The deposit.
-        deposit: OwnDeposit,
+        deposit: PayerDeposit,
     },
-    /// Sign the refund, unless the escrow has paid out already.
+    /// WakeCondition the refund, unless the escrow has paid out already.
     SecureRefund {
         /// The refund.
         order: RefundOrder,
@@ -150,9 +150,9 @@ impl Action {
     }
 }
 
-/// What tells that it makes sense to look again, where not every block does.
+/// The wake condition of an action: what tells that it makes sense to look again, where not every block does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sign<'a> {
+pub struct WakeCondition<'a> {
     /// The chain.
     pub chain_id: &'a ChainId,
     /// The payment.
@@ -168,11 +168,10 @@ pub struct Sign<'a> {
 }
 
 impl Action {
-    /// What tells that it makes sense to look again after a look that showed nothing new; `None` where only the next block
-    /// does.
-    pub fn sign(&self) -> Option<Sign<'_>> {
+    /// What wakes the action after a look that showed nothing new; `None` where only the next block does.
+    pub fn wake_condition(&self) -> Option<WakeCondition<'_>> {
         match self {
-            Self::FollowDelivery { order, case, window_open: false, .. } => Some(Sign {
+            Self::FollowDelivery { order, case, window_open: false, .. } => Some(WakeCondition {
                 chain_id: order.destination.asset().chain(),
                 payment_id: &order.payment_id,
                 contract: &order.proxy,
@@ -180,7 +179,7 @@ impl Action {
                 is_pushed: false,
                 until: case.escrow.refund_after,
             }),
-            Self::FollowDeposit { order, .. } => Some(Sign {
+            Self::FollowDeposit { order, .. } => Some(WakeCondition {
                 chain_id: &order.escrow.chain_id,
                 payment_id: &order.payment_id,
                 contract: &order.escrow.contract,
@@ -188,7 +187,7 @@ impl Action {
                 is_pushed: true,
                 until: u64::MAX,
             }),
-            Self::FollowRefund { order, .. } => Some(Sign {
+            Self::FollowRefund { order, .. } => Some(WakeCondition {
                 chain_id: &order.escrow.chain_id,
                 payment_id: &order.payment_id,
                 contract: &order.escrow.contract,
@@ -196,7 +195,7 @@ impl Action {
                 is_pushed: true,
                 until: u64::MAX,
             }),
-            Self::FollowEscrow { payment_id, escrow, until, .. } => Some(Sign {
+            Self::FollowEscrow { payment_id, escrow, until, .. } => Some(WakeCondition {
                 chain_id: &escrow.chain_id,
                 payment_id,
                 contract: &escrow.contract,
@@ -205,7 +204,7 @@ impl Action {
                 until: *until,
             }),
             // Refused: somebody else's release is most often on its way to being settled.
-            Self::SecureRelease { order, .. } => Some(Sign {
+            Self::SecureRelease { order, .. } => Some(WakeCondition {
                 chain_id: &order.escrow.chain_id,
                 payment_id: &order.payment_id,
                 contract: &order.escrow.contract,
@@ -213,7 +212,7 @@ impl Action {
                 is_pushed: false,
                 until: order.escrow.refund_after,
             }),
-            Self::FollowRelease { order, .. } => Some(Sign {
+            Self::FollowRelease { order, .. } => Some(WakeCondition {
                 chain_id: &order.escrow.chain_id,
                 payment_id: &order.payment_id,
                 contract: &order.escrow.contract,
@@ -245,7 +244,7 @@ pub fn next(payment: &Payment, now: Timestamp) -> Step {
     }
 }
 
-/// The first moment at which `now` lies beyond the UNIX second `seconds`.
+/// Whether `now` lies beyond the UNIX second `seconds`.
 fn is_past(now: Timestamp, seconds: u64) -> bool {
     from_unix_seconds(seconds).is_some_and(|at| now > at)
 }
@@ -267,9 +266,9 @@ fn deposit_order(payment: &Payment, award: &Awarded) -> DepositOrder {
     }
 }
 
-fn own_deposit(payment: &Payment) -> OwnDeposit {
+fn payer_deposit(payment: &Payment) -> PayerDeposit {
     let submitted = &payment.submitted;
-    OwnDeposit {
+    PayerDeposit {
         payment_id: submitted.payment_id.clone(),
         terms: submitted.terms.clone(),
         terms_hash: submitted.terms_hash,

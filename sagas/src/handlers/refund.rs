@@ -6,7 +6,7 @@ use events::{
     time::{Timestamp, from_unix_seconds},
 };
 
-use super::{Action, Step, is_past, own_deposit};
+use super::{Action, Step, is_past, payer_deposit};
 use crate::{payment::Payment, ports::RefundOrder};
 
 pub(super) fn next(payment: &Payment, now: Timestamp) -> Step {
@@ -35,5 +35,5 @@ pub(super) fn next_watching(payment: &Payment, now: Timestamp) -> Step {
     if !is_past(now, reserve_deadline) {
         return from_unix_seconds(reserve_deadline + 1).map_or(Step::Rest, Step::WaitUntil);
     }
-    Step::Do(Box::new(Action::WatchDeposit { deposit: own_deposit(payment) }))
+    Step::Do(Box::new(Action::WatchDeposit { deposit: payer_deposit(payment) }))
 }

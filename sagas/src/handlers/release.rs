@@ -15,7 +15,7 @@ use crate::{
     release::release_from,
 };
 
-/// A settler that does not fetch its money need not be watched at every block, where the chain gives no sign: the longest
+/// A settler that does not fetch its money need not be watched at every block, where no event of the chain can be awaited: the longest
 /// time between two looks.
 const PATIENCE_MAX: Duration = Duration::from_secs(60);
 /// How long after the delivery every block is looked at.

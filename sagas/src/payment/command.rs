@@ -1,4 +1,4 @@
-//! What the engine may ask of a payment. Each command reports something that was observed or done.
+//! Commands: what the engine may ask of a payment. Each reports something that was observed or done.
 
 use events::{
     event::{Claim, EscrowOpened, EscrowSecured, Inclusion, TransactionPrepared},
@@ -147,4 +147,37 @@ pub enum Command {
         /// When that was found.
         at: Timestamp,
     },
+}
+
+impl Command {
+    /// The command as errors name it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::CloseAuction { .. } => "CloseAuction",
+            Self::TakeChoice { .. } => "TakeChoice",
+            Self::MissChoice { .. } => "MissChoice",
+            Self::LoseWinner { .. } => "LoseWinner",
+            Self::TellWinner { .. } => "TellWinner",
+            Self::PrepareDeposit(_) => "PrepareDeposit",
+            Self::RepriceDeposit(_) => "RepriceDeposit",
+            Self::RefuseDeposit { .. } => "RefuseDeposit",
+            Self::StrandDeposit { .. } => "StrandDeposit",
+            Self::MissDepositWindow { .. } => "MissDepositWindow",
+            Self::ExhaustDeposit { .. } => "ExhaustDeposit",
+            Self::AdoptDeposit(_) => "AdoptDeposit",
+            Self::ObserveDeposit { .. } => "ObserveDeposit",
+            Self::ObserveDelivery(_) => "ObserveDelivery",
+            Self::AwaitAttestation { .. } => "AwaitAttestation",
+            Self::ConfirmDelivery { .. } => "ConfirmDelivery",
+            Self::FailUndelivered { .. } => "FailUndelivered",
+            Self::FailUnattested { .. } => "FailUnattested",
+            Self::ObserveEscrow { .. } => "ObserveEscrow",
+            Self::PrepareRelease(_) => "PrepareRelease",
+            Self::RepriceRelease(_) => "RepriceRelease",
+            Self::AbandonRelease { .. } => "AbandonRelease",
+            Self::PrepareRefund(_) => "PrepareRefund",
+            Self::RepriceRefund(_) => "RepriceRefund",
+            Self::AbandonRefund { .. } => "AbandonRefund",
+        }
+    }
 }

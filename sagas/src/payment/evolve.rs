@@ -1,4 +1,4 @@
-//! Folding events into state. Also the definition of which transitions are legal, used by auditors.
+//! The event fold: events folded into state. Also the definition of which transitions are legal, used by auditors.
 
 use events::{
     Failure, PaymentEvent,
@@ -173,7 +173,7 @@ pub fn evolve(state: Option<Payment>, event: &PaymentEvent) -> Result<Payment, I
             payment.released = Some(released.inclusion.clone());
         }
         (PaymentEvent::EscrowOpened(opened), Stage::Awarded | Stage::Depositing | Stage::Watching) => {
-            if !payment.submitted.authorization.is_own_deposit() {
+            if !payment.submitted.authorization.is_payer_deposit() {
                 return refuse("a deposit under this scheme is reserved at once");
             }
             payment.opened = Some(opened.clone());
@@ -266,8 +266,8 @@ impl Attempts {
         if transaction.attempt != newest.attempt {
             return Err("a replacement belongs to the attempt under way");
         }
-        if (&transaction.chain_id, &transaction.sender, transaction.nonce)
-            != (&newest.chain_id, &newest.sender, newest.nonce)
+        if (&transaction.chain_id, &transaction.sender, transaction.validity)
+            != (&newest.chain_id, &newest.sender, newest.validity)
         {
             return Err("a replacement has the chain, the sender and the nonce of what it replaces");
         }

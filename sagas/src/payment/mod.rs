@@ -152,7 +152,7 @@ impl Payment {
             Some(WithdrawalCause::Refused { .. } | WithdrawalCause::Unanswered) => false,
             Some(WithdrawalCause::NotDeposited) | None => self.award.is_some(),
         };
-        self.submitted.authorization.is_own_deposit() && !proven && !self.ruled_out
+        self.submitted.authorization.is_payer_deposit() && !proven && !self.ruled_out
     }
 
     /// Where the payment stands.

@@ -1,12 +1,12 @@
-//! Waiting for what happens to one payment on a chain.
+//! Cursor and wait: waiting for an event of one payment on a chain.
 
 use std::time::Duration;
 
 use events::{ChainId, PaymentId};
 
-/// A moment in what an adapter saw of a chain, to wait from. Only the adapter that gave it can read it.
+/// A cursor into what an adapter saw of a chain, to wait from. Only the adapter that gave it can read it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Moment {
+pub struct Cursor {
     /// Rounds of looking at the chain that were over.
     pub round: u64,
     /// Time of the newest settled block that was seen, UNIX seconds.
@@ -21,7 +21,7 @@ pub struct Waiting<'a> {
     /// The payment.
     pub payment_id: &'a PaymentId,
     /// Taken before the payment was last looked at.
-    pub since: Moment,
+    pub since: Cursor,
     /// A settled block past this UNIX second tells, too.
     pub deadline: u64,
     /// A transaction must get into a block: until the escrow says something of the payment, every block tells.

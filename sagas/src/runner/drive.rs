@@ -1,4 +1,4 @@
-//! Driving one payment or batch: load, decide, act, append, again, until it is at rest.
+//! Driving one payment or batch: load, perform, decide, append, again, until it is at rest.
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ use journal::{ReadError, Recorded};
 
 use super::{
     Options, Ports,
-    act::{Outcome, act, rule_out},
-    faults::Faults,
-    nudges::{Nudge, Nudges},
+    backoff::{Backoff, Misconfigured, log_transient},
+    perform::{Outcome, perform, rule_out},
     stream::At,
+    wake_hints::{HintReceiver, WakeHints},
 };
 use crate::{
-    handlers::{Action, Sign, Step, next},
+    handlers::{Action, Step, WakeCondition, next},
     payment::{self, Command, IllegalTransition, Payment, Stage, decide},
-    ports::{AuctionOver, Moment, Refusal, UNSEEN_MAX, Waiting},
+    ports::{AuctionOver, Cursor, Refusal, UNSEEN_MAX, Waiting},
     quote_request,
     release::attestation_due,
 };
@@ -31,7 +31,7 @@ use crate::{
 /// The wait before a quote selector is asked again. Its time is short, so this does not grow.
 const SELECTOR_PAUSE: Duration = Duration::from_millis(250);
 
-/// The wait after the source chain refused a release, where it gives no sign.
+/// The wait after the source chain refused a release, where no event can be awaited.
 const RELEASE_PAUSE: Duration = Duration::from_secs(5);
 
 /// How long a delivery at its depth is without an attestation before that is recorded: verifiers see the same blocks, some a
@@ -43,7 +43,8 @@ const ATTESTATION_PATIENCE: TimeDelta = TimeDelta::seconds(20);
 pub struct Engine {
     ports: Ports,
     options: Options,
-    nudges: Nudges,
+    wake_hints: WakeHints,
+    misconfigured: Misconfigured,
 }
 
 /// Why a stream can not be driven on. Retrying does not help; it stays as it is until an operator looks.
@@ -69,7 +70,7 @@ struct Loaded<S> {
 impl Engine {
     /// An engine over `ports`.
     pub fn new(ports: Ports, options: Options) -> Self {
-        Self { ports, options, nudges: Nudges::default() }
+        Self { ports, options, wake_hints: WakeHints::default(), misconfigured: Misconfigured::default() }
     }
 
     pub(super) fn ports(&self) -> &Ports {
@@ -80,11 +81,16 @@ impl Engine {
         &self.options
     }
 
-    /// Lets a payment that is driven here look at the world at once instead of at the next block. A hint from outside,
-    /// such as a settler's report: it costs a look and decides nothing. Without effect when the payment waits for
+    /// How many payments and batches wait for an operator to mend the configuration.
+    pub fn misconfigured(&self) -> &Misconfigured {
+        &self.misconfigured
+    }
+
+    /// Gives a wake hint: a payment that is driven here looks at the world at once instead of at the next block. It comes from
+    /// outside, such as a settler's report; it costs a look and decides nothing. Without effect when the payment waits for
     /// nothing, or is driven elsewhere.
-    pub fn nudge(&self, payment_id: &PaymentId) {
-        self.nudges.give(payment_id);
+    pub fn hint(&self, payment_id: &PaymentId) {
+        self.wake_hints.give(payment_id);
     }
 
     /// Drives a payment or batch until it is at rest. May be stopped at any await point and started again, here or
@@ -113,7 +119,7 @@ impl Engine {
         stream_id: &StreamId,
         payment_id: &PaymentId,
     ) -> Result<u64, Stuck> {
-        let mut faults = Faults::default();
+        let mut backoff = Backoff::default();
         let mut refusals = 0;
         let mut agreed = false;
         // Why the payer's own deposit is refused, to be told if it stays so until its window ends.
@@ -126,7 +132,7 @@ impl Engine {
         if loaded.at.is_outside(shard) {
             return Ok(0);
         }
-        let nudge = self.nudges.receive(payment_id);
+        let hints = self.wake_hints.receive(payment_id);
         loop {
             let now = self.ports.clock.now();
             let action = match next(&loaded.state, now) {
@@ -137,8 +143,9 @@ impl Engine {
                 }
                 Step::Do(action) => action,
             };
-            let since = action.sign().and_then(|sign| self.ports.chains.moment(sign.chain_id, sign.contract));
-            let acted = match Box::pin(act(&self.ports, &self.options, &loaded.state, &action, &mut agreed)).await {
+            let since = action.wake_condition().and_then(|wake| self.ports.chains.cursor(wake.chain_id, wake.contract));
+            let outcome = match Box::pin(perform(&self.ports, &self.options, &loaded.state, &action, &mut agreed)).await
+            {
                 Ok(Outcome::Unattested(inclusion, fault)) => {
                     let at = self.ports.clock.now();
                     let escrow = &loaded.state.submitted.escrow;
@@ -152,22 +159,22 @@ impl Engine {
                         None => Ok(Outcome::Nothing),
                     }
                 }
-                acted => acted,
+                outcome => outcome,
             };
-            let command = match acted {
+            let command = match outcome {
                 Ok(Outcome::Command(command)) => match (*command, refused.take()) {
                     (Command::MissDepositWindow { at }, Some(context)) => Command::RefuseDeposit { context, at },
                     (command, _) => command,
                 },
                 // What is unattested was made something else above.
                 Ok(Outcome::Nothing | Outcome::Unattested(..)) => {
-                    self.over(stream_id, &mut faults);
-                    self.pause(&action, &nudge).await;
+                    self.over(stream_id, &mut backoff);
+                    self.pause(&action, &hints).await;
                     continue;
                 }
-                Ok(quiet @ (Outcome::Quiet | Outcome::ReleaseRefused(_))) => {
-                    self.over(stream_id, &mut faults);
-                    if let Outcome::ReleaseRefused(refusal) = quiet {
+                Ok(waiting @ (Outcome::AwaitEvent | Outcome::ReleaseRefused(_))) => {
+                    self.over(stream_id, &mut backoff);
+                    if let Outcome::ReleaseRefused(refusal) = waiting {
                         let reason = refusal.context.revert_reason;
                         if reason != release_refused {
                             let said = reason.as_deref();
@@ -175,24 +182,24 @@ impl Engine {
                         }
                         release_refused = reason;
                     }
-                    match (since, action.sign()) {
-                        (Some(since), Some(sign)) if !mutant!("timers-not-armed") => {
-                            self.listen(&sign, since, &nudge).await;
+                    match (since, action.wake_condition()) {
+                        (Some(since), Some(condition)) if !mutant!("timers-not-armed") => {
+                            self.await_event(&condition, since, &hints).await;
                         }
-                        _ => self.pause(&action, &nudge).await,
+                        _ => self.pause(&action, &hints).await,
                     }
                     continue;
                 }
                 Ok(Outcome::DepositAwaited) => {
                     refused = None;
-                    self.over(stream_id, &mut faults);
-                    self.pause(&action, &nudge).await;
+                    self.over(stream_id, &mut backoff);
+                    self.pause(&action, &hints).await;
                     continue;
                 }
                 Ok(Outcome::DepositRefused(refusal)) => {
-                    let own = loaded.state.submitted.authorization.is_own_deposit();
+                    let own = loaded.state.submitted.authorization.is_payer_deposit();
                     let again = refused.as_deref() == Some(&refusal.context);
-                    self.over(stream_id, &mut faults);
+                    self.over(stream_id, &mut backoff);
                     refusals += 1;
                     if !again {
                         let reason = refusal.context.revert_reason.as_deref();
@@ -202,18 +209,15 @@ impl Engine {
                         // The payer's own deposit may land all the same, from its wallet, and is reserved then; up to the end
                         // of its window nothing rules it out.
                         refused = own.then(|| Box::new(refusal.context));
-                        self.pause(&action, &nudge).await;
+                        self.pause(&action, &hints).await;
                         continue;
                     }
-                    Box::pin(self.after_refusal(&action, *refusal, &nudge)).await
+                    Box::pin(self.after_refusal(payment_id, &action, *refusal, &hints)).await
                 }
                 Err(fault) => {
                     let stage = loaded.state.stage();
-                    let say = |faults: &Faults| {
-                        let (faults, since) = (faults.count(), faults.since());
-                        tracing::warn!(%payment_id, ?stage, faults, since, %fault, "transient fault");
-                    };
-                    self.sit_out(&mut faults, say).await;
+                    let say = |backoff: &Backoff| log_transient!(fault, backoff, %payment_id, ?stage);
+                    self.back_off_transient(&mut backoff, &fault, say).await;
                     continue;
                 }
             };
@@ -222,17 +226,17 @@ impl Engine {
                 Err(rejected) => {
                     // The handler and the decision look at the same state, so this is a fault of the engine itself;
                     // what is stored stays right.
-                    let say = |faults: &Faults| {
-                        let (faults, since) = (faults.count(), faults.since());
+                    let say = |backoff: &Backoff| {
+                        let (faults, since) = (backoff.count(), backoff.since());
                         tracing::error!(%payment_id, faults, since, %rejected, "engine decided against its own state");
                     };
-                    self.sit_out(&mut faults, say).await;
+                    self.back_off(&mut backoff, say).await;
                     continue;
                 }
             };
-            self.over(stream_id, &mut faults);
+            self.over(stream_id, &mut backoff);
             if events.is_empty() {
-                self.pause(&action, &nudge).await;
+                self.pause(&action, &hints).await;
                 continue;
             }
             let closes = matches!(*action, Action::GatherBids(_) | Action::AskSelector(_) | Action::GiveUpSelector);
@@ -265,46 +269,49 @@ impl Engine {
     }
 
     /// Waits until a refused deposit can't be sent by anyone any more, or is found to have been sent.
-    async fn after_refusal(&self, action: &Action, refusal: Refusal, nudge: &Nudge) -> Command {
+    async fn after_refusal(
+        &self,
+        payment_id: &PaymentId,
+        action: &Action,
+        refusal: Refusal,
+        hints: &HintReceiver,
+    ) -> Command {
         let Refusal { context, valid_until } = refusal;
-        let mut faults = Faults::default();
+        let mut backoff = Backoff::default();
         loop {
             let looked = match action {
                 Action::SecureDeposit { order, .. } => {
                     let (context, at) = (Box::new(context.clone()), self.ports.clock.now());
                     rule_out(&self.ports, order, valid_until, || Command::RefuseDeposit { context, at }).await
                 }
-                // Nothing else is refused; `act` says so only of a deposit.
+                // Nothing else is refused; `perform` says so only of a deposit.
                 _ => return Command::RefuseDeposit { context: Box::new(context), at: self.ports.clock.now() },
             };
             match looked {
                 Ok(Outcome::Command(command)) => return *command,
                 Ok(_) => {
-                    faults.over();
-                    self.pause(action, nudge).await;
+                    backoff.over();
+                    self.pause(action, hints).await;
                 }
                 Err(fault) => {
-                    let say = |faults: &Faults| {
-                        let (faults, since) = (faults.count(), faults.since());
-                        tracing::warn!(faults, since, %fault, "transient fault");
-                    };
-                    self.sit_out(&mut faults, say).await;
+                    let say = |backoff: &Backoff| log_transient!(fault, backoff, %payment_id);
+                    self.back_off_transient(&mut backoff, &fault, say).await;
                 }
             }
         }
     }
 
     /// Something worked: trouble that lasted is over.
-    fn over(&self, stream_id: &StreamId, faults: &mut Faults) {
-        if let Some(over) = faults.over() {
+    fn over(&self, stream_id: &StreamId, backoff: &mut Backoff) {
+        if let Some(over) = backoff.over() {
             let (faults, since) = (over.count(), over.since());
             tracing::info!(%stream_id, faults, since, "transient faults are over");
         }
     }
 
-    /// Waits for a sign that looking again can show something new, and no longer than it may be missed.
-    async fn listen(&self, sign: &Sign<'_>, since: Moment, nudge: &Nudge) {
-        let Sign { chain_id, payment_id, deadline, is_pushed, until, .. } = *sign;
+    /// Waits for an event after which looking again can show something new, and no longer than it may be missed.
+    async fn await_event(&self, condition: &WakeCondition<'_>, since: Cursor, hints: &HintReceiver) {
+        let WakeCondition { chain_id, payment_id, deadline, is_pushed, until, .. } = *condition;
         let waiting = Waiting { chain_id, payment_id, since, deadline, is_pushed };
         let left = until.saturating_add(1).saturating_sub(unix_seconds(self.ports.clock.now()));
         // Not all at once, where many began to wait together.
@@ -313,14 +320,14 @@ impl Engine {
         // In this order, so that the same happenings always come to the same.
         tokio::select! {
             biased;
-            () = nudge.received() => {}
+            () = hints.received() => {}
             () = self.ports.chains.next_event(&waiting) => {}
             () = self.ports.clock.sleep(longest) => {}
         }
     }
 
     /// Waits until looking again can show something new.
-    async fn pause(&self, action: &Action, nudge: &Nudge) {
+    async fn pause(&self, action: &Action, hints: &HintReceiver) {
         if let Action::AskSelector(_) = action {
             return self.ports.clock.sleep(SELECTOR_PAUSE).await;
         }
@@ -337,7 +344,7 @@ impl Engine {
             // In this order, so that the same happenings always come to the same.
             Some(chain) => tokio::select! {
                 biased;
-                () = nudge.received() => {}
+                () = hints.received() => {}
                 () = self.ports.chains.next_block(chain) => {}
             },
             None => self.ports.clock.sleep(self.options.backoff_min).await,
@@ -375,7 +382,7 @@ impl Engine {
 
     /// Drives a batch until its quotes are collected; what comes then is the caller's to decide.
     async fn drive_quote_request(&self, shard: Option<u16>, stream_id: &StreamId) -> Result<u64, Stuck> {
-        let mut faults = Faults::default();
+        let mut backoff = Backoff::default();
         loop {
             let commits = self.commits(stream_id).await?;
             let state = quote_request::fold(commits.iter().flat_map(Recorded::quote_request_events))?;
@@ -390,11 +397,8 @@ impl Engine {
             let gathered = match self.ports.auction.gather(&request).await {
                 Ok(gathered) => gathered,
                 Err(fault) => {
-                    let say = |faults: &Faults| {
-                        let (faults, since) = (faults.count(), faults.since());
-                        tracing::warn!(%stream_id, faults, since, %fault, "transient fault");
-                    };
-                    self.sit_out(&mut faults, say).await;
+                    let say = |backoff: &Backoff| log_transient!(fault, backoff, %stream_id);
+                    self.back_off_transient(&mut backoff, &fault, say).await;
                     continue;
                 }
             };

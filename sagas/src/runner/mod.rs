@@ -1,4 +1,4 @@
-//! The runner: drives every open payment and quote-request batch of the shards it owns.
+//! The runner: drives every open payment and quote-request batch of the shards that it holds the lease of.
 //!
 //! A worker competes for each shard. When it has won one, it looks at everything open in it and from then on at
 //! every stream something is appended to, unless it came to rest here with that in it. Wake-ups are hints; each
@@ -6,18 +6,20 @@
 //! no harm: the expected position fences their appends, and every effect is repeated from journaled bytes or is
 //! idempotent.
 //!
-//! A transient fault is sat out, however long it lasts. What fails in any other way is tried a few times more and then
-//! parked with its cause, so that it takes nothing from the rest; an operator's replay brings it back.
+//! A transient fault is retried with back-off, however long it lasts. What fails in any other way is tried a few times
+//! more and then parked with its cause (a dead letter), so that it takes nothing from the rest; an operator's replay brings
+//! it back.
 
-mod act;
+mod backoff;
 mod drive;
-mod faults;
-mod nudges;
 mod parking;
-mod rested;
+mod perform;
 mod stream;
+mod wake_hints;
+mod wake_up_dedup;
 mod worker;
 
+pub use backoff::Misconfigured;
 pub use drive::Engine;
 pub use worker::Runner;
 
@@ -60,7 +62,7 @@ pub struct Options {
     pub backoff_max: Duration,
     /// How often in a row, each time at a new block, a chain must refuse a deposit before the payment fails by it.
     pub refusals_max: u32,
-    /// How often in a row driving a payment must fail, in a way that is no transient fault, before it is parked.
+    /// How often in a row driving a payment must fail, in a way that is not a transient fault, before it is parked.
     pub tries_max: u32,
     /// The wait after the first such failure; doubles with each further one.
     pub retry_min: Duration,
@@ -68,7 +70,7 @@ pub struct Options {
     pub retry_max: Duration,
     /// From when on the gateway brings the release of a delivery that is confirmed now.
     pub release: ReleaseRule,
-    /// How often it is looked whether shards were sealed, which are given up then.
+    /// How often the runner looks for shards that were sealed, which it gives up then.
     pub sealed_look_every: Duration,
 }
 
@@ -88,8 +90,8 @@ impl Default for Options {
     }
 }
 
-/// The wait after the `faults`-th fault in a row, counted from 1.
-fn backoff(options: &Options, faults: u32) -> Duration {
+/// The back-off after the `faults`-th fault in a row, counted from 1.
+fn pause_after(options: &Options, faults: u32) -> Duration {
     doubled(options.backoff_min, options.backoff_max, faults)
 }
 

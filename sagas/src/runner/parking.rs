@@ -1,4 +1,5 @@
-//! Streams that cannot be driven: what is wrong with them, how often they were tried, and which are parked.
+//! Parking, the dead letters of the engine: what is wrong with streams that cannot be driven, how often they were tried, and
+//! which are parked.
 
 use std::{any::Any, collections::HashMap};
 
@@ -8,7 +9,7 @@ use journal::{
     parking::{Cause, CauseKind, Error, Parked, Record},
 };
 
-use super::{Engine, drive::Stuck, faults::Faults};
+use super::{Engine, backoff::Backoff, drive::Stuck};
 use crate::{payment, quote_request};
 
 /// A try to drive a stream that failed for another reason than a transient fault.
@@ -56,31 +57,31 @@ impl Failing {
 
 /// The newest entry of every stream of a shard that was ever parked.
 #[derive(Debug, Default)]
-pub(super) struct Lot(HashMap<StreamId, Place>);
+pub(super) struct ParkedStreams(HashMap<StreamId, Newest>);
 
 #[derive(Debug)]
-struct Place {
+struct Newest {
     sequence: u64,
     parked: bool,
 }
 
-impl Lot {
+impl ParkedStreams {
     pub(super) fn is_parked(&self, stream_id: &StreamId) -> bool {
-        self.0.get(stream_id).is_some_and(|place| place.parked)
+        self.0.get(stream_id).is_some_and(|newest| newest.parked)
     }
 
     /// Sequence of the stream's newest entry; 0 for none.
     pub(super) fn newest(&self, stream_id: &StreamId) -> u64 {
-        self.0.get(stream_id).map_or(0, |place| place.sequence)
+        self.0.get(stream_id).map_or(0, |newest| newest.sequence)
     }
 
-    /// Takes an entry in; whether it says something new.
-    pub(super) fn take_in(&mut self, record: &Record) -> bool {
+    /// Applies an entry; whether it says something new.
+    pub(super) fn apply(&mut self, record: &Record) -> bool {
         if record.sequence <= self.newest(&record.stream_id) {
             return false;
         }
-        let place = Place { sequence: record.sequence, parked: record.is_parked() };
-        self.0.insert(record.stream_id.clone(), place);
+        let newest = Newest { sequence: record.sequence, parked: record.is_parked() };
+        self.0.insert(record.stream_id.clone(), newest);
         true
     }
 }
@@ -88,16 +89,16 @@ impl Lot {
 impl Engine {
     /// Parks the stream, for as long as that takes; its newest entry then.
     pub(super) async fn park(&self, stream_id: &StreamId, after: u64, parked: &Parked) -> Record {
-        let mut faults = Faults::default();
+        let mut backoff = Backoff::default();
         loop {
             match self.ports().parking.park(stream_id, after, parked).await {
                 Ok(record) => return record,
                 Err(error @ (Error::Unavailable(_) | Error::Refused(_) | Error::NotParked(_))) => {
-                    let say = |faults: &Faults| {
-                        let (faults, since) = (faults.count(), faults.since());
+                    let say = |backoff: &Backoff| {
+                        let (faults, since) = (backoff.count(), backoff.since());
                         tracing::error!(%stream_id, faults, since, %error, "stream cannot be parked");
                     };
-                    self.sit_out(&mut faults, say).await;
+                    self.back_off(&mut backoff, say).await;
                 }
             }
         }
@@ -189,13 +190,13 @@ mod tests {
         let parked = Parked { cause, attempts: 1, first_at: at, last_at: at, gateway: "one".to_owned() };
         let replayed = journal::parking::Replayed::new("operator", at);
         let record = |sequence, entry| Record { stream_id: stream_id.clone(), sequence, stored_at: at, entry };
-        let mut lot = Lot::default();
-        assert_eq!((lot.newest(&stream_id), lot.is_parked(&stream_id)), (0, false));
-        assert!(lot.take_in(&record(4, Entry::Parked(parked.clone()))));
-        assert_eq!((lot.newest(&stream_id), lot.is_parked(&stream_id)), (4, true));
-        assert!(lot.take_in(&record(6, Entry::Replayed(replayed))));
+        let mut streams = ParkedStreams::default();
+        assert_eq!((streams.newest(&stream_id), streams.is_parked(&stream_id)), (0, false));
+        assert!(streams.apply(&record(4, Entry::Parked(parked.clone()))));
+        assert_eq!((streams.newest(&stream_id), streams.is_parked(&stream_id)), (4, true));
+        assert!(streams.apply(&record(6, Entry::Replayed(replayed))));
         // An older one that arrives late changes nothing.
-        assert!(!lot.take_in(&record(4, Entry::Parked(parked))));
-        assert_eq!((lot.newest(&stream_id), lot.is_parked(&stream_id)), (6, false));
+        assert!(!streams.apply(&record(4, Entry::Parked(parked))));
+        assert_eq!((streams.newest(&stream_id), streams.is_parked(&stream_id)), (6, false));
     }
 }

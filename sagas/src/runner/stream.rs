@@ -1,9 +1,9 @@
-//! Reading and appending one stream, for as long as it takes.
+//! Reading and appending one stream, with back-off for as long as it takes.
 
 use events::{CommitId, Event, StreamId, mutant};
 use journal::{AppendError, Commit, Position, ReadError, Recorded};
 
-use super::{Engine, drive::Stuck, faults::Faults};
+use super::{Engine, backoff::Backoff, drive::Stuck};
 
 /// Where a stream stands, and what its next commit follows from.
 #[derive(Debug, Clone)]
@@ -43,16 +43,16 @@ fn unstored(commit: Commit) -> At {
 impl Engine {
     /// The commits of a stream, waiting for the journal when it cannot be reached.
     pub(super) async fn commits(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, Stuck> {
-        let mut faults = Faults::default();
+        let mut backoff = Backoff::default();
         loop {
             match self.ports().journal.load(stream_id).await {
                 Ok(commits) => return Ok(commits),
                 Err(ReadError::Unavailable(reason)) => {
-                    let say = |faults: &Faults| {
-                        let (faults, since) = (faults.count(), faults.since());
+                    let say = |backoff: &Backoff| {
+                        let (faults, since) = (backoff.count(), backoff.since());
                         tracing::warn!(%stream_id, faults, since, reason, "journal unavailable");
                     };
-                    self.sit_out(&mut faults, say).await;
+                    self.back_off(&mut backoff, say).await;
                 }
                 Err(unreadable) => return Err(unreadable.into()),
             }
@@ -69,7 +69,7 @@ impl Engine {
             correlation: at.correlation,
             causation: at.causation,
         };
-        let mut faults = Faults::default();
+        let mut backoff = Backoff::default();
         loop {
             match self.ports().journal.append(&commit).await {
                 Ok(Recorded { position, .. }) => {
@@ -83,11 +83,11 @@ impl Engine {
                 Err(AppendError::Conflict) => return Ok(None),
                 // The same commit again: the journal tells mine from another's by its id.
                 Err(AppendError::Unavailable(reason) | AppendError::Unknown(reason)) => {
-                    let say = |faults: &Faults| {
-                        let (faults, since) = (faults.count(), faults.since());
+                    let say = |backoff: &Backoff| {
+                        let (faults, since) = (backoff.count(), backoff.since());
                         tracing::warn!(%stream_id, faults, since, reason, "append not acknowledged");
                     };
-                    self.sit_out(&mut faults, say).await;
+                    self.back_off(&mut backoff, say).await;
                 }
                 Err(AppendError::Unacceptable(reason)) => return Err(Stuck::Unacceptable(reason)),
             }

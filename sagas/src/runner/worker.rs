@@ -1,4 +1,4 @@
-//! Working shards: who drives which payment or batch.
+//! Shard workers: which payment or batch is driven, and which waits, for as long as the shard's lease is held.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, hash_map},
@@ -22,14 +22,15 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
-    Engine, doubled,
-    faults::Faults,
-    parking::{Failing, Failure, Lot, text_of},
-    rested::Rested,
+    Engine,
+    backoff::Backoff,
+    doubled,
+    parking::{Failing, Failure, ParkedStreams, text_of},
+    wake_up_dedup::WakeUpDedup,
 };
 use crate::ports::Transient;
 
-/// Findings of a tenure that may wait to be looked at.
+/// Findings of a lease term that may wait to be looked at.
 const FINDINGS_MAX: usize = 16;
 
 /// Competes for all open shards of the journal, also for those that it gets, and drives their payments and batches.
@@ -90,7 +91,7 @@ enum Ended {
     Parked(Box<Record>),
 }
 
-/// What the tasks of a tenure find out.
+/// What the tasks of a lease term find out.
 enum Finding {
     /// Payments and batches that are open.
     Open(Vec<StreamId>),
@@ -100,8 +101,8 @@ enum Finding {
     ParkingUnknown,
 }
 
-/// The time in which a shard is owned.
-struct Tenure {
+/// The term of a shard's lease: the time in which this worker drives it.
+struct LeaseTerm {
     findings: mpsc::Receiver<Finding>,
     /// Streams to be driven once it is known what is parked.
     held_back: Option<BTreeSet<StreamId>>,
@@ -115,14 +116,14 @@ struct Worker {
     shard: u16,
     owner: String,
     shutdown: CancellationToken,
-    tenure: Option<Tenure>,
+    term: Option<LeaseTerm>,
     /// Streams that a task is at work on, with the highest sequence of the wake-ups that came meanwhile; 0 for none.
     running: HashMap<StreamId, u64>,
     stream_of: HashMap<Id, StreamId>,
     tasks: JoinSet<Ended>,
     failing: HashMap<StreamId, Failing>,
-    rested: Rested,
-    lot: Lot,
+    dedup: WakeUpDedup,
+    parked_streams: ParkedStreams,
 }
 
 impl Worker {
@@ -133,56 +134,56 @@ impl Worker {
             shard,
             owner,
             shutdown,
-            tenure: None,
+            term: None,
             running: HashMap::new(),
             stream_of: HashMap::new(),
             tasks: JoinSet::new(),
             failing: HashMap::new(),
-            rested: Rested::default(),
-            lot: Lot::default(),
+            dedup: WakeUpDedup::default(),
+            parked_streams: ParkedStreams::default(),
         }
     }
 
     async fn run(mut self) {
         let journal = self.engine.ports().journal.clone();
         let shutdown = self.shutdown.clone();
-        let mut claim = journal.work(self.shard, &self.owner).await;
-        let mut faults = Faults::default();
+        let mut lease = journal.work(self.shard, &self.owner).await;
+        let mut backoff = Backoff::default();
         loop {
             // In this order, so that the same happenings always come to the same. Nobody starves: a task ends once for
-            // each time it is started, and a tenure finds no more than there is.
+            // each time it is started, and a lease term finds no more than there is.
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
                 Some(ended) = self.tasks.join_next_with_id() => self.ended(ended),
-                finding = found(&mut self.tenure) => self.found(finding),
-                wake_up = claim.next() => match wake_up {
+                finding = found(&mut self.term) => self.found(finding),
+                wake_up = lease.next() => match wake_up {
                     Ok(wake_up) => {
-                        faults.over();
+                        backoff.over();
                         self.woken(wake_up);
                     }
                     Err(error) => {
-                        let say = |faults: &Faults| {
-                            let (faults, since) = (faults.count(), faults.since());
+                        let say = |backoff: &Backoff| {
+                            let (faults, since) = (backoff.count(), backoff.since());
                             tracing::warn!(shard = self.shard, faults, since, %error, "no wake-ups");
                         };
-                        self.engine.sit_out(&mut faults, say).await;
+                        self.engine.back_off(&mut backoff, say).await;
                     }
                 },
             }
         }
         // A task may be stopped anywhere: what it had not journaled is done again by whoever drives the stream next.
         self.stop_all();
-        claim.release().await;
+        lease.release().await;
     }
 
     fn woken(&mut self, wake_up: WakeUp) {
         match wake_up {
             WakeUp::Acquired => {
                 tracing::info!(shard = self.shard, "shard acquired");
-                self.tenure = Some(Tenure::begin(&self.engine, self.epoch, self.shard));
+                self.term = Some(LeaseTerm::begin(&self.engine, self.epoch, self.shard));
             }
-            WakeUp::Event { stream_id, sequence } => self.told(stream_id, sequence),
+            WakeUp::Event { stream_id, sequence } => self.on_commit(stream_id, sequence),
             WakeUp::Lost => {
                 tracing::warn!(shard = self.shard, "shard lost");
                 self.stop_all();
@@ -191,14 +192,14 @@ impl Worker {
     }
 
     /// A commit was appended to the stream, by whomever.
-    fn told(&mut self, stream_id: StreamId, sequence: u64) {
-        let at_rest_with_it = self.rested.has(&stream_id, sequence);
+    fn on_commit(&mut self, stream_id: StreamId, sequence: u64) {
+        let at_rest_with_it = self.dedup.is_duplicate(&stream_id, sequence);
         if !at_rest_with_it && !self.running.contains_key(&stream_id) {
             self.start(stream_id.clone(), Duration::ZERO);
         }
         // Whether the task knows the commit is seen when it ends: a server that just lost its lead may not have told it.
-        if let Some(told) = self.running.get_mut(&stream_id) {
-            *told = sequence.max(*told);
+        if let Some(newest) = self.running.get_mut(&stream_id) {
+            *newest = sequence.max(*newest);
         }
     }
 
@@ -210,20 +211,20 @@ impl Worker {
                 open.into_iter().for_each(|stream_id| self.start(stream_id, Duration::ZERO));
             }
             Finding::Parking(records) => {
-                let replayed = self.take_in(&records);
-                self.let_go();
+                let replayed = self.apply(&records);
+                self.release_held_back();
                 replayed.into_iter().for_each(|stream_id| self.start(stream_id, Duration::ZERO));
             }
             // To drive what is parked is in vain and does no harm; to wait would stop the whole shard.
-            Finding::ParkingUnknown => self.let_go(),
+            Finding::ParkingUnknown => self.release_held_back(),
         }
     }
 
-    /// Takes entries of the parking in; the streams that an operator wants to be driven again.
-    fn take_in(&mut self, records: &[Record]) -> Vec<StreamId> {
+    /// Applies entries of the parking; the streams that an operator wants to be driven again.
+    fn apply(&mut self, records: &[Record]) -> Vec<StreamId> {
         let mut replayed = Vec::new();
         for record in records {
-            if !self.lot.take_in(record) {
+            if !self.parked_streams.apply(record) {
                 continue;
             }
             if let Entry::Replayed(replay) = &record.entry {
@@ -232,24 +233,24 @@ impl Worker {
                 replayed.push(record.stream_id.clone());
             }
         }
-        replayed.retain(|stream_id| !self.lot.is_parked(stream_id));
+        replayed.retain(|stream_id| !self.parked_streams.is_parked(stream_id));
         replayed
     }
 
-    /// Starts what was held back until it is known what is parked.
-    fn let_go(&mut self) {
-        let held_back = self.tenure.as_mut().and_then(|tenure| tenure.held_back.take());
+    /// Releases what was held back until it is known what is parked.
+    fn release_held_back(&mut self) {
+        let held_back = self.term.as_mut().and_then(|term| term.held_back.take());
         held_back.into_iter().flatten().for_each(|stream_id| self.start(stream_id, Duration::ZERO));
     }
 
     /// Drives the stream after `pause`, unless that is being done, or it is parked.
     fn start(&mut self, stream_id: StreamId, pause: Duration) {
-        let Some(tenure) = &mut self.tenure else { return };
-        if let Some(held_back) = &mut tenure.held_back {
+        let Some(term) = &mut self.term else { return };
+        if let Some(held_back) = &mut term.held_back {
             held_back.insert(stream_id);
             return;
         }
-        if self.lot.is_parked(&stream_id) {
+        if self.parked_streams.is_parked(&stream_id) {
             tracing::debug!(%stream_id, "stream is parked");
             return;
         }
@@ -261,7 +262,7 @@ impl Worker {
 
     /// Parks the stream, which counts as running until that is done.
     fn park(&mut self, stream_id: StreamId, parked: Parked) {
-        let after = self.lot.newest(&stream_id);
+        let after = self.parked_streams.newest(&stream_id);
         self.running.insert(stream_id.clone(), 0);
         let (engine, id) = (self.engine.clone(), stream_id.clone());
         let park = async move { Ended::Parked(Box::new(engine.park(&id, after, &parked).await)) };
@@ -277,22 +278,22 @@ impl Worker {
         };
         // A task that was aborted is not known any more.
         let Some(stream_id) = self.stream_of.remove(&id) else { return };
-        let told = self.running.remove(&stream_id).unwrap_or_default();
+        let woken_for = self.running.remove(&stream_id).unwrap_or_default();
         match ended {
             Ended::AtRest(newest) => {
                 self.failing.remove(&stream_id);
-                if told > newest {
+                if woken_for > newest {
                     // Somebody else's commit, behind what the task had loaded.
                     self.start(stream_id, Duration::ZERO);
                 } else {
-                    self.rested.insert(stream_id, newest);
+                    self.dedup.came_to_rest(stream_id, newest);
                 }
             }
             Ended::Failed(failure) => self.failed(stream_id, *failure),
             Ended::Parked(record) => {
                 self.failing.remove(&stream_id);
-                self.lot.take_in(&record);
-                if self.lot.is_parked(&stream_id) {
+                self.parked_streams.apply(&record);
+                if self.parked_streams.is_parked(&stream_id) {
                     tracing::error!(
                         %stream_id,
                         "PARKED: the stream is left alone until it is replayed; see `gw admin park show`"
@@ -323,29 +324,29 @@ impl Worker {
     }
 
     fn stop_all(&mut self) {
-        self.tenure = None;
+        self.term = None;
         self.tasks.abort_all();
         self.running.clear();
         self.stream_of.clear();
         self.failing.clear();
-        self.rested = Rested::default();
-        self.lot = Lot::default();
+        self.dedup = WakeUpDedup::default();
+        self.parked_streams = ParkedStreams::default();
     }
 }
 
-/// The next finding of the tenure; none comes where there is no tenure.
-async fn found(tenure: &mut Option<Tenure>) -> Finding {
-    match tenure {
-        Some(tenure) => match tenure.findings.recv().await {
+/// The next finding of the lease term; none comes while the lease is not held.
+async fn found(term: &mut Option<LeaseTerm>) -> Finding {
+    match term {
+        Some(term) => match term.findings.recv().await {
             Some(finding) => finding,
-            // The task that follows the parking ends only with the tenure.
+            // The task that follows the parking ends only with the lease term.
             None => pending().await,
         },
         None => pending().await,
     }
 }
 
-impl Tenure {
+impl LeaseTerm {
     /// Looks at everything open in the shard, and at what is parked of it.
     fn begin(engine: &Arc<Engine>, epoch: Epoch, shard: u16) -> Self {
         let (findings, found) = mpsc::channel(FINDINGS_MAX);
@@ -358,20 +359,20 @@ impl Tenure {
 
 /// Asks for what is open until there is an answer.
 async fn survey(engine: Arc<Engine>, shard: u16, findings: mpsc::Sender<Finding>) {
-    let mut faults = Faults::default();
+    let mut backoff = Backoff::default();
     loop {
         match open_streams(&engine, shard).await {
             Ok(open) => {
-                // Nobody listens when the tenure is over.
+                // Nobody listens when the lease term is over.
                 let _ = findings.send(Finding::Open(open)).await;
                 return;
             }
             Err(fault) => {
-                let say = |faults: &Faults| {
-                    let (faults, since) = (faults.count(), faults.since());
-                    tracing::warn!(shard, faults, since, %fault, "open payments and batches unknown");
+                let say = |backoff: &Backoff| {
+                    let (faults, since, kind) = (backoff.count(), backoff.since(), fault.kind());
+                    tracing::warn!(shard, faults, since, kind, %fault, "open payments and batches unknown");
                 };
-                engine.sit_out(&mut faults, say).await;
+                engine.back_off_transient(&mut backoff, &fault, say).await;
             }
         }
     }
@@ -379,26 +380,26 @@ async fn survey(engine: Arc<Engine>, shard: u16, findings: mpsc::Sender<Finding>
 
 async fn open_streams(engine: &Engine, shard: u16) -> Result<Vec<StreamId>, Transient> {
     let ports = engine.ports();
-    let head = ports.journal.head(shard).await.map_err(|error| Transient(error.to_string()))?;
+    let head = ports.journal.head(shard).await.map_err(Transient::unreachable)?;
     ports.open_streams.open_streams(shard, head).await
 }
 
 /// Follows the parking until nobody listens.
 async fn follow(engine: Arc<Engine>, epoch: Epoch, shard: u16, findings: mpsc::Sender<Finding>) {
-    let mut lane = engine.ports().parking.follow(epoch, shard);
-    let mut faults = Faults::default();
+    let mut partition = engine.ports().parking.follow(epoch, shard);
+    let mut backoff = Backoff::default();
     loop {
-        let finding = match lane.next().await {
+        let finding = match partition.next().await {
             Ok(records) => {
-                faults.over();
+                backoff.over();
                 Finding::Parking(records)
             }
             Err(error) => {
-                let say = |faults: &Faults| {
-                    let (faults, since) = (faults.count(), faults.since());
+                let say = |backoff: &Backoff| {
+                    let (faults, since) = (backoff.count(), backoff.since());
                     tracing::warn!(shard, faults, since, %error, "what is parked is unknown");
                 };
-                engine.sit_out(&mut faults, say).await;
+                engine.back_off(&mut backoff, say).await;
                 Finding::ParkingUnknown
             }
         };

@@ -37,7 +37,7 @@ enum Harm {
 }
 
 /// A world in which nobody bids, some payments are harmed, and reads of each are counted.
-struct Yard {
+struct TestWorld {
     world: World,
     parking: MemoryParking,
     open: Mutex<BTreeSet<StreamId>>,
@@ -50,7 +50,7 @@ struct Yard {
     parking_away: Arc<AtomicU32>,
 }
 
-impl Yard {
+impl TestWorld {
     fn new() -> Arc<Self> {
         Arc::new(Self {
             world: World::new(Plot::NoQuotes),
@@ -154,7 +154,7 @@ fn payment(number: u32) -> StreamId {
 }
 
 #[async_trait]
-impl StreamStore for Yard {
+impl StreamStore for TestWorld {
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
         if self.harm_of(&commit.stream_id) == Some(Harm::Unacceptable) {
             return Err(AppendError::Unacceptable("too large".to_owned()));
@@ -173,7 +173,7 @@ impl StreamStore for Yard {
 }
 
 #[async_trait]
-impl ShardLog for Yard {
+impl ShardLog for TestWorld {
     fn epochs(&self) -> Epochs {
         let mut epochs = self.world.journal.epochs().all().to_vec();
         epochs[0].sealed = self.sealed.load(Ordering::SeqCst);
@@ -198,14 +198,14 @@ impl ShardLog for Yard {
 }
 
 #[async_trait]
-impl ShardLeases for Yard {
+impl ShardLeases for TestWorld {
     async fn work(&self, shard: u16, owner: &str) -> Box<dyn ShardWorker> {
         self.world.journal.work(shard, owner).await
     }
 }
 
 #[async_trait]
-impl Auction for Yard {
+impl Auction for TestWorld {
     async fn gather(&self, request: &RequestForQuotes) -> Result<Gathered, Transient> {
         let stream_id = StreamId::from(request.payment_id.clone().unwrap());
         *self.gathers.lock().unwrap().entry(stream_id.clone()).or_default() += 1;
@@ -214,7 +214,7 @@ impl Auction for Yard {
             Some(Harm::Transient(0)) | None => self.world.gather(request).await,
             Some(Harm::Transient(left)) => {
                 self.harm(&stream_id, Harm::Transient(left - 1));
-                Err(Transient("bus is away".to_owned()))
+                Err(Transient::unreachable("bus is away"))
             }
             Some(Harm::Awaits(times)) => {
                 while self.loads_of(&stream_id) < times {
@@ -244,7 +244,7 @@ impl Auction for Yard {
 }
 
 #[async_trait]
-impl Clock for Yard {
+impl Clock for TestWorld {
     fn now(&self) -> Timestamp {
         self.world.now()
     }
@@ -255,7 +255,7 @@ impl Clock for Yard {
 }
 
 #[async_trait]
-impl OpenStreams for Yard {
+impl OpenStreams for TestWorld {
     async fn open_streams(&self, shard: u16, _: u64) -> Result<Vec<StreamId>, Transient> {
         let (open, epochs) = (self.open.lock().unwrap().clone(), self.epochs());
         // Of every shard in which it may lie.
@@ -314,24 +314,24 @@ impl ParkingPartition for DistantLane {
     }
 }
 
-/// A process that works the yard.
+/// A process that works the shards of the test world.
 struct Process {
     shutdown: CancellationToken,
     task: JoinHandle<()>,
 }
 
 impl Process {
-    fn start(yard: &Arc<Yard>, owner: &str) -> Self {
-        let distant = Distant { parking: yard.parking.clone(), away: yard.parking_away.clone() };
+    fn start(test: &Arc<TestWorld>, owner: &str) -> Self {
+        let distant = Distant { parking: test.parking.clone(), away: test.parking_away.clone() };
         let ports = Ports {
-            journal: yard.clone(),
+            journal: test.clone(),
             chains: Arc::new(World::new(Plot::NoQuotes)),
-            auction: yard.clone(),
+            auction: test.clone(),
             selector: Arc::new(World::new(Plot::NoQuotes)),
             verifier: Arc::new(World::new(Plot::NoQuotes)),
-            open_streams: yard.clone(),
+            open_streams: test.clone(),
             parking: Arc::new(distant),
-            clock: yard.clone(),
+            clock: test.clone(),
         };
         let engine =
             Engine::new(ports, Options { tries_max: TRIES, sealed_look_every: LOOK_EVERY, ..Options::default() });
@@ -354,195 +354,195 @@ async fn what_cannot_be_driven_is_parked_with_its_cause_and_the_rest_go_on() {
         (Harm::Panics, CauseKind::Panicked, "no such settler", None),
     ];
     for (harm, kind, text, sequence) in causes {
-        let yard = Yard::new();
+        let test = TestWorld::new();
         let (bad, good) = (payment(1), payment(2));
-        yard.harm(&bad, harm);
-        let process = Process::start(&yard, "one");
-        yard.submit(&bad).await;
-        yard.submit(&good).await;
-        let parked = yard.parks(&bad, 1).await;
+        test.harm(&bad, harm);
+        let process = Process::start(&test, "one");
+        test.submit(&bad).await;
+        test.submit(&good).await;
+        let parked = test.parks(&bad, 1).await;
         let Cause { kind: kind_found, text: text_found, sequence: sequence_found, .. } = &parked.cause;
         assert_eq!((*kind_found, *sequence_found), (kind, sequence));
         assert!(text_found.contains(text), "{text_found}");
         assert_eq!((parked.attempts, parked.gateway.as_str()), (TRIES, "one"));
         assert!(parked.first_at < parked.last_at);
-        yard.ends(&good).await;
+        test.ends(&good).await;
 
         // Nobody touches it any more, whatever else happens in its stream or its shard.
-        let loads = yard.loads_of(&bad);
-        yard.append(&bad, vec![auction_closed()]).await;
+        let loads = test.loads_of(&bad);
+        test.append(&bad, vec![auction_closed()]).await;
         let another = payment(3);
-        yard.submit(&another).await;
-        yard.ends(&another).await;
-        assert_eq!(yard.loads_of(&bad), loads);
-        assert_eq!(yard.history(&bad).await.len(), 1);
+        test.submit(&another).await;
+        test.ends(&another).await;
+        assert_eq!(test.loads_of(&bad), loads);
+        assert_eq!(test.history(&bad).await.len(), 1);
         process.stop().await;
     }
 }
 
 #[tokio::test]
 async fn events_that_cannot_follow_each_other_are_parked_with_the_message_at_fault() {
-    let yard = Yard::new();
+    let test = TestWorld::new();
     let bad = payment(1);
-    yard.submit(&bad).await;
-    let at_fault = yard.append(&bad, vec![released()]).await;
-    yard.append(&bad, vec![auction_closed()]).await;
-    let process = Process::start(&yard, "one");
-    let parked = yard.parks(&bad, 1).await;
+    test.submit(&bad).await;
+    let at_fault = test.append(&bad, vec![released()]).await;
+    test.append(&bad, vec![auction_closed()]).await;
+    let process = Process::start(&test, "one");
+    let parked = test.parks(&bad, 1).await;
     assert_eq!((parked.cause.kind, parked.cause.sequence), (CauseKind::Illegal, Some(at_fault)), "{parked:?}");
     process.stop().await;
 }
 
 #[tokio::test]
 async fn what_is_parked_stays_so_when_another_takes_over() {
-    let yard = Yard::new();
+    let test = TestWorld::new();
     let (bad, good) = (payment(1), payment(2));
-    yard.harm(&bad, Harm::Unreadable);
-    yard.submit(&bad).await;
-    let one = Process::start(&yard, "one");
-    yard.parks(&bad, 1).await;
+    test.harm(&bad, Harm::Unreadable);
+    test.submit(&bad).await;
+    let one = Process::start(&test, "one");
+    test.parks(&bad, 1).await;
     one.stop().await;
-    let loads = yard.loads_of(&bad);
+    let loads = test.loads_of(&bad);
 
     // Both are open for the next owner, the parked one first.
-    yard.submit(&good).await;
-    let two = Process::start(&yard, "two");
-    yard.ends(&good).await;
-    assert_eq!(yard.loads_of(&bad), loads);
+    test.submit(&good).await;
+    let two = Process::start(&test, "two");
+    test.ends(&good).await;
+    assert_eq!(test.loads_of(&bad), loads);
 
     // The same while it stands by and takes over alive.
-    let three = Process::start(&yard, "three");
+    let three = Process::start(&test, "three");
     two.stop().await;
     let another = payment(3);
-    yard.submit(&another).await;
-    yard.ends(&another).await;
-    assert_eq!(yard.loads_of(&bad), loads);
-    assert_eq!(yard.history(&bad).await.len(), 1);
+    test.submit(&another).await;
+    test.ends(&another).await;
+    assert_eq!(test.loads_of(&bad), loads);
+    assert_eq!(test.history(&bad).await.len(), 1);
     three.stop().await;
 }
 
 #[tokio::test]
 async fn a_replay_drives_it_again_and_parks_it_again_while_the_cause_lasts() {
     for harm in [Harm::Unreadable, Harm::Unacceptable, Harm::Panics] {
-        let yard = Yard::new();
+        let test = TestWorld::new();
         let bad = payment(1);
-        yard.harm(&bad, harm);
-        let process = Process::start(&yard, "one");
-        yard.submit(&bad).await;
-        yard.parks(&bad, 1).await;
-        yard.replay(&bad).await;
-        let again = yard.parks(&bad, 2).await;
+        test.harm(&bad, harm);
+        let process = Process::start(&test, "one");
+        test.submit(&bad).await;
+        test.parks(&bad, 1).await;
+        test.replay(&bad).await;
+        let again = test.parks(&bad, 2).await;
         // The tries before the replay count no more.
         assert_eq!(again.attempts, TRIES);
 
-        yard.heal(&bad);
-        yard.replay(&bad).await;
-        yard.ends(&bad).await;
-        let entries = yard.history(&bad).await;
+        test.heal(&bad);
+        test.replay(&bad).await;
+        test.ends(&bad).await;
+        let entries = test.history(&bad).await;
         let parked: Vec<bool> = entries.iter().map(|entry| matches!(entry, Entry::Parked(_))).collect();
         assert_eq!(parked, [true, false, true, false]);
-        assert_eq!(yard.parking.parked().await.unwrap(), []);
+        assert_eq!(test.parking.parked().await.unwrap(), []);
         process.stop().await;
     }
 }
 
 #[tokio::test]
 async fn a_replay_that_nobody_was_there_to_hear_is_carried_out_by_the_next_owner() {
-    let yard = Yard::new();
+    let test = TestWorld::new();
     let bad = payment(1);
-    yard.harm(&bad, Harm::Panics);
-    yard.submit(&bad).await;
-    let one = Process::start(&yard, "one");
-    yard.parks(&bad, 1).await;
+    test.harm(&bad, Harm::Panics);
+    test.submit(&bad).await;
+    let one = Process::start(&test, "one");
+    test.parks(&bad, 1).await;
     one.stop().await;
-    yard.heal(&bad);
-    yard.replay(&bad).await;
-    let two = Process::start(&yard, "two");
-    yard.ends(&bad).await;
+    test.heal(&bad);
+    test.replay(&bad).await;
+    let two = Process::start(&test, "two");
+    test.ends(&bad).await;
     two.stop().await;
 }
 
 #[tokio::test]
 async fn a_transient_fault_never_parks_however_long_it_lasts() {
-    let yard = Yard::new();
+    let test = TestWorld::new();
     let (long, good) = (payment(1), payment(2));
-    yard.harm(&long, Harm::Transient(TRIES * 100));
-    let process = Process::start(&yard, "one");
-    yard.submit(&long).await;
-    yard.submit(&good).await;
-    yard.ends(&good).await;
-    yard.ends(&long).await;
-    assert_eq!(yard.history(&long).await, []);
+    test.harm(&long, Harm::Transient(TRIES * 100));
+    let process = Process::start(&test, "one");
+    test.submit(&long).await;
+    test.submit(&good).await;
+    test.ends(&good).await;
+    test.ends(&long).await;
+    assert_eq!(test.history(&long).await, []);
     process.stop().await;
 }
 
 #[tokio::test]
 async fn a_parking_that_is_away_stops_nothing_and_takes_what_fails_once_it_is_back() {
-    let yard = Yard::new();
+    let test = TestWorld::new();
     let (bad, good) = (payment(1), payment(2));
-    yard.harm(&bad, Harm::Panics);
-    yard.parking_away.store(u32::MAX, Ordering::SeqCst);
-    let process = Process::start(&yard, "one");
-    yard.submit(&bad).await;
-    yard.submit(&good).await;
-    yard.ends(&good).await;
-    assert_eq!(yard.history(&bad).await, []);
-    yard.parking_away.store(3, Ordering::SeqCst);
-    yard.parks(&bad, 1).await;
+    test.harm(&bad, Harm::Panics);
+    test.parking_away.store(u32::MAX, Ordering::SeqCst);
+    let process = Process::start(&test, "one");
+    test.submit(&bad).await;
+    test.submit(&good).await;
+    test.ends(&good).await;
+    assert_eq!(test.history(&bad).await, []);
+    test.parking_away.store(3, Ordering::SeqCst);
+    test.parks(&bad, 1).await;
     process.stop().await;
 }
 
 #[tokio::test]
 async fn old_and_new_epochs_are_driven_at_once() {
-    let yard = Yard::new();
+    let test = TestWorld::new();
     let (before, after, bad) = (payment(1), payment(2), payment(3));
-    let process = Process::start(&yard, "one");
-    yard.harm(&before, Harm::Transient(u32::MAX));
-    yard.submit(&before).await;
-    yard.world.journal.rotate(SHARDS * 2);
-    yard.submit(&after).await;
-    yard.ends(&after).await;
-    assert!(yard.shard_of(&before).await < SHARDS && yard.shard_of(&after).await >= SHARDS);
+    let process = Process::start(&test, "one");
+    test.harm(&before, Harm::Transient(u32::MAX));
+    test.submit(&before).await;
+    test.world.journal.rotate(SHARDS * 2);
+    test.submit(&after).await;
+    test.ends(&after).await;
+    assert!(test.shard_of(&before).await < SHARDS && test.shard_of(&after).await >= SHARDS);
 
     // What is parked in a new epoch is replayed there.
-    yard.harm(&bad, Harm::Panics);
-    yard.submit(&bad).await;
-    yard.parks(&bad, 1).await;
-    yard.heal(&bad);
-    yard.replay(&bad).await;
-    yard.ends(&bad).await;
+    test.harm(&bad, Harm::Panics);
+    test.submit(&bad).await;
+    test.parks(&bad, 1).await;
+    test.heal(&bad);
+    test.replay(&bad).await;
+    test.ends(&bad).await;
 
-    yard.heal(&before);
-    yard.ends(&before).await;
+    test.heal(&before);
+    test.ends(&before).await;
     process.stop().await;
 }
 
 #[tokio::test]
 async fn a_stream_is_driven_by_the_worker_of_the_shard_in_which_it_lies() {
-    let yard = Yard::new();
-    yard.world.journal.rotate(SHARDS * 2);
+    let test = TestWorld::new();
+    test.world.journal.rotate(SHARDS * 2);
     let payment = payment(1);
-    yard.submit(&payment).await;
+    test.submit(&payment).await;
     // The workers of both epochs are told of it, and both have looked at it before the first gets on.
-    yard.harm(&payment, Harm::Awaits(2));
-    let process = Process::start(&yard, "one");
-    yard.ends(&payment).await;
-    assert_eq!(yard.gathers_of(&payment), 1);
+    test.harm(&payment, Harm::Awaits(2));
+    let process = Process::start(&test, "one");
+    test.ends(&payment).await;
+    assert_eq!(test.gathers_of(&payment), 1);
     process.stop().await;
 }
 
 #[tokio::test]
 async fn a_shard_that_is_sealed_is_given_up() {
-    let yard = Yard::new();
-    yard.world.journal.rotate(1);
-    let process = Process::start(&yard, "one");
+    let test = TestWorld::new();
+    test.world.journal.rotate(1);
+    let process = Process::start(&test, "one");
     let payment = payment(1);
-    yard.submit(&payment).await;
-    yard.ends(&payment).await;
-    let journal = yard.world.journal.clone();
+    test.submit(&payment).await;
+    test.ends(&payment).await;
+    let journal = test.world.journal.clone();
     let (mut old, mut new) = (journal.work(0, "other").await, journal.work(SHARDS, "other").await);
     assert!(tokio::time::timeout(LOOK_EVERY * 10, old.next()).await.is_err());
-    yard.sealed.store(true, Ordering::SeqCst);
+    test.sealed.store(true, Ordering::SeqCst);
     let acquired = tokio::time::timeout(PATIENCE, old.next()).await.expect("it is given up in time");
     assert!(matches!(acquired, Ok(WakeUp::Acquired)), "{acquired:?}");
     assert!(tokio::time::timeout(LOOK_EVERY * 10, new.next()).await.is_err());

@@ -84,7 +84,7 @@ impl Selector for World {
         let asked = asked.await?;
         let shown = request.shown();
         let choice = Choice::of(shown, fast.hash());
-        let away = || Err(Transient("nobody listens".to_owned()));
+        let away = || Err(Transient::unreachable("nobody listens"));
         match conduct {
             Conduct::ChoosesLate if asked < 3 => away(),
             Conduct::Chooses | Conduct::ChoosesLate => Ok(choice.sign(&signer(100))),

@@ -32,6 +32,8 @@ pub enum Plot {
     WordRefused,
     /// The settler never delivers; the cancellation that is sent lands too late to be taken.
     WordTooLate,
+    /// The auction is not configured before second 20, and then nobody bids.
+    Misconfigured,
     /// Nobody bids.
     NoQuotes,
     /// The settler never delivers and the verifier never answers.
@@ -53,7 +55,7 @@ pub enum Plot {
     /// The payer's selector does this with the quotes of two settlers.
     Selector(selection::Conduct),
     /// The payer deposits by transactions of its own.
-    Own(own::Own),
+    PayerDeposits(payer_deposit::PayerPlot),
 }
 
 /// Second up to which a deposit that was refused when it was tried out may be sent by whoever saw it.
@@ -76,11 +78,11 @@ pub struct State {
     pub over: Vec<AuctionOver>,
     /// What the winner was told of the end.
     pub ends: Vec<AwardEnd>,
-    /// How often a selector was asked.
+    /// How often a selector was asked, or an auction that may not be configured.
     pub asked: u32,
     /// Hashes of all that was ever sent.
     pub sent: BTreeSet<String>,
-    pub own: own::OwnState,
+    pub own: payer_deposit::PayerDepositState,
 }
 
 pub struct World {
@@ -143,7 +145,7 @@ impl World {
         let toss =
             u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_right(29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         if self.fault_one_in.is_some_and(|n| (toss >> 40).is_multiple_of(u64::from(n))) {
-            return Err(Transient("injected".to_owned()));
+            return Err(Transient::unreachable("injected"));
         }
         let result = effect(&mut self.state.lock().unwrap());
         if dies(true) {
@@ -163,9 +165,9 @@ pub fn vanishes(plot: Plot) -> bool {
         Plot::WordRefused | Plot::WordTooLate => true,
         Plot::Delivers | Plot::Refuses | Plot::Usurped | Plot::Superseded | Plot::NoQuotes | Plot::Unattested => false,
         Plot::Idle | Plot::IdleDear | Plot::IdleLost | Plot::Overtaken | Plot::Unreleasable => false,
-        Plot::AttestedLate => false,
+        Plot::AttestedLate | Plot::Misconfigured => false,
         Plot::Selector(_) | Plot::WinnerRefuses | Plot::WinnerIsSilent => false,
-        Plot::Own(own) => own.vanishes(),
+        Plot::PayerDeposits(own) => own.vanishes(),
     }
 }
 
@@ -176,7 +178,7 @@ pub fn idle(plot: Plot) -> bool {
 
 /// What a deposit puts in escrow.
 pub fn drawn(plot: Plot) -> events::Amount {
-    if let Plot::Own(_) = plot { own::cap() } else { amount("1010") }
+    if let Plot::PayerDeposits(_) = plot { payer_deposit::cap() } else { amount("1010") }
 }
 
 pub fn context(reason: &str) -> BlockchainContext {
@@ -198,8 +200,8 @@ pub fn escrowed(state: &State) -> bool {
 #[async_trait]
 impl Chains for World {
     async fn prepare_deposit(&self, _: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
-        if let Plot::Own(own) = self.plot {
-            return own::prepare(self, own, attempt).await;
+        if let Plot::PayerDeposits(own) = self.plot {
+            return payer_deposit::prepare(self, own, attempt).await;
         }
         if matches!(self.plot, Plot::Refuses | Plot::Usurped) {
             let context = context("TRANSFER_FROM_FAILED");
@@ -266,8 +268,8 @@ impl Chains for World {
         let is_dear = self.is_dear();
         self.call(|state| {
             state.sent.insert(transaction.transaction_hash.clone());
-            if let Plot::Own(own) = self.plot
-                && own::took(own, state, transaction)
+            if let Plot::PayerDeposits(own) = self.plot
+                && payer_deposit::took(own, state, transaction)
             {
                 return;
             }
@@ -305,7 +307,7 @@ impl Chains for World {
             if state.effective.is_some() {
                 return DepositState::Secured(EscrowSecured { inclusion: inclusion(5), amount: drawn(self.plot) });
             }
-            if let Some(opened) = own::stranded(state) {
+            if let Some(opened) = payer_deposit::stranded(state) {
                 return DepositState::Stranded(opened);
             }
             let sent = versions.iter().any(|version| state.deposits.contains_key(&version.transaction_hash));
@@ -330,8 +332,8 @@ impl Chains for World {
 
     async fn escrow_state(&self, _: &PaymentId, _: &EscrowPlan) -> Result<EscrowState, Transient> {
         self.call(|state| {
-            if let Plot::Own(own) = self.plot
-                && let Some(told) = own::escrow_state(own, state)
+            if let Plot::PayerDeposits(own) = self.plot
+                && let Some(told) = payer_deposit::escrow_state(own, state)
             {
                 return told;
             }
@@ -371,9 +373,9 @@ impl Chains for World {
         .await
     }
 
-    async fn stranded_deposit(&self, deposit: &OwnDeposit) -> Result<Option<EscrowOpened>, Transient> {
-        assert!(deposit.authorization.is_own_deposit(), "nothing else can be stranded");
-        self.call(|state| own::stranded(state)).await
+    async fn stranded_deposit(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
+        assert!(deposit.authorization.is_payer_deposit(), "nothing else can be stranded");
+        self.call(|state| payer_deposit::stranded(state)).await
     }
 
     async fn deposit_ruled_out(&self, _: &PaymentId, _: &EscrowPlan, after: u64) -> Result<bool, Transient> {
@@ -408,14 +410,14 @@ impl Verifier for World {
             _ => false,
         };
         if silent {
-            return Err(Transient("verifier is silent".to_owned()));
+            return Err(Transient::unreachable("verifier is silent"));
         }
         self.call(|_| Some("0xgood".to_owned())).await
     }
 
     async fn attest_non_delivery(&self, _: &VerifierRef, _: &VerificationCase) -> Result<Option<String>, Transient> {
         if self.plot == Plot::SilentVerifier {
-            return Err(Transient("verifier is silent".to_owned()));
+            return Err(Transient::unreachable("verifier is silent"));
         }
         self.call(|_| Some("0xgood".to_owned())).await
     }
@@ -424,11 +426,18 @@ impl Verifier for World {
 #[async_trait]
 impl Auction for World {
     async fn gather(&self, request: &RequestForQuotes) -> Result<Gathered, Transient> {
+        if self.plot == Plot::Misconfigured {
+            let mut state = self.state.lock().unwrap();
+            state.asked += 1;
+            if state.now < 20 {
+                return Err(Transient::misconfigured("the auction is not configured"));
+            }
+        }
         self.call(|state| {
             state.now = state.now.max(10);
             assert_eq!(request.terms, submission().terms);
             let addressed = vec![did(1)];
-            if self.plot == Plot::NoQuotes {
+            if matches!(self.plot, Plot::NoQuotes | Plot::Misconfigured) {
                 return Gathered { addressed, bids: Vec::new(), held: Vec::new() };
             }
             if matches!(self.plot, Plot::Selector(_)) {
@@ -438,7 +447,11 @@ impl Auction for World {
             let answer = Answer::Quote(signed(1, quote).document().to_owned());
             let bids = vec![Bid { settler: did(1).token(), received_at: at(3), answer }];
             let gathered = Gathered { addressed, bids, held: Vec::new() };
-            if let Plot::Own(own) = self.plot { own::gathered(own, state, gathered) } else { gathered }
+            if let Plot::PayerDeposits(own) = self.plot {
+                payer_deposit::gathered(own, state, gathered)
+            } else {
+                gathered
+            }
         })
         .await
     }
@@ -493,16 +506,16 @@ impl OpenStreams for World {
 #[async_trait]
 impl StreamStore for World {
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
-        let unavailable = |fault: Transient| AppendError::Unavailable(fault.0);
+        let unavailable = |fault: Transient| AppendError::Unavailable(fault.to_string());
         self.call(|_| ()).await.map_err(unavailable)?;
         let recorded = self.journal.append(commit).await?;
         // The acknowledgement may be lost, or the process may die, after the commit is durable.
-        self.call(|_| ()).await.map_err(|fault| AppendError::Unknown(fault.0))?;
+        self.call(|_| ()).await.map_err(|fault| AppendError::Unknown(fault.to_string()))?;
         Ok(recorded)
     }
 
     async fn load(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, ReadError> {
-        self.call(|_| ()).await.map_err(|fault| ReadError::Unavailable(fault.0))?;
+        self.call(|_| ()).await.map_err(|fault| ReadError::Unavailable(fault.to_string()))?;
         self.journal.load(stream_id).await
     }
 }

@@ -9,8 +9,8 @@ use events::{
     event::{
         AttestationAwaited, AuctionClosed, Authorization, AwardWithdrawn, DepositRuledOut, EscrowOpened, EscrowPlan,
         EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion,
-        OwnTransaction, Permit2, QuoteAwarded, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared,
-        TronSpend, VerifierRef, WinnerTold, WithdrawalCause,
+        PayerTransaction, Permit2, QuoteAwarded, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared,
+        TronSpend, Validity, VerifierRef, WinnerTold, WithdrawalCause,
     },
     quote::{Quote, SignedQuote, auction_of},
     time::{Timestamp, from_unix_seconds, unix_seconds},
@@ -92,7 +92,7 @@ pub fn submission() -> Submitted {
 
 /// The same, and the payer deposits by transactions of its own.
 pub fn own_submission() -> Submitted {
-    let own = |byte: u8| OwnTransaction {
+    let own = |byte: u8| PayerTransaction {
         transaction_hash: format!("0x{}", hex::encode([byte; 32])),
         raw: format!("0x{}", hex::encode([byte; 8])),
         expires_at: unix_seconds(at(30)) * 1_000,
@@ -136,7 +136,7 @@ pub fn transaction(attempt: u32) -> TransactionPrepared {
         attempt,
         chain_id: ChainId::evm(1),
         sender: OTHER.to_owned(),
-        nonce: u64::from(attempt),
+        validity: Validity::Nonce(u64::from(attempt)),
         transaction_hash: format!("0x{attempt:064x}"),
         raw: "0x00".to_owned(),
         prepared_at: at(11),

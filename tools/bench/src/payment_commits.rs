@@ -8,7 +8,7 @@ use events::{
     CommitId, PaymentEvent,
     event::{
         AuctionClosed, EscrowReleased, FulfillmentConfirmed, FulfillmentSeen, QuoteAwarded, QuoteReceived,
-        TransactionPrepared,
+        TransactionPrepared, Validity,
     },
     quote::SignedQuote,
 };
@@ -50,7 +50,7 @@ pub fn after_submission(order: &Order, settler: &SigningKey) -> Result<Vec<Vec<P
         attempt: 1,
         chain_id: order.spend.terms.source.asset().chain().clone(),
         sender: order.spend.escrow.reserver.clone(),
-        nonce: 1,
+        validity: Validity::Nonce(1),
         transaction_hash: events::Hash32::sha256(order.payment_id.as_str()).to_string(),
         raw: raw(&order.payment_id),
         prepared_at: now,

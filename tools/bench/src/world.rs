@@ -19,7 +19,7 @@ use chrono::Utc;
 use devnet::network::{DESTINATION_ID, SOURCE_ID};
 use events::{
     Amount, ChainId, Did, Epochs, PaymentEvent, PaymentId, StreamId,
-    event::{EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, VerifierRef},
+    event::{EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, Validity, VerifierRef},
     selection::SignedChoice,
 };
 use journal::{AppendError, Commit, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore};
@@ -212,7 +212,7 @@ impl Chains for World {
             attempt,
             chain_id: order.escrow.chain_id.clone(),
             sender: order.escrow.reserver.clone(),
-            nonce: u64::from(attempt),
+            validity: Validity::Nonce(u64::from(attempt)),
             transaction_hash: events::Hash32::sha256(order.payment_id.as_str()).to_string(),
             raw: raw(&order.payment_id),
             prepared_at: Utc::now(),
@@ -220,11 +220,11 @@ impl Chains for World {
     }
 
     async fn prepare_refund(&self, _: &RefundOrder, _: u32) -> Result<TransactionPrepared, PrepareError> {
-        Err(PrepareError::Transient(Transient("nothing is refunded here".to_owned())))
+        Err(PrepareError::Transient(Transient::misconfigured("nothing is refunded here")))
     }
 
     async fn prepare_release(&self, _: &ReleaseOrder, _: u32) -> Result<TransactionPrepared, PrepareError> {
-        Err(PrepareError::Transient(Transient("settlers release here".to_owned())))
+        Err(PrepareError::Transient(Transient::misconfigured("settlers release here")))
     }
 
     async fn reprice(&self, _: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient> {
@@ -233,7 +233,7 @@ impl Chains for World {
 
     async fn broadcast(&self, transaction: &TransactionPrepared) -> Result<(), Transient> {
         let payment_id = payment_of(&transaction.raw);
-        let payment_id = payment_id.ok_or_else(|| Transient("a deposit that was not made here".to_owned()))?;
+        let payment_id = payment_id.ok_or_else(|| Transient::misconfigured("a deposit that was not made here"))?;
         if let Some(payment) = lock(&self.0.in_flight).get_mut(&payment_id) {
             payment.sent = true;
         }
@@ -304,7 +304,7 @@ impl Verifier for World {
 impl Auction for World {
     async fn gather(&self, request: &RequestForQuotes) -> Result<Gathered, Transient> {
         let document = lock(&self.0.quotes).remove(&request.auction_id);
-        let document = document.ok_or_else(|| Transient("the settler has no quote for this".to_owned()))?;
+        let document = document.ok_or_else(|| Transient::contradiction("the settler has no quote for this"))?;
         let settler = self.0.settler.clone();
         let bid = Bid { settler: settler.token(), received_at: Utc::now(), answer: Answer::Quote(document) };
         Ok(Gathered { addressed: vec![settler], bids: vec![bid], held: Vec::new() })
@@ -328,7 +328,7 @@ impl Auction for World {
 #[async_trait]
 impl Selector for World {
     async fn choose(&self, _: &SelectionRequest) -> Result<SignedChoice, Transient> {
-        Err(Transient("nobody chooses here".to_owned()))
+        Err(Transient::misconfigured("nobody chooses here"))
     }
 }
 

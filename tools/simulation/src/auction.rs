@@ -98,7 +98,7 @@ impl SimAuction {
     fn fault(&self) -> Result<(), Transient> {
         let strikes =
             self.world().strikes(&self.0.random, "a call to the auction fails", self.world().plan.faults.auction);
-        if strikes { Err(Transient("the bus is away".to_owned())) } else { Ok(()) }
+        if strikes { Err(Transient::unreachable("the bus is away")) } else { Ok(()) }
     }
 }
 

@@ -60,7 +60,7 @@ impl Gateway {
     pub fn nudge(&self, payment_id: &PaymentId) {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = running.as_ref().filter(|running| !running.process.is_dead()) {
-            running.engine.nudge(payment_id);
+            running.engine.hint(payment_id);
         }
     }
 

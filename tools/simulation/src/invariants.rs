@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use chains::evm::contracts::{State, units};
 use events::{
     ChainId, Event, PaymentEvent, PaymentId, QuoteRequestEvent, QuoteRequestId, StreamId,
-    event::{Submitted, TransactionPrepared},
+    event::{Submitted, TransactionPrepared, Validity},
 };
 use journal::Recorded;
 use projections::PaymentStatus;
@@ -66,7 +66,7 @@ pub struct Invariants {
     accepted: BTreeSet<PaymentId>,
     clients_done: usize,
     /// What each nonce of the gateway's accounts was signed for.
-    nonces: BTreeMap<(ChainId, String, u64), String>,
+    nonces: BTreeMap<(ChainId, String, Validity), String>,
     /// When each payment that was left behind was swept last.
     swept: BTreeMap<PaymentId, u64>,
     /// Hashes of all transactions that were stored.
@@ -250,10 +250,10 @@ impl Invariants {
 
     /// Intent before effect, and a nonce for one purpose only.
     fn prepared(&mut self, world: &World, prepared: &TransactionPrepared, purpose: String) -> Result<(), Violation> {
-        let key = (prepared.chain_id.clone(), prepared.sender.clone(), prepared.nonce);
+        let key = (prepared.chain_id.clone(), prepared.sender.clone(), prepared.validity);
         let before = self.nonces.entry(key).or_insert_with(|| purpose.clone());
         require(*before == purpose, "a nonce serves one purpose", || {
-            format!("nonce {} of {} is of {before} and of {purpose}", prepared.nonce, prepared.sender)
+            format!("{:?} of {} is of {before} and of {purpose}", prepared.validity, prepared.sender)
         })?;
         let Some(handle) = world.chain(&prepared.chain_id) else { return Ok(()) };
         self.journaled.insert(prepared.transaction_hash.clone());

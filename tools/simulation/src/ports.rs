@@ -19,7 +19,7 @@ use events::{
 };
 use journal::ledger::{self, Ledger, Purpose, Reservation, SignerAccount};
 use sagas::ports::{
-    Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, Moment, PrepareError,
+    Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError,
     RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, VerificationCase, Verifier, Waiting,
 };
 
@@ -178,8 +178,8 @@ impl Chains for SimChains {
         self.context.rest(Duration::from_millis(random.number(1..=400))).await;
     }
 
-    fn moment(&self, chain_id: &ChainId, contract: &str) -> Option<Moment> {
-        self.inner.moment(chain_id, contract)
+    fn cursor(&self, chain_id: &ChainId, contract: &str) -> Option<Cursor> {
+        self.inner.cursor(chain_id, contract)
     }
 
     async fn next_event(&self, waiting: &Waiting<'_>) {
@@ -213,14 +213,14 @@ impl SimVerifier {
         if world.verifier_is_away() {
             coverage::fault("verifier is away");
             self.context.rest(Duration::from_secs(5)).await;
-            return Err(Transient("the verifier is away".to_owned()));
+            return Err(Transient::unreachable("the verifier is away"));
         }
         if world.draws(random, world.plan.faults.verifier) {
             match random.number(0..=3) {
                 0 => {
                     coverage::fault("verifier is silent");
                     self.context.rest(Duration::from_secs(5)).await;
-                    return Err(Transient("the verifier is silent".to_owned()));
+                    return Err(Transient::unreachable("the verifier is silent"));
                 }
                 1 => {
                     coverage::fault("verifier answers late");

@@ -194,7 +194,7 @@ impl OpenStreams for SimOpenStreams {
         let inner = self.0.lock();
         let read = inner.read.get(&shard).copied().unwrap_or_default();
         if read < as_of {
-            return Err(Transient(format!("the read model is at {read} of {as_of}")));
+            return Err(Transient::unreachable(format!("the read model is at {read} of {as_of}")));
         }
         let open = inner.views.iter().filter(|(id, view)| id.shard(SHARDS) == shard && !view.at_rest());
         Ok(open.map(|(id, _)| id.clone()).collect())

@@ -54,13 +54,13 @@ impl Selector for PortContext {
     async fn choose(&self, request: &SelectionRequest) -> Result<SignedChoice, Transient> {
         self.process.crash_point().await;
         if self.world.strikes(&self.random, "a call to the selector fails", self.world.plan.faults.selector) {
-            return Err(Transient("the bus is away".to_owned()));
+            return Err(Transient::unreachable("the bus is away"));
         }
         let named = self.world.plan.payments.iter().enumerate().find_map(|(number, payment)| match payment.route {
             Route::Selector(chooser) if signer(number).key() == request.selector => Some((chooser, signer(number))),
             _ => None,
         });
-        let Some((chooser, signer)) = named else { return Err(Transient("there is no such selector".to_owned())) };
+        let Some((chooser, signer)) = named else { return Err(Transient::misconfigured("there is no such selector")) };
         coverage::party(match chooser {
             Chooser::Cheapest => "selector chooses the cheapest",
             Chooser::Fickle => "selector chooses another each time",
@@ -71,7 +71,7 @@ impl Selector for PortContext {
         });
         if chooser == Chooser::Silent {
             self.rest(Duration::from_secs(2)).await;
-            return Err(Transient("the selector is silent".to_owned()));
+            return Err(Transient::unreachable("the selector is silent"));
         }
         self.rest(Duration::from_millis(self.random.number(1..=800))).await;
         let choice = self.choice(chooser, request, &signer.key());

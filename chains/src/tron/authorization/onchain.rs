@@ -6,7 +6,7 @@ use alloy::{
     sol_types::SolCall,
 };
 
-use events::event::{OwnTransaction, TronSpend};
+use events::event::{PayerTransaction, TronSpend};
 use sagas::ports::Transient;
 
 use super::{
@@ -130,7 +130,9 @@ async fn allowance(expected: &Expected, node: &Node) -> Result<U256, Transient> 
     let call = allowanceCall { owner: expected.payer, spender: expected.escrow };
     match node.call(None, expected.token, &call, State::Newest).await? {
         Answer::Returned { value, .. } => Ok(value),
-        Answer::Reverted { reason, .. } => Err(Transient(format!("the token tells no allowance: {reason}"))),
+        Answer::Reverted { reason, .. } => {
+            Err(Transient::contradiction(format!("the token tells no allowance: {reason}")))
+        }
     }
 }
 
@@ -138,12 +140,13 @@ async fn allowance(expected: &Expected, node: &Node) -> Result<U256, Transient> 
 ///
 /// # Errors
 /// [`Transient`], also when it waits for a block: a full node shows the allowance as used up then.
-pub async fn is_on_chain(deposit: &OwnTransaction, node: &Node) -> Result<bool, Transient> {
+pub async fn is_on_chain(deposit: &PayerTransaction, node: &Node) -> Result<bool, Transient> {
     let id = deposit.transaction_hash.parse();
-    let id = id.map_err(|_| Transient(format!("{:?} is no transaction id", deposit.transaction_hash)))?;
+    let id =
+        id.map_err(|_| Transient::misconfigured(format!("{:?} is no transaction id", deposit.transaction_hash)))?;
     // In this order: what waited may be in a block by the second answer.
     if node.waits(id).await? {
-        return Err(Transient(format!("{}: the deposit {id} waits for a block", node.chain_id())));
+        return Err(Transient::unreachable(format!("{}: the deposit {id} waits for a block", node.chain_id())));
     }
     Ok(node.info(id, State::Newest).await?.is_some_and(|info| info.failure.is_none()))
 }
@@ -161,7 +164,7 @@ async fn tried(
     })
 }
 
-fn drafted(own: &OwnTransaction) -> Result<Draft, AuthorizationError> {
+fn drafted(own: &PayerTransaction) -> Result<Draft, AuthorizationError> {
     let malformed = || AuthorizationError::malformed("message_prehash", "is no transaction");
     let bytes = own.raw.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok()).ok_or_else(malformed)?;
     Ok(transaction::read_signed(&bytes)?.0.draft)
@@ -205,7 +208,8 @@ async fn reference(
             format!("that of a block of this chain with a number that ends in 0x{}", hex::encode(named.number));
         Ok(Err(AuthorizationError::mismatch("message_prehash.ref_block_hash", expected, found)))
     };
-    let lagging = || Transient(format!("{}: the node does not know the reference block yet", node.chain_id()));
+    let lagging =
+        || Transient::contradiction(format!("{}: the node does not know the reference block yet", node.chain_id()));
     let Some(number) = head.number.checked_sub(newest.wrapping_sub(low).into()) else {
         return if unknown { Err(lagging()) } else { refused() };
     };

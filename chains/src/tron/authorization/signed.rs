@@ -1,6 +1,6 @@
 //! A transaction as the payer signed it.
 
-use events::event::OwnTransaction;
+use events::event::PayerTransaction;
 
 use super::{AuthorizationError, terms::Expected};
 use crate::{
@@ -27,7 +27,7 @@ pub(super) struct Own {
     /// All that it says.
     pub draft: Draft,
     /// As it is kept.
-    pub transaction: OwnTransaction,
+    pub transaction: PayerTransaction,
 }
 
 impl Own {
@@ -53,7 +53,7 @@ impl Own {
         if signer != expected.payer {
             return Err(AuthorizationError::signer(expected.payer, signer));
         }
-        let transaction = OwnTransaction {
+        let transaction = PayerTransaction {
             transaction_hash: decoded.id.to_string(),
             raw: format!("0x{}", hex::encode(transaction::assemble(&raw_data, &parsed.as_bytes()))),
             expires_at: decoded.draft.expiration_ms,

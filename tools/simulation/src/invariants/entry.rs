@@ -298,10 +298,11 @@ impl Entry {
                 && number(&receipt, "blockNumber").is_some_and(|block| block <= settled);
             let used = ask(handle, "eth_getTransactionCount", json!([prepared.sender, format!("{settled:#x}")]));
             let used = used.as_str().and_then(|text| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok());
-            let superseded = receipt.is_null() && used.is_some_and(|used| used > prepared.nonce);
+            let past = used.zip(prepared.validity.nonce()).is_some_and(|(used, nonce)| used > nonce);
+            let superseded = receipt.is_null() && past;
             require(reverted || superseded, invariant, || {
                 let found = receipt.get("blockNumber");
-                format!("{} at nonce {} of {used:?} settled: {found:?}", prepared.transaction_hash, prepared.nonce)
+                format!("{} at {:?} of {used:?} settled: {found:?}", prepared.transaction_hash, prepared.validity)
             })?;
         }
         Ok(())

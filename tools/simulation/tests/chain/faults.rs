@@ -141,7 +141,7 @@ async fn calls_are_lost_before_or_after_their_effect() -> Result<()> {
 
     steer(&outcome, RpcOutcome::Error(-32_005, "limit exceeded".to_owned()));
     let fault = node.head().await.unwrap_err();
-    assert!(fault.0.contains("limit exceeded") && fault.0.contains("-32005"), "{fault}");
+    assert!(fault.to_string().contains("limit exceeded") && fault.to_string().contains("-32005"), "{fault}");
     Ok(())
 }
 
@@ -343,7 +343,7 @@ async fn calls_of_waiting(payments: usize) -> Result<(u64, u64)> {
     let follow = async |order: &DeliveryOrder| -> Result<()> {
         let chain_id = order.destination.asset().chain();
         loop {
-            let since = world.chains.moment(chain_id, &order.proxy).expect("the proxy is the chain's own");
+            let since = world.chains.cursor(chain_id, &order.proxy).expect("the proxy is the chain's own");
             if let DeliveryState::Final(_) = world.chains.delivery_state(order).await? {
                 return Ok(());
             }

@@ -1,4 +1,4 @@
-//! Carrying out one action through the ports.
+//! Performing one action through the ports.
 
 use events::{
     PaymentId,
@@ -13,7 +13,7 @@ use crate::{
     handlers::Action,
     payment::{Command, Payment},
     ports::{
-        Award, AwardAnswer, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, OwnDeposit,
+        Award, AwardAnswer, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PayerDeposit,
         PrepareError, RefundOrder, Refusal, ReleaseOrder, SelectionRequest, Statement, TransactionState, Transient,
         VerificationCase,
     },
@@ -25,13 +25,13 @@ pub(super) enum Outcome {
     Command(Box<Command>),
     /// Nothing new; look again when the chain has moved.
     Nothing,
-    /// Nothing new, and nothing will be before the action's sign comes, see [`Action::sign`].
-    Quiet,
+    /// Nothing new, and nothing will be before the event that the action waits for, see [`Action::wake_condition`].
+    AwaitEvent,
     /// The payer's own transaction is on its way; what was refused before was mended. Look again when the chain has moved.
     DepositAwaited,
     /// The source chain refused the deposit, for now.
     DepositRefused(Box<Refusal>),
-    /// The source chain refused the release, for now; look again as after [`Outcome::Quiet`].
+    /// The source chain refused the release, for now; look again as after [`Outcome::AwaitEvent`].
     ReleaseRefused(Box<Refusal>),
     /// The delivery has its depth, and the verifier does not attest it, or cannot be asked.
     Unattested(Inclusion, Option<Transient>),
@@ -43,11 +43,11 @@ impl Outcome {
     }
 }
 
-/// Carries out `action` once. `agreed` says whether the winner is known to stand by its quote; it is final, and asked for once.
+/// Performs `action` once. `agreed` says whether the winner is known to stand by its quote; it is final, and asked for once.
 ///
 /// # Errors
 /// [`Transient`]; the action is repeated after a while.
-pub(super) async fn act(
+pub(super) async fn perform(
     ports: &Ports,
     options: &Options,
     payment: &Payment,
@@ -90,7 +90,7 @@ pub(super) async fn act(
             Ok(Outcome::command(Command::TellWinner { at: ports.clock.now() }))
         }
         Action::RuleOutDeposit { order } => {
-            if let Some(stranded) = Box::pin(stranded(ports, &order.own_deposit())).await? {
+            if let Some(stranded) = Box::pin(stranded(ports, &order.payer_deposit())).await? {
                 return Ok(stranded);
             }
             let missed = || Command::MissDepositWindow { at: ports.clock.now() };
@@ -129,7 +129,7 @@ pub(super) async fn act(
         }
         Action::FollowEscrow { payment_id, escrow, patience: _, until: _ } => {
             match ports.chains.escrow_state(payment_id, escrow).await? {
-                EscrowState::Held => Ok(Outcome::Quiet),
+                EscrowState::Held => Ok(Outcome::AwaitEvent),
                 EscrowState::Lapsed | EscrowState::Absent => Ok(Outcome::Nothing),
                 state => Box::pin(ended(ports, payment_id, escrow, state)).await,
             }
@@ -138,12 +138,12 @@ pub(super) async fn act(
             EscrowState::Held => match ports.chains.prepare_release(order, *attempt).await {
                 Ok(transaction) => Ok(Outcome::command(Command::PrepareRelease(transaction))),
                 Err(PrepareError::Transient(fault)) => Err(fault),
-                Err(PrepareError::Waiting(_)) => Ok(Outcome::Quiet),
+                Err(PrepareError::Waiting(_)) => Ok(Outcome::AwaitEvent),
                 // Most often the settler's own release is in a block that is not yet deep.
                 Err(PrepareError::Refused(refusal)) => Ok(Outcome::ReleaseRefused(refusal)),
             },
-            EscrowState::Lapsed => Ok(Outcome::Quiet),
-            EscrowState::Absent => Err(Transient("the escrow that was secured is not there now".to_owned())),
+            EscrowState::Lapsed => Ok(Outcome::AwaitEvent),
+            EscrowState::Absent => Err(Transient::contradiction("the escrow that was secured is not there now")),
             state => Box::pin(ended(ports, &order.payment_id, &order.escrow, state)).await,
         },
         Action::FollowRelease { order, versions } => Box::pin(follow_release(ports, order, versions)).await,
@@ -152,9 +152,11 @@ pub(super) async fn act(
                 Ok(transaction) => Ok(Outcome::command(Command::PrepareRefund(transaction))),
                 Err(PrepareError::Transient(fault)) => Err(fault),
                 // The chain's clock may be behind ours, or the escrow may have paid out in a block not yet deep.
-                Err(other @ (PrepareError::Refused(_) | PrepareError::Waiting(_))) => Err(Transient(other.to_string())),
+                Err(other @ (PrepareError::Refused(_) | PrepareError::Waiting(_))) => {
+                    Err(Transient::contradiction(other.to_string()))
+                }
             },
-            EscrowState::Absent => Err(Transient("the escrow that was secured is not there now".to_owned())),
+            EscrowState::Absent => Err(Transient::contradiction("the escrow that was secured is not there now")),
             state => Box::pin(ended(ports, &order.payment_id, &order.escrow, state)).await,
         },
         Action::FollowRefund { order, versions } => Box::pin(follow_refund(ports, order, versions)).await,
@@ -200,7 +202,7 @@ async fn ask_selector(ports: &Ports, request: &SelectionRequest) -> Outcome {
 /// What follows from a refusal. Whoever was shown a reservation that the payer's own deposit waited for may have brought it;
 /// the deposit counts as refused up to the end of its window, so that is found now, while the settler can still deliver.
 async fn refused(ports: &Ports, order: &DepositOrder, refusal: Box<Refusal>) -> Result<Outcome, Transient> {
-    if order.authorization.is_own_deposit()
+    if order.authorization.is_payer_deposit()
         && let Some(secured) = ports.chains.deposit_secured(order).await?
     {
         return Ok(Outcome::command(Command::AdoptDeposit(secured)));
@@ -209,8 +211,8 @@ async fn refused(ports: &Ports, order: &DepositOrder, refusal: Box<Refusal>) -> 
 }
 
 /// What to record of a deposit by the payer's own transaction that nobody can reserve any more; `None` when there is none.
-async fn stranded(ports: &Ports, deposit: &OwnDeposit) -> Result<Option<Outcome>, Transient> {
-    if !deposit.authorization.is_own_deposit() {
+async fn stranded(ports: &Ports, deposit: &PayerDeposit) -> Result<Option<Outcome>, Transient> {
+    if !deposit.authorization.is_payer_deposit() {
         return Ok(None);
     }
     let opened = ports.chains.stranded_deposit(deposit).await?;
@@ -267,12 +269,12 @@ async fn keep_alive(
     let mut refused = None;
     for version in versions.iter().rev() {
         match ports.chains.broadcast(version).await {
-            Ok(()) => return Ok(Outcome::Quiet),
+            Ok(()) => return Ok(Outcome::AwaitEvent),
             // The sender may afford an older one that the node has lost.
             Err(fault) => refused = refused.or(Some(fault)),
         }
     }
-    refused.map_or(Ok(Outcome::Quiet), Err)
+    refused.map_or(Ok(Outcome::AwaitEvent), Err)
 }
 
 /// The escrow's end, with what of it could not be paid out.
@@ -320,7 +322,7 @@ async fn follow_release(
     };
     match ports.chains.transaction_state(versions).await? {
         // The escrow takes it no more, and it would only cost. What became of it is waited for.
-        TransactionState::Pending if lapsed => Ok(Outcome::Quiet),
+        TransactionState::Pending if lapsed => Ok(Outcome::AwaitEvent),
         TransactionState::Pending => keep_alive(ports, versions, Command::RepriceRelease).await,
         TransactionState::Dead { evidence } => {
             Ok(Outcome::command(Command::AbandonRelease { evidence, at: ports.clock.now() }))
@@ -345,15 +347,14 @@ impl Delivery<'_> {
             {
                 Ok(Outcome::command(Command::FailUndelivered { attestation: None, at: ports.clock.now() }))
             }
-            DeliveryState::NotSeen if self.window_open => Err(Transient(
-                "the refund window is open, but the destination chain is not settled past the delivery's deadline"
-                    .to_owned(),
+            DeliveryState::NotSeen if self.window_open => Err(Transient::unreachable(
+                "the refund window is open, but the destination chain is not settled past the delivery's deadline",
             )),
-            DeliveryState::NotSeen => Ok(Outcome::Quiet),
+            DeliveryState::NotSeen => Ok(Outcome::AwaitEvent),
             DeliveryState::Seen(inclusion) if payment.seen.as_ref() != Some(&inclusion) => {
                 Ok(Outcome::command(Command::ObserveDelivery(inclusion)))
             }
-            DeliveryState::Seen(_) => Ok(Outcome::Quiet),
+            DeliveryState::Seen(_) => Ok(Outcome::AwaitEvent),
             DeliveryState::Final(inclusion) => {
                 let statement = Statement::Delivery {
                     payment_id: self.order.payment_id.clone(),
@@ -411,7 +412,7 @@ impl Delivery<'_> {
         {
             Ok(Some(signature))
         } else {
-            Err(Transient("the verifier's signature is not the releaser's".to_owned()))
+            Err(Transient::contradiction("the verifier's signature is not the releaser's"))
         }
     }
 }

@@ -10,7 +10,7 @@ use super::*;
 
 /// What becomes of such a payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Own {
+pub enum PayerPlot {
     /// Approval, deposit and reservation go out one after the other, and the settler delivers.
     Delivers,
     /// The same, and the settler never delivers.
@@ -33,7 +33,7 @@ pub enum Own {
     NeverReserved,
 }
 
-impl Own {
+impl PayerPlot {
     fn is_unsold(self) -> bool {
         matches!(self, Self::Unsold | Self::UnsoldAndSent | Self::Returned)
     }
@@ -49,7 +49,7 @@ const REASON: &str = "TRANSFER_FROM_FAILED";
 
 /// The payer's transactions on the chain.
 #[derive(Debug, Default)]
-pub struct OwnState {
+pub struct PayerDepositState {
     approved: bool,
     pub deposited: bool,
     looks: u32,
@@ -59,16 +59,16 @@ pub fn cap() -> Amount {
     own_submission().authorization.permitted()
 }
 
-pub fn gathered(own: Own, state: &mut State, sold: Gathered) -> Gathered {
+pub fn gathered(own: PayerPlot, state: &mut State, sold: Gathered) -> Gathered {
     match own {
-        Own::Returned => state.now = BACK,
+        PayerPlot::Returned => state.now = BACK,
         _ => state.now = state.now.max(10),
     }
-    state.own.deposited |= matches!(own, Own::UnsoldAndSent | Own::Returned);
+    state.own.deposited |= matches!(own, PayerPlot::UnsoldAndSent | PayerPlot::Returned);
     if own.is_unsold() { Gathered { bids: Vec::new(), ..sold } } else { sold }
 }
 
-pub async fn prepare(world: &World, own: Own, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+pub async fn prepare(world: &World, own: PayerPlot, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
     let refused = |reason| {
         let valid_until = own_submission().escrow.reserve_deadline;
         Err(PrepareError::Refused(Box::new(Refusal { context: context(reason), valid_until })))
@@ -78,10 +78,10 @@ pub async fn prepare(world: &World, own: Own, attempt: u32) -> Result<Transactio
         let on_its_way = |what: &str| Err(PrepareError::Waiting(what.to_owned()));
         state.own.looks += 1;
         match own {
-            Own::Refused => return refused(REASON),
-            Own::RefusedThenLost if state.own.looks < 3 => return refused(REASON),
-            Own::RefusedThenLost => return on_its_way("the deposit is sent"),
-            Own::Usurped => {
+            PayerPlot::Refused => return refused(REASON),
+            PayerPlot::RefusedThenLost if state.own.looks < 3 => return refused(REASON),
+            PayerPlot::RefusedThenLost => return on_its_way("the deposit is sent"),
+            PayerPlot::Usurped => {
                 state.own.deposited = true;
                 state.effective = Some("somebody's".to_owned());
                 return refused("StateNotAllowed");
@@ -97,7 +97,7 @@ pub async fn prepare(world: &World, own: Own, attempt: u32) -> Result<Transactio
             return on_its_way("the deposit is sent");
         }
         match own {
-            Own::NoSubmitter => Err(Transient("no submitter can pay".to_owned()).into()),
+            PayerPlot::NoSubmitter => Err(Transient::rate_limited("no submitter can pay").into()),
             _ => Ok(transaction(attempt)),
         }
     });
@@ -105,7 +105,7 @@ pub async fn prepare(world: &World, own: Own, attempt: u32) -> Result<Transactio
 }
 
 /// Whether the transaction takes no part in what the world does otherwise.
-pub fn took(own: Own, state: &mut State, transaction: &TransactionPrepared) -> bool {
+pub fn took(own: PayerPlot, state: &mut State, transaction: &TransactionPrepared) -> bool {
     if state.effective.is_some() {
         return false;
     }
@@ -115,7 +115,7 @@ pub fn took(own: Own, state: &mut State, transaction: &TransactionPrepared) -> b
         return true;
     }
     assert!(state.own.deposited, "reserved before it is deposited");
-    own == Own::NeverReserved
+    own == PayerPlot::NeverReserved
 }
 
 /// The deposit at a settled block past its window, while nobody has reserved it.
@@ -124,12 +124,12 @@ pub fn stranded(state: &State) -> Option<EscrowOpened> {
     (state.own.deposited && state.effective.is_none() && state.now > 30).then_some(opened)
 }
 
-pub fn escrow_state(own: Own, state: &State) -> Option<EscrowState> {
+pub fn escrow_state(own: PayerPlot, state: &State) -> Option<EscrowState> {
     let refunded =
         || EscrowState::Refunded(EscrowRefunded { inclusion: inclusion(9), amount: cap(), claims: Vec::new() });
     match own {
         _ if state.effective.is_some() => None,
-        Own::Returned => Some(refunded()),
+        PayerPlot::Returned => Some(refunded()),
         _ if !state.own.deposited => Some(EscrowState::Absent),
         _ if !state.refunds.is_empty() => Some(refunded()),
         _ if state.now > 100 => Some(EscrowState::Lapsed),
@@ -141,32 +141,32 @@ const UNSOLD: [&str; 3] = ["Submitted", "AuctionClosed", "Failed"];
 const AWARDED: [&str; 3] = ["Submitted", "AuctionClosed", "QuoteAwarded"];
 const STRANDED: [&str; 4] = ["EscrowOpened", "Failed", "RefundPrepared", "EscrowRefunded"];
 
-fn expected(own: Own) -> Vec<&'static str> {
+fn expected(own: PayerPlot) -> Vec<&'static str> {
     let after = |first: &[&'static str], then: &[&'static str]| [first, then].concat();
     match own {
-        Own::Delivers => DELIVERED.to_vec(),
-        Own::Vanishes => UNDELIVERED.to_vec(),
-        Own::Unsold => after(&UNSOLD, &["DepositRuledOut"]),
-        Own::UnsoldAndSent => after(&UNSOLD, &["EscrowOpened", "RefundPrepared", "EscrowRefunded"]),
-        Own::Returned => after(&UNSOLD, &["EscrowOpened", "EscrowRefunded"]),
-        Own::Refused | Own::RefusedThenLost => after(&AWARDED, &["AwardWithdrawn", "Failed", "WinnerTold"]),
-        Own::Usurped => DELIVERED.into_iter().filter(|name| *name != "DepositPrepared").collect(),
-        Own::NoSubmitter => after(&AWARDED, &STRANDED),
-        Own::NeverReserved => after(&after(&AWARDED, &["DepositPrepared"]), &STRANDED),
+        PayerPlot::Delivers => DELIVERED.to_vec(),
+        PayerPlot::Vanishes => UNDELIVERED.to_vec(),
+        PayerPlot::Unsold => after(&UNSOLD, &["DepositRuledOut"]),
+        PayerPlot::UnsoldAndSent => after(&UNSOLD, &["EscrowOpened", "RefundPrepared", "EscrowRefunded"]),
+        PayerPlot::Returned => after(&UNSOLD, &["EscrowOpened", "EscrowRefunded"]),
+        PayerPlot::Refused | PayerPlot::RefusedThenLost => after(&AWARDED, &["AwardWithdrawn", "Failed", "WinnerTold"]),
+        PayerPlot::Usurped => DELIVERED.into_iter().filter(|name| *name != "DepositPrepared").collect(),
+        PayerPlot::NoSubmitter => after(&AWARDED, &STRANDED),
+        PayerPlot::NeverReserved => after(&after(&AWARDED, &["DepositPrepared"]), &STRANDED),
     }
 }
 
-const ALL: [Own; 10] = [
-    Own::Delivers,
-    Own::Vanishes,
-    Own::Unsold,
-    Own::UnsoldAndSent,
-    Own::Returned,
-    Own::Refused,
-    Own::RefusedThenLost,
-    Own::Usurped,
-    Own::NoSubmitter,
-    Own::NeverReserved,
+const ALL: [PayerPlot; 10] = [
+    PayerPlot::Delivers,
+    PayerPlot::Vanishes,
+    PayerPlot::Unsold,
+    PayerPlot::UnsoldAndSent,
+    PayerPlot::Returned,
+    PayerPlot::Refused,
+    PayerPlot::RefusedThenLost,
+    PayerPlot::Usurped,
+    PayerPlot::NoSubmitter,
+    PayerPlot::NeverReserved,
 ];
 
 fn failure(events: &[PaymentEvent]) -> &Failed {
@@ -178,13 +178,15 @@ fn failure(events: &[PaymentEvent]) -> &Failed {
 }
 
 /// What holds of every such payment, whoever died where.
-fn check(own: Own, world: &World, events: &[PaymentEvent], told: &str) {
+fn check(own: PayerPlot, world: &World, events: &[PaymentEvent], told: &str) {
     assert_eq!(types(events), expected(own), "{own:?} {told}");
     let state = world.state.lock().unwrap();
     let settled = matches!(events.last(), Some(PaymentEvent::EscrowReleased(_) | PaymentEvent::EscrowRefunded(_)));
     assert_eq!(settled, state.own.deposited, "{own:?} {told}: what is deposited goes on or back");
-    let refunds =
-        usize::from(matches!(own, Own::Vanishes | Own::UnsoldAndSent | Own::NoSubmitter | Own::NeverReserved));
+    let refunds = usize::from(matches!(
+        own,
+        PayerPlot::Vanishes | PayerPlot::UnsoldAndSent | PayerPlot::NoSubmitter | PayerPlot::NeverReserved
+    ));
     assert_eq!(state.refunds.len(), refunds, "{own:?} {told}");
     assert!(state.deposits.len() <= 1, "{own:?} {told}");
 }
@@ -192,12 +194,12 @@ fn check(own: Own, world: &World, events: &[PaymentEvent], told: &str) {
 #[tokio::test]
 async fn a_death_at_any_port_call_leaves_no_money_behind() {
     for own in ALL {
-        let (undisturbed, events) = live(World::new(Plot::Own(own))).await;
+        let (undisturbed, events) = live(World::new(Plot::PayerDeposits(own))).await;
         check(own, &undisturbed, &events, "undisturbed");
         let calls = undisturbed.calls.load(Ordering::SeqCst);
         assert!(calls > 5, "{own:?}");
         for stop_at in (1..=calls).flat_map(|number| [(number, false), (number, true)]) {
-            let (world, events) = live(World { stop_at: Some(stop_at), ..World::new(Plot::Own(own)) }).await;
+            let (world, events) = live(World { stop_at: Some(stop_at), ..World::new(Plot::PayerDeposits(own)) }).await;
             check(own, &world, &events, &format!("died at {stop_at:?}"));
         }
     }
@@ -207,7 +209,8 @@ async fn a_death_at_any_port_call_leaves_no_money_behind() {
 async fn faults_change_nothing_about_own_deposits() {
     for own in ALL {
         for one_in in 4..10 {
-            let (world, events) = live(World { fault_one_in: Some(one_in), ..World::new(Plot::Own(own)) }).await;
+            let (world, events) =
+                live(World { fault_one_in: Some(one_in), ..World::new(Plot::PayerDeposits(own)) }).await;
             check(own, &world, &events, &format!("a fault at one call in {one_in}"));
         }
     }
@@ -215,18 +218,18 @@ async fn faults_change_nothing_about_own_deposits() {
 
 #[tokio::test]
 async fn an_unsold_payment_is_at_rest_only_when_its_deposit_can_not_land_any_more() {
-    for own in [Own::Unsold, Own::UnsoldAndSent] {
-        let (world, events) = live(World::new(Plot::Own(own))).await;
+    for own in [PayerPlot::Unsold, PayerPlot::UnsoldAndSent] {
+        let (world, events) = live(World::new(Plot::PayerDeposits(own))).await;
         assert_eq!(failure(&events).refund, RefundDue::Nothing);
         assert_eq!(failure(&events).failed_at, at(10), "the payer is told at once");
-        let least = if own == Own::Unsold { 30 } else { 100 };
+        let least = if own == PayerPlot::Unsold { 30 } else { 100 };
         assert!(world.state.lock().unwrap().now > least);
     }
 }
 
 #[tokio::test]
 async fn a_refusal_is_told_once_the_window_is_over_and_only_if_it_stayed() {
-    let (world, events) = live(World::new(Plot::Own(Own::Refused))).await;
+    let (world, events) = live(World::new(Plot::PayerDeposits(PayerPlot::Refused))).await;
     let context = failure(&events).failure.blockchain_context.as_ref();
     assert_eq!(context.and_then(|context| context.revert_reason.as_deref()), Some(REASON));
     assert_eq!(failure(&events).refund, RefundDue::Nothing);
@@ -236,21 +239,21 @@ async fn a_refusal_is_told_once_the_window_is_over_and_only_if_it_stayed() {
         assert!(state.own.looks > Options::default().refusals_max, "it was asked again until then");
     }
     // What was mended is not blamed.
-    let (_, events) = live(World::new(Plot::Own(Own::RefusedThenLost))).await;
+    let (_, events) = live(World::new(Plot::PayerDeposits(PayerPlot::RefusedThenLost))).await;
     assert_eq!(failure(&events).failure.blockchain_context, None);
 }
 
 #[tokio::test]
 async fn a_reservation_that_somebody_else_sent_is_adopted_while_the_settler_can_deliver() {
-    let (world, events) = live(World::new(Plot::Own(Own::Usurped))).await;
+    let (world, events) = live(World::new(Plot::PayerDeposits(PayerPlot::Usurped))).await;
     assert!(types(&events).ends_with(&["FulfillmentConfirmed", "EscrowReleased"]));
     assert!(world.state.lock().unwrap().now < 30, "not only once the deposit's window is over");
 }
 
 #[tokio::test]
 async fn money_that_nobody_can_be_named_for_any_more_goes_back_after_its_window() {
-    for own in [Own::NoSubmitter, Own::NeverReserved] {
-        let (world, events) = live(World::new(Plot::Own(own))).await;
+    for own in [PayerPlot::NoSubmitter, PayerPlot::NeverReserved] {
+        let (world, events) = live(World::new(Plot::PayerDeposits(own))).await;
         let failed = failure(&events);
         assert_eq!(failed.refund, RefundDue::AfterWindow, "{own:?}");
         assert!(failed.failed_at > at(30), "{own:?}");
@@ -271,7 +274,7 @@ fn types_of(commit: &Recorded) -> Vec<&'static str> {
 #[tokio::test]
 async fn two_engines_on_one_own_deposit_reserve_it_once() {
     for own in ALL {
-        let world = Arc::new(World::new(Plot::Own(own)));
+        let world = Arc::new(World::new(Plot::PayerDeposits(own)));
         let payment = submit(&world).await;
         let (one, two) = (engine(&world), engine(&world));
         let (one, two) = tokio::join!(one.drive(&payment), two.drive(&payment));

@@ -1,4 +1,4 @@
-//! Hints from outside that a payment should look at the world now.
+//! Wake hints: words from outside that a payment should look at the world now. They cost a look and decide nothing.
 
 use std::{
     collections::HashMap,
@@ -10,22 +10,22 @@ use tokio::sync::Notify;
 
 type Waiting = HashMap<PaymentId, Arc<Notify>>;
 
-/// Who takes hints, by payment.
+/// The payments that take hints.
 #[derive(Clone, Default)]
-pub(super) struct Nudges(Arc<Mutex<Waiting>>);
+pub(super) struct WakeHints(Arc<Mutex<Waiting>>);
 
-/// A payment's place among those that take hints; given up when dropped.
-pub(super) struct Nudge {
+/// Where a payment receives its hints, until it is dropped.
+pub(super) struct HintReceiver {
     payment_id: PaymentId,
     notify: Arc<Notify>,
-    nudges: Nudges,
+    hints: WakeHints,
 }
 
-impl Nudges {
-    pub(super) fn receive(&self, payment_id: &PaymentId) -> Nudge {
+impl WakeHints {
+    pub(super) fn receive(&self, payment_id: &PaymentId) -> HintReceiver {
         let notify = Arc::new(Notify::new());
         self.waiting().insert(payment_id.clone(), notify.clone());
-        Nudge { payment_id: payment_id.clone(), notify, nudges: self.clone() }
+        HintReceiver { payment_id: payment_id.clone(), notify, hints: self.clone() }
     }
 
     pub(super) fn give(&self, payment_id: &PaymentId) {
@@ -40,16 +40,16 @@ impl Nudges {
     }
 }
 
-impl Nudge {
+impl HintReceiver {
     /// Returns at the next hint. Hints that come while nobody waits are lost: whoever does not wait looks anyway.
     pub(super) async fn received(&self) {
         self.notify.notified().await;
     }
 }
 
-impl Drop for Nudge {
+impl Drop for HintReceiver {
     fn drop(&mut self) {
-        let mut waiting = self.nudges.waiting();
+        let mut waiting = self.hints.waiting();
         // Another task may have taken the payment's place in the meantime.
         if waiting.get(&self.payment_id).is_some_and(|notify| Arc::ptr_eq(notify, &self.notify)) {
             waiting.remove(&self.payment_id);

@@ -1,0 +1,137 @@
+//! Decisions about the deposit that puts the payer's funds into escrow, and about its end without one.
+
+use events::{
+    Failure, PaymentEvent,
+    event::{
+        AwardWithdrawn, DepositRuledOut, EscrowOpened, EscrowSecured, Failed, RefundDue, TransactionAbandoned,
+        TransactionPrepared, WithdrawalCause,
+    },
+    failure::{BlockchainContext, Domain, RetryClassification},
+    time::Timestamp,
+};
+
+use super::Decided;
+use crate::{
+    payment::{DEPOSIT_ATTEMPTS_MAX, Payment, Stage},
+    ports::DepositState,
+};
+
+/// A deposit was signed.
+pub(super) fn prepare(payment: &Payment, transaction: TransactionPrepared) -> Decided {
+    let is_next = payment.stage() == Stage::Awarded && transaction.attempt == payment.deposit.count + 1;
+    is_next.then(|| vec![PaymentEvent::DepositPrepared(transaction)])
+}
+
+/// The deposit under way was signed again.
+pub(super) fn reprice(payment: &Payment, transaction: TransactionPrepared) -> Decided {
+    let replaces = payment.stage() == Stage::Depositing && payment.deposit.replaced_by(&transaction).is_ok();
+    replaces.then(|| vec![PaymentEvent::DepositRepriced(transaction)])
+}
+
+/// The source chain keeps refusing the deposit.
+pub(super) fn refuse(payment: &Payment, context: BlockchainContext, at: Timestamp) -> Decided {
+    let message = match &context.estimated_gas_needed {
+        None => "the source chain refuses the deposit; check balance and allowance of the payer",
+        Some(_) => "the deposit needs more gas than one may take; nothing was taken from the payer",
+    };
+    (payment.stage() == Stage::Awarded).then(|| not_deposited(message, Some(context), at))
+}
+
+/// The payer's own transaction deposited, and no settler can be named any more.
+pub(super) fn strand(payment: &Payment, opened: EscrowOpened, at: Timestamp) -> Decided {
+    match payment.stage() {
+        Stage::Awarded if payment.submitted.authorization.is_payer_deposit() => Some(stranded(opened, at)),
+        Stage::Watching => Some(vec![PaymentEvent::EscrowOpened(opened)]),
+        _ => None,
+    }
+}
+
+/// No deposit was made before the deadline, and none can be made any more.
+pub(super) fn miss_window(payment: &Payment, at: Timestamp) -> Decided {
+    match payment.stage() {
+        Stage::Watching => Some(vec![PaymentEvent::DepositRuledOut(DepositRuledOut { ruled_out_at: at })]),
+        Stage::Awarded => Some(not_deposited("the deposit could not be made before its deadline", None, at)),
+        _ => None,
+    }
+}
+
+/// Every attempt was given up, and none can land any more.
+pub(super) fn exhaust(payment: &Payment, at: Timestamp) -> Decided {
+    let exhausted = payment.stage() == Stage::Awarded
+        && payment.deposit.count >= DEPOSIT_ATTEMPTS_MAX
+        && !payment.submitted.authorization.is_payer_deposit();
+    let message = "the deposit was tried as often as it may be, and none of its transactions can land any more; \
+                   nothing was taken from the payer";
+    exhausted.then(|| not_deposited(message, None, at))
+}
+
+/// The deposit is in escrow, whoever sent it.
+pub(super) fn adopt(payment: &Payment, secured: EscrowSecured) -> Decided {
+    (payment.stage() == Stage::Awarded).then(|| vec![PaymentEvent::EscrowSecured(secured)])
+}
+
+/// The deposit under way was looked at.
+pub(super) fn observe(payment: &Payment, state: DepositState, at: Timestamp) -> Decided {
+    let attempt = payment.deposit.newest().filter(|_| payment.stage() == Stage::Depositing)?.attempt;
+    Some(observed(state, attempt, at))
+}
+
+fn observed(state: DepositState, attempt: u32, at: Timestamp) -> Vec<PaymentEvent> {
+    match state {
+        DepositState::Pending => Vec::new(),
+        DepositState::Secured(secured) => vec![PaymentEvent::EscrowSecured(secured)],
+        DepositState::Reverted(context) => {
+            let message = "the deposit was refused on the source chain; nothing was taken from the payer";
+            not_deposited(message, Some(*context), at)
+        }
+        DepositState::Superseded { evidence } => {
+            vec![PaymentEvent::DepositAbandoned(TransactionAbandoned { attempt, evidence, abandoned_at: at })]
+        }
+        DepositState::Expired { evidence: _ } => {
+            let message = "the deposit did not land before its deadline; nothing was taken from the payer";
+            not_deposited(message, None, at)
+        }
+        DepositState::Stranded(opened) => stranded(opened, at),
+    }
+}
+
+/// The payer's deposit is in escrow, and nobody can be named for it any more.
+fn stranded(opened: EscrowOpened, at: Timestamp) -> Vec<PaymentEvent> {
+    let failure = Failure {
+        code: Failure::SETTLEMENT_FAILED.to_owned(),
+        message: "the deposit could not be reserved for the settler before its deadline; the escrow is returned"
+            .to_owned(),
+        domain: Some(Domain::Blockchain),
+        retry_classification: Some(RetryClassification::RetryWithNewRequestId),
+        blockchain_context: Some(BlockchainContext {
+            chain_id: opened.inclusion.chain_id.clone(),
+            transaction_hash: Some(opened.inclusion.transaction_hash.clone()),
+            block_number: Some(opened.inclusion.block_number),
+            contract_address: None,
+            revert_reason: None,
+            gas_used: None,
+            estimated_gas_needed: None,
+        }),
+    };
+    let failed = Failed { failure, refund: RefundDue::AfterWindow, failed_at: at };
+    vec![PaymentEvent::EscrowOpened(opened), PaymentEvent::Failed(Box::new(failed))]
+}
+
+/// The end of an award without a deposit, of which the winner is still to be told.
+pub(super) fn withdrawn(cause: WithdrawalCause, failure: Failure, at: Timestamp) -> Vec<PaymentEvent> {
+    vec![
+        PaymentEvent::AwardWithdrawn(AwardWithdrawn { cause, withdrawn_at: at }),
+        PaymentEvent::Failed(Box::new(Failed { failure, refund: RefundDue::Nothing, failed_at: at })),
+    ]
+}
+
+fn not_deposited(message: &str, context: Option<BlockchainContext>, at: Timestamp) -> Vec<PaymentEvent> {
+    let failure = Failure {
+        code: Failure::SETTLEMENT_FAILED.to_owned(),
+        message: message.to_owned(),
+        domain: Some(Domain::Blockchain),
+        retry_classification: Some(RetryClassification::RetryWithNewRequestId),
+        blockchain_context: context,
+    };
+    withdrawn(WithdrawalCause::NotDeposited, failure, at)
+}

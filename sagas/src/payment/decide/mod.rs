@@ -1,0 +1,63 @@
+//! Decisions: commands turned into events, one file for each leg of the saga as in [`crate::handlers`].
+
+mod auction;
+mod escrow;
+mod refund;
+mod release;
+mod settlement;
+
+use events::PaymentEvent;
+
+use super::{Command, Payment, Stage};
+
+/// A command that the payment's state does not allow. The caller acted on a stale state, or is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{command} is not allowed in stage {stage:?}")]
+pub struct Rejected {
+    /// The command.
+    pub command: &'static str,
+    /// The stage the payment is in.
+    pub stage: Stage,
+}
+
+/// What a leg decides on a command: the events that record it, or `None` when the payment's stage does not allow it.
+type Decided = Option<Vec<PaymentEvent>>;
+
+/// The events that record `command`; none when it says nothing new.
+///
+/// # Errors
+/// [`Rejected`] when the payment's stage does not allow the command. Terminal states allow nothing that would change
+/// them: a failed payment never completes and a completed one never fails.
+pub fn decide(payment: &Payment, command: Command) -> Result<Vec<PaymentEvent>, Rejected> {
+    let rejected = Rejected { command: command.name(), stage: payment.stage() };
+    let decided = match command {
+        Command::CloseAuction { judgement, at } => auction::close(payment, *judgement, at),
+        Command::TakeChoice { choice, at } => auction::take_choice(payment, choice, at),
+        Command::MissChoice { at } => auction::miss_choice(payment, at),
+        Command::LoseWinner { refusal, at } => auction::lose_winner(payment, refusal, at),
+        Command::TellWinner { at } => auction::tell_winner(payment, at),
+        Command::PrepareDeposit(transaction) => escrow::prepare(payment, transaction),
+        Command::RepriceDeposit(transaction) => escrow::reprice(payment, transaction),
+        Command::RefuseDeposit { context, at } => escrow::refuse(payment, *context, at),
+        Command::StrandDeposit { opened, at } => escrow::strand(payment, opened, at),
+        Command::MissDepositWindow { at } => escrow::miss_window(payment, at),
+        Command::ExhaustDeposit { at } => escrow::exhaust(payment, at),
+        Command::AdoptDeposit(secured) => escrow::adopt(payment, secured),
+        Command::ObserveDeposit { state, at } => escrow::observe(payment, state, at),
+        Command::ObserveDelivery(inclusion) => settlement::observe_delivery(payment, inclusion),
+        Command::AwaitAttestation { inclusion, at } => settlement::await_attestation(payment, inclusion, at),
+        Command::ConfirmDelivery { inclusion, attestation, at, release_from } => {
+            settlement::confirm(payment, inclusion, attestation, at, release_from)
+        }
+        Command::FailUndelivered { attestation, at } => settlement::fail_undelivered(payment, attestation, at),
+        Command::FailUnattested { inclusion, at } => settlement::fail_unattested(payment, inclusion, at),
+        Command::ObserveEscrow { state, claims } => release::observe_escrow(payment, state, claims),
+        Command::PrepareRelease(transaction) => release::prepare(payment, transaction),
+        Command::RepriceRelease(transaction) => release::reprice(payment, transaction),
+        Command::AbandonRelease { evidence, at } => release::abandon(payment, evidence, at),
+        Command::PrepareRefund(transaction) => refund::prepare(payment, transaction),
+        Command::RepriceRefund(transaction) => refund::reprice(payment, transaction),
+        Command::AbandonRefund { evidence, at } => refund::abandon(payment, evidence, at),
+    };
+    decided.ok_or(rejected)
+}
