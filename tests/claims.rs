@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use devkit::denying::denying;
 use serde_json::{Value, json};
 
-use chains::evm::contracts::address;
+use escrow_abi::contracts::address;
 use events::{PaymentEvent, event::Claim};
 use gateway::dev::keys::Role;
 

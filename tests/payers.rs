@@ -13,7 +13,7 @@ use reqwest::Client;
 use serde_json::{Value, json};
 
 use crate::support::*;
-use chains::evm::{contracts::DevAccountFactory, signature::Wrapped};
+use escrow_abi::{contracts::DevAccountFactory, signature::Wrapped};
 use events::PaymentId;
 use gateway::dev::{keys::Role, payer::Payer};
 

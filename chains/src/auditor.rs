@@ -7,11 +7,12 @@ use std::fmt::{Debug, Display};
 
 use async_trait::async_trait;
 
+use chains_evm;
+use chains_solana;
+use chains_tron;
 use events::{
-    Amount, Family, Hash32, PaymentId, Terms,
-    event::{
-        Authorization, Claim, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, TransactionPrepared,
-    },
+    Amount, Hash32, PaymentId, Terms,
+    event::{Authorization, Claim, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion},
     quote::Quote,
     time::unix_seconds,
 };
@@ -20,7 +21,6 @@ use sagas::ports::{DeliveryOrder, EscrowState, OwnDeposit, Statement, Transient}
 use crate::{
     config::ChainConfig,
     escrow::{Record, State},
-    evm, solana, tron,
 };
 
 /// A payment as its stream tells it, once a quote was awarded.
@@ -209,43 +209,30 @@ pub trait Audit: Debug + Send + Sync {
     }
 }
 
-/// A journaled transaction must be the one whose hash was journaled with it; otherwise the reason.
-///
-/// # Errors
-/// What is wrong.
-pub fn check_prepared(transaction: &TransactionPrepared) -> Result<(), String> {
-    match transaction.chain_id.family() {
-        Some(Family::Evm) => evm::auditor::check_prepared(transaction),
-        Some(Family::Solana) => solana::auditor::check_prepared(transaction),
-        Some(Family::Tron) => tron::auditor::check_prepared(transaction),
-        None => Err(format!("{} has no transactions that can be checked", transaction.chain_id)),
-    }
-}
-
 /// Doubts that are being gathered.
 #[derive(Debug, Default)]
-pub(crate) struct Doubts(pub(crate) Vec<Doubt>);
+pub struct Doubts(pub Vec<Doubt>);
 
 impl Doubts {
-    pub(crate) fn add(&mut self, kind: Kind, what: impl Into<String>) {
+    pub fn add(&mut self, kind: Kind, what: impl Into<String>) {
         self.0.push(Doubt { kind, what: what.into() });
     }
 
     /// `name` must be the same in the stream and on the chain.
-    pub(crate) fn same<T: PartialEq + Display>(&mut self, name: &str, stream: T, chain: T) {
+    pub fn same<T: PartialEq + Display>(&mut self, name: &str, stream: T, chain: T) {
         if stream != chain {
             self.add(Kind::Contradiction, format!("{name} is {stream} by the stream and {chain} on the chain"));
         }
     }
 
-    pub(crate) fn require(&mut self, holds: bool, what: impl FnOnce() -> String) {
+    pub fn require(&mut self, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
             self.add(Kind::Contradiction, what());
         }
     }
 
     /// Compares what the escrow has on record with the case.
-    pub(crate) fn committed(&mut self, case: &Case<'_>, record: &Record) {
+    pub fn committed(&mut self, case: &Case<'_>, record: &Record) {
         let source = &case.terms.source;
         self.require(record.is_of(case.plan), || "the escrow has other accounts or windows than the stream".to_owned());
         self.same("the payer on record", source.account().as_str(), record.payer.as_str());
@@ -271,6 +258,6 @@ fn no_own_deposits(deposit: &OwnDeposit) -> Vec<Doubt> {
 }
 
 /// The stream holds what fits no chain of this family.
-pub(crate) fn unreadable(family: &str, error: impl Display) -> Vec<Doubt> {
+pub fn unreadable(family: &str, error: impl Display) -> Vec<Doubt> {
     vec![Doubt { kind: Kind::Contradiction, what: format!("the stream holds what fits no {family} chain: {error}") }]
 }

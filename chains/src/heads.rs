@@ -19,7 +19,7 @@ type Newest<T> = watch::Sender<Option<(T, Instant)>>;
 
 /// The newest blocks of one chain, looked for only while somebody waits.
 #[derive(Debug)]
-pub(crate) struct Heads<T> {
+pub struct Heads<T> {
     newest: Arc<Newest<T>>,
     poller: OnceCell<()>,
     every: Duration,
@@ -27,7 +27,7 @@ pub(crate) struct Heads<T> {
 
 impl<T: PartialEq + Send + Sync + 'static> Heads<T> {
     /// Nothing was seen so far; `poll_ms` is the time between two looks.
-    pub(crate) fn new(poll_ms: u64) -> Self {
+    pub fn new(poll_ms: u64) -> Self {
         Self {
             newest: Arc::new(watch::Sender::new(None)),
             poller: OnceCell::new(),
@@ -40,7 +40,7 @@ impl<T: PartialEq + Send + Sync + 'static> Heads<T> {
     ///
     /// A block that came only just before the call may have been missed by what the caller looked at last, so then the
     /// wait is one poll interval only.
-    pub(crate) async fn next<F>(&self, look: impl Fn() -> F + Send + 'static)
+    pub async fn next<F>(&self, look: impl Fn() -> F + Send + 'static)
     where
         F: Future<Output = Option<T>> + Send + 'static,
     {

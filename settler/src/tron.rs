@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use ruint::aliases::U256;
 
-use chains::{act::ActError, tron::settler::SettlerChain};
+use chains::act::ActError;
+use chains_tron::settler::SettlerChain;
 use events::AssetId;
 
 use crate::chain::{

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use chrono::{DateTime, SecondsFormat};
 
 use chains::{
-    auditor::{self, Audit, Case, Doubt, Kind, Standing},
+    auditor::{Audit, Case, Doubt, Kind, Standing},
     escrow::State,
 };
 use events::{
@@ -17,7 +17,7 @@ use sagas::{
     ports::{EscrowState, OwnDeposit, Statement, Transient},
 };
 
-use super::{Finding, Severity, examine::Examined};
+use super::{Finding, Severity, connect, examine::Examined};
 
 /// The chains to ask, and how far the journal may be behind them.
 #[derive(Debug, Clone)]
@@ -95,7 +95,7 @@ impl<'a> Check<'a> {
         let events = self.examined.commits.iter().flat_map(|commit| commit.payment_events());
         let wrong: Vec<(&'static str, String)> = events
             .filter_map(|event| Some((event.type_name(), transaction_of(event)?)))
-            .filter_map(|(name, transaction)| Some((name, auditor::check_prepared(transaction).err()?)))
+            .filter_map(|(name, transaction)| Some((name, connect::check_prepared(transaction).err()?)))
             .collect();
         for (name, what) in wrong {
             self.find(Severity::Contradiction, "prepared", name, what);

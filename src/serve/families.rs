@@ -5,23 +5,14 @@ use std::{collections::BTreeMap, sync::Arc};
 use alloy::signers::local::PrivateKeySigner;
 use anyhow::{Context, Result};
 
-use chains::{
-    evm::{
-        self,
-        adapter::{EvmChain, EvmChains},
-    },
-    families::Families,
-    solana::{
-        self,
-        adapter::{SolanaChain, SolanaChains},
-        authorization::ClusterId,
-        keys::keypair,
-    },
-    tron::{
-        self,
-        adapter::{TronChain, TronChains},
-    },
+use chains::families::Families;
+use chains_evm::adapter::{EvmChain, EvmChains};
+use chains_solana::{
+    adapter::{SolanaChain, SolanaChains},
+    authorization::ClusterId,
+    keys::keypair,
 };
+use chains_tron::adapter::{TronChain, TronChains};
 use events::Family;
 use journal_jetstream::{budget::NatsBudgets, ledger::NatsLedger};
 use sagas::ports::{Chains, Clock};
@@ -99,13 +90,13 @@ impl Connected {
 fn evm_chain(served: &GatewayChain) -> Result<EvmChain> {
     let signers = |secrets: &[Secret]| secrets.iter().map(signer).collect::<Result<Vec<_>>>();
     let chain_id = &served.chain.chain_id;
-    let keys = evm::adapter::Keys {
+    let keys = chains_evm::adapter::Keys {
         reserver: signer(&served.reserver_key).with_context(|| format!("reserver_key of {chain_id}"))?,
         submitters: signers(&served.submitter_keys).with_context(|| format!("submitter_keys of {chain_id}"))?,
         exit_submitters: signers(&served.exit_submitter_keys)
             .with_context(|| format!("exit_submitter_keys of {chain_id}"))?,
     };
-    Ok(EvmChain { node: evm::node::Node::connect(&served.chain)?, keys: Some(keys) })
+    Ok(EvmChain { node: chains_evm::node::Node::connect(&served.chain)?, keys: Some(keys) })
 }
 
 fn solana_chain(served: &GatewayChain) -> Result<SolanaChain> {
@@ -113,25 +104,25 @@ fn solana_chain(served: &GatewayChain) -> Result<SolanaChain> {
     let signers =
         |secrets: &[Secret]| secrets.iter().map(|secret| keypair(secret.expose())).collect::<Result<Vec<_>, _>>();
     let reserver = keypair(served.reserver_key.expose());
-    let keys = solana::adapter::Keys {
+    let keys = chains_solana::adapter::Keys {
         reserver: reserver.with_context(|| format!("reserver_key of {chain_id}"))?,
         submitters: signers(&served.submitter_keys).with_context(|| format!("submitter_keys of {chain_id}"))?,
         exit_submitters: signers(&served.exit_submitter_keys)
             .with_context(|| format!("exit_submitter_keys of {chain_id}"))?,
     };
-    Ok(SolanaChain { node: solana::node::Node::connect(&served.chain)?, keys: Some(keys) })
+    Ok(SolanaChain { node: chains_solana::node::Node::connect(&served.chain)?, keys: Some(keys) })
 }
 
 fn tron_chain(served: &GatewayChain) -> Result<TronChain> {
     let chain_id = &served.chain.chain_id;
     let signers = |secrets: &[Secret]| secrets.iter().map(signer).collect::<Result<Vec<_>>>();
-    let keys = tron::adapter::Keys {
+    let keys = chains_tron::adapter::Keys {
         reserver: signer(&served.reserver_key).with_context(|| format!("reserver_key of {chain_id}"))?,
         submitters: signers(&served.submitter_keys).with_context(|| format!("submitter_keys of {chain_id}"))?,
         exit_submitters: signers(&served.exit_submitter_keys)
             .with_context(|| format!("exit_submitter_keys of {chain_id}"))?,
     };
-    Ok(TronChain { node: tron::node::Node::connect(&served.chain)?, keys: Some(keys) })
+    Ok(TronChain { node: chains_tron::node::Node::connect(&served.chain)?, keys: Some(keys) })
 }
 
 /// The signer of an account on EVM or Tron chains.

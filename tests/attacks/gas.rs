@@ -19,7 +19,7 @@ use reqwest::Client;
 use serde_json::{Value, json};
 
 use crate::support::*;
-use chains::evm::dev::HostileMood;
+use chains_evm::dev::HostileMood;
 use events::{PaymentEvent, PaymentId};
 use gateway::dev::{keys::Role, network::Chain};
 

@@ -14,7 +14,7 @@ use super::contracts::GatewayEscrow::{self, GatewayEscrowEvents};
 ///
 /// The escrow tells an end first and its payouts after it, and lets nobody in meanwhile. So a claim belongs to the end before
 /// it, however many payments' ends a stranger puts into one transaction.
-pub(crate) fn of_end<'a>(
+pub fn of_end<'a>(
     logs: impl IntoIterator<Item = &'a Log>,
     escrow: Address,
     id: B256,
@@ -49,7 +49,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::evm::contracts::text;
+    use crate::contracts::text;
 
     const ESCROW: Address = Address::repeat_byte(1);
     const TOKEN: Address = Address::repeat_byte(2);

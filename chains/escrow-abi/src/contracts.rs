@@ -11,46 +11,46 @@ sol!(
     #[sol(abi)]
     #[derive(Debug, PartialEq, Eq)]
     GatewayEscrow,
-    "../contracts/artifacts/GatewayEscrow.json"
+    "../../contracts/artifacts/GatewayEscrow.json"
 );
 
 sol!(
     #[sol(abi)]
     #[derive(Debug, PartialEq, Eq)]
     FulfillmentProxy,
-    "../contracts/artifacts/FulfillmentProxy.json"
+    "../../contracts/artifacts/FulfillmentProxy.json"
 );
 
 sol!(
     #[derive(Debug, PartialEq, Eq)]
     AccountProbe,
-    "../contracts/artifacts/AccountProbe.json"
+    "../../contracts/artifacts/AccountProbe.json"
 );
 
 sol!(
     #[sol(abi)]
     #[derive(Debug, PartialEq, Eq)]
     AccountDeposit,
-    "../contracts/artifacts/AccountDeposit.json"
+    "../../contracts/artifacts/AccountDeposit.json"
 );
 
 sol!(
     #[derive(Debug, PartialEq, Eq)]
     DevHostileAccount,
-    "../contracts/artifacts/DevHostileAccount.json"
+    "../../contracts/artifacts/DevHostileAccount.json"
 );
 
 sol!(
     #[derive(Debug, PartialEq, Eq)]
     DevAccountFactory,
-    "../contracts/artifacts/DevAccountFactory.json"
+    "../../contracts/artifacts/DevAccountFactory.json"
 );
 
 sol!(
     #[sol(abi)]
     #[derive(Debug, PartialEq, Eq)]
     DevToken,
-    "../contracts/artifacts/DevToken.json"
+    "../../contracts/artifacts/DevToken.json"
 );
 
 sol! {

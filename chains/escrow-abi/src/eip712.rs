@@ -3,10 +3,11 @@
 //! Type strings must equal those in `contracts/src/GatewayEscrow.sol`; deposits on a real chain in the tests prove it.
 
 use alloy::{
-    primitives::{Address, B256},
+    primitives::{Address, B256, U256},
     sol,
     sol_types::{Eip712Domain, SolStruct, eip712_domain},
 };
+use serde_json::Value;
 
 use events::{Hash32, PaymentId, event::EscrowPlan};
 use sagas::ports;
@@ -95,6 +96,22 @@ sol! {
     struct NonDelivery {
         bytes32 paymentId;
         bytes32 quoteHash;
+    }
+}
+
+/// A whole number of typed data: as a decimal string, a hex string with 0x, or a JSON integer.
+pub fn uint(value: &Value) -> Option<U256> {
+    match value {
+        Value::Number(number) => number.as_u64().map(U256::from),
+        Value::String(text) => match text.strip_prefix("0x") {
+            Some(digits) if !digits.is_empty() && digits.bytes().all(|c| c.is_ascii_hexdigit()) => {
+                U256::from_str_radix(digits, 16).ok()
+            }
+            Some(_) => None,
+            None if !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit()) => U256::from_str_radix(text, 10).ok(),
+            None => None,
+        },
+        _ => None,
     }
 }
 

@@ -9,6 +9,7 @@ use alloy::{
     sol_types::SolEvent,
 };
 
+use chains::auditor::{Case, Doubts, Kind};
 use events::{
     Amount, Hash32,
     event::{EscrowRefunded, Inclusion},
@@ -16,7 +17,6 @@ use events::{
 };
 
 use super::contracts::{self, FulfillmentProxy, GatewayEscrow, units, word};
-use crate::auditor::{Case, Doubts, Kind};
 
 sol! {
     /// A movement of a token.
@@ -26,40 +26,40 @@ sol! {
 
 /// A transaction that is on the chain and had its effect.
 #[derive(Debug)]
-pub(crate) struct Evidence {
+pub struct Evidence {
     /// UNIX second of its block.
-    pub(crate) time: u64,
+    pub time: u64,
     /// All that contracts logged in it.
-    pub(crate) logs: Vec<Log>,
+    pub logs: Vec<Log>,
 }
 
 /// Who and what a payment is about on its source chain.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Parties {
-    pub(crate) id: B256,
-    pub(crate) escrow: Address,
-    pub(crate) payer: Address,
-    pub(crate) token: Address,
+pub struct Parties {
+    pub id: B256,
+    pub escrow: Address,
+    pub payer: Address,
+    pub token: Address,
     /// How the chain's family writes an address.
-    pub(crate) text: fn(Address) -> String,
+    pub text: fn(Address) -> String,
 }
 
 impl Parties {
     /// `name` must be the same account in the stream and on the chain.
-    pub(crate) fn same(&self, name: &str, stream: Address, chain: Address, doubts: &mut Doubts) {
+    pub fn same(&self, name: &str, stream: Address, chain: Address, doubts: &mut Doubts) {
         doubts.same(name, (self.text)(stream), (self.text)(chain));
     }
 }
 
 impl Evidence {
     /// The events of one kind that `contract` emitted.
-    pub(crate) fn events<E: SolEvent>(&self, contract: Address) -> Vec<E> {
+    pub fn events<E: SolEvent>(&self, contract: Address) -> Vec<E> {
         let own = self.logs.iter().filter(|log| log.address == contract);
         own.filter_map(|log| E::decode_log(log).ok().map(|event| event.data)).collect()
     }
 
     /// What moved of `token` in transfers for which `counts`.
-    pub(crate) fn moved(&self, token: Address, counts: impl Fn(&Transfer) -> bool) -> U256 {
+    pub fn moved(&self, token: Address, counts: impl Fn(&Transfer) -> bool) -> U256 {
         let transfers: Vec<Transfer> = self.events(token);
         let counted = transfers.iter().filter(|event| counts(event));
         counted.fold(U256::ZERO, |sum, event| sum.saturating_add(event.value))
@@ -67,7 +67,7 @@ impl Evidence {
 
     /// Checks that the deposit took from the payer what it says, no more and no less. `deposits` is how many deposits the
     /// transaction made.
-    pub(crate) fn taken(&self, parties: &Parties, deposits: usize, due: U256, doubts: &mut Doubts) {
+    pub fn taken(&self, parties: &Parties, deposits: usize, due: U256, doubts: &mut Doubts) {
         let taken = self.moved(parties.token, |event| event.from == parties.payer && event.to == parties.escrow);
         doubts.require(covers(deposits, taken, due), || {
             format!("{taken} were taken from the payer for a deposit of {due}")
@@ -75,7 +75,7 @@ impl Evidence {
     }
 
     /// Checks that a deposit is the payment's. That of `amount` is the caller's to check.
-    pub(crate) fn deposited(
+    pub fn deposited(
         parties: &Parties,
         terms_hash: Hash32,
         quote_hash: Hash32,
@@ -89,7 +89,7 @@ impl Evidence {
     }
 
     /// Checks that a reservation is for the quote of the case.
-    pub(crate) fn reserved(
+    pub fn reserved(
         case: &Case<'_>,
         parties: &Parties,
         payout: Address,
@@ -104,7 +104,7 @@ impl Evidence {
     }
 
     /// Checks that the transaction `inclusion` paid the settler its price out of `deposited`, and the rest to the payer.
-    pub(crate) fn released(
+    pub fn released(
         &self,
         case: &Case<'_>,
         parties: &Parties,
@@ -130,13 +130,7 @@ impl Evidence {
     }
 
     /// Checks that the transaction of `refunded` returned the whole deposit to the payer.
-    pub(crate) fn refunded(
-        &self,
-        parties: &Parties,
-        refunded: &EscrowRefunded,
-        deposited: Amount,
-        doubts: &mut Doubts,
-    ) {
+    pub fn refunded(&self, parties: &Parties, refunded: &EscrowRefunded, deposited: Amount, doubts: &mut Doubts) {
         doubts.require(refunded.amount == deposited, || {
             format!("{deposited} went into the escrow and {} came back", refunded.amount)
         });
@@ -150,7 +144,7 @@ impl Evidence {
     }
 
     /// Checks that the transaction `inclusion` is the delivery `wanted` through the proxy at `proxy`.
-    pub(crate) fn delivered(
+    pub fn delivered(
         &self,
         wanted: &FulfillmentProxy::Fulfilled,
         proxy: Address,

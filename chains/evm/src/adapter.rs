@@ -9,6 +9,15 @@ use alloy::{
 };
 use async_trait::async_trait;
 
+use chains::{
+    setup::SetupError,
+    submitters::{Leg, Submitters},
+};
+use escrow_abi::{
+    contracts::{self, GatewayEscrow, address, text, units, word},
+    eip712::{self, Admission},
+    signature,
+};
 use events::{
     ChainId, Hash32, PaymentId,
     event::{Authorization, Claim, EscrowPlan, EscrowSecured, Inclusion, Permit2, TransactionPrepared},
@@ -26,21 +35,14 @@ use sagas::ports::{
 
 use super::{
     attest,
-    contracts::{self, GatewayEscrow, address, text, units, word},
-    eip712::{self, Admission},
     node::{At, Node},
     payers::{KeyDeposits, Payer},
     query::{Call, CallError, Fees, Trial},
     reads::unusable,
     rpc::Fault,
-    signature,
     submitters::{TEND_EVERY, Watch, account},
     transaction::{self, plain, raw_bytes},
     undeployed,
-};
-use crate::{
-    setup::SetupError,
-    submitters::{Leg, Submitters},
 };
 
 /// How long the escrow would take the deposit that a node is shown to try it out, in seconds: the node sees a signature

@@ -1,38 +1,15 @@
-//! Signing what escrows are told: the reserver's award, the releaser's word about a delivery.
+//! Signing what escrows are told: the reserver's award, the releaser's statement about a delivery.
 
-use alloy::{
-    primitives::{Address, B256},
-    signers::{SignerSync, local::PrivateKeySigner},
-};
+use alloy::{primitives::Address, signers::local::PrivateKeySigner};
 
-use sagas::ports::Statement;
-
-use super::{
-    contracts::ConvertError,
+use escrow_abi::{
+    attest::{SignError, sign_digest},
     eip712::{self, Admission, escrow_domain},
-    reads::statement_digest,
     signature,
 };
+use sagas::ports::Statement;
 
-/// Why nothing was signed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SignError {
-    /// What should be signed does not fit the contract's types.
-    #[error(transparent)]
-    Convert(#[from] ConvertError),
-    /// The key did not sign.
-    #[error("key: {0}")]
-    Key(String),
-}
-
-/// The signature of `signer` over a digest: 65 bytes, hex with 0x.
-///
-/// # Errors
-/// [`SignError::Key`].
-pub fn sign_digest(signer: &PrivateKeySigner, digest: B256) -> Result<String, SignError> {
-    let signature = signer.sign_hash_sync(&digest).map_err(|error| SignError::Key(error.to_string()))?;
-    Ok(format!("0x{}", hex::encode(signature.as_bytes())))
-}
+use super::reads::statement_digest;
 
 /// The releaser's signed statement for the escrow at `escrow` on the chain `evm_id`.
 ///

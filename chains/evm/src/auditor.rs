@@ -10,6 +10,16 @@ use alloy::{
 use async_trait::async_trait;
 use serde::Deserialize;
 
+use chains::{
+    auditor::{self, Audit, Case, Doubt, Doubts, Kind, Standing},
+    config::ChainConfig,
+};
+use escrow_abi::{
+    contracts::{self, ConvertError, FulfillmentProxy, GatewayEscrow, address, text, units, word},
+    eip712::{self, PermitTransferFrom, PermitWitnessTransferFrom, TokenPermissions, permit2_domain},
+    evidence::{Evidence, Parties},
+    signature,
+};
 use events::{
     Amount, Hash32, PaymentId, Terms,
     event::{Authorization, Claim, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, Permit2, TransactionPrepared},
@@ -18,16 +28,8 @@ use events::{
 use sagas::ports::{EscrowState, Statement, Transient};
 
 use super::{
-    contracts::{self, ConvertError, FulfillmentProxy, GatewayEscrow, address, text, units, word},
-    eip712::{self, PermitTransferFrom, PermitWitnessTransferFrom, TokenPermissions, permit2_domain},
-    evidence::{Evidence, Parties},
     node::{At, Node},
-    signature,
     transaction::raw_bytes,
-};
-use crate::{
-    auditor::{self, Audit, Case, Doubt, Doubts, Kind, Standing},
-    config::ChainConfig,
 };
 
 /// A receipt with its events.

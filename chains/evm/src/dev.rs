@@ -13,10 +13,11 @@ use alloy::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
+use escrow_abi::contracts::{
+    ConvertError, DevAccountFactory, DevHostileAccount, DevToken, GatewayEscrow, PAYOUT_GAS, address, text,
+};
+
 use super::{
-    contracts::{
-        ConvertError, DevAccountFactory, DevHostileAccount, DevToken, GatewayEscrow, PAYOUT_GAS, address, text,
-    },
     rpc::{Fault, Rpc},
     transaction,
 };

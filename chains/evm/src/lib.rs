@@ -4,18 +4,14 @@
 //! - [`node`]: one connection to a chain, and what may be believed of it; [`query`] and [`reads`] ask it things.
 //! - [`adapter`]: the engine's port over any number of chains; [`submitters`] are the accounts it sends from. [`settler`] and [`verifier`] are the other two parties.
 //! - [`batching`] asks for what many want to read in few requests.
-//! - [`attest`] signs what the escrow is told, [`eip712`] and [`contracts`] are the contracts' types.
+//! - [`attest`] signs what the escrow is told. The contracts' types are in [`escrow_abi`].
 //! - [`dev`] puts the contracts on a local anvil and is for nothing else.
 
 pub mod adapter;
 pub mod attest;
 pub mod auditor;
 pub mod batching;
-pub(crate) mod claims;
-pub mod contracts;
 pub mod dev;
-pub mod eip712;
-pub(crate) mod evidence;
 mod logs;
 mod lookout;
 pub mod node;
@@ -24,10 +20,8 @@ pub mod payers;
 pub mod permit2;
 pub mod query;
 pub mod reads;
-pub mod revert;
 mod rpc;
 pub mod settler;
-pub mod signature;
 pub mod submitters;
 mod transaction;
 pub mod undeployed;

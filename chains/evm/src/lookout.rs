@@ -16,14 +16,14 @@ use alloy::{
 use serde_json::json;
 use tokio::sync::watch;
 
+use chains::config::ChainConfig;
+use escrow_abi::contracts::{address, word};
 use sagas::ports::{Moment, Transient, Waiting};
 
 use super::{
-    contracts::{address, word},
     node::{BlockRef, Node},
     rpc::Fault,
 };
-use crate::config::ChainConfig;
 
 /// Blocks below the newest that are asked about again: a node may have been behind, and the newest blocks change most.
 const AGAIN_BLOCKS: u64 = 32;

@@ -20,18 +20,18 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use url::Url;
 
+use chains::{
+    config::{ChainConfig, Depth},
+    heads::Heads,
+};
+use escrow_abi::contracts::{ConvertError, address};
 use events::{ChainId, mutant};
 use sagas::ports::Transient;
 
 use super::{
-    contracts::{ConvertError, address},
     lookout::Lookout,
     payers::Codes,
     rpc::{Fault, Rpc},
-};
-use crate::{
-    config::{ChainConfig, Depth},
-    heads::Heads,
 };
 
 /// Most blocks whose descent is kept: those that came last.

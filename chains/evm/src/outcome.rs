@@ -2,6 +2,7 @@
 
 use alloy::{primitives::Address, sol_types::SolCall};
 
+use escrow_abi::contracts::{self, GatewayEscrow, State, address, seconds, text, units, word};
 use events::{
     PaymentId,
     event::{EscrowPlan, EscrowSecured, TransactionPrepared},
@@ -12,7 +13,6 @@ use sagas::ports::{DepositOrder, DepositState, TransactionState, Transient};
 
 use super::{
     adapter::hash_of,
-    contracts::{self, GatewayEscrow, State, address, seconds, text, units, word},
     logs::Found,
     node::{At, BlockRef, Node},
     query::{Call, CallError, Receipt, Trial},

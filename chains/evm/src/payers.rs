@@ -16,6 +16,10 @@ use std::{
 use alloy::primitives::{Address, B256, keccak256};
 use chrono::TimeDelta;
 
+use escrow_abi::{
+    contracts::{address, text},
+    signature,
+};
 use events::{
     Hash32,
     event::{Authorization, TransactionPrepared},
@@ -29,10 +33,8 @@ use sagas::ports::{DepositOrder, DepositState, PrepareError, Transient};
 
 use super::{
     adapter::{EvmChains, hash_of},
-    contracts::{address, text},
     node::{At, Node},
     reads::unusable,
-    signature,
     transaction::{self, raw_bytes},
 };
 

@@ -7,14 +7,16 @@ use alloy::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use escrow_abi::{
+    contracts::{IERC1271, address},
+    revert::Revert,
+    signature,
+};
 use sagas::ports::Transient;
 
 use super::{
-    contracts::{IERC1271, address},
     node::{At, Node},
-    revert::Revert,
     rpc::Fault,
-    signature,
 };
 
 /// Priority fee where the node has no opinion, in wei.

@@ -5,6 +5,13 @@ use alloy::{
     sol_types::SolValue,
 };
 
+use chains::escrow;
+use escrow_abi::{
+    claims,
+    contracts::{self, ConvertError, FulfillmentProxy, GatewayEscrow, State, address, seconds, text, units, word},
+    eip712::{self, escrow_domain},
+    signature,
+};
 use events::{
     Amount, ChainId, Hash32, PaymentId,
     event::{Claim, EscrowPlan, EscrowRefunded, Inclusion},
@@ -13,14 +20,9 @@ use events::{
 use sagas::ports::{DeliveryOrder, DeliveryState, EscrowState, Statement, Transient};
 
 use super::{
-    claims,
-    contracts::{self, ConvertError, FulfillmentProxy, GatewayEscrow, State, address, seconds, text, units, word},
-    eip712::{self, escrow_domain},
     logs::Found,
     node::{At, BlockRef, Node},
-    signature,
 };
-use crate::escrow;
 
 /// All that an escrow contract knows of a payment, at one block.
 #[derive(Debug, Clone, PartialEq, Eq)]

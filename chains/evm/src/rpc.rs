@@ -12,9 +12,8 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use url::Url;
 
+use escrow_abi::revert::Revert;
 use sagas::ports::Transient;
-
-use super::revert::Revert;
 
 /// What came of a call that gave no result.
 #[derive(Debug, Clone, PartialEq, Eq)]

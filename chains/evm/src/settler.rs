@@ -9,6 +9,9 @@ use alloy::{
     sol_types::SolCall,
 };
 
+use escrow_abi::contracts::{
+    self, DevToken as Erc20, FulfillmentProxy, GatewayEscrow, State, address, text, units, word,
+};
 use events::{
     AssetId, PaymentId,
     event::{EscrowPlan, Inclusion},
@@ -16,7 +19,6 @@ use events::{
 use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
 
 use super::{
-    contracts::{self, DevToken as Erc20, FulfillmentProxy, GatewayEscrow, State, address, text, units, word},
     logs::Found,
     node::{At, Node},
     query::{Call, CallError},
@@ -24,7 +26,7 @@ use super::{
     transaction::{plain, raw_bytes},
     wallet::Wallet,
 };
-pub use crate::act::ActError;
+pub use chains::act::ActError;
 
 /// A settler's account on one chain, its own process's alone.
 #[derive(Debug)]

@@ -9,13 +9,13 @@ use std::{
 
 use alloy::{primitives::U256, signers::local::PrivateKeySigner};
 
+use escrow_abi::contracts::text;
 use events::{ChainId, event::TransactionPrepared, time::Timestamp};
 use journal::ledger::{Purpose, RENEW_AFTER, Reservation, SignerAccount};
 use sagas::{payment::VERSIONS_MAX, ports::Transient};
 
 use super::{
     adapter::{EvmChain, EvmChains, Keys, hash_of},
-    contracts::text,
     node::{At, Node},
     outcome::sender_and_nonce,
     query::Fees,

@@ -9,13 +9,15 @@ use alloy::{
     sol_types::{SolConstructor, SolType},
 };
 
+use escrow_abi::{
+    contracts::{AccountDeposit, AccountProbe},
+    signature::Wrapped,
+};
 use sagas::ports::Transient;
 
 use super::{
-    contracts::{AccountDeposit, AccountProbe},
     node::{At, Node},
     query::{Call, CallError},
-    signature::Wrapped,
 };
 
 impl Node {

@@ -12,17 +12,17 @@ use alloy::{
 };
 use tokio::{sync::Mutex, time::Instant};
 
+use chains::act::ActError;
+use escrow_abi::contracts::text;
 use events::failure::BlockchainContext;
 use sagas::ports::Transient;
 
 use super::{
-    contracts::text,
     node::{At, Node},
     query::{Call, CallError, Receipt, Trial},
     rpc::Fault,
     transaction::{self, Signed},
 };
-use crate::act::ActError;
 
 /// Replacements of one transaction; their hashes are all watched.
 const HASHES_MAX: usize = 32;

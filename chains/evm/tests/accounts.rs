@@ -11,11 +11,11 @@ use anyhow::{Context, Result, bail};
 use chrono::TimeDelta;
 
 use crate::support::*;
-use chains::evm::{
+use chains_evm::permit2::{
+    AuthorizationError, Choice, OnchainError, Scheme, SignedMessage, SpendRequest, authorize_onchain, prepare,
+};
+use escrow_abi::{
     contracts::{DevAccountFactory, address},
-    permit2::{
-        AuthorizationError, Choice, OnchainError, Scheme, SignedMessage, SpendRequest, authorize_onchain, prepare,
-    },
     signature::Wrapped,
 };
 use events::{

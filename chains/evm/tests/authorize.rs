@@ -5,7 +5,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::support::{key, sign, text};
-use chains::evm::permit2::{
+use chains_evm::permit2::{
     AuthorizationError, Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest, authorize, prepare,
 };
 use events::{Hash32, OwnedAsset, PaymentId, Terms, event::Authorization, time::from_unix_seconds};

@@ -14,10 +14,9 @@ use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
 use crate::support::{liar::Liar, *};
-use chains::{
-    config::{ChainConfig, Depth},
-    evm::{contracts::address, node::Node, settler::SettlerChain},
-};
+use chains::config::{ChainConfig, Depth};
+use chains_evm::{node::Node, settler::SettlerChain};
+use escrow_abi::contracts::address;
 use events::ChainId;
 use sagas::ports::{Chains, DeliveryState, DepositState};
 
@@ -354,7 +353,7 @@ async fn all_who_wait_for_a_block_share_one_poller() -> Result<()> {
 
 #[tokio::test]
 async fn a_contract_account_is_asked_for_its_word() -> Result<()> {
-    use chains::evm::permit2::{Choice, OnchainError, Scheme, authorize, authorize_onchain, prepare};
+    use chains_evm::permit2::{Choice, OnchainError, Scheme, authorize, authorize_onchain, prepare};
     let world = World::start().await?;
     let spend = world.spend("contract", Scheme::EvmPermit2Escrow, &world.destination.asset())?;
     let prepared = prepare(&spend, &Choice::default())?;
@@ -362,7 +361,7 @@ async fn a_contract_account_is_asked_for_its_word() -> Result<()> {
     assert!(authorize(&spend, &signed).unwrap_err().may_be_contract());
     let node = &world.source.node;
     // Over a connection of its own: that there was no code is remembered for a moment.
-    let other = chains::evm::node::Node::connect(&world.source.config)?;
+    let other = chains_evm::node::Node::connect(&world.source.config)?;
     assert!(matches!(authorize_onchain(&spend, &signed, &other).await, Err(OnchainError::Denied(_))), "no code there");
 
     // A contract that answers every call with ERC-1271's magic value.

@@ -7,16 +7,14 @@ use anyhow::{Result, bail};
 use serde_json::Value;
 
 use crate::support::*;
-use chains::{
-    evm::{
-        contracts::{DevToken, FulfillmentProxy, address, time, token_or_coin, units, word},
-        permit2::Scheme,
-        query::Call,
-        settler::{ActError, SettlerChain},
-        wallet::{Patience, Wallet},
-    },
-    verifier::{Outcome, Verifier},
+use chains::verifier::{Outcome, Verifier};
+use chains_evm::{
+    permit2::Scheme,
+    query::Call,
+    settler::{ActError, SettlerChain},
+    wallet::{Patience, Wallet},
 };
+use escrow_abi::contracts::{DevToken, FulfillmentProxy, address, time, token_or_coin, units, word};
 use events::{AssetId, Hash32, quote::SignedQuote};
 use sagas::ports::{Chains, DeliveryOrder, DeliveryState, EscrowState, Statement, VerificationCase};
 
@@ -28,7 +26,7 @@ fn settler(world: &World) -> (SettlerChain, SettlerChain) {
 }
 
 fn verifier(world: &World) -> Verifier {
-    Verifier::default().with_evm([world.source.node.clone(), world.destination.node.clone()], Some(key(3)))
+    Verifier::default().with_chains([world.source.node.clone(), world.destination.node.clone()], Some(key(3)))
 }
 
 #[tokio::test]
@@ -254,7 +252,7 @@ async fn a_verifier_refuses_whatever_does_not_match() -> Result<()> {
     destination.deliver(&payment.delivery()).await?;
     world.destination.mine(DEPTH).await?;
     let nodes = || [world.source.node.clone(), world.destination.node.clone()];
-    let verifier = Verifier::default().with_evm(nodes(), Some(key(3)));
+    let verifier = Verifier::default().with_chains(nodes(), Some(key(3)));
     let right = payment.case();
     assert!(matches!(verifier.attest_delivery(&right).await?, Outcome::Attested(_)));
 
@@ -283,9 +281,9 @@ async fn a_verifier_refuses_whatever_does_not_match() -> Result<()> {
             assert!(matches!(outcome, Outcome::Refused(_)), "{name}: {outcome:?}");
         }
     }
-    let stranger = Verifier::default().with_evm(nodes(), Some(key(9)));
+    let stranger = Verifier::default().with_chains(nodes(), Some(key(9)));
     assert!(matches!(stranger.attest_delivery(&right).await?, Outcome::Refused(_)));
-    let blind = Verifier::default().with_evm([world.source.node.clone()], Some(key(3)));
+    let blind = Verifier::default().with_chains([world.source.node.clone()], Some(key(3)));
     assert!(matches!(blind.attest_delivery(&right).await?, Outcome::Refused(_)));
     Ok(())
 }

@@ -9,12 +9,10 @@ use alloy::{
 use anyhow::{Result, bail};
 
 use crate::support::*;
-use chains::evm::{
-    attest,
+use chains_evm::{attest, node::At, permit2::Scheme};
+use escrow_abi::{
     contracts::{GatewayEscrow, address},
     eip712,
-    node::At,
-    permit2::Scheme,
 };
 use events::{Hash32, event::EscrowPlan};
 use journal::ledger::{Ledger, Purpose, SignerAccount};
@@ -446,7 +444,7 @@ async fn send_as(
     to: &str,
     data: Vec<u8>,
 ) -> Result<String> {
-    use chains::evm::{query::Call, wallet::Wallet};
+    use chains_evm::{query::Call, wallet::Wallet};
     let wallet = Wallet::new(world.source.node.clone(), signer.clone());
     let call = Call { from: signer.address(), to: Some(address(to)?), value: U256::ZERO, data: data.into() };
     Ok(wallet.execute("test", &call).await?.transaction_hash.to_string())

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::support::*;
-use chains::evm::{node::At, query::Receipt};
+use chains_evm::{node::At, query::Receipt};
 use events::event::TransactionPrepared;
 use sagas::ports::{Chains, DepositState, EscrowState, RefundOrder, TransactionState};
 

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::support::*;
-use chains::evm::{
+use chains_evm::{
     adapter::{EvmChain, EvmChains, Keys},
     node::At,
 };

@@ -6,6 +6,10 @@ use async_trait::async_trait;
 use ed25519_dalek::SigningKey;
 use gateway_program::Key;
 
+use chains::{
+    setup::SetupError,
+    submitters::{Leg, Submitters},
+};
 use events::{
     ChainId, PaymentId,
     event::{EscrowPlan, EscrowSecured, TransactionPrepared},
@@ -21,10 +25,6 @@ use super::{
     node::Node,
     submitters::Warnings,
     transaction::{self, Budget},
-};
-use crate::{
-    setup::SetupError,
-    submitters::{Leg, Submitters},
 };
 
 /// How long the wait for a slot of a chain that is not connected lasts.

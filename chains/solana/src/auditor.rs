@@ -15,6 +15,10 @@ use gateway_program::{
 use serde::Deserialize;
 use serde_json::json;
 
+use chains::{
+    auditor::{self, Audit, Case, Doubt, Doubts, Kind, Standing},
+    config::ChainConfig,
+};
 use events::{
     Amount, Hash32, PaymentId, Terms,
     event::{Authorization, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, SolanaSpend, TransactionPrepared},
@@ -28,10 +32,6 @@ use super::{
     program::{ConvertError, fulfillment, key, mint, text, units},
     reads::{neutral, signature_bytes, unusable},
     transaction::wire_of,
-};
-use crate::{
-    auditor::{self, Audit, Case, Doubt, Doubts, Kind, Standing},
-    config::ChainConfig,
 };
 
 #[derive(Deserialize)]

@@ -9,7 +9,7 @@
 //! Nothing here asks a chain. Whether the payer approved a delegate signer, only its token account can say.
 //!
 //! ```
-//! use chains::solana::authorization::{
+//! use chains_solana::authorization::{
 //!     Choice, ClusterId, EscrowSettings, SignedMessage, SpendRequest, authorize, prepare,
 //! };
 //! use ed25519_dalek::{Signer, SigningKey};
@@ -47,7 +47,7 @@
 //! };
 //! let (_authorization, plan) = authorize(&spend, &signed)?;
 //! assert_eq!(plan.refund_after, 1_800_001_500);
-//! # Ok::<(), chains::solana::authorization::AuthorizationError>(())
+//! # Ok::<(), chains_solana::authorization::AuthorizationError>(())
 //! ```
 
 mod choice;

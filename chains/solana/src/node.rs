@@ -17,6 +17,10 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use url::Url;
 
+use chains::{
+    config::{ChainConfig, Depth},
+    heads::Heads,
+};
 use events::{ChainId, Family};
 use sagas::ports::Transient;
 
@@ -24,10 +28,6 @@ use super::{
     authorization::ClusterId,
     program::{ConvertError, key, text},
     rpc::{Fault, Rpc},
-};
-use crate::{
-    config::{ChainConfig, Depth},
-    heads::Heads,
 };
 
 /// Characters of the genesis hash in a CAIP-2 id.

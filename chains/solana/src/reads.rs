@@ -11,6 +11,7 @@ use gateway_program::{
     rules::reclaim_from,
 };
 
+use chains::escrow;
 use events::{
     Amount, AssetId, Hash32, PaymentId,
     event::{EscrowPlan, EscrowRefunded, Inclusion},
@@ -22,7 +23,6 @@ use super::{
     program::{ConvertError, fulfillment, key, statement_digest, text},
     query::{Executed, is_call},
 };
-use crate::escrow;
 
 /// Where the escrow's record stands among the accounts of a deposit.
 const ESCROW_IN_DEPOSIT: usize = 3;

@@ -14,6 +14,7 @@ use gateway_program::{
     token::{Mint, TokenAccount},
 };
 
+use chains::{act::ActError, escrow::Record};
 use events::{AssetId, PaymentId, event::EscrowPlan};
 use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
 
@@ -25,7 +26,6 @@ use super::{
     transaction::BUDGET_INSTRUCTIONS,
     wallet::{Task, Wallet},
 };
-use crate::{act::ActError, escrow::Record};
 
 /// Lamports that a settler keeps for fees and rent, and that are never promised: some five deliveries, each of which makes
 /// its record (0.0022 SOL, back 30 days after its time) and may make the recipient's token account (0.0021 SOL).

@@ -11,6 +11,7 @@ use gateway_program::{Key, host::Instruction};
 use serde_json::Value;
 use tokio::{sync::Mutex, time::Instant};
 
+use chains::act::ActError;
 use events::failure::BlockchainContext;
 use sagas::ports::Transient;
 
@@ -21,7 +22,6 @@ use super::{
     query::Status,
     transaction::{self, Budget, Signed},
 };
-use crate::act::ActError;
 
 /// How long what became of a purpose is remembered, for the next attempt to offer more.
 const REMEMBERED: Duration = Duration::from_secs(3_600);

@@ -4,7 +4,7 @@ use ed25519_dalek::{Signer, SigningKey};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use chains::solana::{
+use chains_solana::{
     authorization::{
         AuthorizationError, Choice, ClusterId, Delegation, EscrowSettings, SignedMessage, SpendRequest,
         allowance_delegate, authorize, prepare, wallet_key,

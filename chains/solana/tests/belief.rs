@@ -12,20 +12,20 @@ use anyhow::{Result, bail};
 use data_encoding::BASE64;
 use serde_json::{Value, json};
 
-use chains::{
-    config::{ChainConfig, Depth},
-    solana::{
-        adapter::SolanaChains,
-        node::{Commitment, ConnectError, Node},
-        program,
-    },
+use chains::config::{ChainConfig, Depth};
+use chains_solana::{
+    adapter::SolanaChains,
+    node::{Commitment, ConnectError, Node},
+    program,
 };
 use events::event::TransactionPrepared;
 use gateway_program::host;
 use sagas::ports::{Chains, DeliveryState, DepositOrder, DepositState, EscrowState};
 
-use crate::solana_support::{World, settle, until};
-use crate::support::liar::Liar;
+use crate::{
+    evm_support::liar::Liar,
+    support::{World, settle, until},
+};
 
 /// A payment in escrow, and a port that sees the cluster through a liar.
 struct Secured {

@@ -5,7 +5,7 @@ use std::{path::Path, process::Command};
 use gateway_program::{ed25519, host, ids, message::Fulfillment};
 use serde_json::Value;
 
-use chains::solana::{
+use chains_solana::{
     authorization::{ClusterId, EscrowSettings, SignedMessage, SpendRequest, allowance_delegate, authorize},
     program::{key, text},
 };
@@ -19,10 +19,10 @@ struct Case(Value);
 
 fn cases() -> Vec<Case> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let modules = here.join("../.tools/solana-client/node_modules");
+    let modules = here.join("../../.tools/solana-client/node_modules");
     assert!(modules.join("@solana/web3.js").is_dir(), "@solana/web3.js is missing; run scripts/tools.sh test");
     let output = Command::new("node")
-        .arg(here.join("tests/solana_client/cases.cjs"))
+        .arg(here.join("tests/client/cases.cjs"))
         .args([&CASES.to_string(), "gateway"])
         .env("SOLANA_CLIENT_MODULES", modules)
         .output()
@@ -168,8 +168,8 @@ fn its_signatures_count_for_nothing_else() {
 
 /// `signed` with the digest and preimage that `spend` asks for.
 fn other_message(spend: &SpendRequest, signed: &SignedMessage) -> SignedMessage {
-    let choice = chains::solana::authorization::Choice::from_payload(signed.payload.as_ref()).unwrap();
-    let prepared = chains::solana::authorization::prepare(spend, &choice).unwrap();
+    let choice = chains_solana::authorization::Choice::from_payload(signed.payload.as_ref()).unwrap();
+    let prepared = chains_solana::authorization::prepare(spend, &choice).unwrap();
     SignedMessage {
         message: prepared.digest.to_string(),
         message_prehash: Some(format!("0x{}", hex::encode(prepared.preimage))),

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 
-use crate::solana_support::{TOKENS, WITHIN, World, key};
-use chains::solana::{
+use crate::support::{TOKENS, WITHIN, World, key};
+use chains_solana::{
     authorization::allowance_delegate,
     dev::{DevToken, TokenProgram},
     holding::Holding,

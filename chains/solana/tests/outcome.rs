@@ -11,17 +11,17 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-use chains::{
-    setup::SetupError,
-    solana::{
-        adapter::{Keys, SolanaChain, SolanaChains},
-        keys::account,
-    },
+use chains::setup::SetupError;
+use chains_solana::{
+    adapter::{Keys, SolanaChain, SolanaChains},
+    keys::account,
 };
 use sagas::ports::{Chains, DepositState, PrepareError, RefundOrder, TransactionState};
 
-use crate::solana_support::{PRICE, TOKENS, TestClock, World, key, settle, until};
-use crate::support::liar::Liar;
+use crate::{
+    evm_support::liar::Liar,
+    support::{PRICE, TOKENS, TestClock, World, key, settle, until},
+};
 
 #[tokio::test]
 async fn a_deposit_whose_blockhash_expired_is_given_up_and_made_again() -> Result<()> {

@@ -2,11 +2,11 @@
 
 use anyhow::{Context, Result, bail};
 
-use chains::solana::{dev::TokenProgram, keys::account, program};
+use chains_solana::{dev::TokenProgram, keys::account, program};
 use gateway_program::{host, ids::TOKEN_2022_PROGRAM};
 use sagas::ports::{Chains, DeliveryState, DepositState, EscrowState, PrepareError, RefundOrder, TransactionState};
 
-use crate::solana_support::{CAP, DELIVERED, PRICE, REFUND_DELAY, TOKENS, World, key, settle, until};
+use crate::support::{CAP, DELIVERED, PRICE, REFUND_DELAY, TOKENS, World, key, settle, until};
 
 #[tokio::test]
 async fn a_payment_is_secured_delivered_and_released() -> Result<()> {

@@ -6,20 +6,22 @@ use anyhow::{Context, Result, bail};
 use ed25519_dalek::{Signer, SigningKey};
 use serde_json::json;
 
-use crate::solana_support::{CAP, PRICE, REFUND_DELAY, TOKENS, World, key, settle, until};
-use crate::support::{self, liar::Liar};
+use crate::{
+    evm_support::{self, liar::Liar},
+    support::{CAP, PRICE, REFUND_DELAY, TOKENS, World, key, settle, until},
+};
 use chains::{
     act::ActError,
-    auditor::{Audit, Case, Doubt, Kind, check_prepared},
+    auditor::{Audit, Case, Doubt, Kind},
     escrow::{Record, State},
-    evm,
-    solana::{
-        authorization::{Choice, ClusterId, EscrowSettings, SignedMessage, SpendRequest, authorize, prepare},
-        keys::account,
-        settler::{FEE_RESERVE_LAMPORTS, SettlerChain},
-        wallet::{Patience, Wallet},
-    },
     verifier::{Outcome, Verifier},
+};
+use chains_solana::{
+    auditor::check_prepared,
+    authorization::{Choice, ClusterId, EscrowSettings, SignedMessage, SpendRequest, authorize, prepare},
+    keys::account,
+    settler::{FEE_RESERVE_LAMPORTS, SettlerChain},
+    wallet::{Patience, Wallet},
 };
 use events::{
     Amount, Did, Hash32, OwnedAsset, PaymentId, Terms,
@@ -194,7 +196,7 @@ async fn ended(world: &World, payment: &Payment) -> Result<EscrowState> {
 }
 
 fn verifier(world: &World, releaser: &SigningKey) -> Verifier {
-    Verifier::default().with_solana([world.node()], Some(releaser.clone()))
+    Verifier::default().with_chains([world.node()], Some(releaser.clone()))
 }
 
 fn vault(payment: &Payment) -> Result<[u8; 32]> {
@@ -428,7 +430,7 @@ async fn a_delivery_that_differs_in_any_field_is_none() -> Result<()> {
     let stranger = key(44);
     world.surfnet.airdrop(&account(&stranger), 1_000_000_000).await?;
     world.dev.mint(&world.token, &account(&stranger), TOKENS).await?;
-    let other_token = world.dev.create_token(&key(45), chains::solana::dev::TokenProgram::Token2022, 6).await?;
+    let other_token = world.dev.create_token(&key(45), chains_solana::dev::TokenProgram::Token2022, 6).await?;
     world.dev.mint(&other_token, &account(&world.settler), TOKENS).await?;
     let own = SettlerChain::new(world.node(), world.settler.clone());
     let theirs = SettlerChain::new(world.node(), stranger.clone());
@@ -591,7 +593,7 @@ async fn a_verifier_refuses_whatever_does_not_match() -> Result<()> {
     let stranger = self::verifier(&world, &key(99));
     assert!(matches!(stranger.attest_delivery(&right).await?, Outcome::Refused(_)));
     // Without the releaser's key a chain is a destination only.
-    let blind = Verifier::default().with_solana([world.node()], None);
+    let blind = Verifier::default().with_chains([world.node()], None);
     assert!(blind.releasers().is_empty());
     assert!(matches!(blind.attest_delivery(&right).await?, Outcome::Refused(_)));
     Ok(())
@@ -599,20 +601,20 @@ async fn a_verifier_refuses_whatever_does_not_match() -> Result<()> {
 
 #[tokio::test]
 async fn a_delivery_on_an_evm_chain_releases_on_solana() -> Result<()> {
-    let (world, evm) = tokio::try_join!(World::start(), support::World::start())?;
-    let recipient = support::text(&evm.recipient);
+    let (world, evm) = tokio::try_join!(World::start(), evm_support::World::start())?;
+    let recipient = evm_support::text(&evm.recipient);
     let destination = OwnedAsset::new(evm.destination.asset().parse()?, &recipient)?;
-    let delivery_account = support::text(&evm.settler);
+    let delivery_account = evm_support::text(&evm.settler);
     let proxy = evm.destination.contracts.proxy.clone();
     let payment = Payment::from_solana(&world, destination, &delivery_account, &proxy).await?;
     secure(&world, &payment).await?;
     let verifier = Verifier::default()
-        .with_solana([world.node()], Some(world.releaser.clone()))
-        .with_evm([evm.destination.node.clone()], Some(support::key(3)));
+        .with_chains([world.node()], Some(world.releaser.clone()))
+        .with_chains([evm.destination.node.clone()], Some(evm_support::key(3)));
     assert!(matches!(verifier.attest_delivery(&payment.case()).await?, Outcome::NotYet(_)));
-    let deliverer = evm::settler::SettlerChain::new(evm.destination.node.clone(), evm.settler.clone());
+    let deliverer = chains_evm::settler::SettlerChain::new(evm.destination.node.clone(), evm.settler.clone());
     let inclusion = deliverer.deliver(&payment.delivery()).await?;
-    evm.destination.mine(support::DEPTH).await?;
+    evm.destination.mine(evm_support::DEPTH).await?;
     let Outcome::Attested(attestation) = verifier.attest_delivery(&payment.case()).await? else { bail!("refused") };
     let settler = SettlerChain::new(world.node(), world.settler.clone());
     settler.release(&payment.id, &payment.plan, &attestation).await?;
@@ -624,34 +626,34 @@ async fn a_delivery_on_an_evm_chain_releases_on_solana() -> Result<()> {
 
 #[tokio::test]
 async fn a_delivery_on_solana_releases_on_an_evm_chain() -> Result<()> {
-    let (world, evm) = tokio::try_join!(World::start(), support::World::start())?;
-    let mut spend = evm.spend("to solana", evm::permit2::Scheme::EvmPermit2Escrow, &evm.destination.asset())?;
+    let (world, evm) = tokio::try_join!(World::start(), evm_support::World::start())?;
+    let mut spend = evm.spend("to solana", chains_evm::permit2::Scheme::EvmPermit2Escrow, &evm.destination.asset())?;
     let destination = tokens(&world, &world.token.mint, &account(&world.recipient));
     let source = spend.terms.source.clone();
-    spend.terms = Terms::new(source, vec![destination], amount(DELIVERED), Some(amount(support::CAP)));
-    let prepared = evm::permit2::prepare(&spend, &evm::permit2::Choice::default())?;
-    let signed = support::sign(&evm.payer, prepared.digest, Some(prepared.typed_data.to_string()))?;
-    let (authorization, plan) = evm::permit2::authorize(&spend, &signed)?;
-    let payout = support::text(&evm.settler);
+    spend.terms = Terms::new(source, vec![destination], amount(DELIVERED), Some(amount(evm_support::CAP)));
+    let prepared = chains_evm::permit2::prepare(&spend, &chains_evm::permit2::Choice::default())?;
+    let signed = evm_support::sign(&evm.payer, prepared.digest, Some(prepared.typed_data.to_string()))?;
+    let (authorization, plan) = chains_evm::permit2::authorize(&spend, &signed)?;
+    let payout = evm_support::text(&evm.settler);
     let own = account(&world.settler);
     let id = spend.payment_id.clone();
     let payment = Payment::quoted(id, spend.terms, authorization, plan, &payout, &own, &world.program)?;
     let deposit = payment.deposit();
     let prepared = evm.chains.prepare_deposit(&deposit, 1).await?;
     evm.chains.broadcast(&prepared).await?;
-    evm.source.mine(support::DEPTH).await?;
+    evm.source.mine(evm_support::DEPTH).await?;
     let secured = evm.chains.deposit_state(&deposit, std::slice::from_ref(&prepared)).await?;
     assert!(matches!(secured, DepositState::Secured(_)), "{secured:?}");
 
     let verifier = Verifier::default()
-        .with_evm([evm.source.node.clone()], Some(support::key(3)))
-        .with_solana([world.node()], None);
+        .with_chains([evm.source.node.clone()], Some(evm_support::key(3)))
+        .with_chains([world.node()], None);
     assert!(matches!(verifier.attest_delivery(&payment.case()).await?, Outcome::NotYet(_)));
     let settler = SettlerChain::new(world.node(), world.settler.clone());
     settler.deliver(&payment.delivery()).await?;
     let inclusion = delivered(&settler, &payment).await?;
     let Outcome::Attested(attestation) = verifier.attest_delivery(&payment.case()).await? else { bail!("refused") };
-    let paid = evm::settler::SettlerChain::new(evm.source.node.clone(), evm.settler.clone());
+    let paid = chains_evm::settler::SettlerChain::new(evm.source.node.clone(), evm.settler.clone());
     paid.release(&payment.id, &payment.plan, &attestation).await?;
     assert_eq!(world.tokens(&world.recipient).await?, DELIVERED);
     assert_eq!(world.node().audit_delivery(&payment.audited(), &inclusion).await?, []);

@@ -5,6 +5,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use alloy::signers::local::PrivateKeySigner;
 use async_trait::async_trait;
 
+use chains::{
+    setup::SetupError,
+    submitters::{Leg, Submitters},
+};
 use events::{
     ChainId, PaymentId,
     event::{Authorization, Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
@@ -20,10 +24,6 @@ use super::{
     node::{Answer, Node, Span},
     submitters::{Senders, Warnings},
     transaction::{Call, Draft, Reference},
-};
-use crate::{
-    setup::SetupError,
-    submitters::{Leg, Submitters},
 };
 
 /// How long the wait for a block of a chain that is not connected lasts.

@@ -9,6 +9,17 @@ use alloy::{
 };
 use async_trait::async_trait;
 
+use chains::{
+    auditor::{self, Audit, Case, Doubt, Doubts, Kind, Standing},
+    config::ChainConfig,
+    escrow,
+};
+use escrow_abi::{
+    contracts::{DevToken as Trc20, GatewayEscrow, time, units, word},
+    eip712::{self, escrow_domain},
+    evidence::{Evidence, Parties},
+    signature,
+};
 use events::{
     Amount, Hash32, OwnedAsset, PaymentId, Terms,
     event::{
@@ -25,17 +36,6 @@ use super::{
     reads::{self, EscrowRecord, OrderError, block_seconds, unusable},
     search::Place,
     transaction::{self, Call, Decoded},
-};
-use crate::{
-    auditor::{self, Audit, Case, Doubt, Doubts, Kind, Standing},
-    config::ChainConfig,
-    escrow,
-    evm::{
-        contracts::{DevToken as Trc20, GatewayEscrow, time, units, word},
-        eip712::{self, escrow_domain},
-        evidence::{Evidence, Parties},
-        signature,
-    },
 };
 
 fn unreadable(error: impl Display) -> Vec<Doubt> {

@@ -12,7 +12,7 @@
 //!
 //! ```
 //! use alloy::{primitives::B256, signers::local::PrivateKeySigner};
-//! use chains::tron::{
+//! use chains_tron::{
 //!     address::text,
 //!     authorization::{Choice, EscrowSettings, SignedMessage, SpendRequest, Surroundings, authorize, prepare},
 //!     node::Block,
@@ -72,6 +72,7 @@ mod terms;
 
 use alloy::primitives::Address;
 
+use escrow_abi::signature::SignatureError;
 use events::{
     Hash32, PaymentId, Terms,
     event::{Authorization, EscrowPlan, TronSpend},
@@ -87,7 +88,6 @@ pub use self::{
 };
 use self::{signed::Own, terms::Expected};
 use super::{address::text, transaction::DecodeError};
-use crate::evm::signature::SignatureError;
 
 /// Longest time between a block and the expiration of a transaction that the network takes at it: a day.
 pub const LIFETIME_MS_MAX: u64 = 24 * 60 * 60 * 1_000;

@@ -3,6 +3,13 @@
 
 use alloy::{primitives::Address, signers::local::PrivateKeySigner, sol_types::SolCall};
 
+use chains::escrow;
+use escrow_abi::attest;
+use escrow_abi::{
+    contracts::{self, GatewayEscrow, units, word},
+    eip712::{self, escrow_domain},
+    signature,
+};
 use events::{
     Hash32, PaymentId,
     event::{EscrowPlan, TronSpend},
@@ -16,15 +23,6 @@ use super::{
     own::Own,
     reads::{EscrowRecord, unusable},
     submitters::Senders,
-};
-use crate::{
-    escrow,
-    evm::{
-        attest,
-        contracts::{self, GatewayEscrow, units, word},
-        eip712::{self, escrow_domain},
-        signature,
-    },
 };
 
 /// Energy that a reservation takes at most, with the margin that its fee limit has.

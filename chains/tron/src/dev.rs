@@ -18,6 +18,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
 
+use escrow_abi::contracts::{DevToken, GatewayEscrow, PAYOUT_GAS};
 use events::ChainId;
 
 use super::{
@@ -28,7 +29,6 @@ use super::{
     rpc::{Fault, Rpc},
     transaction::{self, Call, Draft, Reference},
 };
-use crate::evm::contracts::{DevToken, GatewayEscrow, PAYOUT_GAS};
 
 const RPC_TIMEOUT: Duration = Duration::from_secs(30);
 /// What the deployer gets: 1,000,000 TRX, in sun.

@@ -6,7 +6,7 @@
 //! - [`node`]: one connection to a chain, and what may be believed of it; `query` is what it is asked, over HTTP,
 //!   [`reads`] what its contracts have on record, and [`search`] where in a block their events are.
 //! - [`transaction`] is bytes, ids and signatures, `proto` the messages that they are made of, [`address`] the forms of
-//!   addresses. Contracts and EIP-712 are those of [`crate::evm`].
+//!   addresses. Contracts and EIP-712 are those of [`escrow_abi`].
 //! - [`settler`], [`verifier`] and [`auditor`] are the other parties; a settler's [`wallet`] sends.
 //! - [`dev`] sets the contracts up on a development chain and is for nothing else.
 

@@ -17,6 +17,10 @@ use alloy::{
 use tokio::sync::OnceCell;
 use url::{Host, Url};
 
+use chains::{
+    config::{ChainConfig, Depth},
+    heads::Heads,
+};
 use events::{ChainId, Family};
 use sagas::ports::Transient;
 
@@ -25,10 +29,6 @@ use super::{
     address::{ConvertError, address},
     query::{Trial, Tried},
     rpc::{ClientError, Rpc},
-};
-use crate::{
-    config::{ChainConfig, Depth},
-    heads::Heads,
 };
 
 /// How far the newest block's time may be ahead of the settled one's, in milliseconds. Blocks settle within some twenty others,

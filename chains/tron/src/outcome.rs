@@ -5,6 +5,8 @@
 
 use alloy::primitives::{Address, B256};
 
+use chains::escrow;
+use escrow_abi::contracts::{GatewayEscrow, units, word};
 use events::{
     PaymentId,
     event::{Authorization, EscrowOpened, EscrowPlan, EscrowSecured, TransactionPrepared},
@@ -17,10 +19,6 @@ use super::{
     node::{Block, Info, Node, State},
     reads::{EscrowRecord, unusable},
     search::Place,
-};
-use crate::{
-    escrow,
-    evm::contracts::{GatewayEscrow, units, word},
 };
 
 /// What the solidified state proves about a transaction.

@@ -5,6 +5,7 @@ use alloy::{
     sol_types::SolError,
 };
 
+use escrow_abi::contracts::{DevToken, GatewayEscrow, units};
 use events::event::{OwnTransaction, TronSpend};
 use sagas::ports::{DepositOrder, PrepareError, Transient};
 
@@ -17,7 +18,6 @@ use super::{
     transaction::{self, Decoded},
     wallet::BLOCK_MS,
 };
-use crate::evm::contracts::{DevToken, GatewayEscrow, units};
 
 /// Bytes of a reservation, signed.
 const RESERVATION_BYTES: usize = 600;

@@ -5,13 +5,13 @@ mod answers;
 use alloy::primitives::{Address, B256};
 use serde_json::{Value, json};
 
+use escrow_abi::revert::Revert;
 use sagas::ports::Transient;
 
 use super::{
     address,
     rpc::{Fault, Rpc, shortened},
 };
-use crate::evm::revert::Revert;
 use answers::{
     RawAccount, RawBlock, RawCall, RawDetailedBlock, RawInfo, RawListed, RawParameters, RawResources, RawReturn,
     RawSibling, RawWaiting,

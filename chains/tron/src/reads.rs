@@ -10,6 +10,13 @@ use alloy::{
     sol_types::SolValue,
 };
 
+use chains::escrow;
+use escrow_abi::{
+    claims,
+    contracts::{self, FulfillmentProxy, GatewayEscrow, seconds, units, word},
+    eip712::{self, escrow_domain},
+    signature,
+};
 use events::{
     Amount, Hash32, PaymentId,
     event::{Claim, EscrowPlan, EscrowRefunded, Inclusion},
@@ -20,15 +27,6 @@ use super::{
     address::{self, ConvertError, address, text},
     node::{Answer, Block, Node, State},
     search::Place,
-};
-use crate::{
-    escrow,
-    evm::{
-        claims,
-        contracts::{self, FulfillmentProxy, GatewayEscrow, seconds, units, word},
-        eip712::{self, escrow_domain},
-        signature,
-    },
 };
 
 /// What a contract had on record at one block.

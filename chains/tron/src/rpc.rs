@@ -17,9 +17,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 use url::Url;
 
+use chains::config::ApiKey;
 use sagas::ports::Transient;
-
-use crate::config::ApiKey;
 
 /// The header that providers read an API key from.
 const API_KEY_HEADER: HeaderName = HeaderName::from_static("tron-pro-api-key");

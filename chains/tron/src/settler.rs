@@ -9,6 +9,14 @@ use alloy::{
     sol_types::SolCall,
 };
 
+use chains::{
+    act::ActError,
+    escrow::{self, Record},
+};
+use escrow_abi::{
+    contracts::{DevToken as Trc20, FulfillmentProxy, GatewayEscrow, word},
+    signature,
+};
 use events::{AssetId, PaymentId, event::EscrowPlan};
 use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
 
@@ -18,14 +26,6 @@ use super::{
     reads::{self, EscrowRecord, fulfillment_key, unusable},
     search::Place,
     wallet::{Spare, Task, Wallet},
-};
-use crate::{
-    act::ActError,
-    escrow::{self, Record},
-    evm::{
-        contracts::{DevToken as Trc20, FulfillmentProxy, GatewayEscrow, word},
-        signature,
-    },
 };
 
 /// Energy whose price a settler keeps in TRX and never promises, as far as it has none of its own: what a release may need,

@@ -10,12 +10,13 @@ use alloy::{
 use prost::Message;
 use sha2::{Digest, Sha256};
 
+use escrow_abi::signature;
+
 use super::{
     address,
     node::Block,
     proto::{self, Any, Contract, Raw, TRIGGER_SMART_CONTRACT, TriggerSmartContract},
 };
-use crate::evm::signature;
 
 /// Longest transaction, in bytes: what the network takes.
 pub const BYTES_MAX: usize = 500 * 1024;

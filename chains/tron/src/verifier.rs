@@ -1,11 +1,15 @@
 //! Tron chains as a verifier sees them.
 
-use std::sync::Arc;
-
 use alloy::signers::local::PrivateKeySigner;
 use async_trait::async_trait;
 
-use events::{ChainId, PaymentId, event::EscrowPlan};
+use chains::{
+    config::ChainConfig,
+    escrow::Record,
+    verifier::{AttestingChain, VerifiedChain},
+};
+use escrow_abi::attest;
+use events::{PaymentId, event::EscrowPlan};
 use sagas::ports::{DeliveryOrder, DeliveryState, Statement, Transient};
 
 use super::{
@@ -13,69 +17,34 @@ use super::{
     node::Node,
     reads::statement_digest,
 };
-use crate::{
-    escrow::Record,
-    evm::attest,
-    verifier::{Destination, Source, Verifier},
-};
-
-/// A Tron chain with the key of its releaser.
-struct Releaser {
-    node: Node,
-    key: PrivateKeySigner,
-}
-
-impl Verifier {
-    /// The verifier with the Tron chains of `nodes` besides: as destinations, and as sources when it has the releaser's key.
-    pub fn with_tron(self, nodes: impl IntoIterator<Item = Node>, releaser: Option<PrivateKeySigner>) -> Self {
-        nodes.into_iter().fold(self, |verifier, node| {
-            let verifier = verifier.with_destination(Arc::new(node.clone()));
-            match &releaser {
-                Some(key) => verifier.with_source(Arc::new(Releaser { node, key: key.clone() })),
-                None => verifier,
-            }
-        })
-    }
-}
 
 #[async_trait]
-impl Source for Releaser {
-    fn chain_id(&self) -> &ChainId {
-        self.node.chain_id()
-    }
-
-    fn releaser(&self) -> String {
-        text(self.key.address())
-    }
-
-    fn trusts_escrow(&self, contract: &str) -> bool {
-        self.node.config().trusts_escrow(contract)
+impl VerifiedChain for Node {
+    fn config(&self) -> &ChainConfig {
+        self.config()
     }
 
     async fn escrow_record(&self, payment_id: &PaymentId, contract: &str) -> Result<Option<Record>, Transient> {
-        let found = self.node.settled_escrow(payment_id, contract).await?;
+        let found = self.settled_escrow(payment_id, contract).await?;
         Ok(found.record.map(|record| record.escrow))
-    }
-
-    fn sign(&self, statement: &Statement, plan: &EscrowPlan) -> Result<String, String> {
-        let escrow = address(&plan.contract).map_err(|error| error.to_string())?;
-        let digest = statement_digest(statement, u64::from(self.node.reference()), escrow);
-        let digest = digest.map_err(|error| error.to_string())?;
-        attest::sign_digest(&self.key, digest).map_err(|error| error.to_string())
-    }
-}
-
-#[async_trait]
-impl Destination for Node {
-    fn chain_id(&self) -> &ChainId {
-        self.chain_id()
-    }
-
-    fn trusts_proxy(&self, contract: &str) -> bool {
-        self.config().trusts_proxy(contract)
     }
 
     async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {
         self.delivery_state(order).await
+    }
+}
+
+impl AttestingChain for Node {
+    type Key = PrivateKeySigner;
+
+    fn account(key: &PrivateKeySigner) -> String {
+        text(key.address())
+    }
+
+    fn sign(&self, key: &PrivateKeySigner, statement: &Statement, plan: &EscrowPlan) -> Result<String, String> {
+        let escrow = address(&plan.contract).map_err(|error| error.to_string())?;
+        let digest = statement_digest(statement, u64::from(self.reference()), escrow);
+        let digest = digest.map_err(|error| error.to_string())?;
+        attest::sign_digest(key, digest).map_err(|error| error.to_string())
     }
 }

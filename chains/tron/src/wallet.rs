@@ -12,6 +12,7 @@ use alloy::{
 };
 use tokio::{sync::Mutex, time::Instant};
 
+use chains::act::ActError;
 use sagas::ports::Transient;
 
 use super::{
@@ -20,7 +21,6 @@ use super::{
     node::{Answer, Block, Info, Means, Node, Prices, State},
     transaction::{Call, Draft, Reference, Signed},
 };
-use crate::act::ActError;
 
 /// Milliseconds from one block to the next, when none is missed.
 pub(super) const BLOCK_MS: u64 = 3_000;

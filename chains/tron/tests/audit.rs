@@ -5,20 +5,21 @@ use std::time::Duration;
 use alloy::sol_types::SolCall;
 use anyhow::{Context, Result, bail};
 
-use crate::tron_support::{
+use crate::support::{
     TOKENS, World, account, key,
     payment::{CAP, DELIVERED, PRICE, bytes, refund, spend},
     quoted::{Payment, amount},
 };
 use chains::{
-    auditor::{Audit, Case, Doubt, Kind, check_prepared},
+    auditor::{Audit, Case, Doubt, Kind},
     escrow::State,
-    evm::contracts::{DevToken, GatewayEscrow},
-    tron::{
-        authorization::Choice,
-        transaction::{Draft, read_signed},
-    },
 };
+use chains_tron::{
+    auditor::check_prepared,
+    authorization::Choice,
+    transaction::{Draft, read_signed},
+};
+use escrow_abi::contracts::{DevToken, GatewayEscrow};
 use events::{
     Hash32, PaymentId,
     event::{
@@ -423,7 +424,7 @@ async fn a_failed_transaction_proves_nothing() -> Result<()> {
     let failure = info.failure.context("it did not fail")?;
     assert!(failure.starts_with("REVERT: ReceivedNotExact("), "{failure}");
     world.solidify().await?;
-    let block = world.node().block(info.block_number, chains::tron::node::State::Newest).await?.context("no block")?;
+    let block = world.node().block(info.block_number, chains_tron::node::State::Newest).await?.context("no block")?;
     let inclusion = Inclusion {
         chain_id: payment.plan.chain_id.clone(),
         transaction_hash: deposit.transaction_hash.clone(),

@@ -10,7 +10,7 @@ use alloy::{
     signers::{SignerSync, local::PrivateKeySigner},
 };
 
-use chains::tron::{
+use chains_tron::{
     address::text,
     authorization::{
         Choice, Denied, EscrowSettings, Prepared, SignedMessage, SpendRequest, Surroundings, authorize, prepare,
@@ -24,7 +24,7 @@ use events::{
     time::from_unix_seconds,
 };
 
-use crate::tron_support::{REFUND_DELAY, TRX, account, key};
+use crate::support::{REFUND_DELAY, TRX, account, key};
 
 const QUOTE_DEADLINE: u64 = 1_800_000_000;
 const FULFILLMENT_DEADLINE: u64 = 1_800_000_600;

@@ -15,11 +15,11 @@ use alloy::primitives::{U256, keccak256};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use chains::tron::{adapter::TronChains, node::State};
+use chains_tron::{adapter::TronChains, node::State};
 use events::event::TransactionPrepared;
 use sagas::ports::{Chains, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError, TransactionState};
 
-use crate::tron_support::{
+use crate::support::{
     World,
     liar::Liar,
     payment::{reason, spend},
@@ -322,7 +322,7 @@ async fn what_came_after_the_solidified_block_does_not_count() -> Result<()> {
     };
     let err_by_newest = async || -> Result<()> {
         let id = hex::encode(payment_id.on_chain().0);
-        let to = chains::tron::address::api(world.escrow());
+        let to = chains_tron::address::api(world.escrow());
         let record = newest(&(selector("escrowAsOf(bytes32)") + &id), &to).await?;
         assert_eq!(words(&record).len(), ESCROW_WORDS, "{record}");
         liar.tell(move |path, request, truth| {

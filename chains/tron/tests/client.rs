@@ -15,16 +15,14 @@ use alloy::{
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use chains::{
-    evm::{
-        contracts::{DevToken, FulfillmentProxy, GatewayEscrow},
-        eip712,
-    },
-    tron::{
-        address,
-        authorization::{EscrowSettings, SignedMessage, SpendRequest, authorize},
-        transaction::{self, Call, Draft, Reference},
-    },
+use chains_tron::{
+    address,
+    authorization::{EscrowSettings, SignedMessage, SpendRequest, authorize},
+    transaction::{self, Call, Draft, Reference},
+};
+use escrow_abi::{
+    contracts::{DevToken, FulfillmentProxy, GatewayEscrow},
+    eip712,
 };
 use events::{ChainId, Hash32, PaymentId, Terms, event::Authorization, time::from_unix_seconds};
 
@@ -35,10 +33,10 @@ const FULFILLMENT_DEADLINE: u64 = 1_800_000_600;
 
 fn client(arguments: &[&str], input: &[u8]) -> Result<Value> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let modules = here.join("../.tools/tronweb/node_modules");
+    let modules = here.join("../../.tools/tronweb/node_modules");
     ensure!(modules.join("tronweb").is_dir(), "npm `tronweb` is missing; run scripts/tools.sh test");
     let mut command = Command::new("node");
-    command.arg(here.join("tests/tron_client/cases.cjs")).arg(modules).args(arguments);
+    command.arg(here.join("tests/client/cases.cjs")).arg(modules).args(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().context("node is needed; install Node.js 20 or later")?;
     // It reads all before it says anything.
@@ -286,7 +284,7 @@ fn check(cases: &[Case]) {
 
 #[test]
 fn tronweb_makes_the_committed_vectors_and_we_read_them() -> Result<()> {
-    let committed: Value = serde_json::from_str(include_str!("tron_client/vectors.json"))?;
+    let committed: Value = serde_json::from_str(include_str!("client/vectors.json"))?;
     assert_eq!(client(&["make", "committed vectors", &COMMITTED.to_string()], b"")?, committed);
     let Value::Array(committed) = committed else { anyhow::bail!("no list") };
     assert_eq!(committed.len(), COMMITTED);

@@ -7,18 +7,16 @@ use anyhow::{Context, Result, bail, ensure};
 use axum::{http::StatusCode, response::IntoResponse};
 use serde_json::json;
 
-use chains::{
-    evm::contracts::GatewayEscrow,
-    tron::{
-        adapter::TronChains,
-        authorization::Choice,
-        node::{Answer, State},
-        transaction::{read_signed, signer},
-    },
+use chains_tron::{
+    adapter::TronChains,
+    authorization::Choice,
+    node::{Answer, State},
+    transaction::{read_signed, signer},
 };
+use escrow_abi::contracts::GatewayEscrow;
 use sagas::ports::{Chains, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError, Statement};
 
-use crate::tron_support::{
+use crate::support::{
     LAG, REFUND_DELAY, TOKENS, World, account, key,
     liar::Liar,
     payment::{CAP, DELIVERED, PRICE, bytes, reason, refund, refusal, spend},

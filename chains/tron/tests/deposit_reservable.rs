@@ -5,11 +5,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 
-use chains::tron::node::State;
+use chains_tron::node::State;
 use events::Hash32;
 use sagas::ports::{Chains, DepositOrder, PrepareError};
 
-use crate::tron_support::{
+use crate::support::{
     LAG, TRX, World, account, key,
     liar::Liar,
     payment::{CAP, refund, refusal, spend, spend_mut},

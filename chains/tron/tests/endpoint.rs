@@ -13,12 +13,10 @@ use tokio::{
     net::TcpListener,
 };
 
-use chains::{
-    config::{ApiKey, ChainConfig, Depth},
-    tron::node::{ConnectError, Node},
-};
+use chains::config::{ApiKey, ChainConfig, Depth};
+use chains_tron::node::{ConnectError, Node};
 
-use crate::tron_support::{World, liar::Liar, until};
+use crate::support::{World, liar::Liar, until};
 
 #[tokio::test]
 async fn a_node_of_another_chain_is_asked_nothing() -> Result<()> {

@@ -6,20 +6,18 @@ use alloy::primitives::U256;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-use chains::{
-    setup::SetupError,
-    tron::{
-        adapter::{Keys, TronChain, TronChains},
-        address::text,
-        authorization::Choice,
-        node::State,
-        transaction::{Draft, read_signed},
-    },
+use chains::setup::SetupError;
+use chains_tron::{
+    adapter::{Keys, TronChain, TronChains},
+    address::text,
+    authorization::Choice,
+    node::State,
+    transaction::{Draft, read_signed},
 };
 use events::event::{OwnTransaction, TransactionPrepared};
 use sagas::ports::{Chains, DepositOrder, DepositState, EscrowState, PrepareError, TransactionState};
 
-use crate::tron_support::{
+use crate::support::{
     TOKENS, TRX, World, account, key,
     payment::{CAP, TestClock, bytes, reason, refund, refusal, spend, spend_mut},
 };

@@ -13,26 +13,27 @@ use alloy::primitives::U256;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use crate::support;
-use crate::tron_support::{
-    FUNDS, LAG, TOKENS, TRX, World, account, key,
-    liar::Liar,
-    payment::{CAP, DELIVERED, PRICE},
-    quoted::{Payment, amount},
-    until,
+use crate::{
+    evm_support::{self, release::reason},
+    support::{
+        FUNDS, LAG, TOKENS, TRX, World, account, key,
+        liar::Liar,
+        payment::{CAP, DELIVERED, PRICE},
+        quoted::{Payment, amount},
+        until,
+    },
 };
 use chains::{
     act::ActError,
     auditor::Audit,
     escrow::{Record, State},
-    evm,
-    tron::{
-        node,
-        settler::{FEE_RESERVE_ENERGY, SettlerChain},
-        transaction::{Decoded, read_signed},
-        wallet::{Patience, Wallet},
-    },
     verifier::{Outcome, Verifier},
+};
+use chains_tron::{
+    node,
+    settler::{FEE_RESERVE_ENERGY, SettlerChain},
+    transaction::{Decoded, read_signed},
+    wallet::{Patience, Wallet},
 };
 use events::{Hash32, OwnedAsset, PaymentId, Terms, event::EscrowPlan, failure::BlockchainContext};
 use sagas::ports::{
@@ -44,14 +45,7 @@ const ENERGY_SUN: u64 = 100;
 const BYTE_SUN: u64 = 1_000;
 
 fn verifier(world: &World) -> Verifier {
-    Verifier::default().with_tron([world.node()], Some(world.releaser.clone()))
-}
-
-fn reason(outcome: Result<String, ActError>) -> Result<String> {
-    match outcome {
-        Err(ActError::Refused(context)) => context.revert_reason.context("no reason"),
-        other => bail!("not refused: {other:?}"),
-    }
+    Verifier::default().with_chains([world.node()], Some(world.releaser.clone()))
 }
 
 fn transient(outcome: Result<String, ActError>) -> Result<String> {
@@ -530,10 +524,10 @@ async fn a_verifier_refuses_whatever_does_not_match() -> Result<()> {
             assert!(matches!(outcome, Outcome::Refused(_)), "{name}: {outcome:?}");
         }
     }
-    let stranger = Verifier::default().with_tron([world.node()], Some(key(99)));
+    let stranger = Verifier::default().with_chains([world.node()], Some(key(99)));
     assert!(matches!(stranger.attest_delivery(&right).await?, Outcome::Refused(_)));
     // Without the releaser's key a chain is a destination only.
-    let blind = Verifier::default().with_tron([world.node()], None);
+    let blind = Verifier::default().with_chains([world.node()], None);
     assert!(blind.releasers().is_empty());
     assert!(matches!(blind.attest_delivery(&right).await?, Outcome::Refused(_)));
     Ok(())
@@ -548,7 +542,7 @@ async fn a_verifier_behind_lying_nodes_signs_nothing() -> Result<()> {
     world.mining(world.settling().deliver(&payment.delivery())).await??;
     // Delivered, and not solidified yet.
     let liar = Liar::before(&world.tron.url()).await?;
-    let verifier = Verifier::default().with_tron([world.node_at(&liar.url)], Some(world.releaser.clone()));
+    let verifier = Verifier::default().with_chains([world.node_at(&liar.url)], Some(world.releaser.clone()));
     let newest: Arc<Mutex<BTreeMap<String, Value>>> = Arc::default();
     let kept = newest.clone();
     liar.tell(move |path, request, truth| {
@@ -582,20 +576,20 @@ async fn a_verifier_behind_lying_nodes_signs_nothing() -> Result<()> {
 
 #[tokio::test]
 async fn a_delivery_on_an_evm_chain_releases_on_tron() -> Result<()> {
-    let (world, evm) = tokio::try_join!(World::start(), support::World::start())?;
-    let recipient = support::text(&evm.recipient);
+    let (world, evm) = tokio::try_join!(World::start(), evm_support::World::start())?;
+    let recipient = evm_support::text(&evm.recipient);
     let destination = OwnedAsset::new(evm.destination.asset().parse()?, &recipient)?;
-    let delivery_account = support::text(&evm.settler);
+    let delivery_account = evm_support::text(&evm.settler);
     let proxy = evm.destination.contracts.proxy.clone();
     let payment = Payment::from_tron(&world, 600, destination, &delivery_account, &proxy).await?;
     payment.secure(&world).await?;
     let verifier = Verifier::default()
-        .with_tron([world.node()], Some(world.releaser.clone()))
-        .with_evm([evm.destination.node.clone()], Some(support::key(3)));
+        .with_chains([world.node()], Some(world.releaser.clone()))
+        .with_chains([evm.destination.node.clone()], Some(evm_support::key(3)));
     assert!(matches!(verifier.attest_delivery(&payment.case()).await?, Outcome::NotYet(_)));
-    let deliverer = evm::settler::SettlerChain::new(evm.destination.node.clone(), evm.settler.clone());
+    let deliverer = chains_evm::settler::SettlerChain::new(evm.destination.node.clone(), evm.settler.clone());
     let inclusion = deliverer.deliver(&payment.delivery()).await?;
-    evm.destination.mine(support::DEPTH).await?;
+    evm.destination.mine(evm_support::DEPTH).await?;
     let Outcome::Attested(attestation) = verifier.attest_delivery(&payment.case()).await? else { bail!("refused") };
     world.mining(world.settling().release(&payment.id, &payment.plan, &attestation)).await??;
     assert!(matches!(payment.ended(&world).await?, EscrowState::Released(_)));
@@ -607,31 +601,32 @@ async fn a_delivery_on_an_evm_chain_releases_on_tron() -> Result<()> {
 
 #[tokio::test]
 async fn a_delivery_on_tron_releases_on_an_evm_chain() -> Result<()> {
-    let (world, evm) = tokio::try_join!(World::start(), support::World::start())?;
-    let mut spend = evm.spend("to tron", evm::permit2::Scheme::EvmPermit2Escrow, &evm.destination.asset())?;
+    let (world, evm) = tokio::try_join!(World::start(), evm_support::World::start())?;
+    let mut spend = evm.spend("to tron", chains_evm::permit2::Scheme::EvmPermit2Escrow, &evm.destination.asset())?;
     let source = spend.terms.source.clone();
-    spend.terms = Terms::new(source, vec![world.trx()], amount(DELIVERED), Some(amount(support::CAP)));
-    let prepared = evm::permit2::prepare(&spend, &evm::permit2::Choice::default())?;
-    let signed = support::sign(&evm.payer, prepared.digest, Some(prepared.typed_data.to_string()))?;
-    let (authorization, plan) = evm::permit2::authorize(&spend, &signed)?;
-    let payout = support::text(&evm.settler);
+    spend.terms = Terms::new(source, vec![world.trx()], amount(DELIVERED), Some(amount(evm_support::CAP)));
+    let prepared = chains_evm::permit2::prepare(&spend, &chains_evm::permit2::Choice::default())?;
+    let signed = evm_support::sign(&evm.payer, prepared.digest, Some(prepared.typed_data.to_string()))?;
+    let (authorization, plan) = chains_evm::permit2::authorize(&spend, &signed)?;
+    let payout = evm_support::text(&evm.settler);
     let id = spend.payment_id.clone();
     let (own, proxy) = (account(&world.settler), &world.contracts.proxy);
     let payment = Payment::quoted(id, spend.terms, authorization, plan, &payout, &own, proxy)?;
     let deposit = payment.deposit();
     let prepared = evm.chains.prepare_deposit(&deposit, 1).await?;
     evm.chains.broadcast(&prepared).await?;
-    evm.source.mine(support::DEPTH).await?;
+    evm.source.mine(evm_support::DEPTH).await?;
     let secured = evm.chains.deposit_state(&deposit, std::slice::from_ref(&prepared)).await?;
     assert!(matches!(secured, DepositState::Secured(_)), "{secured:?}");
 
-    let verifier =
-        Verifier::default().with_evm([evm.source.node.clone()], Some(support::key(3))).with_tron([world.node()], None);
+    let verifier = Verifier::default()
+        .with_chains([evm.source.node.clone()], Some(evm_support::key(3)))
+        .with_chains([world.node()], None);
     assert!(matches!(verifier.attest_delivery(&payment.case()).await?, Outcome::NotYet(_)));
     world.mining(world.settling().deliver(&payment.delivery())).await??;
     let inclusion = payment.delivered(&world).await?;
     let Outcome::Attested(attestation) = verifier.attest_delivery(&payment.case()).await? else { bail!("refused") };
-    let paid = evm::settler::SettlerChain::new(evm.source.node.clone(), evm.settler.clone());
+    let paid = chains_evm::settler::SettlerChain::new(evm.source.node.clone(), evm.settler.clone());
     paid.release(&payment.id, &payment.plan, &attestation).await?;
     assert_eq!(world.sun(&world.recipient).await?, DELIVERED);
     assert_eq!(world.node().audit_delivery(&payment.audited(), &inclusion).await?, []);

@@ -16,17 +16,15 @@ use anyhow::{Context, Result, ensure};
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
 
-use chains::{
-    evm::contracts::{DevToken, FulfillmentProxy, GatewayEscrow},
-    tron::{
-        dev::DevError,
-        node::{Answer, BroadcastError, Info, Means, State},
-        transaction::{self, Draft},
-    },
+use chains_tron::{
+    dev::DevError,
+    node::{Answer, BroadcastError, Info, Means, State},
+    transaction::{self, Draft},
 };
+use escrow_abi::contracts::{DevToken, FulfillmentProxy, GatewayEscrow};
 use sagas::ports::Transient;
 
-use crate::tron_support::{FUNDS, LAG, TRX, World, account, key, liar::Liar};
+use crate::support::{FUNDS, LAG, TRX, World, account, key, liar::Liar};
 
 fn transfer(to: Address, amount: u64) -> Vec<u8> {
     DevToken::transferCall { to, value: U256::from(amount) }.abi_encode()

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use alloy::primitives::{Address, U256};
 use serde_json::{Value, json};
 
-use chains::evm::contracts::{State, units};
+use escrow_abi::contracts::{State, units};
 use events::{
     ChainId, Event, PaymentEvent, PaymentId, QuoteRequestEvent, QuoteRequestId, StreamId,
     event::{Submitted, TransactionPrepared},

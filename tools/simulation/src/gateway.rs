@@ -8,7 +8,7 @@ use std::{
 use tokio::{task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-use chains::evm::adapter::{EvmChain, EvmChains, Keys};
+use chains_evm::adapter::{EvmChain, EvmChains, Keys};
 use events::PaymentId;
 use sagas::runner::{Engine, Options, Ports, Runner};
 

@@ -7,10 +7,8 @@ use async_trait::async_trait;
 use chrono::TimeDelta;
 use tokio::time::sleep;
 
-use chains::{
-    evm::{adapter::EvmChains, attest},
-    verifier::{self, Outcome},
-};
+use chains::verifier::{self, Outcome};
+use chains_evm::{adapter::EvmChains, attest};
 use events::{
     ChainId, PaymentId,
     event::{Claim, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, VerifierRef},

@@ -10,14 +10,12 @@ use alloy::{
 use ed25519_dalek::SigningKey;
 use tokio::time::sleep;
 
-use chains::{
-    evm::{
-        attest,
-        contracts::{self, FulfillmentProxy, GatewayEscrow, State, address, text, units, word},
-        node::{At, Node},
-    },
-    verifier::Outcome,
+use chains::verifier::Outcome;
+use chains_evm::{
+    attest,
+    node::{At, Node},
 };
+use escrow_abi::contracts::{self, FulfillmentProxy, GatewayEscrow, State, address, text, units, word};
 use events::{
     Amount, Did,
     quote::{Quote, SignedQuote},

@@ -6,16 +6,14 @@ use alloy::{
 };
 use serde_json::{Value, json};
 
+use chains::windows::{Broken, Window, Windows};
+use escrow_abi::{
+    contracts::{self, ConvertError},
+    eip712::{GatewayDeposit, PermitTransferFrom, PermitWitnessTransferFrom, TokenPermissions, permit2_domain, uint},
+};
 use events::{Amount, Hash32, event::EscrowPlan, time::unix_seconds};
 
 use super::{AuthorizationError, Scheme, SpendRequest, typed_data};
-use crate::{
-    evm::{
-        contracts::{self, ConvertError},
-        eip712::{GatewayDeposit, PermitTransferFrom, PermitWitnessTransferFrom, TokenPermissions, permit2_domain},
-    },
-    windows::{Broken, Window, Windows},
-};
 
 /// The numbers that are the payer's to choose. What is absent has its default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,7 +38,7 @@ impl Choice {
         let Some(payload) = payload else { return Ok(Self::default()) };
         let number = |name: &str| match payload.get(name) {
             None => Ok(None),
-            Some(value) => typed_data::uint(value)
+            Some(value) => uint(value)
                 .map(Some)
                 .ok_or_else(|| AuthorizationError::malformed(format!("payload.{name}"), "must be a whole number")),
         };

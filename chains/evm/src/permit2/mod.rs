@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use alloy::signers::{SignerSync, local::PrivateKeySigner};
-//! use chains::evm::permit2::{Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest, authorize, prepare};
+//! use chains_evm::permit2::{Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest, authorize, prepare};
 //! use events::{Hash32, OwnedAsset, PaymentId, Terms, time::from_unix_seconds};
 //!
 //! let payer = PrivateKeySigner::random();
@@ -43,7 +43,7 @@
 //! };
 //! let (_authorization, plan) = authorize(&spend, &signed)?;
 //! assert_eq!(plan.refund_after, 1_800_001_500);
-//! # Ok::<(), chains::evm::permit2::AuthorizationError>(())
+//! # Ok::<(), chains_evm::permit2::AuthorizationError>(())
 //! ```
 
 mod claims;
@@ -52,6 +52,7 @@ mod typed_data;
 use alloy::primitives::{Address, B256};
 use serde_json::Value;
 
+use escrow_abi::signature::{self, SignatureError};
 use events::{
     Amount, Hash32, PaymentId, Terms,
     event::{Authorization, EscrowPlan, Permit2},
@@ -61,11 +62,7 @@ use sagas::ports::Transient;
 
 pub use self::claims::Choice;
 use self::claims::{Claims, Expected};
-pub(crate) use self::typed_data::uint;
-use super::{
-    node::{At, Node},
-    signature::{self, SignatureError},
-};
+use super::node::{At, Node};
 
 /// A Permit2 message scheme (spec 2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

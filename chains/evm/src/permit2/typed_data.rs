@@ -6,10 +6,13 @@
 use alloy::primitives::{Address, B256, U256, aliases::U48};
 use serde_json::{Map, Value, json};
 
+use escrow_abi::{
+    contracts,
+    eip712::{GatewayDeposit, uint},
+};
 use events::codec::UniqueValue;
 
 use super::{AuthorizationError, Scheme, claims::Claims};
-use crate::evm::{contracts, eip712::GatewayDeposit};
 
 /// Largest typed data accepted, in bytes.
 const BYTES_MAX: usize = 16 * 1024;
@@ -177,22 +180,6 @@ fn check_types(scheme: Scheme, value: &Value) -> Result<(), AuthorizationError> 
 
 fn names(members: Members) -> Vec<&'static str> {
     members.iter().map(|(name, _)| *name).collect()
-}
-
-/// A whole number as a decimal string, a hex string with 0x, or a JSON integer.
-pub(crate) fn uint(value: &Value) -> Option<U256> {
-    match value {
-        Value::Number(number) => number.as_u64().map(U256::from),
-        Value::String(text) => match text.strip_prefix("0x") {
-            Some(digits) if !digits.is_empty() && digits.bytes().all(|c| c.is_ascii_hexdigit()) => {
-                U256::from_str_radix(digits, 16).ok()
-            }
-            Some(_) => None,
-            None if !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit()) => U256::from_str_radix(text, 10).ok(),
-            None => None,
-        },
-        _ => None,
-    }
 }
 
 /// A JSON object with exactly the members it should have.

@@ -1,6 +1,7 @@
 //! Two real chains with the contracts on them, and payments to make there.
 
 pub mod liar;
+pub mod release;
 
 use std::{
     slice::from_ref,
@@ -22,13 +23,13 @@ use serde_json::Value;
 
 use chains::{
     config::{ChainConfig, Depth},
-    evm::{
-        adapter::{EvmChain, EvmChains, Keys},
-        dev::{DevChain, DevContracts},
-        node::Node,
-        permit2::{Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest, authorize, prepare},
-    },
     gas::GasConfig,
+};
+use chains_evm::{
+    adapter::{EvmChain, EvmChains, Keys},
+    dev::{DevChain, DevContracts},
+    node::Node,
+    permit2::{Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest, authorize, prepare},
 };
 use devkit::anvil::{Anvil, Mining};
 use events::{

@@ -1,7 +1,7 @@
 //! What is the payer's to choose.
 
-use alloy::primitives::U256;
 use ed25519_dalek::VerifyingKey;
+use ruint::aliases::U256;
 use serde_json::{Value, json};
 
 use events::Amount;

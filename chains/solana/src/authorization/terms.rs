@@ -6,10 +6,10 @@ use gateway_program::{
     message::{self, Deposit, Domain},
 };
 
+use chains::windows::{Broken, Window, Windows};
 use events::{Amount, Family, Hash32, OwnedAsset, event::EscrowPlan, time::unix_seconds};
 
 use super::{AuthorizationError, Choice, SpendRequest, bytes32, wallet_key};
-use crate::windows::{Broken, Window, Windows};
 
 /// The values of the preimage in their order, for an error to name the one that differs.
 const FIELDS: [(&str, Form); 16] = [

@@ -18,16 +18,16 @@ use serde_json::{Value, json};
 use chains::{
     config::{ChainConfig, Depth},
     gas::GasConfig,
-    solana::{
-        adapter::{Keys, SolanaChain, SolanaChains},
-        authorization::{Choice, ClusterId, EscrowSettings, SignedMessage, SpendRequest, authorize, prepare},
-        dev::{DevCluster, DevToken, TokenProgram},
-        keys::account,
-        node::{Commitment, Node},
-        program,
-        query::Landed,
-        transaction::{self, Budget},
-    },
+};
+use chains_solana::{
+    adapter::{Keys, SolanaChain, SolanaChains},
+    authorization::{Choice, ClusterId, EscrowSettings, SignedMessage, SpendRequest, authorize, prepare},
+    dev::{DevCluster, DevToken, TokenProgram},
+    keys::account,
+    node::{Commitment, Node},
+    program,
+    query::Landed,
+    transaction::{self, Budget},
 };
 use devkit::Surfnet;
 use events::{
@@ -93,7 +93,7 @@ impl World {
             surfnet.airdrop(&account(&key(seed)), lamports).await?;
         }
         let program = account(&key(20));
-        let elf = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../contracts/artifacts/solana/gateway_escrow.so");
+        let elf = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../contracts/artifacts/solana/gateway_escrow.so");
         let elf = std::fs::read(&elf).with_context(|| format!("read {}", elf.display()))?;
         surfnet.write_program(&program, &elf, &account(&deployer)).await?;
         let dev = DevCluster::connect(&surfnet.url(), &deployer);
@@ -302,7 +302,7 @@ impl World {
         let program = program::key(&self.program)?;
         let payment_id = order.payment_id.on_chain().0;
         let mint = program::key(&self.token.mint)?;
-        let signature = chains::solana::reads::signature_bytes(&self.attest(&self.statement(order))).unwrap();
+        let signature = chains_solana::reads::signature_bytes(&self.attest(&self.statement(order))).unwrap();
         let digest = program::statement_digest(&self.statement(order), &self.node().domain(&program))?;
         let escrow = host::EscrowAccounts {
             payment_id,

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
+use escrow_abi::eip712::uint;
 use events::Amount;
 
 use super::AuthorizationError;
-use crate::evm::permit2::uint;
 
 /// What is the payer's to choose while the payment is prepared. What is absent has its default. What was signed says it
 /// all by itself, so nothing is chosen with a submission.

@@ -6,6 +6,7 @@ use alloy::{
     sol_types::SolCall,
 };
 
+use escrow_abi::contracts::DevToken::{allowanceCall, transferCall};
 use events::event::{OwnTransaction, TronSpend};
 use sagas::ports::Transient;
 
@@ -14,13 +15,10 @@ use super::{
     prepared::Deposit, terms::Expected,
 };
 use crate::{
-    evm::contracts::DevToken::{allowanceCall, transferCall},
-    tron::{
-        calls::DEPOSIT_ENERGY_LEAST,
-        node::{Answer, Block, Node, Prices, State},
-        permission::Signing,
-        transaction::{self, Draft, Reference},
-    },
+    calls::DEPOSIT_ENERGY_LEAST,
+    node::{Answer, Block, Node, Prices, State},
+    permission::Signing,
+    transaction::{self, Draft, Reference},
 };
 
 /// What the escrow's part of a deposit takes, generously; the token's part is tried out.

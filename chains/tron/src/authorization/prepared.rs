@@ -7,6 +7,7 @@ use alloy::{
 };
 use serde_json::{Value, json};
 
+use escrow_abi::contracts::{DevToken::approveCall, GatewayEscrow::depositOwnCall};
 use events::{Amount, event::EscrowPlan};
 
 use super::{
@@ -14,12 +15,9 @@ use super::{
     terms::{Chosen, Expected, deposit_call},
 };
 use crate::{
-    evm::contracts::{DevToken::approveCall, GatewayEscrow::depositOwnCall},
-    tron::{
-        address::text,
-        node::Block,
-        transaction::{Call, Draft, Reference, id},
-    },
+    address::text,
+    node::Block,
+    transaction::{Call, Draft, Reference, id},
 };
 
 /// What a chain says that transactions have to be made of.

@@ -1,12 +1,10 @@
 //! A transaction as the payer signed it.
 
+use escrow_abi::signature;
 use events::event::OwnTransaction;
 
 use super::{AuthorizationError, terms::Expected};
-use crate::{
-    evm::signature,
-    tron::transaction::{self, Draft, SIGNATURE_BYTES},
-};
+use crate::transaction::{self, Draft, SIGNATURE_BYTES};
 
 /// Longest `raw_data` that is read, in bytes. A deposit's are below a thousand.
 const RAW_BYTES_MAX: usize = 4_096;

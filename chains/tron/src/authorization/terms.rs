@@ -5,24 +5,22 @@ use alloy::{
     sol_types::SolCall,
 };
 
+use chains::windows::{Broken, Window, Windows};
+use escrow_abi::{
+    contracts::{
+        self,
+        DevToken::approveCall,
+        GatewayEscrow::{self, depositOwnCall},
+    },
+    eip712::{self, GatewayDeposit, Opening},
+    signature,
+};
 use events::{Amount, event::EscrowPlan, time::unix_seconds};
 
 use super::{AuthorizationError, Choice, LIFETIME_MS_MAX, REACH_MS, SpendRequest};
 use crate::{
-    evm::{
-        contracts::{
-            self,
-            DevToken::approveCall,
-            GatewayEscrow::{self, depositOwnCall},
-        },
-        eip712::{self, GatewayDeposit, Opening},
-        signature,
-    },
-    tron::{
-        address::{self, ConvertError, text},
-        transaction::Draft,
-    },
-    windows::{Broken, Window, Windows},
+    address::{self, ConvertError, text},
+    transaction::Draft,
 };
 
 /// How long before its expiration a transaction may say that it was made: what the network takes, and an hour for clocks

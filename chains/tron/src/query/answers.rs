@@ -4,13 +4,12 @@ use alloy::primitives::Address;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use escrow_abi::revert::Revert;
+
 use super::{Block, DEFAULT, FAILED, Info, Log, SUCCESS, unhex, unreadable, word, words};
 use crate::{
-    evm::revert::Revert,
-    tron::{
-        address,
-        rpc::{Fault, shortened},
-    },
+    address,
+    rpc::{Fault, shortened},
 };
 
 #[derive(Deserialize)]

@@ -2,14 +2,13 @@
 
 use alloy::{primitives::aliases::U48, sol_types::SolCall};
 
-use super::*;
-use chains::{
-    evm::{
-        contracts::{DevToken::approveCall, GatewayEscrow::depositOwnCall},
-        eip712::{self, GatewayDeposit, Opening},
-    },
-    tron::authorization::{LIFETIME_MS_MAX, REACH_MS},
+use chains_tron::authorization::{LIFETIME_MS_MAX, REACH_MS};
+use escrow_abi::{
+    contracts::{DevToken::approveCall, GatewayEscrow::depositOwnCall},
+    eip712::{self, GatewayDeposit, Opening},
 };
+
+use super::*;
 
 #[test]
 fn every_field_around_the_call_is_checked() {

@@ -7,16 +7,15 @@ use anyhow::{Context, Result};
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
 
-use super::*;
-use crate::tron_support::{TOKENS, World, liar::Liar};
-use chains::{
-    evm::contracts::{DevToken::approveCall, GatewayEscrow::escrowOfCall, State as Escrowed},
-    tron::{
-        authorization::{LIFETIME_MS_MAX, OnchainError, confirm, prepare_onchain},
-        node::{Answer, Node, State},
-        transaction::Reference,
-    },
+use chains_tron::{
+    authorization::{LIFETIME_MS_MAX, OnchainError, confirm, prepare_onchain},
+    node::{Answer, Node, State},
+    transaction::Reference,
 };
+use escrow_abi::contracts::{DevToken::approveCall, GatewayEscrow::escrowOfCall, State as Escrowed};
+
+use super::*;
+use crate::support::{TOKENS, World, liar::Liar};
 
 /// Sun for a unit of energy, and the most sun of a transaction, on the development chain.
 const ENERGY_SUN: u64 = 100;

@@ -3,11 +3,10 @@
 use alloy::sol_types::SolCall;
 use serde_json::json;
 
+use chains_tron::authorization::{LIFETIME_MS_MAX, REACH_MS};
+use escrow_abi::contracts::DevToken::approveCall;
+
 use super::*;
-use chains::{
-    evm::contracts::DevToken::approveCall,
-    tron::authorization::{LIFETIME_MS_MAX, REACH_MS},
-};
 
 #[test]
 fn what_is_prepared_says_what_it_does() {

@@ -16,12 +16,12 @@ use serde_json::json;
 use chains::{
     config::{ChainConfig, Depth},
     gas::GasConfig,
-    tron::{
-        address::{address, text},
-        dev::{DevChain, DevContracts},
-        node::Node,
-        transaction::{Call, Draft, Reference},
-    },
+};
+use chains_tron::{
+    address::{address, text},
+    dev::{DevChain, DevContracts},
+    node::Node,
+    transaction::{Call, Draft, Reference},
 };
 use trondev::{Blocks, Options, TronDev};
 

@@ -15,16 +15,14 @@ use alloy::{
 use anyhow::{Context, Result, bail, ensure};
 use async_trait::async_trait;
 
-use chains::{
-    evm::contracts::{FulfillmentProxy, GatewayEscrow, time, units, word},
-    tron::{
-        adapter::{Keys, TronChain, TronChains},
-        address::{address, token_or_coin},
-        authorization::{Choice, EscrowSettings, SignedMessage, SpendRequest, authorize, prepare_onchain},
-        node::{Info, State},
-        reads::statement_digest,
-    },
+use chains_tron::{
+    adapter::{Keys, TronChain, TronChains},
+    address::{address, token_or_coin},
+    authorization::{Choice, EscrowSettings, SignedMessage, SpendRequest, authorize, prepare_onchain},
+    node::{Info, State},
+    reads::statement_digest,
 };
+use escrow_abi::contracts::{FulfillmentProxy, GatewayEscrow, time, units, word};
 use events::{
     AssetId, Hash32, OwnedAsset, PaymentId, Terms,
     event::{Authorization, OwnTransaction, TransactionPrepared, TronSpend},

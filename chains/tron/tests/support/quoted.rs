@@ -6,12 +6,10 @@ use alloy::signers::SignerSync;
 use anyhow::{Result, bail};
 use ed25519_dalek::SigningKey;
 
-use chains::{
-    auditor::Case,
-    tron::{
-        authorization::{Choice, EscrowSettings, SignedMessage, SpendRequest, authorize, prepare_onchain},
-        settler::SettlerChain,
-    },
+use chains::auditor::Case;
+use chains_tron::{
+    authorization::{Choice, EscrowSettings, SignedMessage, SpendRequest, authorize, prepare_onchain},
+    settler::SettlerChain,
 };
 use events::{
     Amount, Did, Hash32, OwnedAsset, PaymentId, Terms,

@@ -6,7 +6,7 @@
 //! - [`Template`] deploys once, [`Template::start`] gives each run its own [`SimChain`].
 //! - [`SimChain`] is the world's handle: blocks, reorganisations, the pool of waiting transactions, money.
 //! - [`SimChain::rpc`] is what a node answers; which node, and how honest, is the [`View`].
-//! - [`SimTransport`] is the wire to [`chains::evm::node::Node`], with the faults of one.
+//! - [`SimTransport`] is the wire to [`chains_evm::node::Node`], with the faults of one.
 //!
 //! What is left out: blobs and account delegations (EIP-4844, EIP-7702), Merkle proofs, pruning of old states.
 

@@ -14,12 +14,10 @@ use serde_json::Value;
 
 use chains::{
     config::{AssetConfig, ChainConfig, Depth},
-    evm::{
-        contracts::{DevToken, FulfillmentProxy, GatewayEscrow, text, word},
-        reads::EscrowRecord,
-    },
     gas::GasConfig,
 };
+use chains_evm::reads::EscrowRecord;
+use escrow_abi::contracts::{DevToken, FulfillmentProxy, GatewayEscrow, text, word};
 use events::{ChainId, PaymentId};
 
 use super::{

@@ -14,13 +14,11 @@ use futures::future::try_join_all;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use chains::{
-    config::Depth,
-    evm::{
-        node::{At, Node},
-        query::Call,
-        wallet::{Patience, Wallet},
-    },
+use chains::config::Depth;
+use chains_evm::{
+    node::{At, Node},
+    query::Call,
+    wallet::{Patience, Wallet},
 };
 use sagas::ports::{Chains, DeliveryOrder, DeliveryState, DepositState, EscrowState, UNSEEN_MAX, Waiting};
 use simulation::chain::{BaseFee, CallFate, Dropped, SharedChain, SimTransport, View};
