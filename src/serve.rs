@@ -190,7 +190,7 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
     parts.spawn({
         let shutdown = shutdown.clone();
         async move {
-            shutdown.run_until_cancelled(async { evm.tend().await }).await;
+            shutdown.run_until_cancelled(async { evm.maintain().await }).await;
             Ok(())
         }
     });

@@ -20,7 +20,7 @@ use sagas::ports::{DeliveryOrder, EscrowState, OwnDeposit, Statement, Transient}
 
 use crate::{
     config::ChainConfig,
-    escrow::{Record, State},
+    escrow::{EscrowRecord, State},
 };
 
 /// A payment as its stream tells it, once a quote was awarded.
@@ -55,7 +55,7 @@ impl Case<'_> {
     }
 }
 
-/// What kind of fault a [`Doubt`] is.
+/// What kind of fault a [`Discrepancy`] is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// What the stream claims is not on the chain.
@@ -68,7 +68,7 @@ pub enum Kind {
 
 /// A claim of the stream that the chain does not bear out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Doubt {
+pub struct Discrepancy {
     /// What kind of fault it is.
     pub kind: Kind,
     /// What was claimed and what was found.
@@ -77,7 +77,7 @@ pub struct Doubt {
 
 /// Where the escrow stands at the settled block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct EscrowSnapshot {
     /// What the escrow has on record for the payment; `None` also for an escrow of another plan.
     pub state: Option<State>,
     /// Number of the settled block; on Solana its slot.
@@ -103,22 +103,22 @@ pub trait Audit: Debug + Send + Sync {
         terms: &Terms,
         plan: &EscrowPlan,
         authorization: &Authorization,
-    ) -> Result<Vec<Doubt>, Transient>;
+    ) -> Result<Vec<Discrepancy>, Transient>;
 
     /// Checks that the deposit is on the chain with the amount, terms, quote and reservation of the case.
     ///
     /// # Errors
     /// [`Transient`].
-    async fn audit_deposit(&self, case: &Case<'_>, secured: &EscrowSecured) -> Result<Vec<Doubt>, Transient>;
+    async fn audit_deposit(&self, case: &Case<'_>, secured: &EscrowSecured) -> Result<Vec<Discrepancy>, Transient>;
 
     /// Checks that the payer's own transaction brought the money into escrow, with the terms that the stream shows, where no
     /// settler was named for it.
     ///
     /// # Errors
     /// [`Transient`].
-    async fn audit_opened(&self, deposit: &OwnDeposit, opened: &EscrowOpened) -> Result<Vec<Doubt>, Transient> {
+    async fn audit_opened(&self, deposit: &OwnDeposit, opened: &EscrowOpened) -> Result<Vec<Discrepancy>, Transient> {
         let _ = opened;
-        Ok(no_own_deposits(deposit))
+        Ok(no_payer_deposits(deposit))
     }
 
     /// Checks that a deposit for which no settler was named went back to the payer, whole.
@@ -130,16 +130,16 @@ pub trait Audit: Debug + Send + Sync {
         deposit: &OwnDeposit,
         refunded: &EscrowRefunded,
         deposited: Amount,
-    ) -> Result<Vec<Doubt>, Transient> {
+    ) -> Result<Vec<Discrepancy>, Transient> {
         let _ = (refunded, deposited);
-        Ok(no_own_deposits(deposit))
+        Ok(no_payer_deposits(deposit))
     }
 
     /// Checks, on this chain as the destination, that the delivery is there with every field of the quote.
     ///
     /// # Errors
     /// [`Transient`].
-    async fn audit_delivery(&self, case: &Case<'_>, inclusion: &Inclusion) -> Result<Vec<Doubt>, Transient>;
+    async fn audit_delivery(&self, case: &Case<'_>, inclusion: &Inclusion) -> Result<Vec<Discrepancy>, Transient>;
 
     /// Checks that the escrow paid the settler its price, the remainder went to the payer, and nothing else was paid.
     ///
@@ -150,7 +150,7 @@ pub trait Audit: Debug + Send + Sync {
         case: &Case<'_>,
         inclusion: &Inclusion,
         deposited: Amount,
-    ) -> Result<Vec<Doubt>, Transient>;
+    ) -> Result<Vec<Discrepancy>, Transient>;
 
     /// Checks that the whole deposit went back to the payer. Before the refund window the escrow gives it back only for
     /// the releaser's signed non-delivery, so an early refund needs no other proof.
@@ -162,19 +162,19 @@ pub trait Audit: Debug + Send + Sync {
         case: &Case<'_>,
         refunded: &EscrowRefunded,
         deposited: Amount,
-    ) -> Result<Vec<Doubt>, Transient>;
+    ) -> Result<Vec<Discrepancy>, Transient>;
 
     /// Where the escrow stands at the settled block, after checking that its record is that of the case where there is a
     /// quote. Before an award there is no case, and the record can only be that of `plan`.
     ///
     /// # Errors
     /// [`Transient`].
-    async fn audit_standing(
+    async fn audit_escrow(
         &self,
         payment_id: &PaymentId,
         plan: &EscrowPlan,
         case: Option<&Case<'_>>,
-    ) -> Result<(Standing, Vec<Doubt>), Transient>;
+    ) -> Result<(EscrowSnapshot, Vec<Discrepancy>), Transient>;
 
     /// Whether `signature` is the releaser's statement, as the escrow would judge it.
     ///
@@ -209,13 +209,13 @@ pub trait Audit: Debug + Send + Sync {
     }
 }
 
-/// Doubts that are being gathered.
+/// Discrepancies that are being gathered.
 #[derive(Debug, Default)]
-pub struct Doubts(pub Vec<Doubt>);
+pub struct Discrepancies(pub Vec<Discrepancy>);
 
-impl Doubts {
+impl Discrepancies {
     pub fn add(&mut self, kind: Kind, what: impl Into<String>) {
-        self.0.push(Doubt { kind, what: what.into() });
+        self.0.push(Discrepancy { kind, what: what.into() });
     }
 
     /// `name` must be the same in the stream and on the chain.
@@ -232,7 +232,7 @@ impl Doubts {
     }
 
     /// Compares what the escrow has on record with the case.
-    pub fn committed(&mut self, case: &Case<'_>, record: &Record) {
+    pub fn committed(&mut self, case: &Case<'_>, record: &EscrowRecord) {
         let source = &case.terms.source;
         self.require(record.is_of(case.plan), || "the escrow has other accounts or windows than the stream".to_owned());
         self.same("the payer on record", source.account().as_str(), record.payer.as_str());
@@ -252,12 +252,15 @@ impl Doubts {
     }
 }
 
-fn no_own_deposits(deposit: &OwnDeposit) -> Vec<Doubt> {
+fn no_payer_deposits(deposit: &OwnDeposit) -> Vec<Discrepancy> {
     let what = format!("payers do not deposit by transactions of their own on {}", deposit.escrow.chain_id);
-    vec![Doubt { kind: Kind::Contradiction, what }]
+    vec![Discrepancy { kind: Kind::Contradiction, what }]
 }
 
 /// The stream holds what fits no chain of this family.
-pub fn unreadable(family: &str, error: impl Display) -> Vec<Doubt> {
-    vec![Doubt { kind: Kind::Contradiction, what: format!("the stream holds what fits no {family} chain: {error}") }]
+pub fn unreadable(family: &str, error: impl Display) -> Vec<Discrepancy> {
+    vec![Discrepancy {
+        kind: Kind::Contradiction,
+        what: format!("the stream holds what fits no {family} chain: {error}"),
+    }]
 }

@@ -11,7 +11,7 @@ use tokio::{
     time::Instant,
 };
 
-/// Longest that [`Heads::next`] holds.
+/// Longest that [`BlockPoller::next`] holds.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// The newest block that was seen, and when.
@@ -19,13 +19,13 @@ type Newest<T> = watch::Sender<Option<(T, Instant)>>;
 
 /// The newest blocks of one chain, looked for only while somebody waits.
 #[derive(Debug)]
-pub struct Heads<T> {
+pub struct BlockPoller<T> {
     newest: Arc<Newest<T>>,
     poller: OnceCell<()>,
     every: Duration,
 }
 
-impl<T: PartialEq + Send + Sync + 'static> Heads<T> {
+impl<T: PartialEq + Send + Sync + 'static> BlockPoller<T> {
     /// Nothing was seen so far; `poll_ms` is the time between two looks.
     pub fn new(poll_ms: u64) -> Self {
         Self {

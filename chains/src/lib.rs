@@ -4,17 +4,17 @@
 //! settler's part, the verifier's and the auditor's. This crate knows none of them.
 //!
 //! - [`config`] and [`gas`]: what the configuration file says about a chain; [`setup`] is why it cannot be used.
-//! - [`families`]: the engine's port over all families that a gateway is connected to.
+//! - [`registry`]: the engine's port over all families that a gateway is connected to.
 //! - [`escrow`]: what an escrow has on record. [`verifier`] and [`auditor`] check payments against it.
-//! - [`heads`], [`submitters`] and [`windows`]: what the adapters of all families share.
+//! - [`block_poller`], [`submitters`] and [`windows`]: what the adapters of all families share.
 
-pub mod act;
 pub mod auditor;
+pub mod block_poller;
 pub mod config;
 pub mod escrow;
-pub mod families;
 pub mod gas;
-pub mod heads;
+pub mod perform;
+pub mod registry;
 pub mod setup;
 pub mod submitters;
 pub mod verifier;

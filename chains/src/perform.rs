@@ -5,7 +5,7 @@ use sagas::ports::Transient;
 
 /// Why a transaction did not have its effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ActError {
+pub enum PerformError {
     /// Nothing is known; do the same again.
     #[error(transparent)]
     Transient(#[from] Transient),
@@ -17,7 +17,7 @@ pub enum ActError {
     TooLate(String),
 }
 
-impl ActError {
+impl PerformError {
     /// The error as one that passes: for who goes on until the chains themselves prove an end, a refusal is none.
     pub fn into_transient(self) -> Transient {
         match self {

@@ -17,12 +17,12 @@ use sagas::ports::{
 const NO_BLOCK_WAIT: Duration = Duration::from_secs(1);
 
 /// Each family's port; a question goes to the family of the chain it is about.
-pub struct Families {
+pub struct ChainRegistry {
     ports: BTreeMap<Family, Arc<dyn Chains>>,
     clock: Arc<dyn Clock>,
 }
 
-impl Families {
+impl ChainRegistry {
     /// The port over `ports`.
     pub fn new(ports: impl IntoIterator<Item = (Family, Arc<dyn Chains>)>, clock: Arc<dyn Clock>) -> Self {
         Self { ports: ports.into_iter().collect(), clock }
@@ -40,7 +40,7 @@ impl Families {
 }
 
 #[async_trait]
-impl Chains for Families {
+impl Chains for ChainRegistry {
     async fn prepare_deposit(&self, order: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
         self.of(&order.escrow.chain_id)?.prepare_deposit(order, attempt).await
     }

@@ -17,7 +17,7 @@ use sagas::ports::{DeliveryOrder, DeliveryState, Statement, Transient, Verificat
 
 use crate::{
     config::ChainConfig,
-    escrow::{Record, State, same_account},
+    escrow::{EscrowRecord, State, same_account},
 };
 
 /// What a verifier answers.
@@ -42,7 +42,7 @@ pub trait VerifiedChain: Send + Sync {
     ///
     /// # Errors
     /// [`Transient`], also when `contract` is not a contract of this family.
-    async fn escrow_record(&self, payment_id: &PaymentId, contract: &str) -> Result<Option<Record>, Transient>;
+    async fn escrow_record(&self, payment_id: &PaymentId, contract: &str) -> Result<Option<EscrowRecord>, Transient>;
 
     /// Where the delivery stands, on this chain as its destination.
     ///
@@ -103,7 +103,7 @@ struct Checked<'a> {
     source: &'a Source,
     destination: &'a dyn VerifiedChain,
     quote: SignedQuote,
-    record: Record,
+    record: EscrowRecord,
 }
 
 impl Verifier {
@@ -250,7 +250,7 @@ fn answers(case: &VerificationCase, quote: &Quote, destination: &dyn VerifiedCha
 }
 
 /// What must hold between the case and what is committed on chain.
-fn is_committed(case: &VerificationCase, quote: &SignedQuote, record: &Record) -> Vec<(&'static str, bool)> {
+fn is_committed(case: &VerificationCase, quote: &SignedQuote, record: &EscrowRecord) -> Vec<(&'static str, bool)> {
     let offered = quote.quote();
     let source = &case.terms.source;
     vec![

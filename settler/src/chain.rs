@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use ruint::aliases::U256;
 
 use chains::{
-    act::ActError,
     escrow::{Record, State},
+    perform::PerformError,
 };
 use events::{Amount, AssetId, Hash32, PaymentId, event::EscrowPlan};
 pub use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
@@ -107,10 +107,10 @@ impl Trial {
     ///
     /// # Errors
     /// [`Transient`] when it said nothing.
-    pub fn of(tried: Result<(), ActError>) -> Result<Self, Transient> {
+    pub fn of(tried: Result<(), PerformError>) -> Result<Self, Transient> {
         match tried {
             Ok(()) => Ok(Self::Delivers),
-            Err(ActError::Transient(fault)) => Err(fault),
+            Err(PerformError::Transient(fault)) => Err(fault),
             Err(refused) => Ok(Self::Refused { reason: refused.to_string() }),
         }
     }
@@ -136,10 +136,10 @@ impl Claim {
     ///
     /// # Errors
     /// [`Transient`] when it said nothing.
-    pub fn of(brought: Result<String, ActError>) -> Result<Self, Transient> {
+    pub fn of(brought: Result<String, PerformError>) -> Result<Self, Transient> {
         match brought {
             Ok(transaction_hash) => Ok(Self::Paid { transaction_hash }),
-            Err(ActError::Transient(fault)) => Err(fault),
+            Err(PerformError::Transient(fault)) => Err(fault),
             Err(refused) => Ok(Self::Refused { reason: refused.to_string() }),
         }
     }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use ruint::aliases::U256;
 
-use chains::act::ActError;
+use chains::perform::PerformError;
 use chains_evm::settler::SettlerChain;
 use events::AssetId;
 
@@ -49,12 +49,16 @@ impl DeliveryChain for EvmChain {
     }
 
     async fn deliver(&self, order: &DeliveryOrder) -> Result<String, Transient> {
-        self.chain.deliver(order).await.map(|inclusion| inclusion.transaction_hash).map_err(ActError::into_transient)
+        self.chain
+            .deliver(order)
+            .await
+            .map(|inclusion| inclusion.transaction_hash)
+            .map_err(PerformError::into_transient)
     }
 
     async fn release(&self, order: &ReservationOrder, attestation: &str) -> Result<String, Transient> {
         let released = self.chain.release(&order.payment_id, &order.escrow, attestation).await;
-        released.map(|inclusion| inclusion.transaction_hash).map_err(ActError::into_transient)
+        released.map(|inclusion| inclusion.transaction_hash).map_err(PerformError::into_transient)
     }
 
     async fn claimable(&self, contract: &str, asset: &AssetId) -> Result<U256, Transient> {

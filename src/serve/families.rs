@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use alloy::signers::local::PrivateKeySigner;
 use anyhow::{Context, Result};
 
-use chains::families::Families;
+use chains::registry::ChainRegistry;
 use chains_evm::adapter::{EvmChain, EvmChains};
 use chains_solana::{
     adapter::{SolanaChain, SolanaChains},
@@ -28,8 +28,8 @@ use crate::{
 /// What each part of a gateway needs of its chains.
 pub(super) struct Connected {
     /// The engine's port.
-    pub chains: Arc<Families>,
-    /// The EVM chains, whose submitters are tended.
+    pub chains: Arc<ChainRegistry>,
+    /// The EVM chains, whose submitters are maintained.
     pub evm: Arc<EvmChains>,
     /// What checks payers' signatures.
     pub authorizer: Arc<dyn Authorizer>,
@@ -71,7 +71,7 @@ impl Connected {
             (Family::Evm, Arc::new(EvmAuthorizer::new(evm_nodes.clone(), budgets, clock.clone())));
         let evm_funds: (Family, Arc<dyn Funds>) = (Family::Evm, Arc::new(EvmFunds::new(evm_nodes)));
         Ok(Self {
-            chains: Arc::new(Families::new([evm_port, (Family::Solana, solana), (Family::Tron, tron)], clock)),
+            chains: Arc::new(ChainRegistry::new([evm_port, (Family::Solana, solana), (Family::Tron, tron)], clock)),
             evm,
             authorizer: Arc::new(Authorizers::new([
                 evm_authorizer,

@@ -63,28 +63,6 @@ sol! {
 /// Gas of one payout of a `GatewayEscrow` on a chain that counts as Ethereum does, the constructor's `payoutGas_`.
 pub const PAYOUT_GAS: u64 = 300_000;
 
-/// `GatewayEscrow.State`, as the contract numbers it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// No deposit was ever made.
-    None,
-    /// The money is there and no settler is named.
-    Deposited,
-    /// The money is there for a settler.
-    Reserved,
-    /// The settler was paid.
-    Released,
-    /// The payer was paid back.
-    Refunded,
-}
-
-impl State {
-    /// The state that the contract numbers `number`, or `None` when it has no such state.
-    pub fn from_number(number: u8) -> Option<Self> {
-        [Self::None, Self::Deposited, Self::Reserved, Self::Released, Self::Refunded].get(usize::from(number)).copied()
-    }
-}
-
 /// A text that should be an EVM address, an ERC-20 or a native coin, and is not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConvertError {

@@ -9,7 +9,7 @@ use alloy::{
     sol_types::SolEvent,
 };
 
-use chains::auditor::{Case, Doubts, Kind};
+use chains::auditor::{Case, Discrepancies, Kind};
 use events::{
     Amount, Hash32,
     event::{EscrowRefunded, Inclusion},
@@ -46,8 +46,8 @@ pub struct Parties {
 
 impl Parties {
     /// `name` must be the same account in the stream and on the chain.
-    pub fn same(&self, name: &str, stream: Address, chain: Address, doubts: &mut Doubts) {
-        doubts.same(name, (self.text)(stream), (self.text)(chain));
+    pub fn same(&self, name: &str, stream: Address, chain: Address, discrepancies: &mut Discrepancies) {
+        discrepancies.same(name, (self.text)(stream), (self.text)(chain));
     }
 }
 
@@ -67,9 +67,9 @@ impl Evidence {
 
     /// Checks that the deposit took from the payer what it says, no more and no less. `deposits` is how many deposits the
     /// transaction made.
-    pub fn taken(&self, parties: &Parties, deposits: usize, due: U256, doubts: &mut Doubts) {
+    pub fn taken(&self, parties: &Parties, deposits: usize, due: U256, discrepancies: &mut Discrepancies) {
         let taken = self.moved(parties.token, |event| event.from == parties.payer && event.to == parties.escrow);
-        doubts.require(covers(deposits, taken, due), || {
+        discrepancies.require(covers(deposits, taken, due), || {
             format!("{taken} were taken from the payer for a deposit of {due}")
         });
     }
@@ -80,12 +80,12 @@ impl Evidence {
         terms_hash: Hash32,
         quote_hash: Hash32,
         deposit: &GatewayEscrow::Deposited,
-        doubts: &mut Doubts,
+        discrepancies: &mut Discrepancies,
     ) {
-        parties.same("the payer", parties.payer, deposit.payer, doubts);
-        parties.same("the token", parties.token, deposit.token, doubts);
-        doubts.same("the terms' hash in the deposit", word(terms_hash), deposit.termsHash);
-        doubts.same("the quote's hash in the deposit", word(quote_hash), deposit.quoteHash);
+        parties.same("the payer", parties.payer, deposit.payer, discrepancies);
+        parties.same("the token", parties.token, deposit.token, discrepancies);
+        discrepancies.same("the terms' hash in the deposit", word(terms_hash), deposit.termsHash);
+        discrepancies.same("the quote's hash in the deposit", word(quote_hash), deposit.quoteHash);
     }
 
     /// Checks that a reservation is for the quote of the case.
@@ -94,13 +94,17 @@ impl Evidence {
         parties: &Parties,
         payout: Address,
         reserved: &GatewayEscrow::Reserved,
-        doubts: &mut Doubts,
+        discrepancies: &mut Discrepancies,
     ) {
-        doubts.same("the quote's hash in the reservation", word(case.quote_hash), reserved.quoteHash);
-        parties.same("the account that is to be paid", payout, reserved.settler, doubts);
-        doubts.same("the amount that is to be paid", units(case.quote.source_amount), reserved.sourceAmount);
+        discrepancies.same("the quote's hash in the reservation", word(case.quote_hash), reserved.quoteHash);
+        parties.same("the account that is to be paid", payout, reserved.settler, discrepancies);
+        discrepancies.same("the amount that is to be paid", units(case.quote.source_amount), reserved.sourceAmount);
         let fulfill_by = unix_seconds(case.quote.fulfill_by);
-        doubts.same("the time of delivery in the reservation", fulfill_by, contracts::seconds(reserved.fulfillBy));
+        discrepancies.same(
+            "the time of delivery in the reservation",
+            fulfill_by,
+            contracts::seconds(reserved.fulfillBy),
+        );
     }
 
     /// Checks that the transaction `inclusion` paid the settler its price out of `deposited`, and the rest to the payer.
@@ -111,36 +115,44 @@ impl Evidence {
         payout: Address,
         inclusion: &Inclusion,
         deposited: Amount,
-        doubts: &mut Doubts,
+        discrepancies: &mut Discrepancies,
     ) {
         let releases: Vec<GatewayEscrow::Released> = self.events(parties.escrow);
         let Some(release) = releases.iter().find(|event| event.paymentId == parties.id) else {
-            return doubts
+            return discrepancies
                 .add(Kind::Missing, format!("{} released nothing for the payment", inclusion.transaction_hash));
         };
-        doubts.same("the quote's hash in the release", word(case.quote_hash), release.quoteHash);
-        parties.same("the account that was paid", payout, release.settler, doubts);
-        doubts.same("the amount that was paid", units(case.quote.source_amount), release.amount);
+        discrepancies.same("the quote's hash in the release", word(case.quote_hash), release.quoteHash);
+        parties.same("the account that was paid", payout, release.settler, discrepancies);
+        discrepancies.same("the amount that was paid", units(case.quote.source_amount), release.amount);
         let out = release.amount.saturating_add(release.remainder);
-        doubts.require(out == units(deposited), || format!("{deposited} went into the escrow and {out} came out"));
-        self.paid_out(parties, out, doubts);
-        doubts.require(self.time < case.plan.refund_after, || {
+        discrepancies
+            .require(out == units(deposited), || format!("{deposited} went into the escrow and {out} came out"));
+        self.paid_out(parties, out, discrepancies);
+        discrepancies.require(self.time < case.plan.refund_after, || {
             format!("the release came at {}, inside the refund window from {}", self.time, case.plan.refund_after)
         });
     }
 
     /// Checks that the transaction of `refunded` returned the whole deposit to the payer.
-    pub fn refunded(&self, parties: &Parties, refunded: &EscrowRefunded, deposited: Amount, doubts: &mut Doubts) {
-        doubts.require(refunded.amount == deposited, || {
+    pub fn refunded(
+        &self,
+        parties: &Parties,
+        refunded: &EscrowRefunded,
+        deposited: Amount,
+        discrepancies: &mut Discrepancies,
+    ) {
+        discrepancies.require(refunded.amount == deposited, || {
             format!("{deposited} went into the escrow and {} came back", refunded.amount)
         });
         let refunds: Vec<GatewayEscrow::Refunded> = self.events(parties.escrow);
         let Some(refund) = refunds.iter().find(|event| event.paymentId == parties.id) else {
-            return doubts.add(Kind::Missing, format!("{} refunded nothing", refunded.inclusion.transaction_hash));
+            return discrepancies
+                .add(Kind::Missing, format!("{} refunded nothing", refunded.inclusion.transaction_hash));
         };
-        doubts.same("the amount that came back", units(refunded.amount), refund.amount);
-        parties.same("the account that was refunded", parties.payer, refund.payer, doubts);
-        self.paid_out(parties, refund.amount, doubts);
+        discrepancies.same("the amount that came back", units(refunded.amount), refund.amount);
+        parties.same("the account that was refunded", parties.payer, refund.payer, discrepancies);
+        self.paid_out(parties, refund.amount, discrepancies);
     }
 
     /// Checks that the transaction `inclusion` is the delivery `wanted` through the proxy at `proxy`.
@@ -149,18 +161,18 @@ impl Evidence {
         wanted: &FulfillmentProxy::Fulfilled,
         proxy: Address,
         inclusion: &Inclusion,
-        doubts: &mut Doubts,
+        discrepancies: &mut Discrepancies,
     ) {
         let found: Vec<FulfillmentProxy::Fulfilled> = self.events(proxy);
         if !found.contains(wanted) {
             let what = format!("{} is no delivery of {} under the quote", inclusion.transaction_hash, wanted.amount);
-            doubts.add(if found.is_empty() { Kind::Missing } else { Kind::Contradiction }, what);
+            discrepancies.add(if found.is_empty() { Kind::Missing } else { Kind::Contradiction }, what);
         }
     }
 
     /// Checks that what left the escrow covers `due`. Whoever sends the transaction may bundle other payments' ends and claims
     /// into it, which leave the escrow, too.
-    fn paid_out(&self, parties: &Parties, due: U256, doubts: &mut Doubts) {
+    fn paid_out(&self, parties: &Parties, due: U256, discrepancies: &mut Discrepancies) {
         let releases: Vec<GatewayEscrow::Released> = self.events(parties.escrow);
         let refunds: Vec<GatewayEscrow::Refunded> = self.events(parties.escrow);
         let claimed: Vec<GatewayEscrow::Claimed> = self.events(parties.escrow);
@@ -174,7 +186,8 @@ impl Evidence {
         let lost = losses.fold(U256::ZERO, |sum, loss| sum.saturating_add(loss.amount.saturating_sub(loss.paid)));
         let out = self.moved(parties.token, |event| event.from == parties.escrow);
         let out = out.saturating_add(owed).saturating_add(lost);
-        doubts.require(covers(payouts, out, due), || format!("{due} were due from the escrow and {out} left it"));
+        discrepancies
+            .require(covers(payouts, out, due), || format!("{due} were due from the escrow and {out} left it"));
     }
 }
 
@@ -215,11 +228,11 @@ mod tests {
     }
 
     fn doubts_about(logs: Vec<Log>, due: u64) -> usize {
-        let mut doubts = Doubts::default();
+        let mut discrepancies = Discrepancies::default();
         let parties =
             Parties { id: B256::repeat_byte(9), escrow: ESCROW, payer: OTHER, token: TOKEN, text: contracts::text };
-        Evidence { time: 1, logs }.paid_out(&parties, U256::from(due), &mut doubts);
-        doubts.0.len()
+        Evidence { time: 1, logs }.paid_out(&parties, U256::from(due), &mut discrepancies);
+        discrepancies.0.len()
     }
 
     /// Whoever brings a release may bring somebody's claim, or another payment's end, in the same transaction.

@@ -34,7 +34,7 @@ use sagas::ports::{
 };
 
 use super::{
-    attest,
+    attest, erc6492,
     node::{At, Node},
     payers::{KeyDeposits, Payer},
     query::{Call, CallError, Fees, Trial},
@@ -42,7 +42,6 @@ use super::{
     rpc::Fault,
     submitters::{TEND_EVERY, Watch, account},
     transaction::{self, plain, raw_bytes},
-    undeployed,
 };
 
 /// How long the escrow would take the deposit that a node is shown to try it out, in seconds: the node sees a signature
@@ -176,22 +175,22 @@ impl EvmChains {
     ///
     /// # Errors
     /// [`Transient`].
-    pub async fn look_out(&self, chain_id: &ChainId) -> Result<(), Transient> {
+    pub async fn watch_logs(&self, chain_id: &ChainId) -> Result<(), Transient> {
         let node = &self.chain(chain_id)?.node;
-        node.look_out(node.head().await?).await;
+        node.watch_logs(node.head().await?).await;
         Ok(())
     }
 
     /// Whether something that is waited for may have happened in the rounds since; where nothing did, those are over for
     /// `waiting`.
     pub fn has_news(&self, waiting: &mut Waiting<'_>) -> bool {
-        self.chain(waiting.chain_id).is_ok_and(|chain| chain.node.lookout().has_news(waiting))
+        self.chain(waiting.chain_id).is_ok_and(|chain| chain.node.log_watcher().has_news(waiting))
     }
 
     /// Whether nothing of the payment is on its way to being settled, so that the next block is waited for and no event.
     pub fn is_pushed(&self, waiting: &Waiting<'_>) -> bool {
-        let speaks = |chain: &EvmChain| chain.node.lookout().speaks(waiting);
-        waiting.is_pushed && !self.chain(waiting.chain_id).is_ok_and(speaks)
+        let has_unsettled_event = |chain: &EvmChain| chain.node.log_watcher().has_unsettled_event(waiting);
+        waiting.is_pushed && !self.chain(waiting.chain_id).is_ok_and(has_unsettled_event)
     }
 
     /// Simulates, takes a nonce, signs.
@@ -370,7 +369,7 @@ impl EvmChains {
         };
         Ok(match wrapped {
             None => plain(sender, escrow, data),
-            Some(wrapped) => undeployed::deposit(sender, payer, &wrapped, escrow, data),
+            Some(wrapped) => erc6492::deposit(sender, payer, &wrapped, escrow, data),
         })
     }
 }
@@ -529,7 +528,7 @@ impl Chains for EvmChains {
     }
 
     fn moment(&self, chain_id: &ChainId, contract: &str) -> Option<Moment> {
-        self.chain(chain_id).ok()?.node.lookout().moment(contract)
+        self.chain(chain_id).ok()?.node.log_watcher().moment(contract)
     }
 
     async fn next_event(&self, waiting: &Waiting<'_>) {

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use serde::Deserialize;
 
 use chains::{
-    auditor::{self, Audit, Case, Doubt, Doubts, Kind, Standing},
+    auditor::{self, Audit, Case, Discrepancies, Discrepancy, EscrowSnapshot, Kind},
     config::ChainConfig,
 };
 use escrow_abi::{
@@ -43,7 +43,7 @@ struct LoggedReceipt {
     logs: Vec<Log>,
 }
 
-fn unreadable(error: impl Display) -> Vec<Doubt> {
+fn unreadable(error: impl Display) -> Vec<Discrepancy> {
     auditor::unreadable("EVM", error)
 }
 
@@ -70,7 +70,7 @@ impl Audit for Node {
         terms: &Terms,
         plan: &EscrowPlan,
         authorization: &Authorization,
-    ) -> Result<Vec<Doubt>, Transient> {
+    ) -> Result<Vec<Discrepancy>, Transient> {
         let (permit, with_witness) = match authorization {
             Authorization::EvmPermit2Escrow(permit) => (permit, true),
             Authorization::EvmPermit2(permit) => (permit, false),
@@ -78,14 +78,14 @@ impl Audit for Node {
                 return Ok(unreadable("the payer signed for another family"));
             }
         };
-        let mut doubts = Doubts::default();
+        let mut discrepancies = Discrepancies::default();
         let nonce = Hash32::keccak256([payment_id.on_chain().0, terms.hash().0].concat());
-        doubts.same("the permit's nonce", permit.nonce, nonce);
+        discrepancies.same("the permit's nonce", permit.nonce, nonce);
         if let Some(cap) = terms.max_source_amount {
-            doubts
+            discrepancies
                 .require(cap == permit.amount, || format!("the payer permits {}, the terms say {cap}", permit.amount));
         }
-        doubts.require(permit.deadline >= plan.reserve_deadline, || {
+        discrepancies.require(permit.deadline >= plan.reserve_deadline, || {
             format!("the permit ends at {}, before the reserve deadline {}", permit.deadline, plan.reserve_deadline)
         });
         let (payer, digest) = match self.permit_digest(payment_id, terms, plan, permit, with_witness) {
@@ -94,46 +94,46 @@ impl Audit for Node {
         };
         match self.signed_by(payer, digest, &permit.signature).await? {
             None => {}
-            Some(doubt) => doubts.0.push(doubt),
+            Some(doubt) => discrepancies.0.push(doubt),
         }
-        Ok(doubts.0)
+        Ok(discrepancies.0)
     }
 
-    async fn audit_deposit(&self, case: &Case<'_>, secured: &EscrowSecured) -> Result<Vec<Doubt>, Transient> {
-        let mut doubts = Doubts::default();
-        let Some(mined) = self.mined(&secured.inclusion, &mut doubts).await? else { return Ok(doubts.0) };
+    async fn audit_deposit(&self, case: &Case<'_>, secured: &EscrowSecured) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
+        let Some(mined) = self.mined(&secured.inclusion, &mut discrepancies).await? else { return Ok(discrepancies.0) };
         let (parties, payout) = match parties(case) {
             Ok(parties) => parties,
             Err(error) => return Ok(unreadable(error)),
         };
-        doubts.same("the amount in escrow", secured.amount, case.quote.source_amount);
+        discrepancies.same("the amount in escrow", secured.amount, case.quote.source_amount);
         let deposits: Vec<GatewayEscrow::Deposited> = mined.events(parties.escrow);
         let reservations: Vec<GatewayEscrow::Reserved> = mined.events(parties.escrow);
         let deposit = deposits.iter().find(|event| event.paymentId == parties.id);
         let reserved = reservations.iter().find(|event| event.paymentId == parties.id);
         let (Some(deposit), Some(reserved)) = (deposit, reserved) else {
             let place = &secured.inclusion.transaction_hash;
-            doubts.add(Kind::Missing, format!("{place} made no deposit and reservation for the payment"));
-            return Ok(doubts.0);
+            discrepancies.add(Kind::Missing, format!("{place} made no deposit and reservation for the payment"));
+            return Ok(discrepancies.0);
         };
-        doubts.same("the amount deposited", units(secured.amount), deposit.amount);
-        Evidence::deposited(&parties, case.terms.hash(), case.quote_hash, deposit, &mut doubts);
-        Evidence::reserved(case, &parties, payout, reserved, &mut doubts);
-        mined.taken(&parties, deposits.len(), deposit.amount, &mut doubts);
-        doubts.require(mined.time <= case.plan.reserve_deadline, || {
+        discrepancies.same("the amount deposited", units(secured.amount), deposit.amount);
+        Evidence::deposited(&parties, case.terms.hash(), case.quote_hash, deposit, &mut discrepancies);
+        Evidence::reserved(case, &parties, payout, reserved, &mut discrepancies);
+        mined.taken(&parties, deposits.len(), deposit.amount, &mut discrepancies);
+        discrepancies.require(mined.time <= case.plan.reserve_deadline, || {
             format!("the deposit came at {}, after the reserve deadline {}", mined.time, case.plan.reserve_deadline)
         });
-        Ok(doubts.0)
+        Ok(discrepancies.0)
     }
 
-    async fn audit_delivery(&self, case: &Case<'_>, inclusion: &Inclusion) -> Result<Vec<Doubt>, Transient> {
-        let mut doubts = Doubts::default();
-        let Some(mined) = self.mined(inclusion, &mut doubts).await? else { return Ok(doubts.0) };
+    async fn audit_delivery(&self, case: &Case<'_>, inclusion: &Inclusion) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
+        let Some(mined) = self.mined(inclusion, &mut discrepancies).await? else { return Ok(discrepancies.0) };
         match delivery(case) {
-            Ok((wanted, proxy)) => mined.delivered(&wanted, proxy, inclusion, &mut doubts),
+            Ok((wanted, proxy)) => mined.delivered(&wanted, proxy, inclusion, &mut discrepancies),
             Err(error) => return Ok(unreadable(error)),
         }
-        Ok(doubts.0)
+        Ok(discrepancies.0)
     }
 
     async fn audit_release(
@@ -141,14 +141,14 @@ impl Audit for Node {
         case: &Case<'_>,
         inclusion: &Inclusion,
         deposited: Amount,
-    ) -> Result<Vec<Doubt>, Transient> {
-        let mut doubts = Doubts::default();
-        let Some(mined) = self.mined(inclusion, &mut doubts).await? else { return Ok(doubts.0) };
+    ) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
+        let Some(mined) = self.mined(inclusion, &mut discrepancies).await? else { return Ok(discrepancies.0) };
         match parties(case) {
-            Ok((parties, payout)) => mined.released(case, &parties, payout, inclusion, deposited, &mut doubts),
+            Ok((parties, payout)) => mined.released(case, &parties, payout, inclusion, deposited, &mut discrepancies),
             Err(error) => return Ok(unreadable(error)),
         }
-        Ok(doubts.0)
+        Ok(discrepancies.0)
     }
 
     async fn audit_refund(
@@ -156,29 +156,31 @@ impl Audit for Node {
         case: &Case<'_>,
         refunded: &EscrowRefunded,
         deposited: Amount,
-    ) -> Result<Vec<Doubt>, Transient> {
-        let mut doubts = Doubts::default();
-        let Some(mined) = self.mined(&refunded.inclusion, &mut doubts).await? else { return Ok(doubts.0) };
+    ) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
+        let Some(mined) = self.mined(&refunded.inclusion, &mut discrepancies).await? else {
+            return Ok(discrepancies.0);
+        };
         match parties(case) {
-            Ok((parties, _)) => mined.refunded(&parties, refunded, deposited, &mut doubts),
+            Ok((parties, _)) => mined.refunded(&parties, refunded, deposited, &mut discrepancies),
             Err(error) => return Ok(unreadable(error)),
         }
-        Ok(doubts.0)
+        Ok(discrepancies.0)
     }
 
-    async fn audit_standing(
+    async fn audit_escrow(
         &self,
         payment_id: &PaymentId,
         plan: &EscrowPlan,
         case: Option<&Case<'_>>,
-    ) -> Result<(Standing, Vec<Doubt>), Transient> {
-        let mut doubts = Doubts::default();
+    ) -> Result<(EscrowSnapshot, Vec<Discrepancy>), Transient> {
+        let mut discrepancies = Discrepancies::default();
         let (settled, record) = self.settled_escrow(payment_id, &plan.contract).await?;
         if let (Some(record), Some(case)) = (&record, case) {
-            doubts.committed(case, record);
+            discrepancies.committed(case, record);
         }
         let state = record.filter(|record| record.is_of(plan)).map(|record| record.state);
-        Ok((Standing { state, settled_number: settled.number, settled_time: settled.time }, doubts.0))
+        Ok((EscrowSnapshot { state, settled_number: settled.number, settled_time: settled.time }, discrepancies.0))
     }
 
     async fn attestation_holds(
@@ -228,8 +230,13 @@ impl Node {
         Ok((payer, digest))
     }
 
-    async fn signed_by(&self, account: Address, digest: B256, signature: &str) -> Result<Option<Doubt>, Transient> {
-        let contradiction = |what: String| Some(Doubt { kind: Kind::Contradiction, what });
+    async fn signed_by(
+        &self,
+        account: Address,
+        digest: B256,
+        signature: &str,
+    ) -> Result<Option<Discrepancy>, Transient> {
+        let contradiction = |what: String| Some(Discrepancy { kind: Kind::Contradiction, what });
         let bytes = match signature::bytes(signature) {
             Ok(bytes) => bytes,
             Err(error) => return Ok(contradiction(format!("the payer's signature: {error}"))),
@@ -249,7 +256,7 @@ impl Node {
             let accepts = self.contract_accepts(account, digest, &inner, head).await?;
             // A contract account may have changed its keys since.
             let what = format!("the contract account {account} does not take the payer's signature today");
-            return Ok((!accepts).then_some(Doubt { kind: Kind::Unverifiable, what }));
+            return Ok((!accepts).then_some(Discrepancy { kind: Kind::Unverifiable, what }));
         }
         if let Some(Ok(wrapped)) = &wrapped
             && self.undeployed_accepts(account, digest, wrapped, head).await?
@@ -260,26 +267,30 @@ impl Node {
     }
 
     /// The claimed transaction, when it is on the canonical chain in the block that was claimed.
-    async fn mined(&self, inclusion: &Inclusion, doubts: &mut Doubts) -> Result<Option<Evidence>, Transient> {
+    async fn mined(
+        &self,
+        inclusion: &Inclusion,
+        discrepancies: &mut Discrepancies,
+    ) -> Result<Option<Evidence>, Transient> {
         let place = &inclusion.transaction_hash;
         let Ok(hash) = place.parse::<B256>() else {
-            doubts.add(Kind::Contradiction, format!("{place} is no transaction hash"));
+            discrepancies.add(Kind::Contradiction, format!("{place} is no transaction hash"));
             return Ok(None);
         };
         let receipt: Option<LoggedReceipt> = self.request("eth_getTransactionReceipt", (hash,)).await?;
         let Some(receipt) = receipt else {
-            doubts.add(Kind::Missing, format!("transaction {place} is not on {}", self.chain_id()));
+            discrepancies.add(Kind::Missing, format!("transaction {place} is not on {}", self.chain_id()));
             return Ok(None);
         };
         if receipt.transaction_hash != hash {
             return Err(self.contradiction("a receipt of another transaction"));
         }
         let block = self.canonical(receipt.block_number.to(), receipt.block_hash).await?;
-        doubts.same(&format!("the block of {place}"), inclusion.block_number, block.number);
-        doubts.same(&format!("the block hash of {place}"), inclusion.block_hash.clone(), block.hash.to_string());
-        doubts.same(&format!("the block time of {place}"), inclusion.block_time, block.time);
+        discrepancies.same(&format!("the block of {place}"), inclusion.block_number, block.number);
+        discrepancies.same(&format!("the block hash of {place}"), inclusion.block_hash.clone(), block.hash.to_string());
+        discrepancies.same(&format!("the block time of {place}"), inclusion.block_time, block.time);
         if receipt.status.to::<u64>() != 1 {
-            doubts.add(Kind::Contradiction, format!("transaction {place} reverted"));
+            discrepancies.add(Kind::Contradiction, format!("transaction {place} reverted"));
             return Ok(None);
         }
         let logs = receipt.logs.into_iter().filter(|log| !log.removed).map(|log| log.inner).collect();

@@ -48,7 +48,7 @@ type Event = (B256, B256, bool);
 
 /// What is known of one chain.
 #[derive(Debug, Default)]
-pub(super) struct Lookout {
+pub(super) struct LogWatcher {
     escrows: BTreeSet<Address>,
     proxies: BTreeSet<Address>,
     seen: Mutex<Seen>,
@@ -75,7 +75,7 @@ struct Seen {
     misses: u32,
 }
 
-impl Lookout {
+impl LogWatcher {
     pub(super) fn new(config: &ChainConfig) -> Self {
         let addresses = |default: &String, others: &[String]| {
             others.iter().chain([default]).filter_map(|text| address(text).ok()).collect()
@@ -112,9 +112,9 @@ impl Lookout {
     }
 
     /// Whether an escrow has said something of the payment that is not settled.
-    pub(super) fn speaks(&self, waiting: &Waiting<'_>) -> bool {
+    pub(super) fn has_unsettled_event(&self, waiting: &Waiting<'_>) -> bool {
         let payment = word(waiting.payment_id.on_chain());
-        self.seen().speaks(payment)
+        self.seen().has_unsettled_event(payment)
     }
 }
 
@@ -131,7 +131,7 @@ impl Seen {
             || (self.settled_time > deadline && since.settled <= deadline.saturating_add(DEADLINE_SECONDS))
     }
 
-    fn speaks(&self, payment: B256) -> bool {
+    fn has_unsettled_event(&self, payment: B256) -> bool {
         let mut unsettled = self.events.range(self.settled.saturating_add(1)..).map(|(_, events)| events);
         unsettled.any(|events| {
             let mut of_payment = events.range((payment, B256::ZERO, false)..).take_while(|event| event.0 == payment);
@@ -199,15 +199,15 @@ impl Seen {
 
 impl Node {
     /// Sees what happened up to `head`, once. Where another round lasts still, the next block's round sees it.
-    pub(super) async fn look_out(&self, head: BlockRef) {
-        let lookout = self.lookout();
-        let Ok(_at_work) = lookout.at_work.try_lock() else { return };
-        if lookout.seen().asked.replace(head) == Some(head) {
+    pub(super) async fn watch_logs(&self, head: BlockRef) {
+        let log_watcher = self.log_watcher();
+        let Ok(_at_work) = log_watcher.at_work.try_lock() else { return };
+        if log_watcher.seen().asked.replace(head) == Some(head) {
             return;
         }
         let news = self.news(head).await;
         let round = {
-            let mut seen = lookout.seen();
+            let mut seen = log_watcher.seen();
             match news {
                 Ok(News { from, settled, events }) => seen.take_in(from, head, settled, events),
                 Err(fault) => {
@@ -219,12 +219,12 @@ impl Node {
             }
             seen.round
         };
-        lookout.rounds.send_replace(round);
+        log_watcher.rounds.send_replace(round);
     }
 
     async fn news(&self, head: BlockRef) -> Result<News, Transient> {
         let settled = self.settled().await?;
-        let from = self.lookout().seen().from(head.number, settled.number);
+        let from = self.log_watcher().seen().from(head.number, settled.number);
         let blocks = head.number.saturating_add(1).saturating_sub(from);
         if blocks <= RANGE_BLOCKS_MAX {
             match self.events(from, head.number).await {
@@ -236,13 +236,13 @@ impl Node {
         let from = head.number.saturating_add(1).saturating_sub(AGAIN_BLOCKS);
         let events = self.events(from, head.number).await?;
         // What happened before is not among them.
-        self.lookout().seen().head = None;
+        self.log_watcher().seen().head = None;
         Ok(News { from, settled, events })
     }
 
     /// What escrows and proxies said in these blocks.
     async fn events(&self, from: u64, to: u64) -> Result<Vec<(u64, Event)>, Fault> {
-        let Lookout { escrows, proxies, .. } = self.lookout();
+        let LogWatcher { escrows, proxies, .. } = self.log_watcher();
         let contracts: BTreeSet<_> = escrows.union(proxies).collect();
         let filter = json!({"fromBlock": U64::from(from), "toBlock": U64::from(to), "address": contracts});
         let logs: Vec<Log> = self.request("eth_getLogs", (filter,)).await?;
@@ -256,10 +256,10 @@ impl Node {
 
     /// Returns when something may have happened that is waited for.
     pub(super) async fn next_event(&self, waiting: &Waiting<'_>) {
-        let lookout = self.lookout();
+        let log_watcher = self.log_watcher();
         // Seen from now on, also where nobody else waits.
-        let mut rounds = lookout.rounds.subscribe();
-        if waiting.is_pushed && !lookout.speaks(waiting) {
+        let mut rounds = log_watcher.rounds.subscribe();
+        if waiting.is_pushed && !log_watcher.has_unsettled_event(waiting) {
             return self.next_block().await;
         }
         let mut waiting = *waiting;
@@ -270,7 +270,7 @@ impl Node {
             }
         };
         tokio::pin!(blocks);
-        while !lookout.has_news(&mut waiting) {
+        while !log_watcher.has_news(&mut waiting) {
             tokio::select! {
                 biased;
                 // The sender lives as long as this node.
@@ -281,8 +281,8 @@ impl Node {
     }
 
     /// Whether anybody waits for events.
-    pub(super) fn is_looked_out(&self) -> bool {
-        self.lookout().rounds.receiver_count() > 0
+    pub(super) fn is_watched(&self) -> bool {
+        self.log_watcher().rounds.receiver_count() > 0
     }
 }
 
@@ -434,11 +434,11 @@ mod tests {
         let mut world = World::new();
         let payment = world.payment();
         world.told_by(false, 1, 1_001, 997, &[1_001]);
-        assert!(!world.seen.speaks(payment), "anyone can have a proxy say any id");
+        assert!(!world.seen.has_unsettled_event(payment), "anyone can have a proxy say any id");
         world.round(1, 1_002, 998, &[1_002]);
-        assert!(world.seen.speaks(payment));
+        assert!(world.seen.has_unsettled_event(payment));
         world.round(1, 1_006, 1_002, &[1_002]);
-        assert!(!world.seen.speaks(payment));
+        assert!(!world.seen.has_unsettled_event(payment));
     }
 
     #[test]
@@ -469,7 +469,7 @@ mod tests {
                 BlockRef { time: 0, number: settled, ..block(0, 1) },
             );
             world.seen.take_in(from, head, settled, Vec::new());
-            assert!(!world.seen.speaks(world.payment()));
+            assert!(!world.seen.has_unsettled_event(world.payment()));
         }
     }
 

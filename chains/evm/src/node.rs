@@ -21,36 +21,36 @@ use tokio::sync::OnceCell;
 use url::Url;
 
 use chains::{
+    block_poller::BlockPoller,
     config::{ChainConfig, Depth},
-    heads::Heads,
 };
 use escrow_abi::contracts::{ConvertError, address};
 use events::{ChainId, mutant};
 use sagas::ports::Transient;
 
 use super::{
-    lookout::Lookout,
+    log_watcher::LogWatcher,
     payers::Codes,
     rpc::{Fault, Rpc},
 };
 
-/// Most blocks whose descent is kept: those that came last.
-const DESCENTS_MAX: usize = 4_096;
+/// Most headers that are kept: those that came last.
+const HEADERS_MAX: usize = 4_096;
 
-/// Blocks with the hashes of their parents.
+/// Header cache: blocks with the hashes of their parents.
 #[derive(Debug, Default)]
-struct Descents {
+struct HeaderCache {
     known: HashMap<B256, (BlockRef, B256)>,
     /// In the order in which they came.
     order: VecDeque<B256>,
 }
 
-impl Descents {
+impl HeaderCache {
     fn insert(&mut self, block: BlockRef, parent: B256) {
         if self.known.insert(block.hash, (block, parent)).is_none() {
             self.order.push_back(block.hash);
         }
-        while self.order.len() > DESCENTS_MAX
+        while self.order.len() > HEADERS_MAX
             && let Some(oldest) = self.order.pop_front()
         {
             self.known.remove(&oldest);
@@ -142,9 +142,9 @@ struct Inner {
     rpc: Rpc,
     chain_checked: OnceCell<()>,
     settled: Mutex<Option<BlockRef>>,
-    descents: Mutex<Descents>,
-    heads: Heads<BlockRef>,
-    lookout: Lookout,
+    header_cache: Mutex<HeaderCache>,
+    poller: BlockPoller<BlockRef>,
+    log_watcher: LogWatcher,
     codes: Codes,
 }
 
@@ -191,9 +191,9 @@ impl Node {
             rpc,
             chain_checked: OnceCell::new(),
             settled: Mutex::new(None),
-            descents: Mutex::default(),
-            heads: Heads::new(config.poll_ms),
-            lookout: Lookout::new(config),
+            header_cache: Mutex::default(),
+            poller: BlockPoller::new(config.poll_ms),
+            log_watcher: LogWatcher::new(config),
             codes: Codes::default(),
         })))
     }
@@ -356,28 +356,28 @@ impl Node {
     pub(super) async fn ancestor(&self, block: BlockRef, number: u64) -> Result<BlockRef, Transient> {
         let mut at = block;
         while at.number > number {
-            let (_, parent) = self.descent(at.number, at.hash).await?;
-            (at, _) = self.descent(at.number - 1, parent).await?;
+            let (_, parent) = self.header_by_hash(at.number, at.hash).await?;
+            (at, _) = self.header_by_hash(at.number - 1, parent).await?;
         }
         Ok(at)
     }
 
     /// A block and the hash of its parent. They never change, so what was answered is kept, within a bound.
-    async fn descent(&self, number: u64, hash: B256) -> Result<(BlockRef, B256), Transient> {
-        if let Some(known) = self.descents().known.get(&hash).filter(|(block, _)| block.number == number) {
+    async fn header_by_hash(&self, number: u64, hash: B256) -> Result<(BlockRef, B256), Transient> {
+        if let Some(known) = self.header_cache().known.get(&hash).filter(|(block, _)| block.number == number) {
             return Ok(*known);
         }
         let header: Option<Header> = self.request("eth_getBlockByHash", (hash, false)).await?;
         let header = header.filter(|header| header.hash == Some(hash) && header.number == Some(U64::from(number)));
         let header = header.ok_or_else(|| self.contradiction(format!("no block {number} {hash}")))?;
         let found = (BlockRef { number, hash, time: header.timestamp.to() }, header.parent_hash);
-        self.descents().insert(found.0, found.1);
+        self.header_cache().insert(found.0, found.1);
         Ok(found)
     }
 
-    fn descents(&self) -> MutexGuard<'_, Descents> {
+    fn header_cache(&self) -> MutexGuard<'_, HeaderCache> {
         // A panic while it is held leaves at worst a block that is asked for again.
-        self.0.descents.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.header_cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn settled_before(&self) -> Option<BlockRef> {
@@ -406,21 +406,21 @@ impl Node {
                 let told =
                     head.inspect_err(|fault| tracing::debug!(chain_id = %node.chain_id(), %fault, "no newest block"));
                 let head = told.ok()?;
-                if node.is_looked_out() {
+                if node.is_watched() {
                     // Whoever waits for the block alone need not wait for its events.
-                    tokio::spawn(async move { node.look_out(head).await });
+                    tokio::spawn(async move { node.watch_logs(head).await });
                 }
                 Some(head)
             }
         };
-        self.0.heads.next(look).await;
+        self.0.poller.next(look).await;
     }
 
     pub(super) fn codes(&self) -> &Codes {
         &self.0.codes
     }
 
-    pub(super) fn lookout(&self) -> &Lookout {
-        &self.0.lookout
+    pub(super) fn log_watcher(&self) -> &LogWatcher {
+        &self.0.log_watcher
     }
 }

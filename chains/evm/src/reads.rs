@@ -5,15 +5,15 @@ use alloy::{
     sol_types::SolValue,
 };
 
-use chains::escrow;
+use chains::escrow::{EscrowRecord, State};
 use escrow_abi::{
     claims,
-    contracts::{self, ConvertError, FulfillmentProxy, GatewayEscrow, State, address, seconds, text, units, word},
+    contracts::{self, ConvertError, FulfillmentProxy, GatewayEscrow, address, text, units, word},
     eip712::{self, escrow_domain},
-    signature,
+    record, signature,
 };
 use events::{
-    Amount, ChainId, Hash32, PaymentId,
+    Amount, PaymentId,
     event::{Claim, EscrowPlan, EscrowRefunded, Inclusion},
     mutant,
 };
@@ -23,108 +23,6 @@ use super::{
     logs::Found,
     node::{At, BlockRef, Node},
 };
-
-/// All that an escrow contract knows of a payment, at one block.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EscrowRecord {
-    /// Where the payment stands.
-    pub state: State,
-    /// Whose money it is.
-    pub payer: Address,
-    /// Who may name the settler.
-    pub reserver: Address,
-    /// Who attests the delivery.
-    pub releaser: Address,
-    /// The ERC-20.
-    pub token: Address,
-    /// Who is paid on release; zero before the reservation.
-    pub settler: Address,
-    /// What is in escrow, smallest unit.
-    pub deposited: Option<Amount>,
-    /// What the settler is paid, smallest unit; `None` before the reservation.
-    pub source_amount: Option<Amount>,
-    /// Hash of the payment's terms.
-    pub terms_hash: Hash32,
-    /// Hash of the awarded quote; zero before there is one.
-    pub quote_hash: Hash32,
-    /// Last second of the reservation, UNIX.
-    pub reserve_deadline: u64,
-    /// Last second of any delivery, UNIX.
-    pub fulfillment_deadline: u64,
-    /// Last second of this delivery, UNIX.
-    pub fulfill_by: u64,
-    /// First second of the refund, UNIX.
-    pub refund_after: u64,
-}
-
-impl EscrowRecord {
-    /// What `escrowOf` returned; `None` when the contract knows nothing of the payment.
-    ///
-    /// # Errors
-    /// The state's number, when the contract has no such state.
-    pub fn read(escrow: GatewayEscrow::Escrow) -> Result<Option<Self>, u8> {
-        let state = State::from_number(escrow.state).ok_or(escrow.state)?;
-        if state == State::None {
-            return Ok(None);
-        }
-        Ok(Some(Self {
-            state,
-            payer: escrow.payer,
-            reserver: escrow.reserver,
-            releaser: escrow.releaser,
-            token: escrow.token,
-            settler: escrow.settler,
-            deposited: Amount::new(escrow.deposited),
-            source_amount: Amount::new(escrow.sourceAmount),
-            terms_hash: Hash32(escrow.termsHash.0),
-            quote_hash: Hash32(escrow.quoteHash.0),
-            reserve_deadline: seconds(escrow.reserveDeadline),
-            fulfillment_deadline: seconds(escrow.fulfillmentDeadline),
-            fulfill_by: seconds(escrow.fulfillBy),
-            refund_after: seconds(escrow.refundAfter),
-        }))
-    }
-
-    /// Whether the record carries the accounts and windows of `plan`. A payment id is public before its deposit is mined,
-    /// so a stranger may have opened an escrow of his own under it; that one is not the payment's.
-    pub fn is_of(&self, plan: &EscrowPlan) -> bool {
-        let same = |account: Address, text: &str| address(text) == Ok(account);
-        same(self.reserver, &plan.reserver)
-            && same(self.releaser, &plan.releaser)
-            && self.reserve_deadline == plan.reserve_deadline
-            && self.fulfillment_deadline == plan.fulfillment_deadline
-            && self.refund_after == plan.refund_after
-    }
-
-    /// The record as it is told for every family; `None` where there is nothing on record.
-    fn told(&self, chain_id: &ChainId) -> Result<Option<escrow::Record>, Transient> {
-        let state = match self.state {
-            State::None => return Ok(None),
-            State::Deposited => escrow::State::Deposited,
-            State::Reserved => escrow::State::Reserved,
-            State::Released => escrow::State::Released,
-            State::Refunded => escrow::State::Refunded,
-        };
-        let asset = format!("{chain_id}/erc20:{}", text(self.token));
-        Ok(Some(escrow::Record {
-            chain_id: chain_id.clone(),
-            state,
-            payer: text(self.payer),
-            reserver: text(self.reserver),
-            releaser: text(self.releaser),
-            asset: asset.parse().map_err(|error| Transient(format!("{asset}: {error}")))?,
-            settler: text(self.settler),
-            deposited: self.deposited,
-            source_amount: self.source_amount,
-            terms_hash: self.terms_hash,
-            quote_hash: self.quote_hash,
-            reserve_deadline: self.reserve_deadline,
-            fulfillment_deadline: self.fulfillment_deadline,
-            fulfill_by: self.fulfill_by,
-            refund_after: self.refund_after,
-        }))
-    }
-}
 
 pub(crate) fn unusable(error: ConvertError) -> Transient {
     Transient(format!("unusable order: {error}"))
@@ -160,7 +58,7 @@ impl Node {
     ) -> Result<Option<EscrowRecord>, Transient> {
         let call = GatewayEscrow::escrowOfCall { paymentId: word(payment_id.on_chain()) };
         let Some(escrow) = self.view(contract, &call, at).await? else { return Ok(None) };
-        EscrowRecord::read(escrow).map_err(|number| Transient(format!("{contract} is in the unknown state {number}")))
+        record::read(&escrow, self.chain_id(), text).map_err(|error| Transient(format!("{contract} is in {error}")))
     }
 
     /// The newest settled block, and what the escrow at `contract` has on record for the payment there.
@@ -171,13 +69,11 @@ impl Node {
         &self,
         payment_id: &PaymentId,
         contract: &str,
-    ) -> Result<(BlockRef, Option<escrow::Record>), Transient> {
+    ) -> Result<(BlockRef, Option<EscrowRecord>), Transient> {
         let contract = address(contract).map_err(unusable)?;
         let settled = self.settled().await?;
-        match self.escrow_record(payment_id, contract, At::Block(settled)).await? {
-            Some(record) => Ok((settled, record.told(self.chain_id())?)),
-            None => Ok((settled, None)),
-        }
+        let record = self.escrow_record(payment_id, contract, At::Block(settled)).await?;
+        Ok((settled, record))
     }
 
     /// Where the escrow stands at the required depth; an escrow of somebody else under the same payment id is none.
@@ -191,7 +87,6 @@ impl Node {
         let Some(record) = record.filter(|record| record.is_of(plan)) else { return Ok(EscrowState::Absent) };
         let (id, quote) = (word(payment_id.on_chain()), word(record.quote_hash));
         match record.state {
-            State::None => Ok(EscrowState::Absent),
             // The escrow releases strictly before `refundAfter`, and later blocks are no earlier than this one.
             State::Deposited | State::Reserved if settled.time >= record.refund_after => Ok(EscrowState::Lapsed),
             State::Deposited | State::Reserved => Ok(EscrowState::Held),
@@ -203,7 +98,9 @@ impl Node {
             }
             State::Refunded => {
                 let found: Found<GatewayEscrow::Refunded> = self
-                    .find_event(contract, id, settled, |event: &GatewayEscrow::Refunded| event.payer == record.payer)
+                    .find_event(contract, id, settled, |event: &GatewayEscrow::Refunded| {
+                        text(event.payer) == record.payer
+                    })
                     .await?;
                 let amount =
                     Amount::new(found.event.amount).ok_or_else(|| self.contradiction("a refund of nothing"))?;

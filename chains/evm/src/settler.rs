@@ -9,9 +9,8 @@ use alloy::{
     sol_types::SolCall,
 };
 
-use escrow_abi::contracts::{
-    self, DevToken as Erc20, FulfillmentProxy, GatewayEscrow, State, address, text, units, word,
-};
+use chains::escrow::{EscrowRecord, State};
+use escrow_abi::contracts::{self, DevToken as Erc20, FulfillmentProxy, GatewayEscrow, address, text, units, word};
 use events::{
     AssetId, PaymentId,
     event::{EscrowPlan, Inclusion},
@@ -22,11 +21,11 @@ use super::{
     logs::Found,
     node::{At, Node},
     query::{Call, CallError},
-    reads::{EscrowRecord, unusable},
+    reads::unusable,
     transaction::{plain, raw_bytes},
     wallet::Wallet,
 };
-pub use chains::act::ActError;
+pub use chains::perform::PerformError;
 
 /// A settler's account on one chain, its own process's alone.
 #[derive(Debug)]
@@ -79,16 +78,16 @@ impl SettlerChain {
     /// in a block. A delivery that is there already is returned, at whatever depth it has.
     ///
     /// # Errors
-    /// [`ActError`]; after [`ActError::Transient`] do the same again. The proxy takes one delivery of these terms only.
-    pub async fn deliver(&self, order: &DeliveryOrder) -> Result<Inclusion, ActError> {
+    /// [`PerformError`]; after [`PerformError::Transient`] do the same again. The proxy takes one delivery of these terms only.
+    pub async fn deliver(&self, order: &DeliveryOrder) -> Result<Inclusion, PerformError> {
         match self.delivery_state(order).await? {
             DeliveryState::Final(inclusion) | DeliveryState::Seen(inclusion) => return Ok(inclusion),
-            DeliveryState::Impossible => return Err(ActError::TooLate(format!("past {}", order.fulfill_by))),
+            DeliveryState::Impossible => return Err(PerformError::TooLate(format!("past {}", order.fulfill_by))),
             DeliveryState::NotSeen => {}
         }
         let head = self.node().head().await?;
         if head.time > order.fulfill_by {
-            return Err(ActError::TooLate(format!("the chain is at {}, past {}", head.time, order.fulfill_by)));
+            return Err(PerformError::TooLate(format!("the chain is at {}, past {}", head.time, order.fulfill_by)));
         }
         if address(&order.delivery_account).map_err(unusable)? != self.wallet.address() {
             return Err(Transient(format!("{} is not this settler's account", order.delivery_account)).into());
@@ -110,8 +109,8 @@ impl SettlerChain {
     /// paid to this recipient. Where the proxy has no allowance yet, the token's own transfer stands in for it.
     ///
     /// # Errors
-    /// [`ActError::Refused`] when the chain refuses it, for whatever reason, a balance that is too low too.
-    pub async fn try_delivery(&self, order: &DeliveryOrder) -> Result<(), ActError> {
+    /// [`PerformError::Refused`] when the chain refuses it, for whatever reason, a balance that is too low too.
+    pub async fn try_delivery(&self, order: &DeliveryOrder) -> Result<(), PerformError> {
         let proxy = address(&order.proxy).map_err(unusable)?;
         let token = contracts::token_or_coin(order.destination.asset()).map_err(unusable)?;
         let head = At::Block(self.node().head().await?);
@@ -129,7 +128,7 @@ impl SettlerChain {
             Ok(_) => Ok(()),
             Err(CallError::Transient(fault)) => Err(fault.into()),
             Err(CallError::Reverted(revert)) => {
-                Err(ActError::Refused(Box::new(self.node().refusal(call.to, revert.reason))))
+                Err(PerformError::Refused(Box::new(self.node().refusal(call.to, revert.reason))))
             }
         }
     }
@@ -153,13 +152,13 @@ impl SettlerChain {
     /// A release that is there already, whoever made it, is returned.
     ///
     /// # Errors
-    /// [`ActError`]; after [`ActError::Transient`] do the same again.
+    /// [`PerformError`]; after [`PerformError::Transient`] do the same again.
     pub async fn release(
         &self,
         payment_id: &PaymentId,
         plan: &EscrowPlan,
         attestation: &str,
-    ) -> Result<Inclusion, ActError> {
+    ) -> Result<Inclusion, PerformError> {
         let contract = address(&plan.contract).map_err(unusable)?;
         let id = word(payment_id.on_chain());
         let head = self.node().head().await?;
@@ -170,9 +169,9 @@ impl SettlerChain {
                     self.node().find_event(contract, id, head, |_| true).await?;
                 return Ok(found.inclusion);
             }
-            Some(State::Refunded) => return Err(ActError::TooLate("the escrow was refunded".to_owned())),
+            Some(State::Refunded) => return Err(PerformError::TooLate("the escrow was refunded".to_owned())),
             // A newest block without the reservation may be a node that lags.
-            None | Some(State::None | State::Deposited) => {
+            None | Some(State::Deposited) => {
                 return Err(Transient(format!("{payment_id} is not reserved at block {}", head.number)).into());
             }
             Some(State::Reserved) => {}
@@ -202,8 +201,8 @@ impl SettlerChain {
     /// Brings this account what the escrow owes it in `asset`, and waits until that is in a block. Returns the transaction.
     ///
     /// # Errors
-    /// [`ActError::Refused`] when the newest state refuses it; nothing was sent then, unless the state changed on the way.
-    pub async fn claim(&self, escrow_contract: &str, asset: &AssetId) -> Result<String, ActError> {
+    /// [`PerformError::Refused`] when the newest state refuses it; nothing was sent then, unless the state changed on the way.
+    pub async fn claim(&self, escrow_contract: &str, asset: &AssetId) -> Result<String, PerformError> {
         let contract = address(escrow_contract).map_err(unusable)?;
         let token = contracts::erc20(asset).map_err(unusable)?;
         let owner = self.wallet.address();
@@ -222,7 +221,7 @@ impl SettlerChain {
     }
 
     /// An allowance for the proxy, without limit: the proxy takes tokens from its caller only.
-    async fn allow(&self, token: Address, proxy: Address, amount: U256) -> Result<(), ActError> {
+    async fn allow(&self, token: Address, proxy: Address, amount: U256) -> Result<(), PerformError> {
         let owner = self.wallet.address();
         let head = At::Block(self.node().head().await?);
         let call = Erc20::allowanceCall { owner, spender: proxy };

@@ -17,13 +17,13 @@ use sagas::{payment::VERSIONS_MAX, ports::Transient};
 use super::{
     adapter::{EvmChain, EvmChains, Keys, hash_of},
     node::{At, Node},
-    outcome::sender_and_nonce,
     query::Fees,
     rpc::Fault,
     transaction::{self, plain},
+    transaction_status::sender_and_nonce,
 };
 
-/// Longest time between two looks of [`EvmChains::tend`]; it looks twice in each chain's `reprice_seconds`.
+/// Longest time between two looks of [`EvmChains::maintain`]; it looks twice in each chain's `reprice_seconds`.
 pub(super) const TEND_EVERY: Duration = Duration::from_secs(30);
 /// Shortest time between two of them.
 const TEND_EVERY_MIN: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ const WARN_EVERY: chrono::TimeDelta = chrono::TimeDelta::minutes(10);
 /// Prices at which an empty transaction is offered to a node that holds another at its nonce.
 const FILLER_PRICES_MAX: u32 = 10;
 
-/// How a submitter stands, as [`EvmChains::tend`] found it last.
+/// How a submitter stands, as [`EvmChains::maintain`] found it last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignerHealth {
     /// The chain.
@@ -237,7 +237,7 @@ impl EvmChains {
     /// journaling its transaction, for a payment that then needed none any more; or the payment ended, by somebody else's
     /// transaction or by its deadline, while its own transaction waits for a price that no block takes. Such nonces are
     /// used up by empty transactions. Also watches the submitters' coins.
-    pub async fn tend(&self) {
+    pub async fn maintain(&self) {
         let reprice = self.chains.values().map(|chain| Duration::from_secs(chain.node.config().reprice_seconds)).min();
         let every = reprice.map_or(TEND_EVERY, |reprice| (reprice / 2).clamp(TEND_EVERY_MIN, TEND_EVERY));
         loop {
@@ -246,12 +246,12 @@ impl EvmChains {
         }
     }
 
-    /// One look of [`EvmChains::tend`].
+    /// One look of [`EvmChains::maintain`].
     pub async fn tend_once(&self) {
         for chain in self.chains.values() {
             for signer in chain.keys.iter().flat_map(Keys::all) {
                 if let Err(fault) = self.unblock(chain, signer).await {
-                    tracing::debug!(chain_id = %chain.node.chain_id(), %fault, "nonces not tended");
+                    tracing::debug!(chain_id = %chain.node.chain_id(), %fault, "nonces not maintained");
                 }
                 if let Err(fault) = self.check_coins(chain, signer).await {
                     tracing::debug!(chain_id = %chain.node.chain_id(), %fault, "coins not checked");
@@ -260,7 +260,7 @@ impl EvmChains {
         }
     }
 
-    /// How the submitters stand, as [`EvmChains::tend`] found them last; without those it has not looked at yet.
+    /// How the submitters stand, as [`EvmChains::maintain`] found them last; without those it has not looked at yet.
     pub fn signer_health(&self) -> Vec<SignerHealth> {
         // Entries are replaced whole, so a poisoned lock guards nothing half done.
         let health = self.watch.health.lock().unwrap_or_else(PoisonError::into_inner);

@@ -2,7 +2,8 @@
 
 use alloy::{primitives::Address, sol_types::SolCall};
 
-use escrow_abi::contracts::{self, GatewayEscrow, State, address, seconds, text, units, word};
+use chains::escrow::{EscrowRecord, State};
+use escrow_abi::contracts::{GatewayEscrow, address, seconds, text, units, word};
 use events::{
     PaymentId,
     event::{EscrowPlan, EscrowSecured, TransactionPrepared},
@@ -13,16 +14,16 @@ use sagas::ports::{DepositOrder, DepositState, TransactionState, Transient};
 
 use super::{
     adapter::hash_of,
+    erc6492,
     logs::Found,
     node::{At, BlockRef, Node},
     query::{Call, CallError, Receipt, Trial},
-    reads::{EscrowRecord, unusable},
+    reads::unusable,
     transaction::call_of,
-    undeployed,
 };
 
 /// What a settled block proves about a transaction, which has one nonce in all its versions.
-enum Fate {
+enum TransactionStatus {
     /// Nothing.
     Open,
     /// One version is in a settled block, or a newer one, of the UNIX second `time`.
@@ -70,20 +71,22 @@ impl Node {
         }
         let admitted_until = versions.iter().map(|version| admitted_until(version, order)).max();
         let admitted_until = admitted_until.unwrap_or(order.escrow.reserve_deadline);
-        match self.fate(versions, settled).await? {
-            Fate::Mined { receipt, settled: true, .. } if receipt.success => {
+        match self.status_of(versions, settled).await? {
+            TransactionStatus::Mined { receipt, settled: true, .. } if receipt.success => {
                 Err(self.contradiction("the deposit is settled, and nothing is in escrow"))
             }
             // Until the admission ends a copy of it may still take effect, sent by anyone.
-            Fate::Mined { receipt, time, settled: true }
+            TransactionStatus::Mined { receipt, time, settled: true }
                 if time <= admitted_until && (settled.time > admitted_until || mutant!("admission-not-waited-out")) =>
             {
                 let context = self.reverted(versions, contract, receipt).await?;
                 Ok(DepositState::Reverted(Box::new(context)))
             }
             // Its nonce is gone, but until its admission ends anyone may send a copy of its call.
-            Fate::Superseded { evidence } if settled.time > admitted_until => Ok(DepositState::Superseded { evidence }),
-            Fate::Open | Fate::Superseded { .. } | Fate::Mined { .. }
+            TransactionStatus::Superseded { evidence } if settled.time > admitted_until => {
+                Ok(DepositState::Superseded { evidence })
+            }
+            TransactionStatus::Open | TransactionStatus::Superseded { .. } | TransactionStatus::Mined { .. }
                 if settled.time > order.escrow.reserve_deadline =>
             {
                 Ok(DepositState::Expired {
@@ -97,14 +100,18 @@ impl Node {
                     ),
                 })
             }
-            Fate::Mined { receipt, time, settled: true } if time > admitted_until => Ok(DepositState::Superseded {
-                evidence: format!(
-                    "{} reverted in settled block {} {}, whose time {time} is past the end of its admission {admitted_until}, \
+            TransactionStatus::Mined { receipt, time, settled: true } if time > admitted_until => {
+                Ok(DepositState::Superseded {
+                    evidence: format!(
+                        "{} reverted in settled block {} {}, whose time {time} is past the end of its admission {admitted_until}, \
                      and nothing is in escrow",
-                    receipt.transaction_hash, receipt.block_number, receipt.block_hash
-                ),
-            }),
-            Fate::Open | Fate::Superseded { .. } | Fate::Mined { .. } => Ok(DepositState::Pending),
+                        receipt.transaction_hash, receipt.block_number, receipt.block_hash
+                    ),
+                })
+            }
+            TransactionStatus::Open | TransactionStatus::Superseded { .. } | TransactionStatus::Mined { .. } => {
+                Ok(DepositState::Pending)
+            }
         }
     }
 
@@ -148,15 +155,15 @@ impl Node {
     /// [`Transient`], also when `versions` are not versions of one transaction.
     pub async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient> {
         let settled = self.settled().await?;
-        match self.fate(versions, settled).await? {
-            Fate::Mined { receipt, settled: true, .. } if !receipt.success => Ok(TransactionState::Dead {
+        match self.status_of(versions, settled).await? {
+            TransactionStatus::Mined { receipt, settled: true, .. } if !receipt.success => Ok(TransactionState::Dead {
                 evidence: format!(
                     "{} reverted in settled block {} {}",
                     receipt.transaction_hash, receipt.block_number, receipt.block_hash
                 ),
             }),
-            Fate::Superseded { evidence } => Ok(TransactionState::Dead { evidence }),
-            Fate::Open | Fate::Mined { .. } => Ok(TransactionState::Pending),
+            TransactionStatus::Superseded { evidence } => Ok(TransactionState::Dead { evidence }),
+            TransactionStatus::Open | TransactionStatus::Mined { .. } => Ok(TransactionState::Pending),
         }
     }
 
@@ -170,14 +177,18 @@ impl Node {
         let quote = word(order.reservation.quote_hash);
         let found: Found<GatewayEscrow::Reserved> = self
             .find_event(contract, word(order.payment_id.on_chain()), settled, |event: &GatewayEscrow::Reserved| {
-                event.quoteHash == quote && event.settler == record.settler
+                event.quoteHash == quote && text(event.settler) == record.settler
             })
             .await?;
         let amount = record.deposited.ok_or_else(|| self.contradiction("an escrow of nothing"))?;
         Ok(EscrowSecured { inclusion: found.inclusion, amount })
     }
 
-    async fn fate(&self, versions: &[TransactionPrepared], settled: BlockRef) -> Result<Fate, Transient> {
+    async fn status_of(
+        &self,
+        versions: &[TransactionPrepared],
+        settled: BlockRef,
+    ) -> Result<TransactionStatus, Transient> {
         let (sender, nonce) = sender_and_nonce(versions)?;
         let at = if mutant!("superseded-by-the-newest-state") { At::Latest } else { At::Block(settled) };
         let used = self.nonce(sender, at).await?;
@@ -193,10 +204,10 @@ impl Node {
             if is_settled && used <= nonce {
                 return Err(self.contradiction(format!("{hash} is settled, and its nonce is not used")));
             }
-            return Ok(Fate::Mined { receipt, time: block.time, settled: is_settled });
+            return Ok(TransactionStatus::Mined { receipt, time: block.time, settled: is_settled });
         }
         if used <= nonce {
-            return Ok(Fate::Open);
+            return Ok(TransactionStatus::Open);
         }
         let mut hashes = Vec::with_capacity(versions.len());
         for version in versions {
@@ -206,7 +217,7 @@ impl Node {
             }
             hashes.push(hash.to_string());
         }
-        Ok(Fate::Superseded {
+        Ok(TransactionStatus::Superseded {
             evidence: format!(
                 "nonce {nonce} of {} is used at settled block {} {}, where the next is {used}, and there is no receipt of {}",
                 text(sender),
@@ -271,7 +282,7 @@ pub(super) fn sender_and_nonce(versions: &[TransactionPrepared]) -> Result<(Addr
 fn admitted_until(transaction: &TransactionPrepared, order: &DepositOrder) -> u64 {
     let reserve_deadline = order.escrow.reserve_deadline;
     let admitted_until = call_of(&transaction.raw, Address::ZERO).and_then(|call| {
-        let deposit = if call.to.is_some() { call.data } else { undeployed::deposit_in(&call.data)? };
+        let deposit = if call.to.is_some() { call.data } else { erc6492::deposit_in(&call.data)? };
         GatewayEscrow::depositWithWitnessCall::abi_decode(&deposit)
             .map(|call| call.admittedUntil)
             .or_else(|_| GatewayEscrow::depositWithPermitCall::abi_decode(&deposit).map(|call| call.admittedUntil))
@@ -285,10 +296,10 @@ fn is_of_order(record: &EscrowRecord, order: &DepositOrder) -> bool {
     let source = &order.terms.source;
     matches!(record.state, State::Reserved | State::Released | State::Refunded)
         && record.is_of(&order.escrow)
-        && address(source.account().as_str()) == Ok(record.payer)
-        && contracts::erc20(source.asset()) == Ok(record.token)
+        && record.names(&record.payer, source.account().as_str())
+        && record.asset == *source.asset()
         && record.terms_hash == order.terms_hash
         && record.quote_hash == order.reservation.quote_hash
-        && address(&order.reservation.payout_account) == Ok(record.settler)
+        && record.names(&record.settler, &order.reservation.payout_account)
         && record.source_amount.map(units) == Some(units(order.reservation.source_amount))
 }

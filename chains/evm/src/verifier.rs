@@ -5,7 +5,7 @@ use async_trait::async_trait;
 
 use chains::{
     config::ChainConfig,
-    escrow::Record,
+    escrow::EscrowRecord,
     verifier::{AttestingChain, VerifiedChain},
 };
 use escrow_abi::contracts::{address, text};
@@ -20,7 +20,7 @@ impl VerifiedChain for Node {
         self.config()
     }
 
-    async fn escrow_record(&self, payment_id: &PaymentId, contract: &str) -> Result<Option<Record>, Transient> {
+    async fn escrow_record(&self, payment_id: &PaymentId, contract: &str) -> Result<Option<EscrowRecord>, Transient> {
         Ok(self.settled_escrow(payment_id, contract).await?.1)
     }
 

@@ -12,7 +12,7 @@ use alloy::{
 };
 use tokio::{sync::Mutex, time::Instant};
 
-use chains::act::ActError;
+use chains::perform::PerformError;
 use escrow_abi::contracts::text;
 use events::failure::BlockchainContext;
 use sagas::ports::Transient;
@@ -92,8 +92,8 @@ impl Wallet {
     /// waits for that one instead of sending another.
     ///
     /// # Errors
-    /// [`ActError::Transient`] also when no block held it within a bounded time: ask again for the same purpose.
-    pub async fn execute(&self, purpose: &str, call: &Call) -> Result<Receipt, ActError> {
+    /// [`PerformError::Transient`] also when no block held it within a bounded time: ask again for the same purpose.
+    pub async fn execute(&self, purpose: &str, call: &Call) -> Result<Receipt, PerformError> {
         if !self.flights.lock().await.contains_key(purpose) {
             self.launch(purpose, call).await?;
         }
@@ -112,10 +112,10 @@ impl Wallet {
         Err(Transient(format!("{purpose}: in no block within {} s", self.patience.wait_max.as_secs())).into())
     }
 
-    async fn launch(&self, purpose: &str, call: &Call) -> Result<(), ActError> {
+    async fn launch(&self, purpose: &str, call: &Call) -> Result<(), PerformError> {
         let gas = self.node.simulate(call, Trial::default()).await.map_err(|error| match error {
-            CallError::Transient(fault) => ActError::Transient(fault),
-            CallError::Reverted(revert) => ActError::Refused(Box::new(self.node.refusal(call.to, revert.reason))),
+            CallError::Transient(fault) => PerformError::Transient(fault),
+            CallError::Reverted(revert) => PerformError::Refused(Box::new(self.node.refusal(call.to, revert.reason))),
         })?;
         let fees = self.node.fees().await?;
         let mut flights = self.flights.lock().await;
@@ -195,9 +195,9 @@ impl Wallet {
         Ok(())
     }
 
-    async fn reverted(&self, call: &Call, receipt: Receipt) -> Result<ActError, Transient> {
+    async fn reverted(&self, call: &Call, receipt: Receipt) -> Result<PerformError, Transient> {
         let reason = self.node.replay(call, receipt.block_number).await?;
-        Ok(ActError::Refused(Box::new(BlockchainContext {
+        Ok(PerformError::Refused(Box::new(BlockchainContext {
             chain_id: self.node.chain_id().clone(),
             transaction_hash: Some(receipt.transaction_hash.to_string()),
             block_number: Some(receipt.block_number),

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail};
 use devkit::denying::denying;
 use serde_json::Value;
 
-use chains::act::ActError;
+use chains::perform::PerformError;
 use chains_evm::{attest, node::At, settler::SettlerChain};
 use escrow_abi::contracts::address;
 use events::{AssetId, event::Claim};

@@ -11,7 +11,7 @@ use chains::verifier::{Outcome, Verifier};
 use chains_evm::{
     permit2::Scheme,
     query::Call,
-    settler::{ActError, SettlerChain},
+    settler::{PerformError, SettlerChain},
     wallet::{Patience, Wallet},
 };
 use escrow_abi::contracts::{DevToken, FulfillmentProxy, address, time, token_or_coin, units, word};
@@ -170,7 +170,7 @@ async fn past_its_time_a_delivery_is_impossible_once_that_is_settled() -> Result
     let _: Value = dev.rpc("evm_setNextBlockTimestamp", (payment.fulfill_by() + 1,)).await?;
     world.destination.mine(1).await?;
     assert_eq!(world.chains.delivery_state(&payment.delivery()).await?, DeliveryState::NotSeen, "not settled");
-    assert!(matches!(destination.deliver(&payment.delivery()).await, Err(ActError::TooLate(_))));
+    assert!(matches!(destination.deliver(&payment.delivery()).await, Err(PerformError::TooLate(_))));
     world.destination.mine(DEPTH).await?;
     assert_eq!(world.chains.delivery_state(&payment.delivery()).await?, DeliveryState::Impossible);
 
@@ -191,14 +191,14 @@ async fn a_delivery_refused_by_the_token_is_told_with_its_reason() -> Result<()>
     let settler = SettlerChain::new(world.destination.node.clone(), poor.clone());
     let order = DeliveryOrder { delivery_account: text(&poor), ..payment.delivery() };
     match settler.deliver(&order).await {
-        Err(ActError::Refused(context)) => {
+        Err(PerformError::Refused(context)) => {
             let reason = context.revert_reason.unwrap();
             assert_eq!(reason, format!("DeliveredNotExact(expected: {DELIVERED}, delivered: 0)"));
         }
         other => bail!("not refused: {other:?}"),
     }
     // A quote for another account's delivery is not this settler's to make.
-    assert!(matches!(settler.deliver(&payment.delivery()).await, Err(ActError::Transient(_))));
+    assert!(matches!(settler.deliver(&payment.delivery()).await, Err(PerformError::Transient(_))));
     Ok(())
 }
 

@@ -267,7 +267,7 @@ async fn a_nonce_that_nothing_used_is_filled_in_time() -> Result<()> {
         })
         .await
     };
-    let in_time = tokio::time::timeout(std::time::Duration::from_millis(300), world.chains.tend()).await;
+    let in_time = tokio::time::timeout(std::time::Duration::from_millis(300), world.chains.maintain()).await;
     assert!(in_time.is_err(), "it runs for as long as it is let");
     let next = world.source.node.nonce(world.submitter.address(), At::Latest).await?;
     assert_eq!(next, unused.nonce, "too young to be given up");
@@ -275,7 +275,7 @@ async fn a_nonce_that_nothing_used_is_filled_in_time() -> Result<()> {
     world.chains.tend_once().await;
     world.clock.advance(REPRICE_SECONDS as i64 + 1);
     tokio::select! {
-        () = world.chains.tend() => bail!("it ended"),
+        () = world.chains.maintain() => bail!("it ended"),
         secured = secured => secured?,
     }
     world.end_admissions().await?;

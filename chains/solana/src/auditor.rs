@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use chains::{
-    auditor::{self, Audit, Case, Doubt, Doubts, Kind, Standing},
+    auditor::{self, Audit, Case, Discrepancies, Discrepancy, EscrowSnapshot, Kind},
     config::ChainConfig,
 };
 use events::{
@@ -39,7 +39,7 @@ struct Block {
     blockhash: String,
 }
 
-fn unreadable(error: impl Display) -> Vec<Doubt> {
+fn unreadable(error: impl Display) -> Vec<Discrepancy> {
     auditor::unreadable("Solana", error)
 }
 
@@ -150,13 +150,14 @@ impl Audit for Node {
         terms: &Terms,
         plan: &EscrowPlan,
         authorization: &Authorization,
-    ) -> Result<Vec<Doubt>, Transient> {
+    ) -> Result<Vec<Discrepancy>, Transient> {
         let Authorization::Solana(spend) = authorization else {
             return Ok(unreadable("the payer signed for another family"));
         };
-        let mut doubts = Doubts::default();
+        let mut discrepancies = Discrepancies::default();
         if let Some(cap) = terms.max_source_amount {
-            doubts.require(cap == spend.amount, || format!("the payer permits {}, the terms say {cap}", spend.amount));
+            discrepancies
+                .require(cap == spend.amount, || format!("the payer permits {}, the terms say {cap}", spend.amount));
         }
         let rebuilt = deposit_of(payment_id, terms, plan, spend)
             .and_then(|deposit| Ok((deposit, key(&plan.contract)?, key(&spend.signer)?)));
@@ -169,68 +170,74 @@ impl Audit for Node {
             let signer = VerifyingKey::from_bytes(&signer).ok()?;
             signer.verify_strict(&deposit.digest(&self.domain(&program)), &signature).ok()
         };
-        doubts.require(holds().is_some(), || {
+        discrepancies.require(holds().is_some(), || {
             format!("the spend that the stream shows was not signed by {}", spend.signer)
         });
-        Ok(doubts.0)
+        Ok(discrepancies.0)
     }
 
-    async fn audit_deposit(&self, case: &Case<'_>, secured: &EscrowSecured) -> Result<Vec<Doubt>, Transient> {
-        let mut doubts = Doubts::default();
-        let Some(evidence) = self.executed_as(&secured.inclusion, &mut doubts).await? else { return Ok(doubts.0) };
+    async fn audit_deposit(&self, case: &Case<'_>, secured: &EscrowSecured) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
+        let Some(evidence) = self.executed_as(&secured.inclusion, &mut discrepancies).await? else {
+            return Ok(discrepancies.0);
+        };
         let parties = match Parties::of(case) {
             Ok(parties) => parties,
             Err(error) => return Ok(unreadable(error)),
         };
         let source_amount = case.quote.source_amount;
-        doubts.same("the amount in escrow", secured.amount, source_amount);
+        discrepancies.same("the amount in escrow", secured.amount, source_amount);
         let deposits = evidence.effects(&parties.program).into_iter().filter_map(|effect| {
             let deposit = DepositAndReserve::from_bytes(&effect.call.data)?;
             (deposit.payment_id == parties.id).then_some((effect, deposit))
         });
         let Some((effect, deposit)) = deposits.into_iter().next() else {
             let place = &secured.inclusion.transaction_hash;
-            doubts.add(Kind::Missing, format!("{place} made no deposit and reservation for the payment"));
-            return Ok(doubts.0);
+            discrepancies.add(Kind::Missing, format!("{place} made no deposit and reservation for the payment"));
+            return Ok(discrepancies.0);
         };
         let account = |index: usize| effect.call.accounts.get(index).copied().unwrap_or(ZERO_KEY);
         let (reserver, payer_token, token) = (account(1), account(5), account(7));
-        doubts.same("the amount deposited", secured.amount.to_string(), deposit.source_amount.to_string());
-        doubts.same("the payer", text(&parties.payer), text(&deposit.payer));
-        doubts.same("the token", text(&parties.mint), text(&token));
-        doubts.same("the terms' hash in the deposit", case.terms.hash(), Hash32(deposit.terms_hash));
-        doubts.same("the quote's hash in the reservation", case.quote_hash, Hash32(deposit.quote_hash));
-        doubts.same("the account that is to be paid", text(&parties.payout), text(&deposit.settler));
+        discrepancies.same("the amount deposited", secured.amount.to_string(), deposit.source_amount.to_string());
+        discrepancies.same("the payer", text(&parties.payer), text(&deposit.payer));
+        discrepancies.same("the token", text(&parties.mint), text(&token));
+        discrepancies.same("the terms' hash in the deposit", case.terms.hash(), Hash32(deposit.terms_hash));
+        discrepancies.same("the quote's hash in the reservation", case.quote_hash, Hash32(deposit.quote_hash));
+        discrepancies.same("the account that is to be paid", text(&parties.payout), text(&deposit.settler));
         let fulfill_by = unix_seconds(case.quote.fulfill_by);
-        doubts.same("the time of delivery in the reservation", fulfill_by, deposit.fulfill_by);
-        doubts.same("the reserver in the deposit", case.plan.reserver.clone(), text(&reserver));
-        doubts.same("the releaser in the deposit", case.plan.releaser.clone(), text(&deposit.releaser));
-        doubts.same("the reserve deadline in the deposit", case.plan.reserve_deadline, deposit.reserve_deadline);
+        discrepancies.same("the time of delivery in the reservation", fulfill_by, deposit.fulfill_by);
+        discrepancies.same("the reserver in the deposit", case.plan.reserver.clone(), text(&reserver));
+        discrepancies.same("the releaser in the deposit", case.plan.releaser.clone(), text(&deposit.releaser));
+        discrepancies.same("the reserve deadline in the deposit", case.plan.reserve_deadline, deposit.reserve_deadline);
         let (stream, chain) = (case.plan.fulfillment_deadline, deposit.fulfillment_deadline);
-        doubts.same("the fulfillment deadline in the deposit", stream, chain);
-        doubts.same("the begin of the refund window in the deposit", case.plan.refund_after, deposit.refund_after);
-        self.presented(case, &evidence, &deposit, &parties, &mut doubts);
+        discrepancies.same("the fulfillment deadline in the deposit", stream, chain);
+        discrepancies.same(
+            "the begin of the refund window in the deposit",
+            case.plan.refund_after,
+            deposit.refund_after,
+        );
+        self.presented(case, &evidence, &deposit, &parties, &mut discrepancies);
 
         let due = deposit.source_amount;
         let taken = effect.tokens_moved(|from, to| *from == payer_token && *to == parties.vault);
-        doubts.require(taken == due, || format!("{taken} were taken from the payer for a deposit of {due}"));
+        discrepancies.require(taken == due, || format!("{taken} were taken from the payer for a deposit of {due}"));
         // Strangers may add to a vault, and end the escrow in the same transaction.
         let (before, after) = evidence.token_balance(&parties.vault);
         let is_there = after.checked_sub(before).is_some_and(|gained| gained >= due);
         let has_ended = evidence.end_of(&parties, &[Tag::Release, Tag::Cancel, Tag::Refund]).is_some();
-        doubts.require(is_there || has_ended, || {
+        discrepancies.require(is_there || has_ended, || {
             format!("the vault went from {before} to {after} for a deposit of {due}")
         });
-        doubts.require(evidence.time <= case.plan.reserve_deadline, || {
+        discrepancies.require(evidence.time <= case.plan.reserve_deadline, || {
             let (time, deadline) = (evidence.time, case.plan.reserve_deadline);
             format!("the deposit came at {time}, after the reserve deadline {deadline}")
         });
-        Ok(doubts.0)
+        Ok(discrepancies.0)
     }
 
-    async fn audit_delivery(&self, case: &Case<'_>, inclusion: &Inclusion) -> Result<Vec<Doubt>, Transient> {
-        let mut doubts = Doubts::default();
-        let Some(evidence) = self.executed_as(inclusion, &mut doubts).await? else { return Ok(doubts.0) };
+    async fn audit_delivery(&self, case: &Case<'_>, inclusion: &Inclusion) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
+        let Some(evidence) = self.executed_as(inclusion, &mut discrepancies).await? else { return Ok(discrepancies.0) };
         let order = case.delivery();
         let (wanted, program) = match fulfillment(&order).and_then(|wanted| Ok((wanted, key(&order.proxy)?))) {
             Ok(wanted) => wanted,
@@ -255,8 +262,8 @@ impl Audit for Node {
         let Some((effect, _)) = found.iter().find(is_wanted) else {
             let place = &inclusion.transaction_hash;
             let what = format!("{place} is no delivery of {} under the quote", case.quote.fulfillment_amount);
-            doubts.add(if found.is_empty() { Kind::Missing } else { Kind::Contradiction }, what);
-            return Ok(doubts.0);
+            discrepancies.add(if found.is_empty() { Kind::Missing } else { Kind::Contradiction }, what);
+            return Ok(discrepancies.0);
         };
         let delivered = match effect.call.accounts.as_slice() {
             [settler, _, _, recipient] => effect.lamports_moved(settler, recipient),
@@ -266,17 +273,19 @@ impl Audit for Node {
             }
             _ => 0,
         };
-        doubts.require(delivered == wanted.amount, || {
+        discrepancies.require(delivered == wanted.amount, || {
             format!("{delivered} reached the recipient in a delivery of {}", wanted.amount)
         });
         let found = self.delivery_at(&wanted, &program, Commitment::Confirmed, evidence.slot).await?;
         match found.record {
-            Some(record) => doubts.same("the slot in the record of the delivery", inclusion.block_number, record.slot),
+            Some(record) => {
+                discrepancies.same("the slot in the record of the delivery", inclusion.block_number, record.slot)
+            }
             // The settler may close the record long after the delivery, and the transaction is proof enough.
             None if found.time >= rules::reclaim_from(wanted.fulfill_by) => {}
-            None => doubts.add(Kind::Missing, "the program has no record of the delivery".to_owned()),
+            None => discrepancies.add(Kind::Missing, "the program has no record of the delivery".to_owned()),
         }
-        Ok(doubts.0)
+        Ok(discrepancies.0)
     }
 
     async fn audit_release(
@@ -284,30 +293,31 @@ impl Audit for Node {
         case: &Case<'_>,
         inclusion: &Inclusion,
         deposited: Amount,
-    ) -> Result<Vec<Doubt>, Transient> {
-        let mut doubts = Doubts::default();
-        let Some(evidence) = self.executed_as(inclusion, &mut doubts).await? else { return Ok(doubts.0) };
+    ) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
+        let Some(evidence) = self.executed_as(inclusion, &mut discrepancies).await? else { return Ok(discrepancies.0) };
         let (parties, due, deposited) = match parties_and_amounts(case, deposited) {
             Ok(known) => known,
             Err(error) => return Ok(unreadable(error)),
         };
         let Some((_, effect)) = evidence.end_of(&parties, &[Tag::Release]) else {
-            doubts.add(Kind::Missing, format!("{} released nothing for the payment", inclusion.transaction_hash));
-            return Ok(doubts.0);
+            discrepancies
+                .add(Kind::Missing, format!("{} released nothing for the payment", inclusion.transaction_hash));
+            return Ok(discrepancies.0);
         };
         let delivery = Delivery { payment_id: parties.id, quote_hash: case.quote_hash.0, settler: parties.payout };
-        self.attested(case, &evidence, &effect, &delivery.digest(&self.domain(&parties.program)), &mut doubts);
+        self.attested(case, &evidence, &effect, &delivery.digest(&self.domain(&parties.program)), &mut discrepancies);
         // An end pays all that lies in the vault, and strangers may have added to that.
         let paid = effect.paid(&parties, &parties.payout);
-        doubts.require(paid >= due, || format!("{due} were due to the settler and it was paid {paid}"));
+        discrepancies.require(paid >= due, || format!("{due} were due to the settler and it was paid {paid}"));
         let out = effect.tokens_moved(|from, _| *from == parties.vault);
-        doubts.require(out >= deposited, || format!("{deposited} went into the escrow and {out} came out"));
-        doubts.require(effect.closed(&parties.vault), || "something stayed in the vault".to_owned());
-        doubts.require(evidence.time < case.plan.refund_after, || {
+        discrepancies.require(out >= deposited, || format!("{deposited} went into the escrow and {out} came out"));
+        discrepancies.require(effect.closed(&parties.vault), || "something stayed in the vault".to_owned());
+        discrepancies.require(evidence.time < case.plan.refund_after, || {
             let (time, window) = (evidence.time, case.plan.refund_after);
             format!("the release came at {time}, inside the refund window from {window}")
         });
-        Ok(doubts.0)
+        Ok(discrepancies.0)
     }
 
     async fn audit_refund(
@@ -315,10 +325,12 @@ impl Audit for Node {
         case: &Case<'_>,
         refunded: &EscrowRefunded,
         deposited: Amount,
-    ) -> Result<Vec<Doubt>, Transient> {
-        let mut doubts = Doubts::default();
-        let Some(evidence) = self.executed_as(&refunded.inclusion, &mut doubts).await? else { return Ok(doubts.0) };
-        doubts.require(refunded.amount == deposited, || {
+    ) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
+        let Some(evidence) = self.executed_as(&refunded.inclusion, &mut discrepancies).await? else {
+            return Ok(discrepancies.0);
+        };
+        discrepancies.require(refunded.amount == deposited, || {
             format!("{deposited} went into the escrow and {} came back", refunded.amount)
         });
         let (parties, _, due) = match parties_and_amounts(case, refunded.amount) {
@@ -326,36 +338,42 @@ impl Audit for Node {
             Err(error) => return Ok(unreadable(error)),
         };
         let Some((tag, effect)) = evidence.end_of(&parties, &[Tag::Cancel, Tag::Refund]) else {
-            doubts.add(Kind::Missing, format!("{} refunded nothing", refunded.inclusion.transaction_hash));
-            return Ok(doubts.0);
+            discrepancies.add(Kind::Missing, format!("{} refunded nothing", refunded.inclusion.transaction_hash));
+            return Ok(discrepancies.0);
         };
         if tag == Tag::Cancel {
             let non_delivery = NonDelivery { payment_id: parties.id, quote_hash: case.quote_hash.0 };
-            self.attested(case, &evidence, &effect, &non_delivery.digest(&self.domain(&parties.program)), &mut doubts);
+            self.attested(
+                case,
+                &evidence,
+                &effect,
+                &non_delivery.digest(&self.domain(&parties.program)),
+                &mut discrepancies,
+            );
         }
         let back = effect.paid(&parties, &parties.payer);
-        doubts.require(back >= due, || format!("{due} were due to the payer and {back} came back"));
+        discrepancies.require(back >= due, || format!("{due} were due to the payer and {back} came back"));
         let out = effect.tokens_moved(|from, _| *from == parties.vault);
-        doubts.require(out >= due, || format!("{due} were due from the escrow and {out} left it"));
-        doubts.require(effect.closed(&parties.vault), || "something stayed in the vault".to_owned());
-        Ok(doubts.0)
+        discrepancies.require(out >= due, || format!("{due} were due from the escrow and {out} left it"));
+        discrepancies.require(effect.closed(&parties.vault), || "something stayed in the vault".to_owned());
+        Ok(discrepancies.0)
     }
 
-    async fn audit_standing(
+    async fn audit_escrow(
         &self,
         payment_id: &PaymentId,
         plan: &EscrowPlan,
         case: Option<&Case<'_>>,
-    ) -> Result<(Standing, Vec<Doubt>), Transient> {
-        let mut doubts = Doubts::default();
+    ) -> Result<(EscrowSnapshot, Vec<Discrepancy>), Transient> {
+        let mut discrepancies = Discrepancies::default();
         let program = key(&plan.contract).map_err(unusable)?;
         let found = self.settled_escrow(payment_id, &program).await?;
         let record = found.record.map(|record| neutral(self, &record)).transpose()?;
         if let (Some(record), Some(case)) = (&record, case) {
-            doubts.committed(case, record);
+            discrepancies.committed(case, record);
         }
         let state = record.filter(|record| record.is_of(plan)).map(|record| record.state);
-        Ok((Standing { state, settled_number: found.settled.slot, settled_time: found.time }, doubts.0))
+        Ok((EscrowSnapshot { state, settled_number: found.settled.slot, settled_time: found.time }, discrepancies.0))
     }
 
     async fn attestation_holds(
@@ -380,47 +398,58 @@ impl Node {
         evidence: &Evidence,
         deposit: &DepositAndReserve,
         parties: &Parties,
-        doubts: &mut Doubts,
+        discrepancies: &mut Discrepancies,
     ) {
         let Authorization::Solana(spend) = case.authorization else {
-            return doubts.0.extend(unreadable("the payer signed for another family"));
+            return discrepancies.0.extend(unreadable("the payer signed for another family"));
         };
         let rebuilt = deposit_of(case.payment_id, case.terms, case.plan, spend)
             .and_then(|signed| Ok((signed, key(&spend.signer)?)));
         let (signed, signer) = match rebuilt {
             Ok(rebuilt) => rebuilt,
-            Err(error) => return doubts.0.extend(unreadable(error)),
+            Err(error) => return discrepancies.0.extend(unreadable(error)),
         };
-        doubts.same("the key that signed the deposit", text(&signer), text(&deposit.signer));
-        doubts.same("the most that may be taken", signed.amount, deposit.cap);
-        doubts.same("the quote that was signed for", spend.quote_hash, Hash32(deposit.agreed_quote_hash));
+        discrepancies.same("the key that signed the deposit", text(&signer), text(&deposit.signer));
+        discrepancies.same("the most that may be taken", signed.amount, deposit.cap);
+        discrepancies.same("the quote that was signed for", spend.quote_hash, Hash32(deposit.agreed_quote_hash));
         let digest = signed.digest(&self.domain(&parties.program));
         let presented = evidence.ed25519(deposit.ed25519_index);
         let wanted = signature_bytes(&spend.signature).map(|signature| ed25519::data(&signer, &signature, &digest));
-        doubts.require(wanted.as_ref().map(<[u8; ed25519::SIZE]>::as_slice) == presented, || {
+        discrepancies.require(wanted.as_ref().map(<[u8; ed25519::SIZE]>::as_slice) == presented, || {
             "the deposit was made under another signature than the stream shows".to_owned()
         });
     }
 
     /// Checks that the end of the escrow was brought about by the releaser's word over `digest`.
-    fn attested(&self, case: &Case<'_>, evidence: &Evidence, effect: &Effect, digest: &Hash, doubts: &mut Doubts) {
+    fn attested(
+        &self,
+        case: &Case<'_>,
+        evidence: &Evidence,
+        effect: &Effect,
+        digest: &Hash,
+        discrepancies: &mut Discrepancies,
+    ) {
         let attested = effect.call.data.get(1..).and_then(Attested::from_bytes);
         let presented = attested.and_then(|attested| evidence.ed25519(attested.ed25519_index));
         let holds = match (presented, key(&case.plan.releaser)) {
             (Some(data), Ok(releaser)) => ed25519::check(data, &releaser, digest).is_ok(),
             _ => false,
         };
-        doubts.require(holds, || {
+        discrepancies.require(holds, || {
             format!("what ended the escrow is not the word of the releaser {} about this quote", case.plan.releaser)
         });
     }
 
     /// The claimed transaction, when it is on the chain in the block that was claimed.
-    async fn executed_as(&self, inclusion: &Inclusion, doubts: &mut Doubts) -> Result<Option<Evidence>, Transient> {
+    async fn executed_as(
+        &self,
+        inclusion: &Inclusion,
+        discrepancies: &mut Discrepancies,
+    ) -> Result<Option<Evidence>, Transient> {
         let place = &inclusion.transaction_hash;
         let is_signature = bs58::decode(place).into_vec().is_ok_and(|bytes| bytes.len() == 64);
         if !is_signature {
-            doubts.add(Kind::Contradiction, format!("{place} is no transaction hash"));
+            discrepancies.add(Kind::Contradiction, format!("{place} is no transaction hash"));
             return Ok(None);
         }
         let how = json!({
@@ -430,16 +459,16 @@ impl Node {
         });
         let told: Option<Told> = self.request("getTransaction", json!([place, how])).await?;
         let Some(told) = told else {
-            doubts.add(Kind::Missing, format!("transaction {place} is not on {}", self.chain_id()));
+            discrepancies.add(Kind::Missing, format!("transaction {place} is not on {}", self.chain_id()));
             return Ok(None);
         };
         let (hash, time) = self.block_of(told.slot).await?;
         let evidence = told.read(place, time).map_err(|what| self.contradiction(what))?;
-        doubts.same(&format!("the slot of {place}"), inclusion.block_number, evidence.slot);
-        doubts.same(&format!("the block hash of {place}"), inclusion.block_hash.clone(), hash);
-        doubts.same(&format!("the block time of {place}"), inclusion.block_time, evidence.time);
+        discrepancies.same(&format!("the slot of {place}"), inclusion.block_number, evidence.slot);
+        discrepancies.same(&format!("the block hash of {place}"), inclusion.block_hash.clone(), hash);
+        discrepancies.same(&format!("the block time of {place}"), inclusion.block_time, evidence.time);
         if let Some(error) = &evidence.error {
-            doubts.add(Kind::Contradiction, format!("transaction {place} failed: {error}"));
+            discrepancies.add(Kind::Contradiction, format!("transaction {place} failed: {error}"));
             return Ok(None);
         }
         Ok(Some(evidence))

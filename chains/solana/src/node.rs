@@ -18,8 +18,8 @@ use tokio::sync::OnceCell;
 use url::Url;
 
 use chains::{
+    block_poller::BlockPoller,
     config::{ChainConfig, Depth},
-    heads::Heads,
 };
 use events::{ChainId, Family};
 use sagas::ports::Transient;
@@ -171,7 +171,7 @@ struct Inner {
     settled: Mutex<Option<Settled>>,
     /// The newest slot whose finalized state was seen.
     finalized_read: Mutex<u64>,
-    heads: Heads<u64>,
+    poller: BlockPoller<u64>,
 }
 
 impl std::fmt::Debug for Node {
@@ -221,7 +221,7 @@ impl Node {
             cluster_checked: OnceCell::new(),
             settled: Mutex::new(None),
             finalized_read: Mutex::new(0),
-            heads: Heads::new(config.poll_ms),
+            poller: BlockPoller::new(config.poll_ms),
         })))
     }
 
@@ -392,7 +392,7 @@ impl Node {
                 told.ok()
             }
         };
-        self.0.heads.next(look).await;
+        self.0.poller.next(look).await;
     }
 }
 

@@ -63,7 +63,7 @@ pub(super) fn unusable(error: ConvertError) -> Transient {
 ///
 /// # Errors
 /// What is in it that cannot be.
-pub fn neutral(node: &Node, record: &Escrow) -> Result<escrow::Record, Transient> {
+pub fn neutral(node: &Node, record: &Escrow) -> Result<escrow::EscrowRecord, Transient> {
     let unreadable = |what: &str| Transient(format!("{}: an escrow with {what}", node.chain_id()));
     let asset: AssetId = format!("{}/token:{}", node.chain_id(), text(&record.mint))
         .parse()
@@ -74,7 +74,7 @@ pub fn neutral(node: &Node, record: &Escrow) -> Result<escrow::Record, Transient
         Some(State::Refunded) => escrow::State::Refunded,
         None => return Err(unreadable("an unknown state")),
     };
-    Ok(escrow::Record {
+    Ok(escrow::EscrowRecord {
         chain_id: node.chain_id().clone(),
         state,
         payer: text(&record.payer),

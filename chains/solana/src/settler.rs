@@ -14,7 +14,7 @@ use gateway_program::{
     token::{Mint, TokenAccount},
 };
 
-use chains::{act::ActError, escrow::Record};
+use chains::{escrow::EscrowRecord, perform::PerformError};
 use events::{AssetId, PaymentId, event::EscrowPlan};
 use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
 
@@ -75,7 +75,7 @@ impl SettlerChain {
         &self,
         payment_id: &PaymentId,
         escrow_contract: &str,
-    ) -> Result<(u64, Option<Record>), Transient> {
+    ) -> Result<(u64, Option<EscrowRecord>), Transient> {
         let program = key(escrow_contract).map_err(unusable)?;
         let found = self.node().settled_escrow(payment_id, &program).await?;
         let record = found.record.map(|record| neutral(self.node(), &record)).transpose()?;
@@ -94,11 +94,11 @@ impl SettlerChain {
     /// landed. Returns its transaction; of a delivery that is there already, that one.
     ///
     /// # Errors
-    /// [`ActError`]; after [`ActError::Transient`] do the same again. The program takes one delivery of these terms only.
-    pub async fn deliver(&self, order: &DeliveryOrder) -> Result<String, ActError> {
+    /// [`PerformError`]; after [`PerformError::Transient`] do the same again. The program takes one delivery of these terms only.
+    pub async fn deliver(&self, order: &DeliveryOrder) -> Result<String, PerformError> {
         match self.delivery_state(order).await? {
             DeliveryState::Final(inclusion) | DeliveryState::Seen(inclusion) => return Ok(inclusion.transaction_hash),
-            DeliveryState::Impossible => return Err(ActError::TooLate(format!("past {}", order.fulfill_by))),
+            DeliveryState::Impossible => return Err(PerformError::TooLate(format!("past {}", order.fulfill_by))),
             DeliveryState::NotSeen => {}
         }
         let program = key(&order.proxy).map_err(unusable)?;
@@ -116,8 +116,8 @@ impl SettlerChain {
     /// recipient.
     ///
     /// # Errors
-    /// [`ActError::Refused`] when the program or the token refuses it, for whatever reason, a balance that is too low too.
-    pub async fn try_delivery(&self, order: &DeliveryOrder) -> Result<(), ActError> {
+    /// [`PerformError::Refused`] when the program or the token refuses it, for whatever reason, a balance that is too low too.
+    pub async fn try_delivery(&self, order: &DeliveryOrder) -> Result<(), PerformError> {
         let program = key(&order.proxy).map_err(unusable)?;
         let terms = fulfillment(order).map_err(unusable)?;
         let (instructions, contended) = self.fulfilling(&program, &terms).await?;
@@ -125,8 +125,12 @@ impl SettlerChain {
         self.wallet.try_out(&Task { purpose, program, instructions, contended }).await.map(drop)
     }
 
-    async fn fulfilling(&self, program: &Key, terms: &Fulfillment) -> Result<(Vec<Instruction>, Vec<Key>), ActError> {
-        let late = |time: u64| ActError::TooLate(format!("the chain is at {time}, past {}", terms.fulfill_by));
+    async fn fulfilling(
+        &self,
+        program: &Key,
+        terms: &Fulfillment,
+    ) -> Result<(Vec<Instruction>, Vec<Key>), PerformError> {
+        let late = |time: u64| PerformError::TooLate(format!("the chain is at {time}, past {}", terms.fulfill_by));
         if terms.mint == ZERO_KEY {
             let now = self.snapshot(&[]).await?.time;
             if now > terms.fulfill_by {
@@ -149,14 +153,14 @@ impl SettlerChain {
     }
 
     /// The chain's time, and how tokens of `mint` get to `recipient`.
-    async fn route(&self, program: &Key, mint: &Key, recipient: &Key) -> Result<(u64, TokenRoute), ActError> {
+    async fn route(&self, program: &Key, mint: &Key, recipient: &Key) -> Result<(u64, TokenRoute), PerformError> {
         let accounts = |wallet: &Key| {
             [ids::TOKEN_PROGRAM, ids::TOKEN_2022_PROGRAM]
                 .map(|token_program| host::associated_token_address(wallet, &token_program, mint).key)
         };
         let (own, theirs) = (accounts(&self.wallet.address()), accounts(recipient));
         let snapshot = self.snapshot(&[*mint, theirs[0], theirs[1]]).await?;
-        let refused = |reason: String| ActError::Refused(Box::new(self.node().refusal(program, reason)));
+        let refused = |reason: String| PerformError::Refused(Box::new(self.node().refusal(program, reason)));
         let account = snapshot.account(0).ok_or_else(|| refused(format!("there is no token {}", text(mint))))?;
         Mint::parse(&account.owner, &account.data).map_err(|error| refused(error.to_string()))?;
         let at = usize::from(account.owner == ids::TOKEN_2022_PROGRAM);
@@ -169,8 +173,8 @@ impl SettlerChain {
     /// The escrow pays into none that is not, and nobody else makes it.
     ///
     /// # Errors
-    /// [`ActError`]; after [`ActError::Transient`] do the same again.
-    pub async fn make_payout_account(&self, contract: &str, asset: &AssetId) -> Result<(), ActError> {
+    /// [`PerformError`]; after [`PerformError::Transient`] do the same again.
+    pub async fn make_payout_account(&self, contract: &str, asset: &AssetId) -> Result<(), PerformError> {
         let program = key(contract).map_err(unusable)?;
         let mint = mint_or_sol(asset).map_err(unusable)?;
         let own = self.wallet.address();
@@ -189,19 +193,19 @@ impl SettlerChain {
     /// whoever made it, that one.
     ///
     /// # Errors
-    /// [`ActError`]; after [`ActError::Transient`] do the same again.
+    /// [`PerformError`]; after [`PerformError::Transient`] do the same again.
     pub async fn release(
         &self,
         payment_id: &PaymentId,
         plan: &EscrowPlan,
         attestation: &str,
-    ) -> Result<String, ActError> {
+    ) -> Result<String, PerformError> {
         let program = key(&plan.contract).map_err(unusable)?;
         let read = self.node().escrow_record(payment_id, &program, Commitment::Confirmed, 0).await?;
         let record = match read.record {
             Some(record) if record.state() == Some(State::Reserved) => record,
             Some(record) if record.state() == Some(State::Released) => return self.released(&program, &record).await,
-            Some(_) => return Err(ActError::TooLate("the escrow was refunded".to_owned())),
+            Some(_) => return Err(PerformError::TooLate("the escrow was refunded".to_owned())),
             // A newest slot without the reservation may be a node that lags.
             None => return Err(Transient(format!("{payment_id} is not reserved at slot {}", read.slot)).into()),
         };
@@ -225,7 +229,7 @@ impl SettlerChain {
         self.wallet.execute(&Task { purpose, program, instructions, contended: vec![payout] }).await
     }
 
-    async fn released(&self, program: &Key, record: &Escrow) -> Result<String, ActError> {
+    async fn released(&self, program: &Key, record: &Escrow) -> Result<String, PerformError> {
         let escrow = host::escrow_address(program, &record.payment_id).key;
         let inclusion = self.node().transaction_at(&escrow, record.ended_slot, Commitment::Confirmed, |executed| {
             is_call(executed, program, Tag::Release as u8, 0, &escrow)

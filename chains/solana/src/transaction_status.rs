@@ -20,7 +20,7 @@ use super::{
 };
 
 /// What the finalized state proves about a transaction.
-enum Fate {
+enum TransactionStatus {
     /// Nothing yet.
     Open,
     /// It landed and had its effect.
@@ -66,26 +66,30 @@ impl Node {
         let expired = found.time > order.escrow.reserve_deadline;
         // What is finalized was asked for before the record: what lands up to there is in the state that was read then.
         let settled = found.settled;
-        match self.fate(versions, settled).await? {
-            Fate::Landed(status) if status.slot <= settled.slot => Err(self.contradiction(format!(
+        match self.status_of(versions, settled).await? {
+            TransactionStatus::Landed(status) if status.slot <= settled.slot => Err(self.contradiction(format!(
                 "the deposit is in finalized slot {}, and nothing is in escrow at slot {}",
                 status.slot, settled.slot
             ))),
-            Fate::Failed { status, .. } => {
+            TransactionStatus::Failed { status, .. } => {
                 Ok(DepositState::Reverted(Box::new(self.reverted(versions, &program, &status).await?)))
             }
-            Fate::Lost { evidence } if !expired => Ok(DepositState::Superseded { evidence }),
-            Fate::Open | Fate::Landed(_) | Fate::Lost { .. } if expired => Ok(DepositState::Expired {
-                evidence: format!(
-                    "the finalized state of {} has time {} at or above slot {}, past the reserve deadline {}, and nothing in \
+            TransactionStatus::Lost { evidence } if !expired => Ok(DepositState::Superseded { evidence }),
+            TransactionStatus::Open | TransactionStatus::Landed(_) | TransactionStatus::Lost { .. } if expired => {
+                Ok(DepositState::Expired {
+                    evidence: format!(
+                        "the finalized state of {} has time {} at or above slot {}, past the reserve deadline {}, and nothing in \
                      escrow",
-                    self.chain_id(),
-                    found.time,
-                    settled.slot,
-                    order.escrow.reserve_deadline
-                ),
-            }),
-            Fate::Open | Fate::Landed(_) | Fate::Lost { .. } => Ok(DepositState::Pending),
+                        self.chain_id(),
+                        found.time,
+                        settled.slot,
+                        order.escrow.reserve_deadline
+                    ),
+                })
+            }
+            TransactionStatus::Open | TransactionStatus::Landed(_) | TransactionStatus::Lost { .. } => {
+                Ok(DepositState::Pending)
+            }
         }
     }
 
@@ -135,28 +139,34 @@ impl Node {
     /// [`Transient`].
     pub async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient> {
         let settled = self.settled().await?;
-        match self.fate(versions, settled).await? {
-            Fate::Failed { evidence, .. } | Fate::Lost { evidence } => Ok(TransactionState::Dead { evidence }),
-            Fate::Open | Fate::Landed(_) => Ok(TransactionState::Pending),
+        match self.status_of(versions, settled).await? {
+            TransactionStatus::Failed { evidence, .. } | TransactionStatus::Lost { evidence } => {
+                Ok(TransactionState::Dead { evidence })
+            }
+            TransactionStatus::Open | TransactionStatus::Landed(_) => Ok(TransactionState::Pending),
         }
     }
 
-    async fn fate(&self, versions: &[TransactionPrepared], settled: Settled) -> Result<Fate, Transient> {
+    async fn status_of(
+        &self,
+        versions: &[TransactionPrepared],
+        settled: Settled,
+    ) -> Result<TransactionStatus, Transient> {
         let Some(height) = versions.iter().map(|version| version.nonce).max() else {
             return Err(Transient("no transaction was prepared".to_owned()));
         };
         let mut failed = None;
         for version in versions {
             match self.status(&version.transaction_hash, settled.slot).await? {
-                Some(status) if status.error.is_none() => return Ok(Fate::Landed(status)),
+                Some(status) if status.error.is_none() => return Ok(TransactionStatus::Landed(status)),
                 Some(status) if status.slot <= settled.slot => failed = Some((version, status)),
                 // It may still land in another block, when the one that it failed in is left.
-                Some(_) => return Ok(Fate::Open),
+                Some(_) => return Ok(TransactionStatus::Open),
                 None => {}
             }
         }
         if settled.height <= height {
-            return Ok(Fate::Open);
+            return Ok(TransactionStatus::Open);
         }
         let until = format!(
             "block height {} is finalized at or below slot {}, past {height}, the last at which it could land",
@@ -165,11 +175,11 @@ impl Node {
         Ok(match failed {
             Some((version, status)) => {
                 let evidence = format!("{} failed in slot {}; {until}", version.transaction_hash, status.slot);
-                Fate::Failed { status, evidence }
+                TransactionStatus::Failed { status, evidence }
             }
             None => {
                 let hashes: Vec<&str> = versions.iter().map(|version| version.transaction_hash.as_str()).collect();
-                Fate::Lost { evidence: format!("{until}, and there is no {}", hashes.join(", ")) }
+                TransactionStatus::Lost { evidence: format!("{until}, and there is no {}", hashes.join(", ")) }
             }
         })
     }

@@ -5,7 +5,7 @@ use ed25519_dalek::{Signer, SigningKey};
 
 use chains::{
     config::ChainConfig,
-    escrow::Record,
+    escrow::EscrowRecord,
     verifier::{AttestingChain, VerifiedChain},
 };
 use events::{PaymentId, event::EscrowPlan};
@@ -24,7 +24,7 @@ impl VerifiedChain for Node {
         self.config()
     }
 
-    async fn escrow_record(&self, payment_id: &PaymentId, contract: &str) -> Result<Option<Record>, Transient> {
+    async fn escrow_record(&self, payment_id: &PaymentId, contract: &str) -> Result<Option<EscrowRecord>, Transient> {
         let program = program_key(contract).map_err(unusable)?;
         let found = self.settled_escrow(payment_id, &program).await?;
         found.record.map(|record| neutral(self, &record)).transpose()

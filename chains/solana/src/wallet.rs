@@ -11,7 +11,7 @@ use gateway_program::{Key, host::Instruction};
 use serde_json::Value;
 use tokio::{sync::Mutex, time::Instant};
 
-use chains::act::ActError;
+use chains::perform::PerformError;
 use events::failure::BlockchainContext;
 use sagas::ports::Transient;
 
@@ -114,9 +114,9 @@ impl Wallet {
     /// Does `task` and waits until its transaction landed; returns its hash. It can still be taken back by a fork.
     ///
     /// # Errors
-    /// [`ActError::Transient`] also when it did not land within a bounded time, or never will: look at the chain, and ask
+    /// [`PerformError::Transient`] also when it did not land within a bounded time, or never will: look at the chain, and ask
     /// again.
-    pub(super) async fn execute(&self, task: &Task) -> Result<String, ActError> {
+    pub(super) async fn execute(&self, task: &Task) -> Result<String, PerformError> {
         let underway = self.flights.lock().await.get(&task.purpose).is_some_and(|flight| !flight.is_lost);
         if !underway {
             self.launch(task).await?;
@@ -141,15 +141,15 @@ impl Wallet {
     /// What `task` would do, tried out by a node; nothing is sent.
     ///
     /// # Errors
-    /// [`ActError::Refused`] when a program refuses.
-    pub(super) async fn try_out(&self, task: &Task) -> Result<Tried, ActError> {
+    /// [`PerformError::Refused`] when a program refuses.
+    pub(super) async fn try_out(&self, task: &Task) -> Result<Tried, PerformError> {
         let trial = transaction::message(&task.instructions, Budget::TRIAL, &self.address(), &[0; 32]);
         let programs = transaction::programs(&trial);
         let simulated = self.node.simulate(&transaction::unsigned(&trial)).await?;
         if let Some(error) = &simulated.error {
             let reason = program::reason(error, &programs);
             return Err(match error.get("InstructionError") {
-                Some(_) => ActError::Refused(Box::new(self.node.refusal(&task.program, reason))),
+                Some(_) => PerformError::Refused(Box::new(self.node.refusal(&task.program, reason))),
                 // The node's trouble, or that of an account without lamports.
                 None => Transient(format!("{}: cannot be tried out: {reason}", task.purpose)).into(),
             });
@@ -157,7 +157,7 @@ impl Wallet {
         Ok(Tried { units: simulated.units, programs })
     }
 
-    async fn launch(&self, task: &Task) -> Result<(), ActError> {
+    async fn launch(&self, task: &Task) -> Result<(), PerformError> {
         let payer = self.address();
         let Tried { units, programs } = self.try_out(task).await?;
         let recent = self.node.recent_fees(&task.contended).await?;
@@ -242,12 +242,12 @@ impl Wallet {
         format!("{}: {} did not land up to height {until}, and {height} is finalized", task.purpose, flight.hash)
     }
 
-    fn failed(&self, task: &Task, flight: &Flight, error: &Value, slot: u64) -> ActError {
+    fn failed(&self, task: &Task, flight: &Flight, error: &Value, slot: u64) -> PerformError {
         let reason = program::reason(error, &flight.programs);
         let mut context: BlockchainContext = self.node.refusal(&task.program, reason);
         context.transaction_hash = Some(flight.hash.clone());
         context.block_number = Some(slot);
-        ActError::Refused(Box::new(context))
+        PerformError::Refused(Box::new(context))
     }
 }
 
@@ -256,7 +256,7 @@ enum Lost {
     /// The node gave no answer; look again.
     Fault(Transient),
     /// There is nothing to wait for any more.
-    Ended(ActError),
+    Ended(PerformError),
 }
 
 impl From<Transient> for Lost {

@@ -7,8 +7,9 @@ mod client;
 #[allow(dead_code, reason = "what the EVM tests share, of which few is for payments between the families")]
 mod evm_support;
 mod holding;
-mod outcome;
+
 mod payment;
 mod release;
 mod settlement;
 mod support;
+mod transaction_status;

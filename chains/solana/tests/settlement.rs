@@ -11,9 +11,9 @@ use crate::{
     support::{CAP, PRICE, REFUND_DELAY, TOKENS, World, key, settle, until},
 };
 use chains::{
-    act::ActError,
-    auditor::{Audit, Case, Doubt, Kind},
-    escrow::{Record, State},
+    auditor::{Audit, Case, Discrepancy, Kind},
+    escrow::{EscrowRecord, State},
+    perform::PerformError,
     verifier::{Outcome, Verifier},
 };
 use chains_solana::{
@@ -205,8 +205,8 @@ fn vault(payment: &Payment) -> Result<[u8; 32]> {
     Ok(gateway_program::host::vault_address(&program, &payment.id.on_chain().0).key)
 }
 
-fn kinds(doubts: &[Doubt]) -> Vec<Kind> {
-    doubts.iter().map(|doubt| doubt.kind).collect()
+fn kinds(discrepancies: &[Discrepancy]) -> Vec<Kind> {
+    discrepancies.iter().map(|doubt| doubt.kind).collect()
 }
 
 #[tokio::test]
@@ -225,7 +225,7 @@ async fn tokens_are_delivered_to_a_new_account_attested_released_and_audited() -
 
     let (prepared, secured) = secure(&world, &payment).await?;
     let (_, record) = settler.reservation(&payment.id, &payment.plan.contract).await?;
-    let record: Record = record.context("no reservation")?;
+    let record: EscrowRecord = record.context("no reservation")?;
     assert!(record.is_of(&payment.plan));
     assert_eq!((record.state, record.quote_hash), (State::Reserved, payment.quote.hash()));
     assert_eq!((record.asset, record.source_amount), (payment.terms.source.asset().clone(), Some(amount(PRICE))));
@@ -273,8 +273,8 @@ async fn audit_is_clean(
     assert_eq!(auditor.audit_deposit(&case, secured).await?, []);
     assert_eq!(auditor.audit_delivery(&case, delivery).await?, []);
     assert_eq!(auditor.audit_release(&case, release, secured.amount).await?, []);
-    let (standing, doubts) = auditor.audit_standing(&payment.id, &payment.plan, Some(&case)).await?;
-    assert_eq!((standing.state, doubts), (Some(State::Released), vec![]));
+    let (standing, discrepancies) = auditor.audit_escrow(&payment.id, &payment.plan, Some(&case)).await?;
+    assert_eq!((standing.state, discrepancies), (Some(State::Released), vec![]));
     assert!(standing.settled_number >= release.block_number && standing.settled_time >= release.block_time);
     let refund = EscrowRefunded { inclusion: release.clone(), amount: secured.amount, claims: Vec::new() };
     assert_eq!(kinds(&auditor.audit_refund(&case, &refund, secured.amount).await?), [Kind::Missing]);
@@ -342,8 +342,8 @@ async fn tampering_is_found(
     for (name, quote) in &quotes {
         let case = Case { quote, ..case };
         assert!(!auditor.audit_deposit(&case, secured).await?.is_empty(), "deposit, {name}");
-        let (_, doubts) = auditor.audit_standing(&payment.id, &payment.plan, Some(&case)).await?;
-        assert!(!doubts.is_empty(), "record, {name}");
+        let (_, discrepancies) = auditor.audit_escrow(&payment.id, &payment.plan, Some(&case)).await?;
+        assert!(!discrepancies.is_empty(), "record, {name}");
     }
     let deliveries = [
         ("delivery account", Quote { delivery_account: stranger.clone(), ..quote.clone() }),
@@ -352,16 +352,19 @@ async fn tampering_is_found(
         ("time", quotes[2].1.clone()),
     ];
     for (name, quote) in &deliveries {
-        let doubts = auditor.audit_delivery(&Case { quote, ..case }, delivery).await?;
-        assert!(!doubts.is_empty(), "delivery, {name}");
+        let discrepancies = auditor.audit_delivery(&Case { quote, ..case }, delivery).await?;
+        assert!(!discrepancies.is_empty(), "delivery, {name}");
     }
     let other_quote = Case { quote_hash: Hash32([3; 32]), ..case };
-    for (name, doubts) in [
+    for (name, discrepancies) in [
         ("deposit", auditor.audit_deposit(&other_quote, secured).await?),
         ("delivery", auditor.audit_delivery(&other_quote, delivery).await?),
         ("release", auditor.audit_release(&other_quote, release, secured.amount).await?),
     ] {
-        assert!(doubts.iter().any(|doubt| doubt.kind == Kind::Contradiction), "{name} under another quote: {doubts:?}");
+        assert!(
+            discrepancies.iter().any(|doubt| doubt.kind == Kind::Contradiction),
+            "{name} under another quote: {discrepancies:?}"
+        );
     }
     // One more than the price and the stranger's gift.
     let more = Case { quote: &Quote { source_amount: amount(PRICE + 2), ..quote.clone() }, ..case };
@@ -382,8 +385,8 @@ async fn tampering_is_found(
         (Kind::Missing, secured.inclusion.clone()),
     ];
     for (kind, inclusion) in &inclusions {
-        let doubts = auditor.audit_release(&case, inclusion, secured.amount).await?;
-        assert_eq!(kinds(&doubts), [*kind], "{inclusion:?}");
+        let discrepancies = auditor.audit_release(&case, inclusion, secured.amount).await?;
+        assert_eq!(kinds(&discrepancies), [*kind], "{inclusion:?}");
     }
     let elsewhere = EscrowSecured { inclusion: release.clone(), amount: secured.amount };
     assert_eq!(kinds(&auditor.audit_deposit(&case, &elsewhere).await?), [Kind::Missing]);
@@ -408,7 +411,7 @@ async fn a_settler_that_was_killed_in_between_delivers_once() -> Result<()> {
     for outcome in [one, other] {
         match outcome {
             Ok(sent) => assert_eq!(sent, hash),
-            Err(ActError::Refused(context)) => {
+            Err(PerformError::Refused(context)) => {
                 let reason = context.revert_reason.unwrap_or_default();
                 assert!(reason.starts_with("AlreadyFulfilled"), "{reason}");
             }
@@ -454,12 +457,12 @@ async fn a_delivery_that_differs_in_any_field_is_none() -> Result<()> {
         assert_eq!(own.delivery_state(&right).await?, DeliveryState::NotSeen, "{field}");
     }
     // A quote for another account's delivery is not this settler's to make, and what does not fit 64 bits is nobody's.
-    assert!(matches!(theirs.deliver(&right).await, Err(ActError::Transient(_))));
+    assert!(matches!(theirs.deliver(&right).await, Err(PerformError::Transient(_))));
     let huge = DeliveryOrder { amount: "18446744073709551616".parse()?, ..right.clone() };
-    assert!(matches!(own.deliver(&huge).await, Err(ActError::Transient(_))));
+    assert!(matches!(own.deliver(&huge).await, Err(PerformError::Transient(_))));
     let dear = DeliveryOrder { amount: amount(2 * TOKENS), ..right.clone() };
     match own.deliver(&dear).await {
-        Err(ActError::Refused(context)) => assert!(context.revert_reason.is_some()),
+        Err(PerformError::Refused(context)) => assert!(context.revert_reason.is_some()),
         other => bail!("not refused: {other:?}"),
     }
     own.deliver(&right).await?;
@@ -488,7 +491,7 @@ async fn a_transaction_that_never_landed_is_made_again_and_counts_once() -> Resu
         truth
     });
     match settler.deliver(&payment.delivery()).await {
-        Err(ActError::Transient(fault)) => assert!(fault.0.contains("did not land up to height"), "{fault}"),
+        Err(PerformError::Transient(fault)) => assert!(fault.0.contains("did not land up to height"), "{fault}"),
         other => bail!("{other:?}"),
     }
     liar.be_honest();
@@ -507,7 +510,7 @@ async fn past_its_time_a_delivery_is_impossible_and_the_cancellation_is_audited(
     let verifier = verifier(&world, &world.releaser);
     assert!(matches!(verifier.attest_non_delivery(&payment.case()).await?, Outcome::NotYet(_)));
     world.surfnet.travel_to(payment.fulfill_by() + 1).await?;
-    assert!(matches!(settler.deliver(&payment.delivery()).await, Err(ActError::TooLate(_))));
+    assert!(matches!(settler.deliver(&payment.delivery()).await, Err(PerformError::TooLate(_))));
     let order = payment.delivery();
     until(|| settler.delivery_state(&order), |state| *state == DeliveryState::Impossible).await?;
     assert!(matches!(verifier.attest_delivery(&payment.case()).await?, Outcome::Refused(_)));
@@ -530,14 +533,14 @@ async fn past_its_time_a_delivery_is_impossible_and_the_cancellation_is_audited(
     assert!(matches!(verifier.attest_delivery(&payment.case()).await?, Outcome::Refused(_)));
     assert!(matches!(
         settler.release(&payment.id, &payment.plan, &format!("0x{}", "00".repeat(64))).await,
-        Err(ActError::TooLate(_))
+        Err(PerformError::TooLate(_))
     ));
 
     let node = world.node();
     let case = payment.audited();
     assert_eq!(node.audit_refund(&case, &refunded, secured.amount).await?, []);
-    let (standing, doubts) = node.audit_standing(&payment.id, &payment.plan, Some(&case)).await?;
-    assert_eq!((standing.state, doubts), (Some(State::Refunded), vec![]));
+    let (standing, discrepancies) = node.audit_escrow(&payment.id, &payment.plan, Some(&case)).await?;
+    assert_eq!((standing.state, discrepancies), (Some(State::Refunded), vec![]));
     let less = EscrowRefunded { amount: amount(PRICE - 1), ..refunded.clone() };
     assert!(!node.audit_refund(&case, &less, secured.amount).await?.is_empty());
     let other_quote = Case { quote_hash: Hash32([3; 32]), ..case };

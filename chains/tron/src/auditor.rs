@@ -10,7 +10,7 @@ use alloy::{
 use async_trait::async_trait;
 
 use chains::{
-    auditor::{self, Audit, Case, Doubt, Doubts, Kind, Standing},
+    auditor::{self, Audit, Case, Discrepancies, Discrepancy, EscrowSnapshot, Kind},
     config::ChainConfig,
     escrow,
 };
@@ -32,13 +32,13 @@ use sagas::ports::{EscrowState, OwnDeposit, Statement, Transient};
 use super::{
     address::{address, text, trc20},
     node::{Node, State},
-    outcome::own_deposit_id,
-    reads::{self, EscrowRecord, OrderError, block_seconds, unusable},
+    reads::{self, DatedRecord, OrderError, block_seconds, unusable},
     search::Place,
     transaction::{self, Call, Decoded},
+    transaction_status::payer_deposit_id,
 };
 
-fn unreadable(error: impl Display) -> Vec<Doubt> {
+fn unreadable(error: impl Display) -> Vec<Discrepancy> {
     auditor::unreadable("Tron", error)
 }
 
@@ -75,7 +75,7 @@ fn signed(raw: &str) -> Result<(Decoded, Option<Address>), String> {
 }
 
 /// What the payer's own deposit must be, rebuilt from the stream.
-struct Own {
+struct PayerDeposit {
     parties: Parties,
     call: GatewayEscrow::depositOwnCall,
     reserver: Address,
@@ -84,7 +84,7 @@ struct Own {
     approval: Call,
 }
 
-impl Own {
+impl PayerDeposit {
     fn of(
         payment_id: &PaymentId,
         terms: &Terms,
@@ -124,39 +124,39 @@ impl Own {
     }
 
     /// Checks that `transaction` is what it is journaled as, signed by the payer; its call, when it can be read.
-    fn read(&self, name: &str, transaction: &OwnTransaction, doubts: &mut Doubts) -> Option<Call> {
+    fn read(&self, name: &str, transaction: &OwnTransaction, discrepancies: &mut Discrepancies) -> Option<Call> {
         let (decoded, signer) = match signed(&transaction.raw) {
             Ok(read) => read,
             Err(what) => {
-                doubts.add(Kind::Contradiction, format!("the payer's {name}: {what}"));
+                discrepancies.add(Kind::Contradiction, format!("the payer's {name}: {what}"));
                 return None;
             }
         };
         let (hash, payer) = (decoded.id.to_string(), text(self.parties.payer));
-        doubts.require(hash == transaction.transaction_hash, || {
+        discrepancies.require(hash == transaction.transaction_hash, || {
             format!("the bytes of the payer's {name} hash to {hash}, not to {}", transaction.transaction_hash)
         });
-        doubts.require(signer == Some(self.parties.payer), || {
+        discrepancies.require(signer == Some(self.parties.payer), || {
             format!("the {name} that the stream shows was not signed by the payer {payer}")
         });
         let expiration_ms = decoded.draft.expiration_ms;
-        doubts.require(expiration_ms == transaction.expires_at, || {
+        discrepancies.require(expiration_ms == transaction.expires_at, || {
             format!("the payer's {name} expires at {expiration_ms}, not at {}", transaction.expires_at)
         });
         Some(decoded.draft.call)
     }
 
-    fn check(&self, spend: &TronSpend, doubts: &mut Doubts) {
+    fn check(&self, spend: &TronSpend, discrepancies: &mut Discrepancies) {
         if let Some(approval) = &spend.approval
-            && let Some(call) = self.read("approval", approval, doubts)
+            && let Some(call) = self.read("approval", approval, discrepancies)
         {
-            doubts.require(call == self.approval, || {
+            discrepancies.require(call == self.approval, || {
                 format!("the payer's approval is not of {} for the escrow", spend.amount)
             });
         }
-        let Some(call) = self.read("deposit", &spend.deposit, doubts) else { return };
+        let Some(call) = self.read("deposit", &spend.deposit, discrepancies) else { return };
         let is_to = call.owner == self.parties.payer && call.contract == self.parties.escrow && call.value_sun == 0;
-        doubts.require(is_to, || {
+        discrepancies.require(is_to, || {
             let (owner, contract) = (text(call.owner), text(call.contract));
             format!("the payer's deposit is from {owner} to {contract} with {} sun", call.value_sun)
         });
@@ -165,14 +165,14 @@ impl Own {
             // One encoding of what was read, so nothing was signed that was not.
             .filter(|deposit| deposit.abi_encode() == call.data)
         else {
-            return doubts.add(Kind::Contradiction, "the payer's deposit calls no depositOwn");
+            return discrepancies.add(Kind::Contradiction, "the payer's deposit calls no depositOwn");
         };
         let wanted =
             GatewayEscrow::depositOwnCall { reserverSignature: deposit.reserverSignature.clone(), ..self.call.clone() };
-        doubts.require(deposit == wanted, || {
+        discrepancies.require(deposit == wanted, || {
             format!("the payer's deposit has other terms, windows or accounts than the stream: {deposit:?}")
         });
-        doubts.require(signature::is_of_key(self.reserver, self.opening, &deposit.reserverSignature), || {
+        discrepancies.require(signature::is_of_key(self.reserver, self.opening, &deposit.reserverSignature), || {
             format!("the payer's deposit was not admitted by the reserver {}", text(self.reserver))
         });
     }
@@ -194,14 +194,14 @@ fn parties_of(case: &Case<'_>) -> Result<(Parties, Address), OrderError> {
 }
 
 /// Whether the record is of the payment's windows and of other terms, and no settler was paid from it.
-fn is_other_deposit(record: &EscrowRecord, source: &OwnedAsset, terms_hash: Hash32, plan: &EscrowPlan) -> bool {
+fn is_other_deposit(record: &DatedRecord, source: &OwnedAsset, terms_hash: Hash32, plan: &EscrowPlan) -> bool {
     record.escrow.is_of(plan)
         && !record.is_deposit_of(source, terms_hash, plan)
         && record.escrow.state != escrow::State::Released
 }
 
 /// The parties of what is on record under the payment's id.
-fn parties_on_record(parties: &Parties, record: &EscrowRecord) -> Result<Parties, Transient> {
+fn parties_on_record(parties: &Parties, record: &DatedRecord) -> Result<Parties, Transient> {
     let payer = address(&record.escrow.payer).map_err(unusable)?;
     let token = trc20(&record.escrow.asset).map_err(unusable)?;
     Ok(Parties { payer, token, ..*parties })
@@ -219,44 +219,47 @@ impl Audit for Node {
         terms: &Terms,
         plan: &EscrowPlan,
         authorization: &Authorization,
-    ) -> Result<Vec<Doubt>, Transient> {
+    ) -> Result<Vec<Discrepancy>, Transient> {
         let Authorization::Tron(spend) = authorization else {
             return Ok(unreadable("the payer signed for another family"));
         };
-        let mut doubts = Doubts::default();
+        let mut discrepancies = Discrepancies::default();
         if let Some(cap) = terms.max_source_amount {
-            doubts.require(cap == spend.amount, || format!("the payer deposits {}, the terms say {cap}", spend.amount));
+            discrepancies
+                .require(cap == spend.amount, || format!("the payer deposits {}, the terms say {cap}", spend.amount));
         }
-        match Own::of(payment_id, terms, plan, spend, u64::from(self.reference())) {
-            Ok(own) => own.check(spend, &mut doubts),
+        match PayerDeposit::of(payment_id, terms, plan, spend, u64::from(self.reference())) {
+            Ok(own) => own.check(spend, &mut discrepancies),
             Err(error) => return Ok(unreadable(error)),
         }
-        Ok(doubts.0)
+        Ok(discrepancies.0)
     }
 
-    async fn audit_deposit(&self, case: &Case<'_>, secured: &EscrowSecured) -> Result<Vec<Doubt>, Transient> {
-        let mut doubts = Doubts::default();
+    async fn audit_deposit(&self, case: &Case<'_>, secured: &EscrowSecured) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
         let (Authorization::Tron(spend), Ok((parties, payout))) = (case.authorization, parties_of(case)) else {
             return Ok(unreadable("a deposit that is none"));
         };
-        let Some(evidence) = self.executed_as(&secured.inclusion, &mut doubts).await? else { return Ok(doubts.0) };
+        let Some(evidence) = self.executed_as(&secured.inclusion, &mut discrepancies).await? else {
+            return Ok(discrepancies.0);
+        };
         let reservations: Vec<GatewayEscrow::Reserved> = evidence.events(parties.escrow);
         match reservations.iter().find(|event| event.paymentId == parties.id) {
-            Some(reserved) => Evidence::reserved(case, &parties, payout, reserved, &mut doubts),
+            Some(reserved) => Evidence::reserved(case, &parties, payout, reserved, &mut discrepancies),
             None => {
                 let place = &secured.inclusion.transaction_hash;
-                doubts.add(Kind::Missing, format!("{place} made no reservation for the payment"));
+                discrepancies.add(Kind::Missing, format!("{place} made no reservation for the payment"));
             }
         }
-        self.in_time("reservation", evidence.time, case.plan, &mut doubts);
+        self.in_time("reservation", evidence.time, case.plan, &mut discrepancies);
         let record = self.escrow_record(case.payment_id, parties.escrow, State::Newest).await?.record;
         let Some(record) = record else {
-            doubts.add(Kind::Missing, "the escrow has no record of the payment");
-            return Ok(doubts.0);
+            discrepancies.add(Kind::Missing, "the escrow has no record of the payment");
+            return Ok(discrepancies.0);
         };
         let reserved_at = record.reserved_at.unwrap_or_default();
-        doubts.same("the block of the reservation on record", secured.inclusion.block_number, reserved_at);
-        let known = own_deposit_id(case.authorization);
+        discrepancies.same("the block of the reservation on record", secured.inclusion.block_number, reserved_at);
+        let known = payer_deposit_id(case.authorization);
         let place = Place {
             contract: parties.escrow,
             number: record.deposited_at,
@@ -274,11 +277,11 @@ impl Audit for Node {
             authorization: case.authorization.clone(),
         };
         let made = self.made_deposit(&deposit, spend, &parties, &found.inclusion, secured.amount).await?;
-        doubts.0.extend(made);
-        Ok(doubts.0)
+        discrepancies.0.extend(made);
+        Ok(discrepancies.0)
     }
 
-    async fn audit_opened(&self, deposit: &OwnDeposit, opened: &EscrowOpened) -> Result<Vec<Doubt>, Transient> {
+    async fn audit_opened(&self, deposit: &OwnDeposit, opened: &EscrowOpened) -> Result<Vec<Discrepancy>, Transient> {
         let parties = parties(&deposit.payment_id, &deposit.terms, &deposit.escrow);
         let (Authorization::Tron(spend), Ok(parties)) = (&deposit.authorization, parties) else {
             return Ok(unreadable("a deposit that is none"));
@@ -297,7 +300,7 @@ impl Audit for Node {
         deposit: &OwnDeposit,
         refunded: &EscrowRefunded,
         deposited: Amount,
-    ) -> Result<Vec<Doubt>, Transient> {
+    ) -> Result<Vec<Discrepancy>, Transient> {
         let parties = match parties(&deposit.payment_id, &deposit.terms, &deposit.escrow) {
             Ok(parties) => parties,
             Err(error) => return Ok(unreadable(error)),
@@ -309,18 +312,18 @@ impl Audit for Node {
         self.gave_back(&parties, refunded, deposited).await
     }
 
-    async fn audit_delivery(&self, case: &Case<'_>, inclusion: &Inclusion) -> Result<Vec<Doubt>, Transient> {
-        let mut doubts = Doubts::default();
+    async fn audit_delivery(&self, case: &Case<'_>, inclusion: &Inclusion) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
         let order = case.delivery();
         let wanted = reads::delivery(&order).and_then(|wanted| Ok((wanted, address(&order.proxy)?)));
         let (wanted, proxy) = match wanted {
             Ok(wanted) => wanted,
             Err(error) => return Ok(unreadable(error)),
         };
-        if let Some(evidence) = self.executed_as(inclusion, &mut doubts).await? {
-            evidence.delivered(&wanted, proxy, inclusion, &mut doubts);
+        if let Some(evidence) = self.executed_as(inclusion, &mut discrepancies).await? {
+            evidence.delivered(&wanted, proxy, inclusion, &mut discrepancies);
         }
-        Ok(doubts.0)
+        Ok(discrepancies.0)
     }
 
     async fn audit_release(
@@ -328,16 +331,16 @@ impl Audit for Node {
         case: &Case<'_>,
         inclusion: &Inclusion,
         deposited: Amount,
-    ) -> Result<Vec<Doubt>, Transient> {
-        let mut doubts = Doubts::default();
+    ) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
         let (parties, payout) = match parties_of(case) {
             Ok(parties) => parties,
             Err(error) => return Ok(unreadable(error)),
         };
-        if let Some(evidence) = self.executed_as(inclusion, &mut doubts).await? {
-            evidence.released(case, &parties, payout, inclusion, deposited, &mut doubts);
+        if let Some(evidence) = self.executed_as(inclusion, &mut discrepancies).await? {
+            evidence.released(case, &parties, payout, inclusion, deposited, &mut discrepancies);
         }
-        Ok(doubts.0)
+        Ok(discrepancies.0)
     }
 
     async fn audit_refund(
@@ -345,29 +348,29 @@ impl Audit for Node {
         case: &Case<'_>,
         refunded: &EscrowRefunded,
         deposited: Amount,
-    ) -> Result<Vec<Doubt>, Transient> {
+    ) -> Result<Vec<Discrepancy>, Transient> {
         match parties(case.payment_id, case.terms, case.plan) {
             Ok(parties) => self.gave_back(&parties, refunded, deposited).await,
             Err(error) => Ok(unreadable(error)),
         }
     }
 
-    async fn audit_standing(
+    async fn audit_escrow(
         &self,
         payment_id: &PaymentId,
         plan: &EscrowPlan,
         case: Option<&Case<'_>>,
-    ) -> Result<(Standing, Vec<Doubt>), Transient> {
-        let mut doubts = Doubts::default();
+    ) -> Result<(EscrowSnapshot, Vec<Discrepancy>), Transient> {
+        let mut discrepancies = Discrepancies::default();
         let found = self.settled_escrow(payment_id, &plan.contract).await?;
         if let (Some(record), Some(case)) = (&found.record, case)
             && !is_other_deposit(record, &case.terms.source, case.terms.hash(), plan)
         {
-            doubts.committed(case, &record.escrow);
+            discrepancies.committed(case, &record.escrow);
         }
         let record = found.record.map(|record| record.escrow);
         let state = record.filter(|record| record.is_of(plan)).map(|record| record.state);
-        Ok((Standing { state, settled_number: found.settled.number, settled_time: found.time }, doubts.0))
+        Ok((EscrowSnapshot { state, settled_number: found.settled.number, settled_time: found.time }, discrepancies.0))
     }
 
     async fn attestation_holds(
@@ -403,22 +406,22 @@ impl Node {
         parties: &Parties,
         inclusion: &Inclusion,
         amount: Amount,
-    ) -> Result<Vec<Doubt>, Transient> {
-        let mut doubts = Doubts::default();
-        doubts.require(amount == spend.amount, || {
+    ) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
+        discrepancies.require(amount == spend.amount, || {
             format!("{amount} are said to be in escrow, and the payer deposits {}", spend.amount)
         });
-        let Some(evidence) = self.executed_as(inclusion, &mut doubts).await? else { return Ok(doubts.0) };
+        let Some(evidence) = self.executed_as(inclusion, &mut discrepancies).await? else { return Ok(discrepancies.0) };
         let deposits: Vec<GatewayEscrow::Deposited> = evidence.events(parties.escrow);
         let Some(made) = deposits.iter().find(|event| event.paymentId == parties.id) else {
-            doubts.add(Kind::Missing, format!("{} made no deposit for the payment", inclusion.transaction_hash));
-            return Ok(doubts.0);
+            discrepancies.add(Kind::Missing, format!("{} made no deposit for the payment", inclusion.transaction_hash));
+            return Ok(discrepancies.0);
         };
-        doubts.same("the amount deposited", units(amount), made.amount);
-        Evidence::deposited(parties, deposit.terms_hash, spend.quote_hash, made, &mut doubts);
-        evidence.taken(parties, deposits.len(), made.amount, &mut doubts);
-        self.in_time("deposit", evidence.time, &deposit.escrow, &mut doubts);
-        Ok(doubts.0)
+        discrepancies.same("the amount deposited", units(amount), made.amount);
+        Evidence::deposited(parties, deposit.terms_hash, spend.quote_hash, made, &mut discrepancies);
+        evidence.taken(parties, deposits.len(), made.amount, &mut discrepancies);
+        self.in_time("deposit", evidence.time, &deposit.escrow, &mut discrepancies);
+        Ok(discrepancies.0)
     }
 
     /// The record under the payment's id and windows, when it is of other terms than the payment's and paid nobody but its
@@ -429,15 +432,14 @@ impl Node {
         &self,
         deposit: &OwnDeposit,
         inclusion: &Inclusion,
-    ) -> Result<Option<EscrowRecord>, Transient> {
+    ) -> Result<Option<DatedRecord>, Transient> {
         let found = self.settled_escrow(&deposit.payment_id, &deposit.escrow.contract).await?;
         let (settled, claimed) = (found.settled.number, inclusion.block_number);
         if found.unsettled || (found.record.is_none() && settled < claimed) {
             return Err(self.contradiction(format!("block {claimed} is claimed where {settled} is settled")));
         }
-        let is = |record: &EscrowRecord| {
-            is_other_deposit(record, &deposit.terms.source, deposit.terms_hash, &deposit.escrow)
-        };
+        let is =
+            |record: &DatedRecord| is_other_deposit(record, &deposit.terms.source, deposit.terms_hash, &deposit.escrow);
         Ok(found.record.filter(is))
     }
 
@@ -445,31 +447,32 @@ impl Node {
     async fn made_other_deposit(
         &self,
         deposit: &OwnDeposit,
-        record: &EscrowRecord,
+        record: &DatedRecord,
         parties: &Parties,
         opened: &EscrowOpened,
-    ) -> Result<Vec<Doubt>, Transient> {
-        let mut doubts = Doubts::default();
+    ) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
         let parties = parties_on_record(parties, record)?;
         let EscrowOpened { inclusion, amount } = opened;
-        doubts.require(record.escrow.deposited == Some(*amount), || {
+        discrepancies.require(record.escrow.deposited == Some(*amount), || {
             format!("{amount} are said to be in escrow, and {:?} are on record", record.escrow.deposited)
         });
-        doubts.same("the block of the deposit on record", inclusion.block_number, record.deposited_at);
-        let Some(evidence) = self.executed_as(inclusion, &mut doubts).await? else { return Ok(doubts.0) };
+        discrepancies.same("the block of the deposit on record", inclusion.block_number, record.deposited_at);
+        let Some(evidence) = self.executed_as(inclusion, &mut discrepancies).await? else { return Ok(discrepancies.0) };
         let deposits: Vec<GatewayEscrow::Deposited> = evidence.events(parties.escrow);
         let Some(made) = deposits.iter().find(|event| event.paymentId == parties.id) else {
-            doubts.add(Kind::Missing, format!("{} made no deposit for the payment", inclusion.transaction_hash));
-            return Ok(doubts.0);
+            discrepancies.add(Kind::Missing, format!("{} made no deposit for the payment", inclusion.transaction_hash));
+            return Ok(discrepancies.0);
         };
         let is_on_record = made.payer == parties.payer
             && made.token == parties.token
             && made.termsHash == word(record.escrow.terms_hash)
             && made.amount == units(*amount);
-        doubts.require(is_on_record, || format!("{} made another deposit: {made:?}", inclusion.transaction_hash));
-        evidence.taken(&parties, deposits.len(), made.amount, &mut doubts);
-        self.in_time("deposit", evidence.time, &deposit.escrow, &mut doubts);
-        Ok(doubts.0)
+        discrepancies
+            .require(is_on_record, || format!("{} made another deposit: {made:?}", inclusion.transaction_hash));
+        evidence.taken(&parties, deposits.len(), made.amount, &mut discrepancies);
+        self.in_time("deposit", evidence.time, &deposit.escrow, &mut discrepancies);
+        Ok(discrepancies.0)
     }
 
     async fn gave_back(
@@ -477,25 +480,29 @@ impl Node {
         parties: &Parties,
         refunded: &EscrowRefunded,
         deposited: Amount,
-    ) -> Result<Vec<Doubt>, Transient> {
-        let mut doubts = Doubts::default();
-        if let Some(evidence) = self.executed_as(&refunded.inclusion, &mut doubts).await? {
-            evidence.refunded(parties, refunded, deposited, &mut doubts);
+    ) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
+        if let Some(evidence) = self.executed_as(&refunded.inclusion, &mut discrepancies).await? {
+            evidence.refunded(parties, refunded, deposited, &mut discrepancies);
         }
-        Ok(doubts.0)
+        Ok(discrepancies.0)
     }
 
-    fn in_time(&self, name: &str, time: u64, plan: &EscrowPlan, doubts: &mut Doubts) {
-        doubts.require(time <= plan.reserve_deadline, || {
+    fn in_time(&self, name: &str, time: u64, plan: &EscrowPlan, discrepancies: &mut Discrepancies) {
+        discrepancies.require(time <= plan.reserve_deadline, || {
             format!("the {name} came at {time}, after the reserve deadline {}", plan.reserve_deadline)
         });
     }
 
     /// The claimed transaction, when it is on the chain in the block that was claimed, and had its effect.
-    async fn executed_as(&self, inclusion: &Inclusion, doubts: &mut Doubts) -> Result<Option<Evidence>, Transient> {
+    async fn executed_as(
+        &self,
+        inclusion: &Inclusion,
+        discrepancies: &mut Discrepancies,
+    ) -> Result<Option<Evidence>, Transient> {
         let place = &inclusion.transaction_hash;
         let Ok(hash) = place.parse::<B256>() else {
-            doubts.add(Kind::Contradiction, format!("{place} is no transaction hash"));
+            discrepancies.add(Kind::Contradiction, format!("{place} is no transaction hash"));
             return Ok(None);
         };
         // One of several nodes may lag, so that it is nowhere is believed when it was said twice.
@@ -504,17 +511,17 @@ impl Node {
             found => found,
         };
         let Some(info) = found else {
-            doubts.add(Kind::Missing, format!("transaction {place} is not on {}", self.chain_id()));
+            discrepancies.add(Kind::Missing, format!("transaction {place} is not on {}", self.chain_id()));
             return Ok(None);
         };
         let block = self.block(info.block_number, State::Newest).await?;
         let block = block.filter(|block| block.time_ms == info.block_time_ms);
         let block = block.ok_or_else(|| self.contradiction(format!("{place} is in no block that there is")))?;
-        doubts.same(&format!("the block of {place}"), inclusion.block_number, block.number);
-        doubts.same(&format!("the block hash of {place}"), inclusion.block_hash.clone(), block.id.to_string());
-        doubts.same(&format!("the block time of {place}"), inclusion.block_time, block_seconds(&block));
+        discrepancies.same(&format!("the block of {place}"), inclusion.block_number, block.number);
+        discrepancies.same(&format!("the block hash of {place}"), inclusion.block_hash.clone(), block.id.to_string());
+        discrepancies.same(&format!("the block time of {place}"), inclusion.block_time, block_seconds(&block));
         if let Some(failure) = info.failure {
-            doubts.add(Kind::Contradiction, format!("transaction {place} failed: {failure}"));
+            discrepancies.add(Kind::Contradiction, format!("transaction {place} failed: {failure}"));
             return Ok(None);
         }
         let logs = info.logs.into_iter();

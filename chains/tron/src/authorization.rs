@@ -14,7 +14,7 @@
 //! use alloy::{primitives::B256, signers::local::PrivateKeySigner};
 //! use chains_tron::{
 //!     address::text,
-//!     authorization::{Choice, EscrowSettings, SignedMessage, SpendRequest, Surroundings, authorize, prepare},
+//!     authorization::{Choice, EscrowSettings, SignedMessage, SpendRequest, BlockEnvironment, authorize, prepare},
 //!     node::Block,
 //! };
 //! use alloy::signers::SignerSync;
@@ -42,7 +42,7 @@
 //!     quote_hash: Hash32::ZERO,
 //! };
 //! let reference = Block { number: 1, id: B256::ZERO, parent: B256::ZERO, time_ms: 1_799_999_900_000 };
-//! let chain = Surroundings {
+//! let chain = BlockEnvironment {
 //!     now_ms: reference.time_ms,
 //!     reference,
 //!     fee_limit_max_sun: None,
@@ -83,10 +83,10 @@ use sagas::ports::Transient;
 pub use self::{
     choice::Choice,
     onchain::{confirm, is_on_chain, prepare_onchain},
-    prepared::{Prepared, PreparedMessage, Surroundings, prepare},
+    prepared::{BlockEnvironment, Prepared, PreparedMessage, prepare},
     signed::SignedMessage,
 };
-use self::{signed::Own, terms::Expected};
+use self::{signed::SignedTransaction, terms::Expected};
 use super::{address::text, transaction::DecodeError};
 
 /// Longest time between a block and the expiration of a transaction that the network takes at it: a day.
@@ -245,10 +245,11 @@ pub fn authorize(spend: &SpendRequest, signed: &[SignedMessage]) -> Result<(Auth
         _ => return Err(AuthorizationError::Count(signed.len()).into()),
     };
     let within = |index| move |error| Denied { message: Some(index), error };
-    let deposit = Own::read(&expected, last).and_then(|own| Ok((expected.check_deposit(&own.draft)?, own)));
+    let deposit =
+        SignedTransaction::read(&expected, last).and_then(|own| Ok((expected.check_deposit(&own.draft)?, own)));
     let ((amount, windows), deposit) = deposit.map_err(within(signed.len() - 1))?;
     let approval = first.map(|message| {
-        let own = Own::read(&expected, message)?;
+        let own = SignedTransaction::read(&expected, message)?;
         expected.check_approval(&own.draft, amount)?;
         Ok(own.transaction)
     });

@@ -1,5 +1,5 @@
 //! What is sent for a payment: the reservation, the refund, the release; and what a transaction costs. The payer's own transactions are
-//! [`super::own`]'s.
+//! [`super::payer_deposit`]'s.
 
 use alloy::{primitives::Address, signers::local::PrivateKeySigner, sol_types::SolCall};
 
@@ -19,9 +19,9 @@ use sagas::ports::{DepositOrder, PrepareError, RefundOrder, Refusal, ReleaseOrde
 
 use super::{
     address::address,
-    node::{Means, Node, Prices},
-    own::Own,
-    reads::{EscrowRecord, unusable},
+    node::{AccountResources, Node, Prices},
+    payer_deposit::PayerDeposit,
+    reads::{DatedRecord, unusable},
     submitters::Senders,
 };
 
@@ -73,16 +73,16 @@ impl Cost {
     }
 
     /// What an account of these means lacks for it, in words; `None` when they suffice.
-    pub fn lacking(&self, means: &Means, prices: &Prices) -> Option<String> {
+    pub fn lacking(&self, resources: &AccountResources, prices: &Prices) -> Option<String> {
         // Bandwidth comes whole from one source.
-        let bytes = if means.bandwidth >= self.bandwidth { 0 } else { self.bandwidth };
-        let energy = self.energy.saturating_sub(means.energy);
+        let bytes = if resources.bandwidth >= self.bandwidth { 0 } else { self.bandwidth };
+        let energy = self.energy.saturating_sub(resources.energy);
         let bandwidth_sun = bytes.saturating_mul(prices.bandwidth_sun);
         let needed = energy.saturating_mul(prices.energy_sun).saturating_add(bandwidth_sun);
-        (means.balance_sun < needed).then(|| {
+        (resources.balance_sun < needed).then(|| {
             format!(
                 "{} energy and {} bytes of bandwidth cost {needed} sun beyond what is staked, and the account has {} sun",
-                self.energy, self.bandwidth, means.balance_sun
+                self.energy, self.bandwidth, resources.balance_sun
             )
         })
     }
@@ -148,7 +148,7 @@ pub(super) async fn deposit(
     match read.record {
         None => match unreservable(order, spend, contract)? {
             Some(reason) => refuse(&reason),
-            None => Own::of(submitters, order, spend, contract)?.bring().await.map(Next::NotYet),
+            None => PayerDeposit::of(submitters, order, spend, contract)?.bring().await.map(Next::NotYet),
         },
         Some(record)
             if !record.is_deposit_of(&order.terms.source, order.terms_hash, &order.escrow)
@@ -254,7 +254,7 @@ async fn open_escrow(
     node: &Node,
     payment_id: &PaymentId,
     plan: &EscrowPlan,
-) -> Result<(Address, EscrowRecord), PrepareError> {
+) -> Result<(Address, DatedRecord), PrepareError> {
     let contract = address(&plan.contract).map_err(unusable)?;
     let Some(read) = node.newest_escrow(payment_id, contract).await? else {
         return Err(waiting(RECORD_WAITS));
@@ -290,8 +290,9 @@ mod tests {
     #[test]
     fn an_account_pays_for_what_its_stake_does_not_give() {
         let cost = Cost::new(10_000, 300);
-        let lacks =
-            |balance_sun, energy, bandwidth| cost.lacking(&Means { balance_sun, energy, bandwidth }, &PRICES).is_some();
+        let lacks = |balance_sun, energy, bandwidth| {
+            cost.lacking(&AccountResources { balance_sun, energy, bandwidth }, &PRICES).is_some()
+        };
         assert!(!lacks(1_364_000, 0, 0) && lacks(1_363_999, 0, 0));
         assert!(!lacks(364_000, 10_000, 0) && lacks(363_999, 10_000, 0));
         // Bandwidth that does not cover it all covers nothing of it.
@@ -299,7 +300,7 @@ mod tests {
         assert!(!lacks(0, 20_000, 1_000));
         assert_eq!(cost.with_exits(0), cost);
         assert_eq!(cost.with_exits(10), Cost { energy: 2_010_000, bandwidth: 5_364 });
-        let told = cost.lacking(&Means { balance_sun: 7, energy: 0, bandwidth: 0 }, &PRICES).unwrap();
+        let told = cost.lacking(&AccountResources { balance_sun: 7, energy: 0, bandwidth: 0 }, &PRICES).unwrap();
         assert!(told.contains("1364000 sun") && told.contains("has 7 sun"), "{told}");
     }
 }

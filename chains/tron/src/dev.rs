@@ -219,7 +219,7 @@ impl DevChain {
     /// # Errors
     /// [`DevError`].
     pub async fn balance(&self, account: &str) -> Result<u64, DevError> {
-        Ok(self.rpc.account_means(address(account)?).await?.balance_sun)
+        Ok(self.rpc.account_resources(address(account)?).await?.balance_sun)
     }
 
     /// Calls `contract` as `signer`, with `value_sun` TRX, and sees to it that it is in a block and had its effect.

@@ -18,13 +18,13 @@ use tokio::sync::OnceCell;
 use url::{Host, Url};
 
 use chains::{
+    block_poller::BlockPoller,
     config::{ChainConfig, Depth},
-    heads::Heads,
 };
 use events::{ChainId, Family};
 use sagas::ports::Transient;
 
-pub use super::query::{Answer, Block, BlockInfos, BroadcastError, Info, Log, Means, Prices, State};
+pub use super::query::{AccountResources, Answer, Block, BlockInfos, BroadcastError, Info, Log, Prices, State};
 use super::{
     address::{ConvertError, address},
     query::{Trial, Tried},
@@ -98,7 +98,7 @@ struct Inner {
     rpc: Rpc,
     chain_checked: OnceCell<()>,
     settled: Mutex<Option<Block>>,
-    heads: Heads<B256>,
+    poller: BlockPoller<B256>,
 }
 
 impl std::fmt::Debug for Node {
@@ -145,7 +145,7 @@ impl Node {
             rpc,
             chain_checked: OnceCell::new(),
             settled: Mutex::new(None),
-            heads: Heads::new(config.poll_ms),
+            poller: BlockPoller::new(config.poll_ms),
         })))
     }
 
@@ -334,8 +334,8 @@ impl Node {
     ///
     /// # Errors
     /// [`Transient`].
-    pub async fn means(&self, account: Address) -> Result<Means, Transient> {
-        Ok(self.rpc().await?.account_means(account).await?)
+    pub async fn resources(&self, account: Address) -> Result<AccountResources, Transient> {
+        Ok(self.rpc().await?.account_resources(account).await?)
     }
 
     /// What became of a transaction. `None` says only that this answer knows it in no block.
@@ -384,7 +384,7 @@ impl Node {
                 told.ok().map(|head| head.id)
             }
         };
-        self.0.heads.next(look).await;
+        self.0.poller.next(look).await;
     }
 }
 

@@ -29,7 +29,7 @@ const LANDING_BLOCKS: u64 = 3;
 const LANDING_MS_LEAST: u64 = 3_000;
 
 /// The payer's own transactions.
-pub(super) struct Own<'a> {
+pub(super) struct PayerDeposit<'a> {
     node: &'a Node,
     submitters: &'a Senders<'a>,
     escrow: Address,
@@ -66,7 +66,7 @@ enum Trial {
     Reverts { reason: String, data: Vec<u8> },
 }
 
-impl<'a> Own<'a> {
+impl<'a> PayerDeposit<'a> {
     /// Those of an order that were signed for `spend`, to the escrow at that address.
     ///
     /// # Errors
@@ -215,7 +215,7 @@ impl<'a> Own<'a> {
             let fee_limit = draft.fee_limit_sun;
             Some(format!("its fee_limit of {fee_limit} sun covers {limit} energy, and {energy} are needed"))
         } else {
-            all.lacking(&self.node.means(self.payer).await?, &prices)
+            all.lacking(&self.node.resources(self.payer).await?, &prices)
         };
         Ok(lacking.map(|lacking| {
             let mut context =

@@ -136,7 +136,7 @@ pub struct Prices {
 
 /// What an account can spend on transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Means {
+pub struct AccountResources {
     /// TRX, in sun.
     pub balance_sun: u64,
     /// Energy from its stake that is left.
@@ -309,7 +309,7 @@ impl Rpc {
     }
 
     /// What an account has; nothing at all when there is none.
-    pub async fn account_means(&self, account: Address) -> Result<Means, Fault> {
+    pub async fn account_resources(&self, account: Address) -> Result<AccountResources, Fault> {
         let asked = json!({"address": address::api(account), "visible": false});
         let found: RawAccount = self.post("wallet/getaccount", &asked).await?;
         if found.address.is_some_and(|address| address::from_api(&address) != Some(account)) {
@@ -318,7 +318,7 @@ impl Rpc {
         let left: RawResources = self.post("wallet/getaccountresource", &asked).await?;
         let staked = left.net_limit.saturating_sub(left.net_used);
         let free = left.free_net_limit.saturating_sub(left.free_net_used);
-        Ok(Means {
+        Ok(AccountResources {
             balance_sun: found.balance,
             energy: left.energy_limit.saturating_sub(left.energy_used),
             bandwidth: staked.max(free),

@@ -13,8 +13,9 @@ use alloy::{
 use chains::escrow;
 use escrow_abi::{
     claims,
-    contracts::{self, FulfillmentProxy, GatewayEscrow, seconds, units, word},
+    contracts::{self, FulfillmentProxy, GatewayEscrow, units, word},
     eip712::{self, escrow_domain},
+    record::{self, RecordError},
     signature,
 };
 use events::{
@@ -42,9 +43,9 @@ pub struct Read<T> {
 
 /// An escrow's record, with the blocks of its changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EscrowRecord {
+pub struct DatedRecord {
     /// The record in the words of every family.
-    pub escrow: escrow::Record,
+    pub escrow: escrow::EscrowRecord,
     /// Number of the block that has the deposit.
     pub deposited_at: u64,
     /// Number of the block that has the reservation.
@@ -61,7 +62,7 @@ pub struct SettledEscrow {
     /// Its time as contracts see it, UNIX seconds: every later block's is at least this.
     pub time: u64,
     /// The record as it was then: what came later is left out.
-    pub record: Option<EscrowRecord>,
+    pub record: Option<DatedRecord>,
     /// There is a record, and its deposit came later.
     pub unsettled: bool,
 }
@@ -75,7 +76,7 @@ pub(super) fn block_seconds(block: &Block) -> u64 {
     block.time_ms / 1_000
 }
 
-impl EscrowRecord {
+impl DatedRecord {
     /// Whether it is the payer's own deposit under `plan` for a payment of these terms, whatever has become of it since.
     pub fn is_deposit_of(&self, source: &events::OwnedAsset, terms_hash: Hash32, plan: &EscrowPlan) -> bool {
         let record = &self.escrow;
@@ -121,7 +122,7 @@ impl Node {
         payment_id: &PaymentId,
         contract: Address,
         state: State,
-    ) -> Result<Read<EscrowRecord>, Transient> {
+    ) -> Result<Read<DatedRecord>, Transient> {
         let Read { number, time, record } = self.escrow_answer(payment_id, contract, state).await?;
         let record = record.map(|escrow| self.escrow_in(escrow, number)).transpose()?.flatten();
         Ok(Read { number, time, record })
@@ -136,7 +137,7 @@ impl Node {
         &self,
         payment_id: &PaymentId,
         contract: Address,
-    ) -> Result<Option<Read<EscrowRecord>>, Transient> {
+    ) -> Result<Option<Read<DatedRecord>>, Transient> {
         let settled = self.settled().await?;
         let Read { number, time, record } = self.escrow_answer(payment_id, contract, State::Newest).await?;
         if number < settled.number {
@@ -171,15 +172,15 @@ impl Node {
         }
     }
 
-    fn escrow_in(&self, escrow: GatewayEscrow::Escrow, number: u64) -> Result<Option<EscrowRecord>, Transient> {
-        let state = match contracts::State::from_number(escrow.state) {
-            Some(contracts::State::None) => return Ok(None),
-            Some(contracts::State::Deposited) => escrow::State::Deposited,
-            Some(contracts::State::Reserved) => escrow::State::Reserved,
-            Some(contracts::State::Released) => escrow::State::Released,
-            Some(contracts::State::Refunded) => escrow::State::Refunded,
-            None => return Err(self.contradiction(format!("an escrow in the unknown state {}", escrow.state))),
+    fn escrow_in(&self, escrow: GatewayEscrow::Escrow, number: u64) -> Result<Option<DatedRecord>, Transient> {
+        let impossible = || format!("a record as of block {number} that cannot be: {escrow:?}");
+        let record = match record::read(&escrow, self.chain_id(), address::text) {
+            Ok(Some(record)) => record,
+            Ok(None) => return Ok(None),
+            Err(error @ RecordError::State(_)) => return Err(self.contradiction(format!("an escrow in {error}"))),
+            Err(RecordError::Token(_)) => return Err(self.contradiction(impossible())),
         };
+        let state = record.state;
         let (deposited, reserved, ended) =
             (escrow.depositedAt.to::<u64>(), escrow.reservedAt.to::<u64>(), escrow.endedAt.to::<u64>());
         let has_ended = matches!(state, escrow::State::Released | escrow::State::Refunded);
@@ -191,28 +192,11 @@ impl Node {
             && (!is_reserved || reserved != 0)
             && (state != escrow::State::Deposited || reserved == 0)
             && !escrow.deposited.is_zero();
-        let asset = format!("{}/trc20:{}", self.chain_id(), address::text(escrow.token)).parse();
-        let (true, Ok(asset)) = (can_be, asset) else {
-            return Err(self.contradiction(format!("a record as of block {number} that cannot be: {escrow:?}")));
-        };
-        Ok(Some(EscrowRecord {
-            escrow: escrow::Record {
-                chain_id: self.chain_id().clone(),
-                state,
-                payer: address::text(escrow.payer),
-                reserver: address::text(escrow.reserver),
-                releaser: address::text(escrow.releaser),
-                asset,
-                settler: address::text(escrow.settler),
-                deposited: Amount::new(escrow.deposited),
-                source_amount: Amount::new(escrow.sourceAmount),
-                terms_hash: Hash32(escrow.termsHash.0),
-                quote_hash: Hash32(escrow.quoteHash.0),
-                reserve_deadline: seconds(escrow.reserveDeadline),
-                fulfillment_deadline: seconds(escrow.fulfillmentDeadline),
-                fulfill_by: seconds(escrow.fulfillBy),
-                refund_after: seconds(escrow.refundAfter),
-            },
+        if !can_be {
+            return Err(self.contradiction(impossible()));
+        }
+        Ok(Some(DatedRecord {
+            escrow: record,
             deposited_at: deposited,
             reserved_at: (reserved != 0).then_some(reserved),
             ended_at: (ended != 0).then_some(ended),
@@ -263,7 +247,7 @@ impl Node {
 
     /// The escrow takes deposits and reservations up to and in the second of the reserve deadline, so none can be in a block
     /// that comes after a later one.
-    fn is_in_time(&self, record: &EscrowRecord, settled: &Block) -> Result<(), Transient> {
+    fn is_in_time(&self, record: &DatedRecord, settled: &Block) -> Result<(), Transient> {
         let changed = record.reserved_at.unwrap_or(record.deposited_at);
         if changed > settled.number && block_seconds(settled) > record.escrow.reserve_deadline {
             return Err(self.contradiction(format!("a record of block {changed}, after its deadline")));
@@ -323,7 +307,7 @@ impl Node {
         &self,
         payment_id: &PaymentId,
         plan: &EscrowPlan,
-        record: &escrow::Record,
+        record: &escrow::EscrowRecord,
         ended: u64,
     ) -> Result<Inclusion, Transient> {
         let contract = address(&plan.contract).map_err(unusable)?;
@@ -344,7 +328,7 @@ impl Node {
         &self,
         payment_id: &PaymentId,
         plan: &EscrowPlan,
-        record: &escrow::Record,
+        record: &escrow::EscrowRecord,
         ended: u64,
     ) -> Result<Inclusion, Transient> {
         let contract = address(&plan.contract).map_err(unusable)?;
@@ -429,11 +413,11 @@ impl Node {
 
 /// Whether the change that led to the record's state has block 0, which is what code sees that runs in none.
 fn last_change_waits(escrow: &GatewayEscrow::Escrow) -> bool {
-    let changed = match contracts::State::from_number(escrow.state) {
-        Some(contracts::State::Deposited) => escrow.depositedAt,
-        Some(contracts::State::Reserved) => escrow.reservedAt,
-        Some(contracts::State::Released | contracts::State::Refunded) => escrow.endedAt,
-        Some(contracts::State::None) | None => return false,
+    let changed = match record::state(escrow.state) {
+        Ok(Some(escrow::State::Deposited)) => escrow.depositedAt,
+        Ok(Some(escrow::State::Reserved)) => escrow.reservedAt,
+        Ok(Some(escrow::State::Released | escrow::State::Refunded)) => escrow.endedAt,
+        Ok(None) | Err(_) => return false,
     };
     changed.is_zero()
 }

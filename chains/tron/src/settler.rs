@@ -10,8 +10,8 @@ use alloy::{
 };
 
 use chains::{
-    act::ActError,
-    escrow::{self, Record},
+    escrow::{self, EscrowRecord},
+    perform::PerformError,
 };
 use escrow_abi::{
     contracts::{DevToken as Trc20, FulfillmentProxy, GatewayEscrow, word},
@@ -23,7 +23,7 @@ use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
 use super::{
     address::{address, text, token_or_coin, trc20},
     node::{Answer, Node, State},
-    reads::{self, EscrowRecord, fulfillment_key, unusable},
+    reads::{self, DatedRecord, fulfillment_key, unusable},
     search::Place,
     wallet::{Spare, Task, Wallet},
 };
@@ -69,7 +69,7 @@ impl SettlerChain {
         &self,
         payment_id: &PaymentId,
         escrow_contract: &str,
-    ) -> Result<(u64, Option<Record>), Transient> {
+    ) -> Result<(u64, Option<EscrowRecord>), Transient> {
         let found = self.node().settled_escrow(payment_id, escrow_contract).await?;
         Ok((found.time, found.record.map(|record| record.escrow)))
     }
@@ -86,11 +86,11 @@ impl SettlerChain {
     /// Returns its transaction; of a delivery that is there already, that one.
     ///
     /// # Errors
-    /// [`ActError`]; after [`ActError::Transient`] do the same again. The proxy takes one delivery of these terms only.
-    pub async fn deliver(&self, order: &DeliveryOrder) -> Result<String, ActError> {
+    /// [`PerformError`]; after [`PerformError::Transient`] do the same again. The proxy takes one delivery of these terms only.
+    pub async fn deliver(&self, order: &DeliveryOrder) -> Result<String, PerformError> {
         match self.delivery_state(order).await? {
             DeliveryState::Final(inclusion) | DeliveryState::Seen(inclusion) => return Ok(inclusion.transaction_hash),
-            DeliveryState::Impossible => return Err(ActError::TooLate(format!("past {}", order.fulfill_by))),
+            DeliveryState::Impossible => return Err(PerformError::TooLate(format!("past {}", order.fulfill_by))),
             DeliveryState::NotSeen => {}
         }
         let terms = reads::delivery(order).map_err(unusable)?;
@@ -119,8 +119,8 @@ impl SettlerChain {
     /// paid to this recipient. Where the proxy has no allowance yet, the token's own transfer stands in for it.
     ///
     /// # Errors
-    /// [`ActError::Refused`] when the chain refuses it, for whatever reason, a balance that is too low too.
-    pub async fn try_delivery(&self, order: &DeliveryOrder) -> Result<(), ActError> {
+    /// [`PerformError::Refused`] when the chain refuses it, for whatever reason, a balance that is too low too.
+    pub async fn try_delivery(&self, order: &DeliveryOrder) -> Result<(), PerformError> {
         let terms = reads::delivery(order).map_err(unusable)?;
         let (own, proxy) = (self.wallet.address(), address(&order.proxy).map_err(unusable)?);
         let mut contract = proxy;
@@ -138,12 +138,14 @@ impl SettlerChain {
         }
         match self.node().trial(own, contract, data, value_sun(&terms)?).await? {
             Answer::Returned { .. } => Ok(()),
-            Answer::Reverted { reason, .. } => Err(ActError::Refused(Box::new(self.node().refusal(contract, reason)))),
+            Answer::Reverted { reason, .. } => {
+                Err(PerformError::Refused(Box::new(self.node().refusal(contract, reason))))
+            }
         }
     }
 
     /// An allowance for the proxy, without limit: the proxy takes tokens from its caller only.
-    async fn allow(&self, token: Address, proxy: Address, amount: U256, until: u64) -> Result<(), ActError> {
+    async fn allow(&self, token: Address, proxy: Address, amount: U256, until: u64) -> Result<(), PerformError> {
         let owner = self.wallet.address();
         let call = Trc20::allowanceCall { owner, spender: proxy };
         let allowed = match self.node().call(None, token, &call, State::Newest).await? {
@@ -177,13 +179,13 @@ impl SettlerChain {
     /// transaction; of a release that is there already, whoever made it, that one.
     ///
     /// # Errors
-    /// [`ActError`]; after [`ActError::Transient`] do the same again.
+    /// [`PerformError`]; after [`PerformError::Transient`] do the same again.
     pub async fn release(
         &self,
         payment_id: &PaymentId,
         plan: &EscrowPlan,
         attestation: &str,
-    ) -> Result<String, ActError> {
+    ) -> Result<String, PerformError> {
         let contract = address(&plan.contract).map_err(unusable)?;
         let read = self.node().escrow_record(payment_id, contract, State::Newest).await?;
         let found = read.record.as_ref().map(|record| (record.escrow.state, record));
@@ -191,7 +193,7 @@ impl SettlerChain {
             Some((escrow::State::Reserved, _)) => {}
             Some((escrow::State::Released, record)) => return self.released(payment_id, contract, record).await,
             Some((escrow::State::Refunded, _)) => {
-                return Err(ActError::TooLate("the escrow was refunded".to_owned()));
+                return Err(PerformError::TooLate("the escrow was refunded".to_owned()));
             }
             // A newest block without the reservation may be a node that lags.
             None | Some((escrow::State::Deposited, _)) => {
@@ -219,8 +221,8 @@ impl SettlerChain {
         &self,
         payment_id: &PaymentId,
         contract: Address,
-        record: &EscrowRecord,
-    ) -> Result<String, ActError> {
+        record: &DatedRecord,
+    ) -> Result<String, PerformError> {
         let ended = record.ended_at.ok_or_else(|| Transient(format!("{payment_id} was released in no block")))?;
         let id = word(payment_id.on_chain());
         let place = Place { contract, number: ended, state: State::Newest, payment: id, known: &[] };
@@ -246,8 +248,8 @@ impl SettlerChain {
     /// Brings this account what the escrow owes it in `asset`, and waits until that landed. Returns the transaction.
     ///
     /// # Errors
-    /// [`ActError::Refused`] when the newest state refuses it; nothing was sent then, unless the state changed on the way.
-    pub async fn claim(&self, escrow_contract: &str, asset: &AssetId) -> Result<String, ActError> {
+    /// [`PerformError::Refused`] when the newest state refuses it; nothing was sent then, unless the state changed on the way.
+    pub async fn claim(&self, escrow_contract: &str, asset: &AssetId) -> Result<String, PerformError> {
         let contract = address(escrow_contract).map_err(unusable)?;
         let token = trc20(asset).map_err(unusable)?;
         let task = Task {
@@ -271,16 +273,16 @@ impl SettlerChain {
     /// [`Transient`].
     pub async fn balance(&self, asset: &AssetId) -> Result<U256, Transient> {
         let token = token_or_coin(asset).map_err(unusable)?;
-        let (prices, means) = (self.node().prices().await?, self.node().means(self.wallet.address()).await?);
-        let energy = FEE_RESERVE_ENERGY.saturating_sub(means.energy).saturating_mul(prices.energy_sun);
+        let (prices, resources) = (self.node().prices().await?, self.node().resources(self.wallet.address()).await?);
+        let energy = FEE_RESERVE_ENERGY.saturating_sub(resources.energy).saturating_mul(prices.energy_sun);
         let bytes = FEE_RESERVE_BYTES.saturating_mul(prices.bandwidth_sun);
-        let spare = means.balance_sun.saturating_sub(energy.saturating_add(bytes));
+        let spare = resources.balance_sun.saturating_sub(energy.saturating_add(bytes));
         if token.is_zero() {
             return Ok(U256::from(spare));
         }
         if spare == 0 {
             let (account, chain_id) = (self.account(), self.node().chain_id());
-            tracing::warn!(account, %chain_id, sun = means.balance_sun, "too little TRX and energy to deliver");
+            tracing::warn!(account, %chain_id, sun = resources.balance_sun, "too little TRX and energy to deliver");
             return Ok(U256::ZERO);
         }
         let call = Trc20::balanceOfCall { account: self.wallet.address() };

@@ -14,7 +14,7 @@ use sagas::ports::Transient;
 use super::{
     address,
     calls::{Cost, RESERVATION_ENERGY},
-    node::{Means, Node, Prices},
+    node::{AccountResources, Node, Prices},
 };
 
 /// How often it is said that a submitter runs low.
@@ -50,9 +50,9 @@ impl<'a> Senders<'a> {
     pub async fn choose(&self, cost: &Cost, prices: &Prices) -> Result<Option<&'a PrivateKeySigner>, Transient> {
         let cost = cost.with_exits(self.exits_left);
         for submitter in &self.keys {
-            let means = self.node.means(submitter.address()).await?;
-            self.warnings.look(self.node, submitter.address(), &means, prices, self.now);
-            if cost.lacking(&means, prices).is_none() {
+            let resources = self.node.resources(submitter.address()).await?;
+            self.warnings.look(self.node, submitter.address(), &resources, prices, self.now);
+            if cost.lacking(&resources, prices).is_none() {
                 return Ok(Some(submitter));
             }
         }
@@ -66,8 +66,9 @@ pub(super) struct Warnings(Mutex<BTreeMap<String, Timestamp>>);
 
 impl Warnings {
     /// Warns of a submitter that pays for few more deposits, every ten minutes.
-    pub fn look(&self, node: &Node, account: Address, means: &Means, prices: &Prices, now: Timestamp) {
-        let energy = means.balance_sun.checked_div(prices.energy_sun).unwrap_or(u64::MAX).saturating_add(means.energy);
+    pub fn look(&self, node: &Node, account: Address, resources: &AccountResources, prices: &Prices, now: Timestamp) {
+        let energy =
+            resources.balance_sun.checked_div(prices.energy_sun).unwrap_or(u64::MAX).saturating_add(resources.energy);
         let deposits_left = energy / RESERVATION_ENERGY;
         if deposits_left >= node.config().submitter_deposits_warning {
             return;
@@ -77,7 +78,7 @@ impl Warnings {
         if warned.get(&account).is_some_and(|at| now - *at < WARN_EVERY) {
             return;
         }
-        tracing::warn!(account, sun = means.balance_sun, deposits_left, "a submitter runs out of TRX");
+        tracing::warn!(account, sun = resources.balance_sun, deposits_left, "a submitter runs out of TRX");
         warned.insert(account, now);
     }
 }

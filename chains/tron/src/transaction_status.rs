@@ -17,12 +17,12 @@ use sagas::ports::{DepositOrder, DepositState, OwnDeposit, TransactionState, Tra
 use super::{
     address::{self, address},
     node::{Block, Info, Node, State},
-    reads::{EscrowRecord, unusable},
+    reads::{DatedRecord, unusable},
     search::Place,
 };
 
 /// What the solidified state proves about a transaction.
-enum Fate {
+enum TransactionStatus {
     /// Nothing yet.
     Open,
     /// It is in a solidified block and had its effect.
@@ -82,13 +82,15 @@ impl Node {
             };
         }
         // The record is no older than the solidified block: what had its effect up to there would be seen in it.
-        match self.fate(versions, &found.settled).await? {
-            Fate::Landed(info) => Err(self.contradiction(format!(
+        match self.status_of(versions, &found.settled).await? {
+            TransactionStatus::Landed(info) => Err(self.contradiction(format!(
                 "the reservation is in solidified block {}, and nothing is reserved at block {}",
                 info.block_number, found.settled.number
             ))),
-            Fate::Failed { evidence } | Fate::Lost { evidence } => Ok(DepositState::Superseded { evidence }),
-            Fate::Open => Ok(DepositState::Pending),
+            TransactionStatus::Failed { evidence } | TransactionStatus::Lost { evidence } => {
+                Ok(DepositState::Superseded { evidence })
+            }
+            TransactionStatus::Open => Ok(DepositState::Pending),
         }
     }
 
@@ -141,7 +143,7 @@ impl Node {
     async fn secured(
         &self,
         order: &DepositOrder,
-        record: &EscrowRecord,
+        record: &DatedRecord,
         versions: &[TransactionPrepared],
     ) -> Result<EscrowSecured, Transient> {
         let contract = address(&order.escrow.contract).map_err(unusable)?;
@@ -164,7 +166,7 @@ impl Node {
     }
 
     /// The deposit of a record: the event, too, must say whose it is, of what, and how much.
-    async fn opened(&self, deposit: &OwnDeposit, record: &EscrowRecord) -> Result<EscrowOpened, Transient> {
+    async fn opened(&self, deposit: &OwnDeposit, record: &DatedRecord) -> Result<EscrowOpened, Transient> {
         let contract = address(&deposit.escrow.contract).map_err(unusable)?;
         let payer = address(&record.escrow.payer).map_err(unusable)?;
         let token = address::trc20(&record.escrow.asset).map_err(unusable)?;
@@ -173,7 +175,7 @@ impl Node {
         let quote = word(record.escrow.quote_hash);
         let agreed = |hash: B256| hash == quote || (record.reserved_at.is_some() && hash.is_zero());
         let payment = word(deposit.payment_id.on_chain());
-        let known = own_deposit_id(&deposit.authorization);
+        let known = payer_deposit_id(&deposit.authorization);
         let place =
             Place { contract, number: record.deposited_at, state: State::Solidified, payment, known: known.as_slice() };
         let found = self
@@ -195,14 +197,20 @@ impl Node {
     /// [`Transient`].
     pub async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient> {
         let settled = self.settled().await?;
-        match self.fate(versions, &settled).await? {
-            Fate::Failed { evidence } | Fate::Lost { evidence } => Ok(TransactionState::Dead { evidence }),
-            Fate::Open | Fate::Landed(_) => Ok(TransactionState::Pending),
+        match self.status_of(versions, &settled).await? {
+            TransactionStatus::Failed { evidence } | TransactionStatus::Lost { evidence } => {
+                Ok(TransactionState::Dead { evidence })
+            }
+            TransactionStatus::Open | TransactionStatus::Landed(_) => Ok(TransactionState::Pending),
         }
     }
 
-    /// `settled` must have been asked for before whatever is concluded from the fate together with it.
-    async fn fate(&self, versions: &[TransactionPrepared], settled: &Block) -> Result<Fate, Transient> {
+    /// `settled` must have been asked for before whatever is concluded from the status together with it.
+    async fn status_of(
+        &self,
+        versions: &[TransactionPrepared],
+        settled: &Block,
+    ) -> Result<TransactionStatus, Transient> {
         let Some(expiration) = versions.iter().map(|version| version.nonce).max() else {
             return Err(Transient("no transaction was prepared".to_owned()));
         };
@@ -211,13 +219,13 @@ impl Node {
             let id = id_of(version)?;
             match self.settled_info(id, settled).await? {
                 Some(info) => match &info.failure {
-                    None => return Ok(Fate::Landed(info)),
+                    None => return Ok(TransactionStatus::Landed(info)),
                     Some(failure) => {
                         let number = info.block_number;
                         failed = Some(format!("{id} failed in solidified block {number}: {failure}"));
                     }
                 },
-                None if settled.time_ms < expiration => return Ok(Fate::Open),
+                None if settled.time_ms < expiration => return Ok(TransactionStatus::Open),
                 // Asked again: that it is in no block is the word of one node each time.
                 None if self.settled_info(id, settled).await?.is_some() => {
                     return Err(self.contradiction(format!("{id} was in no solidified block, and then was")));
@@ -226,10 +234,10 @@ impl Node {
             }
         }
         if let Some(evidence) = failed {
-            return Ok(Fate::Failed { evidence });
+            return Ok(TransactionStatus::Failed { evidence });
         }
         let ids: Vec<&str> = versions.iter().map(|version| version.transaction_hash.as_str()).collect();
-        Ok(Fate::Lost {
+        Ok(TransactionStatus::Lost {
             evidence: format!(
                 "solidified block {} {} of {} has time {} ms, no earlier than the expiration {expiration} ms, and there is no {}",
                 settled.number,
@@ -255,7 +263,7 @@ pub(super) fn id_of(version: &TransactionPrepared) -> Result<B256, Transient> {
 }
 
 /// The id of the payer's own deposit. Its wallet may have brought another with the same call.
-pub(super) fn own_deposit_id(authorization: &Authorization) -> Option<B256> {
+pub(super) fn payer_deposit_id(authorization: &Authorization) -> Option<B256> {
     match authorization {
         Authorization::Tron(spend) => spend.deposit.transaction_hash.parse().ok(),
         _ => None,
@@ -263,7 +271,7 @@ pub(super) fn own_deposit_id(authorization: &Authorization) -> Option<B256> {
 }
 
 /// Whether the record is this payment's money, reserved under this quote, whatever has become of it since.
-pub(super) fn is_of_order(record: &EscrowRecord, order: &DepositOrder) -> bool {
+pub(super) fn is_of_order(record: &DatedRecord, order: &DepositOrder) -> bool {
     let reservation = &order.reservation;
     record.reserved_at.is_some()
         && record.is_deposit_of(&order.terms.source, order.terms_hash, &order.escrow)
@@ -275,7 +283,7 @@ pub(super) fn is_of_order(record: &EscrowRecord, order: &DepositOrder) -> bool {
 /// Whether the record holds, or held, money under this payment's id and windows that no settler can be paid from: nobody was
 /// named for it, or it is of other terms, which no verifier attests. A payer can prepare twice under one id, submit the one and
 /// broadcast the other.
-fn is_stranded(record: &EscrowRecord, deposit: &OwnDeposit) -> bool {
+fn is_stranded(record: &DatedRecord, deposit: &OwnDeposit) -> bool {
     record.escrow.is_of(&deposit.escrow)
         && record.escrow.state != escrow::State::Released
         && (record.reserved_at.is_none()

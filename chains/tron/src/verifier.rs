@@ -5,7 +5,7 @@ use async_trait::async_trait;
 
 use chains::{
     config::ChainConfig,
-    escrow::Record,
+    escrow::EscrowRecord,
     verifier::{AttestingChain, VerifiedChain},
 };
 use escrow_abi::attest;
@@ -24,7 +24,7 @@ impl VerifiedChain for Node {
         self.config()
     }
 
-    async fn escrow_record(&self, payment_id: &PaymentId, contract: &str) -> Result<Option<Record>, Transient> {
+    async fn escrow_record(&self, payment_id: &PaymentId, contract: &str) -> Result<Option<EscrowRecord>, Transient> {
         let found = self.settled_escrow(payment_id, contract).await?;
         Ok(found.record.map(|record| record.escrow))
     }

@@ -12,13 +12,13 @@ use alloy::{
 };
 use tokio::{sync::Mutex, time::Instant};
 
-use chains::act::ActError;
+use chains::perform::PerformError;
 use sagas::ports::Transient;
 
 use super::{
     address::text,
     calls::{Cost, PAYOUT_ENERGY, with_margin, with_reserve},
-    node::{Answer, Block, Info, Means, Node, Prices, State},
+    node::{AccountResources, Answer, Block, Info, Node, Prices, State},
     transaction::{Call, Draft, Reference, Signed},
 };
 
@@ -91,11 +91,11 @@ struct Flight {
     refusal: Option<String>,
     /// How many were sent for the purpose, with this one.
     attempt: u64,
-    fate: Fate,
+    status: TransactionStatus,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum TransactionStatus {
     Open,
     /// It was seen in a block, which can still be left.
     Landed,
@@ -106,10 +106,10 @@ enum Fate {
 impl Flight {
     /// Whether nothing else is to be sent for `task`.
     fn serves(&self, task: &Task) -> bool {
-        match self.fate {
-            Fate::Open => true,
-            Fate::Landed => !task.again,
-            Fate::Lost => false,
+        match self.status {
+            TransactionStatus::Open => true,
+            TransactionStatus::Landed => !task.again,
+            TransactionStatus::Lost => false,
         }
     }
 }
@@ -153,9 +153,9 @@ impl Wallet {
     /// taken back by a fork.
     ///
     /// # Errors
-    /// [`ActError::Transient`] also when it did not land within a bounded time, never will, or cannot be paid for: look at
-    /// the chain, and ask again. [`ActError::TooLate`] when no block could hold it in time.
-    pub(super) async fn execute(&self, task: &Task) -> Result<String, ActError> {
+    /// [`PerformError::Transient`] also when it did not land within a bounded time, never will, or cannot be paid for: look at
+    /// the chain, and ask again. [`PerformError::TooLate`] when no block could hold it in time.
+    pub(super) async fn execute(&self, task: &Task) -> Result<String, PerformError> {
         let underway = self.flights.lock().await.get(&task.purpose).is_some_and(|flight| flight.serves(task));
         if !underway {
             self.launch(task).await?;
@@ -177,7 +177,7 @@ impl Wallet {
         Err(Transient(format!("{}: in no block within {waited} s", task.purpose)).into())
     }
 
-    async fn launch(&self, task: &Task) -> Result<(), ActError> {
+    async fn launch(&self, task: &Task) -> Result<(), PerformError> {
         let attempt = self.flights.lock().await.get(&task.purpose).map_or(1, |before| before.attempt.saturating_add(1));
         let head = self.node.head().await?;
         let expiration_ms = expiration(&head, task.until)?;
@@ -185,10 +185,10 @@ impl Wallet {
         let energy = match tried {
             Answer::Returned { energy, .. } => energy,
             Answer::Reverted { reason, .. } => {
-                return Err(ActError::Refused(Box::new(self.node.refusal(task.contract, reason))));
+                return Err(PerformError::Refused(Box::new(self.node.refusal(task.contract, reason))));
             }
         };
-        let (prices, means) = (self.node.prices().await?, self.node.means(self.address()).await?);
+        let (prices, resources) = (self.node.prices().await?, self.node.resources(self.address()).await?);
         // What is named is not taken away by a fork, and the transaction with it.
         let settled = self.node.settled().await?;
         let draft = Draft {
@@ -211,17 +211,19 @@ impl Wallet {
             return Ok(());
         }
         // What the others on their way may still take is not there for this one: TRX, energy and bandwidth.
-        let is_open = |flight: &&Flight| flight.fate == Fate::Open && flight.signed.expiration_ms > settled.time_ms;
+        let is_open = |flight: &&Flight| {
+            flight.status == TransactionStatus::Open && flight.signed.expiration_ms > settled.time_ms
+        };
         let open = || flights.values().filter(is_open);
         let sun = open().fold(task.value_sun, |sum, flight| sum.saturating_add(flight.value_sun));
         let all = open().fold(cost, |sum, flight| Cost {
             energy: sum.energy.saturating_add(flight.cost.energy),
             bandwidth: sum.bandwidth.saturating_add(flight.cost.bandwidth),
         });
-        let left = means.balance_sun.checked_sub(sun);
+        let left = resources.balance_sun.checked_sub(sun);
         let lacking = match left {
-            Some(balance_sun) => all.lacking(&Means { balance_sun, ..means }, &prices),
-            None => Some(format!("{sun} sun are to be sent, and the account has {}", means.balance_sun)),
+            Some(balance_sun) => all.lacking(&AccountResources { balance_sun, ..resources }, &prices),
+            None => Some(format!("{sun} sun are to be sent, and the account has {}", resources.balance_sun)),
         };
         if let Some(lacking) = lacking {
             let (purpose, account) = (&task.purpose, self.account());
@@ -236,7 +238,7 @@ impl Wallet {
             sent_at: now,
             refusal: None,
             attempt,
-            fate: Fate::Open,
+            status: TransactionStatus::Open,
         };
         flights.insert(task.purpose.clone(), flight.clone());
         drop(flights);
@@ -247,7 +249,13 @@ impl Wallet {
 
     /// Looks for the transaction; keeps it alive while it is in no block.
     async fn look(&self, task: &Task) -> Result<Option<String>, Ended> {
-        let flight = self.flights.lock().await.get(&task.purpose).filter(|flight| flight.fate != Fate::Lost).cloned();
+        let flight = self
+            .flights
+            .lock()
+            .await
+            .get(&task.purpose)
+            .filter(|flight| flight.status != TransactionStatus::Lost)
+            .cloned();
         let Some(flight) = flight else {
             return Err(Transient(format!("{}: finished by another call", task.purpose)).into_end());
         };
@@ -267,17 +275,17 @@ impl Wallet {
         }
         match found {
             Some(Info { failure: None, .. }) => {
-                self.mark(&task.purpose, id, Fate::Landed).await;
+                self.mark(&task.purpose, id, TransactionStatus::Landed).await;
                 Ok(Some(id.to_string()))
             }
             Some(info) => {
                 if info.block_number <= settled.number {
-                    self.mark(&task.purpose, id, Fate::Lost).await;
+                    self.mark(&task.purpose, id, TransactionStatus::Lost).await;
                 }
                 Err(Ended::By(self.failed(task, info)))
             }
             None if is_over => {
-                self.mark(&task.purpose, id, Fate::Lost).await;
+                self.mark(&task.purpose, id, TransactionStatus::Lost).await;
                 Err(Transient(never_landed(task, &flight, &settled)).into_end())
             }
             None => {
@@ -300,31 +308,31 @@ impl Wallet {
         }
     }
 
-    async fn mark(&self, purpose: &str, id: B256, fate: Fate) {
+    async fn mark(&self, purpose: &str, id: B256, status: TransactionStatus) {
         if let Some(flight) = self.flights.lock().await.get_mut(purpose).filter(|flight| flight.signed.id == id) {
-            flight.fate = fate;
+            flight.status = status;
         }
     }
 
-    fn failed(&self, task: &Task, info: Info) -> ActError {
+    fn failed(&self, task: &Task, info: Info) -> PerformError {
         let mut context = self.node.refusal(task.contract, info.failure.unwrap_or_default());
         context.transaction_hash = Some(info.id.to_string());
         context.block_number = Some(info.block_number);
         context.gas_used = Some(info.energy.to_string());
-        ActError::Refused(Box::new(context))
+        PerformError::Refused(Box::new(context))
     }
 }
 
 /// The expiration of a transaction that is made at `head`: a block behind `until`, when there is one, so that a block which
 /// comes when it should is not later than that.
-fn expiration(head: &Block, until: Option<u64>) -> Result<u64, ActError> {
+fn expiration(head: &Block, until: Option<u64>) -> Result<u64, PerformError> {
     let own = head.time_ms.saturating_add(LIFETIME_MS);
     let Some(until) = until else { return Ok(own) };
     let last = until.saturating_mul(1_000).saturating_sub(BLOCK_MS);
     // The next block is under way already.
     if last <= head.time_ms.saturating_add(BLOCK_MS) {
         let now = head.time_ms / 1_000;
-        return Err(ActError::TooLate(format!("the chain is at {now}, and no block would be in time for {until}")));
+        return Err(PerformError::TooLate(format!("the chain is at {now}, and no block would be in time for {until}")));
     }
     Ok(own.min(last))
 }
@@ -351,7 +359,7 @@ enum Ended {
     /// It is not over: the node gave no answer; look again.
     Not(Transient),
     /// There is nothing to wait for any more.
-    By(ActError),
+    By(PerformError),
 }
 
 impl From<Transient> for Ended {
@@ -390,7 +398,7 @@ mod tests {
         assert_eq!(expiration(&head, Some(1_020)).unwrap(), 1_017_000);
         assert_eq!(expiration(&head, Some(1_007)).unwrap(), 1_004_000);
         for late in [1_006, 1_000, 999, 1, 0] {
-            assert!(matches!(expiration(&head, Some(late)), Err(ActError::TooLate(_))), "{late}");
+            assert!(matches!(expiration(&head, Some(late)), Err(PerformError::TooLate(_))), "{late}");
         }
     }
 

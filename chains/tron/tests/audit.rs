@@ -11,7 +11,7 @@ use crate::support::{
     quoted::{Payment, amount},
 };
 use chains::{
-    auditor::{Audit, Case, Doubt, Kind},
+    auditor::{Audit, Case, Discrepancy, Kind},
     escrow::State,
 };
 use chains_tron::{
@@ -31,12 +31,12 @@ use events::{
 };
 use sagas::ports::{Chains, EscrowState, Statement};
 
-fn kinds(doubts: &[Doubt]) -> Vec<Kind> {
-    doubts.iter().map(|doubt| doubt.kind).collect()
+fn kinds(discrepancies: &[Discrepancy]) -> Vec<Kind> {
+    discrepancies.iter().map(|doubt| doubt.kind).collect()
 }
 
-fn is_contradicted(doubts: &[Doubt]) -> bool {
-    doubts.iter().any(|doubt| doubt.kind == Kind::Contradiction)
+fn is_contradicted(discrepancies: &[Discrepancy]) -> bool {
+    discrepancies.iter().any(|doubt| doubt.kind == Kind::Contradiction)
 }
 
 /// A payment that was delivered and released, with all that its stream says of the chain.
@@ -77,8 +77,8 @@ async fn a_payment_that_is_as_told_leaves_no_doubt() -> Result<()> {
     assert_eq!(auditor.audit_deposit(&case, &secured).await?, []);
     assert_eq!(auditor.audit_delivery(&case, &delivery).await?, []);
     assert_eq!(auditor.audit_release(&case, &release, secured.amount).await?, []);
-    let (standing, doubts) = auditor.audit_standing(&payment.id, &payment.plan, Some(&case)).await?;
-    assert_eq!((standing.state, doubts), (Some(State::Released), vec![]));
+    let (standing, discrepancies) = auditor.audit_escrow(&payment.id, &payment.plan, Some(&case)).await?;
+    assert_eq!((standing.state, discrepancies), (Some(State::Released), vec![]));
     assert!(standing.settled_number >= release.block_number && standing.settled_time >= release.block_time);
     let statement = Statement::Delivery {
         payment_id: payment.id.clone(),
@@ -200,8 +200,9 @@ async fn every_field_of_what_the_payer_signed_is_compared() -> Result<()> {
     ];
     for (name, altered) in altered {
         let authorization = Authorization::Tron(altered);
-        let doubts = node.audit_authorization(&payment.id, &payment.terms, &payment.plan, &authorization).await?;
-        assert!(is_contradicted(&doubts), "{name}: {doubts:?}");
+        let discrepancies =
+            node.audit_authorization(&payment.id, &payment.terms, &payment.plan, &authorization).await?;
+        assert!(is_contradicted(&discrepancies), "{name}: {discrepancies:?}");
     }
     // Where the allowance stood already there is no approval to look at.
     let alone = Authorization::Tron(TronSpend { approval: None, ..spend });
@@ -232,8 +233,8 @@ async fn every_field_that_a_chain_can_contradict_is_compared() -> Result<()> {
         let signed = node.audit_authorization(id, terms, plan, authorization).await?;
         assert!(is_contradicted(&signed), "{name}: {signed:?}");
         // Another contract has no record that could be read.
-        if let Ok((_, doubts)) = node.audit_standing(id, plan, Some(&altered.audited())).await {
-            assert!(*name == "payment" || is_contradicted(&doubts), "record, {name}: {doubts:?}");
+        if let Ok((_, discrepancies)) = node.audit_escrow(id, plan, Some(&altered.audited())).await {
+            assert!(*name == "payment" || is_contradicted(&discrepancies), "record, {name}: {discrepancies:?}");
         }
     }
     let case = payment.audited();
@@ -248,8 +249,8 @@ async fn every_field_that_a_chain_can_contradict_is_compared() -> Result<()> {
         let case = Case { quote, ..case };
         let deposit = node.audit_deposit(&case, &secured).await?;
         assert!(is_contradicted(&deposit), "deposit, {name}: {deposit:?}");
-        let (_, doubts) = node.audit_standing(&payment.id, &payment.plan, Some(&case)).await?;
-        assert!(is_contradicted(&doubts), "record, {name}: {doubts:?}");
+        let (_, discrepancies) = node.audit_escrow(&payment.id, &payment.plan, Some(&case)).await?;
+        assert!(is_contradicted(&discrepancies), "record, {name}: {discrepancies:?}");
     }
     let deliveries = [
         ("delivery account", Kind::Contradiction, Quote { delivery_account: stranger.clone(), ..quote.clone() }),
@@ -264,16 +265,16 @@ async fn every_field_that_a_chain_can_contradict_is_compared() -> Result<()> {
         ("time", Kind::Contradiction, quotes[2].1.clone()),
     ];
     for (name, kind, quote) in &deliveries {
-        let doubts = node.audit_delivery(&Case { quote, ..case }, &delivery).await?;
-        assert_eq!(kinds(&doubts), [*kind], "delivery, {name}");
+        let discrepancies = node.audit_delivery(&Case { quote, ..case }, &delivery).await?;
+        assert_eq!(kinds(&discrepancies), [*kind], "delivery, {name}");
     }
     let other_quote = Case { quote_hash: Hash32([3; 32]), ..case };
-    for (name, doubts) in [
+    for (name, discrepancies) in [
         ("deposit", node.audit_deposit(&other_quote, &secured).await?),
         ("delivery", node.audit_delivery(&other_quote, &delivery).await?),
         ("release", node.audit_release(&other_quote, &release, secured.amount).await?),
     ] {
-        assert!(is_contradicted(&doubts), "{name} under another quote: {doubts:?}");
+        assert!(is_contradicted(&discrepancies), "{name} under another quote: {discrepancies:?}");
     }
     let paid_more = Case { quote: &Quote { source_amount: amount(PRICE + 1), ..quote.clone() }, ..case };
     assert_eq!(kinds(&node.audit_release(&paid_more, &release, secured.amount).await?), [Kind::Contradiction]);
@@ -281,8 +282,8 @@ async fn every_field_that_a_chain_can_contradict_is_compared() -> Result<()> {
     assert_eq!(kinds(&node.audit_release(&to_another, &release, secured.amount).await?), [Kind::Contradiction]);
     // Price and remainder must be the deposit: neither the price alone nor a unit more.
     for deposited in [PRICE, CAP + 1, CAP - 1] {
-        let doubts = node.audit_release(&case, &release, amount(deposited)).await?;
-        assert_eq!(kinds(&doubts), [Kind::Contradiction], "{deposited}");
+        let discrepancies = node.audit_release(&case, &release, amount(deposited)).await?;
+        assert_eq!(kinds(&discrepancies), [Kind::Contradiction], "{deposited}");
         let secured = EscrowSecured { amount: amount(deposited), ..secured.clone() };
         assert!(is_contradicted(&node.audit_deposit(&case, &secured).await?), "{deposited}");
     }
@@ -296,8 +297,8 @@ async fn every_field_that_a_chain_can_contradict_is_compared() -> Result<()> {
         (Kind::Missing, secured.inclusion.clone()),
     ];
     for (kind, inclusion) in &inclusions {
-        let doubts = node.audit_release(&case, inclusion, secured.amount).await?;
-        assert_eq!(kinds(&doubts), [*kind], "{inclusion:?}");
+        let discrepancies = node.audit_release(&case, inclusion, secured.amount).await?;
+        assert_eq!(kinds(&discrepancies), [*kind], "{inclusion:?}");
     }
     let elsewhere = EscrowSecured { inclusion: release.clone(), ..secured };
     assert!(kinds(&node.audit_deposit(&case, &elsewhere).await?).contains(&Kind::Missing));
@@ -320,7 +321,7 @@ async fn a_deposit_that_was_never_reserved_is_audited_until_it_is_back() -> Resu
     let opened = chains.stranded_deposit(&own).await?.context("not stranded")?;
     assert_eq!(opened.inclusion.transaction_hash, spend(&order).deposit.transaction_hash);
     assert_eq!(node.audit_opened(&own, &opened).await?, []);
-    let (standing, _) = node.audit_standing(&payment.id, &payment.plan, None).await?;
+    let (standing, _) = node.audit_escrow(&payment.id, &payment.plan, None).await?;
     assert_eq!(standing.state, Some(State::Deposited));
 
     let left = payment.plan.refund_after + 1 - world.time().await?;
@@ -331,8 +332,8 @@ async fn a_deposit_that_was_never_reserved_is_audited_until_it_is_back() -> Resu
     assert_eq!(world.tokens(&world.payer).await?, TOKENS);
     assert_eq!(node.audit_return(&own, &refunded, opened.amount).await?, []);
     assert_eq!(node.audit_refund(&payment.audited(), &refunded, opened.amount).await?, []);
-    let (standing, doubts) = node.audit_standing(&payment.id, &payment.plan, Some(&payment.audited())).await?;
-    assert_eq!((standing.state, doubts), (Some(State::Refunded), vec![]));
+    let (standing, discrepancies) = node.audit_escrow(&payment.id, &payment.plan, Some(&payment.audited())).await?;
+    assert_eq!((standing.state, discrepancies), (Some(State::Refunded), vec![]));
 
     let other = Payment::within_tron(&world, 600, world.trx()).await?;
     let less = EscrowOpened { amount: amount(CAP - 1), ..opened.clone() };
@@ -340,8 +341,8 @@ async fn a_deposit_that_was_never_reserved_is_audited_until_it_is_back() -> Resu
     assert_eq!(kinds(&node.audit_opened(&other.own_deposit(), &opened).await?), [Kind::Missing]);
     let approved = spend(&order).approval.as_ref().context("no approval")?.transaction_hash.clone();
     let elsewhere = Inclusion { transaction_hash: approved, ..opened.inclusion.clone() };
-    let doubts = node.audit_opened(&own, &EscrowOpened { inclusion: elsewhere, amount: opened.amount }).await?;
-    assert!(kinds(&doubts).contains(&Kind::Missing), "{doubts:?}");
+    let discrepancies = node.audit_opened(&own, &EscrowOpened { inclusion: elsewhere, amount: opened.amount }).await?;
+    assert!(kinds(&discrepancies).contains(&Kind::Missing), "{discrepancies:?}");
     let mut terms = own.clone();
     terms.terms_hash = Hash32([1; 32]);
     assert!(is_contradicted(&node.audit_opened(&terms, &opened).await?));
@@ -378,16 +379,16 @@ async fn a_deposit_of_other_terms_is_the_payers_doing() -> Result<()> {
     let opened = chains.stranded_deposit(&own).await?.context("not stranded")?;
     assert_eq!(opened.amount, amount(cap));
     assert_eq!(node.audit_opened(&own, &opened).await?, []);
-    let (standing, doubts) = node.audit_standing(&payment.id, plan, Some(&payment.audited())).await?;
-    assert_eq!((standing.state, doubts), (Some(State::Deposited), vec![]));
+    let (standing, discrepancies) = node.audit_escrow(&payment.id, plan, Some(&payment.audited())).await?;
+    assert_eq!((standing.state, discrepancies), (Some(State::Deposited), vec![]));
 
     // What the gateway says of it is compared all the same.
     let more = EscrowOpened { amount: amount(CAP), ..opened.clone() };
     assert!(is_contradicted(&node.audit_opened(&own, &more).await?));
     let approved = spend(&other).approval.as_ref().context("no approval")?.transaction_hash.clone();
     let elsewhere = Inclusion { transaction_hash: approved, ..opened.inclusion.clone() };
-    let doubts = node.audit_opened(&own, &EscrowOpened { inclusion: elsewhere, ..opened.clone() }).await?;
-    assert!(kinds(&doubts).contains(&Kind::Missing), "{doubts:?}");
+    let discrepancies = node.audit_opened(&own, &EscrowOpened { inclusion: elsewhere, ..opened.clone() }).await?;
+    assert!(kinds(&discrepancies).contains(&Kind::Missing), "{discrepancies:?}");
     let mut later = opened.clone();
     later.inclusion.block_number += 1;
     assert!(is_contradicted(&node.audit_opened(&own, &later).await?));
@@ -407,8 +408,8 @@ async fn a_deposit_of_other_terms_is_the_payers_doing() -> Result<()> {
     assert_eq!(node.audit_opened(&own, &opened).await?, []);
     assert_eq!(node.audit_return(&own, &refunded, opened.amount).await?, []);
     assert!(is_contradicted(&node.audit_return(&own, &refunded, amount(CAP)).await?));
-    let (standing, doubts) = node.audit_standing(&payment.id, plan, Some(&payment.audited())).await?;
-    assert_eq!((standing.state, doubts), (Some(State::Refunded), vec![]));
+    let (standing, discrepancies) = node.audit_escrow(&payment.id, plan, Some(&payment.audited())).await?;
+    assert_eq!((standing.state, discrepancies), (Some(State::Refunded), vec![]));
     Ok(())
 }
 
@@ -433,8 +434,8 @@ async fn a_failed_transaction_proves_nothing() -> Result<()> {
         block_time: block.time_ms / 1_000,
     };
     let opened = EscrowOpened { inclusion, amount: amount(CAP) };
-    let doubts = world.node().audit_opened(&payment.own_deposit(), &opened).await?;
-    assert_eq!(kinds(&doubts), [Kind::Contradiction]);
-    assert!(doubts[0].what.contains("failed: REVERT"), "{doubts:?}");
+    let discrepancies = world.node().audit_opened(&payment.own_deposit(), &opened).await?;
+    assert_eq!(kinds(&discrepancies), [Kind::Contradiction]);
+    assert!(discrepancies[0].what.contains("failed: REVERT"), "{discrepancies:?}");
     Ok(())
 }

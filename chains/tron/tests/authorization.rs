@@ -13,7 +13,7 @@ use alloy::{
 use chains_tron::{
     address::text,
     authorization::{
-        Choice, Denied, EscrowSettings, Prepared, SignedMessage, SpendRequest, Surroundings, authorize, prepare,
+        BlockEnvironment, Choice, Denied, EscrowSettings, Prepared, SignedMessage, SpendRequest, authorize, prepare,
     },
     node::Block,
     transaction::{Draft, assemble, id, read, read_signed},
@@ -77,10 +77,10 @@ fn uncapped(spend: SpendRequest) -> SpendRequest {
     SpendRequest { terms, ..spend }
 }
 
-fn surroundings() -> Surroundings {
+fn surroundings() -> BlockEnvironment {
     let time_ms = (QUOTE_DEADLINE - 60) * 1_000;
     let reference = Block { number: 0x12345, id: B256::repeat_byte(0x77), parent: B256::ZERO, time_ms };
-    Surroundings {
+    BlockEnvironment {
         reference,
         now_ms: time_ms + 57_000,
         fee_limit_max_sun: Some(15_000 * TRX),

@@ -11,8 +11,9 @@ mod endpoint;
 #[path = "../../evm/tests/support/mod.rs"]
 #[allow(dead_code, reason = "what the EVM tests share, of which few is for payments between the families")]
 mod evm_support;
-mod outcome;
+
 mod release;
 mod settlement;
 mod support;
+mod transaction_status;
 mod wire;

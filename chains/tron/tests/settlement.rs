@@ -24,9 +24,9 @@ use crate::{
     },
 };
 use chains::{
-    act::ActError,
     auditor::Audit,
-    escrow::{Record, State},
+    escrow::{EscrowRecord, State},
+    perform::PerformError,
     verifier::{Outcome, Verifier},
 };
 use chains_tron::{
@@ -48,9 +48,9 @@ fn verifier(world: &World) -> Verifier {
     Verifier::default().with_chains([world.node()], Some(world.releaser.clone()))
 }
 
-fn transient(outcome: Result<String, ActError>) -> Result<String> {
+fn transient(outcome: Result<String, PerformError>) -> Result<String> {
     match outcome {
-        Err(ActError::Transient(fault)) => Ok(fault.0),
+        Err(PerformError::Transient(fault)) => Ok(fault.0),
         other => bail!("{other:?}"),
     }
 }
@@ -91,7 +91,7 @@ async fn tokens_are_delivered_attested_and_released_with_the_remainder() -> Resu
 
     payment.secure(&world).await?;
     let (time, record) = settler.reservation(&payment.id, &payment.plan.contract).await?;
-    let record: Record = record.context("no reservation")?;
+    let record: EscrowRecord = record.context("no reservation")?;
     assert!(time > 0 && record.is_of(&payment.plan));
     assert_eq!((record.state, record.quote_hash), (State::Reserved, payment.quote.hash()));
     assert_eq!((record.asset, record.source_amount), (payment.terms.source.asset().clone(), Some(amount(PRICE))));
@@ -172,7 +172,7 @@ async fn a_delivery_that_fails_in_a_block_is_told_with_its_reason() -> Result<()
     world.node().broadcast(&bytes).await?;
     world.mine(1).await?;
     match held.await? {
-        Err(ActError::Refused(context)) => {
+        Err(PerformError::Refused(context)) => {
             let BlockchainContext { transaction_hash, block_number, revert_reason, gas_used, .. } = *context;
             assert_eq!(transaction_hash, Some(decoded.id.to_string()));
             assert!(block_number.is_some() && gas_used.is_some());
@@ -348,13 +348,13 @@ async fn no_transaction_can_land_after_its_time() -> Result<()> {
     held.abort();
     let other = world.settling();
     match other.deliver(&payment.delivery()).await {
-        Err(ActError::TooLate(what)) => assert!(what.contains("no block would be in time"), "{what}"),
+        Err(PerformError::TooLate(what)) => assert!(what.contains("no block would be in time"), "{what}"),
         outcome => bail!("{outcome:?}"),
     }
     world.advance(Duration::from_secs(10)).await?;
     world.solidify().await?;
     assert_eq!(other.delivery_state(&payment.delivery()).await?, DeliveryState::Impossible);
-    assert!(matches!(other.deliver(&payment.delivery()).await, Err(ActError::TooLate(_))));
+    assert!(matches!(other.deliver(&payment.delivery()).await, Err(PerformError::TooLate(_))));
     assert_eq!(world.sun(&world.recipient).await?, 0);
     Ok(())
 }
@@ -460,7 +460,7 @@ async fn past_its_time_a_delivery_is_impossible_and_the_deposit_is_cancelled() -
     assert!(matches!(verifier.attest_non_delivery(&payment.case()).await?, Outcome::NotYet(_)));
     let left = payment.fulfill_by() + 1 - world.time().await?;
     world.advance(Duration::from_secs(left)).await?;
-    assert!(matches!(settler.deliver(&payment.delivery()).await, Err(ActError::TooLate(_))));
+    assert!(matches!(settler.deliver(&payment.delivery()).await, Err(PerformError::TooLate(_))));
     assert!(matches!(verifier.attest_non_delivery(&payment.case()).await?, Outcome::NotYet(_)));
     world.solidify().await?;
     assert_eq!(settler.delivery_state(&payment.delivery()).await?, DeliveryState::Impossible);
@@ -477,7 +477,7 @@ async fn past_its_time_a_delivery_is_impossible_and_the_deposit_is_cancelled() -
     assert!(matches!(verifier.attest_delivery(&payment.case()).await?, Outcome::Refused(_)));
     let attestation = world.attest(&world.statement(&payment.deposit()));
     let released = settler.release(&payment.id, &payment.plan, &attestation).await;
-    assert!(matches!(released, Err(ActError::TooLate(_))), "{released:?}");
+    assert!(matches!(released, Err(PerformError::TooLate(_))), "{released:?}");
     Ok(())
 }
 

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use chains_tron::{
     dev::DevError,
-    node::{Answer, BroadcastError, Info, Means, State},
+    node::{AccountResources, Answer, BroadcastError, Info, State},
     transaction::{self, Draft},
 };
 use escrow_abi::contracts::{DevToken, FulfillmentProxy, GatewayEscrow};
@@ -418,7 +418,7 @@ async fn a_settled_block_needs_two_answers() -> Result<()> {
 }
 
 #[tokio::test]
-async fn prices_and_means_are_read() -> Result<()> {
+async fn prices_and_resources_are_read() -> Result<()> {
     let world = World::start().await?;
     let liar = Liar::before(&world.tron.url()).await?;
     let node = world.node_at(&liar.url);
@@ -426,13 +426,13 @@ async fn prices_and_means_are_read() -> Result<()> {
     assert_eq!((prices.energy_sun, prices.bandwidth_sun), (100, 1_000));
     assert_eq!(prices.fee_limit_max_sun, Some(15_000 * TRX));
     let settler = world.settler.address();
-    assert_eq!(node.means(settler).await?, Means { balance_sun: FUNDS, energy: 0, bandwidth: 600 });
-    let nobody = Means { balance_sun: 0, energy: 0, bandwidth: 0 };
-    assert_eq!(node.means(Address::repeat_byte(9)).await?, nobody);
+    assert_eq!(node.resources(settler).await?, AccountResources { balance_sun: FUNDS, energy: 0, bandwidth: 600 });
+    let nobody = AccountResources { balance_sun: 0, energy: 0, bandwidth: 0 };
+    assert_eq!(node.resources(Address::repeat_byte(9)).await?, nobody);
     let info = world.dev.execute(&world.settler, &world.token, transfer(settler, 0), 0).await?;
-    let means = node.means(settler).await?;
-    assert_eq!(means.balance_sun, FUNDS - info.fee_sun);
-    assert!(means.bandwidth < 600);
+    let resources = node.resources(settler).await?;
+    assert_eq!(resources.balance_sun, FUNDS - info.fee_sun);
+    assert!(resources.bandwidth < 600);
 
     let resources = |staked: u64| {
         json!({"freeNetUsed": 500, "freeNetLimit": 600, "NetLimit": staked, "NetUsed": 50,
@@ -440,8 +440,8 @@ async fn prices_and_means_are_read() -> Result<()> {
     };
     for (staked, bandwidth) in [(400, 350), (60, 100)] {
         liar.say("wallet/getaccountresource", resources(staked));
-        let means = node.means(settler).await?;
-        assert_eq!((means.bandwidth, means.energy), (bandwidth, 0));
+        let resources = node.resources(settler).await?;
+        assert_eq!((resources.bandwidth, resources.energy), (bandwidth, 0));
     }
     for parameters in [json!([]), json!([{"key": "getEnergyFee", "value": 100}]), json!("none")] {
         liar.say("wallet/getchainparameters", json!({"chainParameter": parameters}));

@@ -145,7 +145,7 @@ fn start(
     let runner = Runner::new(engine.clone(), format!("gateway {index} life {lives}"));
     let mut tasks = JoinSet::new();
     tasks.spawn(runner.run(CancellationToken::new()));
-    tasks.spawn(async move { inner.tend().await });
+    tasks.spawn(async move { inner.maintain().await });
     tasks.spawn(follow(world.clone(), journal.clone(), gateway.shelf.clone(), dice.clone()));
     let running = Running { life: life.clone(), journal, engine };
     *gateway.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(running);

@@ -186,7 +186,7 @@ impl Chains for SimChains {
         while is_pushed || !self.inner.has_news(&mut waiting) {
             self.next_block(waiting.chain_id).await;
             // What can't be seen now is seen in the next round.
-            drop(self.inner.look_out(waiting.chain_id).await);
+            drop(self.inner.watch_logs(waiting.chain_id).await);
             if is_pushed {
                 return;
             }

@@ -10,12 +10,12 @@ use alloy::{
 use ed25519_dalek::SigningKey;
 use tokio::time::sleep;
 
-use chains::verifier::Outcome;
+use chains::{escrow::State, verifier::Outcome};
 use chains_evm::{
     attest,
     node::{At, Node},
 };
-use escrow_abi::contracts::{self, FulfillmentProxy, GatewayEscrow, State, address, text, units, word};
+use escrow_abi::contracts::{self, FulfillmentProxy, GatewayEscrow, address, text, units, word};
 use events::{
     Amount, Did,
     quote::{Quote, SignedQuote},
@@ -250,7 +250,7 @@ impl Job {
         let contract = address(&self.award.case.escrow.contract).ok()?;
         let record = node.escrow_record(&self.order.payment_id, contract, At::Block(settled)).await.ok()??;
         let right = record.quote_hash == self.award.quote_hash
-            && record.settler == self.settler.signer.address()
+            && record.settler == text(self.settler.signer.address())
             && record.source_amount == Some(self.quote.source_amount)
             && record.is_of(&self.award.case.escrow);
         right.then_some(record.state)

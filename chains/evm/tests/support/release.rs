@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 
-use chains::act::ActError;
+use chains::perform::PerformError;
 use sagas::ports::{Chains, DepositOrder, PrepareError, ReleaseOrder, Statement};
 
 /// The order to release a deposit by `attestation`.
@@ -38,9 +38,9 @@ pub async fn refused(chains: &dyn Chains, order: &ReleaseOrder) -> Result<String
 }
 
 /// Why a settler's transaction is refused.
-pub fn reason(outcome: Result<String, ActError>) -> Result<String> {
+pub fn reason(outcome: Result<String, PerformError>) -> Result<String> {
     match outcome {
-        Err(ActError::Refused(context)) => context.revert_reason.context("no reason"),
+        Err(PerformError::Refused(context)) => context.revert_reason.context("no reason"),
         other => bail!("not refused: {other:?}"),
     }
 }

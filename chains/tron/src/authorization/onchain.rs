@@ -11,8 +11,8 @@ use events::event::{OwnTransaction, TronSpend};
 use sagas::ports::Transient;
 
 use super::{
-    AuthorizationError, Choice, Denied, LIFETIME_MS_MAX, OnchainError, Prepared, REACH_MS, SpendRequest, Surroundings,
-    prepared::Deposit, terms::Expected,
+    AuthorizationError, BlockEnvironment, Choice, Denied, LIFETIME_MS_MAX, OnchainError, Prepared, REACH_MS,
+    SpendRequest, prepared::Deposit, terms::Expected,
 };
 use crate::{
     calls::DEPOSIT_ENERGY_LEAST,
@@ -68,7 +68,7 @@ pub async fn prepare_onchain(
             (Some(approval), ESCROW_ENERGY + transfer.unwrap_or(TRANSFER_ENERGY))
         }
     };
-    let chain = Surroundings {
+    let chain = BlockEnvironment {
         reference,
         now_ms: head.time_ms,
         fee_limit_max_sun: prices.fee_limit_max_sun,

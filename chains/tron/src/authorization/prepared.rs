@@ -22,7 +22,7 @@ use crate::{
 
 /// What a chain says that transactions have to be made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Surroundings {
+pub struct BlockEnvironment {
     /// The block that they name; a solidified one, so that no fork takes it away and them with it.
     pub reference: Block,
     /// Time of the newest block, UNIX milliseconds.
@@ -92,7 +92,7 @@ impl Deposit {
 pub fn prepare(
     spend: &SpendRequest,
     choice: &Choice,
-    chain: &Surroundings,
+    chain: &BlockEnvironment,
     reserver: &PrivateKeySigner,
 ) -> Result<Prepared, AuthorizationError> {
     let expected = Expected::of(spend)?;
@@ -107,7 +107,7 @@ impl Deposit {
         expected: &Expected,
         spend: &SpendRequest,
         choice: &Choice,
-        chain: &Surroundings,
+        chain: &BlockEnvironment,
     ) -> Result<Prepared, AuthorizationError> {
         let Self { amount, chosen, call } = self;
         let expiration_ms = expiration(expected, choice, chain, chosen)?;
@@ -162,7 +162,7 @@ impl PreparedMessage {
 fn expiration(
     expected: &Expected,
     choice: &Choice,
-    chain: &Surroundings,
+    chain: &BlockEnvironment,
     chosen: Chosen,
 ) -> Result<u64, AuthorizationError> {
     let least = expected.quote_deadline.saturating_mul(1_000).max(chain.now_ms).saturating_add(REACH_MS + 1);
@@ -182,7 +182,7 @@ fn expiration(
     Err(AuthorizationError::mismatch("payload.expiration_ms", expected, expiration_ms))
 }
 
-fn fee_limit(choice: &Choice, chain: &Surroundings) -> Result<u64, AuthorizationError> {
+fn fee_limit(choice: &Choice, chain: &BlockEnvironment) -> Result<u64, AuthorizationError> {
     let Some(fee_limit_sun) = choice.fee_limit_sun else { return Ok(chain.deposit_fee_limit_sun) };
     let field = "payload.fee_limit_sun";
     if fee_limit_sun == 0 {

@@ -21,14 +21,14 @@ pub struct SignedMessage {
 }
 
 /// A transaction that the payer signed.
-pub(super) struct Own {
+pub(super) struct SignedTransaction {
     /// All that it says.
     pub draft: Draft,
     /// As it is kept.
     pub transaction: OwnTransaction,
 }
 
-impl Own {
+impl SignedTransaction {
     /// Reads a message, and checks all but what is called.
     pub fn read(expected: &Expected, signed: &SignedMessage) -> Result<Self, AuthorizationError> {
         let raw_data = raw_data(signed.message_prehash.as_deref())?;

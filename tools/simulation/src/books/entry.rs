@@ -185,7 +185,7 @@ impl Entry {
         require(before.is_none(), "terminal states never change", || format!("{payment_id}: {before:?}, then {end:?}"))
     }
 
-    fn record(&self, world: &World, payment_id: &PaymentId) -> Option<chains_evm::reads::EscrowRecord> {
+    fn record(&self, world: &World, payment_id: &PaymentId) -> Option<chains::escrow::EscrowRecord> {
         world.place(&self.submitted.escrow.chain_id)?.lock().escrow_record(payment_id).ok()?
     }
 

@@ -3,8 +3,8 @@
 use alloy::primitives::B256;
 use anyhow::{Result, bail};
 
+use chains::escrow::State;
 use chains::verifier::Outcome;
-use escrow_abi::contracts::State;
 use sagas::ports::{Chains, DeliveryState, DepositState, EscrowState, RefundOrder};
 use simulation::chain::PaymentEvents;
 
