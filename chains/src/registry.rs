@@ -1,11 +1,13 @@
-//! The engine's [`Chains`] port over every family a gateway is connected to.
+//! Chain registry: the engine's [`Chains`] port over all chains that a gateway is connected to, each found by its id.
+//!
+//! The registry knows no family. The binary registers the adapter of each.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
 use events::{
-    ChainId, Family, PaymentId,
+    ChainId, PaymentId,
     event::{Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
 };
 use sagas::ports::{
@@ -16,21 +18,37 @@ use sagas::ports::{
 /// How long the wait for a block of a chain that is not connected lasts.
 const NO_BLOCK_WAIT: Duration = Duration::from_secs(1);
 
-/// Each family's port; a question goes to the family of the chain it is about.
+/// A family's adapter: the engine's port over the chains of that family that a gateway is connected to.
+pub trait Adapter: Chains {
+    /// The ids of its chains.
+    fn chain_ids(&self) -> Vec<ChainId>;
+}
+
+/// The adapter of each chain; a question goes to the adapter of the chain that it is about.
 pub struct ChainRegistry {
-    ports: BTreeMap<Family, Arc<dyn Chains>>,
+    adapters: BTreeMap<ChainId, Arc<dyn Adapter>>,
     clock: Arc<dyn Clock>,
 }
 
 impl ChainRegistry {
-    /// The port over `ports`.
-    pub fn new(ports: impl IntoIterator<Item = (Family, Arc<dyn Chains>)>, clock: Arc<dyn Clock>) -> Self {
-        Self { ports: ports.into_iter().collect(), clock }
+    /// A registry without chains.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { adapters: BTreeMap::new(), clock }
+    }
+
+    /// The registry with the chains of `adapter` besides.
+    pub fn with(mut self, adapter: Arc<dyn Adapter>) -> Self {
+        for chain_id in adapter.chain_ids() {
+            self.adapters.insert(chain_id, adapter.clone());
+        }
+        self
     }
 
     fn of(&self, chain_id: &ChainId) -> Result<&dyn Chains, Transient> {
-        let port = chain_id.family().and_then(|family| self.ports.get(&family));
-        port.map(Arc::as_ref).ok_or_else(|| Transient(format!("{chain_id} is not configured")))
+        match self.adapters.get(chain_id) {
+            Some(adapter) => Ok(adapter.as_ref()),
+            None => Err(Transient(format!("{chain_id} is not configured"))),
+        }
     }
 
     fn of_newest(&self, versions: &[TransactionPrepared]) -> Result<&dyn Chains, Transient> {

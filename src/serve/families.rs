@@ -15,7 +15,7 @@ use chains_solana::{
 use chains_tron::adapter::{TronChain, TronChains};
 use events::Family;
 use journal_jetstream::{budget::NatsBudgets, ledger::NatsLedger};
-use sagas::ports::{Chains, Clock};
+use sagas::ports::Clock;
 
 use crate::{
     config::{GatewayChain, GatewayConfig, Secret},
@@ -66,12 +66,11 @@ impl Connected {
             let approvals: Arc<dyn Approvals> = Arc::new(node.clone());
             (node.chain_id().clone(), ClusterId::from(node.cluster_id()), approvals)
         });
-        let evm_port: (Family, Arc<dyn Chains>) = (Family::Evm, evm.clone());
         let evm_authorizer: (Family, Arc<dyn Authorizer>) =
             (Family::Evm, Arc::new(EvmAuthorizer::new(evm_nodes.clone(), budgets, clock.clone())));
         let evm_funds: (Family, Arc<dyn Funds>) = (Family::Evm, Arc::new(EvmFunds::new(evm_nodes)));
         Ok(Self {
-            chains: Arc::new(ChainRegistry::new([evm_port, (Family::Solana, solana), (Family::Tron, tron)], clock)),
+            chains: Arc::new(ChainRegistry::new(clock).with(evm.clone()).with(solana).with(tron)),
             evm,
             authorizer: Arc::new(Authorizers::new([
                 evm_authorizer,

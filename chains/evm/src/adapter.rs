@@ -10,6 +10,7 @@ use alloy::{
 use async_trait::async_trait;
 
 use chains::{
+    registry::Adapter,
     setup::SetupError,
     submitters::{Leg, Submitters},
 };
@@ -398,6 +399,12 @@ fn signers<'a>(chain: &EvmChain, keys: &'a Keys, leg: Leg, payment_id: &PaymentI
 /// The account that is named as the caller when a call is tried out.
 fn first(signers: &[&PrivateKeySigner]) -> Result<Address, Transient> {
     signers.first().map(|signer| signer.address()).ok_or_else(|| Transient("no submitter key".to_owned()))
+}
+
+impl Adapter for EvmChains {
+    fn chain_ids(&self) -> Vec<ChainId> {
+        self.chains.keys().cloned().collect()
+    }
 }
 
 #[async_trait]

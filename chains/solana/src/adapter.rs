@@ -7,6 +7,7 @@ use ed25519_dalek::SigningKey;
 use gateway_program::Key;
 
 use chains::{
+    registry::Adapter,
     setup::SetupError,
     submitters::{Leg, Submitters},
 };
@@ -162,6 +163,12 @@ fn refused_trial(node: &Node, program: &Key, error: &serde_json::Value, programs
 
 fn keys(chain: &SolanaChain) -> Result<&Keys, Transient> {
     chain.keys.as_ref().ok_or_else(|| Transient(format!("{} has no keys", chain.node.chain_id())))
+}
+
+impl Adapter for SolanaChains {
+    fn chain_ids(&self) -> Vec<ChainId> {
+        self.chains.keys().cloned().collect()
+    }
 }
 
 #[async_trait]

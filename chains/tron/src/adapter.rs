@@ -6,6 +6,7 @@ use alloy::signers::local::PrivateKeySigner;
 use async_trait::async_trait;
 
 use chains::{
+    registry::Adapter,
     setup::SetupError,
     submitters::{Leg, Submitters},
 };
@@ -187,6 +188,12 @@ impl TronChains {
 
 fn keys(chain: &TronChain) -> Result<&Keys, Transient> {
     chain.keys.as_ref().ok_or_else(|| Transient(format!("{} has no keys", chain.node.chain_id())))
+}
+
+impl Adapter for TronChains {
+    fn chain_ids(&self) -> Vec<ChainId> {
+        self.chains.keys().cloned().collect()
+    }
 }
 
 #[async_trait]
