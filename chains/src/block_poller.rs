@@ -1,4 +1,4 @@
-//! Waiting for a chain's next block: one poller for everyone who waits.
+//! Block poller: one for everyone who waits for a chain's next block.
 
 use std::{
     future::Future,
@@ -17,7 +17,7 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 /// The newest block that was seen, and when.
 type Newest<T> = watch::Sender<Option<(T, Instant)>>;
 
-/// The newest blocks of one chain, looked for only while somebody waits.
+/// Polls for the newest block of one chain, only while somebody waits.
 #[derive(Debug)]
 pub struct BlockPoller<T> {
     newest: Arc<Newest<T>>,
@@ -36,7 +36,7 @@ impl<T: PartialEq + Send + Sync + 'static> BlockPoller<T> {
     }
 
     /// Returns when there is a new block, or after a bounded time. The first caller's `look` is what asks the chain, for
-    /// all callers and until these heads are dropped; it gives `None` when there is no answer.
+    /// all callers and until the poller is dropped; it gives `None` when there is no answer.
     ///
     /// A block that came only just before the call may have been missed by what the caller looked at last, so then the
     /// wait is one poll interval only.

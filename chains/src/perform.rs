@@ -1,4 +1,4 @@
-//! What comes of a settler's act on a chain, whatever its family.
+//! How a settler's transaction fails, whatever the chain's family.
 
 use events::failure::BlockchainContext;
 use sagas::ports::Transient;

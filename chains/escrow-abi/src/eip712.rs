@@ -157,7 +157,7 @@ pub fn deposit(
 /// The award as it is signed.
 ///
 /// # Errors
-/// [`ConvertError`] when the payout account is no address or the time does not fit.
+/// [`ConvertError`] when the payout account is not an address or the time does not fit.
 pub fn reservation(payment_id: &PaymentId, reservation: &ports::Reservation) -> Result<Reservation, ConvertError> {
     Ok(Reservation {
         paymentId: word(payment_id.on_chain()),

@@ -14,7 +14,7 @@ pub const BYTES_MAX: usize = 8192;
 /// The last 32 bytes of a signature wrapped by ERC-6492.
 const ERC6492_SUFFIX: B256 = b256!("6492649264926492649264926492649264926492649264926492649264926492");
 
-/// Why a text is no usable signature of a key.
+/// Why a text is not a usable signature of a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureError {
     /// Not hex with 0x, empty, or above [`BYTES_MAX`].
@@ -29,7 +29,7 @@ pub enum SignatureError {
     /// `s` is in the upper half of the curve's order (EIP-2).
     #[error("s is in the upper half of the curve's order")]
     HighS,
-    /// The numbers are no point of the curve.
+    /// The numbers are not a point of the curve.
     #[error("r and s recover no key")]
     Unrecoverable,
     /// Wrapped for an account that is not deployed yet, so that the chain alone can judge it.

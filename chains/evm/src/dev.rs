@@ -38,7 +38,7 @@ pub enum DevError {
     /// The chain does not answer, or refuses.
     #[error("development chain: {0}")]
     Chain(String),
-    /// Something given is no address.
+    /// Something given is not an address.
     #[error(transparent)]
     Convert(#[from] ConvertError),
     /// An artefact cannot be used.
@@ -108,7 +108,7 @@ impl DevChain {
     /// The anvil at `rpc_url`, with coins for `deployer`, which sends all that is not sent by others.
     ///
     /// # Errors
-    /// [`DevError`] when it does not answer or is no anvil.
+    /// [`DevError`] when it does not answer or is not anvil.
     pub async fn connect(rpc_url: &str, deployer: PrivateKeySigner) -> Result<Self, DevError> {
         let url = rpc_url.parse().map_err(|error: url::ParseError| DevError::Chain(error.to_string()))?;
         let rpc = Rpc::new(url, RPC_TIMEOUT).map_err(|error| DevError::Chain(error.to_string()))?;

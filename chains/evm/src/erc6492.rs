@@ -1,4 +1,4 @@
-//! Accounts that are not deployed yet (ERC-6492): judged, and deployed in the very transaction of their deposit.
+//! ERC-6492, accounts that are not deployed yet: judged, and deployed in the very transaction of their deposit.
 //!
 //! Permit2 asks an account for its signature only where there is code. So the gateway's transaction creates a contract
 //! whose creation code calls the account's factory and then the escrow, and which leaves nothing behind. What the factory

@@ -1,4 +1,4 @@
-//! Following the events of all payments on one chain, so that a payment need not be looked at in every block.
+//! Log watcher: follows the events of all payments on one chain, so that a payment need not be looked at in every block.
 //!
 //! Each round asks once for what the escrows and proxies said in the newest blocks, and remembers whom it concerns until that
 //! is settled. All of it is a hint for when to look: what a node invents costs a look, and what it keeps back is found by

@@ -72,7 +72,7 @@ pub enum ConnectError {
         /// What is wrong.
         reason: String,
     },
-    /// A contract or account is no address.
+    /// A contract or account is not an address.
     #[error("{field} of {chain_id}: {error}")]
     Address {
         /// The chain.

@@ -285,7 +285,7 @@ impl Node {
         Ok(Fees { base, max, priority, block_gas })
     }
 
-    /// Sends a signed transaction. One that the node or the chain has already is no fault.
+    /// Sends a signed transaction. One that the node or the chain has already is not a fault.
     ///
     /// # Errors
     /// [`Transient`]; the transaction may be on its way all the same.

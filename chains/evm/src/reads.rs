@@ -187,7 +187,7 @@ impl Node {
     ) -> Result<bool, Transient> {
         let contract = address(&plan.contract).map_err(unusable)?;
         let releaser = address(&plan.releaser).map_err(unusable)?;
-        // A statement that names no account, or bytes that are no hex, are not the releaser's.
+        // A statement that names no account, or bytes that are not hex, are not the releaser's.
         let Ok(digest) = statement_digest(statement, self.evm_id(), contract) else { return Ok(false) };
         let Ok(bytes) = signature::bytes(signature) else { return Ok(false) };
         let head = At::Block(self.head().await?);
@@ -201,7 +201,7 @@ impl Node {
 /// The digest of a releaser's statement in the domain of one escrow.
 ///
 /// # Errors
-/// [`ConvertError`] when the payout account is no address.
+/// [`ConvertError`] when the payout account is not an address.
 pub fn statement_digest(statement: &Statement, evm_id: u64, escrow: Address) -> Result<B256, ConvertError> {
     let domain = escrow_domain(evm_id, escrow);
     Ok(match statement {

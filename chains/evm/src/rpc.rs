@@ -125,7 +125,7 @@ fn kind(error: &TransportError) -> &'static str {
     }
 }
 
-/// What nodes say of code that ran into the ground instead of reverting: out of gas, or at something that is no instruction.
+/// What nodes say of code that ran into the ground instead of reverting: out of gas, or at something that is not an instruction.
 /// It is the code's own doing, as a revert is, and no fault of the node. In lower case.
 const HALTS: [&str; 14] = [
     "out of gas",

@@ -87,7 +87,7 @@ pub(crate) fn unsigned(raw: &str) -> Option<TxEip1559> {
     }
 }
 
-/// The call that a signed transaction makes, by `from`; `None` when the bytes are no transaction.
+/// The call that a signed transaction makes, by `from`; `None` when the bytes are not a transaction.
 pub(crate) fn call_of(raw: &str, from: Address) -> Option<Call> {
     let envelope = TxEnvelope::decode_2718(&mut raw_bytes(raw)?.as_ref()).ok()?;
     Some(Call { from, to: envelope.to(), value: envelope.value(), data: envelope.input().clone() })

@@ -1,4 +1,4 @@
-//! What became of the gateway's own transactions.
+//! Transaction status: what became of the gateway's own transactions.
 
 use alloy::{primitives::Address, sol_types::SolCall};
 

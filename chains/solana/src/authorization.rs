@@ -201,7 +201,7 @@ impl AuthorizationError {
 /// The message that [`authorize`] expects for `spend`, with what is the payer's to choose.
 ///
 /// # Errors
-/// [`AuthorizationError`] when the request can't be authorized on Solana at all (a source that is no token), or a choice
+/// [`AuthorizationError`] when the request can't be authorized on Solana at all (a source that is not a token), or a choice
 /// breaks the windows.
 pub fn prepare(spend: &SpendRequest, choice: &Choice) -> Result<Prepared, AuthorizationError> {
     let rebuilt = Rebuilt::of(spend, choice)?;

@@ -36,7 +36,7 @@ pub enum DevError {
     /// The node does not answer, or refuses.
     #[error("development cluster: {0}")]
     Node(#[from] Box<ClientError>),
-    /// Something given is no address.
+    /// Something given is not an address.
     #[error("{0} is no Base58 of 32 bytes")]
     Address(String),
     /// A transaction failed, or was never executed.

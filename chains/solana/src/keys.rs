@@ -2,7 +2,7 @@
 
 use ed25519_dalek::SigningKey;
 
-/// Why a text is no key pair. It never holds the text.
+/// Why a text is not a key pair. It never holds the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeypairError {
     /// Neither form.

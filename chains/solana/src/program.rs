@@ -68,7 +68,7 @@ pub fn mint_or_sol(asset: &AssetId) -> Result<Key, ConvertError> {
 /// The least that an account without data must hold on Solana, in lamports: what a delivery of SOL makes an account with.
 pub const NEW_ACCOUNT_LAMPORTS: u64 = 890_880;
 
-/// Whether so little is no delivery that every recipient can be given: whether its account is there already a request does
+/// Whether so little is not a delivery that every recipient can be given: whether its account is there already a request does
 /// not say, and it may be gone by then.
 pub fn is_too_small(asset: &AssetId, amount: Amount) -> bool {
     mint_or_sol(asset) == Ok(ZERO_KEY) && units(amount).is_ok_and(|lamports| lamports < NEW_ACCOUNT_LAMPORTS)

@@ -334,7 +334,7 @@ impl Node {
         Ok(Simulated { error: answer.value.err, units: answer.value.units_consumed.unwrap_or(0) })
     }
 
-    /// Sends a transaction's bytes. That the node knows it already is no fault.
+    /// Sends a transaction's bytes. That the node knows it already is not a fault.
     ///
     /// # Errors
     /// [`Transient`]; it may be on its way all the same.

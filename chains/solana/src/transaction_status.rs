@@ -1,4 +1,4 @@
-//! What became of the gateway's own transactions.
+//! Transaction status: what became of the gateway's own transactions.
 //!
 //! A transaction of Solana has one signature, lands once at most, and not above the block height that its blockhash
 //! counts up to. So once that height is finalized, what the finalized state does not hold will never come of it.

@@ -70,7 +70,7 @@ async fn the_payers_own_account_is_read() -> Result<()> {
     world.dev.approve(&world.payer, &extended, &world.program, &payer, 20).await?;
     holds(&world, &of(&extended, &payer), holding(500, Some(&own), 20)).await?;
 
-    // What is no token is no holding of nothing.
+    // What is not a token is no holding of nothing.
     let no_mint = source(&world, &account(&key(99)), &payer);
     assert!(world.node().holding(&no_mint).await.is_err());
     let a_wallet = source(&world, &payer, &payer);

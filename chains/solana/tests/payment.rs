@@ -21,7 +21,7 @@ async fn a_payment_is_secured_delivered_and_released() -> Result<()> {
     assert_eq!(world.tokens(&world.payer).await?, TOKENS);
 
     chains.broadcast(&prepared).await?;
-    // The same bytes again are no fault, and have no second effect.
+    // The same bytes again are not a fault, and have no second effect.
     chains.broadcast(&prepared).await?;
     let DepositState::Secured(secured) = settle(&chains, &order, std::slice::from_ref(&prepared)).await? else {
         bail!("not secured");

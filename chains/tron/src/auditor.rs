@@ -426,7 +426,7 @@ impl Node {
 
     /// The record under the payment's id and windows, when it is of other terms than the payment's and paid nobody but its
     /// payer. A payer can have two deposits admitted under one id, submit the one and broadcast the other; that the escrow took
-    /// it is no fault of the gateway's, which has to say so and to give it back.
+    /// it is not a fault of the gateway's, which has to say so and to give it back.
     /// The record must be as new as what the stream says of it.
     async fn other_deposit(
         &self,

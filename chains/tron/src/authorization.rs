@@ -149,7 +149,7 @@ pub enum AuthorizationError {
         /// What was signed.
         found: String,
     },
-    /// The bytes are no transaction of the form that is taken.
+    /// The bytes are not a transaction of the form that is taken.
     #[error("message_prehash: {0}")]
     Transaction(#[from] DecodeError),
     /// The signature cannot be used.

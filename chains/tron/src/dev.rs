@@ -49,7 +49,7 @@ pub enum DevError {
     /// The chain does not answer, or refuses.
     #[error("development chain: {0}")]
     Chain(String),
-    /// Something given is no address.
+    /// Something given is not an address.
     #[error(transparent)]
     Convert(#[from] ConvertError),
     /// An artefact cannot be used.
@@ -99,7 +99,7 @@ impl DevChain {
     /// The development node at `url`, with TRX for `deployer`, which sends all that is not sent by others.
     ///
     /// # Errors
-    /// [`DevError`] when it does not answer or is no development node.
+    /// [`DevError`] when it does not answer or is not a development node.
     pub async fn connect(url: &str, deployer: PrivateKeySigner) -> Result<Self, DevError> {
         let url: Url = url.parse().map_err(|error: url::ParseError| DevError::Chain(error.to_string()))?;
         let rpc = Rpc::new(&url, RPC_TIMEOUT, None).map_err(|error| DevError::Chain(error.to_string()))?;

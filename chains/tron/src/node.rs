@@ -67,7 +67,7 @@ pub enum ConnectError {
         /// The chain.
         chain_id: ChainId,
     },
-    /// A contract or account is no address.
+    /// A contract or account is not an address.
     #[error("{field} of {chain_id}: {error}")]
     Address {
         /// The chain.
@@ -363,7 +363,7 @@ impl Node {
         Ok(self.rpc().await?.block_infos(block, state).await?)
     }
 
-    /// Hands a signed transaction to the network. That it is known already is no fault.
+    /// Hands a signed transaction to the network. That it is known already is not a fault.
     ///
     /// # Errors
     /// [`BroadcastError`]. Neither kind says what becomes of the transaction.

@@ -1,4 +1,4 @@
-//! The payer's own transactions, an approval and the deposit: when they are sent, and why they are not.
+//! Payer deposit: the payer's own approval and deposit, when they are sent, and why they are not.
 
 use alloy::{
     primitives::{Address, U256},

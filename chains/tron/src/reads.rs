@@ -425,7 +425,7 @@ fn last_change_waits(escrow: &GatewayEscrow::Escrow) -> bool {
 /// The digest of a releaser's statement in the domain of one escrow on the chain of that number.
 ///
 /// # Errors
-/// [`ConvertError`] when the payout account is no address.
+/// [`ConvertError`] when the payout account is not an address.
 pub fn statement_digest(statement: &Statement, chain: u64, escrow: Address) -> Result<B256, ConvertError> {
     let domain = escrow_domain(chain, escrow);
     Ok(match statement {

@@ -124,7 +124,7 @@ pub struct Decoded {
     pub draft: Draft,
 }
 
-/// Why bytes are no transaction of the form that is taken.
+/// Why bytes are not a transaction of the form that is taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// More than the network takes.

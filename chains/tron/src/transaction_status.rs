@@ -1,4 +1,4 @@
-//! What became of the payer's and the gateway's transactions.
+//! Transaction status: what became of the payer's and the gateway's transactions.
 //!
 //! A transaction of Tron has one id and can be in one block. It is not in a block whose parent's time has reached its
 //! expiration. So once a solidified block's time has reached it, what the state of that block does not show will never come.

@@ -53,7 +53,7 @@ struct Secured {
     state: DepositState,
 }
 
-/// The words that a constant call returned; none for what is no call.
+/// The words that a constant call returned; none for what is not a call.
 fn words(answer: &Value) -> Vec<String> {
     let output = answer.pointer("/constant_result/0").and_then(Value::as_str).unwrap_or_default();
     output.as_bytes().chunks(64).map(|word| String::from_utf8_lossy(word).into_owned()).collect()

@@ -34,7 +34,7 @@ async fn the_payers_transactions_are_brought_in_order_and_the_deposit_is_reserve
     let (approval_id, deposit_id) = (approval.transaction_hash.parse()?, deposit.transaction_hash.parse()?);
 
     for _ in 0..2 {
-        // As often as one looks: what waits already is no fault.
+        // As often as one looks: what waits already is not a fault.
         let Err(PrepareError::Waiting(why)) = chains.prepare_deposit(&order, 1).await else { bail!("not waiting") };
         assert!(why.contains("approval") && why.contains(&approval.transaction_hash), "{why}");
     }
@@ -126,7 +126,7 @@ async fn a_deposit_is_not_sent_while_its_approval_only_waits() -> Result<()> {
     assert!(matches!(trial, Answer::Returned { .. }), "the node does not show what waits");
     world.mine(1).await?;
 
-    // What waits is no record yet, and no contradiction.
+    // What waits is not a record yet, and no contradiction.
     waits_for(&chains, &order, &deposit.transaction_hash).await?;
     for _ in 0..2 {
         waits_for(&chains, &order, "waits for a block").await?;

@@ -82,7 +82,7 @@ async fn a_call_without_a_contract_or_of_another_is_no_answer() -> Result<()> {
     let nobody = Address::repeat_byte(9);
     let fault = node.call(None, nobody, &asked, State::Newest).await.expect_err("answered");
     assert!(fault.0.contains("CONTRACT_VALIDATE_ERROR"), "{fault}");
-    // A token's balance is no record.
+    // A token's balance is not a record.
     world.dev.control("code", json!({"address": account(&key(99)), "code": "5f5f5260205ff3"})).await?;
     let fault = node.call(None, key(99).address(), &asked, State::Newest).await.expect_err("answered");
     assert!(fault.0.contains("escrowAsOf(bytes32) answered"), "{fault}");
@@ -196,7 +196,7 @@ async fn what_the_network_refuses_is_told_by_its_code() -> Result<()> {
     world.dev.fund(&account(&key(77)), 1).await?;
     let long = Draft { call: transaction::Call { data: vec![0; 2_000], ..poor.call.clone() }, ..poor };
     refused(node.broadcast(&long.sign(&key(77)).bytes).await, "BANDWITH_ERROR")?;
-    // What is said of the node is no refusal of the transaction.
+    // What is said of the node is not a refusal of the transaction.
     let fault = node.broadcast(&[1, 2, 3]).await.expect_err("taken");
     assert!(matches!(fault, BroadcastError::Transient(_)), "{fault:?}");
     let liar = Liar::before(&world.tron.url()).await?;
@@ -484,7 +484,7 @@ async fn answers_that_are_none_are_faults() -> Result<()> {
         ];
         assert!(faults.iter().all(Option::is_some), "{answer}: {faults:?}");
     }
-    // A call without a result is none, and neither is one whose result is no hex.
+    // A call without a result is none, and neither is one whose result is not hex.
     for result in [json!([]), json!(["xx"]), json!([7])] {
         let answer = json!({"result": {"result": true}, "energy_used": 1, "constant_result": result});
         liar.say("wallet/triggerconstantcontract", answer);

@@ -20,7 +20,7 @@ use crate::{
     transaction::{Call, Draft, Reference, id},
 };
 
-/// What a chain says that transactions have to be made of.
+/// Block environment: what a chain says that transactions have to be made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockEnvironment {
     /// The block that they name; a solidified one, so that no fork takes it away and them with it.

@@ -331,7 +331,7 @@ async fn a_token_that_refuses_the_approval_is_named() -> Result<()> {
     let world = World::start().await?;
     let spend = SpendRequest { ..spend_of(&world.chain_id, &world.contracts.proxy, &world.contracts.escrow) };
     let error = prepare_onchain(&spend, &Choice::default(), &world.node(), &reserver()).await.unwrap_err();
-    // A contract that is no token tells no allowance at all.
+    // A contract that is not a token tells no allowance at all.
     assert!(matches!(&error, OnchainError::Transient(fault) if fault.0.contains("allowance")), "{error}");
     let liar = Liar::before(&world.tron.url()).await?;
     let spend = self::spend(&world).await?;
