@@ -36,7 +36,7 @@ impl DeliveryChain for EvmChain {
     }
 
     async fn escrow_state(&self, order: &ReservationOrder) -> Result<EscrowState, Transient> {
-        let (settled, record) = self.chain.node().settled_escrow(&order.payment_id, &order.escrow.contract).await?;
+        let (settled, record) = self.chain.node().escrows().settled(&order.payment_id, &order.escrow.contract).await?;
         Ok(EscrowState::of(record.as_ref(), order, settled.time))
     }
 

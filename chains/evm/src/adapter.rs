@@ -36,10 +36,10 @@ use sagas::ports::{
 
 use super::{
     attest, erc6492,
+    escrows::unusable,
     node::{At, Node},
     payers::{KeyDeposits, Payer},
     query::{Call, CallError, Fees, Trial},
-    reads::unusable,
     rpc::Fault,
     submitters::{TEND_EVERY, Watch, account},
     transaction::{self, plain, raw_bytes},
@@ -477,22 +477,22 @@ impl Chains for EvmChains {
         versions: &[TransactionPrepared],
     ) -> Result<DepositState, Transient> {
         let node = &self.chain(&order.escrow.chain_id)?.node;
-        let state = node.deposit_state(order, versions).await?;
+        let state = node.transactions().deposit_state(order, versions).await?;
         // Before it is a fact in the journal, so that a process that dies in between does it again.
         self.settle_payer(node, order, versions, &state).await?;
         Ok(state)
     }
 
     async fn deposit_secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
-        self.chain(&order.escrow.chain_id)?.node.deposit_secured(order).await
+        self.chain(&order.escrow.chain_id)?.node.transactions().deposit_secured(order).await
     }
 
     async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {
-        self.chain(order.destination.asset().chain())?.node.delivery_state(order).await
+        self.chain(order.destination.asset().chain())?.node.deliveries().state(order).await
     }
 
     async fn escrow_state(&self, payment_id: &PaymentId, escrow: &EscrowPlan) -> Result<EscrowState, Transient> {
-        self.chain(&escrow.chain_id)?.node.escrow_state(payment_id, escrow).await
+        self.chain(&escrow.chain_id)?.node.escrows().state(payment_id, escrow).await
     }
 
     async fn claims(
@@ -501,7 +501,7 @@ impl Chains for EvmChains {
         escrow: &EscrowPlan,
         end: &Inclusion,
     ) -> Result<Vec<Claim>, Transient> {
-        self.chain(&escrow.chain_id)?.node.claims(payment_id, escrow, end).await
+        self.chain(&escrow.chain_id)?.node.escrows().claims(payment_id, escrow, end).await
     }
 
     async fn deposit_ruled_out(
@@ -510,12 +510,12 @@ impl Chains for EvmChains {
         escrow: &EscrowPlan,
         after: u64,
     ) -> Result<bool, Transient> {
-        self.chain(&escrow.chain_id)?.node.deposit_ruled_out(payment_id, escrow, after).await
+        self.chain(&escrow.chain_id)?.node.transactions().deposit_ruled_out(payment_id, escrow, after).await
     }
 
     async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient> {
         let newest = versions.last().ok_or_else(|| Transient("no transaction was prepared".to_owned()))?;
-        self.chain(&newest.chain_id)?.node.transaction_state(versions).await
+        self.chain(&newest.chain_id)?.node.transactions().state(versions).await
     }
 
     async fn attestation_holds(
@@ -524,7 +524,7 @@ impl Chains for EvmChains {
         escrow: &EscrowPlan,
         signature: &str,
     ) -> Result<bool, Transient> {
-        self.chain(&escrow.chain_id)?.node.attestation_holds(statement, escrow, signature).await
+        self.chain(&escrow.chain_id)?.node.escrows().attestation_holds(statement, escrow, signature).await
     }
 
     async fn next_block(&self, chain_id: &ChainId) {

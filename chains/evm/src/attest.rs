@@ -9,7 +9,7 @@ use escrow_abi::{
 };
 use sagas::ports::Statement;
 
-use super::reads::statement_digest;
+use super::escrows::statement_digest;
 
 /// The releaser's signed statement for the escrow at `escrow` on the chain `evm_id`.
 ///
@@ -25,7 +25,7 @@ pub fn sign_statement(
 }
 
 /// Whether `signature` is a statement signed by the key of `releaser`. A contract account must be asked on its chain:
-/// see [`super::node::Node::attestation_holds`].
+/// see [`super::escrows::Escrows::attestation_holds`].
 pub fn verify_statement(
     releaser: Address,
     statement: &Statement,

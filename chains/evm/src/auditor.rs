@@ -175,7 +175,7 @@ impl Audit for Node {
         case: Option<&Case<'_>>,
     ) -> Result<(EscrowSnapshot, Vec<Discrepancy>), Transient> {
         let mut discrepancies = Discrepancies::default();
-        let (settled, record) = self.settled_escrow(payment_id, &plan.contract).await?;
+        let (settled, record) = self.escrows().settled(payment_id, &plan.contract).await?;
         if let (Some(record), Some(case)) = (&record, case) {
             discrepancies.committed(case, record);
         }
@@ -189,11 +189,11 @@ impl Audit for Node {
         plan: &EscrowPlan,
         signature: &str,
     ) -> Result<bool, Transient> {
-        self.attestation_holds(statement, plan, signature).await
+        self.escrows().attestation_holds(statement, plan, signature).await
     }
 
     async fn escrow_state(&self, payment_id: &PaymentId, plan: &EscrowPlan) -> Result<EscrowState, Transient> {
-        self.escrow_state(payment_id, plan).await
+        self.escrows().state(payment_id, plan).await
     }
 
     async fn claims(
@@ -202,7 +202,7 @@ impl Audit for Node {
         plan: &EscrowPlan,
         end: &Inclusion,
     ) -> Result<Vec<Claim>, Transient> {
-        self.claims(payment_id, plan, end).await
+        self.escrows().claims(payment_id, plan, end).await
     }
 }
 

@@ -21,8 +21,6 @@ const RANGE_BLOCKS: u64 = 2_000;
 const RANGE_BLOCKS_MIN: u64 = 16;
 /// Queries of one search: 100,000 blocks in 50 of them, then up to a million at the widest.
 const QUERIES_MAX: u32 = 500;
-/// Below the block that is concluded from, so many blocks are followed from child to parent.
-const DESCENT_BLOCKS: u64 = 64;
 
 /// An event with the canonical block that holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,13 +31,26 @@ pub struct Found<E> {
     pub inclusion: Inclusion,
 }
 
+/// The events on one chain; see [`Node::logs`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Logs<'a> {
+    node: &'a Node,
+}
+
 impl Node {
+    /// The events on the chain.
+    pub(crate) fn logs(&self) -> Logs<'_> {
+        Logs { node: self }
+    }
+}
+
+impl Logs<'_> {
     /// The newest event of `contract` with `first` as its first indexed parameter for which `matches`, in a canonical
     /// block not above `up_to`.
     ///
     /// # Errors
     /// [`Transient`], also when none is found within a bounded search.
-    pub(crate) async fn find_event<E: SolEvent>(
+    pub(crate) async fn find<E: SolEvent>(
         &self,
         contract: Address,
         first: B256,
@@ -64,11 +75,11 @@ impl Node {
                 Err(fault) => return Err(fault.into()),
             }
         }
-        Err(self.contradiction(format!("no event {} of {contract} for {first}", E::SIGNATURE)))
+        Err(self.node.contradiction(format!("no event {} of {contract} for {first}", E::SIGNATURE)))
     }
 
-    /// As [`Node::find_event`] in `block` only; `None` when it is not there.
-    pub(crate) async fn find_event_in<E: SolEvent>(
+    /// As [`Logs::find`] in `block` only; `None` when it is not there.
+    pub(crate) async fn find_in<E: SolEvent>(
         &self,
         contract: Address,
         first: B256,
@@ -88,7 +99,7 @@ impl Node {
     ) -> Result<Vec<(E, Log)>, Fault> {
         filter["address"] = json!(contract);
         filter["topics"] = json!([E::SIGNATURE_HASH, first]);
-        let logs: Vec<Log> = self.request("eth_getLogs", (filter,)).await?;
+        let logs: Vec<Log> = self.node.request("eth_getLogs", (filter,)).await?;
         // The node may ignore any part of the filter, so nothing of it is taken for granted.
         let genuine = logs
             .into_iter()
@@ -100,7 +111,7 @@ impl Node {
     ///
     /// # Errors
     /// [`Transient`].
-    pub(super) async fn logs_of(
+    pub(super) async fn of_transaction(
         &self,
         contract: Address,
         inclusion: &Inclusion,
@@ -108,7 +119,7 @@ impl Node {
         let word = |text: &str| text.parse::<B256>().map_err(|_| Transient(format!("{text} is no hash")));
         let (block, transaction) = (word(&inclusion.block_hash)?, word(&inclusion.transaction_hash)?);
         let filter = json!({"blockHash": block, "address": contract});
-        let mut logs: Vec<Log> = self.request("eth_getLogs", (filter,)).await?;
+        let mut logs: Vec<Log> = self.node.request("eth_getLogs", (filter,)).await?;
         logs.retain(|log| {
             let is_there = log.block_hash == Some(block) && log.transaction_hash == Some(transaction);
             is_there && !log.removed && log.address() == contract
@@ -129,43 +140,14 @@ impl Node {
         let Some((event, log)) = newest else { return Ok(None) };
         let (Some(number), Some(hash), Some(transaction)) = (log.block_number, log.block_hash, log.transaction_hash)
         else {
-            return Err(self.contradiction(format!("an event of {contract} for {first} without a block")));
+            return Err(self.node.contradiction(format!("an event of {contract} for {first} without a block")));
         };
         if number > up_to.number {
-            return Err(self.contradiction(format!("an event of {contract} above the block that holds its effect")));
+            return Err(self
+                .node
+                .contradiction(format!("an event of {contract} above the block that holds its effect")));
         }
-        let block = self.below(number, hash, up_to).await?;
-        Ok(Some(Found { event, inclusion: self.inclusion(transaction, block) }))
-    }
-
-    /// The block with this number and hash, on the branch of `up_to` and not above it.
-    ///
-    /// One of several nodes behind the address may still be on a branch that was left, and the event may be there, too, in
-    /// another block of the same number. So the block is found by its descendants. One that is too far below for that is
-    /// asked for on either side of `up_to`, which a node that answers several times in a row from such a branch does not
-    /// have.
-    ///
-    /// # Errors
-    /// [`Transient`], also when that block is on another branch.
-    pub(super) async fn below(&self, number: u64, hash: B256, up_to: BlockRef) -> Result<BlockRef, Transient> {
-        if up_to.number.saturating_sub(number) <= DESCENT_BLOCKS {
-            let block = self.ancestor(up_to, number).await?;
-            let what = || format!("block {number} below {} is {}, not {hash}", up_to.hash, block.hash);
-            return if hash == block.hash { Ok(block) } else { Err(self.contradiction(what())) };
-        }
-        self.canonical(number, hash).await?;
-        self.canonical(up_to.number, up_to.hash).await?;
-        self.canonical(number, hash).await
-    }
-
-    /// `transaction` in `block`.
-    pub(crate) fn inclusion(&self, transaction: B256, block: BlockRef) -> Inclusion {
-        Inclusion {
-            chain_id: self.chain_id().clone(),
-            transaction_hash: transaction.to_string(),
-            block_number: block.number,
-            block_hash: block.hash.to_string(),
-            block_time: block.time,
-        }
+        let block = self.node.below(number, hash, up_to).await?;
+        Ok(Some(Found { event, inclusion: self.node.inclusion(transaction, block) }))
     }
 }

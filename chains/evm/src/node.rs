@@ -25,7 +25,7 @@ use chains::{
     config::{ChainConfig, Depth},
 };
 use escrow_abi::contracts::{ConvertError, address};
-use events::{ChainId, mutant};
+use events::{ChainId, event::Inclusion, mutant};
 use sagas::ports::Transient;
 
 use super::{
@@ -34,6 +34,8 @@ use super::{
     rpc::{Fault, Rpc},
 };
 
+/// Below the block that is concluded from, so many blocks are followed from child to parent.
+const DESCENT_BLOCKS: u64 = 64;
 /// Most headers that are kept: those that came last.
 const HEADERS_MAX: usize = 4_096;
 
@@ -392,6 +394,37 @@ impl Node {
         match self.block(number).await? {
             Some(block) if block.hash == hash => Ok(block),
             _ => Err(self.contradiction(format!("block {number} {hash} is not canonical"))),
+        }
+    }
+
+    /// The block with this number and hash, on the branch of `up_to` and not above it.
+    ///
+    /// One of several nodes behind the address may still be on a branch that was left, and the event may be there, too, in
+    /// another block of the same number. So the block is found by its descendants. One that is too far below for that is
+    /// asked for on either side of `up_to`, which a node that answers several times in a row from such a branch does not
+    /// have.
+    ///
+    /// # Errors
+    /// [`Transient`], also when that block is on another branch.
+    pub(super) async fn below(&self, number: u64, hash: B256, up_to: BlockRef) -> Result<BlockRef, Transient> {
+        if up_to.number.saturating_sub(number) <= DESCENT_BLOCKS {
+            let block = self.ancestor(up_to, number).await?;
+            let what = || format!("block {number} below {} is {}, not {hash}", up_to.hash, block.hash);
+            return if hash == block.hash { Ok(block) } else { Err(self.contradiction(what())) };
+        }
+        self.canonical(number, hash).await?;
+        self.canonical(up_to.number, up_to.hash).await?;
+        self.canonical(number, hash).await
+    }
+
+    /// `transaction` in `block`.
+    pub(crate) fn inclusion(&self, transaction: B256, block: BlockRef) -> Inclusion {
+        Inclusion {
+            chain_id: self.chain_id().clone(),
+            transaction_hash: transaction.to_string(),
+            block_number: block.number,
+            block_hash: block.hash.to_string(),
+            block_time: block.time,
         }
     }
 

@@ -33,8 +33,8 @@ use sagas::ports::{DepositOrder, DepositState, PrepareError, Transient};
 
 use super::{
     adapter::{EvmChains, hash_of},
+    escrows::unusable,
     node::{At, Node},
-    reads::unusable,
     transaction::{self, raw_bytes},
 };
 

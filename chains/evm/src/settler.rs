@@ -18,10 +18,10 @@ use events::{
 use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
 
 use super::{
+    escrows::unusable,
     logs::Found,
     node::{At, Node},
     query::{Call, CallError},
-    reads::unusable,
     transaction::{plain, raw_bytes},
     wallet::Wallet,
 };
@@ -63,7 +63,7 @@ impl SettlerChain {
     ) -> Result<Option<EscrowRecord>, Transient> {
         let settled = self.node().settled().await?;
         let contract = address(escrow_contract).map_err(unusable)?;
-        self.node().escrow_record(payment_id, contract, At::Block(settled)).await
+        self.node().escrows().record(payment_id, contract, At::Block(settled)).await
     }
 
     /// Where a delivery stands.
@@ -71,7 +71,7 @@ impl SettlerChain {
     /// # Errors
     /// [`Transient`].
     pub async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {
-        self.node().delivery_state(order).await
+        self.node().deliveries().state(order).await
     }
 
     /// Delivers from this account, giving the proxy an allowance first if there is none, and waits until the delivery is
@@ -162,11 +162,11 @@ impl SettlerChain {
         let contract = address(&plan.contract).map_err(unusable)?;
         let id = word(payment_id.on_chain());
         let head = self.node().head().await?;
-        let record = self.node().escrow_record(payment_id, contract, At::Block(head)).await?;
+        let record = self.node().escrows().record(payment_id, contract, At::Block(head)).await?;
         match record.as_ref().map(|record| record.state) {
             Some(State::Released) => {
                 let found: Found<GatewayEscrow::Released> =
-                    self.node().find_event(contract, id, head, |_| true).await?;
+                    self.node().logs().find(contract, id, head, |_| true).await?;
                 return Ok(found.inclusion);
             }
             Some(State::Refunded) => return Err(PerformError::TooLate("the escrow was refunded".to_owned())),

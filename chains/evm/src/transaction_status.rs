@@ -15,10 +15,10 @@ use sagas::ports::{DepositOrder, DepositState, TransactionState, Transient};
 use super::{
     adapter::hash_of,
     erc6492,
+    escrows::unusable,
     logs::Found,
     node::{At, BlockRef, Node},
     query::{Call, CallError, Receipt, Trial},
-    reads::unusable,
     transaction::call_of,
 };
 
@@ -33,6 +33,11 @@ enum TransactionStatus {
 }
 
 impl Node {
+    /// The transactions that the gateway sends on the chain.
+    pub(crate) fn transactions(&self) -> Transactions<'_> {
+        Transactions { node: self }
+    }
+
     /// The context of a failure on this chain, with nothing but the place and the reason.
     pub(crate) fn refusal(&self, contract: Option<Address>, reason: String) -> BlockchainContext {
         BlockchainContext {
@@ -53,6 +58,28 @@ impl Node {
         self.estimate_gas(call, trial).await
     }
 
+    /// Why `call` reverts at the end of block `number`, or of the one before; `None` when it does not, or when the node
+    /// no longer has those states.
+    pub(crate) async fn replay(&self, call: &Call, number: u64) -> Result<Option<String>, Transient> {
+        for number in [number, number.saturating_sub(1)] {
+            let Some(block) = self.block(number).await? else { continue };
+            // What it runs may be a stranger's, and only its words are wanted.
+            let gas = self.config().gas.deposit_max;
+            if let Err(CallError::Reverted(revert)) = self.call_foreign(call, At::Block(block), gas).await {
+                return Ok(Some(revert.reason));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The gateway's transactions on one chain; see [`Node::transactions`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Transactions<'a> {
+    node: &'a Node,
+}
+
+impl Transactions<'_> {
     /// Where a prepared deposit stands, of whose `versions` any may have landed. See [`DepositState`]; everything is
     /// concluded from one settled block.
     ///
@@ -63,9 +90,9 @@ impl Node {
         order: &DepositOrder,
         versions: &[TransactionPrepared],
     ) -> Result<DepositState, Transient> {
-        let settled = self.settled().await?;
+        let settled = self.node.settled().await?;
         let contract = address(&order.escrow.contract).map_err(unusable)?;
-        let record = self.escrow_record(&order.payment_id, contract, At::Block(settled)).await?;
+        let record = self.node.escrows().record(&order.payment_id, contract, At::Block(settled)).await?;
         if let Some(record) = record.filter(|record| is_of_order(record, order)) {
             return self.secured(order, contract, &record, settled).await.map(DepositState::Secured);
         }
@@ -73,7 +100,7 @@ impl Node {
         let admitted_until = admitted_until.unwrap_or(order.escrow.reserve_deadline);
         match self.status_of(versions, settled).await? {
             TransactionStatus::Mined { receipt, settled: true, .. } if receipt.success => {
-                Err(self.contradiction("the deposit is settled, and nothing is in escrow"))
+                Err(self.node.contradiction("the deposit is settled, and nothing is in escrow"))
             }
             // Until the admission ends a copy of it may still take effect, sent by anyone.
             TransactionStatus::Mined { receipt, time, settled: true }
@@ -94,7 +121,7 @@ impl Node {
                         "settled block {} {} of {} has time {}, past the reserve deadline {}, and nothing in escrow",
                         settled.number,
                         settled.hash,
-                        self.chain_id(),
+                        self.node.chain_id(),
                         settled.time,
                         order.escrow.reserve_deadline
                     ),
@@ -126,12 +153,12 @@ impl Node {
         plan: &EscrowPlan,
         after: u64,
     ) -> Result<bool, Transient> {
-        let settled = self.settled().await?;
+        let settled = self.node.settled().await?;
         if settled.time <= after {
             return Ok(false);
         }
         let contract = address(&plan.contract).map_err(unusable)?;
-        let record = self.escrow_record(payment_id, contract, At::Block(settled)).await?;
+        let record = self.node.escrows().record(payment_id, contract, At::Block(settled)).await?;
         Ok(!record.is_some_and(|record| record.is_of(plan)))
     }
 
@@ -140,9 +167,9 @@ impl Node {
     /// # Errors
     /// [`Transient`].
     pub async fn deposit_secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
-        let settled = self.settled().await?;
+        let settled = self.node.settled().await?;
         let contract = address(&order.escrow.contract).map_err(unusable)?;
-        let record = self.escrow_record(&order.payment_id, contract, At::Block(settled)).await?;
+        let record = self.node.escrows().record(&order.payment_id, contract, At::Block(settled)).await?;
         match record.filter(|record| is_of_order(record, order)) {
             Some(record) => self.secured(order, contract, &record, settled).await.map(Some),
             None => Ok(None),
@@ -153,8 +180,8 @@ impl Node {
     ///
     /// # Errors
     /// [`Transient`], also when `versions` are not versions of one transaction.
-    pub async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient> {
-        let settled = self.settled().await?;
+    pub async fn state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient> {
+        let settled = self.node.settled().await?;
         match self.status_of(versions, settled).await? {
             TransactionStatus::Mined { receipt, settled: true, .. } if !receipt.success => Ok(TransactionState::Dead {
                 evidence: format!(
@@ -176,11 +203,13 @@ impl Node {
     ) -> Result<EscrowSecured, Transient> {
         let quote = word(order.reservation.quote_hash);
         let found: Found<GatewayEscrow::Reserved> = self
-            .find_event(contract, word(order.payment_id.on_chain()), settled, |event: &GatewayEscrow::Reserved| {
+            .node
+            .logs()
+            .find(contract, word(order.payment_id.on_chain()), settled, |event: &GatewayEscrow::Reserved| {
                 event.quoteHash == quote && text(event.settler) == record.settler
             })
             .await?;
-        let amount = record.deposited.ok_or_else(|| self.contradiction("an escrow of nothing"))?;
+        let amount = record.deposited.ok_or_else(|| self.node.contradiction("an escrow of nothing"))?;
         Ok(EscrowSecured { inclusion: found.inclusion, amount })
     }
 
@@ -191,18 +220,18 @@ impl Node {
     ) -> Result<TransactionStatus, Transient> {
         let (sender, nonce) = sender_and_nonce(versions)?;
         let at = if mutant!("superseded-by-the-newest-state") { At::Latest } else { At::Block(settled) };
-        let used = self.nonce(sender, at).await?;
+        let used = self.node.nonce(sender, at).await?;
         // The receipts are asked for after the nonce: a node that has the nonce's block has its receipts.
         for version in versions {
             let hash = hash_of(version)?;
-            let Some(receipt) = self.receipt(hash).await? else { continue };
+            let Some(receipt) = self.node.receipt(hash).await? else { continue };
             let is_settled = receipt.block_number <= settled.number;
             let block = match is_settled {
-                true => self.below(receipt.block_number, receipt.block_hash, settled).await?,
-                false => self.canonical(receipt.block_number, receipt.block_hash).await?,
+                true => self.node.below(receipt.block_number, receipt.block_hash, settled).await?,
+                false => self.node.canonical(receipt.block_number, receipt.block_hash).await?,
             };
             if is_settled && used <= nonce {
-                return Err(self.contradiction(format!("{hash} is settled, and its nonce is not used")));
+                return Err(self.node.contradiction(format!("{hash} is settled, and its nonce is not used")));
             }
             return Ok(TransactionStatus::Mined { receipt, time: block.time, settled: is_settled });
         }
@@ -212,8 +241,10 @@ impl Node {
         let mut hashes = Vec::with_capacity(versions.len());
         for version in versions {
             let hash = hash_of(version)?;
-            if self.knows(hash).await? {
-                return Err(self.contradiction(format!("{hash} is known and has no receipt, and its nonce is used")));
+            if self.node.knows(hash).await? {
+                return Err(self
+                    .node
+                    .contradiction(format!("{hash} is known and has no receipt, and its nonce is used")));
             }
             hashes.push(hash.to_string());
         }
@@ -239,10 +270,10 @@ impl Node {
         let mut reason = None;
         // All versions make the same call.
         if let Some(call) = versions.first().and_then(|version| call_of(&version.raw, sender)) {
-            reason = self.replay(&call, receipt.block_number).await?;
+            reason = self.node.replay(&call, receipt.block_number).await?;
         }
         Ok(BlockchainContext {
-            chain_id: self.chain_id().clone(),
+            chain_id: self.node.chain_id().clone(),
             transaction_hash: Some(receipt.transaction_hash.to_string()),
             block_number: Some(receipt.block_number),
             contract_address: Some(text(contract)),
@@ -250,20 +281,6 @@ impl Node {
             gas_used: Some(receipt.gas_used.to_string()),
             estimated_gas_needed: None,
         })
-    }
-
-    /// Why `call` reverts at the end of block `number`, or of the one before; `None` when it does not, or when the node
-    /// no longer has those states.
-    pub(crate) async fn replay(&self, call: &Call, number: u64) -> Result<Option<String>, Transient> {
-        for number in [number, number.saturating_sub(1)] {
-            let Some(block) = self.block(number).await? else { continue };
-            // What it runs may be a stranger's, and only its words are wanted.
-            let gas = self.config().gas.deposit_max;
-            if let Err(CallError::Reverted(revert)) = self.call_foreign(call, At::Block(block), gas).await {
-                return Ok(Some(revert.reason));
-            }
-        }
-        Ok(None)
     }
 }
 

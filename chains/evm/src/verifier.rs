@@ -21,11 +21,11 @@ impl VerifiedChain for Node {
     }
 
     async fn escrow_record(&self, payment_id: &PaymentId, contract: &str) -> Result<Option<EscrowRecord>, Transient> {
-        Ok(self.settled_escrow(payment_id, contract).await?.1)
+        Ok(self.escrows().settled(payment_id, contract).await?.1)
     }
 
     async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {
-        self.delivery_state(order).await
+        self.deliveries().state(order).await
     }
 }
 

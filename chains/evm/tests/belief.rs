@@ -257,7 +257,7 @@ async fn an_effect_without_its_event_is_waited_for() -> Result<()> {
         }
         truth
     });
-    assert!(node.delivery_state(&payment.delivery()).await.is_err(), "an event of another contract");
+    assert!(node.deliveries().state(&payment.delivery()).await.is_err(), "an event of another contract");
     liar.tell(|request, mut truth| {
         if request["method"] == "eth_getLogs" {
             for log in truth["result"].as_array_mut().unwrap() {
@@ -266,9 +266,9 @@ async fn an_effect_without_its_event_is_waited_for() -> Result<()> {
         }
         truth
     });
-    assert!(node.delivery_state(&payment.delivery()).await.is_err(), "an event of another fork");
+    assert!(node.deliveries().state(&payment.delivery()).await.is_err(), "an event of another fork");
     liar.be_honest();
-    assert!(matches!(node.delivery_state(&payment.delivery()).await?, DeliveryState::Seen(_)));
+    assert!(matches!(node.deliveries().state(&payment.delivery()).await?, DeliveryState::Seen(_)));
     Ok(())
 }
 

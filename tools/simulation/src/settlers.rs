@@ -223,7 +223,7 @@ impl Job {
             if self.settler.plan.character == Character::Tardy && self.world.seconds() + 8 < fulfill_by {
                 continue;
             }
-            let state = self.destination.node.delivery_state(&self.order).await;
+            let state = self.destination.node.deliveries().state(&self.order).await;
             if matches!(state, Ok(DeliveryState::Seen(_) | DeliveryState::Final(_))) && !reported {
                 self.world.reports.claim(&self.order.payment_id);
                 reported = true;
@@ -248,7 +248,7 @@ impl Job {
         let node: &Node = &self.source.node;
         let settled = node.settled().await.ok()?;
         let contract = address(&self.award.case.escrow.contract).ok()?;
-        let record = node.escrow_record(&self.order.payment_id, contract, At::Block(settled)).await.ok()??;
+        let record = node.escrows().record(&self.order.payment_id, contract, At::Block(settled)).await.ok()??;
         let right = record.quote_hash == self.award.quote_hash
             && record.settler == text(self.settler.signer.address())
             && record.source_amount == Some(self.quote.source_amount)

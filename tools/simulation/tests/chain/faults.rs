@@ -297,7 +297,7 @@ async fn a_settled_delivery_is_never_said_to_be_in_a_dropped_block() -> Result<(
             };
             CallFate::Deliver(if on_fork { View::OnFork } else { View::Honest })
         });
-        let state = transport.connect(&config)?.delivery_state(&order).await;
+        let state = transport.connect(&config)?.deliveries().state(&order).await;
         if let Ok(DeliveryState::Final(found)) = state {
             finals += 1;
             assert_eq!(Some(found.block_hash), inclusion, "calls {mask:07b}, events of the fork: {events_of_fork}");
