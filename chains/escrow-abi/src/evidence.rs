@@ -227,7 +227,7 @@ mod tests {
         log(ESCROW, event.encode_log_data())
     }
 
-    fn doubts_about(logs: Vec<Log>, due: u64) -> usize {
+    fn discrepancies_about(logs: Vec<Log>, due: u64) -> usize {
         let mut discrepancies = Discrepancies::default();
         let parties =
             Parties { id: B256::repeat_byte(9), escrow: ESCROW, payer: OTHER, token: TOKEN, text: contracts::text };
@@ -251,11 +251,11 @@ mod tests {
         ];
         for bundle in bundles {
             let logs = [vec![released(100), transfer(SETTLER, 100)], bundle].concat();
-            assert_eq!(doubts_about(logs, 100), 0);
+            assert_eq!(discrepancies_about(logs, 100), 0);
         }
         // The same money without the events that explain it, and too little of it.
-        assert_eq!(doubts_about(vec![released(100), transfer(SETTLER, 100), transfer(OTHER, 7)], 100), 1);
-        assert_eq!(doubts_about(vec![released(100), transfer(SETTLER, 99)], 100), 1);
+        assert_eq!(discrepancies_about(vec![released(100), transfer(SETTLER, 100), transfer(OTHER, 7)], 100), 1);
+        assert_eq!(discrepancies_about(vec![released(100), transfer(SETTLER, 99)], 100), 1);
     }
 
     #[test]
@@ -263,8 +263,8 @@ mod tests {
         let shortfall =
             GatewayEscrow::Shortfall { owner: SETTLER, token: TOKEN, amount: U256::from(100), paid: U256::from(80) };
         let logs = vec![released(100), transfer(SETTLER, 80), log(ESCROW, shortfall.encode_log_data())];
-        assert_eq!(doubts_about(logs, 100), 0);
+        assert_eq!(discrepancies_about(logs, 100), 0);
         let claim = GatewayEscrow::Claimable { owner: SETTLER, token: TOKEN, amount: U256::from(100) };
-        assert_eq!(doubts_about(vec![released(100), log(ESCROW, claim.encode_log_data())], 100), 0);
+        assert_eq!(discrepancies_about(vec![released(100), log(ESCROW, claim.encode_log_data())], 100), 0);
     }
 }

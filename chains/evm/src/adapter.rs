@@ -41,7 +41,7 @@ use super::{
     payers::{KeyDeposits, Payer},
     query::{Call, CallError, Fees, Trial},
     rpc::Fault,
-    submitters::{TEND_EVERY, Watch, account},
+    submitters::{MAINTAIN_EVERY, Watch, account},
     transaction::{self, plain, raw_bytes},
 };
 
@@ -530,7 +530,7 @@ impl Chains for EvmChains {
     async fn next_block(&self, chain_id: &ChainId) {
         match self.chain(chain_id) {
             Ok(chain) => chain.node.next_block().await,
-            Err(_) => self.clock.sleep(TEND_EVERY).await,
+            Err(_) => self.clock.sleep(MAINTAIN_EVERY).await,
         }
     }
 
@@ -541,7 +541,7 @@ impl Chains for EvmChains {
     async fn next_event(&self, waiting: &Waiting<'_>) {
         match self.chain(waiting.chain_id) {
             Ok(chain) => chain.node.next_event(waiting).await,
-            Err(_) => self.clock.sleep(TEND_EVERY).await,
+            Err(_) => self.clock.sleep(MAINTAIN_EVERY).await,
         }
     }
 }

@@ -94,7 +94,7 @@ impl Audit for Node {
         };
         match self.signed_by(payer, digest, &permit.signature).await? {
             None => {}
-            Some(doubt) => discrepancies.0.push(doubt),
+            Some(discrepancy) => discrepancies.0.push(discrepancy),
         }
         Ok(discrepancies.0)
     }

@@ -24,9 +24,9 @@ use super::{
 };
 
 /// Longest time between two looks of [`EvmChains::maintain`]; it looks twice in each chain's `reprice_seconds`.
-pub(super) const TEND_EVERY: Duration = Duration::from_secs(30);
+pub(super) const MAINTAIN_EVERY: Duration = Duration::from_secs(30);
 /// Shortest time between two of them.
-const TEND_EVERY_MIN: Duration = Duration::from_secs(1);
+const MAINTAIN_EVERY_MIN: Duration = Duration::from_secs(1);
 /// A nonce that stands next for so many times the chain's `reprice_seconds`, and that the node knows no transaction at, is
 /// filled with an empty one. Within that time a payment under way has signed its transaction again and sent it. It is no
 /// less than twice [`RENEW_AFTER`], so that a worker that asks for its nonce again is heard in time.
@@ -239,7 +239,7 @@ impl EvmChains {
     /// used up by empty transactions. Also watches the submitters' coins.
     pub async fn maintain(&self) {
         let reprice = self.chains.values().map(|chain| Duration::from_secs(chain.node.config().reprice_seconds)).min();
-        let every = reprice.map_or(TEND_EVERY, |reprice| (reprice / 2).clamp(TEND_EVERY_MIN, TEND_EVERY));
+        let every = reprice.map_or(MAINTAIN_EVERY, |reprice| (reprice / 2).clamp(MAINTAIN_EVERY_MIN, MAINTAIN_EVERY));
         loop {
             self.tend_once().await;
             self.clock.sleep(every).await;

@@ -7,7 +7,6 @@ mod client;
 #[allow(dead_code, reason = "what the EVM tests share, of which few is for payments between the families")]
 mod evm_support;
 mod holding;
-
 mod payment;
 mod release;
 mod settlement;

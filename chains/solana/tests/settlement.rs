@@ -206,7 +206,7 @@ fn vault(payment: &Payment) -> Result<[u8; 32]> {
 }
 
 fn kinds(discrepancies: &[Discrepancy]) -> Vec<Kind> {
-    discrepancies.iter().map(|doubt| doubt.kind).collect()
+    discrepancies.iter().map(|discrepancy| discrepancy.kind).collect()
 }
 
 #[tokio::test]
@@ -328,7 +328,7 @@ async fn tampering_is_found(
         alter(&mut altered);
         let Payment { id, terms, plan, authorization, .. } = &altered;
         let signed = auditor.audit_authorization(id, terms, plan, authorization).await?;
-        assert!(signed.iter().any(|doubt| doubt.kind == Kind::Contradiction), "{name}: {signed:?}");
+        assert!(signed.iter().any(|discrepancy| discrepancy.kind == Kind::Contradiction), "{name}: {signed:?}");
         let deposit = auditor.audit_deposit(&altered.audited(), secured).await?;
         assert!(!deposit.is_empty(), "deposit, {name}");
     }
@@ -362,7 +362,7 @@ async fn tampering_is_found(
         ("release", auditor.audit_release(&other_quote, release, secured.amount).await?),
     ] {
         assert!(
-            discrepancies.iter().any(|doubt| doubt.kind == Kind::Contradiction),
+            discrepancies.iter().any(|discrepancy| discrepancy.kind == Kind::Contradiction),
             "{name} under another quote: {discrepancies:?}"
         );
     }

@@ -75,7 +75,7 @@ fn signed(raw: &str) -> Result<(Decoded, Option<Address>), String> {
 }
 
 /// What the payer's own deposit must be, rebuilt from the stream.
-struct PayerDeposit {
+struct ExpectedDeposit {
     parties: Parties,
     call: GatewayEscrow::depositOwnCall,
     reserver: Address,
@@ -84,7 +84,7 @@ struct PayerDeposit {
     approval: Call,
 }
 
-impl PayerDeposit {
+impl ExpectedDeposit {
     fn of(
         payment_id: &PaymentId,
         terms: &Terms,
@@ -228,7 +228,7 @@ impl Audit for Node {
             discrepancies
                 .require(cap == spend.amount, || format!("the payer deposits {}, the terms say {cap}", spend.amount));
         }
-        match PayerDeposit::of(payment_id, terms, plan, spend, u64::from(self.reference())) {
+        match ExpectedDeposit::of(payment_id, terms, plan, spend, u64::from(self.reference())) {
             Ok(own) => own.check(spend, &mut discrepancies),
             Err(error) => return Ok(unreadable(error)),
         }

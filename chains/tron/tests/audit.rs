@@ -32,11 +32,11 @@ use events::{
 use sagas::ports::{Chains, EscrowState, Statement};
 
 fn kinds(discrepancies: &[Discrepancy]) -> Vec<Kind> {
-    discrepancies.iter().map(|doubt| doubt.kind).collect()
+    discrepancies.iter().map(|discrepancy| discrepancy.kind).collect()
 }
 
 fn is_contradicted(discrepancies: &[Discrepancy]) -> bool {
-    discrepancies.iter().any(|doubt| doubt.kind == Kind::Contradiction)
+    discrepancies.iter().any(|discrepancy| discrepancy.kind == Kind::Contradiction)
 }
 
 /// A payment that was delivered and released, with all that its stream says of the chain.
