@@ -7,9 +7,6 @@ use std::fmt::{Debug, Display};
 
 use async_trait::async_trait;
 
-use chains_evm;
-use chains_solana;
-use chains_tron;
 use events::{
     Amount, Hash32, PaymentId, Terms,
     event::{Authorization, Claim, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion},

@@ -1,11 +1,10 @@
 //! Claims: what a token refuses to hand over stays in the escrow as its owner's, and a settler brings it home once it can.
 
 use alloy::primitives::{Bytes, U256};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use devkit::denying::denying;
 use serde_json::Value;
 
-use chains::perform::PerformError;
 use chains_evm::{attest, node::At, settler::SettlerChain};
 use escrow_abi::contracts::address;
 use events::{AssetId, event::Claim};

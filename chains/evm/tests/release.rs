@@ -3,12 +3,12 @@
 
 use std::slice::from_ref;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail};
 
 use chains::auditor::Audit;
 use chains_evm::{attest, auditor::check_prepared};
 use escrow_abi::contracts::address;
-use sagas::ports::{Chains, EscrowState, PrepareError, RefundOrder, ReleaseOrder, Statement, TransactionState};
+use sagas::ports::{Chains, EscrowState, ReleaseOrder, TransactionState};
 
 use crate::support::{
     release::{order, refused, statement},

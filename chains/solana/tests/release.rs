@@ -3,11 +3,11 @@
 
 use std::slice::from_ref;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 
 use chains::auditor::Audit;
 use chains_solana::auditor::check_prepared;
-use sagas::ports::{Chains, DepositOrder, EscrowState, RefundOrder, ReleaseOrder, TransactionState};
+use sagas::ports::{Chains, DepositOrder, EscrowState, ReleaseOrder, TransactionState};
 
 use crate::evm_support::release::{order, refused};
 use crate::support::*;

@@ -19,7 +19,7 @@ use escrow_abi::{
     signature,
 };
 use events::{
-    Amount, Hash32, PaymentId,
+    Hash32, PaymentId,
     event::{Claim, EscrowPlan, EscrowRefunded, Inclusion},
 };
 use sagas::ports::{DeliveryOrder, DeliveryState, EscrowState, Statement, Transient};

@@ -13,7 +13,7 @@ use escrow_abi::{
 };
 use events::{Amount, Hash32, event::EscrowPlan, time::unix_seconds};
 
-use super::{AuthorizationError, Scheme, SpendRequest, typed_data};
+use super::{AuthorizationError, Scheme, SpendRequest};
 
 /// The numbers that are the payer's to choose. What is absent has its default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
