@@ -46,7 +46,7 @@ impl ChainRegistry {
 
     fn of(&self, chain_id: &ChainId) -> Result<&dyn Chains, Transient> {
         match self.adapters.get(chain_id) {
-            Some(adapter) => Ok(adapter.as_ref()),
+            Some(adapter) => Ok(&**adapter),
             None => Err(Transient(format!("{chain_id} is not configured"))),
         }
     }
