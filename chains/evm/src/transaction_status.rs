@@ -34,7 +34,7 @@ enum TransactionStatus {
 
 impl Node {
     /// The transactions that the gateway sends on the chain.
-    pub(crate) fn transactions(&self) -> Transactions<'_> {
+    pub fn transactions(&self) -> Transactions<'_> {
         Transactions { node: self }
     }
 
@@ -75,7 +75,7 @@ impl Node {
 
 /// The gateway's transactions on one chain; see [`Node::transactions`].
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Transactions<'a> {
+pub struct Transactions<'a> {
     node: &'a Node,
 }
 

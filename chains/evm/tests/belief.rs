@@ -55,7 +55,7 @@ async fn silence_and_refusals_conclude_nothing() -> Result<()> {
             false => truth,
         });
         // Without a contract's answer the code is not asked for.
-        let state = node.deposit_state(&payment.deposit(), from_ref(&prepared)).await;
+        let state = node.transactions().deposit_state(&payment.deposit(), from_ref(&prepared)).await;
         assert!(state.is_err() || method == "eth_getCode", "{method}: {state:?}");
     }
     world.source.anvil.kill().await?;
@@ -119,12 +119,12 @@ async fn a_block_is_settled_only_when_a_second_answer_reaches_it() -> Result<()>
         truth
     });
     // By its word the deposit's block, the newest, has the depth.
-    let fault = node.deposit_state(&order, from_ref(&prepared)).await.unwrap_err();
+    let fault = node.transactions().deposit_state(&order, from_ref(&prepared)).await.unwrap_err();
     assert!(fault.0.contains("settled block"), "{fault}");
     // It erred once, and what it said then is not kept either.
-    assert_eq!(node.deposit_state(&order, from_ref(&prepared)).await?, DepositState::Pending);
+    assert_eq!(node.transactions().deposit_state(&order, from_ref(&prepared)).await?, DepositState::Pending);
     world.source.mine(DEPTH).await?;
-    assert!(matches!(node.deposit_state(&order, from_ref(&prepared)).await?, DepositState::Secured(_)));
+    assert!(matches!(node.transactions().deposit_state(&order, from_ref(&prepared)).await?, DepositState::Secured(_)));
     Ok(())
 }
 
@@ -171,8 +171,8 @@ async fn the_block_of_an_event_is_one_of_the_settled_branch() -> Result<()> {
         }
         truth
     });
-    assert!(node.deposit_state(&order, from_ref(&prepared)).await.is_err());
-    assert_eq!(node.deposit_state(&order, from_ref(&prepared)).await?, DepositState::Secured(secured));
+    assert!(node.transactions().deposit_state(&order, from_ref(&prepared)).await.is_err());
+    assert_eq!(node.transactions().deposit_state(&order, from_ref(&prepared)).await?, DepositState::Secured(secured));
     Ok(())
 }
 
@@ -209,8 +209,8 @@ async fn lagging_receipts_and_logs_never_give_a_false_end() -> Result<()> {
 
     // The deposit reverted, but the receipt does not come: it was not superseded.
     liar.say("eth_getTransactionReceipt", Value::Null);
-    assert!(node.deposit_state(&order, from_ref(&prepared)).await.is_err());
-    assert!(node.transaction_state(from_ref(&prepared)).await.is_err());
+    assert!(node.transactions().deposit_state(&order, from_ref(&prepared)).await.is_err());
+    assert!(node.transactions().state(from_ref(&prepared)).await.is_err());
     // A receipt from a block that is not canonical proves nothing.
     liar.tell(|request, mut truth| {
         if request["method"] == "eth_getTransactionReceipt" {
@@ -218,7 +218,7 @@ async fn lagging_receipts_and_logs_never_give_a_false_end() -> Result<()> {
         }
         truth
     });
-    assert!(node.deposit_state(&order, from_ref(&prepared)).await.is_err());
+    assert!(node.transactions().deposit_state(&order, from_ref(&prepared)).await.is_err());
     // Nor does one that claims success where nothing is in escrow.
     liar.tell(|request, mut truth| {
         if request["method"] == "eth_getTransactionReceipt" {
@@ -226,11 +226,11 @@ async fn lagging_receipts_and_logs_never_give_a_false_end() -> Result<()> {
         }
         truth
     });
-    assert!(node.deposit_state(&order, from_ref(&prepared)).await.is_err());
+    assert!(node.transactions().deposit_state(&order, from_ref(&prepared)).await.is_err());
     liar.be_honest();
-    assert_eq!(node.deposit_state(&order, from_ref(&prepared)).await?, DepositState::Pending);
+    assert_eq!(node.transactions().deposit_state(&order, from_ref(&prepared)).await?, DepositState::Pending);
     world.end_admissions().await?;
-    assert!(matches!(node.deposit_state(&order, from_ref(&prepared)).await?, DepositState::Reverted(_)));
+    assert!(matches!(node.transactions().deposit_state(&order, from_ref(&prepared)).await?, DepositState::Reverted(_)));
     Ok(())
 }
 
@@ -243,9 +243,12 @@ async fn an_effect_without_its_event_is_waited_for() -> Result<()> {
     world.source.mine(1 + DEPTH).await?;
     let (liar, node) = lying(&world.source).await?;
     liar.say("eth_getLogs", json!([]));
-    assert!(node.deposit_state(&payment.deposit(), from_ref(&prepared)).await.is_err());
+    assert!(node.transactions().deposit_state(&payment.deposit(), from_ref(&prepared)).await.is_err());
     liar.be_honest();
-    assert!(matches!(node.deposit_state(&payment.deposit(), from_ref(&prepared)).await?, DepositState::Secured(_)));
+    assert!(matches!(
+        node.transactions().deposit_state(&payment.deposit(), from_ref(&prepared)).await?,
+        DepositState::Secured(_)
+    ));
 
     SettlerChain::new(world.destination.node.clone(), world.settler.clone()).deliver(&payment.delivery()).await?;
     let (liar, node) = lying(&world.destination).await?;
@@ -288,7 +291,9 @@ async fn nodes_that_allow_short_ranges_only_are_asked_for_short_ranges() -> Resu
         }
         truth
     });
-    let DepositState::Secured(secured) = node.deposit_state(&payment.deposit(), from_ref(&prepared)).await? else {
+    let DepositState::Secured(secured) =
+        node.transactions().deposit_state(&payment.deposit(), from_ref(&prepared)).await?
+    else {
         bail!("not secured");
     };
     assert_eq!(secured.inclusion.transaction_hash, prepared.transaction_hash);

@@ -11,6 +11,7 @@ use anyhow::{Result, bail};
 use crate::support::*;
 use chains_evm::{attest, node::At, permit2::Scheme};
 use escrow_abi::{
+    attest::sign_digest,
     contracts::{GatewayEscrow, address},
     eip712,
 };
@@ -343,7 +344,7 @@ async fn an_escrow_of_another_payer_under_the_payment_id_is_not_the_payments() -
     let (token, amount) = (address(&source.token)?, U256::from(1));
     let opening = Opening { deposit: deposit.clone().into(), token, amount };
     let domain = eip712::escrow_domain(31_337, address(&source.contracts.escrow)?);
-    let signed = attest::sign_digest(&key(2), eip712::digest(&opening, &domain))?;
+    let signed = sign_digest(&key(2), eip712::digest(&opening, &domain))?;
     let call = GatewayEscrow::depositOwnCall {
         d: (&deposit).into(),
         token,

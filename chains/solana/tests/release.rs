@@ -5,7 +5,6 @@ use std::slice::from_ref;
 
 use anyhow::{Result, bail, ensure};
 
-use chains::auditor::Audit;
 use chains_solana::auditor::check_prepared;
 use sagas::ports::{Chains, DepositOrder, EscrowState, ReleaseOrder, TransactionState};
 

@@ -7,12 +7,16 @@ use anyhow::{Context, Result};
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
 
+use chains::escrow::State as Escrowed;
 use chains_tron::{
     authorization::{LIFETIME_MS_MAX, OnchainError, confirm, prepare_onchain},
     node::{Answer, Node, State},
     transaction::Reference,
 };
-use escrow_abi::contracts::{DevToken::approveCall, GatewayEscrow::escrowOfCall, State as Escrowed};
+use escrow_abi::{
+    contracts::{DevToken::approveCall, GatewayEscrow::escrowOfCall},
+    record,
+};
 
 use super::*;
 use crate::support::{TOKENS, World, liar::Liar};
@@ -84,7 +88,7 @@ async fn what_was_prepared_deposits_the_cap() -> Result<()> {
     let asked = escrowOfCall { paymentId: B256::from(spend.payment_id.on_chain().0) };
     let answer = node.call(None, world.escrow(), &asked, State::Newest).await?;
     let Answer::Returned { value: record, .. } = answer else { panic!("{answer:?}") };
-    assert_eq!(Escrowed::from_number(record.state), Some(Escrowed::Deposited));
+    assert_eq!(record::state(record.state), Ok(Some(Escrowed::Deposited)));
     assert_eq!(
         (record.payer, record.token, record.deposited),
         (payer().address(), world.token_address(), U256::from(110))
