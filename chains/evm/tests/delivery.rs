@@ -43,8 +43,8 @@ async fn a_payment_goes_all_the_way() -> Result<()> {
     let record = source.reservation(payment.id(), &payment.escrow.contract).await?.unwrap();
     assert!(record.is_of(&payment.escrow));
     assert_eq!(record.quote_hash, payment.quote.hash());
-    assert_eq!(format!("{:#x}", record.settler), source.account());
-    assert_eq!(format!("{:#x}", record.token), world.source.token);
+    assert_eq!(record.settler, source.account());
+    assert_eq!(record.asset.to_string(), world.source.asset());
     assert_eq!(record.fulfill_by, payment.fulfill_by());
 
     assert_eq!(world.chains.delivery_state(&payment.delivery()).await?, DeliveryState::NotSeen);

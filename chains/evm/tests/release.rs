@@ -5,7 +5,6 @@ use std::slice::from_ref;
 
 use anyhow::{Result, bail};
 
-use chains::auditor::Audit;
 use chains_evm::{attest, auditor::check_prepared};
 use escrow_abi::contracts::address;
 use sagas::ports::{Chains, EscrowState, ReleaseOrder, TransactionState};
