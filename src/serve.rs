@@ -3,6 +3,7 @@
 mod apart;
 mod families;
 
+use chains::verifier::Verifier;
 use journal::ShardLog;
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +14,6 @@ use futures::future::{select_ok, try_join_all};
 use tokio::{net::TcpListener, sync::mpsc, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-use chains::{evm, solana, tron, verifier::Verifier};
 use events::{CommitId, Family, PaymentId};
 use journal_jetstream::{
     budget::NatsBudgets,
@@ -201,7 +201,7 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
     parts.spawn({
         let shutdown = shutdown.clone();
         async move {
-            shutdown.run_until_cancelled(async { evm.tend().await }).await;
+            shutdown.run_until_cancelled(async { evm.maintain().await }).await;
             Ok(())
         }
     });
@@ -341,17 +341,18 @@ fn is_away(error: &anyhow::Error) -> bool {
 pub async fn verifier(config: VerifierConfig, shutdown: CancellationToken) -> Result<()> {
     let options = verifier::ServiceOptions::from(&config);
     let of = |family| config.chains.iter().filter(move |chain| chain.chain_id.family() == Some(family));
-    let evm_nodes = of(Family::Evm).map(evm::node::Node::connect).collect::<Result<Vec<_>, _>>()?;
+    let evm_nodes = of(Family::Evm).map(chains_evm::node::Node::connect).collect::<Result<Vec<_>, _>>()?;
     let evm_key = config.releaser_key.as_ref().map(signer).transpose().context("releaser_key")?;
-    let solana_nodes = of(Family::Solana).map(solana::node::Node::connect).collect::<Result<Vec<_>, _>>()?;
-    let solana_key = config.solana_releaser_key.as_ref().map(|key| solana::keys::keypair(key.expose())).transpose();
+    let solana_nodes = of(Family::Solana).map(chains_solana::node::Node::connect).collect::<Result<Vec<_>, _>>()?;
+    let solana_key =
+        config.solana_releaser_key.as_ref().map(|key| chains_solana::keys::keypair(key.expose())).transpose();
     let solana_key = solana_key.context("solana_releaser_key")?;
-    let tron_nodes = of(Family::Tron).map(tron::node::Node::connect).collect::<Result<Vec<_>, _>>()?;
+    let tron_nodes = of(Family::Tron).map(chains_tron::node::Node::connect).collect::<Result<Vec<_>, _>>()?;
     let tron_key = config.tron_releaser_key.as_ref().map(signer).transpose().context("tron_releaser_key")?;
     let judge = Verifier::default()
-        .with_evm(evm_nodes, evm_key)
-        .with_solana(solana_nodes, solana_key)
-        .with_tron(tron_nodes, tron_key);
+        .with_chains(evm_nodes, evm_key)
+        .with_chains(solana_nodes, solana_key)
+        .with_chains(tron_nodes, tron_key);
     let listener = TcpListener::bind(config.listen).await.with_context(|| format!("listen on {}", config.listen))?;
     let known = options.callers.known.len();
     tracing::info!(address = %config.listen, releasers = ?judge.releasers(), known, "verifier listens");

@@ -6,8 +6,8 @@ use anyhow::{Context, Result, bail};
 use devkit::denying::denying;
 use serde_json::{Value, json};
 
-use chains::evm::contracts::address;
 use devnet::keys::Role;
+use escrow_abi::contracts::address;
 use events::{PaymentEvent, event::Claim};
 
 use crate::support::*;

@@ -13,8 +13,8 @@ use reqwest::Client;
 use serde_json::{Value, json};
 
 use crate::support::*;
-use chains::evm::{contracts::DevAccountFactory, signature::Wrapped};
 use devnet::{keys::Role, payer::Payer};
+use escrow_abi::{contracts::DevAccountFactory, signature::Wrapped};
 use events::PaymentId;
 
 /// Who pays, by which scheme, and how it signs.

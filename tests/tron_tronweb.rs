@@ -10,6 +10,12 @@ use std::{
     },
 };
 
+use chains_tron::{
+    address::text,
+    transaction::{self, Draft},
+};
+use escrow_abi::contracts::{DevToken, GatewayEscrow};
+
 use crate::support::*;
 use alloy::{
     primitives::{U256, keccak256},
@@ -23,13 +29,6 @@ use axum::{
     extract::{Request, State},
     http::StatusCode,
     response::{IntoResponse, Response},
-};
-use chains::{
-    evm::contracts::{DevToken, GatewayEscrow},
-    tron::{
-        address::text,
-        transaction::{self, Draft},
-    },
 };
 use devkit::tools;
 use devnet::{keys::Role, payer::Payer};

@@ -19,7 +19,7 @@ use devnet::{
 use serde_json::{Value, json};
 use tokio::{process::Command, time::timeout};
 
-use chains::evm::{contracts::DevAccountFactory, signature::Wrapped};
+use escrow_abi::{contracts::DevAccountFactory, signature::Wrapped};
 use events::{Did, PaymentId};
 
 const IDENTIFIER: &str = "pay_7d5d747be160e280504c099d984bcfe0";

@@ -4,8 +4,8 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, bail};
 
-use chains::{auditor::Audit, config::ChainConfig, evm, solana, tron};
-use events::{ChainId, Family};
+use chains::{auditor::Audit, config::ChainConfig};
+use events::{ChainId, Family, event::TransactionPrepared};
 use journal_jetstream::{
     connection::{self, Identity},
     raw::RawReader,
@@ -47,9 +47,22 @@ pub fn nodes(config: &AuditorConfig) -> Result<HashMap<ChainId, Arc<dyn Audit>>>
 
 fn node(chain: &ChainConfig) -> Result<Arc<dyn Audit>> {
     match chain.chain_id.family() {
-        Some(Family::Evm) => Ok(Arc::new(evm::node::Node::connect(chain)?)),
-        Some(Family::Solana) => Ok(Arc::new(solana::node::Node::connect(chain)?)),
-        Some(Family::Tron) => Ok(Arc::new(tron::node::Node::connect(chain)?)),
+        Some(Family::Evm) => Ok(Arc::new(chains_evm::node::Node::connect(chain)?)),
+        Some(Family::Solana) => Ok(Arc::new(chains_solana::node::Node::connect(chain)?)),
+        Some(Family::Tron) => Ok(Arc::new(chains_tron::node::Node::connect(chain)?)),
         None => bail!("{} is of no family that can be audited", chain.chain_id),
+    }
+}
+
+/// A journaled transaction must be the one whose hash was journaled with it; otherwise the reason. No chain is asked.
+///
+/// # Errors
+/// What is wrong.
+pub fn check_prepared(transaction: &TransactionPrepared) -> Result<(), String> {
+    match transaction.chain_id.family() {
+        Some(Family::Evm) => chains_evm::auditor::check_prepared(transaction),
+        Some(Family::Solana) => chains_solana::auditor::check_prepared(transaction),
+        Some(Family::Tron) => chains_tron::auditor::check_prepared(transaction),
+        None => Err(format!("{} has no transactions that can be checked", transaction.chain_id)),
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use chrono::{DateTime, SecondsFormat};
 
 use chains::{
-    auditor::{self, Audit, Case, Doubt, Kind, Standing},
+    auditor::{Audit, Case, Discrepancy, EscrowSnapshot, Kind},
     escrow::State,
 };
 use events::{
@@ -17,7 +17,7 @@ use sagas::{
     ports::{EscrowState, PayerDeposit, Statement, Transient},
 };
 
-use super::{Finding, Severity, examine::Examined};
+use super::{Finding, Severity, connect, examine::Examined};
 
 /// The chains to ask, and how far the journal may be behind them.
 #[derive(Debug, Clone)]
@@ -53,10 +53,10 @@ impl<'a> Check<'a> {
     }
 
     /// Takes over what a chain said about an event.
-    fn take(&mut self, check: &str, event: &str, asked: Result<Vec<Doubt>, Transient>) {
+    fn take(&mut self, check: &str, event: &str, asked: Result<Vec<Discrepancy>, Transient>) {
         match asked {
             Ok(doubts) => {
-                for Doubt { kind, what } in doubts {
+                for Discrepancy { kind, what } in doubts {
                     let severity = match kind {
                         Kind::Missing => Severity::Missing,
                         Kind::Contradiction => Severity::Contradiction,
@@ -95,7 +95,7 @@ impl<'a> Check<'a> {
         let events = self.examined.commits.iter().flat_map(|commit| commit.payment_events());
         let wrong: Vec<(&'static str, String)> = events
             .filter_map(|event| Some((event.type_name(), transaction_of(event)?)))
-            .filter_map(|(name, transaction)| Some((name, auditor::check_prepared(transaction).err()?)))
+            .filter_map(|(name, transaction)| Some((name, connect::check_prepared(transaction).err()?)))
             .collect();
         for (name, what) in wrong {
             self.find(Severity::Contradiction, "prepared", name, what);
@@ -130,7 +130,7 @@ impl<'a> Check<'a> {
         self.payer_deposit(node).await;
         self.claims(node).await;
         self.attestations(node).await;
-        match node.audit_standing(&submitted.payment_id, plan, case.as_ref()).await {
+        match node.audit_escrow(&submitted.payment_id, plan, case.as_ref()).await {
             Ok((standing, doubts)) => {
                 self.take("escrow", "EscrowSecured", Ok(doubts));
                 self.standing(node, &standing).await;
@@ -207,7 +207,7 @@ impl<'a> Check<'a> {
     }
 
     /// Compares where the stream ends with where the chain is.
-    async fn standing(&mut self, node: &dyn Audit, standing: &Standing) {
+    async fn standing(&mut self, node: &dyn Audit, standing: &EscrowSnapshot) {
         let payment = self.payment;
         let last = payment.refunded.as_ref().map(|refunded| &refunded.inclusion).or(payment.released.as_ref());
         let last = last.or(payment.secured.as_ref().map(|secured| &secured.inclusion));
@@ -231,7 +231,7 @@ impl<'a> Check<'a> {
         self.find(severity, check, last.map_or("Submitted", |event| event.type_name()), what);
     }
 
-    async fn compare(&self, node: &dyn Audit, standing: &Standing) -> Option<(Severity, &'static str, String)> {
+    async fn compare(&self, node: &dyn Audit, standing: &EscrowSnapshot) -> Option<(Severity, &'static str, String)> {
         let (payment, stage) = (self.payment, self.payment.stage());
         let late = |since: u64| standing.settled_time > since.saturating_add(self.chains.lag_seconds);
         let plan = &payment.submitted.escrow;

@@ -8,10 +8,8 @@ use std::fmt::{Debug, Display};
 use async_trait::async_trait;
 
 use events::{
-    Amount, Family, Hash32, PaymentId, Terms,
-    event::{
-        Authorization, Claim, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, TransactionPrepared,
-    },
+    Amount, Hash32, PaymentId, Terms,
+    event::{Authorization, Claim, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion},
     quote::Quote,
     time::unix_seconds,
 };
@@ -19,8 +17,7 @@ use sagas::ports::{DeliveryOrder, EscrowState, PayerDeposit, Statement, Transien
 
 use crate::{
     config::ChainConfig,
-    escrow::{Record, State},
-    evm, solana, tron,
+    escrow::{EscrowRecord, State},
 };
 
 /// A payment as its stream tells it, once a quote was awarded.
@@ -55,7 +52,7 @@ impl Case<'_> {
     }
 }
 
-/// What kind of fault a [`Doubt`] is.
+/// What kind of fault a [`Discrepancy`] is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// What the stream claims is not on the chain.
@@ -68,7 +65,7 @@ pub enum Kind {
 
 /// A claim of the stream that the chain does not bear out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Doubt {
+pub struct Discrepancy {
     /// What kind of fault it is.
     pub kind: Kind,
     /// What was claimed and what was found.
@@ -77,7 +74,7 @@ pub struct Doubt {
 
 /// Where the escrow stands at the settled block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct EscrowSnapshot {
     /// What the escrow has on record for the payment; `None` also for an escrow of another plan.
     pub state: Option<State>,
     /// Number of the settled block; on Solana its slot.
@@ -103,22 +100,22 @@ pub trait Audit: Debug + Send + Sync {
         terms: &Terms,
         plan: &EscrowPlan,
         authorization: &Authorization,
-    ) -> Result<Vec<Doubt>, Transient>;
+    ) -> Result<Vec<Discrepancy>, Transient>;
 
     /// Checks that the deposit is on the chain with the amount, terms, quote and reservation of the case.
     ///
     /// # Errors
     /// [`Transient`].
-    async fn audit_deposit(&self, case: &Case<'_>, secured: &EscrowSecured) -> Result<Vec<Doubt>, Transient>;
+    async fn audit_deposit(&self, case: &Case<'_>, secured: &EscrowSecured) -> Result<Vec<Discrepancy>, Transient>;
 
     /// Checks that the payer's own transaction brought the money into escrow, with the terms that the stream shows, where no
     /// settler was named for it.
     ///
     /// # Errors
     /// [`Transient`].
-    async fn audit_opened(&self, deposit: &PayerDeposit, opened: &EscrowOpened) -> Result<Vec<Doubt>, Transient> {
+    async fn audit_opened(&self, deposit: &PayerDeposit, opened: &EscrowOpened) -> Result<Vec<Discrepancy>, Transient> {
         let _ = opened;
-        Ok(no_own_deposits(deposit))
+        Ok(no_payer_deposits(deposit))
     }
 
     /// Checks that a deposit for which no settler was named went back to the payer, whole.
@@ -130,16 +127,16 @@ pub trait Audit: Debug + Send + Sync {
         deposit: &PayerDeposit,
         refunded: &EscrowRefunded,
         deposited: Amount,
-    ) -> Result<Vec<Doubt>, Transient> {
+    ) -> Result<Vec<Discrepancy>, Transient> {
         let _ = (refunded, deposited);
-        Ok(no_own_deposits(deposit))
+        Ok(no_payer_deposits(deposit))
     }
 
     /// Checks, on this chain as the destination, that the delivery is there with every field of the quote.
     ///
     /// # Errors
     /// [`Transient`].
-    async fn audit_delivery(&self, case: &Case<'_>, inclusion: &Inclusion) -> Result<Vec<Doubt>, Transient>;
+    async fn audit_delivery(&self, case: &Case<'_>, inclusion: &Inclusion) -> Result<Vec<Discrepancy>, Transient>;
 
     /// Checks that the escrow paid the settler its price, the remainder went to the payer, and nothing else was paid.
     ///
@@ -150,7 +147,7 @@ pub trait Audit: Debug + Send + Sync {
         case: &Case<'_>,
         inclusion: &Inclusion,
         deposited: Amount,
-    ) -> Result<Vec<Doubt>, Transient>;
+    ) -> Result<Vec<Discrepancy>, Transient>;
 
     /// Checks that the whole deposit went back to the payer. Before the refund window the escrow gives it back only for
     /// the releaser's signed non-delivery, so an early refund needs no other proof.
@@ -162,19 +159,19 @@ pub trait Audit: Debug + Send + Sync {
         case: &Case<'_>,
         refunded: &EscrowRefunded,
         deposited: Amount,
-    ) -> Result<Vec<Doubt>, Transient>;
+    ) -> Result<Vec<Discrepancy>, Transient>;
 
     /// Where the escrow stands at the settled block, after checking that its record is that of the case where there is a
     /// quote. Before an award there is no case, and the record can only be that of `plan`.
     ///
     /// # Errors
     /// [`Transient`].
-    async fn audit_standing(
+    async fn audit_escrow(
         &self,
         payment_id: &PaymentId,
         plan: &EscrowPlan,
         case: Option<&Case<'_>>,
-    ) -> Result<(Standing, Vec<Doubt>), Transient>;
+    ) -> Result<(EscrowSnapshot, Vec<Discrepancy>), Transient>;
 
     /// Whether `signature` is the releaser's statement, as the escrow would judge it.
     ///
@@ -209,43 +206,30 @@ pub trait Audit: Debug + Send + Sync {
     }
 }
 
-/// A journaled transaction must be the one whose hash was journaled with it; otherwise the reason.
-///
-/// # Errors
-/// What is wrong.
-pub fn check_prepared(transaction: &TransactionPrepared) -> Result<(), String> {
-    match transaction.chain_id.family() {
-        Some(Family::Evm) => evm::auditor::check_prepared(transaction),
-        Some(Family::Solana) => solana::auditor::check_prepared(transaction),
-        Some(Family::Tron) => tron::auditor::check_prepared(transaction),
-        None => Err(format!("{} has no transactions that can be checked", transaction.chain_id)),
-    }
-}
-
-/// Doubts that are being gathered.
+/// Discrepancies that are being gathered.
 #[derive(Debug, Default)]
-pub(crate) struct Doubts(pub(crate) Vec<Doubt>);
+pub struct Discrepancies(pub Vec<Discrepancy>);
 
-impl Doubts {
-    pub(crate) fn add(&mut self, kind: Kind, what: impl Into<String>) {
-        self.0.push(Doubt { kind, what: what.into() });
+impl Discrepancies {
+    pub fn add(&mut self, kind: Kind, what: impl Into<String>) {
+        self.0.push(Discrepancy { kind, what: what.into() });
     }
 
     /// `name` must be the same in the stream and on the chain.
-    pub(crate) fn same<T: PartialEq + Display>(&mut self, name: &str, stream: T, chain: T) {
+    pub fn same<T: PartialEq + Display>(&mut self, name: &str, stream: T, chain: T) {
         if stream != chain {
             self.add(Kind::Contradiction, format!("{name} is {stream} by the stream and {chain} on the chain"));
         }
     }
 
-    pub(crate) fn require(&mut self, holds: bool, what: impl FnOnce() -> String) {
+    pub fn require(&mut self, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
             self.add(Kind::Contradiction, what());
         }
     }
 
     /// Compares what the escrow has on record with the case.
-    pub(crate) fn committed(&mut self, case: &Case<'_>, record: &Record) {
+    pub fn committed(&mut self, case: &Case<'_>, record: &EscrowRecord) {
         let source = &case.terms.source;
         self.require(record.is_of(case.plan), || "the escrow has other accounts or windows than the stream".to_owned());
         self.same("the payer on record", source.account().as_str(), record.payer.as_str());
@@ -265,12 +249,15 @@ impl Doubts {
     }
 }
 
-fn no_own_deposits(deposit: &PayerDeposit) -> Vec<Doubt> {
+fn no_payer_deposits(deposit: &PayerDeposit) -> Vec<Discrepancy> {
     let what = format!("payers do not deposit by transactions of their own on {}", deposit.escrow.chain_id);
-    vec![Doubt { kind: Kind::Contradiction, what }]
+    vec![Discrepancy { kind: Kind::Contradiction, what }]
 }
 
 /// The stream holds what fits no chain of this family.
-pub(crate) fn unreadable(family: &str, error: impl Display) -> Vec<Doubt> {
-    vec![Doubt { kind: Kind::Contradiction, what: format!("the stream holds what fits no {family} chain: {error}") }]
+pub fn unreadable(family: &str, error: impl Display) -> Vec<Discrepancy> {
+    vec![Discrepancy {
+        kind: Kind::Contradiction,
+        what: format!("the stream holds what fits no {family} chain: {error}"),
+    }]
 }

@@ -130,7 +130,7 @@ impl ApiKey {
     }
 
     /// The text, for the one place that sends it.
-    pub(crate) fn expose(&self) -> &str {
+    pub fn expose(&self) -> &str {
         &self.0
     }
 }

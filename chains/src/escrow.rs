@@ -20,7 +20,7 @@ pub enum State {
 
 /// All that an escrow knows of a payment, at one block.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
+pub struct EscrowRecord {
     /// The chain it is on.
     pub chain_id: ChainId,
     /// Where the payment stands.
@@ -53,7 +53,7 @@ pub struct Record {
     pub refund_after: u64,
 }
 
-impl Record {
+impl EscrowRecord {
     /// Whether `recorded`, an account of this record, is the one that `text` names.
     pub fn names(&self, recorded: &str, text: &str) -> bool {
         let named = self.chain_id.family().and_then(|family| Account::parse(family, text).ok());

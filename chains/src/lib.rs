@@ -1,16 +1,21 @@
-//! The chains: the engine's ports implemented for each family.
+//! Chains: what is the same on every family of them.
+//!
+//! A family is a crate of its own (`chains-evm`, `chains-solana`, `chains-tron`) that implements the engine's ports, the
+//! settler's part, the verifier's and the auditor's. This crate knows none of them.
+//!
+//! - [`config`] and [`gas`]: what the configuration file says about a chain; [`setup`] is why it cannot be used.
+//! - [`registry`]: the engine's port over all families that a gateway is connected to.
+//! - [`escrow`]: what an escrow has on record. [`verifier`] and [`auditor`] check payments against it.
+//! - [`block_poller`], [`submitters`] and [`windows`]: what the adapters of all families share.
 
-pub mod act;
 pub mod auditor;
+pub mod block_poller;
 pub mod config;
 pub mod escrow;
-pub mod evm;
-pub mod families;
 pub mod gas;
-mod heads;
+pub mod perform;
+pub mod registry;
 pub mod setup;
-pub mod solana;
-mod submitters;
-pub mod tron;
+pub mod submitters;
 pub mod verifier;
-mod windows;
+pub mod windows;

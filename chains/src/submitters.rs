@@ -7,7 +7,7 @@ use events::PaymentId;
 
 /// What a transaction of the gateway is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Leg {
+pub enum Leg {
     /// It brings money into escrow, or reserves it there.
     Deposit,
     /// It brings money out: a refund, a cancellation, a release.
@@ -16,7 +16,7 @@ pub(crate) enum Leg {
 
 /// The keys of a chain's submitters.
 #[derive(Debug)]
-pub(crate) struct Submitters<'a, K> {
+pub struct Submitters<'a, K> {
     /// They send everything that no others are for.
     pub usual: &'a [K],
     /// They send exits and nothing else; none where the usual ones do that, too.

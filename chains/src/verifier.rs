@@ -1,7 +1,7 @@
 //! The fulfillment verifier: believes nothing it is told, looks at both chains, and signs what it finds there.
 //!
-//! What is checked is the same for every pair of chains; [`Source`] and [`Destination`] are what a family has to tell and
-//! to sign. A chain whose releaser's key the verifier does not have is a destination only.
+//! What is checked is the same for every pair of chains; [`VerifiedChain`] is what a family has to tell, [`AttestingChain`] what
+//! it has to sign. A chain whose releaser's key the verifier does not have is a destination only.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,7 +15,10 @@ use events::{
 };
 use sagas::ports::{DeliveryOrder, DeliveryState, Statement, Transient, VerificationCase};
 
-use crate::escrow::{Record, State, same_account};
+use crate::{
+    config::ChainConfig,
+    escrow::{EscrowRecord, State, same_account},
+};
 
 /// What a verifier answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,54 +31,59 @@ pub enum Outcome {
     Refused(String),
 }
 
-/// A chain with escrows, and the releaser's key for them.
+/// A chain as a verifier sees it.
 #[async_trait]
-pub trait Source: Send + Sync {
-    /// The chain.
-    fn chain_id(&self) -> &ChainId;
-
-    /// The releaser's account, normalised.
-    fn releaser(&self) -> String;
-
-    /// Whether the escrow at `contract` is one that is signed for.
-    fn trusts_escrow(&self, contract: &str) -> bool;
+pub trait VerifiedChain: Send + Sync {
+    /// What the configuration says of it.
+    fn config(&self) -> &ChainConfig;
 
     /// What the escrow at `contract` has on record for the payment at the depth that the chain requires; `None` when it
     /// knows nothing.
     ///
     /// # Errors
-    /// [`Transient`], also when `contract` is no contract of this family.
-    async fn escrow_record(&self, payment_id: &PaymentId, contract: &str) -> Result<Option<Record>, Transient>;
+    /// [`Transient`], also when `contract` is not a contract of this family.
+    async fn escrow_record(&self, payment_id: &PaymentId, contract: &str) -> Result<Option<EscrowRecord>, Transient>;
 
-    /// The releaser's signature over the statement, for the escrow of `plan`: hex with 0x.
-    ///
-    /// # Errors
-    /// What is wrong with the statement or the plan.
-    fn sign(&self, statement: &Statement, plan: &EscrowPlan) -> Result<String, String>;
-}
-
-/// A chain on which is delivered.
-#[async_trait]
-pub trait Destination: Send + Sync {
-    /// The chain.
-    fn chain_id(&self) -> &ChainId;
-
-    /// Whether deliveries through the proxy at `contract` count.
-    fn trusts_proxy(&self, contract: &str) -> bool;
-
-    /// Where the delivery stands.
+    /// Where the delivery stands, on this chain as its destination.
     ///
     /// # Errors
     /// [`Transient`].
     async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient>;
 }
 
+/// A chain whose escrows take statements that are signed here.
+pub trait AttestingChain: VerifiedChain {
+    /// The private key of a releaser.
+    type Key: Clone + Send + Sync + 'static;
+
+    /// The account of a releaser's key, normalised.
+    fn account(key: &Self::Key) -> String;
+
+    /// The signature of `key` over the statement, for the escrow of `plan`: hex with 0x.
+    ///
+    /// # Errors
+    /// What is wrong with the statement or the plan.
+    fn sign(&self, key: &Self::Key, statement: &Statement, plan: &EscrowPlan) -> Result<String, String>;
+}
+
 /// A verifier with its keys.
 #[derive(Clone, Default)]
 pub struct Verifier {
-    sources: BTreeMap<ChainId, Arc<dyn Source>>,
-    destinations: BTreeMap<ChainId, Arc<dyn Destination>>,
+    sources: BTreeMap<ChainId, Source>,
+    destinations: BTreeMap<ChainId, Arc<dyn VerifiedChain>>,
 }
+
+/// A chain with escrows, and the key of their releaser.
+#[derive(Clone)]
+struct Source {
+    chain: Arc<dyn VerifiedChain>,
+    /// The releaser's account, normalised.
+    releaser: String,
+    sign: Arc<Sign>,
+}
+
+/// Signs statements by the releaser's key.
+type Sign = dyn Fn(&Statement, &EscrowPlan) -> Result<String, String> + Send + Sync;
 
 /// Why a case is not attested.
 enum Verdict {
@@ -92,28 +100,34 @@ impl From<Transient> for Verdict {
 
 /// A case that is what it says it is.
 struct Checked<'a> {
-    source: &'a dyn Source,
-    destination: &'a dyn Destination,
+    source: &'a Source,
+    destination: &'a dyn VerifiedChain,
     quote: SignedQuote,
-    record: Record,
+    record: EscrowRecord,
 }
 
 impl Verifier {
-    /// The verifier with one more chain for whose escrows it signs.
-    pub fn with_source(mut self, source: Arc<dyn Source>) -> Self {
-        self.sources.insert(source.chain_id().clone(), source);
-        self
-    }
-
-    /// The verifier with one more chain that it looks for deliveries on.
-    pub fn with_destination(mut self, destination: Arc<dyn Destination>) -> Self {
-        self.destinations.insert(destination.chain_id().clone(), destination);
+    /// The verifier with chains of one family besides: as destinations, and as sources when it has the releaser's key.
+    pub fn with_chains<C>(mut self, chains: impl IntoIterator<Item = C>, releaser: Option<C::Key>) -> Self
+    where
+        C: AttestingChain + Clone + 'static,
+    {
+        for chain in chains {
+            let chain_id = chain.config().chain_id.clone();
+            if let Some(key) = releaser.clone() {
+                let (signing, releaser) = (chain.clone(), C::account(&key));
+                let sign =
+                    Arc::new(move |statement: &Statement, plan: &EscrowPlan| signing.sign(&key, statement, plan));
+                self.sources.insert(chain_id.clone(), Source { chain: Arc::new(chain.clone()), releaser, sign });
+            }
+            self.destinations.insert(chain_id, Arc::new(chain));
+        }
         self
     }
 
     /// The account that signs for each chain with escrows.
     pub fn releasers(&self) -> BTreeMap<ChainId, String> {
-        self.sources.iter().map(|(chain_id, source)| (chain_id.clone(), source.releaser())).collect()
+        self.sources.iter().map(|(chain_id, source)| (chain_id.clone(), source.releaser.clone())).collect()
     }
 
     /// Whether a case is one to sign for at all: the chain of its escrow is served, the escrow trusted, and its releaser this
@@ -129,9 +143,8 @@ impl Verifier {
         })
     }
 
-    fn source(&self, case: &VerificationCase) -> Result<&dyn Source, Verdict> {
-        let source = self.sources.get(&case.escrow.chain_id).map(Arc::as_ref);
-        source.ok_or_else(|| not_served(&case.escrow.chain_id))
+    fn source(&self, case: &VerificationCase) -> Result<&Source, Verdict> {
+        self.sources.get(&case.escrow.chain_id).ok_or_else(|| not_served(&case.escrow.chain_id))
     }
 
     /// The signed attestation of delivery, once the delivery is on the destination chain at depth, with every field right,
@@ -199,7 +212,7 @@ impl Verifier {
         let destination = destination.ok_or_else(|| not_served(chain_id))?;
         require(answers(case, quote.quote(), destination))?;
 
-        let record = source.escrow_record(&case.payment_id, &case.escrow.contract).await?;
+        let record = source.chain.escrow_record(&case.payment_id, &case.escrow.contract).await?;
         let Some(record) = record else {
             return Err(Verdict::NotYet("nothing is in escrow at the required depth".to_owned()));
         };
@@ -212,18 +225,18 @@ impl Verifier {
 }
 
 /// What must hold of the case for it to be this verifier's; the first that does not is named.
-fn concerns(case: &VerificationCase, source: &dyn Source) -> Vec<(&'static str, bool)> {
+fn concerns(case: &VerificationCase, source: &Source) -> Vec<(&'static str, bool)> {
     let (terms, plan) = (&case.terms, &case.escrow);
     let chain_id = &plan.chain_id;
     vec![
-        ("the escrow is not one that this verifier trusts", source.trusts_escrow(&plan.contract)),
-        ("the releaser is another account", same_account(chain_id, &plan.releaser, &source.releaser())),
+        ("the escrow is not one that this verifier trusts", source.chain.config().trusts_escrow(&plan.contract)),
+        ("the releaser is another account", same_account(chain_id, &plan.releaser, &source.releaser)),
         ("the source is on another chain than the escrow", terms.source.asset().chain() == chain_id),
     ]
 }
 
 /// What must hold between the case and the quote, apart from any chain; the first that does not is named.
-fn answers(case: &VerificationCase, quote: &Quote, destination: &dyn Destination) -> Vec<(&'static str, bool)> {
+fn answers(case: &VerificationCase, quote: &Quote, destination: &dyn VerifiedChain) -> Vec<(&'static str, bool)> {
     let (terms, plan) = (&case.terms, &case.escrow);
     let chain_id = &plan.chain_id;
     vec![
@@ -233,12 +246,12 @@ fn answers(case: &VerificationCase, quote: &Quote, destination: &dyn Destination
         ("the quote is for another escrow", same_account(chain_id, &quote.escrow_contract, &plan.contract)),
         ("the quote's destination is none of the terms'", terms.destination().contains(&quote.destination)),
         ("the quote's amount is not the terms'", quote.fulfillment_amount == terms.fulfillment_amount),
-        ("the quote names another proxy", destination.trusts_proxy(&quote.fulfillment_proxy)),
+        ("the quote names another proxy", destination.config().trusts_proxy(&quote.fulfillment_proxy)),
     ]
 }
 
 /// What must hold between the case and what is committed on chain.
-fn is_committed(case: &VerificationCase, quote: &SignedQuote, record: &Record) -> Vec<(&'static str, bool)> {
+fn is_committed(case: &VerificationCase, quote: &SignedQuote, record: &EscrowRecord) -> Vec<(&'static str, bool)> {
     let offered = quote.quote();
     let source = &case.terms.source;
     vec![
@@ -268,7 +281,7 @@ impl Checked<'_> {
     }
 
     fn sign(&self, case: &VerificationCase, statement: &Statement) -> Result<String, Verdict> {
-        self.source.sign(statement, &case.escrow).map_err(|error| Verdict::Fault(Transient::misconfigured(error)))
+        (self.source.sign)(statement, &case.escrow).map_err(|error| Verdict::Fault(Transient::misconfigured(error)))
     }
 }
 

@@ -6,7 +6,7 @@ const TIME_BITS: u32 = 48;
 
 /// The windows of one deposit, and what bounds them. UNIX seconds.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Windows {
+pub struct Windows {
     /// End of quote collection.
     pub quote_deadline: u64,
     /// Last second in which a settler may be named.
@@ -21,7 +21,7 @@ pub(crate) struct Windows {
 
 /// The window that breaks a rule; the others are given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Window {
+pub enum Window {
     /// `reserve_deadline`.
     Reserve,
     /// `refund_after`.
@@ -30,7 +30,7 @@ pub(crate) enum Window {
 
 /// A rule that is broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Broken {
+pub enum Broken {
     /// A window lies elsewhere than it must.
     Mismatch {
         /// Which.

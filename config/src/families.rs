@@ -1,16 +1,15 @@
 //! What a chain's family asks of its accounts, keys and assets.
 
 use alloy::signers::local::PrivateKeySigner;
+
 use chains::{
     config::{ChainConfig, Depth},
     gas::GasConfig,
-    solana::{
-        authorization::{ClusterId, SIGNATURE_DOMAIN_VERSION, wallet_key},
-        keys,
-    },
-    tron,
 };
-
+use chains_solana::{
+    authorization::{ClusterId, SIGNATURE_DOMAIN_VERSION, wallet_key},
+    keys,
+};
 use events::{Account, AssetId, Family};
 
 use super::{
@@ -96,7 +95,7 @@ pub(super) fn account_of(family: Family, key: &str, secret: &Secret) -> Result<S
         Family::Solana => keys::keypair(secret.expose())
             .map(|keypair| keys::account(&keypair))
             .map_err(|rule| invalid(key, rule.to_string())),
-        Family::Tron => hex().map(|signer| tron::address::text(signer.address())),
+        Family::Tron => hex().map(|signer| chains_tron::address::text(signer.address())),
     }
 }
 

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use ruint::aliases::U256;
 
 use chains::{
-    act::ActError,
-    escrow::{Record, State},
+    escrow::{EscrowRecord, State},
+    perform::PerformError,
 };
 use events::{Amount, AssetId, Hash32, PaymentId, event::EscrowPlan};
 pub use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
@@ -53,7 +53,7 @@ pub enum EscrowState {
 
 impl EscrowState {
     /// What `record`, read at a settled block of the UNIX second `settled_time`, is to a settler who requires `order`.
-    pub fn of(record: Option<&Record>, order: &ReservationOrder, settled_time: u64) -> Self {
+    pub fn of(record: Option<&EscrowRecord>, order: &ReservationOrder, settled_time: u64) -> Self {
         let Some(record) = record.filter(|record| record.state != State::Deposited) else {
             let lapsed = settled_time > order.escrow.reserve_deadline;
             return if lapsed { Self::Lapsed } else { Self::Open };
@@ -70,7 +70,7 @@ impl EscrowState {
 }
 
 /// The first field in which a reservation is not as the settler requires.
-fn difference(record: &Record, order: &ReservationOrder) -> Option<&'static str> {
+fn difference(record: &EscrowRecord, order: &ReservationOrder) -> Option<&'static str> {
     let plan = &order.escrow;
     let fields = [
         ("quote hash", record.quote_hash == order.quote_hash),
@@ -107,10 +107,10 @@ impl Trial {
     ///
     /// # Errors
     /// [`Transient`] when it said nothing.
-    pub fn of(tried: Result<(), ActError>) -> Result<Self, Transient> {
+    pub fn of(tried: Result<(), PerformError>) -> Result<Self, Transient> {
         match tried {
             Ok(()) => Ok(Self::Delivers),
-            Err(ActError::Transient(fault)) => Err(fault),
+            Err(PerformError::Transient(fault)) => Err(fault),
             Err(refused) => Ok(Self::Refused { reason: refused.to_string() }),
         }
     }
@@ -136,10 +136,10 @@ impl Claim {
     ///
     /// # Errors
     /// [`Transient`] when it said nothing.
-    pub fn of(brought: Result<String, ActError>) -> Result<Self, Transient> {
+    pub fn of(brought: Result<String, PerformError>) -> Result<Self, Transient> {
         match brought {
             Ok(transaction_hash) => Ok(Self::Paid { transaction_hash }),
-            Err(ActError::Transient(fault)) => Err(fault),
+            Err(PerformError::Transient(fault)) => Err(fault),
             Err(refused) => Ok(Self::Refused { reason: refused.to_string() }),
         }
     }

@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use ruint::aliases::U256;
 
-use chains::{act::ActError, evm::settler::SettlerChain};
+use chains::perform::PerformError;
+use chains_evm::settler::SettlerChain;
 use events::AssetId;
 
 use crate::chain::{
@@ -35,7 +36,7 @@ impl DeliveryChain for EvmChain {
     }
 
     async fn escrow_state(&self, order: &ReservationOrder) -> Result<EscrowState, Transient> {
-        let (settled, record) = self.chain.node().settled_escrow(&order.payment_id, &order.escrow.contract).await?;
+        let (settled, record) = self.chain.node().escrows().settled(&order.payment_id, &order.escrow.contract).await?;
         Ok(EscrowState::of(record.as_ref(), order, settled.time))
     }
 
@@ -48,12 +49,16 @@ impl DeliveryChain for EvmChain {
     }
 
     async fn deliver(&self, order: &DeliveryOrder) -> Result<String, Transient> {
-        self.chain.deliver(order).await.map(|inclusion| inclusion.transaction_hash).map_err(ActError::into_transient)
+        self.chain
+            .deliver(order)
+            .await
+            .map(|inclusion| inclusion.transaction_hash)
+            .map_err(PerformError::into_transient)
     }
 
     async fn release(&self, order: &ReservationOrder, attestation: &str) -> Result<String, Transient> {
         let released = self.chain.release(&order.payment_id, &order.escrow, attestation).await;
-        released.map(|inclusion| inclusion.transaction_hash).map_err(ActError::into_transient)
+        released.map(|inclusion| inclusion.transaction_hash).map_err(PerformError::into_transient)
     }
 
     async fn claimable(&self, contract: &str, asset: &AssetId) -> Result<U256, Transient> {

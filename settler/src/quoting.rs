@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use chains::solana::program::is_too_small;
+use chains_solana::program::is_too_small;
 use chrono::{SubsecRound, TimeDelta};
 use ed25519_dalek::SigningKey;
 use events::{

@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use ruint::aliases::U256;
 
-use chains::{act::ActError, solana::settler::SettlerChain};
+use chains::perform::PerformError;
+use chains_solana::settler::SettlerChain;
 use events::AssetId;
 
 use crate::chain::{DeliveryChain, DeliveryOrder, DeliveryState, EscrowState, ReservationOrder, Transient, Trial};
@@ -43,7 +44,7 @@ impl DeliveryChain for SolanaChain {
 
     async fn ready_to_be_paid(&self, order: &ReservationOrder) -> Result<(), Transient> {
         let made = self.chain.make_payout_account(&order.escrow.contract, &order.asset).await;
-        made.map_err(ActError::into_transient)
+        made.map_err(PerformError::into_transient)
     }
 
     async fn try_delivery(&self, order: &DeliveryOrder) -> Result<Trial, Transient> {
@@ -51,12 +52,12 @@ impl DeliveryChain for SolanaChain {
     }
 
     async fn deliver(&self, order: &DeliveryOrder) -> Result<String, Transient> {
-        self.chain.deliver(order).await.map_err(ActError::into_transient)
+        self.chain.deliver(order).await.map_err(PerformError::into_transient)
     }
 
     async fn release(&self, order: &ReservationOrder, attestation: &str) -> Result<String, Transient> {
         let released = self.chain.release(&order.payment_id, &order.escrow, attestation).await;
-        released.map_err(ActError::into_transient)
+        released.map_err(PerformError::into_transient)
     }
 
     async fn next_block(&self) {

@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use ruint::aliases::U256;
 
-use chains::{act::ActError, tron::settler::SettlerChain};
+use chains::perform::PerformError;
+use chains_tron::settler::SettlerChain;
 use events::AssetId;
 
 use crate::chain::{
@@ -48,12 +49,12 @@ impl DeliveryChain for TronChain {
     }
 
     async fn deliver(&self, order: &DeliveryOrder) -> Result<String, Transient> {
-        self.chain.deliver(order).await.map_err(ActError::into_transient)
+        self.chain.deliver(order).await.map_err(PerformError::into_transient)
     }
 
     async fn release(&self, order: &ReservationOrder, attestation: &str) -> Result<String, Transient> {
         let released = self.chain.release(&order.payment_id, &order.escrow, attestation).await;
-        released.map_err(ActError::into_transient)
+        released.map_err(PerformError::into_transient)
     }
 
     async fn claimable(&self, contract: &str, asset: &AssetId) -> Result<U256, Transient> {

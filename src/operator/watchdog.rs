@@ -78,10 +78,10 @@ impl Watchdog {
 
     /// Looks until `shutdown`.
     pub async fn run(self, shutdown: CancellationToken) {
-        shutdown.run_until_cancelled(self.look_out()).await;
+        shutdown.run_until_cancelled(self.watch_logs()).await;
     }
 
-    async fn look_out(&self) {
+    async fn watch_logs(&self) {
         let mut warned = Warned::default();
         loop {
             sleep(self.options.every).await;

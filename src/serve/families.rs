@@ -5,26 +5,17 @@ use std::{collections::BTreeMap, sync::Arc};
 use alloy::signers::local::PrivateKeySigner;
 use anyhow::{Context, Result};
 
-use chains::{
-    evm::{
-        self,
-        adapter::{EvmChain, EvmChains},
-    },
-    families::Families,
-    solana::{
-        self,
-        adapter::{SolanaChain, SolanaChains},
-        authorization::ClusterId,
-        keys::keypair,
-    },
-    tron::{
-        self,
-        adapter::{TronChain, TronChains},
-    },
+use chains::registry::ChainRegistry;
+use chains_evm::adapter::{EvmChain, EvmChains};
+use chains_solana::{
+    adapter::{SolanaChain, SolanaChains},
+    authorization::ClusterId,
+    keys::keypair,
 };
+use chains_tron::adapter::{TronChain, TronChains};
 use events::Family;
 use journal_jetstream::{budget::NatsBudgets, ledger::NatsLedger};
-use sagas::ports::{Chains, Clock};
+use sagas::ports::Clock;
 
 use app::{
     authorization::{
@@ -41,8 +32,8 @@ use config::{GatewayChain, GatewayConfig, Secret};
 /// What each part of a gateway needs of its chains.
 pub(super) struct Connected {
     /// The engine's port.
-    pub chains: Arc<Families>,
-    /// The EVM chains, whose submitters are tended.
+    pub chains: Arc<ChainRegistry>,
+    /// The EVM chains, whose submitters are maintained.
     pub evm: Arc<EvmChains>,
     /// What checks payers' signatures.
     pub authorizer: Arc<dyn Authorizer>,
@@ -79,12 +70,11 @@ impl Connected {
             let approvals: Arc<dyn Approvals> = Arc::new(node.clone());
             (node.chain_id().clone(), ClusterId::from(node.cluster_id()), approvals)
         });
-        let evm_port: (Family, Arc<dyn Chains>) = (Family::Evm, evm.clone());
         let evm_authorizer: (Family, Arc<dyn Authorizer>) =
             (Family::Evm, Arc::new(EvmAuthorizer::new(evm_nodes.clone(), budgets, clock.clone())));
         let evm_funds: (Family, Arc<dyn Funds>) = (Family::Evm, Arc::new(EvmFunds::new(evm_nodes)));
         Ok(Self {
-            chains: Arc::new(Families::new([evm_port, (Family::Solana, solana), (Family::Tron, tron)], clock)),
+            chains: Arc::new(ChainRegistry::new(clock).with(evm.clone()).with(solana).with(tron)),
             evm,
             authorizer: Arc::new(Authorizers::new([
                 evm_authorizer,
@@ -103,13 +93,13 @@ impl Connected {
 fn evm_chain(served: &GatewayChain) -> Result<EvmChain> {
     let signers = |secrets: &[Secret]| secrets.iter().map(signer).collect::<Result<Vec<_>>>();
     let chain_id = &served.chain.chain_id;
-    let keys = evm::adapter::Keys {
+    let keys = chains_evm::adapter::Keys {
         reserver: signer(&served.reserver_key).with_context(|| format!("reserver_key of {chain_id}"))?,
         submitters: signers(&served.submitter_keys).with_context(|| format!("submitter_keys of {chain_id}"))?,
         exit_submitters: signers(&served.exit_submitter_keys)
             .with_context(|| format!("exit_submitter_keys of {chain_id}"))?,
     };
-    Ok(EvmChain { node: evm::node::Node::connect(&served.chain)?, keys: Some(keys) })
+    Ok(EvmChain { node: chains_evm::node::Node::connect(&served.chain)?, keys: Some(keys) })
 }
 
 fn solana_chain(served: &GatewayChain) -> Result<SolanaChain> {
@@ -117,25 +107,25 @@ fn solana_chain(served: &GatewayChain) -> Result<SolanaChain> {
     let signers =
         |secrets: &[Secret]| secrets.iter().map(|secret| keypair(secret.expose())).collect::<Result<Vec<_>, _>>();
     let reserver = keypair(served.reserver_key.expose());
-    let keys = solana::adapter::Keys {
+    let keys = chains_solana::adapter::Keys {
         reserver: reserver.with_context(|| format!("reserver_key of {chain_id}"))?,
         submitters: signers(&served.submitter_keys).with_context(|| format!("submitter_keys of {chain_id}"))?,
         exit_submitters: signers(&served.exit_submitter_keys)
             .with_context(|| format!("exit_submitter_keys of {chain_id}"))?,
     };
-    Ok(SolanaChain { node: solana::node::Node::connect(&served.chain)?, keys: Some(keys) })
+    Ok(SolanaChain { node: chains_solana::node::Node::connect(&served.chain)?, keys: Some(keys) })
 }
 
 fn tron_chain(served: &GatewayChain) -> Result<TronChain> {
     let chain_id = &served.chain.chain_id;
     let signers = |secrets: &[Secret]| secrets.iter().map(signer).collect::<Result<Vec<_>>>();
-    let keys = tron::adapter::Keys {
+    let keys = chains_tron::adapter::Keys {
         reserver: signer(&served.reserver_key).with_context(|| format!("reserver_key of {chain_id}"))?,
         submitters: signers(&served.submitter_keys).with_context(|| format!("submitter_keys of {chain_id}"))?,
         exit_submitters: signers(&served.exit_submitter_keys)
             .with_context(|| format!("exit_submitter_keys of {chain_id}"))?,
     };
-    Ok(TronChain { node: tron::node::Node::connect(&served.chain)?, keys: Some(keys) })
+    Ok(TronChain { node: chains_tron::node::Node::connect(&served.chain)?, keys: Some(keys) })
 }
 
 /// The signer of an account on EVM or Tron chains.

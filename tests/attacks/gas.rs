@@ -19,7 +19,7 @@ use reqwest::Client;
 use serde_json::{Value, json};
 
 use crate::support::*;
-use chains::evm::dev::HostileMood;
+use chains_evm::dev::HostileMood;
 use devnet::{keys::Role, network::Chain};
 use events::{PaymentEvent, PaymentId};
 

@@ -2,9 +2,10 @@
 
 use alloy::primitives::Address;
 use anyhow::Result;
-use chains::tron::address::address;
 use devkit::denying::denying;
 use serde_json::json;
+
+use chains_tron::address::address;
 
 use crate::support::*;
 

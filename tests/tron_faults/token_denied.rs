@@ -11,10 +11,11 @@ use alloy::{
     sol_types::SolCall,
 };
 use anyhow::{Context, Result};
-use chains::{evm::contracts::GatewayEscrow, tron::address::address};
 use devnet::keys::Role;
 use serde_json::json;
 
+use chains_tron::address::address;
+use escrow_abi::contracts::GatewayEscrow;
 use events::{PaymentEvent, PaymentId};
 
 async fn escrowed(world: &World) -> Result<u64> {

@@ -130,7 +130,7 @@ fn quote(n: u8, request: &RequestForQuotes) -> SignedQuote {
         source_amount: (1_000_000 + u64::from(n)).to_string().parse().unwrap(),
         payout_account: match request.terms.source.family() {
             events::Family::Solana => bs58::encode(settler(n).verifying_key()).into_string(),
-            events::Family::Tron => chains::tron::address::text([n; 20].into()),
+            events::Family::Tron => chains_tron::address::text([n; 20].into()),
             events::Family::Evm => RECIPIENT.to_owned(),
         },
         escrow_contract: request.escrow.contract.clone(),

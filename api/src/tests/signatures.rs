@@ -1,7 +1,7 @@
 //! Real Permit2 signatures, with a real node to ask about contract accounts.
 
 use alloy::signers::{SignerSync, local::PrivateKeySigner};
-use chains::evm::{
+use chains_evm::{
     node::Node,
     permit2::{Choice, EscrowSettings, Scheme, SpendRequest, prepare},
 };

@@ -2,7 +2,7 @@
 
 use ed25519_dalek::{Signer, SigningKey};
 
-use chains::solana::authorization::{Choice, ClusterId, EscrowSettings, SpendRequest, allowance_delegate, prepare};
+use chains_solana::authorization::{Choice, ClusterId, EscrowSettings, SpendRequest, allowance_delegate, prepare};
 use events::OwnedAsset;
 use sagas::ports::Transient;
 

@@ -2,7 +2,7 @@
 //! payments that nobody can pay, deliveries to contracts, and more open quote-requests than there may be.
 
 use alloy::signers::local::PrivateKeySigner;
-use chains::evm::permit2::{Choice, Scheme};
+use chains_evm::permit2::{Choice, Scheme};
 use journal::ShardLog;
 
 use futures::future::join_all;

@@ -6,8 +6,9 @@ use alloy::{
 };
 use proofs::suites::Suite;
 
-use chains::tron::{address::text, dev::DevChain, node::Node, transaction};
 use trondev::{Blocks, Options, TronDev};
+
+use chains_tron::{address::text, dev::DevChain, node::Node, transaction};
 
 use super::*;
 use app::{

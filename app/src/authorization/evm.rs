@@ -3,14 +3,14 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use chains::evm::{
+use serde_json::{Map, Value};
+use tokio::time::timeout;
+
+use chains_evm::{
     node::Node,
     payers::ContractPayer,
     permit2::{self, AuthorizationError, Choice, EscrowSettings, OnchainError, Scheme, SpendRequest},
 };
-use serde_json::{Map, Value};
-use tokio::time::timeout;
-
 use events::ChainId;
 use journal::budget::Budgets;
 use sagas::ports::Clock;

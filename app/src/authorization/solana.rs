@@ -3,12 +3,12 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
-use chains::solana::{
+use serde_json::{Map, Value};
+
+use chains_solana::{
     authorization::{self, AuthorizationError, Choice, ClusterId, Delegation, EscrowSettings, SpendRequest},
     node::Node,
 };
-use serde_json::{Map, Value};
-
 use events::{ChainId, OwnedAsset, event::Authorization};
 use sagas::ports::Transient;
 

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use alloy::signers::local::PrivateKeySigner;
 use async_trait::async_trait;
-use chains::tron::{
+use serde_json::{Map, Value};
+
+use chains_tron::{
     authorization::{self, AuthorizationError, Choice, Denied, EscrowSettings, OnchainError, SpendRequest},
     node::Node,
 };
-use serde_json::{Map, Value};
-
 use events::{ChainId, event::Authorization};
 
 use crate::authorization::{

@@ -8,14 +8,11 @@ use alloy::{
     sol_types::SolCall,
 };
 use async_trait::async_trait;
-use chains::evm::{
-    batching::Views,
-    contracts::{address, erc20, text},
-    node::Node,
-};
 use ruint::aliases::U256;
 use serde_json::json;
 
+use chains_evm::{batching::Views, node::Node};
+use escrow_abi::contracts::{address, erc20, text};
 use events::ChainId;
 
 use super::{Approval, Draw, Funds, FundsError, Holding, Spend};

@@ -18,7 +18,7 @@ use ruint::aliases::U256;
 use serde::Serialize;
 use serde_json::Value;
 
-use chains::evm::signature;
+use escrow_abi::signature;
 use events::{
     Amount, AssetId, Hash32, OwnedAsset,
     event::{Authorization, EscrowPlan, PayerTransaction},

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use chains::solana::{authorization::allowance_delegate, node::Node};
 use ruint::aliases::U256;
 use serde_json::json;
 
+use chains_solana::{authorization::allowance_delegate, node::Node};
 use events::ChainId;
 
 use super::{Approval, Draw, Funds, FundsError, Holding, Spend};

@@ -4,16 +4,14 @@ use std::collections::BTreeMap;
 
 use alloy::{primitives::Address, sol_types::SolCall};
 use async_trait::async_trait;
-use chains::{
-    evm::contracts::DevToken::{allowanceCall, balanceOfCall},
-    tron::{
-        address::{address, trc20},
-        authorization::is_on_chain,
-        node::{Answer, Node, State},
-    },
-};
 use ruint::aliases::U256;
 
+use chains_tron::{
+    address::{address, trc20},
+    authorization::is_on_chain,
+    node::{Answer, Node, State},
+};
+use escrow_abi::contracts::DevToken::{allowanceCall, balanceOfCall};
 use events::ChainId;
 
 use super::{Approval, Draw, Funds, FundsError, Holding, Spend};

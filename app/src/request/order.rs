@@ -1,10 +1,10 @@
 //! What a payer asks for, checked field by field: the members that a submission (spec 2.1) and a quote-request (spec
 //! 2.12) have in common, turned into the terms of the domain.
 
-use chains::solana::authorization::wallet_key;
 use chrono::TimeDelta;
 use serde_json::Value;
 
+use chains_solana::authorization::wallet_key;
 use events::{
     Account, Amount, AssetId, Did, Family, OwnedAsset, Terms, amount, caip,
     event::VerifierRef,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use chains::evm::permit2;
+use chains_evm::permit2;
 use events::quote::{self, SignedQuote};
 
 use crate::{context::Context, load::rate, orders::in_parallel, report::Rows};

@@ -5,7 +5,7 @@ use std::{ops::Range, time::Duration};
 use alloy::signers::{SignerSync, local::PrivateKeySigner};
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use chains::evm::permit2::{self, Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest};
+use chains_evm::permit2::{self, Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest};
 use chrono::{SubsecRound, Utc};
 use devnet::{
     keys::Role,

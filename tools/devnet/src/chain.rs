@@ -4,7 +4,7 @@ use alloy::primitives::U256;
 use anyhow::{Context, Result};
 use devkit::{Anvil, anvil::Mining, free_port, tools};
 
-use chains::evm::dev::{DevChain, DevContracts};
+use chains_evm::dev::{DevChain, DevContracts};
 use events::{AssetId, ChainId};
 
 use super::{keys::Role, network::Options};

@@ -4,7 +4,6 @@ use alloy::{
     primitives::{Address, B256, keccak256},
     signers::local::PrivateKeySigner,
 };
-use chains::tron;
 use ed25519_dalek::SigningKey;
 
 use events::{Hash32, selection::SelectorSigner};
@@ -74,7 +73,7 @@ impl Role {
 
     /// The account on Tron, `T…`.
     pub fn tron_account(self) -> String {
-        tron::address::text(self.address())
+        chains_tron::address::text(self.address())
     }
 
     /// The role's Solana key.

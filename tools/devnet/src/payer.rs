@@ -8,10 +8,7 @@ use chrono::{SecondsFormat, Utc};
 use ed25519_dalek::SigningKey;
 use serde_json::{Value, json};
 
-use chains::{
-    evm::permit2::{self, Choice, EscrowSettings, Scheme, SpendRequest},
-    tron,
-};
+use chains_evm::permit2::{self, Choice, EscrowSettings, Scheme, SpendRequest};
 use events::{Amount, AssetId, Did, Hash32, OwnedAsset, PaymentId, Terms, quote::SignedQuote, time::Timestamp};
 
 use super::keys;
@@ -121,7 +118,7 @@ impl Payer {
         match &self.key {
             Key::Evm(signer) => signer.address().to_string().to_ascii_lowercase(),
             Key::Solana(key) => keys::solana_account(key),
-            Key::Tron(signer) => tron::address::text(signer.address()),
+            Key::Tron(signer) => chains_tron::address::text(signer.address()),
         }
     }
 
@@ -273,7 +270,7 @@ impl Payer {
             }
             Key::Tron(signer) => {
                 // Nobody signs a transaction of somebody else's, nor one that gives TRX away.
-                let call = tron::transaction::read(prehash)?.draft.call;
+                let call = chains_tron::transaction::read(prehash)?.draft.call;
                 ensure!(call.owner == signer.address() && call.value_sun == 0, "cannot be meant: {call:?}");
                 Ok(signer.sign_hash_sync(&digest.0.into())?.to_string())
             }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use devkit::{Surfnet, free_port, tools};
 use ed25519_dalek::SigningKey;
 
-use chains::solana::dev::{DevCluster, DevToken, TokenProgram};
+use chains_solana::dev::{DevCluster, DevToken, TokenProgram};
 use events::{AssetId, ChainId, Hash32};
 
 use super::{

@@ -6,7 +6,7 @@ use alloy::primitives::U256;
 use anyhow::Result;
 use trondev::{Blocks, TronDev};
 
-use chains::tron::dev::{DevChain, DevContracts};
+use chains_tron::dev::{DevChain, DevContracts};
 use events::{AssetId, ChainId};
 
 use super::{chain::DECIMALS, keys::Role};

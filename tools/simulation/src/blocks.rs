@@ -6,9 +6,9 @@ use alloy::primitives::{Address, B256, Bytes, U256};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use chains::evm::contracts::{GatewayEscrow, word};
-
 use alloy::sol_types::SolCall;
+
+use escrow_abi::contracts::{GatewayEscrow, word};
 
 use crate::{
     chain::{BaseFee, Dropped, NodeKind},

@@ -10,10 +10,8 @@ use alloy::{
 use chrono::TimeDelta;
 use tokio::time::{sleep, timeout};
 
-use chains::evm::{
-    contracts::{DevToken, text},
-    permit2::{self, Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest},
-};
+use chains_evm::permit2::{self, Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest};
+use escrow_abi::contracts::{DevToken, text};
 use events::{
     Amount, CommitId, Hash32, OwnedAsset, PaymentEvent, PaymentId, QuoteRequestId, StreamId, Terms,
     event::{Authorization, EscrowPlan, SelectorRef, Submitted, VerifierRef},

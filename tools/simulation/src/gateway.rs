@@ -8,7 +8,7 @@ use std::{
 use tokio::{task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-use chains::evm::adapter::{EvmChain, EvmChains, Keys};
+use chains_evm::adapter::{EvmChain, EvmChains, Keys};
 use events::PaymentId;
 use sagas::runner::{Engine, Options, Ports, Runner};
 
@@ -145,7 +145,7 @@ fn start(
     let runner = Runner::new(engine.clone(), format!("gateway {index} process {incarnation}"));
     let mut tasks = JoinSet::new();
     tasks.spawn(runner.run(CancellationToken::new()));
-    tasks.spawn(async move { inner.tend().await });
+    tasks.spawn(async move { inner.maintain().await });
     tasks.spawn(follow(world.clone(), journal.clone(), gateway.store.clone(), random.clone()));
     let running = Running { process: process.clone(), journal, engine };
     *gateway.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(running);

@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use alloy::primitives::{Address, U256};
 use serde_json::{Value, json};
 
-use chains::evm::contracts::{State, units};
+use chains::escrow::State;
+use escrow_abi::contracts::{address, units};
 use events::{
     ChainId, Event, PaymentEvent, PaymentId, QuoteRequestEvent, QuoteRequestId, StreamId,
     event::{Submitted, TransactionPrepared, Validity},
@@ -308,15 +309,16 @@ impl Invariants {
             require(quoted.is_some_and(|quoted| deposited <= quoted), "no more is taken than was quoted", || {
                 format!("{payment_id}: {deposited} of {quoted:?}")
             })?;
+            let payer = address(&record.payer).unwrap_or_default();
             match record.state {
-                State::None | State::Refunded => {}
+                State::Refunded => {}
                 State::Deposited | State::Reserved => {
                     held += deposited;
-                    *spent.entry(record.payer).or_default() += deposited;
+                    *spent.entry(payer).or_default() += deposited;
                 }
                 State::Released => {
                     released += deposited;
-                    *spent.entry(record.payer).or_default() += deposited;
+                    *spent.entry(payer).or_default() += deposited;
                     require(entry.end != Some(End::Failed), "who failed keeps the money", || {
                         format!("{payment_id} failed, and its escrow was released")
                     })?;

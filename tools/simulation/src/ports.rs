@@ -7,10 +7,8 @@ use async_trait::async_trait;
 use chrono::TimeDelta;
 use tokio::time::sleep;
 
-use chains::{
-    evm::{adapter::EvmChains, attest},
-    verifier::{self, Outcome},
-};
+use chains::verifier::{self, Outcome};
+use chains_evm::{adapter::EvmChains, attest};
 use events::{
     ChainId, PaymentId,
     event::{Claim, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, VerifierRef},
@@ -188,7 +186,7 @@ impl Chains for SimChains {
         while is_pushed || !self.inner.has_news(&mut waiting) {
             self.next_block(waiting.chain_id).await;
             // A failure is repeated in the next round.
-            drop(self.inner.look_out(waiting.chain_id).await);
+            drop(self.inner.watch_logs(waiting.chain_id).await);
             if is_pushed {
                 return;
             }

@@ -10,14 +10,12 @@ use alloy::{
 use ed25519_dalek::SigningKey;
 use tokio::time::sleep;
 
-use chains::{
-    evm::{
-        attest,
-        contracts::{self, FulfillmentProxy, GatewayEscrow, State, address, text, units, word},
-        node::{At, Node},
-    },
-    verifier::Outcome,
+use chains::{escrow::State, verifier::Outcome};
+use chains_evm::{
+    attest,
+    node::{At, Node},
 };
+use escrow_abi::contracts::{self, FulfillmentProxy, GatewayEscrow, address, text, units, word};
 use events::{
     Amount, Did,
     quote::{Quote, SignedQuote},
@@ -225,7 +223,7 @@ impl Job {
             if self.settler.plan.character == Character::Tardy && self.world.seconds() + 8 < fulfill_by {
                 continue;
             }
-            let state = self.destination.node.delivery_state(&self.order).await;
+            let state = self.destination.node.deliveries().state(&self.order).await;
             if matches!(state, Ok(DeliveryState::Seen(_) | DeliveryState::Final(_))) && !reported {
                 self.world.reports.report_delivery(&self.order.payment_id);
                 reported = true;
@@ -250,9 +248,9 @@ impl Job {
         let node: &Node = &self.source.node;
         let settled = node.settled().await.ok()?;
         let contract = address(&self.award.case.escrow.contract).ok()?;
-        let record = node.escrow_record(&self.order.payment_id, contract, At::Block(settled)).await.ok()??;
+        let record = node.escrows().record(&self.order.payment_id, contract, At::Block(settled)).await.ok()??;
         let right = record.quote_hash == self.award.quote_hash
-            && record.settler == self.settler.signer.address()
+            && record.settler == text(self.settler.signer.address())
             && record.source_amount == Some(self.quote.source_amount)
             && record.is_of(&self.award.case.escrow);
         right.then_some(record.state)

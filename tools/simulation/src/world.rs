@@ -22,9 +22,10 @@ use tokio::{sync::Notify, time::Instant};
 
 use chains::{
     config::{ChainConfig, Depth},
-    evm::{contracts::text, node::Node},
     verifier::Verifier,
 };
+use chains_evm::node::Node;
+use escrow_abi::contracts::text;
 use events::{
     AssetId, ChainId, Hash32, PaymentId, StreamId,
     time::{Timestamp, from_unix_seconds, unix_seconds},
@@ -300,7 +301,7 @@ impl World {
         for handle in &world.chains {
             nodes.push(handle.connect(rpc_faults(weak.clone(), None, random.clone()))?);
         }
-        let verifier = Verifier::default().with_evm(nodes, Some(signer("releaser")));
+        let verifier = Verifier::default().with_chains(nodes, Some(signer("releaser")));
         world.verifier.get_or_init(|| Arc::new(verifier));
         Ok(world)
     }

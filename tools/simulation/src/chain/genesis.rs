@@ -12,7 +12,7 @@ use revm::{
 };
 use serde::Deserialize;
 
-use chains::evm::contracts::{DevToken, GatewayEscrow, PAYOUT_GAS};
+use escrow_abi::contracts::{DevToken, GatewayEscrow, PAYOUT_GAS};
 
 use super::{
     SimChain, SimError,

@@ -9,7 +9,8 @@ use alloy::{
 };
 use revm::context::result::ExecutionResult;
 
-use chains::evm::{contracts::DevToken, node::BlockRef};
+use chains_evm::node::BlockRef;
+use escrow_abi::contracts::DevToken;
 
 use super::{
     SimChain, SimError,

@@ -6,7 +6,7 @@
 //! - [`Template`] deploys once, [`Template::start`] gives each run its own [`SimChain`].
 //! - [`SimChain`] is the world's handle: blocks, reorganisations, the pool of waiting transactions, money.
 //! - [`SimChain::rpc`] is what a node answers; which node, and how honest, is the [`NodeKind`].
-//! - [`SimTransport`] connects [`chains::evm::node::Node`] to it, with RPC faults.
+//! - [`SimTransport`] connects [`chains_evm::node::Node`] to it, with RPC faults.
 //!
 //! Not simulated: blobs and account delegations (EIP-4844, EIP-7702), Merkle proofs, pruning of old states.
 

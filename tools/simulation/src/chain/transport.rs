@@ -20,10 +20,8 @@ use serde_json::{
 };
 use tower::Service;
 
-use chains::{
-    config::ChainConfig,
-    evm::node::{ConnectError, Node},
-};
+use chains::config::ChainConfig;
+use chains_evm::node::{ConnectError, Node};
 
 use super::{NodeKind, RpcFault, SharedChain};
 

@@ -14,11 +14,12 @@ use serde_json::Value;
 
 use chains::{
     config::{AssetConfig, ChainConfig, Depth},
-    evm::{
-        contracts::{DevToken, FulfillmentProxy, GatewayEscrow, text, word},
-        reads::EscrowRecord,
-    },
+    escrow::EscrowRecord,
     gas::GasConfig,
+};
+use escrow_abi::{
+    contracts::{DevToken, FulfillmentProxy, GatewayEscrow, text, word},
+    record,
 };
 use events::{ChainId, PaymentId};
 
@@ -224,8 +225,9 @@ impl SimChain {
     /// [`SimError::Refused`] when the escrow does not answer as one.
     pub fn escrow_record(&self, payment_id: &PaymentId) -> Result<Option<EscrowRecord>, SimError> {
         let call = GatewayEscrow::escrowOfCall { paymentId: word(payment_id.on_chain()) };
-        EscrowRecord::read(self.view(self.contracts().escrow, &call)?)
-            .map_err(|number| SimError::Refused(format!("the escrow is in the unknown state {number}")))
+        let escrow = self.view(self.contracts().escrow, &call)?;
+        record::read(&escrow, &ChainId::evm(self.evm_id()), text)
+            .map_err(|error| SimError::Refused(format!("the escrow is in {error}")))
     }
 
     /// How often each event of a payment is in the canonical blocks.

@@ -9,10 +9,8 @@ use alloy::{
 };
 use serde_json::{Value, json};
 
-use chains::evm::{
-    attest,
-    contracts::{self, FulfillmentProxy, GatewayEscrow, address, units, word},
-};
+use chains_evm::attest;
+use escrow_abi::contracts::{self, FulfillmentProxy, GatewayEscrow, address, units, word};
 use events::{
     Failure, PaymentEvent, PaymentId,
     event::{
@@ -187,7 +185,7 @@ impl Entry {
         require(before.is_none(), "terminal states never change", || format!("{payment_id}: {before:?}, then {end:?}"))
     }
 
-    fn record(&self, world: &World, payment_id: &PaymentId) -> Option<chains::evm::reads::EscrowRecord> {
+    fn record(&self, world: &World, payment_id: &PaymentId) -> Option<chains::escrow::EscrowRecord> {
         world.chain(&self.submitted.escrow.chain_id)?.lock().escrow_record(payment_id).ok()?
     }
 

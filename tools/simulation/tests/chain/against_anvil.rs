@@ -14,15 +14,15 @@ use alloy::{
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use chains::{
-    config::Depth,
-    evm::{
-        adapter::{EvmChain, EvmChains, Keys},
-        attest,
-        contracts::{DevToken, FulfillmentProxy, GatewayEscrow, PAYOUT_GAS, address, text as lower, time, units, word},
-    },
+use chains::config::Depth;
+use chains_evm::{
+    adapter::{EvmChain, EvmChains, Keys},
+    attest,
 };
 use devkit::anvil::{Anvil, Mining};
+use escrow_abi::contracts::{
+    DevToken, FulfillmentProxy, GatewayEscrow, PAYOUT_GAS, address, text as lower, time, units, word,
+};
 use journal::{budget::memory::MemoryBudgets, ledger::memory::MemoryLedger};
 use sagas::ports::{Chains, Statement};
 use simulation::chain::{BaseFee, SharedChain, SimTransport};

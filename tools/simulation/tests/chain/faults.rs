@@ -14,13 +14,11 @@ use futures::future::try_join_all;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use chains::{
-    config::Depth,
-    evm::{
-        node::{At, Node},
-        query::Call,
-        wallet::{Patience, Wallet},
-    },
+use chains::config::Depth;
+use chains_evm::{
+    node::{At, Node},
+    query::Call,
+    wallet::{Patience, Wallet},
 };
 use sagas::ports::{Chains, DeliveryOrder, DeliveryState, DepositState, EscrowState, UNSEEN_MAX, Waiting};
 use simulation::chain::{BaseFee, Dropped, NodeKind, RpcOutcome, SharedChain, SimTransport};
@@ -300,7 +298,7 @@ async fn a_settled_delivery_is_never_said_to_be_in_a_dropped_block() -> Result<(
             };
             RpcOutcome::Deliver(if on_fork { NodeKind::OnFork } else { NodeKind::Honest })
         });
-        let state = transport.connect(&config)?.delivery_state(&order).await;
+        let state = transport.connect(&config)?.deliveries().state(&order).await;
         if let Ok(DeliveryState::Final(found)) = state {
             finals += 1;
             assert_eq!(Some(found.block_hash), inclusion, "calls {mask:07b}, events of the fork: {events_of_fork}");

@@ -3,7 +3,8 @@
 use alloy::primitives::B256;
 use anyhow::{Result, bail};
 
-use chains::{evm::contracts::State, verifier::Outcome};
+use chains::escrow::State;
+use chains::verifier::Outcome;
 use sagas::ports::{Chains, DeliveryState, DepositState, EscrowState, RefundOrder};
 use simulation::chain::PaymentEvents;
 

@@ -8,8 +8,9 @@ use alloy::{
 use anyhow::Result;
 use serde_json::json;
 
-use chains::evm::contracts::DevToken;
 use simulation::chain::{Dropped, NodeKind, SimChain, SimError};
+
+use escrow_abi::contracts::DevToken;
 
 use crate::support::*;
 

@@ -16,13 +16,13 @@ use tokio::time::Instant;
 
 use chains::{
     config::{ChainConfig, Depth},
-    evm::{
-        adapter::{EvmChain, EvmChains, Keys},
-        node::Node,
-        permit2::{Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest, authorize, prepare},
-        settler::SettlerChain,
-    },
     verifier::Verifier,
+};
+use chains_evm::{
+    adapter::{EvmChain, EvmChains, Keys},
+    node::Node,
+    permit2::{Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest, authorize, prepare},
+    settler::SettlerChain,
 };
 use events::{
     Did, Hash32, OwnedAsset, PaymentId, Terms,
@@ -150,7 +150,7 @@ impl World {
         }
         Ok(Self {
             chains,
-            verifier: Verifier::default().with_evm([source_node.clone(), destination_node.clone()], Some(key(3))),
+            verifier: Verifier::default().with_chains([source_node.clone(), destination_node.clone()], Some(key(3))),
             source_settler: SettlerChain::new(source_node.clone(), key(12)),
             destination_settler: SettlerChain::new(destination_node.clone(), key(12)),
             source,

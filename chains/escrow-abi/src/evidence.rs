@@ -1,0 +1,270 @@
+//! What the events of a transaction prove, on all chains whose contracts are the Solidity ones.
+//!
+//! A transaction runs whole or not at all, so an event of the gateway's contracts in one that succeeded is their word. What
+//! moved is read from the token's own events.
+
+use alloy::{
+    primitives::{Address, B256, Log, U256},
+    sol,
+    sol_types::SolEvent,
+};
+
+use chains::auditor::{Case, Discrepancies, Kind};
+use events::{
+    Amount, Hash32,
+    event::{EscrowRefunded, Inclusion},
+    time::unix_seconds,
+};
+
+use super::contracts::{self, FulfillmentProxy, GatewayEscrow, units, word};
+
+sol! {
+    /// A movement of a token.
+    #[derive(Debug)]
+    event Transfer(address indexed from, address indexed to, uint256 value);
+}
+
+/// A transaction that is on the chain and had its effect.
+#[derive(Debug)]
+pub struct Evidence {
+    /// UNIX second of its block.
+    pub time: u64,
+    /// All that contracts logged in it.
+    pub logs: Vec<Log>,
+}
+
+/// Who and what a payment is about on its source chain.
+#[derive(Debug, Clone, Copy)]
+pub struct Parties {
+    pub id: B256,
+    pub escrow: Address,
+    pub payer: Address,
+    pub token: Address,
+    /// How the chain's family writes an address.
+    pub text: fn(Address) -> String,
+}
+
+impl Parties {
+    /// `name` must be the same account in the stream and on the chain.
+    pub fn same(&self, name: &str, stream: Address, chain: Address, discrepancies: &mut Discrepancies) {
+        discrepancies.same(name, (self.text)(stream), (self.text)(chain));
+    }
+}
+
+impl Evidence {
+    /// The events of one kind that `contract` emitted.
+    pub fn events<E: SolEvent>(&self, contract: Address) -> Vec<E> {
+        let own = self.logs.iter().filter(|log| log.address == contract);
+        own.filter_map(|log| E::decode_log(log).ok().map(|event| event.data)).collect()
+    }
+
+    /// What moved of `token` in transfers for which `counts`.
+    pub fn moved(&self, token: Address, counts: impl Fn(&Transfer) -> bool) -> U256 {
+        let transfers: Vec<Transfer> = self.events(token);
+        let counted = transfers.iter().filter(|event| counts(event));
+        counted.fold(U256::ZERO, |sum, event| sum.saturating_add(event.value))
+    }
+
+    /// Checks that the deposit took from the payer what it says, no more and no less. `deposits` is how many deposits the
+    /// transaction made.
+    pub fn taken(&self, parties: &Parties, deposits: usize, due: U256, discrepancies: &mut Discrepancies) {
+        let taken = self.moved(parties.token, |event| event.from == parties.payer && event.to == parties.escrow);
+        discrepancies.require(covers(deposits, taken, due), || {
+            format!("{taken} were taken from the payer for a deposit of {due}")
+        });
+    }
+
+    /// Checks that a deposit is the payment's. That of `amount` is the caller's to check.
+    pub fn deposited(
+        parties: &Parties,
+        terms_hash: Hash32,
+        quote_hash: Hash32,
+        deposit: &GatewayEscrow::Deposited,
+        discrepancies: &mut Discrepancies,
+    ) {
+        parties.same("the payer", parties.payer, deposit.payer, discrepancies);
+        parties.same("the token", parties.token, deposit.token, discrepancies);
+        discrepancies.same("the terms' hash in the deposit", word(terms_hash), deposit.termsHash);
+        discrepancies.same("the quote's hash in the deposit", word(quote_hash), deposit.quoteHash);
+    }
+
+    /// Checks that a reservation is for the quote of the case.
+    pub fn reserved(
+        case: &Case<'_>,
+        parties: &Parties,
+        payout: Address,
+        reserved: &GatewayEscrow::Reserved,
+        discrepancies: &mut Discrepancies,
+    ) {
+        discrepancies.same("the quote's hash in the reservation", word(case.quote_hash), reserved.quoteHash);
+        parties.same("the account that is to be paid", payout, reserved.settler, discrepancies);
+        discrepancies.same("the amount that is to be paid", units(case.quote.source_amount), reserved.sourceAmount);
+        let fulfill_by = unix_seconds(case.quote.fulfill_by);
+        discrepancies.same(
+            "the time of delivery in the reservation",
+            fulfill_by,
+            contracts::seconds(reserved.fulfillBy),
+        );
+    }
+
+    /// Checks that the transaction `inclusion` paid the settler its price out of `deposited`, and the rest to the payer.
+    pub fn released(
+        &self,
+        case: &Case<'_>,
+        parties: &Parties,
+        payout: Address,
+        inclusion: &Inclusion,
+        deposited: Amount,
+        discrepancies: &mut Discrepancies,
+    ) {
+        let releases: Vec<GatewayEscrow::Released> = self.events(parties.escrow);
+        let Some(release) = releases.iter().find(|event| event.paymentId == parties.id) else {
+            return discrepancies
+                .add(Kind::Missing, format!("{} released nothing for the payment", inclusion.transaction_hash));
+        };
+        discrepancies.same("the quote's hash in the release", word(case.quote_hash), release.quoteHash);
+        parties.same("the account that was paid", payout, release.settler, discrepancies);
+        discrepancies.same("the amount that was paid", units(case.quote.source_amount), release.amount);
+        let out = release.amount.saturating_add(release.remainder);
+        discrepancies
+            .require(out == units(deposited), || format!("{deposited} went into the escrow and {out} came out"));
+        self.paid_out(parties, out, discrepancies);
+        discrepancies.require(self.time < case.plan.refund_after, || {
+            format!("the release came at {}, inside the refund window from {}", self.time, case.plan.refund_after)
+        });
+    }
+
+    /// Checks that the transaction of `refunded` returned the whole deposit to the payer.
+    pub fn refunded(
+        &self,
+        parties: &Parties,
+        refunded: &EscrowRefunded,
+        deposited: Amount,
+        discrepancies: &mut Discrepancies,
+    ) {
+        discrepancies.require(refunded.amount == deposited, || {
+            format!("{deposited} went into the escrow and {} came back", refunded.amount)
+        });
+        let refunds: Vec<GatewayEscrow::Refunded> = self.events(parties.escrow);
+        let Some(refund) = refunds.iter().find(|event| event.paymentId == parties.id) else {
+            return discrepancies
+                .add(Kind::Missing, format!("{} refunded nothing", refunded.inclusion.transaction_hash));
+        };
+        discrepancies.same("the amount that came back", units(refunded.amount), refund.amount);
+        parties.same("the account that was refunded", parties.payer, refund.payer, discrepancies);
+        self.paid_out(parties, refund.amount, discrepancies);
+    }
+
+    /// Checks that the transaction `inclusion` is the delivery `wanted` through the proxy at `proxy`.
+    pub fn delivered(
+        &self,
+        wanted: &FulfillmentProxy::Fulfilled,
+        proxy: Address,
+        inclusion: &Inclusion,
+        discrepancies: &mut Discrepancies,
+    ) {
+        let found: Vec<FulfillmentProxy::Fulfilled> = self.events(proxy);
+        if !found.contains(wanted) {
+            let what = format!("{} is no delivery of {} under the quote", inclusion.transaction_hash, wanted.amount);
+            discrepancies.add(if found.is_empty() { Kind::Missing } else { Kind::Contradiction }, what);
+        }
+    }
+
+    /// Checks that what left the escrow covers `due`. Whoever sends the transaction may bundle other payments' ends and claims
+    /// into it, which leave the escrow, too.
+    fn paid_out(&self, parties: &Parties, due: U256, discrepancies: &mut Discrepancies) {
+        let releases: Vec<GatewayEscrow::Released> = self.events(parties.escrow);
+        let refunds: Vec<GatewayEscrow::Refunded> = self.events(parties.escrow);
+        let claimed: Vec<GatewayEscrow::Claimed> = self.events(parties.escrow);
+        let payouts = releases.len() + refunds.len() + claimed.len();
+        let claims: Vec<GatewayEscrow::Claimable> = self.events(parties.escrow);
+        let claims = claims.iter().filter(|claim| claim.token == parties.token);
+        let owed = claims.fold(U256::ZERO, |sum, claim| sum.saturating_add(claim.amount));
+        // A token that shrank settles its debts with less than they were.
+        let losses: Vec<GatewayEscrow::Shortfall> = self.events(parties.escrow);
+        let losses = losses.iter().filter(|loss| loss.token == parties.token);
+        let lost = losses.fold(U256::ZERO, |sum, loss| sum.saturating_add(loss.amount.saturating_sub(loss.paid)));
+        let out = self.moved(parties.token, |event| event.from == parties.escrow);
+        let out = out.saturating_add(owed).saturating_add(lost);
+        discrepancies
+            .require(covers(payouts, out, due), || format!("{due} were due from the escrow and {out} left it"));
+    }
+}
+
+/// Whether what moved is what one of `events` in the transaction asked for. A transaction may hold those of several
+/// payments; then it must have moved at least so much.
+fn covers(events: usize, moved: U256, due: U256) -> bool {
+    if events == 1 { moved == due } else { moved >= due }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::LogData;
+
+    use super::*;
+
+    const ESCROW: Address = Address::repeat_byte(1);
+    const TOKEN: Address = Address::repeat_byte(2);
+    const SETTLER: Address = Address::repeat_byte(3);
+    const OTHER: Address = Address::repeat_byte(4);
+
+    fn log(address: Address, data: LogData) -> Log {
+        Log { address, data }
+    }
+
+    fn transfer(to: Address, value: u64) -> Log {
+        log(TOKEN, Transfer { from: ESCROW, to, value: U256::from(value) }.encode_log_data())
+    }
+
+    fn released(amount: u64) -> Log {
+        let event = GatewayEscrow::Released {
+            paymentId: B256::repeat_byte(9),
+            quoteHash: B256::ZERO,
+            settler: SETTLER,
+            amount: U256::from(amount),
+            remainder: U256::ZERO,
+        };
+        log(ESCROW, event.encode_log_data())
+    }
+
+    fn discrepancies_about(logs: Vec<Log>, due: u64) -> usize {
+        let mut discrepancies = Discrepancies::default();
+        let parties =
+            Parties { id: B256::repeat_byte(9), escrow: ESCROW, payer: OTHER, token: TOKEN, text: contracts::text };
+        Evidence { time: 1, logs }.paid_out(&parties, U256::from(due), &mut discrepancies);
+        discrepancies.0.len()
+    }
+
+    /// Whoever brings a release may bring somebody's claim, or another payment's end, in the same transaction.
+    #[test]
+    fn what_strangers_bundle_contradicts_nothing() {
+        let claimed = GatewayEscrow::Claimed { owner: OTHER, token: TOKEN, to: OTHER, amount: U256::from(7) };
+        let refunded = GatewayEscrow::Refunded {
+            paymentId: B256::repeat_byte(8),
+            quoteHash: B256::ZERO,
+            payer: OTHER,
+            amount: U256::from(50),
+        };
+        let bundles = [
+            vec![log(ESCROW, claimed.encode_log_data()), transfer(OTHER, 7)],
+            vec![log(ESCROW, refunded.encode_log_data()), transfer(OTHER, 50)],
+        ];
+        for bundle in bundles {
+            let logs = [vec![released(100), transfer(SETTLER, 100)], bundle].concat();
+            assert_eq!(discrepancies_about(logs, 100), 0);
+        }
+        // The same money without the events that explain it, and too little of it.
+        assert_eq!(discrepancies_about(vec![released(100), transfer(SETTLER, 100), transfer(OTHER, 7)], 100), 1);
+        assert_eq!(discrepancies_about(vec![released(100), transfer(SETTLER, 99)], 100), 1);
+    }
+
+    #[test]
+    fn a_loss_and_a_claim_count_as_paid() {
+        let shortfall =
+            GatewayEscrow::Shortfall { owner: SETTLER, token: TOKEN, amount: U256::from(100), paid: U256::from(80) };
+        let logs = vec![released(100), transfer(SETTLER, 80), log(ESCROW, shortfall.encode_log_data())];
+        assert_eq!(discrepancies_about(logs, 100), 0);
+        let claim = GatewayEscrow::Claimable { owner: SETTLER, token: TOKEN, amount: U256::from(100) };
+        assert_eq!(discrepancies_about(vec![released(100), log(ESCROW, claim.encode_log_data())], 100), 0);
+    }
+}

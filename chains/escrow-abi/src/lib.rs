@@ -1,0 +1,15 @@
+//! The Solidity contracts as callers see them, on EVM chains and on Tron alike. No chain is asked here.
+//!
+//! - [`contracts`]: their bindings, and the conversions between their types and the engine's.
+//! - [`eip712`]: the messages that payers, reservers and releasers sign; [`signature`] and [`attest`] read and make signatures.
+//! - [`revert`]: why a contract refused, in words.
+//! - [`record`]: what an escrow has on record. [`evidence`] and [`claims`]: what the events of a transaction prove.
+
+pub mod attest;
+pub mod claims;
+pub mod contracts;
+pub mod eip712;
+pub mod evidence;
+pub mod record;
+pub mod revert;
+pub mod signature;

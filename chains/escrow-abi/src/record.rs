@@ -1,0 +1,66 @@
+//! The escrow's record as `GatewayEscrow` returns it, in the words of every family.
+
+use alloy::primitives::Address;
+
+use chains::escrow::{EscrowRecord, State};
+use events::{Amount, ChainId, Family, Hash32};
+
+use crate::contracts::{GatewayEscrow, seconds};
+
+/// Why what `escrowOf` returned is not a record.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// The contract numbers a state that it does not have.
+    #[error("the unknown state {0}")]
+    State(u8),
+    /// The token cannot be named on the chain.
+    #[error("{0} is not an asset")]
+    Token(String),
+}
+
+/// The state that `GatewayEscrow` numbers `number`; `None` where no deposit was ever made.
+///
+/// # Errors
+/// [`RecordError::State`] when it has no such state.
+pub fn state(number: u8) -> Result<Option<State>, RecordError> {
+    match number {
+        0 => Ok(None),
+        1 => Ok(Some(State::Deposited)),
+        2 => Ok(Some(State::Reserved)),
+        3 => Ok(Some(State::Released)),
+        4 => Ok(Some(State::Refunded)),
+        unknown => Err(RecordError::State(unknown)),
+    }
+}
+
+/// The record that `escrow` is on the chain `chain_id`; `None` when the contract knows nothing of the payment. `text` is how the
+/// chain's family writes an address.
+///
+/// # Errors
+/// [`RecordError`].
+pub fn read(
+    escrow: &GatewayEscrow::Escrow,
+    chain_id: &ChainId,
+    text: fn(Address) -> String,
+) -> Result<Option<EscrowRecord>, RecordError> {
+    let Some(state) = state(escrow.state)? else { return Ok(None) };
+    let namespace = if chain_id.family() == Some(Family::Tron) { "trc20" } else { "erc20" };
+    let asset = format!("{chain_id}/{namespace}:{}", text(escrow.token));
+    Ok(Some(EscrowRecord {
+        chain_id: chain_id.clone(),
+        state,
+        payer: text(escrow.payer),
+        reserver: text(escrow.reserver),
+        releaser: text(escrow.releaser),
+        asset: asset.parse().map_err(|_| RecordError::Token(asset))?,
+        settler: text(escrow.settler),
+        deposited: Amount::new(escrow.deposited),
+        source_amount: Amount::new(escrow.sourceAmount),
+        terms_hash: Hash32(escrow.termsHash.0),
+        quote_hash: Hash32(escrow.quoteHash.0),
+        reserve_deadline: seconds(escrow.reserveDeadline),
+        fulfillment_deadline: seconds(escrow.fulfillmentDeadline),
+        fulfill_by: seconds(escrow.fulfillBy),
+        refund_after: seconds(escrow.refundAfter),
+    }))
+}

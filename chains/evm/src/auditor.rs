@@ -1,0 +1,326 @@
+//! An auditor's view of an EVM chain: receipts, their events and the escrow's record are read from the node and compared
+//! with the stream, field by field.
+
+use std::fmt::Display;
+
+use alloy::{
+    primitives::{Address, B256, U64, U256, keccak256},
+    rpc::types::Log,
+};
+use async_trait::async_trait;
+use serde::Deserialize;
+
+use chains::{
+    auditor::{self, Audit, Case, Discrepancies, Discrepancy, EscrowSnapshot, Kind},
+    config::ChainConfig,
+};
+use escrow_abi::{
+    contracts::{self, ConvertError, FulfillmentProxy, GatewayEscrow, address, text, units, word},
+    eip712::{self, PermitTransferFrom, PermitWitnessTransferFrom, TokenPermissions, permit2_domain},
+    evidence::{Evidence, Parties},
+    signature,
+};
+use events::{
+    Amount, Hash32, PaymentId, Terms,
+    event::{Authorization, Claim, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, Permit2, TransactionPrepared},
+    time::unix_seconds,
+};
+use sagas::ports::{EscrowState, Statement, Transient};
+
+use super::{
+    node::{At, Node},
+    transaction::raw_bytes,
+};
+
+/// A receipt with its events.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LoggedReceipt {
+    transaction_hash: B256,
+    block_number: U64,
+    block_hash: B256,
+    status: U64,
+    logs: Vec<Log>,
+}
+
+fn unreadable(error: impl Display) -> Vec<Discrepancy> {
+    auditor::unreadable("EVM", error)
+}
+
+/// A journaled transaction must be the one whose hash was journaled with it; otherwise the reason.
+///
+/// # Errors
+/// What is wrong.
+pub fn check_prepared(transaction: &TransactionPrepared) -> Result<(), String> {
+    let raw = raw_bytes(&transaction.raw).ok_or("its bytes are no hex")?;
+    let hash = keccak256(&raw);
+    let stated: Hash32 = transaction.transaction_hash.parse().map_err(|_| "its hash is no hash")?;
+    if word(stated) == hash { Ok(()) } else { Err(format!("its bytes hash to {hash}, not to {stated}")) }
+}
+
+#[async_trait]
+impl Audit for Node {
+    fn config(&self) -> &ChainConfig {
+        self.config()
+    }
+
+    async fn audit_authorization(
+        &self,
+        payment_id: &PaymentId,
+        terms: &Terms,
+        plan: &EscrowPlan,
+        authorization: &Authorization,
+    ) -> Result<Vec<Discrepancy>, Transient> {
+        let (permit, with_witness) = match authorization {
+            Authorization::EvmPermit2Escrow(permit) => (permit, true),
+            Authorization::EvmPermit2(permit) => (permit, false),
+            Authorization::Solana(_) | Authorization::Tron(_) => {
+                return Ok(unreadable("the payer signed for another family"));
+            }
+        };
+        let mut discrepancies = Discrepancies::default();
+        let nonce = Hash32::keccak256([payment_id.on_chain().0, terms.hash().0].concat());
+        discrepancies.same("the permit's nonce", permit.nonce, nonce);
+        if let Some(cap) = terms.max_source_amount {
+            discrepancies
+                .require(cap == permit.amount, || format!("the payer permits {}, the terms say {cap}", permit.amount));
+        }
+        discrepancies.require(permit.deadline >= plan.reserve_deadline, || {
+            format!("the permit ends at {}, before the reserve deadline {}", permit.deadline, plan.reserve_deadline)
+        });
+        let (payer, digest) = match self.permit_digest(payment_id, terms, plan, permit, with_witness) {
+            Ok(rebuilt) => rebuilt,
+            Err(error) => return Ok(unreadable(error)),
+        };
+        match self.signed_by(payer, digest, &permit.signature).await? {
+            None => {}
+            Some(discrepancy) => discrepancies.0.push(discrepancy),
+        }
+        Ok(discrepancies.0)
+    }
+
+    async fn audit_deposit(&self, case: &Case<'_>, secured: &EscrowSecured) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
+        let Some(mined) = self.mined(&secured.inclusion, &mut discrepancies).await? else { return Ok(discrepancies.0) };
+        let (parties, payout) = match parties(case) {
+            Ok(parties) => parties,
+            Err(error) => return Ok(unreadable(error)),
+        };
+        discrepancies.same("the amount in escrow", secured.amount, case.quote.source_amount);
+        let deposits: Vec<GatewayEscrow::Deposited> = mined.events(parties.escrow);
+        let reservations: Vec<GatewayEscrow::Reserved> = mined.events(parties.escrow);
+        let deposit = deposits.iter().find(|event| event.paymentId == parties.id);
+        let reserved = reservations.iter().find(|event| event.paymentId == parties.id);
+        let (Some(deposit), Some(reserved)) = (deposit, reserved) else {
+            let place = &secured.inclusion.transaction_hash;
+            discrepancies.add(Kind::Missing, format!("{place} made no deposit and reservation for the payment"));
+            return Ok(discrepancies.0);
+        };
+        discrepancies.same("the amount deposited", units(secured.amount), deposit.amount);
+        Evidence::deposited(&parties, case.terms.hash(), case.quote_hash, deposit, &mut discrepancies);
+        Evidence::reserved(case, &parties, payout, reserved, &mut discrepancies);
+        mined.taken(&parties, deposits.len(), deposit.amount, &mut discrepancies);
+        discrepancies.require(mined.time <= case.plan.reserve_deadline, || {
+            format!("the deposit came at {}, after the reserve deadline {}", mined.time, case.plan.reserve_deadline)
+        });
+        Ok(discrepancies.0)
+    }
+
+    async fn audit_delivery(&self, case: &Case<'_>, inclusion: &Inclusion) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
+        let Some(mined) = self.mined(inclusion, &mut discrepancies).await? else { return Ok(discrepancies.0) };
+        match delivery(case) {
+            Ok((wanted, proxy)) => mined.delivered(&wanted, proxy, inclusion, &mut discrepancies),
+            Err(error) => return Ok(unreadable(error)),
+        }
+        Ok(discrepancies.0)
+    }
+
+    async fn audit_release(
+        &self,
+        case: &Case<'_>,
+        inclusion: &Inclusion,
+        deposited: Amount,
+    ) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
+        let Some(mined) = self.mined(inclusion, &mut discrepancies).await? else { return Ok(discrepancies.0) };
+        match parties(case) {
+            Ok((parties, payout)) => mined.released(case, &parties, payout, inclusion, deposited, &mut discrepancies),
+            Err(error) => return Ok(unreadable(error)),
+        }
+        Ok(discrepancies.0)
+    }
+
+    async fn audit_refund(
+        &self,
+        case: &Case<'_>,
+        refunded: &EscrowRefunded,
+        deposited: Amount,
+    ) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
+        let Some(mined) = self.mined(&refunded.inclusion, &mut discrepancies).await? else {
+            return Ok(discrepancies.0);
+        };
+        match parties(case) {
+            Ok((parties, _)) => mined.refunded(&parties, refunded, deposited, &mut discrepancies),
+            Err(error) => return Ok(unreadable(error)),
+        }
+        Ok(discrepancies.0)
+    }
+
+    async fn audit_escrow(
+        &self,
+        payment_id: &PaymentId,
+        plan: &EscrowPlan,
+        case: Option<&Case<'_>>,
+    ) -> Result<(EscrowSnapshot, Vec<Discrepancy>), Transient> {
+        let mut discrepancies = Discrepancies::default();
+        let (settled, record) = self.escrows().settled(payment_id, &plan.contract).await?;
+        if let (Some(record), Some(case)) = (&record, case) {
+            discrepancies.committed(case, record);
+        }
+        let state = record.filter(|record| record.is_of(plan)).map(|record| record.state);
+        Ok((EscrowSnapshot { state, settled_number: settled.number, settled_time: settled.time }, discrepancies.0))
+    }
+
+    async fn attestation_holds(
+        &self,
+        statement: &Statement,
+        plan: &EscrowPlan,
+        signature: &str,
+    ) -> Result<bool, Transient> {
+        self.escrows().attestation_holds(statement, plan, signature).await
+    }
+
+    async fn escrow_state(&self, payment_id: &PaymentId, plan: &EscrowPlan) -> Result<EscrowState, Transient> {
+        self.escrows().state(payment_id, plan).await
+    }
+
+    async fn claims(
+        &self,
+        payment_id: &PaymentId,
+        plan: &EscrowPlan,
+        end: &Inclusion,
+    ) -> Result<Vec<Claim>, Transient> {
+        self.escrows().claims(payment_id, plan, end).await
+    }
+}
+
+impl Node {
+    fn permit_digest(
+        &self,
+        payment_id: &PaymentId,
+        terms: &Terms,
+        plan: &EscrowPlan,
+        permit: &Permit2,
+        with_witness: bool,
+    ) -> Result<(Address, B256), ConvertError> {
+        let payer = address(terms.source.account().as_str())?;
+        let domain = permit2_domain(self.evm_id(), address(&self.config().permit2)?);
+        let permitted =
+            TokenPermissions { token: contracts::erc20(terms.source.asset())?, amount: units(permit.amount) };
+        let spender = address(&plan.contract)?;
+        let (nonce, deadline) = (U256::from_be_bytes(permit.nonce.0), U256::from(permit.deadline));
+        let digest = if with_witness {
+            let witness = eip712::deposit(payment_id, terms.hash(), permit.quote_hash, payer, plan)?;
+            eip712::digest(&PermitWitnessTransferFrom { permitted, spender, nonce, deadline, witness }, &domain)
+        } else {
+            eip712::digest(&PermitTransferFrom { permitted, spender, nonce, deadline }, &domain)
+        };
+        Ok((payer, digest))
+    }
+
+    async fn signed_by(
+        &self,
+        account: Address,
+        digest: B256,
+        signature: &str,
+    ) -> Result<Option<Discrepancy>, Transient> {
+        let contradiction = |what: String| Some(Discrepancy { kind: Kind::Contradiction, what });
+        let bytes = match signature::bytes(signature) {
+            Ok(bytes) => bytes,
+            Err(error) => return Ok(contradiction(format!("the payer's signature: {error}"))),
+        };
+        let wrapped = signature::is_erc6492(&bytes).then(|| signature::unwrap_erc6492(&bytes));
+        let inner = match &wrapped {
+            Some(Ok(wrapped)) => wrapped.signature.to_vec(),
+            Some(Err(error)) => return Ok(contradiction(format!("the payer's signature: {error}"))),
+            None => bytes,
+        };
+        let recovered = signature::parse(&inner).and_then(|parsed| signature::recover(&parsed, digest));
+        if recovered == Ok(account) {
+            return Ok(None);
+        }
+        let head = At::Block(self.head().await?);
+        if !self.code(account, head).await?.is_empty() {
+            let accepts = self.contract_accepts(account, digest, &inner, head).await?;
+            // A contract account may have changed its keys since.
+            let what = format!("the contract account {account} does not take the payer's signature today");
+            return Ok((!accepts).then_some(Discrepancy { kind: Kind::Unverifiable, what }));
+        }
+        if let Some(Ok(wrapped)) = &wrapped
+            && self.undeployed_accepts(account, digest, wrapped, head).await?
+        {
+            return Ok(None);
+        }
+        Ok(contradiction(format!("the spend that the stream shows was not signed by the payer {account}")))
+    }
+
+    /// The claimed transaction, when it is on the canonical chain in the block that was claimed.
+    async fn mined(
+        &self,
+        inclusion: &Inclusion,
+        discrepancies: &mut Discrepancies,
+    ) -> Result<Option<Evidence>, Transient> {
+        let place = &inclusion.transaction_hash;
+        let Ok(hash) = place.parse::<B256>() else {
+            discrepancies.add(Kind::Contradiction, format!("{place} is no transaction hash"));
+            return Ok(None);
+        };
+        let receipt: Option<LoggedReceipt> = self.request("eth_getTransactionReceipt", (hash,)).await?;
+        let Some(receipt) = receipt else {
+            discrepancies.add(Kind::Missing, format!("transaction {place} is not on {}", self.chain_id()));
+            return Ok(None);
+        };
+        if receipt.transaction_hash != hash {
+            return Err(self.contradiction("a receipt of another transaction"));
+        }
+        let block = self.canonical(receipt.block_number.to(), receipt.block_hash).await?;
+        discrepancies.same(&format!("the block of {place}"), inclusion.block_number, block.number);
+        discrepancies.same(&format!("the block hash of {place}"), inclusion.block_hash.clone(), block.hash.to_string());
+        discrepancies.same(&format!("the block time of {place}"), inclusion.block_time, block.time);
+        if receipt.status.to::<u64>() != 1 {
+            discrepancies.add(Kind::Contradiction, format!("transaction {place} reverted"));
+            return Ok(None);
+        }
+        let logs = receipt.logs.into_iter().filter(|log| !log.removed).map(|log| log.inner).collect();
+        Ok(Some(Evidence { time: block.time, logs }))
+    }
+}
+
+/// The parties of a case on its source chain, and the account that is to be paid.
+fn parties(case: &Case<'_>) -> Result<(Parties, Address), ConvertError> {
+    let parties = Parties {
+        id: word(case.payment_id.on_chain()),
+        escrow: address(&case.plan.contract)?,
+        payer: address(case.terms.source.account().as_str())?,
+        token: contracts::erc20(case.terms.source.asset())?,
+        text,
+    };
+    Ok((parties, address(&case.quote.payout_account)?))
+}
+
+/// The event that the delivery of a case emits, and the contract that emits it.
+fn delivery(case: &Case<'_>) -> Result<(FulfillmentProxy::Fulfilled, Address), ConvertError> {
+    let quote = case.quote;
+    let event = FulfillmentProxy::Fulfilled {
+        paymentId: word(case.payment_id.on_chain()),
+        quoteHash: word(case.quote_hash),
+        settler: address(&quote.delivery_account)?,
+        token: contracts::token_or_coin(quote.destination.asset())?,
+        recipient: address(quote.destination.account().as_str())?,
+        amount: units(quote.fulfillment_amount),
+        fulfillBy: contracts::time(unix_seconds(quote.fulfill_by))?,
+    };
+    Ok((event, address(&quote.fulfillment_proxy)?))
+}

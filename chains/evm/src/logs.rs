@@ -1,0 +1,154 @@
+//! Finding events, in canonical blocks only.
+
+use alloy::{
+    primitives::{self, Address, B256, U64},
+    rpc::types::Log,
+    sol_types::SolEvent,
+};
+use serde_json::{Value, json};
+
+use events::event::Inclusion;
+use sagas::ports::Transient;
+
+use super::{
+    node::{BlockRef, Node},
+    rpc::Fault,
+};
+
+/// Blocks asked for at once; what public nodes allow without complaint.
+const RANGE_BLOCKS: u64 = 2_000;
+/// A node that refuses fewer than so many refuses for another reason.
+const RANGE_BLOCKS_MIN: u64 = 16;
+/// Queries of one search: 100,000 blocks in 50 of them, then up to a million at the widest.
+const QUERIES_MAX: u32 = 500;
+
+/// An event with the canonical block that holds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found<E> {
+    /// The event.
+    pub event: E,
+    /// The transaction and its block.
+    pub inclusion: Inclusion,
+}
+
+/// The events on one chain; see [`Node::logs`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Logs<'a> {
+    node: &'a Node,
+}
+
+impl Node {
+    /// The events on the chain.
+    pub(crate) fn logs(&self) -> Logs<'_> {
+        Logs { node: self }
+    }
+}
+
+impl Logs<'_> {
+    /// The newest event of `contract` with `first` as its first indexed parameter for which `matches`, in a canonical
+    /// block not above `up_to`.
+    ///
+    /// # Errors
+    /// [`Transient`], also when none is found within a bounded search.
+    pub(crate) async fn find<E: SolEvent>(
+        &self,
+        contract: Address,
+        first: B256,
+        up_to: BlockRef,
+        matches: impl Fn(&E) -> bool,
+    ) -> Result<Found<E>, Transient> {
+        let (mut top, mut range) = (up_to.number, RANGE_BLOCKS);
+        for _ in 0..QUERIES_MAX {
+            let bottom = top.saturating_sub(range - 1);
+            let place = json!({"fromBlock": U64::from(bottom), "toBlock": U64::from(top)});
+            match self.events_in(place, contract, first).await {
+                Ok(logs) => {
+                    if let Some(found) = self.newest(contract, first, up_to, logs, &matches).await? {
+                        return Ok(found);
+                    }
+                    if bottom == 0 {
+                        break;
+                    }
+                    top = bottom - 1;
+                }
+                Err(Fault::Rejected(_)) if range > RANGE_BLOCKS_MIN => range /= 2,
+                Err(fault) => return Err(fault.into()),
+            }
+        }
+        Err(self.node.contradiction(format!("no event {} of {contract} for {first}", E::SIGNATURE)))
+    }
+
+    /// As [`Logs::find`] in `block` only; `None` when it is not there.
+    pub(crate) async fn find_in<E: SolEvent>(
+        &self,
+        contract: Address,
+        first: B256,
+        block: BlockRef,
+        up_to: BlockRef,
+        matches: impl Fn(&E) -> bool,
+    ) -> Result<Option<Found<E>>, Transient> {
+        let logs = self.events_in::<E>(json!({"blockHash": block.hash}), contract, first).await?;
+        self.newest(contract, first, up_to, logs, &matches).await
+    }
+
+    async fn events_in<E: SolEvent>(
+        &self,
+        mut filter: Value,
+        contract: Address,
+        first: B256,
+    ) -> Result<Vec<(E, Log)>, Fault> {
+        filter["address"] = json!(contract);
+        filter["topics"] = json!([E::SIGNATURE_HASH, first]);
+        let logs: Vec<Log> = self.node.request("eth_getLogs", (filter,)).await?;
+        // The node may ignore any part of the filter, so nothing of it is taken for granted.
+        let genuine = logs
+            .into_iter()
+            .filter(|log| !log.removed && log.address() == contract && log.topics().get(1) == Some(&first));
+        Ok(genuine.filter_map(|log| E::decode_log(&log.inner).ok().map(|event| (event.data, log))).collect())
+    }
+
+    /// All that `contract` logged in a transaction of which its block is known, in order.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub(super) async fn of_transaction(
+        &self,
+        contract: Address,
+        inclusion: &Inclusion,
+    ) -> Result<Vec<primitives::Log>, Transient> {
+        let word =
+            |text: &str| text.parse::<B256>().map_err(|_| Transient::misconfigured(format!("{text} is no hash")));
+        let (block, transaction) = (word(&inclusion.block_hash)?, word(&inclusion.transaction_hash)?);
+        let filter = json!({"blockHash": block, "address": contract});
+        let mut logs: Vec<Log> = self.node.request("eth_getLogs", (filter,)).await?;
+        logs.retain(|log| {
+            let is_there = log.block_hash == Some(block) && log.transaction_hash == Some(transaction);
+            is_there && !log.removed && log.address() == contract
+        });
+        logs.sort_by_key(|log| log.log_index);
+        Ok(logs.into_iter().map(|log| log.inner).collect())
+    }
+
+    async fn newest<E>(
+        &self,
+        contract: Address,
+        first: B256,
+        up_to: BlockRef,
+        logs: Vec<(E, Log)>,
+        matches: &impl Fn(&E) -> bool,
+    ) -> Result<Option<Found<E>>, Transient> {
+        let newest = logs.into_iter().filter(|(event, _)| matches(event)).max_by_key(|(_, log)| log.block_number);
+        let Some((event, log)) = newest else { return Ok(None) };
+        let (Some(number), Some(hash), Some(transaction)) = (log.block_number, log.block_hash, log.transaction_hash)
+        else {
+            return Err(self.node.contradiction(format!("an event of {contract} for {first} without a block")));
+        };
+        if number > up_to.number {
+            return Err(self
+                .node
+                .contradiction(format!("an event of {contract} above the block that holds its effect")));
+        }
+        let block = self.node.below(number, hash, up_to).await?;
+        Ok(Some(Found { event, inclusion: self.node.inclusion(transaction, block) }))
+    }
+}

@@ -1,0 +1,460 @@
+//! One connection to one EVM chain, and what may be believed of what it says.
+//!
+//! A node can lag, be on a fork, or be many nodes behind one address that disagree. So whatever leads to a conclusion is
+//! read at one block named by its hash; a node of another chain is refused; a settled block that falls behind one seen
+//! before, or a log from a block that is not canonical, is a [`Transient`] fault and never a fact.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt::Debug,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use alloy::{
+    primitives::{B256, U64, U256},
+    rpc::client::RpcClient,
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+use url::Url;
+
+use chains::{
+    block_poller::BlockPoller,
+    config::{ChainConfig, Depth},
+};
+use escrow_abi::contracts::{ConvertError, address};
+use events::{ChainId, event::Inclusion, mutant};
+use sagas::ports::Transient;
+
+use super::{
+    log_watcher::LogWatcher,
+    payers::Codes,
+    rpc::{Fault, Rpc},
+};
+
+/// Below the block that is concluded from, so many blocks are followed from child to parent.
+const DESCENT_BLOCKS: u64 = 64;
+/// Most headers that are kept: those that came last.
+const HEADERS_MAX: usize = 4_096;
+
+/// Header cache: blocks with the hashes of their parents.
+#[derive(Debug, Default)]
+struct HeaderCache {
+    known: HashMap<B256, (BlockRef, B256)>,
+    /// In the order in which they came.
+    order: VecDeque<B256>,
+}
+
+impl HeaderCache {
+    fn insert(&mut self, block: BlockRef, parent: B256) {
+        if self.known.insert(block.hash, (block, parent)).is_none() {
+            self.order.push_back(block.hash);
+        }
+        while self.order.len() > HEADERS_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
+}
+
+/// Why a chain's configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The chain is not of the EVM family.
+    #[error("{0} is no EVM chain")]
+    Family(ChainId),
+    /// The endpoint is no URL.
+    #[error("rpc_url of {chain_id} is no URL: {reason}")]
+    Url {
+        /// The chain.
+        chain_id: ChainId,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A contract or account is not an address.
+    #[error("{field} of {chain_id}: {error}")]
+    Address {
+        /// The chain.
+        chain_id: ChainId,
+        /// The key in the configuration.
+        field: &'static str,
+        /// What is wrong.
+        error: ConvertError,
+    },
+    /// The HTTP client cannot be built.
+    #[error("HTTP client: {0}")]
+    Client(String),
+}
+
+/// A block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockRef {
+    /// Its number.
+    pub number: u64,
+    /// Its hash.
+    pub hash: B256,
+    /// Its own time, UNIX seconds.
+    pub time: u64,
+}
+
+/// The state at which something is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum At {
+    /// Whatever the node has newest; for simulation only.
+    Latest,
+    /// The state that the node would reach with the transactions it knows; for nonces only.
+    Pending,
+    /// One canonical block.
+    Block(BlockRef),
+}
+
+impl At {
+    /// The parameter of JSON-RPC calls (EIP-1898).
+    pub(super) fn parameter(self) -> Value {
+        match self {
+            Self::Latest => "latest".into(),
+            Self::Pending => "pending".into(),
+            Self::Block(block) => json!({"blockHash": block.hash, "requireCanonical": true}),
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Header {
+    number: Option<U64>,
+    hash: Option<B256>,
+    parent_hash: B256,
+    timestamp: U64,
+    base_fee_per_gas: Option<U256>,
+    gas_limit: Option<U64>,
+}
+
+/// A connection to one chain; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Node(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    config: ChainConfig,
+    evm_id: u64,
+    rpc: Rpc,
+    chain_checked: OnceCell<()>,
+    settled: Mutex<Option<BlockRef>>,
+    header_cache: Mutex<HeaderCache>,
+    poller: BlockPoller<BlockRef>,
+    log_watcher: LogWatcher,
+    codes: Codes,
+}
+
+impl Node {
+    /// A connection by `config`. Nothing is sent before the first use; then the node is asked for its chain id, and
+    /// nothing else is asked of a node of another chain.
+    ///
+    /// # Errors
+    /// [`ConnectError`] when the configuration cannot be meant.
+    pub fn connect(config: &ChainConfig) -> Result<Self, ConnectError> {
+        let url: Url = config.rpc_url.parse().map_err(|error: url::ParseError| ConnectError::Url {
+            chain_id: config.chain_id.clone(),
+            reason: error.to_string(),
+        })?;
+        let rpc = Rpc::new(url, Duration::from_millis(config.rpc_timeout_ms))
+            .map_err(|error| ConnectError::Client(error.to_string()))?;
+        Self::with(config, rpc)
+    }
+
+    /// As [`Node::connect`], over a transport of the caller's own instead of HTTP. The transport limits the time of a
+    /// call; `rpc_url` is only what messages call the node.
+    ///
+    /// # Errors
+    /// [`ConnectError`] when the configuration cannot be meant.
+    pub fn over(config: &ChainConfig, client: RpcClient) -> Result<Self, ConnectError> {
+        Self::with(config, Rpc::over(client, config.rpc_url.clone()))
+    }
+
+    fn with(config: &ChainConfig, rpc: Rpc) -> Result<Self, ConnectError> {
+        let chain_id = config.chain_id.clone();
+        let evm_id = chain_id.evm_id().ok_or_else(|| ConnectError::Family(chain_id.clone()))?;
+        for (field, text) in [
+            ("escrow_contract", &config.escrow_contract),
+            ("fulfillment_proxy", &config.fulfillment_proxy),
+            ("permit2", &config.permit2),
+            ("reserver", &config.reserver),
+            ("releaser", &config.releaser),
+        ] {
+            address(text).map_err(|error| ConnectError::Address { chain_id: chain_id.clone(), field, error })?;
+        }
+        Ok(Self(Arc::new(Inner {
+            config: config.clone(),
+            evm_id,
+            rpc,
+            chain_checked: OnceCell::new(),
+            settled: Mutex::new(None),
+            header_cache: Mutex::default(),
+            poller: BlockPoller::new(config.poll_ms),
+            log_watcher: LogWatcher::new(config),
+            codes: Codes::default(),
+        })))
+    }
+
+    /// What the configuration says.
+    pub fn config(&self) -> &ChainConfig {
+        &self.0.config
+    }
+
+    /// The chain.
+    pub fn chain_id(&self) -> &ChainId {
+        &self.0.config.chain_id
+    }
+
+    /// Its EIP-155 id.
+    pub fn evm_id(&self) -> u64 {
+        self.0.evm_id
+    }
+
+    pub(crate) async fn request<P, R>(&self, method: &'static str, params: P) -> Result<R, Fault>
+    where
+        P: Serialize + Clone + Debug + Send + Sync + Unpin,
+        R: DeserializeOwned + Debug + Send + Sync + Unpin + 'static,
+    {
+        self.0.chain_checked.get_or_try_init(|| self.check_chain()).await?;
+        self.0.rpc.call(method, params).await
+    }
+
+    /// As [`Node::request`] for each of `params`, in one request where the node takes that.
+    pub(crate) async fn request_all<P, R>(&self, method: &'static str, params: &[P]) -> Vec<Result<R, Fault>>
+    where
+        P: Serialize + Clone + Debug + Send + Sync + Unpin,
+        R: DeserializeOwned + Debug + Send + Sync + Unpin + 'static,
+    {
+        match self.0.chain_checked.get_or_try_init(|| self.check_chain()).await {
+            Ok(()) => self.0.rpc.call_all(method, params).await,
+            Err(fault) => params.iter().map(|_| Err(fault.clone())).collect(),
+        }
+    }
+
+    async fn check_chain(&self) -> Result<(), Fault> {
+        let found: U64 = self.0.rpc.call("eth_chainId", ()).await?;
+        if found.to::<u64>() == self.0.evm_id {
+            return Ok(());
+        }
+        tracing::error!(chain_id = %self.chain_id(), found = found.to::<u64>(), "the node is of another chain");
+        let text = format!("the node configured for {} is of chain {found}", self.chain_id());
+        Err(Fault::Unanswered(Transient::misconfigured(text)))
+    }
+
+    pub(super) async fn header(&self, block: Value) -> Result<Option<(BlockRef, Option<U256>)>, Transient> {
+        let header: Option<Header> = self.request("eth_getBlockByNumber", (block, false)).await?;
+        let Some(header) = header else { return Ok(None) };
+        let (Some(number), Some(hash)) = (header.number, header.hash) else {
+            return Err(self.contradiction("a block without number or hash"));
+        };
+        let block = BlockRef { number: number.to(), hash, time: header.timestamp.to() };
+        Ok(Some((block, header.base_fee_per_gas)))
+    }
+
+    /// Base fee of the newest block, if it has one, and the gas that it had room for.
+    pub(super) async fn newest_gas(&self) -> Result<(Option<U256>, u64), Transient> {
+        let header: Option<Header> = self.request("eth_getBlockByNumber", ("latest", false)).await?;
+        let header = header.ok_or_else(|| self.contradiction("no newest block"))?;
+        // A node that does not say leaves it to the configured limits.
+        Ok((header.base_fee_per_gas, header.gas_limit.map_or(u64::MAX, |gas| gas.to())))
+    }
+
+    /// A fault that says that the node cannot be believed for now.
+    pub(crate) fn contradiction(&self, what: impl std::fmt::Display) -> Transient {
+        Transient::contradiction(format!("{}: the node lags or contradicts itself: {what}", self.chain_id()))
+    }
+
+    /// The newest block.
+    ///
+    /// # Errors
+    /// [`Transient`], also when it lies below a block that was settled before.
+    pub async fn head(&self) -> Result<BlockRef, Transient> {
+        let head = self.header("latest".into()).await?;
+        let (head, _) = head.ok_or_else(|| self.contradiction("no newest block"))?;
+        match self.settled_before() {
+            Some(settled) if head.number < settled.number => {
+                Err(self.contradiction(format!("newest block {} is below settled {}", head.number, settled.number)))
+            }
+            _ => Ok(head),
+        }
+    }
+
+    /// The canonical block `number`, or `None` when the node has none.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn block(&self, number: u64) -> Result<Option<BlockRef>, Transient> {
+        let Some((block, _)) = self.header(json!(U64::from(number))).await? else { return Ok(None) };
+        if block.number != number {
+            return Err(self.contradiction(format!("asked for block {number}, got {}", block.number)));
+        }
+        Ok(Some(block))
+    }
+
+    /// The newest block of the depth that the configuration requires.
+    ///
+    /// One that was not seen before is believed only when a second answer reaches it, too: a node that errs about its
+    /// head, one of several behind the address, would else make a block that can still vanish look settled. A block
+    /// below the head is found by its descendants and not by its number, which a node on another branch would answer
+    /// with a block of that branch.
+    ///
+    /// # Errors
+    /// [`Transient`], also when it lies below one seen before, a finalized block changed, or two answers disagree.
+    pub async fn settled(&self) -> Result<BlockRef, Transient> {
+        let known = self.settled_before();
+        let block = self.said_to_be_settled().await?;
+        if known != Some(block) && !mutant!("one-answer-settles") {
+            let again = self.said_to_be_settled().await?;
+            if again.number < block.number {
+                let what = format!("settled block {}, and then {}", block.number, again.number);
+                return Err(self.contradiction(what));
+            }
+            if again != block && self.ancestor(again, block.number).await? != block {
+                let what = format!("settled block {} is not below {}, which is settled, too", block.hash, again.hash);
+                return Err(self.contradiction(what));
+            }
+        }
+        let mut seen = self.0.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = *seen {
+            if block.number < before.number && known.is_none_or(|known| known.number <= block.number) {
+                // Another caller was told of a later one since this one asked.
+                return Ok(before);
+            }
+            if block.number < before.number {
+                let what = format!("settled block {} is below {} seen before", block.number, before.number);
+                return Err(self.contradiction(what));
+            }
+            let final_changed = self.0.config.required_depth == Depth::Finalized
+                && block.number == before.number
+                && block.hash != before.hash;
+            if final_changed {
+                return Err(self.contradiction(format!("finalized block {} changed its hash", block.number)));
+            }
+        }
+        *seen = Some(block);
+        Ok(block)
+    }
+
+    async fn said_to_be_settled(&self) -> Result<BlockRef, Transient> {
+        let block = match self.0.config.required_depth {
+            _ if mutant!("newest-is-settled") => Some(self.head().await?),
+            Depth::Finalized => self.header("finalized".into()).await?.map(|(block, _)| block),
+            Depth::Confirmations(blocks) => {
+                let head = self.head().await?;
+                Some(self.ancestor(head, head.number.saturating_sub(blocks)).await?)
+            }
+        };
+        block.ok_or_else(|| self.contradiction("no settled block"))
+    }
+
+    /// The block `number` on the branch that ends in `block`, found from child to parent.
+    ///
+    /// # Errors
+    /// [`Transient`], also when the node does not have one of the blocks between.
+    pub(super) async fn ancestor(&self, block: BlockRef, number: u64) -> Result<BlockRef, Transient> {
+        let mut at = block;
+        while at.number > number {
+            let (_, parent) = self.header_by_hash(at.number, at.hash).await?;
+            (at, _) = self.header_by_hash(at.number - 1, parent).await?;
+        }
+        Ok(at)
+    }
+
+    /// A block and the hash of its parent. They never change, so what was answered is kept, within a bound.
+    async fn header_by_hash(&self, number: u64, hash: B256) -> Result<(BlockRef, B256), Transient> {
+        if let Some(known) = self.header_cache().known.get(&hash).filter(|(block, _)| block.number == number) {
+            return Ok(*known);
+        }
+        let header: Option<Header> = self.request("eth_getBlockByHash", (hash, false)).await?;
+        let header = header.filter(|header| header.hash == Some(hash) && header.number == Some(U64::from(number)));
+        let header = header.ok_or_else(|| self.contradiction(format!("no block {number} {hash}")))?;
+        let found = (BlockRef { number, hash, time: header.timestamp.to() }, header.parent_hash);
+        self.header_cache().insert(found.0, found.1);
+        Ok(found)
+    }
+
+    fn header_cache(&self) -> MutexGuard<'_, HeaderCache> {
+        // A panic while it is held leaves at worst a block that is asked for again.
+        self.0.header_cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn settled_before(&self) -> Option<BlockRef> {
+        *self.0.settled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The canonical block that holds `block_number` and `block_hash`, not above `limit`.
+    ///
+    /// # Errors
+    /// [`Transient`] when that block is not canonical.
+    pub(crate) async fn canonical(&self, number: u64, hash: B256) -> Result<BlockRef, Transient> {
+        match self.block(number).await? {
+            Some(block) if block.hash == hash => Ok(block),
+            _ => Err(self.contradiction(format!("block {number} {hash} is not canonical"))),
+        }
+    }
+
+    /// The block with this number and hash, on the branch of `up_to` and not above it.
+    ///
+    /// One of several nodes behind the address may still be on a branch that was left, and the event may be there, too, in
+    /// another block of the same number. So the block is found by its descendants. One that is too far below for that is
+    /// asked for on either side of `up_to`, which a node that answers several times in a row from such a branch does not
+    /// have.
+    ///
+    /// # Errors
+    /// [`Transient`], also when that block is on another branch.
+    pub(super) async fn below(&self, number: u64, hash: B256, up_to: BlockRef) -> Result<BlockRef, Transient> {
+        if up_to.number.saturating_sub(number) <= DESCENT_BLOCKS {
+            let block = self.ancestor(up_to, number).await?;
+            let what = || format!("block {number} below {} is {}, not {hash}", up_to.hash, block.hash);
+            return if hash == block.hash { Ok(block) } else { Err(self.contradiction(what())) };
+        }
+        self.canonical(number, hash).await?;
+        self.canonical(up_to.number, up_to.hash).await?;
+        self.canonical(number, hash).await
+    }
+
+    /// `transaction` in `block`.
+    pub(crate) fn inclusion(&self, transaction: B256, block: BlockRef) -> Inclusion {
+        Inclusion {
+            chain_id: self.chain_id().clone(),
+            transaction_hash: transaction.to_string(),
+            block_number: block.number,
+            block_hash: block.hash.to_string(),
+            block_time: block.time,
+        }
+    }
+
+    /// Returns when the chain has a new block, or after a bounded time. All callers share one poller.
+    pub async fn next_block(&self) {
+        let node = Arc::downgrade(&self.0);
+        let look = move || {
+            let node = node.upgrade().map(Node);
+            async move {
+                let node = node?;
+                let head = node.head().await;
+                let told =
+                    head.inspect_err(|fault| tracing::debug!(chain_id = %node.chain_id(), %fault, "no newest block"));
+                let head = told.ok()?;
+                if node.is_watched() {
+                    // Whoever waits for the block alone need not wait for its events.
+                    tokio::spawn(async move { node.watch_logs(head).await });
+                }
+                Some(head)
+            }
+        };
+        self.0.poller.next(look).await;
+    }
+
+    pub(super) fn codes(&self) -> &Codes {
+        &self.0.codes
+    }
+
+    pub(super) fn log_watcher(&self) -> &LogWatcher {
+        &self.0.log_watcher
+    }
+}

@@ -1,0 +1,366 @@
+//! The payer's authorization on EVM chains: what must have been signed is rebuilt from the request and compared with
+//! what was signed, field by field (design: what the payer signs).
+//!
+//! An opaque hash proves control of a key but not consent to a spend. So [`authorize`] rebuilds the Permit2 message,
+//! from the typed data in `message_prehash`, or from the request alone with the few numbers that `payload` may choose,
+//! and believes only what it has rebuilt. [`prepare`] makes the very message that [`authorize`] expects.
+//!
+//! ```
+//! use alloy::signers::{SignerSync, local::PrivateKeySigner};
+//! use chains_evm::permit2::{Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest, authorize, prepare};
+//! use events::{Hash32, OwnedAsset, PaymentId, Terms, time::from_unix_seconds};
+//!
+//! let payer = PrivateKeySigner::random();
+//! let account = format!("{:#x}", payer.address());
+//! let owned = |asset: &str| OwnedAsset::new(asset.parse().unwrap(), &account).unwrap();
+//! let spend = SpendRequest {
+//!     scheme: Scheme::EvmPermit2Escrow,
+//!     payment_id: PaymentId::derive(&format!("eip155:{account}"), "order-1"),
+//!     terms: Terms::new(
+//!         owned("eip155:1/erc20:0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48"),
+//!         vec![owned("eip155:10/slip44:60")],
+//!         "100".parse().unwrap(),
+//!         Some("110".parse().unwrap()),
+//!     ),
+//!     quote_deadline: from_unix_seconds(1_800_000_000).unwrap(),
+//!     fulfillment_deadline: from_unix_seconds(1_800_000_600).unwrap(),
+//!     escrow: EscrowSettings {
+//!         contract: "0x1000000000000000000000000000000000000001".into(),
+//!         reserver: "0x2000000000000000000000000000000000000002".into(),
+//!         releaser: "0x3000000000000000000000000000000000000003".into(),
+//!         permit2: "0x000000000022d473030f116ddee9f6b43ac78ba3".into(),
+//!         refund_delay_seconds: 900,
+//!     },
+//!     quote_hash: Hash32::ZERO,
+//! };
+//! let prepared = prepare(&spend, &Choice::default())?;
+//! let signature = payer.sign_hash_sync(&prepared.digest.0.into()).unwrap();
+//! let signed = SignedMessage {
+//!     message: prepared.digest.to_string(),
+//!     message_prehash: Some(prepared.typed_data.to_string()),
+//!     signature: format!("0x{}", hex::encode(signature.as_bytes())),
+//!     payload: None,
+//! };
+//! let (_authorization, plan) = authorize(&spend, &signed)?;
+//! assert_eq!(plan.refund_after, 1_800_001_500);
+//! # Ok::<(), chains_evm::permit2::AuthorizationError>(())
+//! ```
+
+mod claims;
+mod typed_data;
+
+use alloy::primitives::{Address, B256};
+use serde_json::Value;
+
+use escrow_abi::signature::{self, SignatureError};
+use events::{
+    Amount, Hash32, PaymentId, Terms,
+    event::{Authorization, EscrowPlan, Permit2},
+    time::Timestamp,
+};
+use sagas::ports::Transient;
+
+pub use self::claims::Choice;
+use self::claims::{Claims, Expected};
+use super::node::{At, Node};
+
+/// A Permit2 message scheme (spec 2.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// `EVM_PERMIT2_ESCROW`: `permitWitnessTransferFrom` with the escrow's terms as witness.
+    EvmPermit2Escrow,
+    /// `EVM_PERMIT2`: `permitTransferFrom`; the nonce alone binds the terms.
+    EvmPermit2,
+}
+
+/// What the configuration, or the request where it names its own, says about the escrow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EscrowSettings {
+    /// The escrow contract: the permit's spender.
+    pub contract: String,
+    /// Account that signs reservations.
+    pub reserver: String,
+    /// Account that attests delivery and non-delivery.
+    pub releaser: String,
+    /// Uniswap's Permit2 on the source chain.
+    pub permit2: String,
+    /// Least time between `fulfillment_deadline` and the refund window.
+    pub refund_delay_seconds: u64,
+}
+
+/// The spend that a payer is asked to authorize: everything but what it signed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpendRequest {
+    /// How it signs.
+    pub scheme: Scheme,
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// Its economics; the source's account is the payer.
+    pub terms: Terms,
+    /// End of quote collection.
+    pub quote_deadline: Timestamp,
+    /// Final completion deadline.
+    pub fulfillment_deadline: Timestamp,
+    /// The escrow.
+    pub escrow: EscrowSettings,
+    /// The quote the payer accepts; zero in the one-call flow, where it signs before the auction.
+    pub quote_hash: Hash32,
+}
+
+/// What the payer signed, as it came (spec 2.4).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignedMessage {
+    /// The EIP-712 digest, hex with 0x.
+    pub message: String,
+    /// Typed-data JSON, the 66-byte `0x1901…` preimage in hex, or nothing.
+    pub message_prehash: Option<String>,
+    /// The signature, hex with 0x.
+    pub signature: String,
+    /// The numbers the payer chose, where they are not in `message_prehash`; see [`Choice`].
+    pub payload: Option<Value>,
+}
+
+/// What a payer must sign.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prepared {
+    /// For `eth_signTypedData_v4`, and as JSON text for `message_prehash`.
+    pub typed_data: Value,
+    /// Its digest, for `message`.
+    pub digest: Hash32,
+    /// The numbers that were chosen, for `payload`.
+    pub payload: Value,
+    /// The most that may be drawn, smallest unit.
+    pub amount: Amount,
+    /// Permit2's nonce.
+    pub nonce: Hash32,
+    /// The escrow and its windows.
+    pub plan: EscrowPlan,
+}
+
+/// Why a submission does not authorize the spend. Each names the field at fault.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AuthorizationError {
+    /// The field cannot be read.
+    #[error("{field} {reason}")]
+    Malformed {
+        /// The field, by its path.
+        field: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The field is not what the request demands.
+    #[error("{field} must be {expected}, not {found}")]
+    Mismatch {
+        /// The field, by its path.
+        field: String,
+        /// What the request demands.
+        expected: String,
+        /// What was signed.
+        found: String,
+    },
+    /// The signature cannot be used.
+    #[error("signature: {0}")]
+    Signature(#[from] SignatureError),
+    /// Somebody else signed.
+    #[error("signature is not that of {expected} but of {recovered}")]
+    Signer {
+        /// The payer.
+        expected: String,
+        /// Who signed, if it was a key at all.
+        recovered: String,
+    },
+    /// The payer is a contract, or becomes one, and refuses the signature (ERC-1271, ERC-6492).
+    #[error("signature is refused by the contract account {account}")]
+    RefusedByContract {
+        /// The payer.
+        account: String,
+    },
+}
+
+impl AuthorizationError {
+    /// The field at fault, by its path.
+    pub fn field(&self) -> &str {
+        match self {
+            Self::Malformed { field, .. } | Self::Mismatch { field, .. } => field,
+            Self::Signature(_) | Self::Signer { .. } | Self::RefusedByContract { .. } => "signature",
+        }
+    }
+
+    /// Whether only the signature is at fault, in a way in which a contract account's signature would be.
+    pub fn may_be_contract(&self) -> bool {
+        matches!(self, Self::Signer { .. } | Self::Signature(_))
+            && !matches!(self, Self::Signature(SignatureError::NotHex | SignatureError::BadWrapper))
+    }
+
+    /// Whether it is the form of an account that is still to be deployed.
+    pub fn may_deploy(&self) -> bool {
+        matches!(self, Self::Signature(SignatureError::Erc6492))
+    }
+
+    fn malformed(field: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Malformed { field: field.into(), reason: reason.into() }
+    }
+
+    fn mismatch(field: impl Into<String>, expected: impl ToString, found: impl ToString) -> Self {
+        Self::Mismatch { field: field.into(), expected: expected.to_string(), found: found.to_string() }
+    }
+}
+
+/// Why the chain did not confirm an authorization.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OnchainError {
+    /// The spend is not authorized.
+    #[error(transparent)]
+    Denied(#[from] AuthorizationError),
+    /// The chain could not be asked; nothing may be concluded.
+    #[error(transparent)]
+    Transient(#[from] Transient),
+}
+
+/// The message that [`authorize`] expects for `spend`, with the numbers that are the payer's to choose.
+///
+/// # Errors
+/// [`AuthorizationError`] when the request can't be authorized under this scheme at all (a source that is no ERC-20), or
+/// a choice breaks the windows.
+pub fn prepare(spend: &SpendRequest, choice: &Choice) -> Result<Prepared, AuthorizationError> {
+    let expected = Expected::of(spend)?;
+    let claims = expected.rebuild(spend, choice)?;
+    let plan = expected.check(spend, &claims, choice)?;
+    Ok(Prepared {
+        typed_data: typed_data::render(&claims),
+        digest: Hash32(claims.digest().0),
+        payload: choice.made(spend, &claims, &plan),
+        amount: claims.permitted()?,
+        nonce: Hash32(claims.nonce.to_be_bytes()),
+        plan,
+    })
+}
+
+/// Checks that `signed` is the payer's authorization of `spend`, by a key. No chain is asked.
+///
+/// # Errors
+/// [`AuthorizationError`], naming the field. When [`AuthorizationError::may_be_contract`], the payer may be a contract
+/// account: ask [`authorize_onchain`].
+pub fn authorize(
+    spend: &SpendRequest,
+    signed: &SignedMessage,
+) -> Result<(Authorization, EscrowPlan), AuthorizationError> {
+    let rebuilt = Rebuilt::of(spend, signed)?;
+    let bytes = signature::bytes(&signed.signature)?;
+    if signature::is_erc6492(&bytes) {
+        return Err(SignatureError::Erc6492.into());
+    }
+    let parsed = signature::parse(&bytes)?;
+    let signer = signature::recover(&parsed, rebuilt.digest)?;
+    if signer != rebuilt.payer {
+        return Err(AuthorizationError::Signer { expected: rebuilt.payer.to_string(), recovered: signer.to_string() });
+    }
+    // Permit2 knows v 27 and 28 only; EIP-2098 it takes as it is.
+    let bytes = if bytes.len() == 65 { signature::canonical(&parsed) } else { bytes.into() };
+    rebuilt.authorization(spend.scheme, &bytes)
+}
+
+/// As [`authorize`]; where a contract may be the payer, asks it whether the signature is its own (ERC-1271), deployed or
+/// not (ERC-6492). The signature of an account that is still to be deployed stays wrapped in what is authorized, so that
+/// the deposit can deploy it.
+///
+/// # Errors
+/// [`OnchainError::Denied`] as [`authorize`], or when the contract refuses; [`OnchainError::Transient`] when the chain
+/// gives no answer.
+pub async fn authorize_onchain(
+    spend: &SpendRequest,
+    signed: &SignedMessage,
+    node: &Node,
+) -> Result<(Authorization, EscrowPlan), OnchainError> {
+    let error = match authorize(spend, signed) {
+        Ok(authorized) => return Ok(authorized),
+        Err(error) if error.may_be_contract() => error,
+        Err(error) => return Err(error.into()),
+    };
+    let rebuilt = Rebuilt::of(spend, signed)?;
+    let bytes = signature::bytes(&signed.signature).map_err(AuthorizationError::from)?;
+    let is_wrapped = signature::is_erc6492(&bytes);
+    if !is_wrapped && node.code_lately(rebuilt.payer).await?.is_none() {
+        return Err(error.into());
+    }
+    let head = At::Block(node.head().await?);
+    if is_wrapped {
+        return wrapped_onchain(spend, rebuilt, &bytes, node, head).await;
+    }
+    if !node.contract_accepts(rebuilt.payer, rebuilt.digest, &bytes, head).await? {
+        return Err(AuthorizationError::RefusedByContract { account: rebuilt.payer.to_string() }.into());
+    }
+    Ok(rebuilt.authorization(spend.scheme, &bytes)?)
+}
+
+async fn wrapped_onchain(
+    spend: &SpendRequest,
+    rebuilt: Rebuilt,
+    bytes: &[u8],
+    node: &Node,
+    head: At,
+) -> Result<(Authorization, EscrowPlan), OnchainError> {
+    let wrapped = signature::unwrap_erc6492(bytes).map_err(AuthorizationError::from)?;
+    if !node.code(rebuilt.payer, head).await?.is_empty()
+        && node.contract_accepts(rebuilt.payer, rebuilt.digest, &wrapped.signature, head).await?
+    {
+        return Ok(rebuilt.authorization(spend.scheme, &wrapped.signature)?);
+    }
+    if !node.undeployed_accepts(rebuilt.payer, rebuilt.digest, &wrapped, head).await? {
+        return Err(AuthorizationError::RefusedByContract { account: rebuilt.payer.to_string() }.into());
+    }
+    Ok(rebuilt.authorization(spend.scheme, bytes)?)
+}
+
+/// What must have been signed, every field checked.
+struct Rebuilt {
+    claims: Claims,
+    plan: EscrowPlan,
+    digest: B256,
+    payer: Address,
+}
+
+impl Rebuilt {
+    fn of(spend: &SpendRequest, signed: &SignedMessage) -> Result<Self, AuthorizationError> {
+        let expected = Expected::of(spend)?;
+        let choice = Choice::from_payload(signed.payload.as_ref())?;
+        let prehash = signed.message_prehash.as_deref().map(str::trim);
+        let claims = match prehash {
+            Some(text) if text.starts_with('{') => typed_data::read(spend.scheme, text)?,
+            Some(_) | None => expected.rebuild(spend, &choice)?,
+        };
+        let plan = expected.check(spend, &claims, &choice)?;
+        if let Some(text) = prehash.filter(|text| !text.starts_with('{')) {
+            claims.check_preimage(text)?;
+        }
+        let digest = claims.digest();
+        let message: Hash32 = signed
+            .message
+            .parse()
+            .map_err(|_| AuthorizationError::malformed("message", "must be 0x followed by 64 hex digits"))?;
+        if message.0 != digest.0 {
+            return Err(AuthorizationError::mismatch("message", digest, message));
+        }
+        Ok(Self { payer: expected.payer, claims, plan, digest })
+    }
+
+    fn authorization(
+        self,
+        scheme: Scheme,
+        signature: &[u8],
+    ) -> Result<(Authorization, EscrowPlan), AuthorizationError> {
+        let amount = self.claims.permitted()?;
+        let permit = Permit2 {
+            amount,
+            nonce: Hash32(self.claims.nonce.to_be_bytes()),
+            deadline: self.claims.deadline,
+            quote_hash: self.claims.witness.as_ref().map_or(Hash32::ZERO, |witness| Hash32(witness.quoteHash.0)),
+            signature: format!("0x{}", hex::encode(signature)),
+        };
+        let authorization = match scheme {
+            Scheme::EvmPermit2Escrow => Authorization::EvmPermit2Escrow(permit),
+            Scheme::EvmPermit2 => Authorization::EvmPermit2(permit),
+        };
+        Ok((authorization, self.plan))
+    }
+}

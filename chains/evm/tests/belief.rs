@@ -1,0 +1,384 @@
+//! What may not be believed: nodes that lag, contradict themselves, are of another chain, or do not answer.
+
+use std::{
+    slice::from_ref,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use alloy::primitives::{B256, U256};
+use anyhow::{Result, bail};
+use serde_json::{Value, json};
+
+use crate::support::{liar::Liar, *};
+use chains::config::{ChainConfig, Depth};
+use chains_evm::{node::Node, settler::SettlerChain};
+use escrow_abi::contracts::address;
+use events::ChainId;
+use sagas::ports::{Chains, DeliveryState, DepositState};
+
+async fn lying(chain: &Chain) -> Result<(Liar, Node)> {
+    let liar = Liar::before(&chain.anvil.url()).await?;
+    let config = ChainConfig { rpc_url: liar.url.clone(), ..chain.config.clone() };
+    Ok((liar, Node::connect(&config)?))
+}
+
+#[tokio::test]
+async fn a_node_of_another_chain_is_refused_until_it_is_the_right_one() -> Result<()> {
+    let world = World::start().await?;
+    let (liar, node) = lying(&world.source).await?;
+    liar.say("eth_chainId", json!("0x1"));
+    assert!(node.head().await.unwrap_err().to_string().contains("is of chain 1"));
+    liar.be_honest();
+    assert!(node.head().await.is_ok());
+    let config = ChainConfig { chain_id: ChainId::evm(5), ..world.source.config.clone() };
+    assert!(Node::connect(&config)?.settled().await.is_err());
+    Ok(())
+}
+
+#[tokio::test]
+async fn silence_and_refusals_conclude_nothing() -> Result<()> {
+    let mut world = World::start().await?;
+    let payment = world.payment("order")?;
+    let prepared = world.chains.prepare_deposit(&payment.deposit(), 1).await?;
+    let (liar, node) = lying(&world.source).await?;
+    for method in
+        ["eth_getBlockByNumber", "eth_call", "eth_getTransactionCount", "eth_getTransactionReceipt", "eth_getCode"]
+    {
+        liar.tell(move |request, truth| match request["method"] == method {
+            true => {
+                json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32005, "message": "rate limited"}})
+            }
+            false => truth,
+        });
+        // Without a contract's answer the code is not asked for.
+        let state = node.transactions().deposit_state(&payment.deposit(), from_ref(&prepared)).await;
+        assert!(state.is_err() || method == "eth_getCode", "{method}: {state:?}");
+    }
+    world.source.anvil.kill().await?;
+    assert!(world.chains.deposit_state(&payment.deposit(), from_ref(&prepared)).await.is_err());
+    assert!(world.chains.broadcast(&prepared).await.is_err());
+    assert!(world.chains.escrow_state(payment.id(), &payment.escrow).await.is_err());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_settled_block_never_goes_back() -> Result<()> {
+    let world = World::start().await?;
+    let (liar, node) = lying(&world.source).await?;
+    let earlier = node.settled().await?;
+    world.source.mine(3).await?;
+    let later = node.settled().await?;
+    assert_eq!(later.number, earlier.number + 3);
+    let lagging = world.source.node.block(later.number - 1).await?.unwrap();
+    liar.tell(move |request, mut truth| {
+        if request["method"] == "eth_getBlockByNumber" && request["params"][0] == "latest" {
+            truth["result"]["number"] = json!(format!("{:#x}", lagging.number));
+            truth["result"]["hash"] = json!(lagging.hash);
+        }
+        truth
+    });
+    assert!(node.head().await.is_err());
+    assert!(node.settled().await.is_err());
+    liar.be_honest();
+    assert_eq!(node.settled().await?, later);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_block_is_settled_only_when_a_second_answer_reaches_it() -> Result<()> {
+    let world = World::start().await?;
+    let payment = world.payment("order")?;
+    let order = payment.deposit();
+    let prepared = world.chains.prepare_deposit(&order, 1).await?;
+    world.chains.broadcast(&prepared).await?;
+    let (liar, node) = lying(&world.source).await?;
+    // It names a head once that is DEPTH blocks ahead, and has all the blocks in between to show for it.
+    let mut invented: Vec<Value> = Vec::new();
+    liar.tell(move |request, mut truth| {
+        let (method, block) = (&request["method"], &request["params"][0]);
+        if method == "eth_getBlockByNumber" && block == "latest" && invented.is_empty() {
+            let head = u64::from_str_radix(truth["result"]["number"].as_str().unwrap().trim_start_matches("0x"), 16);
+            invented.push(truth["result"].clone());
+            for ahead in 1..=DEPTH {
+                let mut next = invented.last().unwrap().clone();
+                next["parentHash"] = next["hash"].take();
+                next["hash"] = json!(B256::with_last_byte(u8::try_from(ahead).unwrap()));
+                next["number"] = json!(format!("{:#x}", *head.as_ref().unwrap() + ahead));
+                invented.push(next);
+            }
+            truth["result"] = invented.last().unwrap().clone();
+        } else if method == "eth_getBlockByHash"
+            && let Some(known) = invented.iter().find(|known| known["hash"] == *block)
+        {
+            truth["result"] = known.clone();
+        }
+        truth
+    });
+    // By its word the deposit's block, the newest, has the depth.
+    let fault = node.transactions().deposit_state(&order, from_ref(&prepared)).await.unwrap_err();
+    assert!(fault.to_string().contains("settled block"), "{fault}");
+    // It erred once, and what it said then is not kept either.
+    assert_eq!(node.transactions().deposit_state(&order, from_ref(&prepared)).await?, DepositState::Pending);
+    world.source.mine(DEPTH).await?;
+    assert!(matches!(node.transactions().deposit_state(&order, from_ref(&prepared)).await?, DepositState::Secured(_)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_settled_block_is_an_ancestor_of_the_head() -> Result<()> {
+    let world = World::start().await?;
+    world.source.mine(DEPTH + 1).await?;
+    let settled = Node::connect(&world.source.config)?.settled().await?;
+    let (liar, node) = lying(&world.source).await?;
+    // One of several nodes is on a branch that was left, and is the one that is asked for blocks by number.
+    liar.tell(|request, mut truth| {
+        if request["method"] == "eth_getBlockByNumber" && request["params"][0] != "latest" {
+            truth["result"]["hash"] = json!(B256::repeat_byte(7));
+        }
+        truth
+    });
+    assert_eq!(node.settled().await?, settled);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_block_of_an_event_is_one_of_the_settled_branch() -> Result<()> {
+    let world = World::start().await?;
+    let payment = world.payment("order")?;
+    let order = payment.deposit();
+    let prepared = world.chains.prepare_deposit(&order, 1).await?;
+    world.chains.broadcast(&prepared).await?;
+    world.source.mine(DEPTH + 1).await?;
+    let DepositState::Secured(secured) = world.chains.deposit_state(&order, from_ref(&prepared)).await? else {
+        bail!("not secured");
+    };
+    let (liar, node) = lying(&world.source).await?;
+    // One of several nodes is on a branch that was left, which had the deposit in another block. It gives two answers.
+    let number = format!("{:#x}", secured.inclusion.block_number);
+    let mut answers = 0;
+    liar.tell(move |request, mut truth| {
+        let left = B256::repeat_byte(7);
+        if request["method"] == "eth_getLogs" && answers == 0 {
+            truth["result"].as_array_mut().unwrap().iter_mut().for_each(|log| log["blockHash"] = json!(left));
+            answers += 1;
+        } else if request["method"] == "eth_getBlockByNumber" && request["params"][0] == number && answers == 1 {
+            truth["result"]["hash"] = json!(left);
+            answers += 1;
+        }
+        truth
+    });
+    assert!(node.transactions().deposit_state(&order, from_ref(&prepared)).await.is_err());
+    assert_eq!(node.transactions().deposit_state(&order, from_ref(&prepared)).await?, DepositState::Secured(secured));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_finalized_block_that_changes_is_not_believed() -> Result<()> {
+    let world = World::start().await?;
+    let liar = Liar::before(&world.source.anvil.url()).await?;
+    let config =
+        ChainConfig { rpc_url: liar.url.clone(), required_depth: Depth::Finalized, ..world.source.config.clone() };
+    let node = Node::connect(&config)?;
+    let _: Value = world.source.dev.rpc("anvil_mine", (U256::from(100),)).await?;
+    let settled = node.settled().await?;
+    assert!(settled.number > 0, "anvil finalizes 64 blocks back");
+    liar.tell(|request, mut truth| {
+        if request["method"] == "eth_getBlockByNumber" {
+            truth["result"]["hash"] = json!(B256::repeat_byte(7));
+        }
+        truth
+    });
+    assert!(node.settled().await.is_err());
+    Ok(())
+}
+
+#[tokio::test]
+async fn lagging_receipts_and_logs_never_give_a_false_end() -> Result<()> {
+    let world = World::start().await?;
+    let payment = world.payment("order")?;
+    let order = payment.deposit();
+    let prepared = world.chains.prepare_deposit(&order, 1).await?;
+    world.source.dev.approve(&world.payer, &world.source.token, &world.source.contracts.permit2, U256::ZERO).await?;
+    world.chains.broadcast(&prepared).await?;
+    world.source.mine(1 + DEPTH).await?;
+    let (liar, node) = lying(&world.source).await?;
+
+    // The deposit reverted, but the receipt does not come: it was not superseded.
+    liar.say("eth_getTransactionReceipt", Value::Null);
+    assert!(node.transactions().deposit_state(&order, from_ref(&prepared)).await.is_err());
+    assert!(node.transactions().state(from_ref(&prepared)).await.is_err());
+    // A receipt from a block that is not canonical proves nothing.
+    liar.tell(|request, mut truth| {
+        if request["method"] == "eth_getTransactionReceipt" {
+            truth["result"]["blockHash"] = json!(B256::repeat_byte(7));
+        }
+        truth
+    });
+    assert!(node.transactions().deposit_state(&order, from_ref(&prepared)).await.is_err());
+    // Nor does one that claims success where nothing is in escrow.
+    liar.tell(|request, mut truth| {
+        if request["method"] == "eth_getTransactionReceipt" {
+            truth["result"]["status"] = json!("0x1");
+        }
+        truth
+    });
+    assert!(node.transactions().deposit_state(&order, from_ref(&prepared)).await.is_err());
+    liar.be_honest();
+    assert_eq!(node.transactions().deposit_state(&order, from_ref(&prepared)).await?, DepositState::Pending);
+    world.end_admissions().await?;
+    assert!(matches!(node.transactions().deposit_state(&order, from_ref(&prepared)).await?, DepositState::Reverted(_)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_effect_without_its_event_is_waited_for() -> Result<()> {
+    let world = World::start().await?;
+    let payment = world.payment("order")?;
+    let prepared = world.chains.prepare_deposit(&payment.deposit(), 1).await?;
+    world.chains.broadcast(&prepared).await?;
+    world.source.mine(1 + DEPTH).await?;
+    let (liar, node) = lying(&world.source).await?;
+    liar.say("eth_getLogs", json!([]));
+    assert!(node.transactions().deposit_state(&payment.deposit(), from_ref(&prepared)).await.is_err());
+    liar.be_honest();
+    assert!(matches!(
+        node.transactions().deposit_state(&payment.deposit(), from_ref(&prepared)).await?,
+        DepositState::Secured(_)
+    ));
+
+    SettlerChain::new(world.destination.node.clone(), world.settler.clone()).deliver(&payment.delivery()).await?;
+    let (liar, node) = lying(&world.destination).await?;
+    liar.tell(|request, mut truth| {
+        if request["method"] == "eth_getLogs" {
+            for log in truth["result"].as_array_mut().unwrap() {
+                log["address"] = json!("0x00000000000000000000000000000000000000ff");
+            }
+        }
+        truth
+    });
+    assert!(node.deliveries().state(&payment.delivery()).await.is_err(), "an event of another contract");
+    liar.tell(|request, mut truth| {
+        if request["method"] == "eth_getLogs" {
+            for log in truth["result"].as_array_mut().unwrap() {
+                log["blockHash"] = json!(B256::repeat_byte(7));
+            }
+        }
+        truth
+    });
+    assert!(node.deliveries().state(&payment.delivery()).await.is_err(), "an event of another fork");
+    liar.be_honest();
+    assert!(matches!(node.deliveries().state(&payment.delivery()).await?, DeliveryState::Seen(_)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn nodes_that_allow_short_ranges_only_are_asked_for_short_ranges() -> Result<()> {
+    let world = World::start().await?;
+    let payment = world.payment("order")?;
+    let prepared = world.chains.prepare_deposit(&payment.deposit(), 1).await?;
+    world.chains.broadcast(&prepared).await?;
+    world.source.mine(600).await?;
+    let (liar, node) = lying(&world.source).await?;
+    liar.tell(|request, truth| {
+        let number = |value: &Value| u64::from_str_radix(value.as_str().unwrap().trim_start_matches("0x"), 16).unwrap();
+        let filter = &request["params"][0];
+        if request["method"] == "eth_getLogs" && number(&filter["toBlock"]) - number(&filter["fromBlock"]) > 100 {
+            return json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32000, "message": "range too large"}});
+        }
+        truth
+    });
+    let DepositState::Secured(secured) =
+        node.transactions().deposit_state(&payment.deposit(), from_ref(&prepared)).await?
+    else {
+        bail!("not secured");
+    };
+    assert_eq!(secured.inclusion.transaction_hash, prepared.transaction_hash);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_node_has_already_is_sent() -> Result<()> {
+    let world = World::start().await?;
+    let payment = world.payment("order")?;
+    let prepared = world.chains.prepare_deposit(&payment.deposit(), 1).await?;
+    let raw: alloy::primitives::Bytes = prepared.raw.parse()?;
+    let (liar, node) = lying(&world.source).await?;
+    for (message, sent) in [
+        ("already known", true),
+        ("ALREADY_EXISTS: already known", true),
+        ("nonce too low: next nonce 5, tx nonce 4", true),
+        ("insufficient funds for gas * price + value", false),
+        ("replacement transaction underpriced", false),
+    ] {
+        liar.tell(move |request, truth| match request["method"] == "eth_sendRawTransaction" {
+            true => json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32000, "message": message}}),
+            false => truth,
+        });
+        assert_eq!(node.send(&raw).await.is_ok(), sent, "{message}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn all_who_wait_for_a_block_share_one_poller() -> Result<()> {
+    let world = World::start().await?;
+    let (liar, node) = lying(&world.source).await?;
+    let polls = Arc::new(AtomicUsize::new(0));
+    let counter = polls.clone();
+    liar.tell(move |_, truth| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        truth
+    });
+    let waiters: Vec<_> = (0..50)
+        .map(|_| {
+            let node = node.clone();
+            tokio::spawn(async move {
+                // Once for the first block that the poller sees, then for new ones.
+                for _ in 0..3 {
+                    node.next_block().await;
+                }
+            })
+        })
+        .collect();
+    for waiter in waiters {
+        while !waiter.is_finished() {
+            world.source.mine(1).await?;
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        waiter.await?;
+    }
+    let polled = polls.load(Ordering::Relaxed);
+    assert!(polled < 150, "{polled} requests for 50 waiters and 3 blocks each");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_contract_account_is_asked_for_its_word() -> Result<()> {
+    use chains_evm::permit2::{Choice, OnchainError, Scheme, authorize, authorize_onchain, prepare};
+    let world = World::start().await?;
+    let spend = world.spend("contract", Scheme::EvmPermit2Escrow, &world.destination.asset())?;
+    let prepared = prepare(&spend, &Choice::default())?;
+    let signed = sign(&key(77), prepared.digest, Some(prepared.typed_data.to_string()))?;
+    assert!(authorize(&spend, &signed).unwrap_err().may_be_contract());
+    let node = &world.source.node;
+    // Over a connection of its own: that there was no code is remembered for a moment.
+    let other = chains_evm::node::Node::connect(&world.source.config)?;
+    assert!(matches!(authorize_onchain(&spend, &signed, &other).await, Err(OnchainError::Denied(_))), "no code there");
+
+    // A contract that answers every call with ERC-1271's magic value.
+    let yes = "0x631626ba7e60e01b60005260206000f3";
+    let no = "0x60006000f3";
+    let payer = address(&text(&world.payer))?;
+    let _: Value = world.source.dev.rpc("anvil_setCode", (payer, no)).await?;
+    assert!(matches!(authorize_onchain(&spend, &signed, node).await, Err(OnchainError::Denied(_))));
+    let _: Value = world.source.dev.rpc("anvil_setCode", (payer, yes)).await?;
+    let (authorization, escrow) = authorize_onchain(&spend, &signed, node).await?;
+    // And Permit2 asks the same.
+    let payment = world.awarded(spend, authorization, escrow)?;
+    world.secure(&payment).await?;
+    Ok(())
+}

@@ -1,0 +1,515 @@
+//! The accounts that send: what waits is replaced, what is in nobody's way is used up, and coins run out.
+
+use std::slice::from_ref;
+
+use alloy::{
+    consensus::{Transaction, TxEnvelope},
+    eips::eip2718::Decodable2718,
+    primitives::U256,
+    signers::local::PrivateKeySigner,
+};
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::support::*;
+use chains_evm::{
+    adapter::{EvmChain, EvmChains, Keys},
+    node::At,
+};
+use events::{
+    event::{TransactionPrepared, Validity},
+    time::unix_seconds,
+};
+use journal::ledger::{Ledger, Purpose, SignerAccount};
+use sagas::{
+    payment::VERSIONS_MAX,
+    ports::{Chains, Clock, DepositState, PrepareError, RefundOrder, TransactionState},
+};
+
+const GWEI: u128 = 1_000_000_000;
+
+fn decoded(transaction: &TransactionPrepared) -> Result<TxEnvelope> {
+    let bytes = hex::decode(transaction.raw.trim_start_matches("0x"))?;
+    Ok(TxEnvelope::decode_2718(&mut bytes.as_slice())?)
+}
+
+impl Chain {
+    /// Puts the base fee of the next block to `wei`.
+    async fn base_fee(&self, wei: u128) -> Result<()> {
+        let _: Value = self.dev.rpc("anvil_setNextBlockBaseFeePerGas", (U256::from(wei),)).await?;
+        Ok(())
+    }
+
+    /// The chain asks for many times what anything before was offered.
+    async fn spike(&self) -> Result<()> {
+        self.base_fee(100 * GWEI).await?;
+        self.mine(1).await
+    }
+
+    async fn next_nonce(&self, signer: &PrivateKeySigner) -> Result<u64> {
+        Ok(self.node.nonce(signer.address(), At::Latest).await?)
+    }
+}
+
+impl World {
+    /// Waits until the submitter's next nonce is `nonce`.
+    async fn reaches(&self, nonce: u64) -> Result<()> {
+        let what = format!("nonce {nonce}");
+        eventually(&what, async || Ok(self.source.next_nonce(&self.submitter).await? == nonce)).await
+    }
+}
+
+fn submitter_account(world: &World, signer: &PrivateKeySigner) -> SignerAccount {
+    SignerAccount { chain_id: world.source.config.chain_id.clone(), address: text(signer) }
+}
+
+/// The engine's port over the source chain with these submitters, on the ledger and the clock of `world`.
+fn with_submitters(world: &World, submitters: &[PrivateKeySigner]) -> Result<EvmChains> {
+    let keys = Some(Keys { reserver: key(2), submitters: submitters.to_vec(), exit_submitters: Vec::new() });
+    let source = EvmChain { node: world.source.node.clone(), keys };
+    Ok(EvmChains::new([source], world.ledger.clone(), world.budgets.clone(), world.clock.clone())?)
+}
+
+/// A deposit that was sent and that no block takes any more: the price has gone up.
+async fn waiting(world: &World, payment: &Payment) -> Result<TransactionPrepared> {
+    world.source.automine(false).await?;
+    let prepared = world.chains.prepare_deposit(&payment.deposit(), 1).await?;
+    world.chains.broadcast(&prepared).await?;
+    world.source.spike().await?;
+    ensure!(world.source.next_nonce(&world.submitter).await? == nonce_of(&prepared), "no block takes it");
+    Ok(prepared)
+}
+
+#[tokio::test]
+async fn a_deposit_that_no_block_takes_is_replaced_at_its_nonce() -> Result<()> {
+    let world = World::start().await?;
+    let payment = world.payment("order")?;
+    let first = waiting(&world, &payment).await?;
+    assert_eq!(world.chains.reprice(from_ref(&first)).await?, None, "it has not waited long");
+    world.clock.advance(REPRICE_SECONDS as i64 + 1);
+    let second = world.chains.reprice(from_ref(&first)).await?.context("repriced")?;
+    assert_eq!(
+        (second.attempt, &second.chain_id, &second.sender, second.validity),
+        (first.attempt, &first.chain_id, &first.sender, first.validity)
+    );
+    assert_ne!(second.transaction_hash, first.transaction_hash);
+    let (old, new) = (decoded(&first)?, decoded(&second)?);
+    assert_eq!(new.tx_hash().to_string(), second.transaction_hash);
+    assert_eq!(
+        (new.kind(), new.input(), new.value(), new.nonce(), new.gas_limit(), new.chain_id()),
+        (old.kind(), old.input(), old.value(), old.nonce(), old.gas_limit(), old.chain_id()),
+        "the same call"
+    );
+    let raised = |old: u128, new: u128| new * 1000 >= old * 1125;
+    assert!(raised(old.max_fee_per_gas(), new.max_fee_per_gas()));
+    assert!(raised(old.max_priority_fee_per_gas().unwrap(), new.max_priority_fee_per_gas().unwrap()));
+
+    world.chains.broadcast(&second).await?;
+    world.source.mine(1 + DEPTH).await?;
+    let versions = [first, second];
+    let DepositState::Secured(secured) = world.chains.deposit_state(&payment.deposit(), &versions).await? else {
+        bail!("not secured");
+    };
+    assert_eq!(secured.inclusion.transaction_hash, versions[1].transaction_hash);
+    assert_eq!(world.chains.reprice(&versions).await?, None, "it is mined");
+    Ok(())
+}
+
+#[tokio::test]
+async fn any_version_may_be_the_one_that_landed() -> Result<()> {
+    let world = World::start().await?;
+    let source = &world.source;
+    for reverts in [false, true] {
+        let payment = world.payment(&format!("reverts {reverts}").replace(' ', "-"))?;
+        let first = waiting(&world, &payment).await?;
+        world.clock.advance(REPRICE_SECONDS as i64 + 1);
+        let second = world.chains.reprice(from_ref(&first)).await?.context("repriced")?;
+        // The new one is never sent; the price falls, and the old one lands.
+        source.base_fee(GWEI / 10).await?;
+        source.mine(1).await?;
+        if reverts {
+            source.dev.approve(&world.payer, &source.token, &source.contracts.permit2, U256::ZERO).await?;
+        }
+        world.chains.broadcast(&first).await?;
+        source.automine(true).await?;
+        source.mine(1 + DEPTH).await?;
+        let versions = [first.clone(), second];
+        let state = world.chains.deposit_state(&payment.deposit(), &versions).await?;
+        if !reverts {
+            let DepositState::Secured(secured) = state else { bail!("not secured: {state:?}") };
+            assert_eq!(secured.inclusion.transaction_hash, first.transaction_hash);
+            continue;
+        }
+        assert_eq!(state, DepositState::Pending, "a copy may still be sent");
+        world.end_admissions().await?;
+        let state = world.chains.deposit_state(&payment.deposit(), &versions).await?;
+        let DepositState::Reverted(context) = state else { bail!("not reverted: {state:?}") };
+        assert_eq!(context.transaction_hash, Some(first.transaction_hash));
+        assert!(matches!(world.chains.transaction_state(&versions).await?, TransactionState::Dead { .. }));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn all_versions_are_given_up_together_and_named() -> Result<()> {
+    let world = World::start().await?;
+    let payment = world.payment("order")?;
+    let first = waiting(&world, &payment).await?;
+    world.clock.advance(REPRICE_SECONDS as i64 + 1);
+    let second = world.chains.reprice(from_ref(&first)).await?.context("repriced")?;
+    let versions = [first, second];
+    // Another transaction of the account takes the nonce.
+    let _: Value = world.source.dev.rpc("anvil_dropAllTransactions", ()).await?;
+    world.source.automine(true).await?;
+    world.source.base_fee(GWEI / 10).await?;
+    world.source.dev.approve(&world.submitter, &world.source.token, &text(&key(1)), U256::from(1)).await?;
+    world.end_admissions().await?;
+    let DepositState::Superseded { evidence } = world.chains.deposit_state(&payment.deposit(), &versions).await? else {
+        bail!("not superseded");
+    };
+    for version in &versions {
+        assert!(evidence.contains(&version.transaction_hash), "{evidence}");
+    }
+    let foreign = TransactionPrepared { validity: Validity::Nonce(nonce_of(&versions[0]) + 1), ..versions[1].clone() };
+    assert!(world.chains.deposit_state(&payment.deposit(), &[versions[0].clone(), foreign]).await.is_err());
+    assert!(world.chains.transaction_state(&[]).await.is_err());
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_offers_enough_is_given_time_and_then_a_higher_tip() -> Result<()> {
+    let world = World::start().await?;
+    world.source.automine(false).await?;
+    let (one, other) = (world.payment("one")?, world.payment("other")?);
+    let first = world.chains.prepare_deposit(&one.deposit(), 1).await?;
+    let behind = world.chains.prepare_deposit(&other.deposit(), 1).await?;
+    world.clock.advance(4 * REPRICE_SECONDS as i64 + 1);
+    assert_eq!(world.chains.reprice(from_ref(&first)).await?, None, "the node has lost it: sending it again is enough");
+    world.chains.broadcast(&first).await?;
+    world.chains.broadcast(&behind).await?;
+    assert_eq!(world.chains.reprice(from_ref(&behind)).await?, None, "it waits for the one before it");
+    let second = world.chains.reprice(from_ref(&first)).await?.context("repriced")?;
+    let tip = |transaction| Ok::<_, anyhow::Error>(decoded(transaction)?.max_priority_fee_per_gas().unwrap());
+    assert!(tip(&second)? > tip(&first)?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn prices_have_an_end() -> Result<()> {
+    let world = World::start().await?;
+    let payment = world.payment("order")?;
+    let mut versions = vec![waiting(&world, &payment).await?];
+    loop {
+        world.clock.advance(4 * REPRICE_SECONDS as i64 + 1);
+        let Some(next) = world.chains.reprice(&versions).await? else { break };
+        world.chains.broadcast(&next).await?;
+        versions.push(next);
+    }
+    assert!((2..=VERSIONS_MAX).contains(&versions.len()), "{}", versions.len());
+    let fees = world.source.node.fees().await?;
+    let last = decoded(versions.last().context("a version")?)?;
+    assert!(last.max_fee_per_gas() <= 2 * fees.max, "{} for {fees:?}", last.max_fee_per_gas());
+    assert!(last.max_priority_fee_per_gas().unwrap() <= 10 * fees.priority);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_price_that_the_sender_cannot_pay_is_not_offered() -> Result<()> {
+    let world = World::start().await?;
+    let payment = world.payment("order")?;
+    let first = waiting(&world, &payment).await?;
+    world.clock.advance(REPRICE_SECONDS as i64 + 1);
+    world.source.dev.fund(&text(&world.submitter), U256::from(GWEI)).await?;
+    assert_eq!(world.chains.reprice(from_ref(&first)).await?, None);
+    world.source.dev.fund(&text(&world.submitter), U256::from(10).pow(U256::from(20))).await?;
+    assert!(world.chains.reprice(from_ref(&first)).await?.is_some());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_refund_that_no_block_takes_is_replaced_too() -> Result<()> {
+    let world = World::start().await?;
+    let payment = world.payment("order")?;
+    world.secure(&payment).await?;
+    world.source.pass(payment.escrow.refund_after).await?;
+    let order = RefundOrder { payment_id: payment.id().clone(), escrow: payment.escrow.clone(), non_delivery: None };
+    world.source.automine(false).await?;
+    let first = world.chains.prepare_refund(&order, 1).await?;
+    world.chains.broadcast(&first).await?;
+    world.source.spike().await?;
+    assert_eq!(world.chains.transaction_state(from_ref(&first)).await?, TransactionState::Pending);
+    world.clock.advance(REPRICE_SECONDS as i64 + 1);
+    let second = world.chains.reprice(from_ref(&first)).await?.context("repriced")?;
+    world.chains.broadcast(&second).await?;
+    world.source.mine(1 + DEPTH).await?;
+    match world.chains.escrow_state(payment.id(), &payment.escrow).await? {
+        sagas::ports::EscrowState::Refunded(refunded) => {
+            assert_eq!(refunded.inclusion.transaction_hash, second.transaction_hash);
+        }
+        other => bail!("not refunded: {other:?}"),
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn payments_go_on_when_one_of_three_accounts_runs_dry() -> Result<()> {
+    let world = World::start().await?;
+    let source = &world.source;
+    let submitters = [key(60), key(61), key(62)];
+    for signer in &submitters {
+        source.dev.fund(&text(signer), U256::from(10).pow(U256::from(20))).await?;
+    }
+    let chains = with_submitters(&world, &submitters)?;
+    let payments: Vec<_> = (0..9).map(|n| world.payment(&format!("order-{n}"))).collect::<Result<_>>()?;
+    // What each payment prefers, told without taking a nonce.
+    let spread: Vec<_> = {
+        let probe = EvmChains::new(
+            [EvmChain {
+                node: source.node.clone(),
+                keys: Some(Keys { reserver: key(2), submitters: submitters.to_vec(), exit_submitters: Vec::new() }),
+            }],
+            std::sync::Arc::new(journal::ledger::memory::MemoryLedger::default()),
+            world.budgets.clone(),
+            world.clock.clone(),
+        )?;
+        let mut senders = Vec::new();
+        for payment in &payments {
+            senders.push(probe.prepare_deposit(&payment.deposit(), 1).await?.sender);
+        }
+        senders
+    };
+    let dry = spread[0].clone();
+    assert!(spread.iter().any(|sender| *sender != dry), "{spread:?}");
+    source.dev.fund(&dry, U256::ZERO).await?;
+    for (payment, preferred) in payments.iter().zip(&spread) {
+        let prepared = chains.prepare_deposit(&payment.deposit(), 1).await?;
+        assert_ne!(prepared.sender, dry);
+        assert!(*preferred == dry || *preferred == prepared.sender, "the preferred one is taken where it can pay");
+        // Asked again for the same attempt, also when the preferred account has coins again: the same account and nonce.
+        source.dev.fund(&dry, U256::from(10).pow(U256::from(20))).await?;
+        let again = chains.prepare_deposit(&payment.deposit(), 1).await?;
+        assert_eq!((again.sender, again.validity), (prepared.sender.clone(), prepared.validity));
+        source.dev.fund(&dry, U256::ZERO).await?;
+        chains.broadcast(&prepared).await?;
+        source.mine(1 + DEPTH).await?;
+        let state = chains.deposit_state(&payment.deposit(), from_ref(&prepared)).await?;
+        assert!(matches!(state, DepositState::Secured(_)), "{state:?}");
+    }
+    let dry = submitters.iter().find(|signer| text(signer) == dry).context("one of the three")?;
+    assert!(world.ledger.open(&submitter_account(&world, dry)).await?.is_empty(), "no nonce of it was taken");
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_coins_no_nonce_is_taken() -> Result<()> {
+    let world = World::start().await?;
+    let payment = world.payment("order")?;
+    world.source.dev.fund(&text(&world.submitter), U256::from(GWEI)).await?;
+    let Err(PrepareError::Transient(fault)) = world.chains.prepare_deposit(&payment.deposit(), 1).await else {
+        bail!("nobody can pay for it");
+    };
+    assert!(fault.to_string().contains("has the coins"), "{fault}");
+    assert!(world.ledger.open(&submitter_account(&world, &world.submitter)).await?.is_empty());
+    world.source.dev.fund(&text(&world.submitter), U256::from(10).pow(U256::from(20))).await?;
+    world.secure(&payment).await
+}
+
+#[tokio::test]
+async fn deposits_never_spend_what_exits_need() -> Result<()> {
+    let world = World::start().await?;
+    let source = &world.source;
+    let (coins, none) = (U256::from(10).pow(U256::from(20)), U256::ZERO);
+    let held = world.payment("held")?;
+    world.secure(&held).await?;
+    let refund = RefundOrder { payment_id: held.id().clone(), escrow: held.escrow.clone(), non_delivery: None };
+    let (usual, apart) = (key(60), key(61));
+    let chains = |exit_submitters| -> Result<EvmChains> {
+        let keys = Some(Keys { reserver: key(2), submitters: vec![usual.clone()], exit_submitters });
+        let source = EvmChain { node: source.node.clone(), keys };
+        Ok(EvmChains::new([source], world.ledger.clone(), world.budgets.clone(), world.clock.clone())?)
+    };
+    let (separate, shared) = (chains(vec![apart.clone()])?, chains(Vec::new())?);
+
+    // Coins that are for exits pay for no deposit.
+    source.dev.fund(&text(&apart), coins).await?;
+    let fresh = world.payment("order-1")?;
+    let refused = separate.prepare_deposit(&fresh.deposit(), 1).await;
+    assert!(matches!(refused, Err(PrepareError::Transient(_))), "{refused:?}");
+    // Enough for a deposit and not for the exits besides, which are another account's affair in one case; the control has it all.
+    let fees = source.node.fees().await?;
+    let some = U256::from(source.config.gas.deposit_max) * U256::from(fees.max) * U256::from(2);
+    let exits = U256::from(10 * 500_000) * U256::from(fees.base + fees.priority);
+    source.dev.fund(&text(&usual), some).await?;
+    assert_eq!(separate.prepare_deposit(&fresh.deposit(), 1).await?.sender, text(&usual));
+    let fresh = world.payment("order-2")?;
+    source.dev.fund(&text(&usual), some / U256::from(2) + exits / U256::from(2)).await?;
+    let refused = shared.prepare_deposit(&fresh.deposit(), 1).await;
+    assert!(matches!(refused, Err(PrepareError::Transient(_))), "{refused:?}");
+    source.dev.fund(&text(&usual), coins).await?;
+    assert_eq!(shared.prepare_deposit(&fresh.deposit(), 1).await?.sender, text(&usual));
+
+    // What deposits left pays for an exit, that of the usual account also where its own cannot.
+    source.pass(held.escrow.refund_after).await?;
+    assert_eq!(separate.prepare_refund(&refund, 1).await?.sender, text(&apart));
+    source.dev.fund(&text(&apart), none).await?;
+    source.dev.fund(&text(&usual), exits).await?;
+    assert_eq!(separate.prepare_refund(&refund, 2).await?.sender, text(&usual));
+    assert_eq!(shared.prepare_refund(&refund, 3).await?.sender, text(&usual));
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_account_that_runs_low_is_told_before_it_is_dry() -> Result<()> {
+    let world = World::start().await?;
+    assert!(world.chains.signer_health().is_empty(), "not looked at yet");
+    world.chains.tend_once().await;
+    let [healthy] = &world.chains.signer_health()[..] else { bail!("one account") };
+    assert_eq!((healthy.account.as_str(), healthy.low), (text(&world.submitter).as_str(), false));
+    let fees = world.source.node.fees().await?;
+    let deposit = U256::from(300_000 * (fees.base + fees.priority));
+    world.source.dev.fund(&text(&world.submitter), deposit * U256::from(70)).await?;
+    world.chains.tend_once().await;
+    let [low] = &world.chains.signer_health()[..] else { bail!("one account") };
+    assert_eq!((low.low, low.deposits_left, low.balance), (true, 70, deposit * U256::from(70)));
+    assert_eq!(low.chain_id, world.source.config.chain_id);
+    // Such an account still pays, and has the coins for exits left.
+    world.secure(&world.payment("order")?).await
+}
+
+#[tokio::test]
+async fn what_an_ended_payment_left_waiting_does_not_hold_up_the_account() -> Result<()> {
+    let world = World::start().await?;
+    let source = &world.source;
+    let (over, next) = (world.payment("over")?, world.payment("next")?);
+    // The payment ends while its transaction waits, and the node holds it.
+    source.automine(false).await?;
+    let stuck = world.chains.prepare_deposit(&over.deposit(), 1).await?;
+    world.chains.broadcast(&stuck).await?;
+    let behind = world.chains.prepare_deposit(&next.deposit(), 1).await?;
+    world.chains.broadcast(&behind).await?;
+    assert_eq!(source.node.nonce(world.submitter.address(), At::Pending).await?, nonce_of(&stuck) + 2);
+    let hash = stuck.transaction_hash.parse()?;
+    let (step, lasts) = (REPRICE_SECONDS as i64 - 5, (ADMISSION_SECONDS + 2 * REPRICE_SECONDS) as i64);
+    let mut passed = 0;
+    while passed < lasts {
+        world.chains.tend_once().await;
+        assert!(source.node.knows(hash).await?, "its admission may last");
+        world.clock.advance(step);
+        passed += step;
+    }
+    world.chains.tend_once().await;
+    assert!(!source.node.knows(hash).await?, "another took its place");
+    source.mine(1).await?;
+    assert_eq!(source.next_nonce(&world.submitter).await?, nonce_of(&stuck) + 2, "the account goes on");
+    let account = submitter_account(&world, &world.submitter);
+    let open = world.ledger.open(&account).await?;
+    assert_eq!(open[0].purpose, Purpose(format!("filler/{}", nonce_of(&stuck))));
+    source.mine(DEPTH).await?;
+    let dead = world.chains.transaction_state(from_ref(&stuck)).await?;
+    assert!(matches!(dead, TransactionState::Dead { .. }), "{dead:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_nonce_that_was_given_to_nobody_is_used_up() -> Result<()> {
+    let world = World::start().await?;
+    let account = submitter_account(&world, &world.submitter);
+    let next = world.source.next_nonce(&world.submitter).await?;
+    // A reorganisation took back what the account did from elsewhere; the ledger had seen it.
+    let ahead = Purpose("seen ahead".to_owned());
+    assert_eq!(world.ledger.reserve(&account, &ahead, next + 2, next, world.clock.now()).await?, next + 2);
+    world.chains.tend_once().await;
+    for filled in 1..=2 {
+        assert_eq!(world.source.next_nonce(&world.submitter).await?, next + filled - 1);
+        world.chains.tend_once().await;
+        a_gap_grows_old(&world).await;
+        world.reaches(next + filled).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_gateway_that_was_away_does_not_fill_what_its_payments_are_about_to_send() -> Result<()> {
+    let world = World::start().await?;
+    let payment = world.payment("order")?;
+    let prepared = world.chains.prepare_deposit(&payment.deposit(), 1).await?;
+    // Everything stops for an hour, the node included, so it knows nothing.
+    world.clock.advance(3_600);
+    let started = with_submitters(&world, from_ref(&world.submitter))?;
+    started.tend_once().await;
+    assert_eq!(
+        world.source.next_nonce(&world.submitter).await?,
+        nonce_of(&prepared),
+        "its saga has not had its turn yet"
+    );
+    started.broadcast(&prepared).await?;
+    world.source.mine(1 + DEPTH).await?;
+    let state = started.deposit_state(&payment.deposit(), from_ref(&prepared)).await?;
+    assert!(matches!(state, DepositState::Secured(_)));
+    Ok(())
+}
+
+/// Looks until a nonce that nothing uses is old enough.
+async fn a_gap_grows_old(world: &World) {
+    for _ in 0..2 {
+        world.clock.advance(REPRICE_SECONDS as i64 + 1);
+        world.chains.tend_once().await;
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_knows_nothing_for_a_moment_or_a_long_pause_fills_no_nonce() -> Result<()> {
+    let world = World::start().await?;
+    let (source, payment) = (&world.source, world.payment("order")?);
+    source.automine(false).await?;
+    let prepared = world.chains.prepare_deposit(&payment.deposit(), 1).await?;
+    world.chains.broadcast(&prepared).await?;
+    world.chains.tend_once().await;
+    a_gap_grows_old(&world).await;
+    // Another node behind the same address, or one that was started a moment ago.
+    let dropped: Option<String> = source.dev.rpc("anvil_dropTransaction", (&prepared.transaction_hash,)).await?;
+    assert_eq!(dropped.as_ref(), Some(&prepared.transaction_hash));
+    assert_eq!(source.node.nonce(world.submitter.address(), At::Pending).await?, nonce_of(&prepared));
+    world.chains.tend_once().await;
+    assert_eq!(source.node.nonce(world.submitter.address(), At::Pending).await?, nonce_of(&prepared));
+    // Nobody looked for an hour, and nobody sent anything.
+    world.clock.advance(3_600);
+    world.chains.tend_once().await;
+    assert_eq!(source.node.nonce(world.submitter.address(), At::Pending).await?, nonce_of(&prepared));
+    a_gap_grows_old(&world).await;
+    assert_eq!(
+        source.node.nonce(world.submitter.address(), At::Pending).await?,
+        nonce_of(&prepared) + 1,
+        "it is filled"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_worker_that_comes_back_for_its_nonce_keeps_it_or_has_another() -> Result<()> {
+    let world = World::start().await?;
+    let (slow, given_up) = (world.payment("slow")?, world.payment("given-up")?);
+    let first = world.chains.prepare_deposit(&slow.deposit(), 1).await?;
+    for _ in 0..2 {
+        world.chains.tend_once().await;
+        world.clock.advance(REPRICE_SECONDS as i64 + 1);
+    }
+    // The worker asks again just in time, so the nonce is not old any more.
+    let again = world.chains.prepare_deposit(&slow.deposit(), 1).await?;
+    assert_eq!(again.validity, first.validity);
+    world.chains.tend_once().await;
+    assert_eq!(world.source.next_nonce(&world.submitter).await?, nonce_of(&first));
+    world.chains.broadcast(&again).await?;
+
+    let lost = world.chains.prepare_deposit(&given_up.deposit(), 1).await?;
+    world.chains.tend_once().await;
+    a_gap_grows_old(&world).await;
+    world.reaches(nonce_of(&lost) + 1).await.context("it is used up")?;
+    // The worker comes too late, and is not given a nonce that is gone.
+    let anew = world.chains.prepare_deposit(&given_up.deposit(), 1).await?;
+    assert_eq!(nonce_of(&anew), nonce_of(&lost) + 1);
+    ensure!(unix_seconds(anew.prepared_at) > unix_seconds(lost.prepared_at));
+    world.chains.broadcast(&anew).await?;
+    world.reaches(nonce_of(&anew) + 1).await?;
+    Ok(())
+}

@@ -1,0 +1,421 @@
+//! One connection to one Solana cluster, and what may be believed of what it says.
+//!
+//! A node can lag, be on a fork, or be many nodes behind one address that disagree. So a node of another cluster is
+//! refused; what is compared is read in one answer, at one slot, together with that slot's clock; an answer from before a
+//! slot that was finalized already is a [`Transient`] fault and never a fact. The accounts are the truth: history only
+//! says which transaction made them so.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use data_encoding::BASE64;
+use gateway_program::{Hash, Key, message::DOMAIN_VERSION, message::Domain};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+use url::Url;
+
+use chains::{
+    block_poller::BlockPoller,
+    config::{ChainConfig, Depth},
+};
+use events::{ChainId, Family};
+use sagas::ports::Transient;
+
+use super::{
+    authorization::ClusterId,
+    program::{ConvertError, key, text},
+    rpc::{Fault, Rpc},
+};
+
+/// Characters of the genesis hash in a CAIP-2 id.
+const CHAIN_REFERENCE_CHARS: usize = 32;
+/// Most accounts that nodes give in one answer.
+const ACCOUNTS_MAX: usize = 100;
+/// The cluster's clock.
+const CLOCK_SYSVAR: &str = "SysvarC1ock11111111111111111111111111111111";
+/// Owner of the sysvars.
+const SYSVAR_OWNER: &str = "Sysvar1111111111111111111111111111111111111";
+
+/// Why a chain's configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The chain is not of the Solana family.
+    #[error("{0} is no Solana chain")]
+    Family(ChainId),
+    /// The endpoint is no URL.
+    #[error("rpc_url of {chain_id} is no URL: {reason}")]
+    Url {
+        /// The chain.
+        chain_id: ChainId,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The cluster is not named, or is not the chain.
+    #[error("signature_cluster_id of {chain_id} must be the genesis hash whose first 32 characters the chain id has")]
+    Cluster {
+        /// The chain.
+        chain_id: ChainId,
+    },
+    /// What is signed has another domain.
+    #[error("signature_domain_version of {chain_id} must be {DOMAIN_VERSION}")]
+    DomainVersion {
+        /// The chain.
+        chain_id: ChainId,
+    },
+    /// Only the cluster's own finality settles a slot.
+    #[error("required_depth of {chain_id} must be \"finalized\"")]
+    Depth {
+        /// The chain.
+        chain_id: ChainId,
+    },
+    /// An account cannot be read.
+    #[error("{field} of {chain_id}: {error}")]
+    Account {
+        /// The chain.
+        chain_id: ChainId,
+        /// The key in the configuration.
+        field: &'static str,
+        /// What is wrong.
+        error: Box<ConvertError>,
+    },
+}
+
+/// How sure the cluster is of what is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Commitment {
+    /// Voted for by two thirds of the stake; can in theory still vanish.
+    Confirmed,
+    /// Never goes away.
+    Finalized,
+}
+
+impl Commitment {
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Self::Confirmed => "confirmed",
+            Self::Finalized => "finalized",
+        }
+    }
+}
+
+/// How far the cluster has finalized.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settled {
+    /// A finalized slot.
+    pub slot: u64,
+    /// A block height that lies at or below it: a transaction that may not land above this height has landed at or below
+    /// that slot, or never will.
+    pub height: u64,
+}
+
+/// An account as it was at the slot of its [`Snapshot`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// The program that it belongs to.
+    pub owner: Key,
+    /// Its balance.
+    pub lamports: u64,
+    /// Its bytes.
+    pub data: Vec<u8>,
+}
+
+/// Accounts as they were at one slot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The slot.
+    pub slot: u64,
+    /// Its time on the cluster's clock, UNIX seconds: what programs compare deadlines with. It never goes back.
+    pub time: u64,
+    /// The accounts, in the order asked for; `None` for what does not exist.
+    pub accounts: Vec<Option<Account>>,
+}
+
+impl Snapshot {
+    /// The account asked for at `index`.
+    pub fn account(&self, index: usize) -> Option<&Account> {
+        self.accounts.get(index).and_then(Option::as_ref)
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Contextual<T> {
+    pub context: Context,
+    pub value: T,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Context {
+    pub slot: u64,
+}
+
+#[derive(Deserialize)]
+struct RawAccount {
+    owner: String,
+    lamports: u64,
+    /// The bytes, and their encoding.
+    data: (String, String),
+}
+
+/// A connection to one cluster; cheap to clone.
+#[derive(Clone)]
+pub struct Node(Arc<Inner>);
+
+struct Inner {
+    config: ChainConfig,
+    cluster: Hash,
+    rpc: Rpc,
+    cluster_checked: OnceCell<()>,
+    settled: Mutex<Option<Settled>>,
+    /// The newest slot whose finalized state was seen.
+    finalized_read: Mutex<u64>,
+    poller: BlockPoller<u64>,
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Node").field(self.chain_id()).finish()
+    }
+}
+
+impl Node {
+    /// A connection by `config`. Nothing is sent before the first use; then the node is asked for its genesis hash, and
+    /// nothing else is asked of a node of another cluster.
+    ///
+    /// # Errors
+    /// [`ConnectError`] when the configuration cannot be meant.
+    pub fn connect(config: &ChainConfig) -> Result<Self, ConnectError> {
+        let chain_id = config.chain_id.clone();
+        if chain_id.family() != Some(Family::Solana) {
+            return Err(ConnectError::Family(chain_id));
+        }
+        let url: Url = config.rpc_url.parse().map_err(|error: url::ParseError| ConnectError::Url {
+            chain_id: chain_id.clone(),
+            reason: error.to_string(),
+        })?;
+        let cluster = cluster(config).ok_or_else(|| ConnectError::Cluster { chain_id: chain_id.clone() })?;
+        if config.signature_domain_version != DOMAIN_VERSION {
+            return Err(ConnectError::DomainVersion { chain_id });
+        }
+        if config.required_depth != Depth::Finalized {
+            return Err(ConnectError::Depth { chain_id });
+        }
+        for (field, account) in [
+            ("escrow_contract", &config.escrow_contract),
+            ("fulfillment_proxy", &config.fulfillment_proxy),
+            ("reserver", &config.reserver),
+            ("releaser", &config.releaser),
+        ] {
+            key(account).map_err(|error| ConnectError::Account {
+                chain_id: chain_id.clone(),
+                field,
+                error: Box::new(error),
+            })?;
+        }
+        Ok(Self(Arc::new(Inner {
+            config: config.clone(),
+            cluster,
+            rpc: Rpc::new(&url, Duration::from_millis(config.rpc_timeout_ms)),
+            cluster_checked: OnceCell::new(),
+            settled: Mutex::new(None),
+            finalized_read: Mutex::new(0),
+            poller: BlockPoller::new(config.poll_ms),
+        })))
+    }
+
+    /// What the configuration says.
+    pub fn config(&self) -> &ChainConfig {
+        &self.0.config
+    }
+
+    /// The chain.
+    pub fn chain_id(&self) -> &ChainId {
+        &self.0.config.chain_id
+    }
+
+    /// The cluster's genesis hash.
+    pub fn cluster_id(&self) -> Hash {
+        self.0.cluster
+    }
+
+    /// Where signatures for the program `program_id` count.
+    pub fn domain(&self, program_id: &Key) -> Domain {
+        Domain { cluster_id: self.0.cluster, program_id: *program_id }
+    }
+
+    pub(super) async fn request<R: DeserializeOwned>(&self, method: &'static str, params: Value) -> Result<R, Fault> {
+        self.0.cluster_checked.get_or_try_init(|| self.check_cluster()).await?;
+        self.0.rpc.call(method, params).await
+    }
+
+    async fn check_cluster(&self) -> Result<(), Fault> {
+        let found: String = self.0.rpc.call("getGenesisHash", json!([])).await?;
+        if found == text(&self.0.cluster) {
+            return Ok(());
+        }
+        tracing::error!(chain_id = %self.chain_id(), found, "the node is of another cluster");
+        let text = format!("the node configured for {} is of the cluster {found}", self.chain_id());
+        Err(Fault::Unanswered(Transient::misconfigured(text)))
+    }
+
+    /// A fault that says that the node cannot be believed for now.
+    pub(super) fn contradiction(&self, what: impl std::fmt::Display) -> Transient {
+        Transient::contradiction(format!("{}: the node lags or contradicts itself: {what}", self.chain_id()))
+    }
+
+    /// The newest confirmed slot.
+    ///
+    /// # Errors
+    /// [`Transient`], also when it lies below a slot that was settled before.
+    pub async fn head(&self) -> Result<u64, Transient> {
+        let slot: u64 = self.request("getSlot", json!([{"commitment": Commitment::Confirmed.text()}])).await?;
+        match self.settled_before() {
+            Some(settled) if slot < settled.slot => {
+                Err(self.contradiction(format!("newest slot {slot} is below settled {}", settled.slot)))
+            }
+            _ => Ok(slot),
+        }
+    }
+
+    /// How far the cluster has finalized.
+    ///
+    /// What was not seen before is believed only when a second answer reaches it, too: a node that errs about its head,
+    /// one of several behind the address, would else make a slot that can still vanish look settled.
+    ///
+    /// # Errors
+    /// [`Transient`], also when it lies below what was seen before, or two answers disagree.
+    pub async fn settled(&self) -> Result<Settled, Transient> {
+        let known = self.settled_before();
+        let found = self.said_to_be_settled().await?;
+        if known != Some(found) {
+            let again = self.said_to_be_settled().await?;
+            if again.slot < found.slot || again.height < found.height {
+                return Err(self.contradiction(format!("settled slot {}, and then {}", found.slot, again.slot)));
+            }
+        }
+        let mut seen = self.0.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = *seen
+            && (found.slot < before.slot || found.height < before.height)
+        {
+            if known.is_none_or(|known| known.slot <= found.slot && known.height <= found.height) {
+                // Another caller was told of a later one since this one asked.
+                return Ok(before);
+            }
+            let what = format!("settled slot {} is below {} seen before", found.slot, before.slot);
+            return Err(self.contradiction(what));
+        }
+        *seen = Some(found);
+        Ok(found)
+    }
+
+    async fn said_to_be_settled(&self) -> Result<Settled, Transient> {
+        let at = json!([{"commitment": Commitment::Finalized.text()}]);
+        // The slot is asked for after the height, so the height is never above it.
+        let height: u64 = self.request("getBlockHeight", at.clone()).await?;
+        let slot: u64 = self.request("getSlot", at).await?;
+        if slot < height {
+            return Err(self.contradiction(format!("slot {slot} is below its block height {height}")));
+        }
+        Ok(Settled { slot, height })
+    }
+
+    fn settled_before(&self) -> Option<Settled> {
+        *self.0.settled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Accounts at one slot that is not below `at_least`.
+    ///
+    /// # Errors
+    /// [`Transient`], also when the answer is older than one that was finalized before.
+    pub async fn accounts(&self, keys: &[Key], commitment: Commitment, at_least: u64) -> Result<Snapshot, Transient> {
+        if keys.len() >= ACCOUNTS_MAX {
+            return Err(Transient::misconfigured(format!("{} accounts are more than one answer holds", keys.len())));
+        }
+        let floor = match commitment {
+            Commitment::Confirmed => self.settled_before().map_or(0, |settled| settled.slot),
+            Commitment::Finalized => *self.0.finalized_read.lock().unwrap_or_else(PoisonError::into_inner),
+        };
+        let floor = floor.max(at_least);
+        let mut names: Vec<String> = keys.iter().map(text).collect();
+        names.push(CLOCK_SYSVAR.to_owned());
+        let how = json!({"encoding": "base64", "commitment": commitment.text(), "minContextSlot": floor});
+        let answer: Contextual<Vec<Option<RawAccount>>> =
+            self.request("getMultipleAccounts", json!([names, how])).await?;
+        let slot = answer.context.slot;
+        if slot < floor {
+            return Err(self.contradiction(format!("accounts of slot {slot}, {floor} was asked for")));
+        }
+        if answer.value.len() != names.len() {
+            return Err(self.contradiction(format!("{} accounts for {} names", answer.value.len(), names.len())));
+        }
+        let mut accounts = Vec::with_capacity(names.len());
+        for account in answer.value {
+            accounts.push(account.map(|account| self.account(account)).transpose()?);
+        }
+        let clock = accounts.pop().flatten().filter(|clock| text(&clock.owner) == SYSVAR_OWNER);
+        let clock = clock.as_ref().and_then(|clock| read_clock(&clock.data));
+        let (clock_slot, time) = clock.ok_or_else(|| self.contradiction("no clock"))?;
+        if clock_slot != slot {
+            return Err(self.contradiction(format!("accounts of slot {slot} with the clock of {clock_slot}")));
+        }
+        if commitment == Commitment::Finalized {
+            let mut seen = self.0.finalized_read.lock().unwrap_or_else(PoisonError::into_inner);
+            *seen = slot.max(*seen);
+        }
+        Ok(Snapshot { slot, time, accounts })
+    }
+
+    fn account(&self, raw: RawAccount) -> Result<Account, Transient> {
+        let (data, encoding) = raw.data;
+        // Not all owners are accounts in the sense of the contract: the system program's address is zero.
+        let owner = bs58::decode(&raw.owner).into_vec().ok().and_then(|bytes| bytes.try_into().ok());
+        let owner = owner.ok_or_else(|| self.contradiction(format!("an owner {:?}", raw.owner)))?;
+        if encoding != "base64" {
+            return Err(self.contradiction(format!("an account in {encoding:?}")));
+        }
+        let data =
+            BASE64.decode(data.as_bytes()).map_err(|error| self.contradiction(format!("an account: {error}")))?;
+        Ok(Account { owner, lamports: raw.lamports, data })
+    }
+
+    /// Returns when the chain has a new slot, or after a bounded time. All callers share one poller.
+    pub async fn next_block(&self) {
+        let node = Arc::downgrade(&self.0);
+        let look = move || {
+            let node = node.upgrade().map(Node);
+            async move {
+                let node = node?;
+                let head = node.head().await;
+                let told =
+                    head.inspect_err(|fault| tracing::debug!(chain_id = %node.chain_id(), %fault, "no newest slot"));
+                told.ok()
+            }
+        };
+        self.0.poller.next(look).await;
+    }
+}
+
+/// The cluster's genesis hash, when the chain id is made of it.
+fn cluster(config: &ChainConfig) -> Option<Hash> {
+    let genesis_hash = config.signature_cluster_id.as_deref()?;
+    ClusterId::parse(genesis_hash)?;
+    let begins = genesis_hash.get(..CHAIN_REFERENCE_CHARS)? == config.chain_id.reference();
+    if !begins {
+        return None;
+    }
+    bs58::decode(genesis_hash).into_vec().ok()?.try_into().ok()
+}
+
+/// Slot and UNIX second of the clock sysvar: slot, start of the epoch, epoch, epoch of the leader schedule, time.
+fn read_clock(data: &[u8]) -> Option<(u64, u64)> {
+    let number = |at: usize| data.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
+    if data.len() != 40 {
+        return None;
+    }
+    let time = number(32)?;
+    // Signed on chain; a time before 1970 is none.
+    i64::try_from(time).ok()?;
+    Some((number(0)?, time))
+}

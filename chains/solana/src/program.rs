@@ -1,0 +1,192 @@
+//! The gateway's program in the words of the engine: accounts as Base58, amounts, and what its errors mean.
+
+use gateway_program::{
+    GatewayError, Hash, Key, ZERO_KEY,
+    host::Message,
+    ids,
+    message::{Delivery, Domain, Fulfillment, NonDelivery},
+};
+use serde_json::Value;
+use spl_token_interface::error::TokenError;
+
+use events::{Account, Amount, AssetId, Family, Hash32};
+use sagas::ports::{DeliveryOrder, Statement};
+
+/// SLIP-44 coin type of SOL.
+const SOL: &str = "501";
+
+/// Why something cannot be said on Solana.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConvertError {
+    /// No account.
+    #[error("{0:?} is no Solana account")]
+    Account(String),
+    /// No token that can be escrowed or delivered.
+    #[error("{0} is no SPL token and not SOL")]
+    Asset(AssetId),
+    /// An amount of more than 64 bits.
+    #[error("{0} does not fit 64 bits")]
+    Amount(Amount),
+}
+
+/// The 32 bytes of an account.
+///
+/// # Errors
+/// [`ConvertError::Account`], also for the zero account.
+pub fn key(text: &str) -> Result<Key, ConvertError> {
+    let account = Account::parse(Family::Solana, text).map_err(|_| ConvertError::Account(text.to_owned()))?;
+    account.to_bytes().try_into().map_err(|_| ConvertError::Account(text.to_owned()))
+}
+
+/// An account as Base58.
+pub fn text(key: &Key) -> String {
+    bs58::encode(key).into_string()
+}
+
+/// The mint of an SPL token.
+///
+/// # Errors
+/// [`ConvertError::Asset`] for anything else; native SOL is never escrowed.
+pub fn mint(asset: &AssetId) -> Result<Key, ConvertError> {
+    match asset.namespace() {
+        "token" => key(asset.reference()).map_err(|_| ConvertError::Asset(asset.clone())),
+        _ => Err(ConvertError::Asset(asset.clone())),
+    }
+}
+
+/// The mint of an SPL token, or the zero key for native SOL.
+///
+/// # Errors
+/// [`ConvertError::Asset`] for anything else.
+pub fn mint_or_sol(asset: &AssetId) -> Result<Key, ConvertError> {
+    if asset.namespace() == "slip44" && asset.reference() == SOL {
+        return Ok(ZERO_KEY);
+    }
+    mint(asset)
+}
+
+/// The least that an account without data must hold on Solana, in lamports: what a delivery of SOL makes an account with.
+pub const NEW_ACCOUNT_LAMPORTS: u64 = 890_880;
+
+/// Whether so little is not a delivery that every recipient can be given: whether its account is there already a request does
+/// not say, and it may be gone by then.
+pub fn is_too_small(asset: &AssetId, amount: Amount) -> bool {
+    mint_or_sol(asset) == Ok(ZERO_KEY) && units(amount).is_ok_and(|lamports| lamports < NEW_ACCOUNT_LAMPORTS)
+}
+
+/// An amount in the smallest unit.
+///
+/// # Errors
+/// [`ConvertError::Amount`].
+pub fn units(amount: Amount) -> Result<u64, ConvertError> {
+    u64::try_from(amount.get()).map_err(|_| ConvertError::Amount(amount))
+}
+
+/// The terms of a delivery, whose hash is its key at the program.
+///
+/// # Errors
+/// [`ConvertError`] when the order holds no accounts, asset or amount that fit Solana.
+pub fn fulfillment(order: &DeliveryOrder) -> Result<Fulfillment, ConvertError> {
+    Ok(Fulfillment {
+        payment_id: order.payment_id.on_chain().0,
+        quote_hash: order.quote_hash.0,
+        settler: key(&order.delivery_account)?,
+        mint: mint_or_sol(order.destination.asset())?,
+        recipient: key(order.destination.account().as_str())?,
+        amount: units(order.amount)?,
+        fulfill_by: order.fulfill_by,
+    })
+}
+
+/// The digest of a releaser's statement in the domain of one escrow program.
+///
+/// # Errors
+/// [`ConvertError`] when the payout account is no Solana account.
+pub fn statement_digest(statement: &Statement, domain: &Domain) -> Result<Hash32, ConvertError> {
+    let digest: Hash = match statement {
+        Statement::Delivery { payment_id, quote_hash, payout_account } => {
+            Delivery { payment_id: payment_id.on_chain().0, quote_hash: quote_hash.0, settler: key(payout_account)? }
+                .digest(domain)
+        }
+        Statement::NonDelivery { payment_id, quote_hash } => {
+            NonDelivery { payment_id: payment_id.on_chain().0, quote_hash: quote_hash.0 }.digest(domain)
+        }
+    };
+    Ok(Hash32(digest))
+}
+
+/// What a transaction's error means. `error` is as nodes write it, `programs` the programs of the transaction's
+/// instructions in order.
+pub fn reason(error: &Value, programs: &[Key]) -> String {
+    let Some((index, inner)) = instruction_error(error) else { return plain(error) };
+    let place = |what: String| format!("instruction {index}: {what}");
+    let called = usize::try_from(index).ok().and_then(|index| programs.get(index));
+    if called == Some(&ids::ED25519_PROGRAM) {
+        return place("the Ed25519 signature does not hold".to_owned());
+    }
+    let Some(code) = inner.get("Custom").and_then(Value::as_u64).and_then(|code| u32::try_from(code).ok()) else {
+        return place(plain(inner));
+    };
+    if let Some(error) = GatewayError::from_code(code) {
+        return error.to_string();
+    }
+    // What a token program says of a call that ours made comes through with its own number.
+    match TokenError::try_from(code) {
+        Ok(error) => place(format!("token program: {error}")),
+        Err(_) => place(format!("error {code}")),
+    }
+}
+
+/// The program's own error in a transaction's error, if it is one.
+pub fn gateway_error(error: &Value) -> Option<GatewayError> {
+    let (_, inner) = instruction_error(error)?;
+    let code = inner.get("Custom").and_then(Value::as_u64)?;
+    GatewayError::from_code(u32::try_from(code).ok()?)
+}
+
+/// `{"InstructionError": [index, error]}`.
+fn instruction_error(error: &Value) -> Option<(u64, &Value)> {
+    let pair = error.get("InstructionError")?.as_array()?;
+    Some((pair.first()?.as_u64()?, pair.get(1)?))
+}
+
+fn plain(error: &Value) -> String {
+    error.as_str().map_or_else(|| error.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn errors_are_told_in_words() {
+        let programs = [[1; 32], ids::ED25519_PROGRAM, [2; 32]];
+        let told = |error: Value| reason(&error, &programs);
+        assert_eq!(told(json!("BlockhashNotFound")), "BlockhashNotFound");
+        let custom = |index: u64, code: u32| json!({"InstructionError": [index, {"Custom": code}]});
+        assert_eq!(
+            told(custom(2, GatewayError::ReserveWindowClosed.code())),
+            "ReserveWindowClosed: It is later than `reserve_deadline`."
+        );
+        assert_eq!(told(custom(1, 0)), "instruction 1: the Ed25519 signature does not hold");
+        assert_eq!(told(custom(2, 1)), "instruction 2: token program: Insufficient funds");
+        assert_eq!(told(custom(2, 4_000)), "instruction 2: error 4000");
+        assert_eq!(told(json!({"InstructionError": [0, "MissingAccount"]})), "instruction 0: MissingAccount");
+        assert_eq!(gateway_error(&custom(0, 6_000)), Some(GatewayError::InstructionInvalid));
+        assert_eq!(gateway_error(&json!("AccountInUse")), None);
+    }
+
+    #[test]
+    fn assets_are_tokens_or_sol() {
+        let chain = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp";
+        let asset = |text: &str| format!("{chain}/{text}").parse::<AssetId>().unwrap();
+        let usdc = asset("token:EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v");
+        assert_eq!(mint(&usdc).map(|mint| text(&mint)).unwrap(), usdc.reference());
+        assert_eq!(mint_or_sol(&asset("slip44:501")), Ok(ZERO_KEY));
+        assert!(mint(&asset("slip44:501")).is_err());
+        assert!(mint_or_sol(&asset("slip44:60")).is_err());
+        assert!(mint(&asset("token:11111111111111111111111111111111")).is_err());
+    }
+}

@@ -1,0 +1,279 @@
+//! What a settler does on one cluster: reads the reservation that is to pay it, delivers through the program, and brings
+//! the attestation to the escrow.
+//!
+//! Every act begins with a look at the chain, so doing it again, after a crash too, has no second effect.
+
+use ed25519_dalek::SigningKey;
+use gateway_program::{
+    Key, ZERO_KEY,
+    account::{Escrow, State},
+    host::{self, EscrowAccounts, Instruction, Message},
+    ids,
+    instruction::Tag,
+    message::{Delivery, Fulfillment},
+    token::{Mint, TokenAccount},
+};
+
+use chains::{escrow::EscrowRecord, perform::PerformError};
+use events::{AssetId, PaymentId, event::EscrowPlan};
+use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
+
+use super::{
+    node::{Account, Commitment, Node, Snapshot},
+    program::{fulfillment, key, mint_or_sol, text},
+    query::is_call,
+    reads::{neutral, signature_bytes, unusable},
+    transaction::BUDGET_INSTRUCTIONS,
+    wallet::{Task, Wallet},
+};
+
+/// Lamports that a settler keeps for fees and rent, and that are never promised: some five deliveries, each of which makes
+/// its record (0.0022 SOL, back 30 days after its time) and may make the recipient's token account (0.0021 SOL).
+pub const FEE_RESERVE_LAMPORTS: u64 = 25_000_000;
+
+/// A settler's account on one cluster, its own process's alone.
+#[derive(Debug)]
+pub struct SettlerChain {
+    wallet: Wallet,
+}
+
+/// A mint with the two accounts between which a delivery moves its tokens.
+struct TokenRoute {
+    token_program: Key,
+    from: Key,
+    /// Whether the recipient's account is there already.
+    is_made: bool,
+    to: Key,
+}
+
+impl SettlerChain {
+    /// The account of `key` on the cluster of `node`.
+    pub fn new(node: Node, key: SigningKey) -> Self {
+        Self { wallet: Wallet::new(node, key) }
+    }
+
+    /// The account that `wallet` holds.
+    pub fn over(wallet: Wallet) -> Self {
+        Self { wallet }
+    }
+
+    /// The account, Base58.
+    pub fn account(&self) -> String {
+        self.wallet.account()
+    }
+
+    /// The connection.
+    pub fn node(&self) -> &Node {
+        self.wallet.node()
+    }
+
+    /// The finalized state's UNIX second, and what the escrow program has on record for the payment there.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn reservation(
+        &self,
+        payment_id: &PaymentId,
+        escrow_contract: &str,
+    ) -> Result<(u64, Option<EscrowRecord>), Transient> {
+        let program = key(escrow_contract).map_err(unusable)?;
+        let found = self.node().settled_escrow(payment_id, &program).await?;
+        let record = found.record.map(|record| neutral(self.node(), &record)).transpose()?;
+        Ok((found.time, record))
+    }
+
+    /// Where a delivery stands.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {
+        self.node().delivery_state(order).await
+    }
+
+    /// Delivers from this account, making the recipient's token account when it is not there, and waits until the delivery
+    /// landed. Returns its transaction; of a delivery that is there already, that one.
+    ///
+    /// # Errors
+    /// [`PerformError`]; after [`PerformError::Transient`] do the same again. The program takes one delivery of these terms only.
+    pub async fn deliver(&self, order: &DeliveryOrder) -> Result<String, PerformError> {
+        match self.delivery_state(order).await? {
+            DeliveryState::Final(inclusion) | DeliveryState::Seen(inclusion) => return Ok(inclusion.transaction_hash),
+            DeliveryState::Impossible => return Err(PerformError::TooLate(format!("past {}", order.fulfill_by))),
+            DeliveryState::NotSeen => {}
+        }
+        let program = key(&order.proxy).map_err(unusable)?;
+        let terms = fulfillment(order).map_err(unusable)?;
+        if terms.settler != self.wallet.address() {
+            return Err(
+                Transient::misconfigured(format!("{} is not this settler's account", order.delivery_account)).into()
+            );
+        }
+        let (instructions, contended) = self.fulfilling(&program, &terms).await?;
+        // The delivery's once-only key: other terms are another delivery.
+        let purpose = format!("fulfill/{}", text(&terms.key(&program)));
+        self.wallet.execute(&Task { purpose, program, instructions, contended }).await
+    }
+
+    /// Tries out what [`SettlerChain::deliver`] would send, and sends nothing: whether this token can be paid to this
+    /// recipient.
+    ///
+    /// # Errors
+    /// [`PerformError::Refused`] when the program or the token refuses it, for whatever reason, a balance that is too low too.
+    pub async fn try_delivery(&self, order: &DeliveryOrder) -> Result<(), PerformError> {
+        let program = key(&order.proxy).map_err(unusable)?;
+        let terms = fulfillment(order).map_err(unusable)?;
+        let (instructions, contended) = self.fulfilling(&program, &terms).await?;
+        let purpose = String::new();
+        self.wallet.try_out(&Task { purpose, program, instructions, contended }).await.map(drop)
+    }
+
+    async fn fulfilling(
+        &self,
+        program: &Key,
+        terms: &Fulfillment,
+    ) -> Result<(Vec<Instruction>, Vec<Key>), PerformError> {
+        let late = |time: u64| PerformError::TooLate(format!("the chain is at {time}, past {}", terms.fulfill_by));
+        if terms.mint == ZERO_KEY {
+            let now = self.snapshot(&[]).await?.time;
+            if now > terms.fulfill_by {
+                return Err(late(now));
+            }
+            return Ok((vec![host::fulfill_native(program, terms)], vec![terms.recipient]));
+        }
+        let (now, route) = self.route(program, &terms.mint, &terms.recipient).await?;
+        if now > terms.fulfill_by {
+            return Err(late(now));
+        }
+        let TokenRoute { token_program, from, is_made, to } = route;
+        let mut instructions = Vec::new();
+        if !is_made {
+            let payer = self.wallet.address();
+            instructions.push(host::create_associated_token(payer, &terms.recipient, &terms.mint, &token_program));
+        }
+        instructions.push(host::fulfill_token(program, terms, from, token_program));
+        Ok((instructions, vec![to]))
+    }
+
+    /// The chain's time, and how tokens of `mint` get to `recipient`.
+    async fn route(&self, program: &Key, mint: &Key, recipient: &Key) -> Result<(u64, TokenRoute), PerformError> {
+        let accounts = |wallet: &Key| {
+            [ids::TOKEN_PROGRAM, ids::TOKEN_2022_PROGRAM]
+                .map(|token_program| host::associated_token_address(wallet, &token_program, mint).key)
+        };
+        let (own, theirs) = (accounts(&self.wallet.address()), accounts(recipient));
+        let snapshot = self.snapshot(&[*mint, theirs[0], theirs[1]]).await?;
+        let refused = |reason: String| PerformError::Refused(Box::new(self.node().refusal(program, reason)));
+        let account = snapshot.account(0).ok_or_else(|| refused(format!("there is no token {}", text(mint))))?;
+        Mint::parse(&account.owner, &account.data).map_err(|error| refused(error.to_string()))?;
+        let at = usize::from(account.owner == ids::TOKEN_2022_PROGRAM);
+        let is_made = snapshot.account(1 + at).is_some_and(|account| ids::is_token_program(&account.owner));
+        let route = TokenRoute { token_program: account.owner, from: own[at], is_made, to: theirs[at] };
+        Ok((snapshot.time, route))
+    }
+
+    /// Makes this account's token account for `asset`, into which an escrow of the program `contract` pays, when it is not there.
+    /// The escrow pays into none that is not, and nobody else makes it.
+    ///
+    /// # Errors
+    /// [`PerformError`]; after [`PerformError::Transient`] do the same again.
+    pub async fn make_payout_account(&self, contract: &str, asset: &AssetId) -> Result<(), PerformError> {
+        let program = key(contract).map_err(unusable)?;
+        let mint = mint_or_sol(asset).map_err(unusable)?;
+        let own = self.wallet.address();
+        let (_, TokenRoute { token_program, is_made, .. }) = self.route(&program, &mint, &own).await?;
+        if is_made {
+            return Ok(());
+        }
+        let instructions = vec![host::create_associated_token(own, &own, &mint, &token_program)];
+        let purpose = format!("payout/{}", text(&mint));
+        self.wallet.execute(&Task { purpose, program, instructions, contended: Vec::new() }).await?;
+        Ok(())
+    }
+
+    /// Brings the releaser's attestation to the escrow, which then pays the settler, and waits until that landed. The
+    /// account that is paid is made when it is not there. Returns the transaction; of a release that is there already,
+    /// whoever made it, that one.
+    ///
+    /// # Errors
+    /// [`PerformError`]; after [`PerformError::Transient`] do the same again.
+    pub async fn release(
+        &self,
+        payment_id: &PaymentId,
+        plan: &EscrowPlan,
+        attestation: &str,
+    ) -> Result<String, PerformError> {
+        let program = key(&plan.contract).map_err(unusable)?;
+        let read = self.node().escrow_record(payment_id, &program, Commitment::Confirmed, 0).await?;
+        let record = match read.record {
+            Some(record) if record.state() == Some(State::Reserved) => record,
+            Some(record) if record.state() == Some(State::Released) => return self.released(&program, &record).await,
+            Some(_) => return Err(PerformError::TooLate("the escrow was refunded".to_owned())),
+            // A newest slot without the reservation may be a node that lags.
+            None => {
+                return Err(
+                    Transient::contradiction(format!("{payment_id} is not reserved at slot {}", read.slot)).into()
+                );
+            }
+        };
+        let attestation = signature_bytes(attestation);
+        let attestation =
+            attestation.ok_or_else(|| Transient::misconfigured("the attestation is no hex of 64 bytes"))?;
+        let payout = host::associated_token_address(&record.settler, &record.token_program, &record.mint).key;
+        let mut instructions = Vec::new();
+        if self.snapshot(&[payout]).await?.account(0).is_none_or(|account| !ids::is_token_program(&account.owner)) {
+            let payer = self.wallet.address();
+            let create = host::create_associated_token(payer, &record.settler, &record.mint, &record.token_program);
+            instructions.push(create);
+        }
+        let delivery =
+            Delivery { payment_id: record.payment_id, quote_hash: record.quote_hash, settler: record.settler };
+        let digest = delivery.digest(&self.node().domain(&program));
+        // At most one instruction stands before it.
+        let index = BUDGET_INSTRUCTIONS + u8::from(!instructions.is_empty());
+        instructions.push(host::ed25519(&record.releaser, &attestation, &digest));
+        instructions.push(host::release(&program, &EscrowAccounts::from(&record), index));
+        let purpose = format!("release/{}/{payment_id}", plan.contract);
+        self.wallet.execute(&Task { purpose, program, instructions, contended: vec![payout] }).await
+    }
+
+    async fn released(&self, program: &Key, record: &Escrow) -> Result<String, PerformError> {
+        let escrow = host::escrow_address(program, &record.payment_id).key;
+        let inclusion = self.node().transaction_at(&escrow, record.ended_slot, Commitment::Confirmed, |executed| {
+            is_call(executed, program, Tag::Release as u8, 0, &escrow)
+        });
+        Ok(inclusion.await?.transaction_hash)
+    }
+
+    /// What this account can deliver of `asset` at the newest confirmed slot, smallest unit: of SOL what is above
+    /// [`FEE_RESERVE_LAMPORTS`]; of a token what its associated token account holds, as long as that reserve is there to
+    /// pay for the delivery.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn balance(&self, asset: &AssetId) -> Result<u64, Transient> {
+        let mint = mint_or_sol(asset).map_err(unusable)?;
+        let own = self.wallet.address();
+        let [plain, extended] = [ids::TOKEN_PROGRAM, ids::TOKEN_2022_PROGRAM]
+            .map(|token_program| host::associated_token_address(&own, &token_program, &mint).key);
+        let snapshot = self.snapshot(&[own, plain, extended]).await?;
+        let spare = snapshot.account(0).map_or(0, |account| account.lamports).saturating_sub(FEE_RESERVE_LAMPORTS);
+        if mint == ZERO_KEY {
+            return Ok(spare);
+        }
+        if spare == 0 {
+            tracing::warn!(account = self.account(), chain_id = %self.node().chain_id(), "too few lamports to deliver");
+            return Ok(0);
+        }
+        let held = [1, 2].into_iter().filter_map(|index| snapshot.account(index)).filter_map(usable);
+        Ok(held.filter(|token| token.mint == mint && token.owner == own).map(|token| token.amount).max().unwrap_or(0))
+    }
+
+    async fn snapshot(&self, accounts: &[Key]) -> Result<Snapshot, Transient> {
+        self.node().accounts(accounts, Commitment::Confirmed, 0).await
+    }
+}
+
+/// A token account from which can be paid: none that is frozen.
+fn usable(account: &Account) -> Option<TokenAccount> {
+    TokenAccount::parse(&account.owner, &account.data).ok()
+}

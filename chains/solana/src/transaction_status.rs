@@ -1,0 +1,224 @@
+//! Transaction status: what became of the gateway's own transactions.
+//!
+//! A transaction of Solana has one signature, lands once at most, and not above the block height that its blockhash
+//! counts up to. So once that height is finalized, what the finalized state does not hold will never come of it.
+
+use gateway_program::{Key, account::Escrow};
+
+use events::{
+    PaymentId,
+    event::{EscrowPlan, EscrowSecured, TransactionPrepared},
+    failure::BlockchainContext,
+};
+use sagas::ports::{DepositOrder, DepositState, TransactionState, Transient};
+
+use super::{
+    node::{Commitment, Node, Settled},
+    program::{self, key, text},
+    query::Status,
+    reads::{self, amount, is_of, unusable},
+};
+
+/// What the finalized state proves about a transaction.
+enum TransactionStatus {
+    /// Nothing yet.
+    Open,
+    /// It landed and had its effect.
+    Landed(Status),
+    /// It landed and failed, and the height up to which it could land is finalized.
+    Failed { status: Status, evidence: String },
+    /// The height up to which it could land is finalized, and nobody has seen it.
+    Lost { evidence: String },
+}
+
+impl Node {
+    /// The context of a failure on this chain, with nothing but the place and the reason.
+    pub(super) fn refusal(&self, program: &Key, reason: String) -> BlockchainContext {
+        BlockchainContext {
+            chain_id: self.chain_id().clone(),
+            transaction_hash: None,
+            block_number: None,
+            contract_address: Some(text(program)),
+            revert_reason: Some(reason),
+            gas_used: None,
+            estimated_gas_needed: None,
+        }
+    }
+
+    /// Where a prepared deposit stands, of whose `versions` any may have landed. See [`DepositState`].
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn deposit_state(
+        &self,
+        order: &DepositOrder,
+        versions: &[TransactionPrepared],
+    ) -> Result<DepositState, Transient> {
+        let program = key(&order.escrow.contract).map_err(unusable)?;
+        let found = self.settled_escrow(&order.payment_id, &program).await?;
+        if let Some(record) = found.record.filter(|record| is_of_order(record, order)) {
+            return self.secured(&record, &program).await.map(DepositState::Secured);
+        }
+        if found.unsettled {
+            return Ok(DepositState::Pending);
+        }
+        self.is_kept(found.time, order.escrow.refund_after)?;
+        let expired = found.time > order.escrow.reserve_deadline;
+        // What is finalized was asked for before the record: what lands up to there is in the state that was read then.
+        let settled = found.settled;
+        match self.status_of(versions, settled).await? {
+            TransactionStatus::Landed(status) if status.slot <= settled.slot => Err(self.contradiction(format!(
+                "the deposit is in finalized slot {}, and nothing is in escrow at slot {}",
+                status.slot, settled.slot
+            ))),
+            TransactionStatus::Failed { status, .. } => {
+                Ok(DepositState::Reverted(Box::new(self.reverted(versions, &program, &status).await?)))
+            }
+            TransactionStatus::Lost { evidence } if !expired => Ok(DepositState::Superseded { evidence }),
+            TransactionStatus::Open | TransactionStatus::Landed(_) | TransactionStatus::Lost { .. } if expired => {
+                Ok(DepositState::Expired {
+                    evidence: format!(
+                        "the finalized state of {} has time {} at or above slot {}, past the reserve deadline {}, and nothing in \
+                     escrow",
+                        self.chain_id(),
+                        found.time,
+                        settled.slot,
+                        order.escrow.reserve_deadline
+                    ),
+                })
+            }
+            TransactionStatus::Open | TransactionStatus::Landed(_) | TransactionStatus::Lost { .. } => {
+                Ok(DepositState::Pending)
+            }
+        }
+    }
+
+    /// Whether the finalized state is later than the UNIX second `after` and holds no escrow of this plan for the payment.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn deposit_ruled_out(
+        &self,
+        payment_id: &PaymentId,
+        plan: &EscrowPlan,
+        after: u64,
+    ) -> Result<bool, Transient> {
+        let program = key(&plan.contract).map_err(unusable)?;
+        let found = self.settled_escrow(payment_id, &program).await?;
+        if found.time <= after || found.unsettled {
+            return Ok(false);
+        }
+        if found.record.is_none() {
+            self.is_kept(found.time, plan.refund_after)?;
+        }
+        Ok(!found.record.is_some_and(|record| is_of(&record, plan)))
+    }
+
+    /// The escrow of a deposit in the finalized state, whoever sent it; `None` while there is none.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn deposit_secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
+        let program = key(&order.escrow.contract).map_err(unusable)?;
+        let found = self.settled_escrow(&order.payment_id, &program).await?;
+        match found.record.filter(|record| is_of_order(record, order)) {
+            Some(record) => self.secured(&record, &program).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn secured(&self, record: &Escrow, program: &Key) -> Result<EscrowSecured, Transient> {
+        let inclusion = self.deposit_of(record, program).await?;
+        let amount = amount(record.deposited).ok_or_else(|| self.contradiction("an escrow of nothing"))?;
+        Ok(EscrowSecured { inclusion, amount })
+    }
+
+    /// Where a prepared transaction, of whose `versions` any may have landed, stands by itself.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient> {
+        let settled = self.settled().await?;
+        match self.status_of(versions, settled).await? {
+            TransactionStatus::Failed { evidence, .. } | TransactionStatus::Lost { evidence } => {
+                Ok(TransactionState::Dead { evidence })
+            }
+            TransactionStatus::Open | TransactionStatus::Landed(_) => Ok(TransactionState::Pending),
+        }
+    }
+
+    async fn status_of(
+        &self,
+        versions: &[TransactionPrepared],
+        settled: Settled,
+    ) -> Result<TransactionStatus, Transient> {
+        let Some(height) = versions.iter().filter_map(|version| version.validity.last_block_height()).max() else {
+            return Err(Transient::misconfigured("no transaction was prepared"));
+        };
+        let mut failed = None;
+        for version in versions {
+            match self.status(&version.transaction_hash, settled.slot).await? {
+                Some(status) if status.error.is_none() => return Ok(TransactionStatus::Landed(status)),
+                Some(status) if status.slot <= settled.slot => failed = Some((version, status)),
+                // It may still land in another block, when the one that it failed in is left.
+                Some(_) => return Ok(TransactionStatus::Open),
+                None => {}
+            }
+        }
+        if settled.height <= height {
+            return Ok(TransactionStatus::Open);
+        }
+        let until = format!(
+            "block height {} is finalized at or below slot {}, past {height}, the last at which it could land",
+            settled.height, settled.slot
+        );
+        Ok(match failed {
+            Some((version, status)) => {
+                let evidence = format!("{} failed in slot {}; {until}", version.transaction_hash, status.slot);
+                TransactionStatus::Failed { status, evidence }
+            }
+            None => {
+                let hashes: Vec<&str> = versions.iter().map(|version| version.transaction_hash.as_str()).collect();
+                TransactionStatus::Lost { evidence: format!("{until}, and there is no {}", hashes.join(", ")) }
+            }
+        })
+    }
+
+    /// The context of a finalized failure.
+    async fn reverted(
+        &self,
+        versions: &[TransactionPrepared],
+        program: &Key,
+        status: &Status,
+    ) -> Result<BlockchainContext, Transient> {
+        let mut context = self.refusal(program, String::new());
+        context.block_number = Some(status.slot);
+        for version in versions {
+            // Without history the error is told without the programs' names.
+            let Some(landed) = self.transaction(&version.transaction_hash, Commitment::Finalized).await? else {
+                continue;
+            };
+            context.transaction_hash = Some(version.transaction_hash.clone());
+            context.block_number = Some(landed.slot);
+            context.gas_used = landed.units.map(|units| units.to_string());
+            context.revert_reason = landed.error.map(|error| program::reason(&error, &landed.programs));
+            return Ok(context);
+        }
+        context.transaction_hash = versions.last().map(|version| version.transaction_hash.clone());
+        context.revert_reason = status.error.as_ref().map(|error| program::reason(error, &[]));
+        Ok(context)
+    }
+}
+
+/// Whether the record is this payment's money, reserved under this quote.
+fn is_of_order(record: &Escrow, order: &DepositOrder) -> bool {
+    let source = &order.terms.source;
+    let units = |amount| program::units(amount).ok();
+    reads::is_of(record, &order.escrow)
+        && key(source.account().as_str()) == Ok(record.payer)
+        && program::mint(source.asset()) == Ok(record.mint)
+        && record.terms_hash == order.terms_hash.0
+        && record.quote_hash == order.reservation.quote_hash.0
+        && key(&order.reservation.payout_account) == Ok(record.settler)
+        && units(order.reservation.source_amount) == Some(record.source_amount)
+}

@@ -1,0 +1,14 @@
+//! The ports of Solana against a real runtime; a file is a subject.
+
+mod authorization;
+mod belief;
+mod client;
+#[path = "../../evm/tests/support/mod.rs"]
+#[allow(dead_code, reason = "what the EVM tests share, of which few is for payments between the families")]
+mod evm_support;
+mod holding;
+mod payment;
+mod release;
+mod settlement;
+mod support;
+mod transaction_status;

@@ -1,0 +1,79 @@
+//! Block poller: one for everyone who waits for a chain's next block.
+
+use std::{
+    future::Future,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use tokio::{
+    sync::{OnceCell, watch},
+    time::Instant,
+};
+
+/// Longest that [`BlockPoller::next`] holds.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// The newest block that was seen, and when.
+type Newest<T> = watch::Sender<Option<(T, Instant)>>;
+
+/// Polls for the newest block of one chain, only while somebody waits.
+#[derive(Debug)]
+pub struct BlockPoller<T> {
+    newest: Arc<Newest<T>>,
+    poller: OnceCell<()>,
+    every: Duration,
+}
+
+impl<T: PartialEq + Send + Sync + 'static> BlockPoller<T> {
+    /// Nothing was seen so far; `poll_ms` is the time between two looks.
+    pub fn new(poll_ms: u64) -> Self {
+        Self {
+            newest: Arc::new(watch::Sender::new(None)),
+            poller: OnceCell::new(),
+            every: Duration::from_millis(poll_ms.max(1)),
+        }
+    }
+
+    /// Returns when there is a new block, or after a bounded time. The first caller's `look` is what asks the chain, for
+    /// all callers and until the poller is dropped; it gives `None` when there is no answer.
+    ///
+    /// A block that came only just before the call may have been missed by what the caller looked at last, so then the
+    /// wait is one poll interval only.
+    pub async fn next<F>(&self, look: impl Fn() -> F + Send + 'static)
+    where
+        F: Future<Output = Option<T>> + Send + 'static,
+    {
+        let poller = || async { drop(tokio::spawn(poll(Arc::downgrade(&self.newest), self.every, look))) };
+        self.poller.get_or_init(poller).await;
+        let mut newest = self.newest.subscribe();
+        let fresh =
+            newest.borrow_and_update().as_ref().is_some_and(|(_, at)| at.elapsed() < self.every.saturating_mul(2));
+        let wait = if fresh { self.every } else { WAIT_MAX.max(self.every) };
+        // Both a time-out and a closed channel end the wait; the caller looks at the chain either way.
+        let _ = tokio::time::timeout(wait, newest.changed()).await;
+    }
+}
+
+async fn poll<T, F>(newest: Weak<Newest<T>>, every: Duration, look: impl Fn() -> F)
+where
+    T: PartialEq,
+    F: Future<Output = Option<T>>,
+{
+    loop {
+        let Some(newest) = newest.upgrade() else { return };
+        if newest.receiver_count() > 0
+            && let Some(head) = look().await
+        {
+            newest.send_if_modified(|last| {
+                let changed = last.as_ref().is_none_or(|(seen, _)| *seen != head);
+                if changed {
+                    *last = Some((head, Instant::now()));
+                }
+                changed
+            });
+        }
+        drop(newest);
+        tokio::time::sleep(every).await;
+    }
+}

@@ -1,0 +1,28 @@
+//! How a settler's transaction fails, whatever the chain's family.
+
+use events::failure::BlockchainContext;
+use sagas::ports::Transient;
+
+/// Why a transaction did not have its effect.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PerformError {
+    /// Nothing is known; do the same again.
+    #[error(transparent)]
+    Transient(#[from] Transient),
+    /// The contract refuses, at its newest state or in a block.
+    #[error("the chain refuses the transaction: {}", .0.revert_reason.as_deref().unwrap_or("no reason given"))]
+    Refused(Box<BlockchainContext>),
+    /// The time in which it could have an effect is over.
+    #[error("too late: {0}")]
+    TooLate(String),
+}
+
+impl PerformError {
+    /// The error as one that passes: for who goes on until the chains themselves prove an end, a refusal is none.
+    pub fn into_transient(self) -> Transient {
+        match self {
+            Self::Transient(fault) => fault,
+            other => Transient::contradiction(other.to_string()),
+        }
+    }
+}

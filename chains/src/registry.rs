@@ -1,0 +1,154 @@
+//! Chain registry: the engine's [`Chains`] port over all chains that a gateway is connected to, each found by its id.
+//!
+//! The registry knows no family. The binary registers the adapter of each.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+
+use events::{
+    ChainId, PaymentId,
+    event::{Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
+};
+use sagas::ports::{
+    Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PayerDeposit,
+    PrepareError, RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, Waiting,
+};
+
+/// How long the wait for a block of a chain that is not connected lasts.
+const NO_BLOCK_WAIT: Duration = Duration::from_secs(1);
+
+/// A family's adapter: the engine's port over the chains of that family that a gateway is connected to.
+pub trait Adapter: Chains {
+    /// The ids of its chains.
+    fn chain_ids(&self) -> Vec<ChainId>;
+}
+
+/// The adapter of each chain; a question goes to the adapter of the chain that it is about.
+pub struct ChainRegistry {
+    adapters: BTreeMap<ChainId, Arc<dyn Adapter>>,
+    clock: Arc<dyn Clock>,
+}
+
+impl ChainRegistry {
+    /// A registry without chains.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { adapters: BTreeMap::new(), clock }
+    }
+
+    /// The registry with the chains of `adapter` besides.
+    pub fn with(mut self, adapter: Arc<dyn Adapter>) -> Self {
+        for chain_id in adapter.chain_ids() {
+            self.adapters.insert(chain_id, adapter.clone());
+        }
+        self
+    }
+
+    fn of(&self, chain_id: &ChainId) -> Result<&dyn Chains, Transient> {
+        match self.adapters.get(chain_id) {
+            Some(adapter) => Ok(&**adapter),
+            None => Err(Transient::misconfigured(format!("{chain_id} is not configured"))),
+        }
+    }
+
+    fn of_newest(&self, versions: &[TransactionPrepared]) -> Result<&dyn Chains, Transient> {
+        let newest = versions.last().ok_or_else(|| Transient::misconfigured("no transaction was prepared"))?;
+        self.of(&newest.chain_id)
+    }
+}
+
+#[async_trait]
+impl Chains for ChainRegistry {
+    async fn prepare_deposit(&self, order: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+        self.of(&order.escrow.chain_id)?.prepare_deposit(order, attempt).await
+    }
+
+    async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+        self.of(&order.escrow.chain_id)?.prepare_refund(order, attempt).await
+    }
+
+    async fn prepare_release(&self, order: &ReleaseOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+        self.of(&order.escrow.chain_id)?.prepare_release(order, attempt).await
+    }
+
+    async fn reprice(&self, versions: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient> {
+        self.of_newest(versions)?.reprice(versions).await
+    }
+
+    async fn broadcast(&self, transaction: &TransactionPrepared) -> Result<(), Transient> {
+        self.of(&transaction.chain_id)?.broadcast(transaction).await
+    }
+
+    async fn deposit_state(
+        &self,
+        order: &DepositOrder,
+        versions: &[TransactionPrepared],
+    ) -> Result<DepositState, Transient> {
+        self.of(&order.escrow.chain_id)?.deposit_state(order, versions).await
+    }
+
+    async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {
+        self.of(order.destination.asset().chain())?.delivery_state(order).await
+    }
+
+    async fn escrow_state(&self, payment_id: &PaymentId, escrow: &EscrowPlan) -> Result<EscrowState, Transient> {
+        self.of(&escrow.chain_id)?.escrow_state(payment_id, escrow).await
+    }
+
+    async fn claims(
+        &self,
+        payment_id: &PaymentId,
+        escrow: &EscrowPlan,
+        end: &Inclusion,
+    ) -> Result<Vec<Claim>, Transient> {
+        self.of(&escrow.chain_id)?.claims(payment_id, escrow, end).await
+    }
+
+    async fn deposit_secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
+        self.of(&order.escrow.chain_id)?.deposit_secured(order).await
+    }
+
+    async fn stranded_deposit(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
+        self.of(&deposit.escrow.chain_id)?.stranded_deposit(deposit).await
+    }
+
+    async fn deposit_ruled_out(
+        &self,
+        payment_id: &PaymentId,
+        escrow: &EscrowPlan,
+        after: u64,
+    ) -> Result<bool, Transient> {
+        self.of(&escrow.chain_id)?.deposit_ruled_out(payment_id, escrow, after).await
+    }
+
+    async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient> {
+        self.of_newest(versions)?.transaction_state(versions).await
+    }
+
+    async fn attestation_holds(
+        &self,
+        statement: &Statement,
+        escrow: &EscrowPlan,
+        signature: &str,
+    ) -> Result<bool, Transient> {
+        self.of(&escrow.chain_id)?.attestation_holds(statement, escrow, signature).await
+    }
+
+    async fn next_block(&self, chain_id: &ChainId) {
+        match self.of(chain_id) {
+            Ok(port) => port.next_block(chain_id).await,
+            Err(_) => self.clock.sleep(NO_BLOCK_WAIT).await,
+        }
+    }
+
+    fn cursor(&self, chain_id: &ChainId, contract: &str) -> Option<Cursor> {
+        self.of(chain_id).ok()?.cursor(chain_id, contract)
+    }
+
+    async fn next_event(&self, waiting: &Waiting<'_>) {
+        match self.of(waiting.chain_id) {
+            Ok(port) => port.next_event(waiting).await,
+            Err(_) => self.clock.sleep(NO_BLOCK_WAIT).await,
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The transactions that a payer has to sign.
+
+use alloy::{
+    primitives::B256,
+    signers::{SignerSync, local::PrivateKeySigner},
+    sol_types::SolCall,
+};
+use serde_json::{Value, json};
+
+use escrow_abi::contracts::{DevToken::approveCall, GatewayEscrow::depositOwnCall};
+use events::{Amount, event::EscrowPlan};
+
+use super::{
+    AuthorizationError, Choice, LIFETIME_MS_MAX, REACH_MS, SpendRequest,
+    terms::{Chosen, Expected, deposit_call},
+};
+use crate::{
+    address::text,
+    node::Block,
+    transaction::{Call, Draft, Reference, id},
+};
+
+/// Block environment: what a chain says that transactions have to be made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockEnvironment {
+    /// The block that they name; a solidified one, so that no fork takes it away and them with it.
+    pub reference: Block,
+    /// Time of the newest block, UNIX milliseconds.
+    pub now_ms: u64,
+    /// The highest `fee_limit` that is taken, in sun, where the chain says so.
+    pub fee_limit_max_sun: Option<u64>,
+    /// What the approval's energy may cost, in sun; `None` where the escrow's allowance stands already.
+    pub approval_fee_limit_sun: Option<u64>,
+    /// What the deposit's energy may cost, in sun.
+    pub deposit_fee_limit_sun: u64,
+}
+
+/// What a payer must sign, in the order in which it is broadcast.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prepared {
+    /// The approval, where one is needed, and the deposit.
+    pub messages: Vec<PreparedMessage>,
+    /// What is deposited, smallest unit.
+    pub amount: Amount,
+    /// The escrow and its windows.
+    pub plan: EscrowPlan,
+}
+
+/// One transaction to be signed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PreparedMessage {
+    /// Its id: what the signature is over.
+    pub id: B256,
+    /// Its `raw_data`.
+    pub raw_data: Vec<u8>,
+    /// What it does, for people, and what was chosen, for `payload`.
+    pub payload: Value,
+}
+
+/// What the payer deposits, with the reserver's signature.
+pub(super) struct Deposit {
+    pub amount: Amount,
+    pub chosen: Chosen,
+    /// Selector and arguments.
+    pub call: Vec<u8>,
+}
+
+impl Deposit {
+    /// The deposit that `choice` makes of the request.
+    pub fn of(expected: &Expected, choice: &Choice, reserver: &PrivateKeySigner) -> Result<Self, AuthorizationError> {
+        if reserver.address() != expected.reserver {
+            let (expected, found) = (text(expected.reserver), text(reserver.address()));
+            return Err(AuthorizationError::mismatch("reserver", format!("{expected}, who signs"), found));
+        }
+        let amount = expected.amount(choice)?;
+        let units = amount.get();
+        let chosen = expected.chosen(choice)?;
+        let terms = expected.deposit(chosen)?;
+        let opening = expected.opening(terms.clone(), units);
+        // The nonce is derived from key and message (RFC 6979). It fails for none that anybody could find.
+        let signature = reserver.sign_hash_sync(&opening).expect("a key in memory signs every digest");
+        Ok(Self { amount, chosen, call: deposit_call(expected, &terms, units, &signature.as_bytes()) })
+    }
+}
+
+/// The transactions that [`super::authorize`] expects for `spend`, with what is the payer's to choose. `reserver` is the key
+/// of the escrow's reserver, which signs the deposit's terms.
+///
+/// # Errors
+/// [`AuthorizationError`] when the request can't be authorized on Tron at all (a source that is no TRC-20, an auction that
+/// no transaction outlives), or a choice breaks a rule.
+pub fn prepare(
+    spend: &SpendRequest,
+    choice: &Choice,
+    chain: &BlockEnvironment,
+    reserver: &PrivateKeySigner,
+) -> Result<Prepared, AuthorizationError> {
+    let expected = Expected::of(spend)?;
+    let deposit = Deposit::of(&expected, choice, reserver)?;
+    deposit.prepare(&expected, spend, choice, chain)
+}
+
+impl Deposit {
+    /// The transactions around the deposit.
+    pub fn prepare(
+        self,
+        expected: &Expected,
+        spend: &SpendRequest,
+        choice: &Choice,
+        chain: &BlockEnvironment,
+    ) -> Result<Prepared, AuthorizationError> {
+        let Self { amount, chosen, call } = self;
+        let expiration_ms = expiration(expected, choice, chain, chosen)?;
+        let fee_limit_sun = fee_limit(choice, chain)?;
+        let draft = |contract, data, fee_limit_sun| Draft {
+            call: Call { owner: expected.payer, contract, data, value_sun: 0 },
+            fee_limit_sun,
+            reference: Reference::of(&chain.reference),
+            timestamp_ms: expected.timestamp_ms(chain.now_ms),
+            expiration_ms,
+        };
+        let mut messages = Vec::with_capacity(2);
+        if let Some(fee_limit_sun) = chain.approval_fee_limit_sun {
+            let data = expected.approval(amount.get()).abi_encode();
+            let payload = json!({
+                "function": approveCall::SIGNATURE,
+                "contract": text(expected.token),
+                "spender": text(expected.escrow),
+                "amount": amount.to_string(),
+                "fee_limit_sun": fee_limit_sun,
+                "expiration_ms": expiration_ms,
+            });
+            messages.push(PreparedMessage::new(&draft(expected.token, data, fee_limit_sun), payload));
+        }
+        let mut payload = json!({
+            "function": depositOwnCall::SIGNATURE,
+            "contract": text(expected.escrow),
+            "token": text(expected.token),
+            "amount": amount.to_string(),
+            "reserve_deadline": chosen.reserve_deadline,
+            "refund_after": chosen.refund_after,
+            "fee_limit_sun": fee_limit_sun,
+            "expiration_ms": expiration_ms,
+        });
+        if spend.terms.max_source_amount.is_none() {
+            payload["permitted_amount"] = amount.to_string().into();
+        }
+        messages.push(PreparedMessage::new(&draft(expected.escrow, call, fee_limit_sun), payload));
+        Ok(Prepared { messages, amount, plan: expected.plan(spend, chosen) })
+    }
+}
+
+impl PreparedMessage {
+    fn new(draft: &Draft, payload: Value) -> Self {
+        let raw_data = draft.raw_data();
+        Self { id: id(&raw_data), raw_data, payload }
+    }
+}
+
+/// When the transactions expire. By default with the last second of the reservation, which is when a deposit is of no use
+/// any more, but late enough to be broadcast after the auction, and not later than the network takes.
+fn expiration(
+    expected: &Expected,
+    choice: &Choice,
+    chain: &BlockEnvironment,
+    chosen: Chosen,
+) -> Result<u64, AuthorizationError> {
+    let least = expected.quote_deadline.saturating_mul(1_000).max(chain.now_ms).saturating_add(REACH_MS + 1);
+    let most = chain.reference.time_ms.saturating_add(LIFETIME_MS_MAX);
+    if least > most {
+        let latest = most.saturating_sub(REACH_MS) / 1_000;
+        let rule = format!("before {latest}, since a transaction lasts a day at most");
+        return Err(AuthorizationError::mismatch("quote_deadline", rule, expected.quote_deadline));
+    }
+    let Some(expiration_ms) = choice.expiration_ms else {
+        return Ok(chosen.reserve_deadline.saturating_mul(1_000).clamp(least, most));
+    };
+    if (least..=most).contains(&expiration_ms) {
+        return Ok(expiration_ms);
+    }
+    let expected = format!("between {least}, when the auction is over, and {most}, what the network takes");
+    Err(AuthorizationError::mismatch("payload.expiration_ms", expected, expiration_ms))
+}
+
+fn fee_limit(choice: &Choice, chain: &BlockEnvironment) -> Result<u64, AuthorizationError> {
+    let Some(fee_limit_sun) = choice.fee_limit_sun else { return Ok(chain.deposit_fee_limit_sun) };
+    let field = "payload.fee_limit_sun";
+    if fee_limit_sun == 0 {
+        return Err(AuthorizationError::malformed(field, "must not be zero"));
+    }
+    match chain.fee_limit_max_sun {
+        Some(most) if fee_limit_sun > most => {
+            let expected = format!("at most {most}, what the network takes");
+            Err(AuthorizationError::mismatch(field, expected, fee_limit_sun))
+        }
+        _ => Ok(fee_limit_sun),
+    }
+}

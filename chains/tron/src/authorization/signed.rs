@@ -1,0 +1,76 @@
+//! A transaction as the payer signed it.
+
+use escrow_abi::signature;
+use events::event::PayerTransaction;
+
+use super::{AuthorizationError, terms::Expected};
+use crate::transaction::{self, Draft, SIGNATURE_BYTES};
+
+/// Longest `raw_data` that is read, in bytes. A deposit's are below a thousand.
+const RAW_BYTES_MAX: usize = 4_096;
+
+/// What the payer signed, as it came (spec 2.4).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignedMessage {
+    /// The transaction's id, hex with or without 0x.
+    pub message: String,
+    /// Its `raw_data`, hex with or without 0x; it cannot be rebuilt, so it may not be absent.
+    pub message_prehash: Option<String>,
+    /// The signature over the id, 65 bytes as hex with 0x.
+    pub signature: String,
+}
+
+/// A transaction that the payer signed.
+pub(super) struct SignedTransaction {
+    /// All that it says.
+    pub draft: Draft,
+    /// As it is kept.
+    pub transaction: PayerTransaction,
+}
+
+impl SignedTransaction {
+    /// Reads a message, and checks all but what is called.
+    pub fn read(expected: &Expected, signed: &SignedMessage) -> Result<Self, AuthorizationError> {
+        let raw_data = raw_data(signed.message_prehash.as_deref())?;
+        let decoded = transaction::read(&raw_data)?;
+        let stated = hex::decode(digits(&signed.message)).ok().filter(|bytes| bytes.len() == 32).ok_or_else(|| {
+            AuthorizationError::malformed("message", "must be a transaction's id, 64 hex digits with or without 0x")
+        })?;
+        if stated != decoded.id.as_slice() {
+            let found = format!("0x{}", hex::encode(stated));
+            let expected = format!("{}, the SHA-256 of message_prehash", decoded.id);
+            return Err(AuthorizationError::mismatch("message", expected, found));
+        }
+        expected.check_envelope(&decoded.draft)?;
+        let bytes = signature::bytes(&signed.signature)?;
+        if bytes.len() != SIGNATURE_BYTES {
+            return Err(AuthorizationError::malformed("signature", format!("must have {SIGNATURE_BYTES} bytes")));
+        }
+        let parsed = signature::parse(&bytes)?;
+        let signer = signature::recover(&parsed, decoded.id)?;
+        if signer != expected.payer {
+            return Err(AuthorizationError::signer(expected.payer, signer));
+        }
+        let transaction = PayerTransaction {
+            transaction_hash: decoded.id.to_string(),
+            raw: format!("0x{}", hex::encode(transaction::assemble(&raw_data, &parsed.as_bytes()))),
+            expires_at: decoded.draft.expiration_ms,
+        };
+        Ok(Self { draft: decoded.draft, transaction })
+    }
+}
+
+fn raw_data(prehash: Option<&str>) -> Result<Vec<u8>, AuthorizationError> {
+    let malformed = |reason: String| AuthorizationError::malformed("message_prehash", reason);
+    let text = prehash.ok_or_else(|| malformed("is needed: the transaction's raw_data in hex".to_owned()))?;
+    let digits = digits(text);
+    if digits.len() > 2 * RAW_BYTES_MAX {
+        return Err(malformed(format!("must have at most {RAW_BYTES_MAX} bytes")));
+    }
+    hex::decode(digits).map_err(|_| malformed("must be the transaction's raw_data in hex".to_owned()))
+}
+
+/// The hex digits of `text`, which Tron's tools write without 0x.
+fn digits(text: &str) -> &str {
+    text.strip_prefix("0x").unwrap_or(text)
+}

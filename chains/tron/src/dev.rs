@@ -1,0 +1,315 @@
+//! **For development only**: deploys the contracts on a development chain, mints worthless tokens, hands out TRX.
+//!
+//! All but the TRX is done by real transactions. It uses the development node's own calls (`/dev/fund`, `/dev/mine`), which
+//! no network has.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use alloy::{
+    primitives::{Address, B256, U256, keccak256},
+    signers::local::PrivateKeySigner,
+    sol_types::{SolCall, SolConstructor},
+};
+use prost::Message;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use url::Url;
+
+use escrow_abi::contracts::{DevToken, GatewayEscrow, PAYOUT_GAS};
+use events::ChainId;
+
+use super::{
+    address::{self, ConvertError, address, text},
+    node::{Answer, BroadcastError, Info, State},
+    proto::{Any, CREATE_SMART_CONTRACT, Contract, CreateSmartContract, Raw, SmartContract},
+    query::{Trial, Tried},
+    rpc::{Fault, Rpc},
+    transaction::{self, Call, Draft, Reference},
+};
+
+const RPC_TIMEOUT: Duration = Duration::from_secs(30);
+/// What the deployer gets: 1,000,000 TRX, in sun.
+const DEPLOYER_SUN: u64 = 1_000_000_000_000;
+/// Fee limit of every development transaction: more than the largest deployment burns, in sun.
+const FEE_LIMIT_SUN: u64 = 5_000_000_000;
+/// How long a development transaction can be taken.
+const VALID_MS: u64 = 10 * 60 * 1000;
+/// The caller pays all energy.
+const CALLER_PAYS_PERCENT: i64 = 100;
+/// Energy of the deployer's that a call may take: any number above 0, as the caller pays all.
+const ORIGIN_ENERGY: i64 = 10_000_000;
+const CREATE_TYPE_URL: &str = "type.googleapis.com/protocol.CreateSmartContract";
+
+/// What went wrong with a development chain.
+#[derive(Debug, thiserror::Error)]
+pub enum DevError {
+    /// The chain does not answer, or refuses.
+    #[error("development chain: {0}")]
+    Chain(String),
+    /// Something given is not an address.
+    #[error(transparent)]
+    Convert(#[from] ConvertError),
+    /// An artefact cannot be used.
+    #[error("artefact of {0} cannot be used: {1}")]
+    Artefact(&'static str, String),
+    /// A transaction had no effect.
+    #[error("development transaction {0} failed: {1}")]
+    Failed(B256, String),
+}
+
+impl From<Fault> for DevError {
+    fn from(fault: Fault) -> Self {
+        Self::Chain(fault.to_string())
+    }
+}
+
+impl From<BroadcastError> for DevError {
+    fn from(error: BroadcastError) -> Self {
+        Self::Chain(error.to_string())
+    }
+}
+
+/// The addresses of the contracts on a development chain, `T…`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DevContracts {
+    /// `GatewayEscrow`, without a Permit2.
+    pub escrow: String,
+    /// `FulfillmentProxy`.
+    pub proxy: String,
+}
+
+/// A development chain.
+#[derive(Debug)]
+pub struct DevChain {
+    rpc: Rpc,
+    deployer: PrivateKeySigner,
+    /// Makes transactions differ that would else be one.
+    stamp: AtomicU64,
+}
+
+#[derive(Deserialize)]
+struct Artefact {
+    bytecode: String,
+}
+
+impl DevChain {
+    /// The development node at `url`, with TRX for `deployer`, which sends all that is not sent by others.
+    ///
+    /// # Errors
+    /// [`DevError`] when it does not answer or is not a development node.
+    pub async fn connect(url: &str, deployer: PrivateKeySigner) -> Result<Self, DevError> {
+        let url: Url = url.parse().map_err(|error: url::ParseError| DevError::Chain(error.to_string()))?;
+        let rpc = Rpc::new(&url, RPC_TIMEOUT, None).map_err(|error| DevError::Chain(error.to_string()))?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        // Nanoseconds since 1970 fit until 2554.
+        let stamp = AtomicU64::new(u64::try_from(now.as_nanos()).unwrap_or_default());
+        let chain = Self { rpc, deployer, stamp };
+        chain.fund(&text(chain.deployer.address()), DEPLOYER_SUN).await?;
+        Ok(chain)
+    }
+
+    /// The chain's CAIP-2 id.
+    ///
+    /// # Errors
+    /// [`DevError`].
+    pub async fn chain_id(&self) -> Result<ChainId, DevError> {
+        let first = self.rpc.numbered(0, State::Newest).await?;
+        let first = first.ok_or_else(|| DevError::Chain("no first block".to_owned()))?;
+        // An id of 32 bytes ends in four.
+        let reference = first.id[28..].iter().fold(0, |number, byte| number << 8 | u32::from(*byte));
+        format!("tron:{reference}").parse().map_err(|error: events::caip::Error| DevError::Chain(error.to_string()))
+    }
+
+    /// One of the node's development controls, for example `mine` with `{"blocks": 2}`.
+    ///
+    /// # Errors
+    /// [`DevError`].
+    pub async fn control(&self, name: &str, body: Value) -> Result<Value, DevError> {
+        Ok(self.rpc.post(&format!("dev/{name}"), &body).await?)
+    }
+
+    /// Makes blocks.
+    ///
+    /// # Errors
+    /// [`DevError`].
+    pub async fn mine(&self, blocks: u64) -> Result<(), DevError> {
+        self.control("mine", json!({"blocks": blocks})).await.map(drop)
+    }
+
+    /// Gives `account` TRX out of nothing, in sun.
+    ///
+    /// # Errors
+    /// [`DevError`].
+    pub async fn fund(&self, account: &str, sun: u64) -> Result<(), DevError> {
+        self.control("fund", json!({"address": account, "sun": sun})).await.map(drop)
+    }
+
+    /// Deploys an escrow with `reserver` and `guardian`, and a proxy.
+    ///
+    /// # Errors
+    /// [`DevError`].
+    pub async fn deploy_contracts(&self, reserver: &str, guardian: &str) -> Result<DevContracts, DevError> {
+        let arguments = GatewayEscrow::constructorCall {
+            permit2_: Address::ZERO,
+            reserver_: address(reserver)?,
+            guardian_: address(guardian)?,
+            payoutGas_: U256::from(PAYOUT_GAS),
+        };
+        let escrow = include_bytes!("../../../contracts/artifacts/GatewayEscrow.json");
+        let escrow = self.deploy("GatewayEscrow", escrow, arguments.abi_encode()).await?;
+        let proxy = include_bytes!("../../../contracts/artifacts/FulfillmentProxy.json");
+        let proxy = self.deploy("FulfillmentProxy", proxy, Vec::new()).await?;
+        Ok(DevContracts { escrow, proxy })
+    }
+
+    /// A new worthless token.
+    ///
+    /// # Errors
+    /// [`DevError`].
+    pub async fn deploy_token(&self, name: &str, symbol: &str, decimals: u8) -> Result<String, DevError> {
+        let arguments =
+            DevToken::constructorCall { name_: name.to_owned(), symbol_: symbol.to_owned(), decimals_: decimals };
+        let artefact = include_bytes!("../../../contracts/artifacts/DevToken.json");
+        self.deploy("DevToken", artefact, arguments.abi_encode()).await
+    }
+
+    /// Mints `amount` of a development token to `to`.
+    ///
+    /// # Errors
+    /// [`DevError`].
+    pub async fn mint(&self, token: &str, to: &str, amount: U256) -> Result<(), DevError> {
+        let mint = DevToken::mintCall { to: address(to)?, amount };
+        self.execute(&self.deployer, token, mint.abi_encode(), 0).await.map(drop)
+    }
+
+    /// Lets `spender`, mostly the escrow, take `amount` of `owner`'s `token`.
+    ///
+    /// # Errors
+    /// [`DevError`].
+    pub async fn approve(
+        &self,
+        owner: &PrivateKeySigner,
+        token: &str,
+        spender: &str,
+        amount: U256,
+    ) -> Result<(), DevError> {
+        let approve = DevToken::approveCall { spender: address(spender)?, value: amount };
+        self.execute(owner, token, approve.abi_encode(), 0).await.map(drop)
+    }
+
+    /// What `account` holds of `token` in the newest state.
+    ///
+    /// # Errors
+    /// [`DevError`].
+    pub async fn token_balance(&self, token: &str, account: &str) -> Result<U256, DevError> {
+        let data = DevToken::balanceOfCall { account: address(account)? }.abi_encode();
+        let trial = Trial { from: None, to: address(token)?, data: &data, value_sun: 0 };
+        match self.rpc.constant(&trial, State::Newest).await? {
+            Tried::Answered(Answer::Returned { value, .. }) => DevToken::balanceOfCall::abi_decode_returns(&value)
+                .map_err(|error| DevError::Chain(format!("{token} answered: {error}"))),
+            other => Err(DevError::Chain(format!("{token} answered: {other:?}"))),
+        }
+    }
+
+    /// TRX of `account` in the newest state, in sun.
+    ///
+    /// # Errors
+    /// [`DevError`].
+    pub async fn balance(&self, account: &str) -> Result<u64, DevError> {
+        Ok(self.rpc.account_resources(address(account)?).await?.balance_sun)
+    }
+
+    /// Calls `contract` as `signer`, with `value_sun` TRX, and sees to it that it is in a block and had its effect.
+    ///
+    /// # Errors
+    /// [`DevError`].
+    pub async fn execute(
+        &self,
+        signer: &PrivateKeySigner,
+        contract: &str,
+        data: Vec<u8>,
+        value_sun: u64,
+    ) -> Result<Info, DevError> {
+        let (reference, expiration_ms) = self.validity().await?;
+        let signed = Draft {
+            call: Call { owner: signer.address(), contract: address(contract)?, data, value_sun },
+            fee_limit_sun: FEE_LIMIT_SUN,
+            reference,
+            timestamp_ms: self.stamp.fetch_add(1, Ordering::Relaxed),
+            expiration_ms,
+        }
+        .sign(signer);
+        self.include(signed.id, &signed.bytes).await
+    }
+
+    async fn deploy(&self, name: &'static str, artefact: &[u8], arguments: Vec<u8>) -> Result<String, DevError> {
+        let artefact: Artefact =
+            serde_json::from_slice(artefact).map_err(|error| DevError::Artefact(name, error.to_string()))?;
+        let mut bytecode = hex::decode(artefact.bytecode.trim_start_matches("0x"))
+            .map_err(|error| DevError::Artefact(name, error.to_string()))?;
+        bytecode.extend(arguments);
+        let owner = address::bytes(self.deployer.address());
+        let contract = SmartContract {
+            origin_address: owner.to_vec(),
+            bytecode,
+            consume_user_resource_percent: CALLER_PAYS_PERCENT,
+            name: name.to_owned(),
+            origin_energy_limit: ORIGIN_ENERGY,
+        };
+        let message = CreateSmartContract { owner_address: owner.to_vec(), new_contract: Some(contract) };
+        let parameter = Any { type_url: CREATE_TYPE_URL.to_owned(), value: message.encode_to_vec() };
+        let (reference, expiration_ms) = self.validity().await?;
+        let raw = Raw {
+            ref_block_bytes: reference.number.to_vec(),
+            ref_block_hash: reference.hash.to_vec(),
+            expiration: expiration_ms.cast_signed(),
+            contract: vec![Contract {
+                r#type: CREATE_SMART_CONTRACT,
+                parameter: Some(parameter),
+                ..Default::default()
+            }],
+            timestamp: self.stamp.fetch_add(1, Ordering::Relaxed).cast_signed(),
+            fee_limit: FEE_LIMIT_SUN.cast_signed(),
+            ..Default::default()
+        };
+        let raw_data = raw.encode_to_vec();
+        let id = transaction::id(&raw_data);
+        let signed = transaction::assemble(&raw_data, &transaction::signature_of(id, &self.deployer));
+        let info = self.include(id, &signed).await?;
+        let created = created(id, &owner);
+        if info.contract != Some(created) {
+            return Err(DevError::Chain(format!("{name} is at {:?} and not at {created}", info.contract)));
+        }
+        Ok(text(created))
+    }
+
+    async fn validity(&self) -> Result<(Reference, u64), DevError> {
+        let head = self.rpc.newest(State::Newest).await?;
+        let settled = self.rpc.newest(State::Solidified).await?;
+        Ok((Reference::of(&settled), head.time_ms + VALID_MS))
+    }
+
+    /// Sends a transaction and sees to it that it is in a block.
+    async fn include(&self, id: B256, signed: &[u8]) -> Result<Info, DevError> {
+        self.rpc.send(signed).await?;
+        let mut info = self.rpc.transaction_info(id, State::Newest).await?;
+        if info.is_none() {
+            // The chain may make blocks on a beat of its own; one more does not hurt it.
+            self.mine(1).await?;
+            info = self.rpc.transaction_info(id, State::Newest).await?;
+        }
+        let info = info.ok_or_else(|| DevError::Chain(format!("{id} is in no block")))?;
+        match info.failure {
+            Some(reason) => Err(DevError::Failed(id, reason)),
+            None => Ok(info),
+        }
+    }
+}
+
+/// Where a transaction puts the contract that it deploys.
+fn created(id: B256, owner: &[u8; 21]) -> Address {
+    Address::from_word(keccak256([id.as_slice(), owner].concat()))
+}

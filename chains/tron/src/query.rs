@@ -1,0 +1,359 @@
+//! What nodes are asked, one call each, and how their answers are read. What may be believed of them is [`super::node`]'s.
+
+mod answers;
+
+use alloy::primitives::{Address, B256};
+use serde_json::{Value, json};
+
+use escrow_abi::revert::Revert;
+use sagas::ports::Transient;
+
+use super::{
+    address,
+    rpc::{Fault, Rpc, shortened},
+};
+use answers::{
+    RawAccount, RawBlock, RawCall, RawDetailedBlock, RawInfo, RawListed, RawParameters, RawResources, RawReturn,
+    RawSibling, RawWaiting,
+};
+
+/// How the TVM's result is named when everything went well.
+const SUCCESS: &str = "SUCCESS";
+/// What a system contract's receipt has, which ran no code.
+const DEFAULT: &str = "DEFAULT";
+/// How the API marks what failed.
+const FAILED: &str = "FAILED";
+/// The node has the transaction, or the chain does.
+const DUPLICATE: &str = "DUP_TRANSACTION_ERROR";
+/// Refusals to take a transaction that say something about the node and nothing about the transaction.
+const NOT_NOW: [&str; 5] =
+    ["SERVER_BUSY", "NO_CONNECTION", "NOT_ENOUGH_EFFECTIVE_CONNECTION", "BLOCK_UNSOLIDIFIED", "OTHER_ERROR"];
+/// The VM's exceptions in a node's words; the one that tells of a slow node is not among the contract's faults.
+const PROGRAM_EXCEPTION: &str = "vm.program.Program$";
+const OUT_OF_TIME: &str = "OutOfTimeException";
+
+/// Which state is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// The newest (`/wallet`); a fork may take it away.
+    Newest,
+    /// What is solidified (`/walletsolidity`): no fork takes it away.
+    Solidified,
+}
+
+impl State {
+    fn path(self, name: &str) -> String {
+        match self {
+            Self::Newest => format!("wallet/{name}"),
+            Self::Solidified => format!("walletsolidity/{name}"),
+        }
+    }
+}
+
+/// A block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Block {
+    /// Its number.
+    pub number: u64,
+    /// Its id, which begins with the number.
+    pub id: B256,
+    /// The id of the block before.
+    pub parent: B256,
+    /// Its time, UNIX milliseconds.
+    pub time_ms: u64,
+}
+
+/// What a call of a contract did that is in no block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer<T> {
+    /// It returned.
+    Returned {
+        /// What it returned.
+        value: T,
+        /// Energy that it took.
+        energy: u64,
+    },
+    /// The contract refused, or its code failed.
+    Reverted {
+        /// Why, in words.
+        reason: String,
+        /// What it returned.
+        data: Vec<u8>,
+    },
+}
+
+/// What became of a transaction in a block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Info {
+    /// The transaction.
+    pub id: B256,
+    /// Its block's number.
+    pub block_number: u64,
+    /// Its block's time, UNIX milliseconds.
+    pub block_time_ms: u64,
+    /// Why it had no effect but its costs; `None` when it had its effect.
+    pub failure: Option<String>,
+    /// Energy that it took.
+    pub energy: u64,
+    /// All that was burnt for it, in sun.
+    pub fee_sun: u64,
+    /// The contract that was called or deployed.
+    pub contract: Option<Address>,
+    /// What contracts logged, in order; nothing when it failed.
+    pub logs: Vec<Log>,
+}
+
+/// What became of the transactions of a block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockInfos {
+    /// Those that could be read, in order. Why one failed is told without what its contract returned.
+    pub read: Vec<Info>,
+    /// How many there are besides.
+    pub unread: usize,
+}
+
+/// An event of a contract.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    /// Who logged it.
+    pub address: Address,
+    /// What it is indexed by.
+    pub topics: Vec<B256>,
+    /// The rest.
+    pub data: Vec<u8>,
+}
+
+/// What the network asks for now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prices {
+    /// Sun for a unit of energy.
+    pub energy_sun: u64,
+    /// Sun for a byte of bandwidth.
+    pub bandwidth_sun: u64,
+    /// The highest `fee_limit` that is taken, in sun, when the node says so.
+    pub fee_limit_max_sun: Option<u64>,
+}
+
+/// What an account can spend on transactions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AccountResources {
+    /// TRX, in sun.
+    pub balance_sun: u64,
+    /// Energy from its stake that is left.
+    pub energy: u64,
+    /// Bytes that are left of its stake's or of the free ones, whichever is more: one transaction takes from one only.
+    pub bandwidth: u64,
+}
+
+/// Why a node did not take a transaction. It proves nothing about what becomes of it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BroadcastError {
+    /// The node cannot be asked, or not now.
+    #[error(transparent)]
+    Transient(#[from] Transient),
+    /// The node refuses this transaction.
+    #[error("{code}: {message}")]
+    Refused {
+        /// The API's name for the refusal, for example `TAPOS_ERROR`.
+        code: String,
+        /// The node's words.
+        message: String,
+    },
+}
+
+impl From<Fault> for BroadcastError {
+    fn from(fault: Fault) -> Self {
+        Self::Transient(fault.into())
+    }
+}
+
+/// A call that is only tried out.
+pub(super) struct Trial<'a> {
+    pub from: Option<Address>,
+    pub to: Address,
+    pub data: &'a [u8],
+    pub value_sun: u64,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) enum Tried {
+    Answered(Answer<Vec<u8>>),
+    /// The node says that it cannot succeed, but no contract said so: there is none, the funds are short, or the VM gave up.
+    Impossible(String),
+}
+
+impl Rpc {
+    /// The newest block.
+    pub async fn newest(&self, state: State) -> Result<Block, Fault> {
+        self.find_block(json!({"detail": false}), state).await?.ok_or_else(|| unreadable("no newest block"))
+    }
+
+    /// The block of this number; `None` when the node has none.
+    pub async fn numbered(&self, number: u64, state: State) -> Result<Option<Block>, Fault> {
+        let asked = json!({"id_or_num": number.to_string(), "detail": false});
+        let block = self.find_block(asked, state).await?;
+        match block {
+            Some(block) if block.number != number => {
+                Err(unreadable(format!("block {} where {number} was asked for", block.number)))
+            }
+            block => Ok(block),
+        }
+    }
+
+    async fn find_block(&self, asked: Value, state: State) -> Result<Option<Block>, Fault> {
+        let answer: RawBlock = self.post(&state.path("getblock"), &asked).await?;
+        answer.read()
+    }
+
+    /// Tries a call out in the newest or the solidified state.
+    pub async fn constant(&self, trial: &Trial<'_>, state: State) -> Result<Tried, Fault> {
+        let asked = json!({
+            // Nobody is the zero address, which a node wants to be written out.
+            "owner_address": address::api(trial.from.unwrap_or_default()),
+            "contract_address": address::api(trial.to),
+            "data": hex::encode(trial.data),
+            "call_value": trial.value_sun,
+            "visible": false,
+        });
+        let answer: RawCall = self.post(&state.path("triggerconstantcontract"), &asked).await?;
+        let message = words(&answer.result.message);
+        if !answer.result.result {
+            let code = answer.result.code.as_deref().unwrap_or_default();
+            let said = format!("{code}: {}", shortened(&message));
+            let of_contract = message.contains(PROGRAM_EXCEPTION) && !message.contains(OUT_OF_TIME);
+            if of_contract || matches!(code, "CONTRACT_VALIDATE_ERROR" | "CONTRACT_EXE_ERROR") {
+                return Ok(Tried::Impossible(said));
+            }
+            return Err(Fault::Rejected(said));
+        }
+        let output = answer.constant_result.first().map(|text| unhex(text)).transpose()?;
+        let output = output.ok_or_else(|| unreadable("a call without a result"))?;
+        let failed = answer.transaction.is_some_and(|shown| shown.ret.iter().any(|ret| ret.ret == FAILED));
+        Ok(Tried::Answered(if failed || message.contains("REVERT") {
+            let revert = Revert::new(output.into(), "the contract reverted");
+            Answer::Reverted { reason: revert.reason, data: revert.data.into() }
+        } else {
+            Answer::Returned { value: output, energy: answer.energy_used }
+        }))
+    }
+
+    /// What became of a transaction; `None` when it is in no block.
+    pub async fn transaction_info(&self, id: B256, state: State) -> Result<Option<Info>, Fault> {
+        let asked = json!({"value": hex::encode(id)});
+        let answer: RawInfo = self.post(&state.path("gettransactioninfobyid"), &asked).await?;
+        if answer.id.is_none() {
+            return Ok(None);
+        }
+        let info = answer.read()?;
+        if info.id == id { Ok(Some(info)) } else { Err(unreadable(format!("{} where {id} was asked for", info.id))) }
+    }
+
+    /// Whether a transaction waits for a block at the node.
+    pub async fn waits(&self, id: B256) -> Result<bool, Fault> {
+        let asked = json!({"value": hex::encode(id)});
+        let answer: RawWaiting = self.post("wallet/gettransactionfrompending", &asked).await?;
+        match answer.id {
+            None => Ok(false),
+            Some(found) if word(&found) == Some(id) => Ok(true),
+            Some(found) => Err(unreadable(format!("{} where {id} was asked for", shortened(&found)))),
+        }
+    }
+
+    /// What became of the transactions of a block; of none, too, when the node has no such block.
+    pub async fn block_infos(&self, number: u64, state: State) -> Result<BlockInfos, Fault> {
+        let answer: Vec<RawSibling> =
+            self.post(&state.path("gettransactioninfobyblocknum"), &json!({"num": number})).await?;
+        let all = answer.len();
+        // One transaction in a block must not hide the others.
+        let read: Vec<Info> = answer.into_iter().filter_map(|sibling| sibling.0?.read().ok()).collect();
+        match read.iter().find(|info| info.block_number != number) {
+            Some(other) => Err(unreadable(format!("{} of block {} in {number}", other.id, other.block_number))),
+            None => Ok(BlockInfos { unread: all - read.len(), read }),
+        }
+    }
+
+    /// A block with the ids of its transactions, those first that name `payment` and did not fail; `None` when the node has
+    /// none.
+    pub async fn transactions_of(
+        &self,
+        number: u64,
+        payment: B256,
+        state: State,
+    ) -> Result<Option<(Block, Vec<B256>)>, Fault> {
+        let asked = json!({"id_or_num": number.to_string(), "detail": true});
+        let answer: RawDetailedBlock = self.post(&state.path("getblock"), &asked).await?;
+        let Some(block) = (RawBlock { id: answer.id, header: answer.header }).read()? else { return Ok(None) };
+        let payment = hex::encode(payment);
+        let failed = |one: &RawListed| one.ret.iter().any(|ret| ret.result != SUCCESS);
+        let mut listed: Vec<_> = answer
+            .transactions
+            .into_iter()
+            .filter_map(|one| Some(((!one.raw_data.contains(&payment), failed(&one)), word(&one.id)?)))
+            .collect();
+        listed.sort_by_key(|(rank, _)| *rank);
+        Ok(Some((block, listed.into_iter().map(|(_, id)| id).collect())))
+    }
+
+    /// What the network asks for.
+    pub async fn parameters(&self) -> Result<Prices, Fault> {
+        let answer: RawParameters = self.post("wallet/getchainparameters", &json!({})).await?;
+        let find = |key| answer.parameters.iter().find(|one| one.key == key).map(|one| one.value);
+        let price = |key| find(key).ok_or_else(|| unreadable(format!("no {key}")));
+        let positive = |value: i64| u64::try_from(value).map_err(|_| unreadable(format!("the price {value}")));
+        Ok(Prices {
+            energy_sun: positive(price("getEnergyFee")?)?,
+            bandwidth_sun: positive(price("getTransactionFee")?)?,
+            fee_limit_max_sun: find("getMaxFeeLimit").map(positive).transpose()?,
+        })
+    }
+
+    /// What an account has; nothing at all when there is none.
+    pub async fn account_resources(&self, account: Address) -> Result<AccountResources, Fault> {
+        let asked = json!({"address": address::api(account), "visible": false});
+        let found: RawAccount = self.post("wallet/getaccount", &asked).await?;
+        if found.address.is_some_and(|address| address::from_api(&address) != Some(account)) {
+            return Err(unreadable("another account than was asked for"));
+        }
+        let left: RawResources = self.post("wallet/getaccountresource", &asked).await?;
+        let staked = left.net_limit.saturating_sub(left.net_used);
+        let free = left.free_net_limit.saturating_sub(left.free_net_used);
+        Ok(AccountResources {
+            balance_sun: found.balance,
+            energy: left.energy_limit.saturating_sub(left.energy_used),
+            bandwidth: staked.max(free),
+        })
+    }
+
+    /// Hands a signed transaction to the network. One that is known already is fine.
+    pub async fn send(&self, signed: &[u8]) -> Result<(), BroadcastError> {
+        let answer: RawReturn = self.post("wallet/broadcasthex", &json!({"transaction": hex::encode(signed)})).await?;
+        let code = answer.code.unwrap_or_default();
+        if answer.result || code == DUPLICATE {
+            return Ok(());
+        }
+        let (code, message) = (shortened(&code), shortened(&words(&answer.message)));
+        if code.is_empty() || NOT_NOW.contains(&code.as_str()) {
+            return Err(Transient::rate_limited(format!("not taken for now: {code}: {message}")).into());
+        }
+        Err(BroadcastError::Refused { code, message })
+    }
+}
+
+fn unreadable(what: impl Into<String>) -> Fault {
+    Fault::Unanswered(Transient::contradiction(format!("the node contradicts itself: {}", what.into())))
+}
+
+fn unhex(text: &str) -> Result<Vec<u8>, Fault> {
+    hex::decode(text).map_err(|_| unreadable("bytes that are no hex"))
+}
+
+fn word(text: &str) -> Option<B256> {
+    B256::try_from(hex::decode(text).ok()?.as_slice()).ok()
+}
+
+/// A node's words, which most calls write in hex and some do not.
+fn words(text: &str) -> String {
+    let decoded = hex::decode(text).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    decoded.unwrap_or_else(|| text.to_owned())
+}

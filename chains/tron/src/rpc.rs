@@ -1,0 +1,227 @@
+//! One HTTP endpoint: calls with limits of time and size, one pause for everybody when it asks for one, faults sorted where
+//! they arise.
+
+use std::{
+    fmt,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use reqwest::{
+    Client, Response, StatusCode,
+    header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER},
+    redirect::Policy,
+};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
+use tokio::time::Instant;
+use url::Url;
+
+use chains::config::ApiKey;
+use sagas::ports::Transient;
+
+/// The header that providers read an API key from.
+const API_KEY_HEADER: HeaderName = HeaderName::from_static("tron-pro-api-key");
+/// Largest answer that is read. All results of a full block fit several times over.
+const BODY_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Longest text of a node that is kept, in characters: it ends up in events and logs.
+const TEXT_CHARS_MAX: usize = 400;
+/// The pause after a refusal that names none.
+const PAUSE: Duration = Duration::from_secs(5);
+/// Longest pause: nobody is silenced for long by one answer.
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// What came of a call that gave no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Fault {
+    /// No answer, or none that can be read.
+    #[error("{0}")]
+    Unanswered(Transient),
+    /// The node itself refused the request.
+    #[error("{0}")]
+    Rejected(String),
+}
+
+impl From<Fault> for Transient {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Unanswered(fault) => fault,
+            Fault::Rejected(text) => Self::contradiction(text),
+        }
+    }
+}
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ClientError {
+    /// The API key cannot be sent.
+    #[error("api_key has characters that no HTTP header can have")]
+    ApiKey,
+    /// The HTTP client cannot be built.
+    #[error(transparent)]
+    Http(#[from] reqwest::Error),
+}
+
+/// The endpoint.
+pub(super) struct Rpc {
+    http: Client,
+    base: String,
+    endpoint: String,
+    /// Until when nothing is sent.
+    paused: Mutex<Option<Instant>>,
+}
+
+impl fmt::Debug for Rpc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Rpc").field(&self.endpoint).finish()
+    }
+}
+
+impl Rpc {
+    /// The endpoint whose calls are under `url`; nothing is sent yet.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn new(url: &Url, timeout: Duration, api_key: Option<&ApiKey>) -> Result<Self, ClientError> {
+        let mut headers = HeaderMap::new();
+        if let Some(key) = api_key {
+            let mut value = HeaderValue::from_str(key.expose()).map_err(|_| ClientError::ApiKey)?;
+            value.set_sensitive(true);
+            headers.insert(API_KEY_HEADER, value);
+        }
+        // A redirect would take the key elsewhere.
+        let http = Client::builder()
+            .timeout(timeout)
+            .connect_timeout(timeout)
+            .redirect(Policy::none())
+            .default_headers(headers)
+            .build()?;
+        let base = url.as_str().trim_end_matches('/').to_owned();
+        // Only the origin goes into messages: paths and queries of providers hold keys.
+        let endpoint = url.origin().ascii_serialization();
+        Ok(Self { http, base, endpoint, paused: Mutex::new(None) })
+    }
+
+    /// Posts `body` to `path`, for example `wallet/getblock`.
+    ///
+    /// # Errors
+    /// [`Fault`]; at once, without anything sent, while the endpoint wants to be left alone.
+    pub async fn post<R: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<R, Fault> {
+        let place = format!("{path} at {}", self.endpoint);
+        let unanswered =
+            |what: fmt::Arguments<'_>| Fault::Unanswered(Transient::unreachable(format!("{place}: {what}")));
+        let limited = |what: fmt::Arguments<'_>| Fault::Unanswered(Transient::rate_limited(format!("{place}: {what}")));
+        if let Some(left) = self.pause_left() {
+            return Err(limited(format_args!("paused for {} ms more", left.as_millis())));
+        }
+        // The errors' own texts may hold the whole URL, and so a key.
+        let response = self.http.post(format!("{}/{path}", self.base)).json(body).send().await;
+        let response = response.map_err(|error| unanswered(format_args!("{}", kind(&error))))?;
+        let status = response.status();
+        if let StatusCode::TOO_MANY_REQUESTS | StatusCode::FORBIDDEN | StatusCode::SERVICE_UNAVAILABLE = status {
+            let pause = self.pause(asked_for(response.headers()));
+            return Err(limited(format_args!(
+                "HTTP status {}, nothing is sent for {} ms",
+                status.as_u16(),
+                pause.as_millis()
+            )));
+        }
+        if status != StatusCode::OK {
+            return Err(unanswered(format_args!("HTTP status {}", status.as_u16())));
+        }
+        let bytes = read(response).await.map_err(|what| unanswered(format_args!("{what}")))?;
+        if let Some(error) = refusal(&bytes) {
+            return Err(Fault::Rejected(format!("{place}: {}", shortened(&error))));
+        }
+        let answer = serde_json::from_slice(&bytes);
+        answer.map_err(|error| unanswered(format_args!("unreadable answer: {}", shortened(&error.to_string()))))
+    }
+
+    fn pause_left(&self) -> Option<Duration> {
+        let paused = *self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        paused.map(|until| until.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
+    }
+
+    /// Nothing is sent for that long, by nobody; how long it is.
+    fn pause(&self, asked: Option<Duration>) -> Duration {
+        let pause = asked.unwrap_or(PAUSE).min(PAUSE_MAX);
+        let until = Instant::now() + pause;
+        let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        *paused = Some(paused.map_or(until, |before| before.max(until)));
+        pause
+    }
+}
+
+/// `text`, no longer than what is kept of a node's words.
+pub(super) fn shortened(text: &str) -> String {
+    text.chars().take(TEXT_CHARS_MAX).collect()
+}
+
+/// The seconds of `Retry-After`. A date is not read: clocks differ.
+fn asked_for(headers: &HeaderMap) -> Option<Duration> {
+    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+}
+
+async fn read(mut response: Response) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    loop {
+        let chunk = match response.chunk().await {
+            Ok(chunk) => chunk,
+            Err(error) => return Err(kind(&error).to_owned()),
+        };
+        let Some(chunk) = chunk else { return Ok(bytes) };
+        if bytes.len() + chunk.len() > BODY_BYTES_MAX {
+            return Err(format!("more than {BODY_BYTES_MAX} bytes"));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+}
+
+/// Nodes say that they refuse in a member of an answer with status 200.
+fn refusal(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Refusal {
+        #[serde(rename = "Error")]
+        error: Option<Value>,
+    }
+    // A list is read as a struct, too, by position.
+    if !body.trim_ascii_start().starts_with(b"{") {
+        return None;
+    }
+    let error = serde_json::from_slice::<Refusal>(body).ok()?.error?;
+    Some(error.as_str().map_or_else(|| error.to_string(), str::to_owned))
+}
+
+fn kind(error: &reqwest::Error) -> &'static str {
+    if error.is_timeout() {
+        "no answer in time"
+    } else if error.is_connect() {
+        "no connection"
+    } else {
+        "no answer"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_told_from_answers() {
+        assert_eq!(refusal(br#" {"Error":"lack of computing resources"}"#).unwrap(), "lack of computing resources");
+        assert_eq!(refusal(br#"{"Error":{"a":1}}"#).unwrap(), r#"{"a":1}"#);
+        for answer in ["{}", r#"[{"Error":"x"}]"#, r#"["x"]"#, r#"{"id":"00"}"#, "", "nonsense"] {
+            assert_eq!(refusal(answer.as_bytes()), None, "{answer}");
+        }
+    }
+
+    #[test]
+    fn a_pause_is_in_seconds() {
+        let headers = |value: &'static str| HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(value))]);
+        assert_eq!(asked_for(&headers("7")), Some(Duration::from_secs(7)));
+        for other in ["", "-1", "1.5", "Wed, 21 Oct 2015 07:28:00 GMT"] {
+            assert_eq!(asked_for(&headers(other)), None, "{other}");
+        }
+        assert_eq!(asked_for(&HeaderMap::new()), None);
+    }
+}

@@ -1,0 +1,326 @@
+//! What a settler does on one chain: reads the reservation that is to pay it, delivers through the proxy, and brings the
+//! attestation to the escrow.
+//!
+//! Every act begins with a look at the chain, so doing it again, after a crash too, has no second effect.
+
+use alloy::{
+    primitives::{Address, U256},
+    signers::local::PrivateKeySigner,
+    sol_types::SolCall,
+};
+
+use chains::{
+    escrow::{self, EscrowRecord},
+    perform::PerformError,
+};
+use escrow_abi::{
+    contracts::{DevToken as Trc20, FulfillmentProxy, GatewayEscrow, word},
+    signature,
+};
+use events::{AssetId, PaymentId, event::EscrowPlan};
+use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
+
+use super::{
+    address::{address, text, token_or_coin, trc20},
+    node::{Answer, Node, State},
+    reads::{self, DatedRecord, fulfillment_key, unusable},
+    search::Place,
+    wallet::{Spare, Task, Wallet},
+};
+
+/// Energy whose price a settler keeps in TRX and never promises, as far as it has none of its own: what a release may need,
+/// and some three deliveries.
+pub const FEE_RESERVE_ENERGY: u64 = 1_500_000;
+/// Bytes whose price a settler keeps in TRX besides: those of some three transactions.
+const FEE_RESERVE_BYTES: u64 = 1_500;
+
+/// A settler's account on one chain, its own process's alone.
+#[derive(Debug)]
+pub struct SettlerChain {
+    wallet: Wallet,
+}
+
+impl SettlerChain {
+    /// The account of `key` on the chain of `node`.
+    pub fn new(node: Node, key: PrivateKeySigner) -> Self {
+        Self { wallet: Wallet::new(node, key) }
+    }
+
+    /// The account that `wallet` holds.
+    pub fn over(wallet: Wallet) -> Self {
+        Self { wallet }
+    }
+
+    /// The account, `T…`.
+    pub fn account(&self) -> String {
+        self.wallet.account()
+    }
+
+    /// The connection.
+    pub fn node(&self) -> &Node {
+        self.wallet.node()
+    }
+
+    /// The UNIX second of a solidified block, and what the escrow has on record for the payment as of it.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn reservation(
+        &self,
+        payment_id: &PaymentId,
+        escrow_contract: &str,
+    ) -> Result<(u64, Option<EscrowRecord>), Transient> {
+        let found = self.node().settled_escrow(payment_id, escrow_contract).await?;
+        Ok((found.time, found.record.map(|record| record.escrow)))
+    }
+
+    /// Where a delivery stands.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {
+        self.node().delivery_state(order).await
+    }
+
+    /// Delivers from this account, giving the proxy an allowance first if there is none, and waits until the delivery landed.
+    /// Returns its transaction; of a delivery that is there already, that one.
+    ///
+    /// # Errors
+    /// [`PerformError`]; after [`PerformError::Transient`] do the same again. The proxy takes one delivery of these terms only.
+    pub async fn deliver(&self, order: &DeliveryOrder) -> Result<String, PerformError> {
+        match self.delivery_state(order).await? {
+            DeliveryState::Final(inclusion) | DeliveryState::Seen(inclusion) => return Ok(inclusion.transaction_hash),
+            DeliveryState::Impossible => return Err(PerformError::TooLate(format!("past {}", order.fulfill_by))),
+            DeliveryState::NotSeen => {}
+        }
+        let terms = reads::delivery(order).map_err(unusable)?;
+        if terms.settler != self.wallet.address() {
+            return Err(
+                Transient::misconfigured(format!("{} is not this settler's account", order.delivery_account)).into()
+            );
+        }
+        let contract = address(&order.proxy).map_err(unusable)?;
+        let value_sun = value_sun(&terms)?;
+        if !terms.token.is_zero() {
+            self.allow(terms.token, contract, terms.amount, order.fulfill_by).await?;
+        }
+        let task = Task {
+            // The delivery's once-only key: other terms are another delivery.
+            purpose: format!("fulfill/{contract}/{}", fulfillment_key(order).map_err(unusable)?),
+            contract,
+            data: fulfilling(&terms),
+            value_sun,
+            spare: Spare::default(),
+            until: Some(order.fulfill_by),
+            again: false,
+        };
+        self.wallet.execute(&task).await
+    }
+
+    /// Tries out in the newest state what [`SettlerChain::deliver`] would send, and sends nothing: whether this token can be
+    /// paid to this recipient. Where the proxy has no allowance yet, the token's own transfer stands in for it.
+    ///
+    /// # Errors
+    /// [`PerformError::Refused`] when the chain refuses it, for whatever reason, a balance that is too low too.
+    pub async fn try_delivery(&self, order: &DeliveryOrder) -> Result<(), PerformError> {
+        let terms = reads::delivery(order).map_err(unusable)?;
+        let (own, proxy) = (self.wallet.address(), address(&order.proxy).map_err(unusable)?);
+        let mut contract = proxy;
+        let mut data = fulfilling(&terms);
+        if !terms.token.is_zero() {
+            let call = Trc20::allowanceCall { owner: own, spender: proxy };
+            let allowed = match self.node().call(None, terms.token, &call, State::Newest).await? {
+                Answer::Returned { value, .. } => value,
+                Answer::Reverted { .. } => U256::ZERO,
+            };
+            if allowed < terms.amount {
+                contract = terms.token;
+                data = Trc20::transferCall { to: terms.recipient, value: terms.amount }.abi_encode();
+            }
+        }
+        match self.node().trial(own, contract, data, value_sun(&terms)?).await? {
+            Answer::Returned { .. } => Ok(()),
+            Answer::Reverted { reason, .. } => {
+                Err(PerformError::Refused(Box::new(self.node().refusal(contract, reason))))
+            }
+        }
+    }
+
+    /// An allowance for the proxy, without limit: the proxy takes tokens from its caller only.
+    async fn allow(&self, token: Address, proxy: Address, amount: U256, until: u64) -> Result<(), PerformError> {
+        let owner = self.wallet.address();
+        let call = Trc20::allowanceCall { owner, spender: proxy };
+        let allowed = match self.node().call(None, token, &call, State::Newest).await? {
+            Answer::Returned { value, .. } => value,
+            Answer::Reverted { reason, .. } => {
+                return Err(Transient::contradiction(format!("allowance of {}: {reason}", text(token))).into());
+            }
+        };
+        if allowed >= amount {
+            return Ok(());
+        }
+        // Tron's USDT takes no change from one allowance to another, only from or to none.
+        let steps: &[U256] = if allowed.is_zero() { &[U256::MAX] } else { &[U256::ZERO, U256::MAX] };
+        for value in steps {
+            let task = Task {
+                purpose: format!("approve/{token}/{proxy}/{value}"),
+                contract: token,
+                data: Trc20::approveCall { spender: proxy, value: *value }.abi_encode(),
+                value_sun: 0,
+                spare: Spare::default(),
+                until: Some(until),
+                // An allowance can be used up.
+                again: true,
+            };
+            self.wallet.execute(&task).await?;
+        }
+        Ok(())
+    }
+
+    /// Brings the releaser's attestation to the escrow, which then pays the settler, and waits until that landed. Returns the
+    /// transaction; of a release that is there already, whoever made it, that one.
+    ///
+    /// # Errors
+    /// [`PerformError`]; after [`PerformError::Transient`] do the same again.
+    pub async fn release(
+        &self,
+        payment_id: &PaymentId,
+        plan: &EscrowPlan,
+        attestation: &str,
+    ) -> Result<String, PerformError> {
+        let contract = address(&plan.contract).map_err(unusable)?;
+        let read = self.node().escrow_record(payment_id, contract, State::Newest).await?;
+        let found = read.record.as_ref().map(|record| (record.escrow.state, record));
+        match found {
+            Some((escrow::State::Reserved, _)) => {}
+            Some((escrow::State::Released, record)) => return self.released(payment_id, contract, record).await,
+            Some((escrow::State::Refunded, _)) => {
+                return Err(PerformError::TooLate("the escrow was refunded".to_owned()));
+            }
+            // A newest block without the reservation may be a node that lags.
+            None | Some((escrow::State::Deposited, _)) => {
+                return Err(
+                    Transient::contradiction(format!("{payment_id} is not reserved at block {}", read.number)).into()
+                );
+            }
+        }
+        let attestation = signature::bytes(attestation);
+        let attestation = attestation.map_err(|_| Transient::misconfigured("the attestation is no hex"))?;
+        let release =
+            GatewayEscrow::releaseCall { paymentId: word(payment_id.on_chain()), attestation: attestation.into() };
+        let task = Task {
+            purpose: format!("release/{contract}/{payment_id}"),
+            contract,
+            data: release.abi_encode(),
+            value_sun: 0,
+            spare: Spare::PAYOUT,
+            // The escrow releases strictly before `refundAfter`.
+            until: Some(plan.refund_after.saturating_sub(1)),
+            again: false,
+        };
+        self.wallet.execute(&task).await
+    }
+
+    async fn released(
+        &self,
+        payment_id: &PaymentId,
+        contract: Address,
+        record: &DatedRecord,
+    ) -> Result<String, PerformError> {
+        let ended = record
+            .ended_at
+            .ok_or_else(|| Transient::contradiction(format!("{payment_id} was released in no block")))?;
+        let id = word(payment_id.on_chain());
+        let place = Place { contract, number: ended, state: State::Newest, payment: id, known: &[] };
+        let is = |event: &GatewayEscrow::Released| event.paymentId == id;
+        Ok(self.node().event_in(&place, is).await?.inclusion.transaction_hash)
+    }
+
+    /// What the escrow at `escrow_contract` owes this account in `asset` in the newest state, from payouts that did not go
+    /// through, smallest unit.
+    ///
+    /// # Errors
+    /// [`Transient`], also where there is no escrow.
+    pub async fn claimable(&self, escrow_contract: &str, asset: &AssetId) -> Result<U256, Transient> {
+        let contract = address(escrow_contract).map_err(unusable)?;
+        let token = trc20(asset).map_err(unusable)?;
+        let call = GatewayEscrow::claimableCall { owner: self.wallet.address(), token };
+        match self.node().call(None, contract, &call, State::Newest).await? {
+            Answer::Returned { value, .. } => Ok(value),
+            Answer::Reverted { reason, .. } => {
+                Err(Transient::contradiction(format!("claims at {escrow_contract}: {reason}")))
+            }
+        }
+    }
+
+    /// Brings this account what the escrow owes it in `asset`, and waits until that landed. Returns the transaction.
+    ///
+    /// # Errors
+    /// [`PerformError::Refused`] when the newest state refuses it; nothing was sent then, unless the state changed on the way.
+    pub async fn claim(&self, escrow_contract: &str, asset: &AssetId) -> Result<String, PerformError> {
+        let contract = address(escrow_contract).map_err(unusable)?;
+        let token = trc20(asset).map_err(unusable)?;
+        let task = Task {
+            purpose: format!("claim/{contract}/{token}"),
+            contract,
+            data: GatewayEscrow::claimForCall { owner: self.wallet.address(), token }.abi_encode(),
+            value_sun: 0,
+            // A claim runs with whatever there is, and fails as a whole.
+            spare: Spare::default(),
+            until: None,
+            // Another payout may fail after this one was made good.
+            again: true,
+        };
+        self.wallet.execute(&task).await
+    }
+
+    /// What this account can deliver of `asset` in the newest state, smallest unit: of TRX what is above what it keeps for
+    /// fees ([`FEE_RESERVE_ENERGY`]); of a token what it holds, as long as that much is there to pay for the delivery.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn balance(&self, asset: &AssetId) -> Result<U256, Transient> {
+        let token = token_or_coin(asset).map_err(unusable)?;
+        let (prices, resources) = (self.node().prices().await?, self.node().resources(self.wallet.address()).await?);
+        let energy = FEE_RESERVE_ENERGY.saturating_sub(resources.energy).saturating_mul(prices.energy_sun);
+        let bytes = FEE_RESERVE_BYTES.saturating_mul(prices.bandwidth_sun);
+        let spare = resources.balance_sun.saturating_sub(energy.saturating_add(bytes));
+        if token.is_zero() {
+            return Ok(U256::from(spare));
+        }
+        if spare == 0 {
+            let (account, chain_id) = (self.account(), self.node().chain_id());
+            tracing::warn!(account, %chain_id, sun = resources.balance_sun, "too little TRX and energy to deliver");
+            return Ok(U256::ZERO);
+        }
+        let call = Trc20::balanceOfCall { account: self.wallet.address() };
+        match self.node().call(None, token, &call, State::Newest).await? {
+            Answer::Returned { value, .. } => Ok(value),
+            Answer::Reverted { reason, .. } => {
+                Err(Transient::contradiction(format!("balance of {}: {reason}", text(token))))
+            }
+        }
+    }
+}
+
+/// The call of the proxy that delivers.
+fn fulfilling(terms: &FulfillmentProxy::Fulfilled) -> Vec<u8> {
+    let fulfill = FulfillmentProxy::fulfillCall {
+        paymentId: terms.paymentId,
+        quoteHash: terms.quoteHash,
+        token: terms.token,
+        recipient: terms.recipient,
+        amount: terms.amount,
+        fulfillBy: terms.fulfillBy,
+    };
+    fulfill.abi_encode()
+}
+
+/// What is sent along with a delivery, sun.
+fn value_sun(terms: &FulfillmentProxy::Fulfilled) -> Result<u64, Transient> {
+    if !terms.token.is_zero() {
+        return Ok(0);
+    }
+    u64::try_from(terms.amount)
+        .map_err(|_| Transient::misconfigured(format!("{} sun are more than there are", terms.amount)))
+}

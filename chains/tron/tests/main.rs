@@ -1,0 +1,18 @@
+//! The ports of Tron against a development chain with the real contracts; a file is a subject.
+
+mod audit;
+mod authorization;
+mod belief;
+mod claims;
+mod client;
+mod deposit;
+mod deposit_reservable;
+mod endpoint;
+#[path = "../../evm/tests/support/mod.rs"]
+#[allow(dead_code, reason = "what the EVM tests share, of which few is for payments between the families")]
+mod evm_support;
+mod release;
+mod settlement;
+mod support;
+mod transaction_status;
+mod wire;

@@ -1,0 +1,539 @@
+//! What a node is asked and told, and what is believed of it.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use alloy::{
+    primitives::{Address, B256, U256},
+    sol_types::{SolCall, SolEvent},
+};
+use anyhow::{Context, Result, ensure};
+use axum::response::IntoResponse;
+use serde_json::{Value, json};
+
+use chains_tron::{
+    dev::DevError,
+    node::{AccountResources, Answer, BroadcastError, Info, State},
+    transaction::{self, Draft},
+};
+use escrow_abi::contracts::{DevToken, FulfillmentProxy, GatewayEscrow};
+use sagas::ports::Transient;
+
+use crate::support::{FUNDS, LAG, TRX, World, account, key, liar::Liar};
+
+fn transfer(to: Address, amount: u64) -> Vec<u8> {
+    DevToken::transferCall { to, value: U256::from(amount) }.abi_encode()
+}
+
+/// A transfer of one token by the payer.
+async fn payers_transfer(world: &World) -> Result<Draft> {
+    world.draft(&world.payer, world.token_address(), transfer(world.recipient.address(), 1)).await
+}
+
+fn refused(result: Result<(), BroadcastError>, code: &str) -> Result<String> {
+    match result {
+        Err(BroadcastError::Refused { code: told, message }) if told == code => Ok(message),
+        other => anyhow::bail!("not {code}: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn contracts_answer_as_of_a_block() -> Result<()> {
+    let world = World::start().await?;
+    let node = world.node();
+    world.dev.control("mine", json!({"blocks": LAG + 2, "apart_ms": 3_000})).await?;
+    // An answer's time is its block's, not the clock's.
+    world.dev.control("time", json!({"advance_ms": 60_000})).await?;
+    let (head, settled) = (node.head().await?, node.settled().await?);
+    assert_eq!(head.number - settled.number, LAG);
+    let asked = GatewayEscrow::escrowAsOfCall { paymentId: B256::repeat_byte(1) };
+    let proxy = FulfillmentProxy::fulfilledAsOfCall { key: B256::ZERO };
+    for (state, block) in [(State::Newest, head), (State::Solidified, settled)] {
+        let expected = (U256::from(block.number), U256::from(block.time_ms / 1_000));
+        let answer = node.call(None, world.escrow(), &asked, state).await?;
+        let Answer::Returned { value, energy } = answer else { anyhow::bail!("{answer:?}") };
+        assert_eq!(value.escrow.state, 0);
+        assert!(energy > 0);
+        assert_eq!((value.blockNumber, value.time), expected, "{state:?}");
+        let answer = node.call(None, world.proxy(), &proxy, state).await?;
+        let Answer::Returned { value, .. } = answer else { anyhow::bail!("{answer:?}") };
+        assert_eq!(
+            (value.fulfilledIn, value.blockNumber, value.time),
+            (U256::ZERO, expected.0, expected.1),
+            "{state:?}"
+        );
+        assert_eq!(node.block(block.number, state).await?, Some(block));
+    }
+    assert_eq!(node.block(head.number, State::Solidified).await?, None);
+    assert_eq!(node.block(head.number + 1, State::Newest).await?, None);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_call_without_a_contract_or_of_another_is_no_answer() -> Result<()> {
+    let world = World::start().await?;
+    let node = world.node();
+    let asked = GatewayEscrow::escrowAsOfCall { paymentId: B256::ZERO };
+    let nobody = Address::repeat_byte(9);
+    let fault = node.call(None, nobody, &asked, State::Newest).await.expect_err("answered");
+    assert!(fault.to_string().contains("CONTRACT_VALIDATE_ERROR"), "{fault}");
+    // A token's balance is not a record.
+    world.dev.control("code", json!({"address": account(&key(99)), "code": "5f5f5260205ff3"})).await?;
+    let fault = node.call(None, key(99).address(), &asked, State::Newest).await.expect_err("answered");
+    assert!(fault.to_string().contains("escrowAsOf(bytes32) answered"), "{fault}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_trial_tells_the_energy_or_the_reason() -> Result<()> {
+    let world = World::start().await?;
+    let (node, payer, token) = (world.node(), world.payer.address(), world.token_address());
+    let draft = payers_transfer(&world).await?;
+    let trial = node.trial(payer, token, draft.call.data.clone(), 0).await?;
+    let Answer::Returned { energy, value } = trial else { anyhow::bail!("{trial:?}") };
+    assert!(DevToken::transferCall::abi_decode_returns(&value)?);
+    let info = world.dev.execute(&world.payer, &world.token, draft.call.data, 0).await?;
+    assert_eq!(info.energy, energy);
+    assert_eq!(world.tokens(&world.recipient).await?, 1);
+
+    let too_much = transfer(world.recipient.address(), u64::MAX);
+    let trial = node.trial(payer, token, too_much, 0).await?;
+    let Answer::Reverted { reason, data } = trial else { anyhow::bail!("{trial:?}") };
+    assert!(reason.starts_with("ERC20InsufficientBalance(sender: 0x"), "{reason}");
+    assert_eq!(data.len(), 100);
+    let asked = DevToken::transferCall { to: Address::ZERO, value: U256::ZERO };
+    let answer = node.call(Some(payer), token, &asked, State::Solidified).await?;
+    assert!(matches!(&answer, Answer::Reverted { reason, .. } if reason.contains("Receiver")), "{answer:?}");
+
+    // What cannot even be begun.
+    for (to, value) in [(Address::repeat_byte(9), 0), (token, FUNDS + 1)] {
+        let trial = node.trial(payer, to, Vec::new(), value).await?;
+        let Answer::Reverted { reason, data } = trial else { anyhow::bail!("{trial:?}") };
+        assert!(reason.starts_with("CONTRACT_VALIDATE_ERROR: ") && data.is_empty(), "{reason}");
+    }
+    Ok(())
+}
+
+/// The forms that Tron's nodes have and the development node has not.
+#[tokio::test]
+async fn the_vms_exceptions_are_told_from_the_nodes() -> Result<()> {
+    let world = World::start().await?;
+    let liar = Liar::before(&world.tron.url()).await?;
+    let node = world.node_at(&liar.url);
+    let (payer, token) = (world.payer.address(), world.token_address());
+    let thrown = |exception: &str| {
+        let message = format!("class org.tron.core.vm.program.Program${exception} : words");
+        liar.say(
+            "wallet/triggerconstantcontract",
+            json!({"result": {"code": "OTHER_ERROR", "message": hex::encode(message)}}),
+        );
+    };
+    for exception in ["OutOfEnergyException", "IllegalOperationException", "StackTooSmallException"] {
+        thrown(exception);
+        let trial = node.trial(payer, token, Vec::new(), 0).await?;
+        assert!(matches!(&trial, Answer::Reverted { reason, .. } if reason.contains(exception)), "{trial:?}");
+        let asked = DevToken::totalSupplyCall {};
+        node.call(None, token, &asked, State::Newest).await.expect_err("an answer");
+    }
+    thrown("OutOfTimeException");
+    let fault = node.trial(payer, token, Vec::new(), 0).await.expect_err("an answer");
+    assert!(fault.to_string().contains("OutOfTimeException"), "{fault}");
+    liar.say("wallet/triggerconstantcontract", json!({"result": {"code": "SERVER_BUSY", "message": "no"}}));
+    node.trial(payer, token, Vec::new(), 0).await.expect_err("an answer");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_transaction_is_taken_once_and_known_from_then_on() -> Result<()> {
+    let world = World::start().await?;
+    let node = world.node();
+    let signed = payers_transfer(&world).await?.sign(&world.payer);
+    node.broadcast(&signed.bytes).await?;
+    node.broadcast(&signed.bytes).await?;
+    assert_eq!(node.info(signed.id, State::Newest).await?, None);
+    world.mine(1).await?;
+    node.broadcast(&signed.bytes).await?;
+    world.mine(1).await?;
+    assert_eq!(world.tokens(&world.recipient).await?, 1);
+    // What a network forgot is taken again.
+    let other = payers_transfer(&world).await?.sign(&world.payer);
+    node.broadcast(&other.bytes).await?;
+    world.dev.control("drop", json!({})).await?;
+    world.mine(1).await?;
+    assert_eq!(node.info(other.id, State::Newest).await?, None);
+    node.broadcast(&other.bytes).await?;
+    world.mine(1).await?;
+    assert!(node.info(other.id, State::Newest).await?.is_some());
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_the_network_refuses_is_told_by_its_code() -> Result<()> {
+    let world = World::start().await?;
+    let node = world.node();
+    let draft = payers_transfer(&world).await?;
+    let message = refused(node.broadcast(&draft.sign(&world.settler).bytes).await, "SIGERROR")?;
+    assert!(message.contains("Validate signature error"), "{message}");
+    let mut elsewhere = draft.clone();
+    elsewhere.reference.hash = [7; 8];
+    refused(node.broadcast(&elsewhere.sign(&world.payer).bytes).await, "TAPOS_ERROR")?;
+    let past = Draft { expiration_ms: node.head().await?.time_ms, ..draft.clone() };
+    refused(node.broadcast(&past.sign(&world.payer).bytes).await, "TRANSACTION_EXPIRATION_ERROR")?;
+    let far = Draft { expiration_ms: draft.expiration_ms + 2 * 24 * 60 * 60 * 1000, ..draft.clone() };
+    refused(node.broadcast(&far.sign(&world.payer).bytes).await, "TRANSACTION_EXPIRATION_ERROR")?;
+    let mut nowhere = draft.clone();
+    nowhere.call.contract = Address::repeat_byte(9);
+    refused(node.broadcast(&nowhere.sign(&world.payer).bytes).await, "CONTRACT_VALIDATE_ERROR")?;
+    // Somebody without an account.
+    let mut poor = draft.clone();
+    poor.call.owner = key(77).address();
+    refused(node.broadcast(&poor.sign(&key(77)).bytes).await, "CONTRACT_VALIDATE_ERROR")?;
+    world.dev.fund(&account(&key(77)), 1).await?;
+    let long = Draft { call: transaction::Call { data: vec![0; 2_000], ..poor.call.clone() }, ..poor };
+    refused(node.broadcast(&long.sign(&key(77)).bytes).await, "BANDWITH_ERROR")?;
+    // What is said of the node is not a refusal of the transaction.
+    let fault = node.broadcast(&[1, 2, 3]).await.expect_err("taken");
+    assert!(matches!(fault, BroadcastError::Transient(_)), "{fault:?}");
+    let liar = Liar::before(&world.tron.url()).await?;
+    let node = world.node_at(&liar.url);
+    let signed = draft.sign(&world.payer);
+    for answer in [
+        json!({"result": false, "code": "SERVER_BUSY", "message": "Server busy."}),
+        json!({"code": "NOT_ENOUGH_EFFECTIVE_CONNECTION"}),
+        json!({"Error": "class java.lang.NullPointerException : null"}),
+        json!({}),
+    ] {
+        liar.say("wallet/broadcasthex", answer);
+        let fault = node.broadcast(&signed.bytes).await.expect_err("taken");
+        assert!(matches!(fault, BroadcastError::Transient(_)), "{fault:?}");
+    }
+    // Words come in hex or as they are, and never in any length.
+    for message in [hex::encode("x".repeat(1_000)), "x".repeat(1_001)] {
+        liar.say("wallet/broadcasthex", json!({"code": "TAPOS_ERROR", "message": message}));
+        assert_eq!(refused(node.broadcast(&signed.bytes).await, "TAPOS_ERROR")?, "x".repeat(400));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_became_of_a_transaction_is_told_with_its_logs() -> Result<()> {
+    let world = World::start().await?;
+    let (node, token) = (world.node(), world.token_address());
+    let good = payers_transfer(&world).await?.sign(&world.payer);
+    let data = transfer(world.recipient.address(), u64::MAX);
+    let reverting = world.draft(&world.payer, token, data).await?.sign(&world.payer);
+    let starved = Draft { fee_limit_sun: 100_000, ..payers_transfer(&world).await? }.sign(&world.payer);
+    for signed in [&good, &reverting, &starved] {
+        node.broadcast(&signed.bytes).await?;
+    }
+    world.mine(1).await?;
+    let head = node.head().await?;
+    let infos = node.infos_of(head.number, State::Newest).await?.read;
+    assert_eq!(infos.iter().map(|info| info.id).collect::<Vec<_>>(), [good.id, reverting.id, starved.id]);
+    let mut told = Vec::new();
+    for info in &infos {
+        assert_eq!((info.block_number, info.block_time_ms), (head.number, head.time_ms));
+        assert_eq!(info.contract, Some(token));
+        assert!(info.energy > 0 && info.fee_sun >= info.energy * node.prices().await?.energy_sun);
+        let single = node.info(info.id, State::Newest).await?.context("no transaction")?;
+        // Of a whole block nothing is kept of what contracts returned, where the reason is.
+        assert_eq!(single.failure.is_some(), info.failure.is_some());
+        assert_eq!(Info { failure: info.failure.clone(), ..single.clone() }, *info);
+        told.push(single);
+    }
+    let [done, reverted, starved] = told.as_slice() else { anyhow::bail!("{told:?}") };
+    assert_eq!(done.failure, None);
+    let [log] = done.logs.as_slice() else { anyhow::bail!("{done:?}") };
+    assert_eq!(log.address, token);
+    let event = DevToken::Transfer::decode_raw_log(log.topics.iter().copied(), &log.data)?;
+    assert_eq!((event.from, event.to, event.value), (world.payer.address(), world.recipient.address(), U256::from(1)));
+    let reason = reverted.failure.as_deref().context("no failure")?;
+    assert!(reason.starts_with("REVERT: ERC20InsufficientBalance("), "{reason}");
+    let reason = starved.failure.as_deref().context("no failure")?;
+    assert!(reason.starts_with("OUT_OF_ENERGY: Not enough energy"), "{reason}");
+    assert!(reverted.logs.is_empty() && starved.logs.is_empty());
+
+    // Solidified later, and then for good.
+    for _ in 0..LAG {
+        assert_eq!(node.info(good.id, State::Solidified).await?, None);
+        assert_eq!(node.infos_of(head.number, State::Solidified).await?.read, []);
+        world.mine(1).await?;
+    }
+    assert_eq!(node.info(good.id, State::Solidified).await?.as_ref(), Some(done));
+    assert_eq!(node.infos_of(head.number, State::Solidified).await?.read, infos);
+    assert_eq!(node.infos_of(head.number + 100, State::Newest).await?.read, []);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_fork_takes_newest_blocks_away_and_never_solidified_ones() -> Result<()> {
+    let world = World::start().await?;
+    let node = world.node();
+    let settled = node.settled().await?;
+    let signed = payers_transfer(&world).await?.sign(&world.payer);
+    node.broadcast(&signed.bytes).await?;
+    world.mine(1).await?;
+    let head = node.head().await?;
+    assert!(node.info(signed.id, State::Newest).await?.is_some());
+    let settled_after = node.settled().await?;
+    assert_eq!(settled_after.number, settled.number + 1);
+    world.dev.control("fork", json!({"blocks": 1, "drop_transactions": true})).await?;
+    world.mine(1).await?;
+    assert_eq!(node.info(signed.id, State::Newest).await?, None);
+    let other = node.head().await?;
+    assert_eq!((other.number, other.parent), (head.number, head.parent));
+    assert_ne!(other.id, head.id);
+    assert_eq!(node.settled().await?, settled_after);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_failure_is_never_read_as_a_success() -> Result<()> {
+    let world = World::start().await?;
+    let liar = Liar::before(&world.tron.url()).await?;
+    let node = world.node_at(&liar.url);
+    let info = world.dev.execute(&world.payer, &world.token, payers_transfer(&world).await?.call.data, 0).await?;
+    let change = |change: fn(&mut Value)| {
+        liar.tell(move |path, _, mut truth| {
+            if path.ends_with("gettransactioninfobyid") {
+                change(&mut truth);
+            }
+            truth
+        });
+    };
+    for (lie, told) in [
+        ("a contract without a result", (|truth| drop(truth["receipt"].take())) as fn(&mut Value)),
+        ("failed and succeeded", |truth| truth["result"] = json!("FAILED")),
+        ("another transaction", |truth| truth["id"] = json!("11".repeat(32))),
+        ("no id", |truth| truth["id"] = json!("11")),
+        ("a topic that is none", |truth| truth["log"][0]["topics"][0] = json!("11")),
+        ("a log of nobody", |truth| truth["log"][0]["address"] = json!("11")),
+        ("data that is none", |truth| truth["log"][0]["data"] = json!("xx")),
+        ("a negative fee", |truth| truth["fee"] = json!(-1)),
+        ("a list", |truth| *truth = json!([1])),
+        ("nothing at all", |truth| *truth = Value::Null),
+    ] {
+        change(told);
+        let answer = node.info(info.id, State::Newest).await;
+        assert!(answer.is_err(), "{lie}: {answer:?}");
+    }
+    change(|truth| truth["receipt"]["result"] = json!("OUT_OF_TIME"));
+    let failed = node.info(info.id, State::Newest).await?.context("no transaction")?;
+    assert!(failed.failure.is_some_and(|reason| reason.starts_with("OUT_OF_TIME")) && failed.logs.is_empty());
+    // What ran no code has no result of its own.
+    for (result, failure) in [(None, None), (Some("FAILED"), Some("FAILED: "))] {
+        let mut plain = json!({"id": hex::encode(info.id), "blockNumber": 5, "receipt": {"net_usage": 267}});
+        if let Some(result) = result {
+            plain["result"] = json!(result);
+        }
+        liar.say("wallet/gettransactioninfobyid", plain);
+        let read = node.info(info.id, State::Newest).await?.context("no transaction")?;
+        assert_eq!(read.failure.as_deref(), failure);
+    }
+    liar.say("wallet/gettransactioninfobyblocknum", json!([{"id": hex::encode(info.id), "blockNumber": 5}]));
+    node.infos_of(6, State::Newest).await.expect_err("of another block");
+    assert_eq!(node.infos_of(5, State::Newest).await?.read.len(), 1);
+    // One that cannot be read hides no other, and is counted.
+    let sibling = json!({"id": hex::encode(info.id), "blockNumber": 5, "log": [{"address": "11"}], "fee": "x"});
+    let plain = json!({"id": hex::encode(info.id), "blockNumber": 5});
+    liar.say("wallet/gettransactioninfobyblocknum", json!([sibling, plain, null, {"id": 7}]));
+    let infos = node.infos_of(5, State::Newest).await?;
+    assert_eq!((infos.read.len(), infos.unread), (1, 3));
+    Ok(())
+}
+
+/// Shows the liar's callers the newest block as the solidified one, for as many answers as `times` says.
+async fn settle_the_head(liar: &Liar, node_url: &str, times: Arc<AtomicU64>) -> Result<()> {
+    let http = alloy::transports::http::reqwest::Client::new();
+    let head = http.post(format!("{node_url}/wallet/getblock")).body("{}").send().await?.bytes().await?;
+    let head: Value = serde_json::from_slice(&head)?;
+    liar.tell(move |path, _, truth| {
+        let lies = path == "walletsolidity/getblock"
+            && times.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
+        if lies { head.clone() } else { truth }
+    });
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_settled_block_needs_two_answers() -> Result<()> {
+    let world = World::start().await?;
+    let liar = Liar::before(&world.tron.url()).await?;
+    let node = world.node_at(&liar.url);
+    let times = Arc::new(AtomicU64::new(0));
+    settle_the_head(&liar, &world.tron.url(), times.clone()).await?;
+    // One answer of one that errs, before anything was seen and afterwards.
+    for _ in 0..2 {
+        times.store(1, Ordering::SeqCst);
+        let fault = node.settled().await.expect_err("believed");
+        assert!(fault.to_string().contains("is not found again"), "{fault}");
+        node.settled().await?;
+    }
+    let settled = node.settled().await?;
+    assert_eq!(settled.number + LAG, node.head().await?.number);
+
+    // One that lags or is on another branch.
+    let show = |change: fn(&mut Value)| {
+        liar.tell(move |path, _, mut truth| {
+            if path.ends_with("/getblock") {
+                change(&mut truth);
+            }
+            truth
+        });
+    };
+    show(|truth| {
+        let number = truth["block_header"]["raw_data"]["number"].as_u64().unwrap().saturating_sub(LAG + 1);
+        truth["block_header"]["raw_data"]["number"] = json!(number);
+        let id = format!("{number:016x}{}", &truth["blockID"].as_str().unwrap()[16..]);
+        truth["blockID"] = json!(id);
+    });
+    node.settled().await.expect_err("below what was seen");
+    node.head().await.expect_err("below what was settled");
+    show(|truth| {
+        let id = truth["blockID"].as_str().unwrap();
+        truth["blockID"] = json!(format!("{}{}", &id[..16], "11".repeat(24)));
+    });
+    node.settled().await.expect_err("another block at the height");
+    node.block(settled.number, State::Solidified).await.expect_err("another block at the height");
+    show(|truth| truth["blockID"] = json!("11".repeat(32)));
+    node.head().await.expect_err("an id of another number");
+    show(|truth| *truth = json!({}));
+    node.head().await.expect_err("no head");
+    node.block(settled.number, State::Newest).await.expect_err("missing though settled");
+    liar.be_honest();
+    assert_eq!(node.settled().await?, settled);
+
+    // A later block that is not later in time.
+    world.mine(1).await?;
+    show(|truth| truth["block_header"]["raw_data"]["timestamp"] = json!(1));
+    node.settled().await.expect_err("time goes back");
+    liar.be_honest();
+    assert_eq!(node.settled().await?.number, settled.number + 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn prices_and_resources_are_read() -> Result<()> {
+    let world = World::start().await?;
+    let liar = Liar::before(&world.tron.url()).await?;
+    let node = world.node_at(&liar.url);
+    let prices = node.prices().await?;
+    assert_eq!((prices.energy_sun, prices.bandwidth_sun), (100, 1_000));
+    assert_eq!(prices.fee_limit_max_sun, Some(15_000 * TRX));
+    let settler = world.settler.address();
+    assert_eq!(node.resources(settler).await?, AccountResources { balance_sun: FUNDS, energy: 0, bandwidth: 600 });
+    let nobody = AccountResources { balance_sun: 0, energy: 0, bandwidth: 0 };
+    assert_eq!(node.resources(Address::repeat_byte(9)).await?, nobody);
+    let info = world.dev.execute(&world.settler, &world.token, transfer(settler, 0), 0).await?;
+    let resources = node.resources(settler).await?;
+    assert_eq!(resources.balance_sun, FUNDS - info.fee_sun);
+    assert!(resources.bandwidth < 600);
+
+    let resources = |staked: u64| {
+        json!({"freeNetUsed": 500, "freeNetLimit": 600, "NetLimit": staked, "NetUsed": 50,
+            "EnergyLimit": 70_000, "EnergyUsed": 80_000})
+    };
+    for (staked, bandwidth) in [(400, 350), (60, 100)] {
+        liar.say("wallet/getaccountresource", resources(staked));
+        let resources = node.resources(settler).await?;
+        assert_eq!((resources.bandwidth, resources.energy), (bandwidth, 0));
+    }
+    for parameters in [json!([]), json!([{"key": "getEnergyFee", "value": 100}]), json!("none")] {
+        liar.say("wallet/getchainparameters", json!({"chainParameter": parameters}));
+        node.prices().await.expect_err("no prices");
+    }
+    let negative = json!([{"key": "getEnergyFee", "value": -1}, {"key": "getTransactionFee", "value": 1}]);
+    liar.say("wallet/getchainparameters", json!({"chainParameter": negative}));
+    node.prices().await.expect_err("a negative price");
+    // What is zero is left out.
+    let free = json!([{"key": "getEnergyFee"}, {"key": "getTransactionFee"}]);
+    liar.say("wallet/getchainparameters", json!({"chainParameter": free}));
+    let prices = node.prices().await?;
+    assert_eq!((prices.energy_sun, prices.bandwidth_sun, prices.fee_limit_max_sun), (0, 0, None));
+    Ok(())
+}
+
+#[tokio::test]
+async fn answers_that_are_none_are_faults() -> Result<()> {
+    let world = World::start().await?;
+    let liar = Liar::before(&world.tron.url()).await?;
+    let node = world.node_at(&liar.url);
+    node.check().await?;
+    let (payer, token) = (world.payer.address(), world.token_address());
+    for answer in [
+        json!(null),
+        json!([]),
+        json!(7),
+        json!("text"),
+        json!({"Error": "lack of computing resources"}),
+        json!({"unknown": 1}),
+    ] {
+        let said = answer.clone();
+        liar.answer(move |_, _| Some(axum::Json(said.clone()).into_response()));
+        let faults: Vec<Option<Transient>> = vec![
+            node.head().await.err(),
+            node.settled().await.err(),
+            node.prices().await.err(),
+            node.trial(payer, token, Vec::new(), 0).await.err(),
+            node.broadcast(&[1]).await.err().map(Transient::unreachable),
+        ];
+        assert!(faults.iter().all(Option::is_some), "{answer}: {faults:?}");
+    }
+    // A call without a result is none, and neither is one whose result is not hex.
+    for result in [json!([]), json!(["xx"]), json!([7])] {
+        let answer = json!({"result": {"result": true}, "energy_used": 1, "constant_result": result});
+        liar.say("wallet/triggerconstantcontract", answer);
+        node.trial(payer, token, Vec::new(), 0).await.expect_err("an answer");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_new_block_wakes_whoever_waits() -> Result<()> {
+    let world = World::start().await?;
+    let node = world.node();
+    let head = node.head().await?;
+    let started = Instant::now();
+    let waiting = tokio::spawn({
+        let node = node.clone();
+        async move {
+            while node.head().await? == head {
+                node.next_block().await;
+            }
+            anyhow::Ok(())
+        }
+    });
+    world.mine(1).await?;
+    waiting.await??;
+    // Nobody who is not woken comes back before ten seconds.
+    ensure!(started.elapsed() < Duration::from_secs(9), "{:?}", started.elapsed());
+    Ok(())
+}
+
+#[tokio::test]
+async fn development_chains_refuse_loudly() -> Result<()> {
+    let world = World::start().await?;
+    let too_much = transfer(world.recipient.address(), u64::MAX);
+    let failed = world.dev.execute(&world.payer, &world.token, too_much, 0).await;
+    assert!(matches!(&failed, Err(DevError::Failed(_, reason)) if reason.contains("ERC20Insufficient")), "{failed:?}");
+    let unfunded = world.dev.execute(&key(88), &world.token, transfer(key(88).address(), 0), 0).await;
+    assert!(matches!(unfunded, Err(DevError::Chain(_))), "{unfunded:?}");
+    world.dev.mint(&world.token, "0x00", U256::ZERO).await.expect_err("minted");
+    // The same twice is two transactions.
+    let before = world.tokens(&world.recipient).await?;
+    for _ in 0..2 {
+        world.dev.mint(&world.token, &account(&world.recipient), U256::from(5)).await?;
+    }
+    assert_eq!(world.tokens(&world.recipient).await?, before + 10);
+    world.dev.approve(&world.payer, &world.token, &world.contracts.escrow, U256::from(7)).await?;
+    let asked = DevToken::allowanceCall { owner: world.payer.address(), spender: world.escrow() };
+    let answer = world.node().call(None, world.token_address(), &asked, State::Newest).await?;
+    assert!(matches!(answer, Answer::Returned { value, .. } if value == U256::from(7)), "{answer:?}");
+    assert!(world.dev.balance(&account(&world.payer)).await? < FUNDS);
+    Ok(())
+}
