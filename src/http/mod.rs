@@ -50,6 +50,7 @@ mod quote_requests;
 mod request_id;
 mod resolve_payment;
 pub mod routes;
+mod schema;
 mod sender_auth;
 mod shared;
 mod solana_authorizer;

@@ -17,6 +17,7 @@ pub(super) mod verify;
 
 use events::Family;
 
+pub(super) use self::answer::{SettleBody, VerifyBody};
 pub use self::{
     identifiers::{Claim, Identifiers, IdentifiersError, MemoryIdentifiers},
     nats_identifiers::NatsIdentifiers,
