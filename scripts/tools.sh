@@ -5,22 +5,25 @@
 #                               the npm packages of examples/x402
 #   scripts/tools.sh contracts  forge, solc, OpenZeppelin and Permit2: what building and testing the contracts needs
 #   scripts/tools.sh check      what `make check` needs: those of analysis, and cargo-deny, which looks at the dependencies
-#   scripts/tools.sh test       schemathesis, x402-conformance, jsonld, tronweb, web3.js, AsyncAPI's schemas, the Python packages
+#   scripts/tools.sh test       schemathesis, x402-conformance, jsonld, tronweb, web3.js, AsyncAPI's schemas, Redoc, the Python packages
 #                               of examples/settler and the npm packages of examples/x402: what tests of the HTTP API, of the
 #                               examples, of proofs and of the settlers' protocol need
 #   scripts/tools.sh analysis   forge and solc as for contracts, and Slither and Halmos, which look through the contracts
 #   scripts/tools.sh docs       mdBook and what draws diagrams: what `make docs` needs
 #   scripts/tools.sh all        everything but cargo-deny and mdBook, which take minutes to compile (the default)
 #
-# Python packages are installed from lists with the hashes of their archives (scripts/tools/pip), npm's from lock files.
+# Python packages are installed from lists with the hashes of their archives (scripts/tools/pip), npm's from lock files; of
+# Redoc, whose bundle needs none of its dependencies, the archive alone is taken, by its hash.
 #
 # Result: .tools/bin/{nats-server,anvil,forge,solc,schemathesis,slither,halmos,cargo-deny,mdbook}, .tools/{settler,jsonld,tronweb,
-# asyncapi,solana-client,surfpool,x402-conformance,mermaid}, .tools/permit2/Permit2.json and examples/x402/node_modules.
+# asyncapi,redoc,solana-client,surfpool,x402-conformance,mermaid}, .tools/permit2/Permit2.json and examples/x402/node_modules.
 set -euo pipefail
 
 NATS_VERSION=2.15.1
 CARGO_DENY_VERSION=0.20.2
 MDBOOK_VERSION=0.5.4
+REDOC_VERSION=2.5.4
+REDOC_INTEGRITY=sha512-M6jWhG1qoBnH6TFmzJnstyCZ87HmOY/UzDm78mHiYihEdlV/YcS9ogOo1NlElnJMeLsyxHFe2yFc4sNjHTrABQ==
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 tools="$root/.tools"
@@ -64,6 +67,7 @@ have_schemathesis() { stamped schemathesis "$schemathesis_pins" && [[ -x "$tools
 have_jsonld() { stamped jsonld "$jsonld_pins" && [[ -d "$tools/jsonld/node_modules/jsonld" ]]; }
 have_tronweb() { stamped tronweb "$tronweb_pins" && [[ -d "$tools/tronweb/node_modules/tronweb" ]]; }
 have_asyncapi() { stamped asyncapi "$asyncapi_pins" && [[ -d "$tools/asyncapi/node_modules/@asyncapi/specs" ]]; }
+have_redoc() { stamped redoc "$REDOC_INTEGRITY" && [[ -d "$tools/redoc/bundles" ]]; }
 have_settler() { stamped settler "$settler_pins" && [[ -d "$tools/settler/nats" ]]; }
 # Where there is no package of it for the platform the folder is empty, and stays so.
 have_surfpool() { stamped surfpool "$surfpool_pins" && [[ -d "$tools/surfpool" ]]; }
@@ -170,6 +174,25 @@ fetch_locked() {
   stamp "$name" "$wanted_pins"
 }
 
+fetch_redoc() {
+  command -v node >/dev/null || die "node is needed for redoc; install Node.js 20 or later"
+  command -v npm >/dev/null || die "npm is needed to fetch redoc; install it with Node.js"
+  say "fetching redoc"
+  rm -rf "$tools/redoc.new"
+  mkdir -p "$tools/redoc.new"
+  (cd "$tools/redoc.new" && npm pack --silent --ignore-scripts "redoc@$REDOC_VERSION" >/dev/null) ||
+    die "npm could not fetch redoc $REDOC_VERSION (see above)"
+  local archive="$tools/redoc.new/redoc-$REDOC_VERSION.tgz" hash
+  # shellcheck disable=SC2016  # JavaScript's own
+  hash="$(node -p '"sha512-" + crypto.createHash("sha512").update(fs.readFileSync(process.argv[1])).digest("base64")' "$archive")"
+  [[ "$hash" == "$REDOC_INTEGRITY" ]] || die "the archive of redoc $REDOC_VERSION has another hash: $hash"
+  tar -xzf "$archive" -C "$tools/redoc.new" --strip-components=1
+  rm -f "$archive"
+  rm -rf "${tools:?}/redoc"
+  mv "$tools/redoc.new" "$tools/redoc"
+  stamp redoc "$REDOC_INTEGRITY"
+}
+
 fetch_settler() {
   pip_install settler settler
   PYTHONPATH="$tools/settler" python3 -c 'import base58, cryptography, nats, nkeys, pyld, web3' ||
@@ -242,9 +265,9 @@ case "$stage" in
   contracts) wanted=(npm_all permit2) ;;
   analysis) wanted=(npm_all permit2 contract_checks) ;;
   check) wanted=(npm_all permit2 contract_checks cargo_deny) ;;
-  test) wanted=(schemathesis jsonld tronweb asyncapi settler x402 x402_conformance solana_client) ;;
+  test) wanted=(schemathesis jsonld tronweb asyncapi redoc settler x402 x402_conformance solana_client) ;;
   docs) wanted=(mdbook mermaid) ;;
-  all) wanted=(nats npm_all permit2 surfpool x402 schemathesis jsonld tronweb asyncapi settler x402_conformance solana_client contract_checks) ;;
+  all) wanted=(nats npm_all permit2 surfpool x402 schemathesis jsonld tronweb asyncapi redoc settler x402_conformance solana_client contract_checks) ;;
   *) die "unknown stage '$stage'; use run, contracts, analysis, check, test, docs or all" ;;
 esac
 
@@ -276,6 +299,7 @@ for w in "${wanted[@]}"; do
     tronweb) fetch_locked tronweb "$tronweb_pins" ;;
     asyncapi) fetch_locked asyncapi "$asyncapi_pins" ;;
     solana_client) fetch_locked solana-client "$solana_client_pins" ;;
+    redoc) fetch_redoc ;;
     settler) fetch_settler ;;
     x402) fetch_x402 ;;
     x402_conformance) fetch_x402_conformance ;;

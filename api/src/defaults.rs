@@ -8,8 +8,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use chains::config::Depth;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+use app::schema;
 use events::{Account, AssetId, ChainId, Family, event::VerifierRef};
 
 use super::state::HttpState;
@@ -22,42 +24,70 @@ pub(super) struct Parameters {
     chain_id: Option<String>,
 }
 
-#[derive(Serialize)]
-struct DefaultsBody<'a> {
+/// Every chain that is served.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Defaults")]
+pub(super) struct DefaultsBody<'a> {
+    /// By CAIP-2 id.
+    #[schemars(extend("propertyNames" = {"pattern": schema::CHAIN_ID_PATTERN}))]
     chains: BTreeMap<&'a str, ChainBody<'a>>,
 }
 
-/// One chain. The members that stand in for request fields bear their names.
-#[derive(Serialize)]
-struct ChainBody<'a> {
+/// What a request on this chain gets that names nothing else.
+// The members that stand in for request fields bear their names.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ChainDefaults")]
+pub(super) struct ChainBody<'a> {
+    #[schemars(schema_with = "schema::family")]
     family: Family,
-    /// Empty: the gateway selects by itself, as it does for a request that names none.
+    /// Selector used when a request names none; empty means the gateway itself.
     quote_selector: &'static str,
+    /// Verifier used when a request names none.
     fulfillment_verifier: VerifierBody,
+    /// Escrow used when a request names none.
     escrow_contract_address: &'a str,
+    /// Proxy used on this chain when a request names none.
     fulfillment_proxy: &'a str,
+    /// Account that signs reservations; part of what the payer signs.
     reserver: &'a str,
+    /// Account that attests deliveries; part of what the payer signs.
     releaser: &'a str,
+    /// Permit2, on EVM chains.
     #[serde(skip_serializing_if = "Option::is_none")]
     permit2: Option<&'a str>,
+    /// Genesis hash of the cluster, Base58, on Solana; part of what the payer signs.
     #[serde(skip_serializing_if = "Option::is_none")]
     signature_cluster_id: Option<&'a str>,
+    /// Version of the domain of what the payer signs, on Solana.
     #[serde(skip_serializing_if = "Option::is_none")]
     signature_domain_version: Option<u8>,
+    /// Schemes a payer on this chain may sign with. `EVM_PERMIT2` is there only by the operator's word: it has no witness, so
+    /// the gateway's reserver alone decides on verifier, windows and quote, and could take the whole cap.
+    #[schemars(schema_with = "schema::message_schemes")]
     message_schemes: Vec<&'static str>,
+    /// Least seconds from `fulfillment_deadline` to the refund window.
     refund_delay_seconds: u64,
     deadlines: DeadlinesBody,
+    /// When a block counts as settled: `finalized`, or so many blocks on top of it.
+    #[schemars(schema_with = "depth")]
     required_depth: DepthBody,
+    /// The assets served on the chain.
     assets: Vec<AssetBody<'a>>,
 }
 
-/// The windows of a new payment.
-#[derive(Serialize)]
+/// The windows of a new payment; others are refused with `INVALID_DEADLINE`.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "DeadlineLimits")]
 struct DeadlinesBody {
+    /// Least milliseconds from now to `quote_deadline`.
     quote_ms_min: u64,
+    /// Most seconds from now to `quote_deadline`.
     quote_seconds_max: u64,
+    /// Least milliseconds from `quote_deadline` to `fulfillment_deadline`.
     settlement_ms_min: u64,
+    /// Most seconds from `quote_deadline` to `fulfillment_deadline`, and to the `reserve_deadline` that is signed.
     settlement_seconds_max: u64,
+    /// Most seconds from `fulfillment_deadline` to the `refund_after` that is signed.
     refund_seconds_max: u64,
 }
 
@@ -74,9 +104,14 @@ impl From<DeadlinesConfig> for DeadlinesBody {
     }
 }
 
-#[derive(Serialize)]
+/// A fulfillment verifier. An empty object, or two empty texts, mean the default one.
+// A request has it, too, with what it wants to say.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FulfillmentVerifier", extend("required" = []))]
 struct VerifierBody {
+    /// Address or key of the verifier.
     account: String,
+    /// Its origin, `http(s)://host[:port]` with no path; the gateway appends the paths.
     endpoint: String,
 }
 
@@ -87,10 +122,21 @@ enum DepthBody {
     Blocks(u64),
 }
 
-#[derive(Serialize)]
+fn depth(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"anyOf": [{"type": "string", "const": FINALIZED}, {"type": "integer", "minimum": 0}]})
+}
+
+const FINALIZED: &str = "finalized";
+
+/// An asset.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ServedAsset")]
 struct AssetBody<'a> {
+    /// CAIP-19 identifier.
     asset_identifier: &'a AssetId,
+    /// Ticker symbol, for display.
     symbol: &'a str,
+    /// Decimal places.
     decimals: u8,
 }
 
@@ -133,7 +179,7 @@ fn chain_body<'a>(state: &HttpState, corridor: &'a Corridor) -> ChainBody<'a> {
         refund_delay_seconds: corridor.refund_delay_seconds,
         deadlines: state.deadlines.into(),
         required_depth: match corridor.required_depth {
-            Depth::Finalized => DepthBody::Tag("finalized"),
+            Depth::Finalized => DepthBody::Tag(FINALIZED),
             Depth::Confirmations(blocks) => DepthBody::Blocks(blocks),
         },
         assets: assets.collect(),

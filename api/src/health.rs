@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{Json, extract::State};
+use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::timeout;
 
@@ -13,11 +14,15 @@ use app::error::Code;
 /// Longest time readiness is looked into.
 const CHECK_MAX: Duration = Duration::from_secs(2);
 
-/// Body of both probes.
-#[derive(Serialize)]
+/// How the process is.
+// Body of both probes.
+#[derive(Serialize, JsonSchema)]
 pub(super) struct Health {
+    /// `ok`, or `ready`.
     status: &'static str,
+    /// What an operator has to look into although the gateway is ready; absent when there is nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1))]
     alarms: Vec<String>,
 }
 

@@ -87,6 +87,7 @@ pub const ROUTES: &[Route] = &[
 pub fn router(state: Arc<HttpState>) -> Router {
     let router = ROUTES.iter().fold(Router::new(), |router, route| router.route(route.path, (route.handler)()));
     router
+        .route(docs::SCRIPT_PATH, get(docs::script))
         .fallback(async || ApiError::from(Code::NOT_FOUND))
         .layer(middleware::from_fn(limit_reads))
         .layer(CatchPanicLayer::custom(request_id::panicked))

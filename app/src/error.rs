@@ -1,6 +1,8 @@
 //! Every error code there is, in one table, and the body an error is answered with.
 
+use crate::schema;
 use http::StatusCode;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use events::{
@@ -514,17 +516,33 @@ impl From<Refusal> for Error {
     }
 }
 
-/// Body of every error (spec 2.10).
-#[derive(Debug, Serialize)]
+/// Every error of the API.
+// Spec 2.10, which promises no more than these two.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(extend("required" = ["code", "message"]))]
 pub struct ErrorResponse {
+    /// Stable identity of the error: branch on it, not on `message`.
+    #[schemars(regex(pattern = schema::CODE_PATTERN))]
     code: &'static str,
+    /// For humans; may be reworded. Faults of a body begin with the member's name.
+    #[schemars(length(min = 1, max = MESSAGE_CHARS_MAX))]
     message: String,
+    /// Correlation id to quote to support, the value of the header `X-Request-Id`.
     request_id: String,
+    /// Absent when the error is not about a specific payment.
     #[serde(skip_serializing_if = "Option::is_none")]
     payment_id: Option<PaymentId>,
+    /// Page that describes the code.
+    #[schemars(url)]
     docs_url: String,
+    /// Service domain in which the error arose.
+    #[schemars(schema_with = "schema::domain")]
     domain: Domain,
+    /// What to do about submitting a new request.
+    #[schemars(schema_with = "schema::retry_classification")]
     retry_classification: RetryClassification,
+    /// True: no payment was created, so the id is free. False: a payment exists and the id is spent. Absent is read as
+    /// false.
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id_reusable: Option<bool>,
 }

@@ -19,6 +19,7 @@ pub mod prepare;
 pub mod rehearse;
 pub mod request;
 pub mod resolve;
+pub mod schema;
 pub mod submit;
 pub mod views;
 pub mod x402;

@@ -12,6 +12,8 @@
 //!
 //! For an award the body is `version`, `request_id`, `quote_request_id` and `quote_id`, with the same two members besides.
 
+use crate::schema;
+use schemars::JsonSchema;
 use std::sync::Arc;
 
 use crate::{
@@ -37,22 +39,37 @@ use events::{
     quote_request::CollectedDocument,
 };
 
-/// Body of the answer.
-#[derive(Debug, Serialize)]
+/// What to sign. With a `signature` in each message it is the `sender_auth` of the submission.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PreparedPayment")]
 pub struct PreparedBody {
+    /// Tracking id of the payment.
     payment_id: PaymentId,
+    /// The scheme the messages are for.
+    #[schemars(schema_with = "schema::message_scheme")]
     message_scheme: &'static str,
+    #[schemars(length(min = 1))]
     signed_messages: Vec<MessageBody>,
-    /// What the payer has to send to the chain first, where its allowance is too small.
+    // What the payer has to send to the chain first, where its allowance is too small.
     #[serde(skip_serializing_if = "Option::is_none")]
     approval: Option<Approval>,
 }
 
-/// A SignedMessage (spec 2.4) without its signature.
-#[derive(Debug, Serialize)]
+/// A SignedMessage without its signature.
+// Spec 2.4.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "UnsignedMessage")]
 struct MessageBody {
+    /// What the signature is over, in hex.
     message: String,
+    /// On EVM the EIP-712 typed data as JSON, ready for `eth_signTypedData_v4`. On Solana the ordered bytes in hex, whose SHA-256
+    /// is `message`. On Tron the `raw_data` of a transaction in hex, whose SHA-256 is `message`; the messages are in the order
+    /// in which their transactions are sent, after the auction.
     message_prehash: String,
+    /// What else the submission has to repeat. On Solana its `allowance_delegate` is the address that the payer approves to draw
+    /// on its tokens. On Tron it says what the transaction does: `function`, `contract`, `amount` and so on; everything is in
+    /// the transaction itself.
+    #[schemars(schema_with = "schema::free_form")]
     payload: Map<String, Value>,
 }
 

@@ -1,5 +1,6 @@
 //! Rehearsing a submission: all its checks, and nothing is accepted.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use events::PaymentId;
@@ -9,20 +10,26 @@ use crate::{
     App,
     error::Error,
     request::body::JsonBody,
+    schema,
     submit::{Submission, Verdict},
 };
 
-/// Body of the 200.
-#[derive(Debug, Serialize)]
+/// A submission that would be accepted, or is a replay.
+// Body of the 200.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Verification")]
 pub struct VerifiedBody {
-    /// Always true.
+    /// Every refusal is an error.
+    #[schemars(extend("const" = true))]
     valid: bool,
-    /// The id that the payment would have, or has.
+    /// Tracking id of the payment.
+    // The one that it would have, or has.
     payment_id: PaymentId,
     /// Whether the submission would be answered with a payment that exists.
     idempotent_replay: bool,
-    /// That payment's status.
+    // That payment's status.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "schema::StatusName")]
     status: Option<&'static str>,
 }
 

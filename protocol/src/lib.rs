@@ -16,5 +16,5 @@ mod tests;
 pub use self::{
     asyncapi::document,
     folder::{Error, check, files, write},
-    messages::{MESSAGES, MessageDocument},
+    messages::{MESSAGES, MessageDocument, polish},
 };

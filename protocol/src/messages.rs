@@ -224,13 +224,19 @@ fn quote() -> Value {
     schema
 }
 
+/// What the generator says of integers besides their type.
+const NUMBER_FORMATS: [&str; 3] = ["int64", "uint64", "uint8"];
+
 /// Takes out what is of no use outside this code: links of rustdoc, formats that JSON Schema does not know, and `null`,
 /// which a member that is absent is not to be written as.
-fn polish(schema: &mut Value) {
+pub fn polish(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
             if let Some(Value::String(text)) = members.get_mut("description") {
                 *text = plain(text);
+            }
+            if members.get("format").is_some_and(|format| NUMBER_FORMATS.iter().any(|number| format == number)) {
+                members.remove("format");
             }
             if let Some(Value::Array(types)) = members.get_mut("type") {
                 types.retain(|kind| kind != "null");

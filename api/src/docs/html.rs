@@ -32,11 +32,6 @@ pub(super) fn inline(text: &str) -> String {
     written
 }
 
-/// Prose in paragraphs.
-pub(super) fn prose(text: &str) -> String {
-    text.split("\n\n").map(|paragraph| format!("<p>{}</p>", inline(paragraph))).collect()
-}
-
 /// A whole page.
 pub(crate) fn page(title: &str, nav: &str, main: &str) -> String {
     format!(
@@ -55,6 +50,5 @@ mod tests {
     fn nothing_that_is_written_becomes_markup() {
         assert_eq!(escape(r#"<a href="x">&'"#), "&lt;a href=&quot;x&quot;&gt;&amp;&#39;");
         assert_eq!(inline("a `b<c` d"), "a <code>b&lt;c</code> d");
-        assert_eq!(prose("one\n\ntwo"), "<p>one</p><p>two</p>");
     }
 }

@@ -17,7 +17,10 @@ use axum::{
 use data_encoding::BASE64;
 use sha2::{Digest, Sha256};
 
-pub(crate) use self::quote_hash_page::EXAMPLE as QUOTE_EXAMPLE;
+pub(crate) use self::{
+    quote_hash_page::EXAMPLE as QUOTE_EXAMPLE,
+    reference_page::{SCRIPT_PATH, script},
+};
 use super::{openapi, state::HttpState};
 use protocol;
 
@@ -33,6 +36,7 @@ pub(super) struct Documents {
     errors: Bytes,
     quote_hash: Bytes,
     content_security_policy: HeaderValue,
+    reference_security_policy: HeaderValue,
 }
 
 impl Documents {
@@ -40,32 +44,54 @@ impl Documents {
     pub(super) fn new(base_url: &str) -> Self {
         let document = openapi::document(base_url);
         Self {
-            reference: reference_page::render(&document, base_url).into(),
+            reference: reference_page::render(document["info"]["title"].as_str().unwrap_or_default()).into(),
             errors: error_page::render().into(),
             quote_hash: quote_hash_page::render().into(),
             openapi: document.to_string().into(),
             asyncapi: protocol::document().to_string().into(),
             content_security_policy: content_security_policy(),
+            reference_security_policy: reference_security_policy(),
         }
     }
 
     /// A page as an answer that may load nothing.
     pub(super) fn page(&self, page: &Bytes) -> Response {
-        let headers = [
-            (header::CONTENT_TYPE, HTML),
-            (header::CONTENT_SECURITY_POLICY, self.content_security_policy.clone()),
-            (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
-            (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
-        ];
-        (headers, page.clone()).into_response()
+        answer(page, &self.content_security_policy)
     }
+}
+
+fn answer(page: &Bytes, content_security_policy: &HeaderValue) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, HTML),
+        (header::CONTENT_SECURITY_POLICY, content_security_policy.clone()),
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    ];
+    (headers, page.clone()).into_response()
 }
 
 /// Nothing but the style that is in the page itself.
 fn content_security_policy() -> HeaderValue {
-    let style = BASE64.encode(&Sha256::digest(STYLE));
+    policy(&[&hash(STYLE)], "")
+}
+
+/// Besides, what Redoc needs: itself, the document, its icons, and the worker that searches, which it makes of its own text.
+fn reference_security_policy() -> HeaderValue {
+    let own = hash(reference_page::STYLE);
+    let [empty, scroll_bars] = reference_page::SCRIPT_STYLES;
+    policy(&[&own, empty, scroll_bars], "script-src 'self'; connect-src 'self'; img-src data:; worker-src blob:; ")
+}
+
+fn hash(style: &str) -> String {
+    BASE64.encode(&Sha256::digest(style))
+}
+
+/// Styles by their SHA-256, and what `more` allows.
+fn policy(styles: &[&str], more: &str) -> HeaderValue {
+    let styles: Vec<String> = styles.iter().map(|hash| format!("'sha256-{hash}'")).collect();
     let policy = format!(
-        "default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        "default-src 'none'; style-src {}; {more}base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        styles.join(" ")
     );
     // Base64 is legal in a header; should it ever not be, the page goes without its style rather than without a policy.
     policy.try_into().unwrap_or(HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'"))
@@ -84,7 +110,7 @@ pub(super) async fn asyncapi(State(state): State<Arc<HttpState>>) -> Response {
 /// `GET /docs`.
 pub(super) async fn reference(State(state): State<Arc<HttpState>>) -> Response {
     let documents = state.documents();
-    documents.page(&documents.reference)
+    answer(&documents.reference, &documents.reference_security_policy)
 }
 
 /// `GET /docs/errors`.

@@ -9,11 +9,13 @@ use serde_json::{Value, json};
 use super::{
     examples,
     operation::{Body, Operation},
-    schemas::{CHAIN_ID_PATTERN, PAYMENT_ID_PATTERN, QUOTE_REQUEST_ID_PATTERN, request_id_pattern},
     x402,
 };
 use crate::caller_secret::{SECRET_CHARS_MAX, SECRET_CHARS_MIN};
-use app::error::Code;
+use app::{
+    error::Code,
+    schema::{CHAIN_ID_PATTERN, PAYMENT_ID_PATTERN, QUOTE_REQUEST_ID_PATTERN, request_id_pattern},
+};
 
 /// The sections of the document.
 pub(super) const TAGS: [(&str, &str); 5] = [

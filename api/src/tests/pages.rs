@@ -1,16 +1,20 @@
 //! What the service publishes about itself, as a browser and a client get it.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path, process::Command};
 
-use axum::{body::Body, http::Request};
+use axum::{
+    body::{Body, to_bytes},
+    http::Request,
+};
 use data_encoding::BASE64;
 use events::{identity::Carrier, quote::SignedQuote};
 use proofs::contexts::BUNDLED;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use tower::ServiceExt;
 
 use super::{Answer, FORGED, Gateway, at, bad_bodies::credential_auth, body, set, with};
-use crate::openapi::{OPERATIONS, document};
+use crate::{docs::SCRIPT_PATH, openapi::document};
 use app::error::Code;
 use devkit::holder::Holder;
 
@@ -22,7 +26,9 @@ async fn page(gateway: &Gateway, path: &str) -> String {
     let hash = BASE64.encode(&Sha256::digest(style));
     let policy = answer.headers["content-security-policy"].to_str().unwrap();
     assert!(policy.starts_with("default-src 'none'; "), "{policy}");
-    assert!(policy.contains(&format!("style-src 'sha256-{hash}';")), "{policy}");
+    assert!(policy.contains(&format!("style-src 'sha256-{hash}'")), "{policy}");
+    // Nothing of another host, and nothing that is not known beforehand.
+    assert!(!policy.contains("http") && !policy.contains("unsafe") && !policy.contains('*'), "{policy}");
     answer.text
 }
 
@@ -43,9 +49,12 @@ async fn pages_need_nothing_from_elsewhere() {
     let reference = page(&gateway, "/docs").await;
     let quote_hash = page(&gateway, "/docs/quote-hash").await;
     for page in [&errors, &reference, &quote_hash] {
-        for foreign in ["<script", "<link", "<img", "<iframe", "@import", "url(", " style=", " onload=", " src="] {
+        for foreign in ["<link", "<img", "<iframe", "@import", "url(", " style=", " onload="] {
             assert!(!page.contains(foreign), "{foreign}");
         }
+        let scripts: &[&str] = if page == &reference { &[SCRIPT_PATH] } else { &[] };
+        assert_eq!(values(page, "src"), scripts);
+        assert_eq!(page.matches("<script").count(), scripts.len());
         let anchors: BTreeSet<&str> = values(page, "id").into_iter().collect();
         assert_eq!(anchors.len(), values(page, "id").len(), "an anchor stands twice");
         for link in values(page, "href") {
@@ -77,17 +86,55 @@ async fn every_code_has_its_place_on_the_page_of_errors() {
 }
 
 #[tokio::test]
-async fn the_reference_shows_every_operation() {
+async fn the_reference_is_drawn_from_the_document() {
     let gateway = Gateway::new();
     let page = page(&gateway, "/docs").await;
-    for operation in OPERATIONS {
-        assert!(page.contains(&format!("<code>{}</code>", operation.path)), "{}", operation.path);
-    }
+    assert_eq!(values(&page, "spec-url"), ["/openapi.json"]);
+    let theme = values(&page, "theme")[0].replace("&quot;", "\"");
+    assert!(serde_json::from_str::<Value>(&theme).unwrap().is_object(), "{theme}");
     let shown = gateway.get("/openapi.json").await.expect(200);
     assert_eq!(shown.headers["content-type"], "application/json");
     assert_eq!(shown.body, document("https://pay.example"));
     assert_eq!(shown.body["openapi"], "3.1.1");
     assert_eq!(shown.body["servers"][0]["url"], "https://pay.example");
+}
+
+#[tokio::test]
+async fn the_script_of_the_reference_is_fetched_once() {
+    let gateway = Gateway::new();
+    let send = async |known: Option<&str>| {
+        let request = known.into_iter().fold(Request::get(SCRIPT_PATH), |it, tag| it.header("if-none-match", tag));
+        let response = gateway.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let (parts, body) = response.into_parts();
+        assert_eq!(parts.headers["cache-control"], "public, max-age=31536000, immutable");
+        (parts.status, parts.headers, to_bytes(body, usize::MAX).await.unwrap())
+    };
+    let (status, headers, script) = send(None).await;
+    assert_eq!(status, 200);
+    assert_eq!(headers["content-type"], "text/javascript; charset=utf-8");
+    assert_eq!(headers["content-encoding"], "gzip");
+    assert_eq!(headers["x-content-type-options"], "nosniff");
+    assert_eq!(script[..2], [0x1f, 0x8b]);
+    let tag = headers["etag"].to_str().unwrap();
+    for known in [tag.to_owned(), format!("\"other\", W/{tag}"), "*".to_owned()] {
+        let (status, headers, body) = send(Some(&known)).await;
+        assert_eq!((status.as_u16(), headers["etag"].to_str().unwrap(), body.len()), (304, tag, 0), "{known}");
+    }
+    assert_eq!(send(Some("\"redoc-0.0.0\"")).await.0, 200);
+}
+
+/// Where `scripts/tools.sh test` has fetched the npm package, what is served is what is in it.
+#[test]
+fn the_script_of_the_reference_is_that_of_the_package() {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    if !root.join(".tools/redoc").is_dir() {
+        return;
+    }
+    let checked = Command::new(root.join("scripts/redoc.sh")).arg("--check").output().unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    let version = std::fs::read_to_string(root.join(".tools/redoc/package.json")).unwrap();
+    let version: Value = serde_json::from_str(&version).unwrap();
+    assert_eq!(SCRIPT_PATH, format!("/docs/redoc-{}.js", version["version"].as_str().unwrap()));
 }
 
 /// The page's example is the one that the API's examples show, and it is a quote of their story.

@@ -7,8 +7,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use data_encoding::BASE64;
+use schemars::JsonSchema;
 use serde::Serialize;
 
+use app::schema;
 use events::{PaymentId, failure::RetryClassification};
 use projections::{PaymentStatus, PaymentView, Transaction};
 
@@ -58,69 +60,115 @@ impl From<&'static Code> for Refusal {
     }
 }
 
-/// Body of verify.
-#[derive(Debug, Serialize)]
+/// Whether the payment would be settled.
+// Body of verify.
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct VerifyBody {
+#[schemars(rename = "X402VerifyResponse")]
+pub(crate) struct VerifyBody {
+    /// Whether settle would take it, or has taken it.
     is_valid: bool,
+    /// Why not: the error's code in lower case, or x402's own word for it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = own_reasons()))]
     invalid_reason: Option<String>,
+    /// For humans. Names the member that is at fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     invalid_message: Option<String>,
+    /// The source account. Absent where it could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     payer: Option<String>,
+    /// What the gateway says besides.
     extensions: Extensions,
 }
 
-/// Body of settle.
-#[derive(Debug, Default, Serialize)]
+/// What came of the payment.
+// Body of settle.
+#[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct SettleBody {
+#[schemars(rename = "X402SettleResponse")]
+pub(crate) struct SettleBody {
+    /// Whether the merchant was paid.
     success: bool,
+    /// Why not, or `settlement_pending`: not yet. The error's code in lower case, or x402's own word for it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = own_reasons()))]
     error_reason: Option<String>,
+    /// For humans. Names the member that is at fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     error_message: Option<String>,
-    /// The delivery; the deposit while the settlement is pending; empty where there is none.
+    /// The delivery's hash. While the settlement is pending the deposit's, on the source chain. Empty where there is none.
     transaction: String,
-    /// The destination's chain.
+    /// CAIP-2 id of the destination's chain. Empty where it could not be read.
     network: String,
+    /// The source account. Absent where it could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     payer: Option<String>,
+    /// What the gateway says besides.
     extensions: Extensions,
+    /// The receipt, once the payment is completed.
     #[serde(skip_serializing_if = "Option::is_none")]
     fulfillment_confirmation: Option<ConfirmationBody>,
 }
 
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[schemars(inline)]
 struct Extensions {
     gw: Gw,
 }
 
-/// What the gateway says besides.
-#[derive(Debug, Default, Serialize)]
+/// The payment, and what to do about an answer that is no success.
+#[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "X402Extension")]
 struct Gw {
+    /// The payment's id.
     #[serde(skip_serializing_if = "Option::is_none")]
     payment_id: Option<PaymentId>,
+    /// The payment's status; `rejected` where there is no payment, `unknown` where that cannot be said.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["pending", "finalizing", "completed", "failed", REJECTED, UNKNOWN]))]
     state: Option<&'static str>,
+    /// Where the payment is read: JSON for programs, a page for browsers.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(url)]
     status_url: Option<String>,
+    /// Whether the payment was there before this call. A merchant sells once for each `paymentId`.
     #[serde(skip_serializing_if = "Option::is_none")]
     idempotent_replay: Option<bool>,
+    /// The error's code.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = schema::CODE_PATTERN), extend("examples" = own_codes().collect::<Vec<_>>()))]
     code: Option<String>,
+    /// What to do next.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::retry_classification")]
     retry_classification: Option<RetryClassification>,
+    /// Page that describes the code.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(url)]
     docs_url: Option<String>,
+    /// Only when `failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<FailureBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
     transactions: Option<TransactionsBody>,
+    /// The same as at the top, where stock clients drop it.
     #[serde(skip_serializing_if = "Option::is_none")]
     fulfillment_confirmation: Option<ConfirmationBody>,
+}
+
+/// The states of what is not a payment's status.
+const REJECTED: &str = "rejected";
+const UNKNOWN: &str = "unknown";
+
+/// The codes that answer x402 and nothing else, at a status that the others do not have.
+fn own_codes() -> impl Iterator<Item = &'static str> {
+    Code::ALL.iter().filter(|code| code.status == Some(StatusCode::OK)).map(|code| code.code)
+}
+
+fn own_reasons() -> Vec<String> {
+    own_codes().map(str::to_ascii_lowercase).collect()
 }
 
 impl Gw {
@@ -156,7 +204,7 @@ impl Gw {
         let unknown = status == StatusCode::INTERNAL_SERVER_ERROR;
         Self {
             payment_id: error.payment_id().cloned(),
-            state: Some(if unknown { "unknown" } else { "rejected" }),
+            state: Some(if unknown { UNKNOWN } else { REJECTED }),
             code: Some(error.code.code.to_owned()),
             retry_classification: Some(error.code.retry_classification),
             docs_url: Some(docs_url(base_url, error.code.code)),

@@ -15,6 +15,7 @@ pub(super) mod verify;
 
 use events::Family;
 
+pub(super) use self::answer::{SettleBody, VerifyBody};
 pub use app::x402::{Claim, Identifiers, IdentifiersError, MemoryIdentifiers, NatsIdentifiers};
 
 /// Whether payments come from chains of this family. A payer on Tron signs a transaction with the reserver's signature in it,

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{Json, extract::State};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use events::{AssetId, ChainId};
@@ -14,68 +15,115 @@ use app::{
     request::corridors::{Corridor, Corridors},
 };
 
-/// Body of the 200.
-#[derive(Debug, Serialize)]
+/// What the facilitator takes.
+// Body of the 200.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "X402Supported")]
 pub(crate) struct SupportedBody {
+    /// One for each chain that can be paid from.
     kinds: Vec<Kind>,
+    /// Extensions that are understood.
+    #[schemars(with = "Vec<String>")]
     extensions: [&'static str; 1],
-    /// Per network the accounts that sign for the gateway.
+    /// By chain, the accounts that sign for the gateway.
     signers: BTreeMap<String, Vec<String>>,
 }
 
-#[derive(Debug, Serialize)]
+/// A source chain.
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(inline)]
 struct Kind {
+    /// Version of x402.
     // The published name has a small x and a capital V.
     #[serde(rename = "x402Version")]
+    #[schemars(with = "i64", extend("const" = VERSION))]
     version: u64,
+    /// The scheme.
+    #[schemars(extend("const" = SCHEME))]
     scheme: &'static str,
+    /// CAIP-2 id of the source chain.
+    #[schemars(with = "ChainId")]
     network: String,
+    /// Members of the scheme.
     extra: Extra,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
 struct Extra {
     gw: Gw,
 }
 
-/// What stands in `extra.gw` of a requirement from this network, and what its payers need.
-#[derive(Debug, Serialize)]
+/// What a requirement is built from.
+// What stands in `extra.gw` of a requirement from this network, and what its payers need. The protocol promises these.
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(
+    inline,
+    extend("required" = ["escrow", "reserver", "releaser", "fulfillmentVerifierEndpoint", "assets", "destinations"])
+)]
 struct Gw {
+    /// The requirement's `extra.gw.escrow`.
     escrow: String,
+    /// The requirement's `extra.gw.reserver`.
     reserver: String,
+    /// The requirement's `extra.gw.releaser`.
     releaser: String,
+    /// The requirement's `extra.gw.fulfillmentVerifierEndpoint`.
     fulfillment_verifier_endpoint: String,
+    /// Permit2, on EVM chains.
     #[serde(skip_serializing_if = "Option::is_none")]
     permit2: Option<String>,
+    /// The requirement's `extra.gw.svmSignatureClusterId`, on Solana.
     #[serde(skip_serializing_if = "Option::is_none")]
     svm_signature_cluster_id: Option<String>,
+    /// The requirement's `extra.gw.svmSignatureDomainVersion`, on Solana.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64")]
     svm_signature_domain_version: Option<u8>,
+    /// How its payers sign.
     message_schemes: Vec<&'static str>,
+    /// Least time from `fulfillment_deadline` to the refund window, in seconds.
     refund_delay_seconds: u64,
-    /// Address of this service.
+    /// Address of this service, for `/v1/payments/prepare` and `/v1/defaults`.
     gateway: String,
+    /// What is served there.
     assets: Vec<Asset>,
+    /// Where merchants can be paid.
     destinations: Vec<Target>,
 }
 
-#[derive(Debug, Serialize)]
+/// A chain that can be paid on.
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(inline)]
 struct Target {
+    /// CAIP-2 id.
+    #[schemars(with = "ChainId")]
     network: String,
+    /// The requirement's `extra.gw.fulfillmentProxy`.
     fulfillment_proxy: String,
+    /// As above, for this chain; the longer of both counts.
     refund_delay_seconds: u64,
+    /// What is served there.
     assets: Vec<Asset>,
 }
 
-#[derive(Debug, Clone, Serialize)]
+/// An asset that is served.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "X402Asset")]
 struct Asset {
+    /// Its bare reference, as in a requirement.
     asset: String,
+    /// Its CAIP-19 id.
+    #[schemars(with = "String")]
     asset_identifier: AssetId,
+    /// For display.
     symbol: String,
+    /// For display.
+    #[schemars(with = "u64")]
     decimals: u8,
 }
 

@@ -13,8 +13,10 @@ mod promises;
 mod solana;
 mod tron;
 
+use crate::schema;
 use async_trait::async_trait;
 use ruint::aliases::U256;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -114,18 +116,20 @@ impl Holding {
     }
 }
 
-/// The call by which a payer lets the escrow draw what it is about to sign away: a transaction of its own, ready to be
-/// signed by its wallet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// The payer's own transaction that has to be on chain before the payment is submitted, as its allowance is too small; absent
+/// where it suffices, and on Tron, where it is one of the messages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Approval {
-    /// The asset.
+    /// What is allowed to be drawn.
     pub asset_identifier: AssetId,
-    /// Who is to draw it.
+    /// Who is allowed to draw it: Permit2 on EVM chains, the program's address for the signing key on Solana.
     pub spender: String,
-    /// How much, smallest unit.
+    /// How much, smallest unit. A payer may allow more, once for all its payments.
+    #[schemars(with = "String")]
     pub amount: Amount,
-    /// The call itself, as wallets of the chain take it: `to`, `data` and `value` on EVM chains; `program_id`, `accounts` and
-    /// `data` of one instruction on Solana.
+    /// The call as wallets take it. On EVM chains `to`, `data` and `value` of `eth_sendTransaction`; on Solana `program_id`,
+    /// `accounts` and `data`, in hex, of one instruction.
+    #[schemars(schema_with = "schema::free_form")]
     pub call: Value,
 }
 

@@ -1,5 +1,6 @@
 //! A payment as JSON: PaymentResponse (spec 2.6) and the status read (spec 2.11), made from the view by pure functions.
 
+use crate::schema;
 use chrono::SecondsFormat;
 use events::{
     Amount, AssetId, ChainId, Failure, PaymentId,
@@ -8,62 +9,94 @@ use events::{
     time::Timestamp,
 };
 use projections::{AwardedQuote, Confirmation, DeclineCount, PaymentStatus, PaymentView, Transaction};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::error::{Code, docs_url};
 
-/// Body of `POST /v1/payments`.
-#[derive(Debug, Serialize)]
+/// A payment as a submission is answered. `quote_id`, `fulfillment_quote` and `fulfillment_confirmation` are there once it is
+/// `completed`.
+// Body of `POST /v1/payments` (spec 2.6).
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct PaymentResponse {
+    /// Tracking id of the payment.
     payment_id: PaymentId,
+    #[schemars(with = "schema::StatusName")]
     status: &'static str,
+    /// `true`: the payment that was there before is returned. `false`: this request created it.
     idempotent_replay: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     transactions: Option<TransactionsBody>,
+    /// The awarded quote.
     #[serde(skip_serializing_if = "Option::is_none")]
     quote_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::fulfillment_quote")]
     fulfillment_quote: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fulfillment_confirmation: Option<ConfirmationBody>,
+    /// Only when `failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<FailureBody>,
 }
 
-/// Body of `GET /v1/payments/{id}/status`.
-#[derive(Debug, Serialize)]
+/// A payment as it stands. `quote_id` and `fulfillment_quote` are there once a quote is awarded.
+// Body of `GET /v1/payments/{id}/status` (spec 2.11).
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PaymentStatusRead")]
 pub struct StatusBody {
+    /// Tracking id of the payment.
     payment_id: PaymentId,
+    #[schemars(with = "schema::StatusName")]
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     transactions: Option<TransactionsBody>,
+    /// Last status update.
+    #[schemars(with = "Timestamp")]
     updated_at: String,
+    /// The awarded quote.
     #[serde(skip_serializing_if = "Option::is_none")]
     quote_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::fulfillment_quote")]
     fulfillment_quote: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fulfillment_confirmation: Option<ConfirmationBody>,
+    /// Only when `failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<FailureBody>,
+    /// What the token would not hand over when the escrow was released or refunded. It waits in the escrow. As of that moment:
+    /// whether it was claimed since, `claimable(owner, token)` of the escrow tells. Absent when all was paid out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1))]
     claims: Vec<ClaimBody>,
+    /// Settlers the auction was broadcast to. Absent means unknown, never zero.
     #[serde(skip_serializing_if = "Option::is_none")]
     requested_count: Option<u64>,
+    /// Why the payment drew few or no quotes. Empty means none declined. Absent means unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     decline_summary: Option<Vec<DeclineBody>>,
 }
 
-/// Money that the escrow's token would not hand over when the escrow ended, and that waits there for its owner.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// Money of a payment that waits in its escrow for its owner.
+// The escrow's token would not hand it over when the escrow ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "PaymentClaim")]
 pub struct ClaimBody {
+    /// Account that is owed: the settler's payout account, or the payer.
     pub owner: String,
+    /// What is owed, CAIP-19: the payment's source asset.
     asset: AssetId,
+    /// How much, smallest unit, decimal.
+    #[schemars(with = "String")]
     pub amount: Amount,
+    /// Chain of the escrow.
     chain_id: ChainId,
+    /// The escrow that holds it.
     pub escrow_contract: String,
-    /// The call of the escrow that brings it to its owner, which anyone can make.
+    /// The call of the escrow that brings it to its owner, by anyone: `claimFor(owner, token)`. The owner itself takes it to
+    /// any account by `claim(token, to)`.
     pub call: String,
 }
 
@@ -83,82 +116,141 @@ impl ClaimBody {
     }
 }
 
-/// PaymentTransactions (spec 2.7).
-#[derive(Debug, Serialize)]
+/// The transactions that are known, each as it becomes known.
+// Spec 2.7.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PaymentTransactions")]
 pub struct TransactionsBody {
+    /// Commits the payer's funds on the source chain.
     #[serde(skip_serializing_if = "Option::is_none")]
     deposit: Option<TransactionBody>,
+    /// Pays the recipient on the destination chain.
     #[serde(skip_serializing_if = "Option::is_none")]
     fulfillment: Option<TransactionBody>,
 }
 
-/// PaymentTransaction (spec 2.7).
-#[derive(Debug, Clone, Serialize)]
+/// A transaction on a chain.
+// Spec 2.7.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "PaymentTransaction")]
 pub struct TransactionBody {
+    /// Hex hashes carry the 0x prefix, on Tron too.
+    #[schemars(regex(pattern = schema::TRANSACTION_HASH_PATTERN))]
     pub transaction_hash: String,
+    /// CAIP-2 id.
     pub chain_id: ChainId,
+    /// Absent until mined; provisional until the payment is `completed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_number: Option<u64>,
 }
 
-/// FulfillmentConfirmation (spec 2.8).
-#[derive(Debug, Serialize)]
+/// The receipt of a completed payment.
+// Spec 2.8.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "FulfillmentConfirmation")]
 pub struct ConfirmationBody {
+    /// Tracking id of the payment.
     payment_id: PaymentId,
+    /// The payer's idempotency key.
     request_id: String,
+    /// CAIP-2 id.
     source_chain_id: ChainId,
+    /// CAIP-2 id.
     destination_chain_id: ChainId,
+    /// The escrow reservation.
+    #[schemars(regex(pattern = schema::TRANSACTION_HASH_PATTERN))]
     source_tx_hash: String,
+    /// The delivery.
+    #[schemars(regex(pattern = schema::TRANSACTION_HASH_PATTERN))]
     destination_tx_hash: String,
+    /// Time of the delivery's block.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Timestamp")]
     fulfillment_timestamp: Option<String>,
+    /// Block of the reservation.
     #[serde(skip_serializing_if = "Option::is_none")]
     source_block_number: Option<u64>,
+    /// Block of the delivery.
     #[serde(skip_serializing_if = "Option::is_none")]
     destination_block_number: Option<u64>,
 }
 
-/// PaymentFailure (spec 2.9).
-#[derive(Debug, Serialize)]
+/// Why a payment failed; the same however the payment is read.
+// Spec 2.9, which promises no more than these two.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PaymentFailure", extend("required" = ["code", "message"]))]
 pub struct FailureBody {
+    /// Stable identity of the reason: branch on it, not on `message`.
+    #[schemars(
+        regex(pattern = schema::CODE_PATTERN),
+        extend("examples" = schema::codes_inside_payments(|domain| domain != Domain::SettlerAgent))
+    )]
     code: String,
+    /// For humans; may be reworded.
     message: String,
+    /// Service domain in which the error arose.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::domain")]
     domain: Option<Domain>,
+    /// Page that describes the code.
+    #[schemars(url)]
     docs_url: String,
+    /// What to do next. Absent means unclassified.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::retry_classification")]
     retry_classification: Option<RetryClassification>,
+    /// Whether the same `request_id` may be sent again. Absent is read as false.
     request_id_reusable: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     blockchain_context: Option<BlockchainContextBody>,
 }
 
-/// PaymentBlockchainContext (spec 2.9).
-#[derive(Debug, Serialize)]
+/// Where on a chain a failure happened.
+// Spec 2.9, which promises no member.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PaymentBlockchainContext", extend("required" = []))]
 struct BlockchainContextBody {
+    /// CAIP-2 id.
     chain_id: ChainId,
+    /// The transaction that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = schema::TRANSACTION_HASH_PATTERN))]
     transaction_hash: Option<String>,
+    /// Its block.
     #[serde(skip_serializing_if = "Option::is_none")]
     block_number: Option<u64>,
+    /// The contract that refused.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = schema::CONTRACT_PATTERN))]
     contract_address: Option<String>,
+    /// The decoded reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     revert_reason: Option<String>,
+    /// Gas, energy or compute units used, decimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     gas_used: Option<String>,
+    /// What the transaction would have needed, decimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     estimated_gas_needed: Option<String>,
 }
 
-/// DeclineSummary (spec 2.11).
-#[derive(Debug, Serialize)]
+/// How many settlers declined for one reason, each counted once under its most recent one.
+// Spec 2.11, which promises no more than these two.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "DeclineSummary", extend("required" = ["reason", "count"]))]
 pub struct DeclineBody {
+    /// Reason code, such as `INSUFFICIENT_LIQUIDITY`. Settlers may have their own.
+    #[schemars(extend("examples" = schema::codes_inside_payments(|domain| domain == Domain::SettlerAgent)))]
     reason: String,
+    /// Number of settlers.
     count: u64,
-    /// Absent for a reason the table of codes does not know: a settler's own code says nothing about retrying.
+    /// Absent for a reason that the gateway does not know.
+    // A settler's own code says nothing about retrying.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::retry_classification")]
     retry_classification: Option<RetryClassification>,
+    /// Page that describes the code.
+    #[schemars(url)]
     docs_url: String,
 }
 

@@ -1,64 +1,113 @@
 //! A quote-request batch as JSON: the response that opens it (spec 2.13) and the status read, made from the view by pure
 //! functions.
 
+use crate::schema;
 use events::{Amount, OwnedAsset, QuoteRequestId, time::Timestamp};
-use projections::{OfferedQuote, QuoteRequestStatus, QuoteRequestView};
+use projections::{
+    OfferedQuote,
+    QuoteRequestStatus::{self, Awarded, Collecting, Expired, Ready},
+    QuoteRequestView,
+};
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde_json::{json, value::RawValue};
 
 use super::{
     payment_body::{DeclineBody, signed_document},
     quote_requests::Turnout,
 };
 
-/// Body of `POST /v1/payments/quote-requests`.
-#[derive(Debug, Serialize)]
+/// The batch, with the corridor that the award is built from.
+// Body of `POST /v1/payments/quote-requests`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(transform = knows_two_statuses)]
 pub struct QuoteRequestResponse {
     #[serde(flatten)]
     batch: QuoteRequestBody,
+    /// `true`: the batch that was there before is returned. `false`: this request created it.
     idempotent_replay: bool,
 }
 
-/// Body of `GET /v1/payments/quote-requests/{id}`.
-#[derive(Debug, Serialize)]
+/// The batch as it stands.
+// Body of `GET /v1/payments/quote-requests/{id}`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "QuoteRequestRead")]
 pub struct QuoteRequestBody {
+    /// Id of the batch.
+    #[schemars(with = "String", regex(pattern = schema::QUOTE_REQUEST_ID_PATTERN))]
     quote_request_id: QuoteRequestId,
+    /// `collecting`, `ready` with `quotes`, `awarded` once one of them was, or `expired` when the quotes have lapsed.
+    #[schemars(extend("enum" = [Collecting, Ready, Awarded, Expired].map(|status| status.as_str())))]
     status: &'static str,
     #[serde(flatten)]
     corridor: Corridor,
+    /// As it was asked for.
+    #[schemars(with = "String")]
     fulfillment_amount: Amount,
+    /// As it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     max_source_amount: Option<Amount>,
+    /// The original batch's, on a replay too.
+    #[schemars(with = "Timestamp")]
     fulfillment_deadline: String,
+    /// The original batch's, on a replay too.
+    #[schemars(with = "Timestamp")]
     quote_deadline: String,
+    /// There once collection is complete; empty when no settler offered a usable quote.
     #[serde(skip_serializing_if = "Option::is_none")]
     quotes: Option<Vec<QuoteBody>>,
+    /// Settlers asked. Absent means unknown, never zero.
     #[serde(skip_serializing_if = "Option::is_none")]
     requested_count: Option<u64>,
+    /// Why settlers declined; provisional while `collecting`. Absent means unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     decline_summary: Option<Vec<DeclineBody>>,
 }
 
-/// Source and destinations as the caller wrote them, in the caller's order.
-#[derive(Debug, Serialize, Deserialize)]
+// Source and destinations as the caller wrote them, in the caller's order.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct Corridor {
     source: OwnedAssetBody,
     destination: Vec<OwnedAssetBody>,
 }
 
-/// OwnedAsset (spec 2.2).
-#[derive(Debug, Serialize, Deserialize)]
+/// An asset and the account that holds or receives it.
+// Spec 2.2.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "OwnedAsset")]
 struct OwnedAssetBody {
+    /// CAIP-19 identifier, `{chain_id}/{asset_namespace}:{asset_reference}`; `/v1/defaults` lists those that are served.
+    #[schemars(regex(pattern = schema::ASSET_PATTERN))]
     asset_identifier: String,
+    /// Wallet address that owns the asset. EVM: 0x and 40 hex digits, with a valid EIP-55 checksum when in mixed case. Solana:
+    /// Base58, as a destination an Ed25519 public key. Tron: Base58 that begins with T. Never the zero address.
+    #[schemars(length(min = 1, max = 128))]
     account: String,
 }
 
-/// A collected quote.
-#[derive(Debug, Serialize)]
+/// A quote that may be awarded.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "CollectedQuote")]
 struct QuoteBody {
+    /// What the award names.
     quote_id: String,
-    /// The bytes that the settler signed.
+    // The bytes that the settler signed.
+    #[schemars(schema_with = "schema::fulfillment_quote")]
     fulfillment_quote: Box<RawValue>,
+}
+
+/// What [`QuoteRequestResponse::new`] says of the status.
+fn knows_two_statuses(schema: &mut Schema) {
+    let statuses = [Collecting, Ready];
+    if let Some(properties) = schema.get_mut("properties") {
+        properties["status"] = json!({
+            "type": "string",
+            "enum": statuses.map(|status| status.as_str()),
+            "description": "`ready`: collection is complete and `quotes` is there. `collecting`: read the batch later. That it \
+                            was awarded or has expired is for that read to say.",
+        });
+    }
 }
 
 impl QuoteRequestResponse {

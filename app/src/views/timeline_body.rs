@@ -3,8 +3,10 @@
 //! An entry shows what concerns the payer: stages, transactions, amounts, reasons. It never shows signatures, raw
 //! transactions, other settlers' bids, or text that a settler wrote.
 
+use crate::schema;
 use std::collections::BTreeMap;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -22,37 +24,71 @@ use projections::{Applied, PaymentView};
 
 use super::payment_body::{ClaimBody, FailureBody, TransactionBody, date_time};
 
-/// Body of `GET /v1/payments/{id}/timeline`.
-#[derive(Debug, Serialize)]
+/// Everything that happened to a payment.
+// Body of `GET /v1/payments/{id}/timeline`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PaymentTimeline")]
 pub struct TimelineBody {
+    /// Tracking id of the payment.
     payment_id: PaymentId,
-    /// As in the status read.
+    // As in the status read.
+    #[schemars(with = "schema::StatusName")]
     status: &'static str,
-    /// Whether nothing more will happen: the money is with the settler or back with the payer.
+    /// Nothing more will happen: the money is with the settler or back with the payer. A failed payment whose payer deposits by
+    /// a transaction of its own (Tron) is not there before that transaction can't land any more.
     at_rest: bool,
+    /// In the order of events.
     pub entries: Vec<Entry>,
 }
 
-/// One thing that happened. Also the data of one server-sent event.
-#[derive(Debug, Serialize)]
+/// One thing that happened; also the data of one server-sent event.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "TimelineEntry")]
 pub struct Entry {
+    /// What `Last-Event-ID` takes.
+    #[schemars(with = "String", regex(pattern = ENTRY_ID_PATTERN))]
     pub id: EntryId,
-    /// Number of the decision that it belongs to, from 1.
+    /// Number of the decision it belongs to, from 1.
     version: u64,
-    /// Its type.
+    /// Type of the event, such as `EscrowSecured`.
     event: &'static str,
     /// When it was recorded.
+    #[schemars(with = "Timestamp")]
     at: String,
-    /// The payment's status from then on.
+    // The payment's status from then on.
+    #[schemars(with = "schema::StatusName")]
     status: &'static str,
-    /// For humans.
+    /// For humans; may be reworded.
     summary: String,
-    /// By stage: `deposit`, `fulfillment`, `release`, `refund`.
+    /// Transactions by stage.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "transactions_by_stage")]
     transactions: BTreeMap<&'static str, TransactionBody>,
-    /// What else the payer may know, by the type of the event.
+    /// What else there is to know, by the type of the event. An `EscrowReleased` or `EscrowRefunded` whose money the token would
+    /// not hand over has `claims`, each a `PaymentClaim`.
     #[serde(skip_serializing_if = "Map::is_empty")]
+    #[schemars(schema_with = "schema::free_form")]
     data: Map<String, Value>,
+}
+
+/// The id of an entry, as [`EntryId`] writes it.
+const ENTRY_ID_PATTERN: &str = r"^[0-9]{1,18}\.[0-9]{1,9}$";
+
+fn transactions_by_stage(generator: &mut SchemaGenerator) -> Schema {
+    let mut stage = |description: &str| {
+        let mut schema = generator.subschema_for::<TransactionBody>();
+        schema.insert("description".to_owned(), description.into());
+        schema
+    };
+    json_schema!({
+        "type": "object",
+        "properties": {
+            "deposit": stage("Commits the payer's funds; on Tron to the settler, once they are in escrow."),
+            "fulfillment": stage("Pays the recipient."),
+            "release": stage("Pays the settler out of the escrow."),
+            "refund": stage("Returns the escrow to the payer."),
+        },
+    })
 }
 
 /// Where an event stands in its payment: the commit's version and the event's index in it. Written `version.index`.

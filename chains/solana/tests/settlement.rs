@@ -491,7 +491,9 @@ async fn a_transaction_that_never_landed_is_made_again_and_counts_once() -> Resu
         truth
     });
     match settler.deliver(&payment.delivery()).await {
-        Err(PerformError::Transient(fault)) => assert!(fault.to_string().contains("did not land up to height"), "{fault}"),
+        Err(PerformError::Transient(fault)) => {
+            assert!(fault.to_string().contains("did not land up to height"), "{fault}")
+        }
         other => bail!("{other:?}"),
     }
     liar.be_honest();

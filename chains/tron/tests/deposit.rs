@@ -16,12 +16,12 @@ use chains_tron::{
 use escrow_abi::contracts::GatewayEscrow;
 use sagas::ports::{Chains, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError, Statement};
 
-use events::event::Validity;
 use crate::support::{
     LAG, REFUND_DELAY, TOKENS, World, account, key,
     liar::Liar,
     payment::{CAP, DELIVERED, PRICE, bytes, reason, refund, refusal, spend},
 };
+use events::event::Validity;
 
 /// What tells whether a transaction waits.
 const PENDING: &str = "wallet/gettransactionfrompending";

@@ -1,25 +1,19 @@
-//! Rehearsing a submission: what to sign, and whether it would be accepted (design: HTTP).
+//! What a payer asks to have prepared for its signature (design: HTTP).
 
 use serde_json::{Value, json};
 
 use super::{
-    DID_PATTERN, QUOTE_REQUEST_ID_PATTERN, VERSION_PATTERN, free_form, matching, object,
-    payments::payment_id,
-    request_id_pattern,
+    DID_PATTERN, VERSION_PATTERN, free_form, matching, object,
     requests::{ORDER_REQUIRED, envelope_members, order_members, originator_auth, properties},
-    schema, text,
+    text,
 };
-use app::authorization::MessageScheme;
+use app::{
+    authorization::MessageScheme,
+    schema::{QUOTE_REQUEST_ID_PATTERN, request_id_pattern},
+};
 
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
-    vec![
-        ("PrepareRequest", prepare_request()),
-        ("PrepareAwardRequest", prepare_award_request()),
-        ("PreparedPayment", prepared_payment()),
-        ("UnsignedMessage", unsigned_message()),
-        ("Approval", approval()),
-        ("Verification", verification()),
-    ]
+    vec![("PrepareRequest", prepare_request()), ("PrepareAwardRequest", prepare_award_request())]
 }
 
 fn scheme(description: &str) -> Value {
@@ -67,70 +61,4 @@ fn originator() -> Value {
                         Without it: the DID of `proof`, else the batch's originator, else the source account. \
                         Where the source is on Tron, this request has to prove it, too.",
     })
-}
-
-fn prepared_payment() -> Value {
-    object(
-        "What to sign. With a `signature` in each message it is the `sender_auth` of the submission.",
-        &["payment_id", "message_scheme", "signed_messages"],
-        json!({
-            "payment_id": payment_id(),
-            "message_scheme": scheme("The scheme the messages are for."),
-            "signed_messages": {"type": "array", "items": schema("UnsignedMessage"), "minItems": 1},
-            "approval": schema("Approval"),
-        }),
-    )
-}
-
-fn unsigned_message() -> Value {
-    object(
-        "A SignedMessage without its signature.",
-        &["message", "message_prehash", "payload"],
-        json!({
-            "message": text("What the signature is over, in hex."),
-            "message_prehash": text(
-                "On EVM the EIP-712 typed data as JSON, ready for `eth_signTypedData_v4`. On Solana the ordered bytes in hex, \
-                 whose SHA-256 is `message`. On Tron the `raw_data` of a transaction in hex, whose SHA-256 is `message`; the \
-                 messages are in the order in which their transactions are sent, after the auction.",
-            ),
-            "payload": free_form(
-                "What else the submission has to repeat. On Solana its `allowance_delegate` is the address that the payer \
-                 approves to draw on its tokens. On Tron it says what the transaction does: `function`, `contract`, `amount` \
-                 and so on; everything is in the transaction itself.",
-            ),
-        }),
-    )
-}
-
-fn approval() -> Value {
-    object(
-        "The payer's own transaction that has to be on chain before the payment is submitted, as its allowance is too small; \
-         absent where it suffices, and on Tron, where it is one of the messages.",
-        &["asset_identifier", "spender", "amount", "call"],
-        json!({
-            "asset_identifier": matching(super::ASSET_PATTERN, "What is allowed to be drawn."),
-            "spender": text("Who is allowed to draw it: Permit2 on EVM chains, the program's address for the signing key on Solana."),
-            "amount": text("How much, smallest unit. A payer may allow more, once for all its payments."),
-            "call": free_form(
-                "The call as wallets take it. On EVM chains `to`, `data` and `value` of `eth_sendTransaction`; on Solana \
-                 `program_id`, `accounts` and `data`, in hex, of one instruction.",
-            ),
-        }),
-    )
-}
-
-fn verification() -> Value {
-    object(
-        "A submission that would be accepted, or is a replay.",
-        &["valid", "payment_id", "idempotent_replay"],
-        json!({
-            "valid": {"type": "boolean", "const": true, "description": "Every refusal is an error."},
-            "payment_id": payment_id(),
-            "idempotent_replay": {
-                "type": "boolean",
-                "description": "Whether the submission would be answered with a payment that exists.",
-            },
-            "status": schema("PaymentStatus"),
-        }),
-    )
 }

@@ -4,8 +4,8 @@ use proofs::contexts::GATEWAY_V1;
 use serde_json::{Value, json};
 
 use super::{
-    AMOUNT_DIGITS_MAX, AMOUNT_PATTERN, ASSET_PATTERN, BARE_HEX_PATTERN, DID_PATTERN, HEX_PATTERN, VERSION_PATTERN,
-    described, free_form, matching, object, request_id_pattern, schema, text,
+    AMOUNT_DIGITS_MAX, AMOUNT_PATTERN, BARE_HEX_PATTERN, DID_PATTERN, HEX_PATTERN, VERSION_PATTERN, described,
+    free_form, matching, object, schema, text,
 };
 use app::{
     authorization::MessageScheme,
@@ -16,15 +16,14 @@ use app::{
         order::{DESTINATIONS_MAX, SETTLERS_MAX},
         sender_auth::SIGNED_MESSAGES_MAX,
     },
+    schema::request_id_pattern,
 };
 
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         ("PaymentRequest", payment_request()),
-        ("OwnedAsset", owned_asset()),
         ("SenderAuth", sender_auth()),
         ("SignedMessage", signed_message()),
-        ("FulfillmentVerifier", fulfillment_verifier()),
         ("SettlerRequirements", settler_requirements()),
         ("VerifiableCredentialAuth", credential_auth()),
         ("VerifiableCredential", credential()),
@@ -155,24 +154,6 @@ fn payment_request() -> Value {
     object("A payment, signed by its payer. Members that are not known are ignored.", &required, properties(members))
 }
 
-fn owned_asset() -> Value {
-    let account = "Wallet address that owns the asset. EVM: 0x and 40 hex digits, with a valid EIP-55 checksum when in \
-                   mixed case. Solana: Base58, as a destination an Ed25519 public key. Tron: Base58 that begins with T. \
-                   Never the zero address.";
-    object(
-        "An asset and the account that holds or receives it.",
-        &["asset_identifier", "account"],
-        json!({
-            "asset_identifier": matching(
-                ASSET_PATTERN,
-                "CAIP-19 identifier, `{chain_id}/{asset_namespace}:{asset_reference}`; `/v1/defaults` lists those \
-                 that are served.",
-            ),
-            "account": {"type": "string", "minLength": 1, "maxLength": 128, "description": account},
-        }),
-    )
-}
-
 fn sender_auth() -> Value {
     object(
         "Proof of control of the funding account, and its permission to spend.",
@@ -223,17 +204,6 @@ fn signed_message() -> Value {
                  `/v1/payments/prepare`, where also `fee_limit_sun` of the deposit and `expiration_ms` (UNIX milliseconds) of \
                  the transactions can be, and are part of the transactions.",
             ),
-        }),
-    )
-}
-
-fn fulfillment_verifier() -> Value {
-    object(
-        "A fulfillment verifier. An empty object, or two empty texts, mean the default one.",
-        &[],
-        json!({
-            "account": text("Address or key of the verifier."),
-            "endpoint": text("Its origin, `http(s)://host[:port]` with no path; the gateway appends the paths."),
         }),
     )
 }
