@@ -52,7 +52,6 @@ use auction::{
     self,
     selector::{self, NatsSelector},
 };
-use audit;
 use config::{GatewayConfig, NatsConfig, SelectorConfig, VerifierConfig, signing_key};
 use identity::{Identities, SettlerPolicies};
 use net::server;

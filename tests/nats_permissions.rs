@@ -13,7 +13,6 @@ use devkit::NatsServer;
 use ed25519_dalek::SigningKey;
 use futures::StreamExt;
 
-use auction;
 use devnet::keys::selector_signer;
 use events::{ChainId, Hash32, StreamId, event::VerifierRef};
 use identity::SettlerPolicies;

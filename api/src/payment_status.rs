@@ -1,6 +1,6 @@
 //! `GET /v1/payments/{id}/status` (spec 4.2).
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use axum::{
     Json,
@@ -10,19 +10,10 @@ use axum::{
 };
 
 use events::PaymentId;
-use journal::ReadError;
-use projections::PaymentView;
 
 use super::{state::HttpState, status_page};
 use crate::error::ApiError;
-use app::{
-    error::Code,
-    resolve,
-    views::{
-        payment_body::StatusBody,
-        payments::{from_journal, read_failed},
-    },
-};
+use app::{error::Code, resolve, views::payment_body::StatusBody};
 
 /// The payment's status as the read model has it, and as the journal has it where the read model has not; as a page where
 /// that is preferred.

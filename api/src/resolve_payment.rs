@@ -8,7 +8,7 @@ use axum::{
 };
 use serde::Deserialize;
 
-use events::{Account, Did, Family, PaymentId};
+use events::PaymentId;
 
 use super::state::HttpState;
 use crate::error::ApiError;

@@ -19,7 +19,7 @@ use super::{
     verify_payment, x402,
 };
 use crate::error::ApiError;
-use app::{error::Code, submit};
+use app::error::Code;
 use net::callers::{Caller, Kind, price};
 
 /// One route.

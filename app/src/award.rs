@@ -13,9 +13,8 @@ use crate::{
     authorization::{AuthorizationRequest, Authorized, MessageScheme, SignedMessage},
     error::{Code, Error},
     funds::{Draw, Spend},
-    hold,
     request::{award::AwardRequest, envelope, fields::Faults, horizons},
-    views::{payment_body::PaymentResponse, payments::read_failed},
+    views::payments::read_failed,
 };
 
 use events::{

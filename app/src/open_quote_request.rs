@@ -19,13 +19,8 @@ use crate::{
         envelope,
         quote_request::QuoteRequest,
     },
-    views::{
-        payments::read_failed,
-        quote_request_body::QuoteRequestResponse,
-        quote_requests::{from_journal, turnout},
-    },
+    views::{payments::read_failed, quote_requests::from_journal},
 };
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use events::{

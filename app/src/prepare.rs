@@ -14,7 +14,6 @@
 
 use crate::schema;
 use schemars::JsonSchema;
-use std::sync::Arc;
 
 use crate::{
     App,

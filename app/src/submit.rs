@@ -15,10 +15,7 @@ use crate::{
     hold,
     idempotency::{ClaimError, claim},
     request::{body::JsonBody, envelope, horizons, order::Order, payment::PaymentRequest},
-    views::{
-        payment_body::PaymentResponse,
-        payments::{from_journal, read_failed},
-    },
+    views::payments::{from_journal, read_failed},
 };
 
 use events::{

@@ -27,7 +27,6 @@ use std::{
 
 use async_nats::ConnectOptions;
 use serde::Deserialize;
-use url::Url;
 
 use events::{Did, selection::SelectorKey};
 use journal_jetstream::connection::{self, Identity};

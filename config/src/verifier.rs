@@ -1,6 +1,6 @@
 //! Configuration of `gw verifier`.
 
-use std::{net::SocketAddr, path::Path, time::Duration};
+use std::{net::SocketAddr, path::Path};
 
 use serde::Deserialize;
 

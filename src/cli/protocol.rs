@@ -5,8 +5,6 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args as ClapArgs;
 
-use protocol;
-
 /// Arguments of `gw protocol`.
 #[derive(Debug, ClapArgs)]
 #[group(required = true, multiple = false)]

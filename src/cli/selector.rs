@@ -1,6 +1,5 @@
 //! `gw selector`.
 
-use crate::shutdown::shutdown_on_signal;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};

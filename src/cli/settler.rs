@@ -1,6 +1,5 @@
 //! `gw settler`.
 
-use crate::shutdown::shutdown_on_signal;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -9,8 +8,6 @@ use clap::{Args as ClapArgs, Subcommand};
 use events::Did;
 use journal_jetstream::connection::nkey;
 use settler::Settler;
-
-use config;
 
 /// Arguments of `gw settler`.
 #[derive(Debug, ClapArgs)]

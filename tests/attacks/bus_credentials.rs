@@ -13,7 +13,6 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use auction;
 use devnet::users;
 use gateway::nats::{ACCOUNTS_FILE, KEYS_FILE, Users, certificates};
 use identity::SettlerPolicies;

@@ -22,7 +22,6 @@ pub(crate) use self::{
     reference_page::{SCRIPT_PATH, script},
 };
 use super::{openapi, state::HttpState};
-use protocol;
 
 const STYLE: &str = include_str!("style.css");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");

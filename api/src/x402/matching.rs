@@ -18,7 +18,6 @@ use app::{
         order::Order,
     },
 };
-use config;
 
 /// How far the payer's clock may be ahead, in seconds. The payer sets its deadlines before the gateway sees them, so that
 /// a clock that is behind needs no tolerance.

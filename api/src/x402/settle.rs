@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{body::RawBody, error::ApiError, hold, request_id::RequestId, state::HttpState, write::Write};
 use app::{
-    error::{Code, Error},
+    error::Code,
     submit::{Accepted, Admitted, Submission, Verdict, outcome},
     x402::Claim,
 };

@@ -12,7 +12,7 @@ use super::{
     matching::Resolved,
     message::{Message, Outline},
 };
-use crate::{body::RawBody, error::ApiError, payment_status, state::HttpState, write::Write};
+use crate::{body::RawBody, error::ApiError, state::HttpState, write::Write};
 use app::{
     error::{Code, Error},
     submit::{Submission, Verdict},

@@ -12,7 +12,6 @@ use serde_json::{Map, Value};
 use events::{Account, Family, quote_request::QuoteRequestOpened, selection::SelectorKey};
 
 use super::order::Order;
-use config;
 
 /// The members of a body whose form was checked. `None` and empty sets are the default.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,7 +11,6 @@ use proofs::{
 use serde_json::{Map, Value, json};
 
 use events::identity::Carrier;
-use identity;
 
 /// A DID with its key.
 #[derive(Clone)]
