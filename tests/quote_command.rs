@@ -42,7 +42,7 @@ fn refused(output: &Output, code: i32) -> &str {
 
 #[test]
 fn the_hash_is_that_of_the_canonical_form_with_or_without_the_proof() -> Result<()> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http/docs/quote.json");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("api/src/docs/quote.json");
     let file = file.to_str().context("a path")?;
     assert_eq!(succeeded(&gw(&["hash", file], "")?), format!("{HASH}\n"));
     assert_eq!(succeeded(&gw(&["hash", "--nquads", file], "")?), NQUADS);
