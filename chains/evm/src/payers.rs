@@ -342,7 +342,12 @@ impl EvmChains {
         let of_key = self.key_deposits.get(key, &purpose);
         // What another process prepared for an account without code is charged nowhere, either.
         if of_key.is_some() || self.budgets.charged(key, &purpose).await.map_err(fault)?.is_none() {
-            if of_key.is_some_and(|deposit| deposit.is_counted) {
+            // Of a contract it was charged, so this is settled already.
+            let is_settled = match of_key {
+                Some(deposit) => deposit.is_counted,
+                None => matches!(self.payer(node, order).await?, Payer::Contract(_)),
+            };
+            if is_settled {
                 return Ok(());
             }
             // One that came too late is no doing of the payer's.

@@ -336,9 +336,11 @@ async fn what_deposits_of_a_key_cost_in_vain_is_counted_once_and_bounded() -> Re
     let prepared =
         [world.chains.prepare_deposit(&prepared[0], 1).await?, world.chains.prepare_deposit(&prepared[1], 1).await?];
     source.dev.approve(&world.payer, &source.token, &source.contracts.permit2, U256::ZERO).await?;
+    world.chains.broadcast(&prepared[0]).await?;
+    ended(&second, &prepared[1]).await?;
     let mut used = 0;
-    for (payment, prepared) in [&first, &second].into_iter().zip(&prepared) {
-        let state = ended(payment, prepared).await?;
+    for (payment, prepared) in [&second, &first].into_iter().zip(prepared.iter().rev()) {
+        let state = world.chains.deposit_state(&payment.deposit(), from_ref(prepared)).await?;
         assert!(matches!(state, DepositState::Reverted(_)), "{state:?}");
         // The end is looked at again, as after an append of unknown outcome.
         world.chains.deposit_state(&payment.deposit(), from_ref(prepared)).await?;
