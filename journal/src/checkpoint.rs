@@ -46,7 +46,8 @@ pub fn subject(shard: u16) -> String {
 /// A rolling hash over the messages of one shard, from its first on.
 ///
 /// ```
-/// use events::{Hash32, checkpoint::Rolling};
+/// use events::Hash32;
+/// use journal::checkpoint::Rolling;
 ///
 /// let mut rolling = Rolling::START;
 /// rolling.follow(Hash32::sha256("first message"));
