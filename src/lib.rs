@@ -1,5 +1,5 @@
-//! The gateway's edge: HTTP API, auction over NATS, verifier service, configuration, telemetry and CLI around the saga
-//! engine of the crate `sagas`. The binary `gw` is a thin shell over this library.
+//! The binary `gw`: the command line, the one place that puts a process together ([`serve`]), what operators ask of running
+//! gateways ([`operator`]) and the credentials of NATS ([`nats`]). Everything else is in crates of its own.
 
 pub mod cli;
 pub mod clock;
