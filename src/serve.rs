@@ -3,8 +3,6 @@
 mod apart;
 mod families;
 
-use chains::verifier::Verifier;
-use journal::ShardLog;
 use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
@@ -14,33 +12,12 @@ use futures::future::{select_ok, try_join_all};
 use tokio::{net::TcpListener, sync::mpsc, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-use events::{CommitId, Family, PaymentId};
-use journal_jetstream::{
-    budget::NatsBudgets,
-    connection,
-    ledger::{NatsLedger, Options as LedgerOptions},
-    parking::{NatsParking, Options as ParkingOptions},
-    store::{ConnectError, NatsJournal, Options as JournalOptions},
-};
-use projections::Projections;
-use sagas::runner::{Engine, Misconfigured, Options as EngineOptions, Ports, Runner};
-use settler::message_signature::Signer;
-
-use self::{
-    apart::Apart,
-    families::{Connected, signer},
-};
-use crate::{
-    clock::SystemClock,
-    operator::{self, Unattested, Watchdog, WatchdogOptions},
-    startup::waiting_for,
-};
 use api::{
     self, HttpState,
     x402::{IdentifiersError, NatsIdentifiers},
 };
-use app::{Readiness, Services};
 use app::{
+    Readiness, Services,
     admission::{
         Admission,
         pause::{self, ControlBucket, PauseFollower},
@@ -52,10 +29,33 @@ use auction::{
     self,
     selector::{self, NatsSelector},
 };
+use chains::verifier::Verifier;
 use config::{GatewayConfig, NatsConfig, SelectorConfig, VerifierConfig, signing_key};
+use events::{CommitId, Family, PaymentId};
 use identity::{Identities, SettlerPolicies};
+use journal::ShardLog;
+use journal_jetstream::{
+    budget::NatsBudgets,
+    connection,
+    ledger::{NatsLedger, Options as LedgerOptions},
+    parking::{NatsParking, Options as ParkingOptions},
+    store::{ConnectError, NatsJournal, Options as JournalOptions},
+};
 use net::server;
+use projections::Projections;
+use sagas::runner::{Engine, Misconfigured, Options as EngineOptions, Ports, Runner};
+use settler::message_signature::Signer;
 use verifier::{self, HttpVerifier};
+
+use self::{
+    apart::Apart,
+    families::{Connected, signer},
+};
+use crate::{
+    clock::SystemClock,
+    operator::{self, Unattested, Watchdog, WatchdogOptions},
+    startup::waiting_for,
+};
 
 /// How long one question to a verifier may take.
 const VERIFIER_WAIT_MAX: Duration = Duration::from_secs(10);

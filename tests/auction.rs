@@ -15,7 +15,6 @@ use async_nats::{
     jetstream::{self, consumer::PullConsumer},
 };
 use chrono::Utc;
-use devkit::{NatsServer, holder::Holder};
 use futures::StreamExt;
 use serde_json::json;
 use tokio::{sync::mpsc, task::JoinHandle};
@@ -23,6 +22,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use auction::{self, NatsAuction};
 use config::SettlerPolicyConfig;
+use devkit::{NatsServer, holder::Holder};
 use events::{PaymentId, SettlerToken, event::VerifierRef};
 use identity::{Identities, SettlerPolicies};
 use sagas::ports::{Answer, Auction, Award, Bid as Received, RequestForQuotes, VerificationCase};

@@ -14,21 +14,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{
-    client::{Asked, Client, Told},
-    reckoning::{holdings, reckon},
-    *,
-};
 use alloy::primitives::U256;
 use anyhow::{Context, Result, ensure};
+use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
+use serde_json::Value;
+use tokio::{process::Command, time::timeout};
+
 use devkit::Signal;
 use devnet::{
     network::{Chain, Network, Options},
     payer::Wish,
 };
-use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
-use serde_json::Value;
-use tokio::{process::Command, time::timeout};
+
+use crate::support::{
+    client::{Asked, Client, Told},
+    reckoning::{holdings, reckon},
+    *,
+};
 
 /// How long faults come when nothing else is said.
 const CHAOS_SECONDS: u64 = 45;

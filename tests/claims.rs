@@ -3,9 +3,9 @@
 
 use alloy::primitives::{Bytes, U256};
 use anyhow::{Context, Result, bail};
-use devkit::denying::denying;
 use serde_json::{Value, json};
 
+use devkit::denying::denying;
 use devnet::keys::Role;
 use escrow_abi::contracts::address;
 use events::{PaymentEvent, event::Claim};

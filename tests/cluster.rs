@@ -8,15 +8,17 @@ use std::{
     time::Duration,
 };
 
+use anyhow::{Context, Result};
+
+use devnet::{
+    network::Options,
+    payer::{Answer, Wish},
+};
+
 use crate::support::{
     client::{Asked, Client, Told},
     reckoning::{holdings, reckon},
     *,
-};
-use anyhow::{Context, Result};
-use devnet::{
-    network::Options,
-    payer::{Answer, Wish},
 };
 
 /// Payers that submit at the same time.

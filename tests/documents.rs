@@ -3,14 +3,15 @@
 
 use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
 
-use crate::support::*;
 use alloy::{primitives::B256, signers::SignerSync};
 use anyhow::{Context, Result, ensure};
-use devkit::tools;
 use serde_json::{Map, Value};
 use tokio::process::Command;
 
+use devkit::tools;
 use devnet::{keys::Role, payer::Wish};
+
+use crate::support::*;
 
 /// The address that the documents write for the gateway.
 const WRITTEN: &str = "http://127.0.0.1:8080";

@@ -2,16 +2,18 @@
 
 use std::{path::Path, process::Output, time::Duration};
 
-use crate::support::*;
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use tokio::process::Command;
+
 use devkit::{Signal, tools};
 use devnet::{
     payer::{Answer, Wish},
     users::NatsUser,
 };
 use events::{Did, Hash32, PaymentId};
-use serde_json::Value;
-use tokio::process::Command;
+
+use crate::support::*;
 
 /// Shards of the epoch that a journal is created with.
 const FIRST: u16 = 8;

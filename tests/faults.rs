@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::support::*;
 use alloy::{
     primitives::{Address, U256},
     sol,
@@ -11,12 +10,14 @@ use alloy::{
 use anyhow::{Context, Result};
 use async_nats::Client;
 use chrono::Utc;
+use serde_json::{Value, json};
+
 use devkit::Signal;
 use devnet::{keys::Role, payer::Wish, users::NatsUser};
-use serde_json::{Value, json};
+use events::Did;
 use settler::protocol::bid_subject;
 
-use events::Did;
+use crate::support::*;
 
 sol! {
     function approve(address spender, uint256 value) external returns (bool);

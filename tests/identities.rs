@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use crate::support::*;
 use anyhow::{Context, Result};
 use chrono::Utc;
-use devkit::holder::Holder;
-use devnet::{keys::Role, payer::Payer};
 use k256::ecdsa::SigningKey as Secp256k1;
-use proofs::suites::{SigningKey, Suite};
 use serde_json::{Value, json};
 
+use devkit::holder::Holder;
+use devnet::{keys::Role, payer::Payer};
 use events::{PaymentEvent, PaymentId, identity::Carrier};
+use proofs::suites::{SigningKey, Suite};
+
+use crate::support::*;
 
 fn sealed(holder: &Holder, body: &Value) -> Result<Value> {
     holder.envelope(body, Suite::EddsaRdfc2022, &[], Utc::now())

@@ -1,6 +1,5 @@
 //! What each role of nats.conf may do, on a real nats-server: nothing beyond its part.
 
-use journal::StreamStore;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -9,15 +8,15 @@ use async_nats::{
     client::RequestErrorKind,
     jetstream::{self, stream},
 };
-use devkit::NatsServer;
 use ed25519_dalek::SigningKey;
 use futures::StreamExt;
 
+use devkit::NatsServer;
 use devnet::keys::selector_signer;
 use events::{ChainId, Hash32, StreamId, event::VerifierRef};
 use identity::SettlerPolicies;
 use journal::{
-    checkpoint,
+    StreamStore, checkpoint,
     ledger::{Ledger, Purpose, SignerAccount},
     parking::{Cause, CauseKind, Parked, Parking, Replayed},
 };

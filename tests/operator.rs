@@ -7,10 +7,11 @@ use std::{
     time::Duration,
 };
 
-use crate::support::*;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tokio::process::Command;
+
+use crate::support::*;
 
 /// Runs `gw admin` with the configuration of the first gateway.
 async fn run(world: &World, arguments: &[&str]) -> Result<Output> {

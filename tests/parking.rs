@@ -1,17 +1,17 @@
 //! A payment whose stream was damaged is parked with its cause, and nothing else is touched by it.
 
-use journal::ShardLog;
-use journal::StreamStore;
 use std::process::Output;
 
-use crate::support::*;
 use anyhow::{Context, Result, ensure};
 use async_nats::{Client, HeaderMap, jetstream};
-use devnet::users::NatsUser;
-use events::{CommitId, PaymentId};
-use journal::envelope;
 use serde_json::Value;
 use tokio::process::Command;
+
+use devnet::users::NatsUser;
+use events::{CommitId, PaymentId};
+use journal::{ShardLog, StreamStore, envelope};
+
+use crate::support::*;
 
 /// Runs `gw admin park` with the configuration of the first gateway.
 async fn park(world: &World, arguments: &[&str]) -> Result<Output> {

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use crate::support::*;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tokio::process::Command;
+
+use crate::support::*;
 
 /// An answer with the header of interest.
 struct Refusal {

@@ -12,10 +12,11 @@ use chrono::{SecondsFormat, Utc};
 use reqwest::Client;
 use serde_json::{Value, json};
 
-use crate::support::*;
 use devnet::{keys::Role, payer::Payer};
 use escrow_abi::{contracts::DevAccountFactory, signature::Wrapped};
 use events::PaymentId;
+
+use crate::support::*;
 
 /// Who pays, by which scheme, and how it signs.
 struct Case<'a> {

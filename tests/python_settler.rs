@@ -3,21 +3,22 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
-use crate::support::*;
 use alloy::primitives::U256;
 use anyhow::{Context, Result, ensure};
 use async_nats::jetstream::{self, consumer::PullConsumer};
-use devkit::{Process, tools};
 use futures::StreamExt;
 use jsonschema::Validator;
 use serde_json::Value;
 use tokio::{process::Command, sync::Mutex};
 use tokio_util::task::AbortOnDropHandle;
 
+use devkit::{Process, tools};
 use devnet::{payer::Wish, users::NatsUser};
 use events::Did;
 use protocol::MESSAGES;
 use settler::protocol::{AWARDS_STREAM, award_consumer};
+
+use crate::support::*;
 
 /// The demo's settler in whose place the example stands: it has its keys, its account in nats.conf and its tokens.
 const NUMBER: u8 = 1;

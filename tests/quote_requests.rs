@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use crate::support::*;
 use alloy::primitives::U256;
 use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
 use devnet::{
     keys::Role,
     payer::{Answer, Payer, Wish},
 };
-use serde_json::{Value, json};
-
 use events::{PaymentEvent, PaymentId, event::Authorization, quote::SignedQuote};
+
+use crate::support::*;
 
 /// Polls the batch until it has this status.
 async fn until_status(world: &World, id: &str, status: &str) -> Result<Answer> {

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use crate::support::*;
 use anyhow::{Context, Result, ensure};
-use devnet::payer::Answer;
 use futures::future::try_join_all;
+
+use devnet::payer::Answer;
+
+use crate::support::*;
 
 /// Payments and batches of each round, made at the same time.
 const AT_ONCE: usize = 12;

@@ -2,19 +2,21 @@
 
 use std::time::Duration;
 
-use crate::support::*;
 use alloy::{
     primitives::{U64, U256},
     sol,
     sol_types::SolCall,
 };
 use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
 use devnet::{keys::Role, network::Options};
 use events::{
     PaymentEvent, PaymentId,
     event::{EscrowRefunded, RefundDue, TransactionPrepared},
 };
-use serde_json::{Value, json};
+
+use crate::support::*;
 
 sol! {
     function refund(bytes32 paymentId) external;

@@ -1,15 +1,17 @@
 //! Reorganisations under the real binary: deliveries and deposits disappear, and come back or do not.
 
-use crate::support::*;
 use alloy::primitives::{U64, U256};
 use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
 use devnet::{
     keys::Role,
     network::{Chain, Options},
     payer::{Answer, Wish},
 };
 use events::{PaymentEvent, PaymentId, event::Inclusion};
-use serde_json::{Value, json};
+
+use crate::support::*;
 
 /// Deep enough for a block to disappear before it is settled, on a busy machine too.
 const DEPTH: u64 = 12;

@@ -1,10 +1,12 @@
 //! The price of a block goes up while a deposit waits: it is signed again at its nonce, and made once.
 
-use crate::support::*;
 use alloy::primitives::U256;
 use anyhow::Result;
-use events::{PaymentEvent, event::TransactionPrepared};
 use serde_json::Value;
+
+use events::{PaymentEvent, event::TransactionPrepared};
+
+use crate::support::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deposit_is_replaced_across_deaths_of_the_gateway_and_made_once() -> Result<()> {

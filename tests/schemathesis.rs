@@ -2,10 +2,12 @@
 
 use std::process::Stdio;
 
-use crate::support::*;
 use anyhow::{Context, Result, ensure};
-use devkit::tools;
 use tokio::{process::Command, time::timeout};
+
+use devkit::tools;
+
+use crate::support::*;
 
 /// What counts as a failure.
 const CONFIG: &str = include_str!("schemathesis.toml");

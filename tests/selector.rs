@@ -2,14 +2,13 @@
 
 use std::{path::Path, time::Duration};
 
-use crate::support::*;
 use anyhow::{Context, Result, ensure};
-use devkit::Process;
 use ed25519_dalek::SigningKey;
 use futures::StreamExt;
 use serde_json::{Value, json};
 use tokio::{process::Command, task::JoinHandle};
 
+use devkit::Process;
 use devnet::{keys, users::NatsUser};
 use events::{
     Did, Hash32, PaymentEvent, PaymentId,
@@ -20,6 +19,8 @@ use settler::protocol::{
     self,
     selection::{SelectionAnswer, SelectionRequest, selector_subject},
 };
+
+use crate::support::*;
 
 /// What the second settler asks for an ordinary payment: twenty basis points.
 const FAST_PRICE: &str = "25050000";

@@ -2,18 +2,19 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::support::{solana::*, *};
 use anyhow::{Context, Result, ensure};
+use ed25519_dalek::{Signer, SigningKey};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
 use devkit::tools;
 use devnet::{
     keys::{Role, solana_account},
     payer::Payer,
 };
-use ed25519_dalek::{Signer, SigningKey};
-use serde_json::{Value, json};
-use tokio::process::Command;
-
 use events::Hash32;
+
+use crate::support::{solana::*, *};
 
 /// The most that a payment of these tests may cost.
 const CAP: u64 = 25_500_000;

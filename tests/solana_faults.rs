@@ -1,19 +1,20 @@
 //! What breaks around payments that touch Solana: processes, the node, transactions that are lost, deliveries that never
 //! come.
 
-use crate::support::{solana::*, *};
 use anyhow::{Context, Result};
+
 use devkit::free_port;
 use devnet::{
     keys::Role,
     network::Options,
     solana::{SLOT_MS, SolanaOptions},
 };
-
 use events::{
     PaymentEvent, PaymentId,
     event::{RefundDue, TransactionPrepared},
 };
+
+use crate::support::{solana::*, *};
 
 /// The events after which the process dies, in the order of an undisturbed payment.
 const DELIVERED: [&str; 7] = [

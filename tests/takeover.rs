@@ -1,21 +1,22 @@
 //! Shards change hands when a gateway dies, and when it is told to stop.
 
-use journal::ShardLeases;
 use std::time::{Duration, Instant};
 
-use crate::support::*;
 use anyhow::{Context, Result, bail, ensure};
 use async_nats::{
     Client,
     jetstream::{self, kv::Store},
 };
+use futures::future::{join_all, try_join_all};
+use serde_json::Value;
+
 use devkit::Signal;
 use devnet::{payer::Wish, users::NatsUser};
 use events::PaymentId;
-use futures::future::{join_all, try_join_all};
-use journal::{ShardWorker, WakeUp};
+use journal::{ShardLeases, ShardWorker, WakeUp};
 use journal_jetstream::store::NatsJournal;
-use serde_json::Value;
+
+use crate::support::*;
 
 const SHARDS: u16 = 8;
 

@@ -2,20 +2,21 @@
 
 use std::time::Duration;
 
-use crate::support::{solana::*, tron::*, *};
 use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
 use devnet::{
     keys::Role,
     network::Options,
     payer::{Payer, Wish},
     solana::SolanaOptions,
 };
-use serde_json::{Value, json};
-
 use events::{
     PaymentEvent, PaymentId,
     event::{Authorization, RefundDue},
 };
+
+use crate::support::{solana::*, tron::*, *};
 
 /// `count` payments of the ordinary amount went from Tron to the second EVM chain.
 fn paid_from_tron(count: i128) -> Moves {

@@ -11,13 +11,13 @@ mod starved;
 mod token;
 mod token_denied;
 
+use anyhow::Result;
+
+use devkit::free_port;
 use devnet::{network::Options, tron::TronOptions};
 
-use crate::support::*;
-use anyhow::Result;
-use devkit::free_port;
-
 use self::node::LossyNode;
+use crate::support::*;
 
 /// A network whose gateways reach the Tron chain through a node that can be told to fail.
 async fn with_lossy_node(choose: impl FnOnce(Options) -> Options) -> Result<(World, LossyNode)> {

@@ -10,13 +10,6 @@ use std::{
     },
 };
 
-use chains_tron::{
-    address::text,
-    transaction::{self, Draft},
-};
-use escrow_abi::contracts::{DevToken, GatewayEscrow};
-
-use crate::support::*;
 use alloy::{
     primitives::{U256, keccak256},
     signers::local::PrivateKeySigner,
@@ -30,11 +23,19 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use devkit::tools;
-use devnet::{keys::Role, payer::Payer};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, process::Command};
 use tokio_util::task::AbortOnDropHandle;
+
+use chains_tron::{
+    address::text,
+    transaction::{self, Draft},
+};
+use devkit::tools;
+use devnet::{keys::Role, payer::Payer};
+use escrow_abi::contracts::{DevToken, GatewayEscrow};
+
+use crate::support::*;
 
 /// What a stranger's cap is here, and all that the stranger has.
 const CAP: u64 = 25_500_000;

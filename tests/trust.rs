@@ -5,12 +5,14 @@ use std::{
     time::Duration,
 };
 
-use crate::support::*;
 use alloy::{
     primitives::{B256, keccak256},
     signers::{SignerSync, local::PrivateKeySigner},
 };
 use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
 use devkit::{Process, free_port, tools};
 use devnet::{
     keys::Role,
@@ -18,8 +20,8 @@ use devnet::{
     payer::Answer,
 };
 use events::{PaymentEvent, PaymentId};
-use serde_json::{Value, json};
-use tokio::process::Command;
+
+use crate::support::*;
 
 /// What a caller may name besides the defaults.
 struct Chosen {

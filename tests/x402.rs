@@ -3,7 +3,6 @@
 
 use std::{process::Stdio, time::Duration};
 
-use crate::support::*;
 use alloy::{
     primitives::U256,
     signers::{SignerSync, local::PrivateKeySigner},
@@ -11,16 +10,18 @@ use alloy::{
 };
 use anyhow::{Context, Result, ensure};
 use data_encoding::BASE64;
+use serde_json::{Value, json};
+use tokio::{process::Command, time::timeout};
+
 use devkit::tools;
 use devnet::{
     keys::Role,
     payer::{Payer, Wish},
 };
-use serde_json::{Value, json};
-use tokio::{process::Command, time::timeout};
-
 use escrow_abi::{contracts::DevAccountFactory, signature::Wrapped};
 use events::{Did, PaymentId};
+
+use crate::support::*;
 
 const IDENTIFIER: &str = "pay_7d5d747be160e280504c099d984bcfe0";
 

@@ -4,10 +4,11 @@ use anyhow::{Context, Result, ensure};
 use async_nats::jetstream;
 use futures::future::join_all;
 
-use crate::nats_roles::{Role, connect, server, until};
 use api::x402::{Claim, Identifiers, IdentifiersError, NatsIdentifiers};
 use devkit::NatsServer;
 use events::{Hash32, PaymentId};
+
+use crate::nats_roles::{Role, connect, server, until};
 
 const IDENTIFIER: &str = "pay_7d5d747be160e280504c099d984bcfe0";
 

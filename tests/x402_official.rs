@@ -3,19 +3,20 @@
 
 use std::{ffi::OsStr, fs, process::Stdio};
 
-use crate::support::*;
 use alloy::primitives::U256;
 use anyhow::{Context, Result, ensure};
-use devkit::{Process, free_port, tools};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::Command;
 
+use devkit::{Process, free_port, tools};
 use devnet::{
     keys::Role,
     shop::{self, Deal, PRICE_UNITS, Shop},
 };
 use events::PaymentId;
+
+use crate::support::*;
 
 /// Runs a test file of examples/x402 on this network, in which as many tests as `count` have to pass.
 async fn node_tests(world: &World, file: &str, count: usize, name: &str, value: impl AsRef<OsStr>) -> Result<()> {

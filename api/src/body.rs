@@ -25,10 +25,10 @@ use futures::StreamExt;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use app::{admission::writes::Room, error::Code, request::body::JsonBody};
+use net::callers::Caller;
 
 use super::{deprecation::DeprecatedUse, state::HttpState};
 use crate::error::ApiError;
-use net::callers::Caller;
 
 /// How long a body may take at any rate: a segment that was lost on the way comes again within it.
 const GRACE: Duration = Duration::from_secs(2);

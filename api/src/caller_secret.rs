@@ -6,10 +6,10 @@
 
 use axum::http::HeaderMap;
 
+use app::error::Code;
 use events::Hash32;
 
 use crate::error::ApiError;
-use app::error::Code;
 
 const CALLER_SECRET: &str = "caller-secret";
 /// Fewest characters of a secret; with six bits each, 96 bits.

@@ -6,10 +6,11 @@ use axum::{
     http::{HeaderValue, header},
     response::{IntoResponse, Response},
 };
+
+use app::error::Code;
 use proofs::contexts::BUNDLED;
 
 use crate::error::ApiError;
-use app::error::Code;
 
 /// The bytes under one name never change: other terms get a name of their own.
 const CACHED: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");

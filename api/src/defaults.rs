@@ -7,17 +7,16 @@ use axum::{
     extract::{Query, State, rejection::QueryRejection},
     response::{IntoResponse, Response},
 };
-use chains::config::Depth;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use app::schema;
+use app::{authorization::MessageScheme, error::Code, request::corridors::Corridor, schema};
+use chains::config::Depth;
+use config::DeadlinesConfig;
 use events::{Account, AssetId, ChainId, Family, event::VerifierRef};
 
 use super::state::HttpState;
 use crate::error::ApiError;
-use app::{authorization::MessageScheme, error::Code, request::corridors::Corridor};
-use config::DeadlinesConfig;
 
 #[derive(Deserialize)]
 pub(super) struct Parameters {

@@ -7,9 +7,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::timeout;
 
+use app::error::Code;
+
 use super::state::HttpState;
 use crate::error::ApiError;
-use app::error::Code;
 
 /// Longest time readiness is looked into.
 const CHECK_MAX: Duration = Duration::from_secs(2);

@@ -18,11 +18,6 @@ use axum::{
 use futures::stream;
 use tokio::{sync::OwnedSemaphorePermit, time::sleep};
 
-use events::PaymentId;
-use journal::ReadError;
-
-use super::{payment_timeline::history, state::HttpState};
-use crate::error::ApiError;
 use app::{
     error::Code,
     views::{
@@ -30,7 +25,12 @@ use app::{
         timeline_body::{Entry, EntryId, History},
     },
 };
+use events::PaymentId;
+use journal::ReadError;
 use net::callers::{Caller, Place};
+
+use super::{payment_timeline::history, state::HttpState};
+use crate::error::ApiError;
 
 const LAST_EVENT_ID: &str = "last-event-id";
 /// Pause between two comments that keep the connection open; below the idle limits of the usual proxies.

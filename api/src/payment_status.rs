@@ -9,11 +9,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
+use app::{error::Code, resolve, views::payment_body::StatusBody};
 use events::PaymentId;
 
 use super::{state::HttpState, status_page};
 use crate::error::ApiError;
-use app::{error::Code, resolve, views::payment_body::StatusBody};
 
 /// The payment's status as the read model has it, and as the journal has it where the read model has not; as a page where
 /// that is preferred.

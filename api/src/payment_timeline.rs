@@ -7,11 +7,6 @@ use axum::{
     extract::{Path, State, rejection::PathRejection},
 };
 
-use events::PaymentId;
-use journal::{ReadError, envelope};
-
-use super::state::HttpState;
-use crate::error::ApiError;
 use app::{
     error::Code,
     views::{
@@ -19,6 +14,11 @@ use app::{
         timeline_body::{History, TimelineBody},
     },
 };
+use events::PaymentId;
+use journal::{ReadError, envelope};
+
+use super::state::HttpState;
+use crate::error::ApiError;
 
 /// The payment's history as the journal has it.
 pub(super) async fn handle(

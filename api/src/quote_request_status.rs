@@ -7,8 +7,6 @@ use axum::{
     extract::{Path, State, rejection::PathRejection},
 };
 
-use super::state::HttpState;
-use crate::error::ApiError;
 use app::{
     error::Code,
     views::{
@@ -17,6 +15,9 @@ use app::{
         quote_requests::{from_journal, turnout},
     },
 };
+
+use super::state::HttpState;
+use crate::error::ApiError;
 
 /// The batch as the read model has it, and as the journal has it where the read model has not.
 pub(super) async fn handle(

@@ -9,12 +9,13 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use events::CommitId;
 use tracing::Instrument;
+
+use app::error::Code;
+use events::CommitId;
 
 use super::{body::Unread, deprecation::DeprecatedUse, state::HttpState};
 use crate::error::ApiError;
-use app::error::Code;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID_CHARS_MAX: usize = 128;

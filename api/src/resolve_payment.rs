@@ -8,11 +8,11 @@ use axum::{
 };
 use serde::Deserialize;
 
+use app::{error::Code, request::order, resolve, views::payment_body::StatusBody};
 use events::PaymentId;
 
 use super::state::HttpState;
 use crate::error::ApiError;
-use app::{error::Code, request::order, resolve, views::payment_body::StatusBody};
 
 #[derive(Deserialize)]
 pub(super) struct Parameters {

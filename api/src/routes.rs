@@ -1,6 +1,5 @@
 //! The table of routes, and the router made from it.
 
-use crate::submit_payment;
 use std::sync::Arc;
 
 use axum::{
@@ -13,14 +12,15 @@ use axum::{
 };
 use tower_http::catch_panic::CatchPanicLayer;
 
+use app::error::Code;
+use net::callers::{Caller, Kind, price};
+
 use super::{
     award_quote, contexts, cors, defaults, docs, health, open_quote_request, payment_events, payment_status,
     payment_timeline, prepare_payment, quote_request_status, request_id, resolve_payment, state::HttpState,
     verify_payment, x402,
 };
-use crate::error::ApiError;
-use app::error::Code;
-use net::callers::{Caller, Kind, price};
+use crate::{error::ApiError, submit_payment};
 
 /// One route.
 pub struct Route {

@@ -2,13 +2,13 @@
 
 use axum::http::{HeaderMap, header};
 
-use projections::{PaymentStatus, PaymentView, Transaction};
-
-use super::docs::html::{escape, page};
 use app::{
     error::docs_url,
     views::payment_body::{ClaimBody, date_time},
 };
+use projections::{PaymentStatus, PaymentView, Transaction};
+
+use super::docs::html::{escape, page};
 
 /// How often the page of a payment that is under way loads itself again, in seconds.
 const REFRESH_SECONDS: u32 = 5;

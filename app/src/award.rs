@@ -3,30 +3,30 @@
 //! The order of checks is that of a submission: body, then the batch and the quote that it names, because they are what
 //! the signature is checked against, then the signature, then a payment that exists, then time and admission.
 
-use crate::admission::writes::Place;
-use crate::request::body::JsonBody;
 use std::sync::Arc;
-
-use crate::{
-    App,
-    admission::policy::{Proposal, Stage},
-    authorization::{AuthorizationRequest, Authorized, MessageScheme, SignedMessage},
-    error::{Code, Error},
-    funds::{Draw, Spend},
-    request::{award::AwardRequest, envelope, fields::Faults, horizons},
-    views::payments::read_failed,
-};
 
 use events::{
     Account, Amount, Family, PaymentEvent, PaymentId, QuoteRequestId, caip, event::EscrowPlan, quote::SignedQuote,
     quote_request::CollectedDocument, time::Timestamp,
 };
+use identity::Proven;
 use journal::Recorded;
+use net::callers::Caller;
 use projections::PaymentView;
 use sagas::quote_request::{self, AwardCall, AwardError, AwardOutcome, AwardRefusal, QuoteRequest};
 
-use identity::Proven;
-use net::callers::Caller;
+use crate::{
+    App,
+    admission::{
+        policy::{Proposal, Stage},
+        writes::Place,
+    },
+    authorization::{AuthorizationRequest, Authorized, MessageScheme, SignedMessage},
+    error::{Code, Error},
+    funds::{Draw, Spend},
+    request::{award::AwardRequest, body::JsonBody, envelope, fields::Faults, horizons},
+    views::payments::read_failed,
+};
 
 /// The payment, and whether the quote was awarded to it before.
 ///

@@ -1,6 +1,5 @@
 //! Every error code there is, in one table, and the body an error is answered with.
 
-use crate::schema;
 use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,8 +8,9 @@ use events::{
     PaymentId,
     failure::{Domain, RetryClassification},
 };
-
 use net::callers::Refusal;
+
+use crate::schema;
 
 /// Longest `message` of an ErrorResponse (spec 8).
 pub const MESSAGE_CHARS_MAX: usize = 500;

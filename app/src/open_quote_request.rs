@@ -2,6 +2,19 @@
 
 use std::{sync::Arc, time::Duration};
 
+use serde_json::{Map, Value};
+
+use events::{
+    CommitId, Hash32, OwnedAsset, QuoteRequestEvent, QuoteRequestId, Terms,
+    event::{CounterpartyDecision, EscrowPlan},
+    quote_request::QuoteRequestOpened,
+    time::{Timestamp, unix_seconds},
+};
+use identity::Proven;
+use journal::{Commit, Position};
+use net::callers::{Caller, Kind, Refusal, price};
+use projections::QuoteRequestView;
+
 use crate::{
     App,
     admission::{
@@ -21,19 +34,6 @@ use crate::{
     },
     views::{payments::read_failed, quote_requests::from_journal},
 };
-use serde_json::{Map, Value};
-
-use events::{
-    CommitId, Hash32, OwnedAsset, QuoteRequestEvent, QuoteRequestId, Terms,
-    event::{CounterpartyDecision, EscrowPlan},
-    quote_request::QuoteRequestOpened,
-    time::{Timestamp, unix_seconds},
-};
-use journal::{Commit, Position};
-use projections::QuoteRequestView;
-
-use identity::Proven;
-use net::callers::{Caller, Kind, Refusal, price};
 
 /// The batch, and whether it was there before.
 ///

@@ -12,8 +12,14 @@
 //!
 //! For an award the body is `version`, `request_id`, `quote_request_id` and `quote_id`, with the same two members besides.
 
-use crate::schema;
 use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use events::{
+    Amount, Did, Family, Hash32, OwnedAsset, PaymentId, QuoteRequestId, event::EscrowPlan, quote::SignedQuote,
+    quote_request::CollectedDocument,
+};
 
 use crate::{
     App,
@@ -29,13 +35,7 @@ use crate::{
         order::{self, Order},
         sender_auth,
     },
-};
-use serde::Serialize;
-use serde_json::{Map, Value};
-
-use events::{
-    Amount, Did, Family, Hash32, OwnedAsset, PaymentId, QuoteRequestId, event::EscrowPlan, quote::SignedQuote,
-    quote_request::CollectedDocument,
+    schema,
 };
 
 /// What to sign. With a `signature` in each message it is the `sender_auth` of the submission.

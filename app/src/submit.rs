@@ -2,6 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
+use events::{
+    CommitId, Hash32, PaymentEvent, PaymentId,
+    event::{CounterpartyDecision, Submitted},
+    time::Timestamp,
+};
+use identity::Proven;
+use journal::{Commit, Position};
+use net::callers::{Caller, Kind, price};
+use projections::PaymentView;
+
 use crate::{
     App,
     admission::{
@@ -17,17 +27,6 @@ use crate::{
     request::{body::JsonBody, envelope, horizons, order::Order, payment::PaymentRequest},
     views::payments::{from_journal, read_failed},
 };
-
-use events::{
-    CommitId, Hash32, PaymentEvent, PaymentId,
-    event::{CounterpartyDecision, Submitted},
-    time::Timestamp,
-};
-use journal::{Commit, Position};
-use projections::PaymentView;
-
-use identity::Proven;
-use net::callers::{Caller, Kind, price};
 
 /// The payment, and whether it was accepted before.
 ///

@@ -37,6 +37,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use events::{PaymentId, SettlerToken};
+use identity::SettlerPolicies;
 use sagas::ports::{
     ANSWER_WAIT_MAX, Auction, AuctionOver, Award, AwardAnswer, AwardEnd, Gathered, RequestForQuotes, Transient,
 };
@@ -44,7 +45,6 @@ use settler::protocol::{self, Report, split_subject};
 
 use self::{answers::Waiting, ration::Ration, registry::Registry};
 pub use self::{progress::Progress, streams::Error};
-use identity::SettlerPolicies;
 
 /// Reports that may wait to be looked at; more are dropped, since each is a hint only.
 const HINTS_MAX: usize = 1024;

@@ -7,6 +7,7 @@ use events::{
     quote::{Quote, SignedQuote},
     time::{Timestamp, from_unix_seconds, unix_seconds},
 };
+use identity::{Standing, standing};
 use journal::Recorded;
 use sagas::{
     auction::{check_content, request_for_batch, request_for_quotes},
@@ -18,7 +19,6 @@ use super::{
     Finding, Place, Severity,
     examine::{Examined, State},
 };
-use identity::{Standing, standing};
 
 /// The findings in a stream that was examined without a fault.
 pub fn check(examined: &Examined) -> Vec<Finding> {

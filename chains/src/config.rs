@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use events::{Account, AssetId, ChainId};
 use serde::Deserialize;
+
+use events::{Account, AssetId, ChainId};
 
 use crate::gas::GasConfig;
 

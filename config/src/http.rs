@@ -4,8 +4,9 @@ use std::{net::SocketAddr, time::Duration};
 
 use serde::Deserialize;
 
-use super::HOLD_MS_LIMIT;
 use net::server::Limits;
+
+use super::HOLD_MS_LIMIT;
 
 /// `[http]`: the API.
 #[derive(Debug, Clone, Deserialize)]

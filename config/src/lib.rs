@@ -30,18 +30,18 @@ use serde::Deserialize;
 
 use events::{Did, selection::SelectorKey};
 use journal_jetstream::connection::{self, Identity};
+pub use net::callers::limits::{LimitsConfig, Networks, ProxyHeader, RateConfig};
 use sagas::release::ReleaseRule;
 
 use self::source::Source;
-pub use self::validation::signing_key;
 pub use self::{
     auditor::{AuditorConfig, AuditorNatsConfig},
     chain::{ContractRef, GatewayChain},
     http::HttpConfig,
     selector::{Scheme, SelectorConfig, SelectorNatsConfig, SelectorRule},
+    validation::signing_key,
     verifier::{CallersConfig, VerifierConfig, VerifierHttpConfig},
 };
-pub use net::callers::limits::{LimitsConfig, Networks, ProxyHeader, RateConfig};
 
 /// Longest synchronous hold of a submission, in milliseconds (spec 8).
 pub const HOLD_MS_LIMIT: u64 = 30_000;

@@ -2,11 +2,10 @@ mod tron;
 
 use std::path::PathBuf;
 
-use crate::examples::{section, solana_section, with_solana};
-
 use net::origin::origin;
 
 use super::*;
+use crate::examples::{section, solana_section, with_solana};
 
 const GATEWAY: &str = include_str!("../gateway.example.toml");
 const VERIFIER: &str = include_str!("../verifier.example.toml");

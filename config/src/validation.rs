@@ -1,6 +1,5 @@
 //! The rules that values must keep, checked once when a configuration is read.
 
-use crate::limits;
 use std::{collections::BTreeSet, path::Path};
 
 use ed25519_dalek::SigningKey;
@@ -12,6 +11,7 @@ use journal_jetstream::connection;
 use net::origin::origin;
 
 use super::{CallersConfig, Error, GatewayConfig, HOLD_MS_LIMIT, NAME_CHARS_MAX, Secret, VerifierConfig, families};
+use crate::limits;
 
 /// Largest body: quoted inside the journaled event it may double, and a NATS message holds 1 MiB.
 const BODY_BYTES_LIMIT: usize = 262_144;

@@ -3,6 +3,8 @@
 
 use std::{collections::BTreeSet, path::PathBuf};
 
+use serde_json::Value;
+
 use events::{
     Amount, ChainId, Did, Event, Failure, Hash32, OwnedAsset, PaymentEvent, PaymentId, QuoteRequestEvent,
     QuoteRequestId, Terms,
@@ -19,7 +21,6 @@ use events::{
     quote_request::{CollectedDocument, QuoteRequestAwarded, QuoteRequestOpened, QuotesCollected},
     time::Timestamp,
 };
-use serde_json::Value;
 
 const PAYER: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
 const RECIPIENT: &str = "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359";

@@ -8,6 +8,9 @@ use std::{
     process::{Command, Stdio},
 };
 
+use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
+use serde_json::{Value, json};
+
 use events::{
     ChainId, Did, Hash32, OwnedAsset, PaymentId,
     quote::{self, CONTEXTS_MAX, DOCUMENT_BYTES_MAX, Error, Quote, SignedQuote},
@@ -21,8 +24,6 @@ use proofs::{
     key::address_of,
     suites::{self, Options, SigningKey, Suite},
 };
-use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
-use serde_json::{Value, json};
 
 const SEED: u8 = 7;
 const SUITES_CONTEXT: &str = "https://w3id.org/security/suites/ed25519-2020/v1";

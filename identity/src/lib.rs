@@ -14,13 +14,13 @@ mod tests;
 
 use std::{fs, io, path::PathBuf, sync::Arc, time::Duration};
 
+use config::IdentityConfig;
+use events::time::Timestamp;
 use proofs::{
     contexts::{self, Contexts},
     credential::Trust,
     did::{NoWeb, Resolver, Web},
 };
-
-use events::time::Timestamp;
 
 use self::sites::Sites;
 pub use self::{
@@ -29,7 +29,6 @@ pub use self::{
     settlers::{Policy, SettlerPolicies},
     stored::{Standing, standing},
 };
-use config::IdentityConfig;
 
 /// How long all proofs of one request may take to be verified, sites included.
 const VERIFY_MAX: Duration = Duration::from_secs(8);

@@ -1,13 +1,6 @@
 //! What the proofs in a request show.
 
 use chrono::{DateTime, Utc};
-use proofs::{
-    credential::{self, Credential},
-    did::{self, Did, Purpose},
-    envelope,
-    json::Document,
-    suites::{Secured, verify_text},
-};
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
@@ -15,6 +8,13 @@ use events::{
     Hash32,
     identity::{Carrier, PresentedCredential, ProvenIdentity},
     time::Timestamp,
+};
+use proofs::{
+    credential::{self, Credential},
+    did::{self, Did, Purpose},
+    envelope,
+    json::Document,
+    suites::{Secured, verify_text},
 };
 
 use super::{

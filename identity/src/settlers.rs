@@ -9,18 +9,18 @@ use std::{
     time::Duration,
 };
 
+use serde_json::{Map, Value};
+use tokio::time::{Instant, timeout};
+
+use config::SettlerPolicyConfig;
+use events::{Hash32, identity::HeldPolicy, time::Timestamp};
 use proofs::{
     credential::{self, Credential, Error},
     did::Did,
     json::Document,
 };
-use serde_json::{Map, Value};
-use tokio::time::{Instant, timeout};
-
-use events::{Hash32, identity::HeldPolicy, time::Timestamp};
 
 use super::{Identities, request::hash};
-use config::SettlerPolicyConfig;
 
 /// How long a credential that held is not verified again. One whose issuer takes a key back counts for so long.
 const KEPT: Duration = Duration::from_secs(60);

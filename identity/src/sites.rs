@@ -10,10 +10,6 @@ use std::{
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
-use proofs::{
-    did::{Location, ResolveError, Resolver},
-    json::DOCUMENT_BYTES_MAX,
-};
 use reqwest::{Client, StatusCode};
 use tokio::{
     sync::Semaphore,
@@ -21,6 +17,10 @@ use tokio::{
 };
 
 use net::ssrf_guard::{self, Unreachable};
+use proofs::{
+    did::{Location, ResolveError, Resolver},
+    json::DOCUMENT_BYTES_MAX,
+};
 
 /// How long one site may take, from the look-up of its name to the last byte.
 const WAIT_MAX: Duration = Duration::from_secs(4);

@@ -1,10 +1,10 @@
 //! What a journaled request shows of its originator, for auditors: the proof stands in the body, so anybody can check it.
 
 use futures::FutureExt;
-use proofs::{contexts::Contexts, did::Did};
 use serde_json::{Map, Value};
 
 use events::time::Timestamp;
+use proofs::{contexts::Contexts, did::Did};
 
 use super::Identities;
 

@@ -4,9 +4,10 @@ use std::{collections::BTreeMap, slice::from_ref};
 
 use serde_json::{Map, Value, json};
 
-use super::*;
 use config::{ContextConfig, SettlerPolicyConfig};
 use devkit::holder::Holder;
+
+use super::*;
 
 const NOW: &str = "2030-01-01T00:00:00Z";
 

@@ -12,13 +12,14 @@ use std::{sync::Arc, time::Duration};
 use futures::future::join_all;
 use tokio::time::timeout;
 
-use super::{
-    AppendError, Commit, Journal, Position, Recorded, ShardWorker, WakeUp,
-    envelope::{COMMIT_BYTES_MAX, Chain},
-};
 use events::{
     CommitId, Event, PaymentEvent, PaymentId, QuoteRequestEvent, QuoteRequestId, StreamId, event::TransactionAbandoned,
     quote_request::QuoteRequestAwarded,
+};
+
+use super::{
+    AppendError, Commit, Journal, Position, Recorded, ShardWorker, WakeUp,
+    envelope::{COMMIT_BYTES_MAX, Chain},
 };
 
 /// Far beyond what any case needs; turns a hang into a failure.

@@ -29,8 +29,9 @@ use std::str::FromStr;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
-use super::{Commit, Position, Recorded};
 use events::{CommitId, Event, Hash32, StreamId, codec, event::Mark, time::Timestamp};
+
+use super::{Commit, Position, Recorded};
 
 /// Most bytes that subject, headers and body of a commit may have together; a nats-server takes 1 MiB by default.
 pub const COMMIT_BYTES_MAX: usize = 900 * 1024;

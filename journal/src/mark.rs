@@ -1,10 +1,11 @@
 //! The `StreamMoved` mark: a stream's id is closed in an epoch, because the stream begins in a later one (ADR 73).
 
-use super::{Commit, Position};
 use events::{
     CommitId, Event,
     event::{Mark, Moved},
 };
+
+use super::{Commit, Position};
 
 /// The mark by which the id of the stream that `opening` begins is closed in an epoch before `to_epoch`. It is a commit of
 /// its own, the first and only one of its subject.

@@ -13,12 +13,13 @@ use async_trait::async_trait;
 use chrono::Utc;
 use tokio::{sync::watch, time::timeout};
 
+use events::{CommitId, Epochs, Hash32, StreamId, time::Timestamp};
+
 use super::{
     AppendError, Commit, Position, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore, WakeUp,
     envelope::EncodedCommit,
     mark::{holds_mark, mark},
 };
-use events::{CommitId, Epochs, Hash32, StreamId, time::Timestamp};
 
 /// Longest wait for a commit that does not come.
 const WAIT_MAX: Duration = Duration::from_secs(2);

@@ -11,9 +11,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use events::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use tracing::error;
+
+use events::time::Timestamp;
 
 use crate::service::Projections;
 

@@ -1,8 +1,9 @@
 //! Entries of a tree: keys, and the stored form of values.
 
+use serde::{Serialize, de::DeserializeOwned};
+
 use events::StreamId;
 use journal::Recorded;
-use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     quote_request::QuoteRequestView,

@@ -3,12 +3,13 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use chrono::Utc;
-use events::StreamId;
 use futures::{FutureExt, future::BoxFuture};
-use journal::{Journal, ReadError, Recorded};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
+
+use events::StreamId;
+use journal::{Journal, ReadError, Recorded};
 
 use crate::{
     alarm::JournalAlarm,

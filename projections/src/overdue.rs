@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use serde::{Deserialize, Serialize};
+
 use events::{
     Amount, AssetId, Did, PaymentId, StreamId,
     event::VerifierRef,
     time::{Timestamp, from_unix_seconds},
 };
 use sagas::{ports::Transient, release::attestation_due};
-use serde::{Deserialize, Serialize};
 
 use crate::{
     service::Projections,

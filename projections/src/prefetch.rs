@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use journal::{Journal, ReadError};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::task::AbortOnDropHandle;
+
+use journal::{Journal, ReadError};
 
 use crate::unreadable::{self, Next};
 

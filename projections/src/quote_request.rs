@@ -1,12 +1,13 @@
 //! One quote-request batch as it is shown: a fold over its own events.
 
+use serde::{Deserialize, Serialize};
+
 use events::{
     Hash32, PaymentId, QuoteRequestEvent, QuoteRequestId, Terms,
     quote_request::{CollectedDocument, QuoteRequestOpened},
     time::Timestamp,
 };
 use journal::Recorded;
-use serde::{Deserialize, Serialize};
 
 use crate::view::{Applied, DeclineCount, as_json};
 

@@ -11,11 +11,12 @@
 use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
 
 use chrono::Utc;
-use events::{CommitId, StreamId, time::Timestamp};
 use futures::future::try_join_all;
-use journal::{Journal, ReadError};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
+
+use events::{CommitId, StreamId, time::Timestamp};
+use journal::{Journal, ReadError};
 
 use crate::{
     follower::{PAGE_COMMITS, blocking},

@@ -13,16 +13,17 @@ use std::{
 };
 
 use async_trait::async_trait;
-use events::{Epochs, PaymentId, QuoteRequestId, StreamId};
 use futures::{StreamExt, stream::FuturesUnordered};
-use journal::Journal;
-use sagas::ports::{OpenStreams, Transient};
 use tokio::{
     sync::{OwnedMutexGuard, watch},
     time::{Instant, timeout, timeout_at},
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::{error, warn};
+
+use events::{Epochs, PaymentId, QuoteRequestId, StreamId};
+use journal::Journal;
+use sagas::ports::{OpenStreams, Transient};
 
 use crate::{
     alarm::Alarms,

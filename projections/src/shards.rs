@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
-use events::{Epochs, StreamId};
 use tokio::sync::{Mutex, Notify, OwnedMutexGuard, watch};
+
+use events::{Epochs, StreamId};
 
 /// The progress of a shard behind its stream.
 #[derive(Debug, Clone, PartialEq, Eq)]

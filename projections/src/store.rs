@@ -21,11 +21,12 @@ use std::{
 };
 
 use chrono::Utc;
-use events::{CommitId, PaymentId, QuoteRequestId, StreamId};
-use journal::Recorded;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sled::Batch;
 use tracing::{error, info};
+
+use events::{CommitId, PaymentId, QuoteRequestId, StreamId};
+use journal::Recorded;
 
 use crate::{
     alarm::JournalAlarm,

@@ -3,9 +3,10 @@
 //! A payment with such a message in its stream has no view: what came before the message may be untrue by now. The
 //! others of its shard have nothing to do with it and go on.
 
+use serde::{Deserialize, Serialize};
+
 use events::{CommitId, StreamId};
 use journal::{Journal, ReadError, Recorded, envelope};
-use serde::{Deserialize, Serialize};
 
 /// The record of an unreadable message, stored in the place of the view.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

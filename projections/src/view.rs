@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use events::{
     Amount, ChainId, Did, Failure, Hash32, OwnedAsset, PaymentEvent, PaymentId, QuoteRequestId,
     event::{
@@ -13,7 +15,6 @@ use events::{
     time::{Timestamp, from_unix_seconds},
 };
 use journal::Recorded;
-use serde::{Deserialize, Serialize};
 
 /// The status shown to the payer (spec 3.1). `Completed` and `Failed` never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -6,8 +6,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use events::StreamId;
 use tokio::sync::Notify;
+
+use events::StreamId;
 
 /// Number of locks that the map is split over, so that thousands of waiters and all shards do not contend for one.
 const STRIPES: usize = 64;

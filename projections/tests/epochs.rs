@@ -1,15 +1,17 @@
 //! Journals of more than one epoch: shards that come while the read models are in use, marks, sealed shards.
 
-use journal::ShardLog;
 use std::{path::Path, sync::Arc, time::Duration};
 
-use crate::support::*;
-use events::{PaymentId, QuoteRequestId, StreamId};
-use projections::{PaymentView, Projections, QuoteRequestView, RunError, ShardState, Verdict};
-use sagas::ports::OpenStreams;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+
+use events::{PaymentId, QuoteRequestId, StreamId};
+use journal::ShardLog;
+use projections::{PaymentView, Projections, QuoteRequestView, RunError, ShardState, Verdict};
+use sagas::ports::OpenStreams;
+
+use crate::support::*;
 
 /// Long enough for a busy machine; nothing waits for it unless it fails.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,19 +1,20 @@
 //! Following the streams: catching up, restarts, damage, waiting.
 
-use journal::ShardLog;
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
-use crate::support::*;
-use events::{PaymentEvent, PaymentId, QuoteRequestId, StreamId, event::RefundDue};
-use journal::Journal;
-use projections::{
-    OpenError, PaymentStatus, PaymentView, Projections, QuoteRequestView, RunError, ShardState, Unavailable,
-};
 use proptest::prelude::*;
-use sagas::ports::OpenStreams;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+
+use events::{PaymentEvent, PaymentId, QuoteRequestId, StreamId, event::RefundDue};
+use journal::{Journal, ShardLog};
+use projections::{
+    OpenError, PaymentStatus, PaymentView, Projections, QuoteRequestView, RunError, ShardState, Unavailable,
+};
+use sagas::ports::OpenStreams;
+
+use crate::support::*;
 
 /// Long enough for a busy machine; nothing waits for it unless it fails.
 const PATIENCE: Duration = Duration::from_secs(60);

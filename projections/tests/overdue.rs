@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use crate::support::*;
 use events::{PaymentEvent, PaymentId, event::RefundDue, time::Timestamp};
 use projections::{OverdueStage, PaymentView, overdue};
+
+use crate::support::*;
 
 /// The windows of the payments here, in seconds after their submission.
 const RESERVE: u64 = 50;

@@ -1,6 +1,5 @@
 //! Rebuilds in a shadow copy, and the alarm that a stream lost commits.
 
-use journal::ShardLog;
 use std::{
     fs,
     path::Path,
@@ -11,15 +10,18 @@ use std::{
     time::Duration,
 };
 
-use crate::support::*;
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
 use events::{PaymentEvent, PaymentId, StreamId, event::RefundDue};
+use journal::ShardLog;
 use projections::{
     PaymentView, Projections, QuoteRequestView, RebuildError, RebuildPhase, RunError, ShardState, Verdict,
 };
 use sagas::ports::OpenStreams;
-use tempfile::TempDir;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+
+use crate::support::*;
 
 /// Long enough for a busy machine; nothing waits for it unless it fails.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -2,14 +2,16 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use crate::support::*;
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
 use events::{PaymentId, StreamId};
 use journal::Journal;
 use projections::{PaymentView, Projections, RunError, Verdict};
 use sagas::ports::OpenStreams;
-use tempfile::TempDir;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+
+use crate::support::*;
 
 /// Long enough for a busy machine; nothing waits for it unless it fails.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,12 +1,14 @@
 //! Documents without a canonical form, and the reasons.
 
-use crate::support::{did, document, ed25519, quote};
+use serde_json::{Value, json};
+
 use proofs::{
     canonical::{Error, Reason, canonicalize},
     contexts::{CREDENTIALS_V1, Contexts, GATEWAY_V1},
     json::Document,
 };
-use serde_json::{Value, json};
+
+use crate::support::{did, document, ed25519, quote};
 
 fn refused(value: Value) -> (String, Reason) {
     match canonicalize(&document(value), Contexts::bundled()) {

@@ -7,11 +7,11 @@
 mod transient;
 mod waiting;
 
-pub use transient::Transient;
-pub use waiting::{Cursor, UNSEEN_MAX, Waiting};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use std::time::Duration;
+pub use transient::Transient;
+pub use waiting::{Cursor, UNSEEN_MAX, Waiting};
 
 use events::{
     Amount, ChainId, Did, Hash32, PaymentId, SettlerToken, StreamId, Terms,

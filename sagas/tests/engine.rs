@@ -6,7 +6,6 @@ mod selection;
 mod wake_ups;
 mod world;
 
-use journal::StreamStore;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
@@ -16,8 +15,11 @@ use std::{
     time::Duration,
 };
 
-use crate::given::{batch, *};
 use async_trait::async_trait;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use world::*;
+
 use events::{
     ChainId, CommitId, Epochs, Failure, PaymentEvent, PaymentId, QuoteRequestEvent, StreamId,
     event::{EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, RefundDue, TransactionPrepared, VerifierRef},
@@ -26,7 +28,7 @@ use events::{
     time::{Timestamp, unix_seconds},
 };
 use journal::{
-    AppendError, Commit, Position, ReadError, Recorded, ShardWorker, memory::MemoryJournal,
+    AppendError, Commit, Position, ReadError, Recorded, ShardWorker, StreamStore, memory::MemoryJournal,
     parking::memory::MemoryParking,
 };
 use sagas::{
@@ -35,9 +37,8 @@ use sagas::{
     release::ReleaseRule,
     runner::{Engine, Options, Ports, Runner},
 };
-use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
-use world::*;
+
+use crate::given::{batch, *};
 
 fn submitted_in(plot: Plot) -> PaymentEvent {
     match plot {

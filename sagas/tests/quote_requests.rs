@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::given::{batch::*, *};
 use async_trait::async_trait;
+use tokio::sync::Notify;
+
 use events::{
     Epochs, Hash32, PaymentEvent, PaymentId, QuoteRequestEvent, StreamId,
     event::{Authorization, CollectedQuote, EscrowPlan, Submitted},
@@ -21,7 +22,8 @@ use sagas::{
     ports::{Answer, Gathered},
     quote_request::*,
 };
-use tokio::sync::Notify;
+
+use crate::given::{batch::*, *};
 
 fn collection(settlers: &[u8], bids: Vec<sagas::ports::Bid>) -> QuotesCollected {
     let gathered = Gathered { addressed: settlers.iter().map(|n| did(*n)).collect(), bids, held: Vec::new() };

@@ -2,19 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use crate::given::*;
+use proptest::prelude::*;
+
 use events::{
     Failure, PaymentEvent,
     event::{Claim, EscrowRefunded, RefundDue, TransactionPrepared, Validity, WithdrawalCause},
     failure::{BlockchainContext, RetryClassification},
 };
-use proptest::prelude::*;
 use sagas::{
     auction::Judgement,
     handlers::{Action, Step, next},
     payment::{Command, DEPOSIT_ATTEMPTS_MAX, Stage, VERSIONS_MAX, evolve, fold},
     ports::{DepositState, EscrowState},
 };
+
+use crate::given::*;
 
 fn judgement(winner: bool) -> Command {
     Command::CloseAuction {

@@ -14,12 +14,13 @@ use async_nats::jetstream::{
 use bytes::Bytes;
 use chrono::Utc;
 use ed25519_dalek::SigningKey;
-use events::{Did, Hash32, PaymentId, SettlerToken, quote::auction_of};
 use futures::StreamExt;
-use journal_jetstream::connection::{self, Identity};
 use serde_json::json;
 use tokio::{sync::Semaphore, task::JoinSet};
 use tokio_util::sync::CancellationToken;
+
+use events::{Did, Hash32, PaymentId, SettlerToken, quote::auction_of};
+use journal_jetstream::connection::{self, Identity};
 
 use crate::{
     claims,

@@ -5,9 +5,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use chains_solana::program::is_too_small;
 use chrono::{SubsecRound, TimeDelta};
 use ed25519_dalek::SigningKey;
+
+use chains_solana::program::is_too_small;
 use events::{
     Amount, ChainId, Hash32, PaymentId,
     quote::{Quote, SignedQuote},

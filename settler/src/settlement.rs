@@ -7,12 +7,13 @@
 use std::{sync::Arc, time::Duration};
 
 use chrono::Utc;
+use tokio_util::sync::CancellationToken;
+
 use events::{
     Hash32, PaymentId, SettlerToken,
     event::Inclusion,
     time::{from_unix_seconds, unix_seconds},
 };
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     balances::Balances,

@@ -7,12 +7,12 @@ use std::{
 };
 
 use async_trait::async_trait;
-use events::{AssetId, ChainId};
 use proptest::prelude::*;
 use ruint::aliases::U256;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use events::{AssetId, ChainId};
 use settler::{
     Config, Options,
     chain::{Claim, DeliveryChain, DeliveryOrder, DeliveryState, EscrowState, ReservationOrder, Transient, Trial},

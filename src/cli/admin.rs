@@ -6,12 +6,12 @@ use anyhow::{Context, Result};
 use chrono::SecondsFormat;
 use clap::{Args as ClapArgs, Subcommand};
 
+use app::admission::pause::{Control, ControlBucket};
+use config::GatewayConfig;
 use events::time::Timestamp;
 
 use super::gateways;
 use crate::serve;
-use app::admission::pause::{Control, ControlBucket};
-use config::GatewayConfig;
 
 /// Arguments of `gw admin`.
 #[derive(Debug, ClapArgs)]

@@ -14,6 +14,8 @@ use chrono::{SecondsFormat, TimeDelta, Utc};
 use clap::{Args as ClapArgs, Subcommand};
 use serde_json::{Value, json};
 
+use audit::layout::Layout;
+use config::GatewayConfig;
 use events::{Epoch, StreamId, time::Timestamp};
 use journal::envelope;
 use journal_jetstream::{
@@ -23,8 +25,6 @@ use journal_jetstream::{
 };
 
 use self::unrest::Unrest;
-use audit::layout::Layout;
-use config::GatewayConfig;
 
 /// How long one read tries.
 const READ_MAX: Duration = Duration::from_secs(15);

@@ -10,15 +10,16 @@ use anyhow::{Context, Result, bail, ensure};
 use async_nats::Client;
 use chrono::SecondsFormat;
 use clap::Args as ClapArgs;
-use events::time::Timestamp;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
+
+use app::admission::pause::Control;
+use events::time::Timestamp;
 
 use crate::operator::{
     Error, Operator, Target,
     wire::{Acknowledged, OverduePayment, OverdueReport, Rebuild, Reply, ShardVerdict, Started, Status, Verb},
 };
-use app::admission::pause::Control;
 
 /// How often the progress of a rebuild is asked for.
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);

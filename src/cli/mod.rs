@@ -1,19 +1,21 @@
 //! The command line of `gw`.
 
-use crate::shutdown::shutdown_on_signal;
 use std::{
     io::{ErrorKind, Write},
     path::PathBuf,
     process::ExitCode,
 };
 
-use crate::{
-    serve,
-    telemetry::{self, Format},
-};
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+
 use config::{GatewayConfig, VerifierConfig};
+
+use crate::{
+    serve,
+    shutdown::shutdown_on_signal,
+    telemetry::{self, Format},
+};
 
 mod admin;
 mod audit;

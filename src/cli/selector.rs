@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::{Args as ClapArgs, Subcommand};
 
-use crate::serve;
 use auction::selector::{nats_import, nats_stanza};
 use config::SelectorConfig;
+
+use crate::serve;
 
 /// Arguments of `gw selector`.
 #[derive(Debug, ClapArgs)]

@@ -1,6 +1,5 @@
 //! A gateway's side: it answers what it is asked.
 
-use journal::ShardLog;
 use std::{sync::Arc, time::Duration};
 
 use async_nats::{Client, Message, Subscriber};
@@ -11,6 +10,7 @@ use tokio::{sync::Semaphore, task::JoinSet, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use events::time::Timestamp;
+use journal::ShardLog;
 use journal_jetstream::store::NatsJournal;
 use projections::Projections;
 

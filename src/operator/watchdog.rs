@@ -3,7 +3,6 @@
 //! Each gateway warns of the payments in the shards it drives: once when a payment becomes overdue, and again at growing
 //! intervals while it stays so.
 
-use journal::ShardLog;
 use std::{
     collections::HashMap,
     sync::{
@@ -18,6 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use events::PaymentId;
+use journal::ShardLog;
 use journal_jetstream::store::NatsJournal;
 use projections::{Overdue, OverdueStage, Projections};
 

@@ -4,7 +4,6 @@ use std::{path::Path, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use async_nats::{Client, connection::State, jetstream};
-use devkit::{NatsServer, nats::configure};
 use ed25519_dalek::SigningKey;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -13,6 +12,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
+use devkit::{NatsServer, nats::configure};
 use devnet::users;
 use gateway::nats::{ACCOUNTS_FILE, KEYS_FILE, Users, certificates};
 use identity::SettlerPolicies;

@@ -11,9 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::*;
 use anyhow::{Context, Result, ensure};
-use config::LimitsConfig;
 use reqwest::{StatusCode, header::RETRY_AFTER};
 use serde_json::{Value, json};
 use tokio::{
@@ -21,7 +19,10 @@ use tokio::{
     task::JoinSet,
 };
 
+use config::LimitsConfig;
 use events::Did;
+
+use crate::support::*;
 
 /// Clients of the attacker's at the same time.
 const FLOODERS: usize = 24;

@@ -18,10 +18,11 @@ use futures::future::join_all;
 use reqwest::Client;
 use serde_json::{Value, json};
 
-use crate::support::*;
 use chains_evm::dev::HostileMood;
 use devnet::{keys::Role, network::Chain};
 use events::{PaymentEvent, PaymentId};
+
+use crate::support::*;
 
 /// `deposit_max` of `[chains.gas]` by default.
 const DEPOSIT_GAS_MAX: u64 = 1_500_000;

@@ -4,13 +4,14 @@
 use std::{path::Path, process::Output, time::Duration};
 
 use anyhow::{Context, Result, ensure};
-use devkit::Signal;
-use devnet::{payer::Wish, users::NatsUser};
-use events::Did;
 use futures::{StreamExt, TryStreamExt, stream};
 use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
 use tokio::{process::Command, time::Instant};
+
+use devkit::Signal;
+use devnet::{payer::Wish, users::NatsUser};
+use events::Did;
 
 use crate::support::*;
 

@@ -9,13 +9,14 @@ use alloy::{
 };
 use anyhow::{Context, Result, ensure};
 use chrono::{Duration as Span, SecondsFormat, Utc};
+use serde_json::{Value, json};
+
 use devnet::{
     keys::Role,
     network::Chain,
     payer::{Answer, Payer, Wish},
 };
 use events::{PaymentEvent, PaymentId};
-use serde_json::{Value, json};
 
 use crate::support::*;
 

@@ -7,12 +7,13 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tokio::process::Command;
 
-use crate::support::*;
 use devnet::{keys::Role, network::Options, payer::Wish};
 use events::{
     Did, PaymentEvent, PaymentId,
     event::{RefundDue, TransactionPrepared},
 };
+
+use crate::support::*;
 
 /// A payment whose windows end soon.
 fn short(world: &World, request_id: &str) -> Result<Wish> {

@@ -10,10 +10,8 @@ use std::{
     time::Duration,
 };
 
-use crate::support::*;
 use anyhow::{Context, Result, ensure};
 use axum::{Router, body::Bytes, extract::State, http::header, routing::post};
-use devkit::Process;
 use ed25519_dalek::SigningKey;
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
@@ -25,11 +23,14 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
+use devkit::Process;
 use events::{Did, PaymentEvent, PaymentId, time::unix_seconds};
 use settler::{
     message_signature::Signer,
     protocol::{AttestationRequest, DELIVERY_ATTESTATION_PATH, Version},
 };
+
+use crate::support::*;
 
 /// An escrow that nobody configured.
 const FAKE_ESCROW: &str = "0x00000000000000000000000000000000baadf00d";

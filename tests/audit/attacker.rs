@@ -4,11 +4,11 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
 use async_nats::{HeaderMap, jetstream};
-use devkit::NatsServer;
 use ed25519_dalek::SigningKey;
 use serde_json::Value;
 
 use audit::line;
+use devkit::NatsServer;
 use devnet::users::{self, NatsUser};
 use events::{Did, Hash32};
 use journal::checkpoint::{self, Checkpoint, Rolling, SignedCheckpoint};

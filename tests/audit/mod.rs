@@ -8,16 +8,17 @@ use std::{
     time::Duration,
 };
 
-use crate::support::*;
 use anyhow::{Context, Result, ensure};
 use attacker::{Attacker, Stored, edit_line};
-use devkit::tools;
-use devnet::payer::Wish;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::Command;
 
+use devkit::tools;
+use devnet::payer::Wish;
 use events::{Did, PaymentId, StreamId};
+
+use crate::support::*;
 
 /// What `gw audit` did.
 #[derive(Debug)]

@@ -10,13 +10,13 @@ use alloy::{
     signers::local::PrivateKeySigner,
 };
 use anyhow::{Result, bail, ensure};
+use serde_json::Value;
+use tokio::time::{sleep, timeout};
+
 use devnet::{
     network::Network,
     payer::{Answer, Payer, Wish},
 };
-use serde_json::Value;
-use tokio::time::{sleep, timeout};
-
 use events::PaymentId;
 
 /// How long an answer is waited for before another gateway is asked.

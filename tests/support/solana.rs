@@ -13,18 +13,18 @@ use alloy::primitives::U256;
 use anyhow::{Context, Result};
 use axum::{Json, Router, extract::State, http::StatusCode, routing::post};
 use data_encoding::BASE64;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_util::task::AbortOnDropHandle;
+
 use devnet::{
     keys::Role,
     network::Options,
     payer::{Payer, Wish},
     solana::{SolanaChain, SolanaOptions},
 };
-use gateway_program::host;
-use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio_util::task::AbortOnDropHandle;
-
 use events::PaymentId;
+use gateway_program::host;
 
 use super::{World, settlers};
 

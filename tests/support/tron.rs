@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use alloy::primitives::{U256, keccak256};
 use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
 use devnet::{
     keys::Role,
     network::Options,
     payer::{Payer, Wish},
     tron::{TronChain, TronOptions},
 };
-use serde_json::{Value, json};
-
 use events::PaymentId;
 
 use super::{World, settlers};

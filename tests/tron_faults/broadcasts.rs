@@ -3,20 +3,21 @@
 
 use std::time::Duration;
 
+use alloy::primitives::B256;
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use devnet::{
+    network::Options,
+    tron::{TronChain, TronOptions},
+};
+use events::{PaymentEvent, PaymentId};
+
 use super::{
     delivered,
     payer::{CAP, SUN, Stranger, ask, escrow_moves, fees, info},
 };
 use crate::support::*;
-use alloy::primitives::B256;
-use anyhow::{Context, Result, ensure};
-use devnet::{
-    network::Options,
-    tron::{TronChain, TronOptions},
-};
-use serde_json::{Value, json};
-
-use events::{PaymentEvent, PaymentId};
 
 /// How many blocks a fork can take away.
 const LAG: u64 = 30;

@@ -17,10 +17,11 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use chains_tron::transaction;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
+
+use chains_tron::transaction;
 
 /// What the node does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,20 +1,21 @@
 //! Payers whose wallets send the deposit by themselves, when nobody can be named for it any more.
 
+use anyhow::{Context, Result};
+use serde_json::json;
+
+use devkit::Signal;
+use devnet::network::Options;
+use events::{
+    Did, PaymentEvent, PaymentId,
+    event::{EscrowOpened, RefundDue},
+};
+
 use super::{
     node::Mode,
     payer::{CAP, SUN, Stranger, bring, chain_time_ms, escrow_moves, fees, info, send, soon},
     restart_gateway, with_lossy_node,
 };
 use crate::support::*;
-use anyhow::{Context, Result};
-use devkit::Signal;
-use devnet::network::Options;
-use serde_json::json;
-
-use events::{
-    Did, PaymentEvent, PaymentId,
-    event::{EscrowOpened, RefundDue},
-};
 
 async fn opened(world: &World, payment_id: &PaymentId) -> Result<EscrowOpened> {
     world.until(payment_id, "EscrowOpened").await?;

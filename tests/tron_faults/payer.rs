@@ -7,10 +7,10 @@ use alloy::{
     signers::local::PrivateKeySigner,
 };
 use anyhow::{Context, Result, ensure};
-use devnet::payer::{Payer, Wish};
 use serde_json::{Value, json};
 
 use chains_tron::{address::text, transaction};
+use devnet::payer::{Payer, Wish};
 use events::PaymentId;
 
 use crate::support::*;

@@ -2,10 +2,10 @@
 
 use alloy::primitives::Address;
 use anyhow::Result;
-use devkit::denying::denying;
 use serde_json::json;
 
 use chains_tron::address::address;
+use devkit::denying::denying;
 
 use crate::support::*;
 

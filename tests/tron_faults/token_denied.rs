@@ -1,22 +1,23 @@
 //! A token that denies somebody: the payer before it pays, the settler when it is paid, the payer when it is paid back.
 
+use alloy::{
+    primitives::{Address, U256},
+    sol_types::SolCall,
+};
+use anyhow::{Context, Result};
+use serde_json::json;
+
+use chains_tron::address::address;
+use devnet::keys::Role;
+use escrow_abi::contracts::GatewayEscrow;
+use events::{PaymentEvent, PaymentId};
+
 use super::{
     delivered,
     payer::{CAP, SUN, Stranger, escrow_moves, fees, info, soon},
     token::Deniable,
 };
 use crate::support::*;
-use alloy::{
-    primitives::{Address, U256},
-    sol_types::SolCall,
-};
-use anyhow::{Context, Result};
-use devnet::keys::Role;
-use serde_json::json;
-
-use chains_tron::address::address;
-use escrow_abi::contracts::GatewayEscrow;
-use events::{PaymentEvent, PaymentId};
 
 async fn escrowed(world: &World) -> Result<u64> {
     let tron = world.tron()?;

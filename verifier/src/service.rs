@@ -22,7 +22,12 @@ use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::{debug, info, warn};
 
+use config::VerifierConfig;
 use events::Hash32;
+use net::{
+    origin::origin,
+    server::{self, Limits, Tally},
+};
 use sagas::ports::VerificationCase;
 use settler::protocol::{
     self, AttestationRequest, AttestationResponse, AttestationStatus, DELIVERY_ATTESTATION_PATH, MESSAGE_BYTES_MAX,
@@ -35,9 +40,6 @@ use super::{
     flights::Flights,
     lanes::Place,
 };
-use config::VerifierConfig;
-use net::origin::origin;
-use net::server::{self, Limits, Tally};
 
 /// How long a judgement may take, which is a handful of calls to the chains' nodes.
 const JUDGEMENT_WAIT_MAX: Duration = Duration::from_secs(20);

@@ -1,7 +1,8 @@
 //! The page behind every `docs_url`: each code of the table with what happened and what to do.
 
-use super::html::{inline, page};
 use app::error::Code;
+
+use super::html::{inline, page};
 
 /// The page. The anchor of a code is the code itself.
 pub(super) fn render() -> String {

@@ -1,9 +1,9 @@
 //! How anyone recomputes `quote_hash`, with a worked example.
 
-use proofs::{contexts::QUOTE, suites::Suite};
 use sha2::{Digest, Sha256};
 
 use events::quote::{CONTEXTS_MAX, DOCUMENT_BYTES_MAX};
+use proofs::{contexts::QUOTE, suites::Suite};
 
 use super::html::{escape, inline, page};
 

@@ -2,8 +2,9 @@
 
 pub(super) mod x402;
 
-use events::{PaymentId, QuoteRequestId};
 use serde_json::{Value, json};
+
+use events::{PaymentId, QuoteRequestId};
 
 use crate::docs::QUOTE_EXAMPLE;
 

@@ -10,9 +10,10 @@ mod x402;
 use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 
+use app::error::Code;
+
 pub use self::{operation::Operation, operations::OPERATIONS};
 use super::routes::ROUTES;
-use app::error::Code;
 
 /// The document for a service that is reached at `base_url`.
 pub fn document(base_url: &str) -> Value {

@@ -3,8 +3,9 @@
 use axum::http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
-use super::{schemas::schema, x402};
 use app::error::{Code, docs_url};
+
+use super::{schemas::schema, x402};
 
 /// One operation of the API. Method and path are those of the route table.
 pub struct Operation {

@@ -3,8 +3,13 @@
 use std::collections::BTreeSet;
 
 use axum::http::Method;
-use proofs::contexts::BUNDLED;
 use serde_json::{Value, json};
+
+use app::{
+    error::Code,
+    schema::{CHAIN_ID_PATTERN, PAYMENT_ID_PATTERN, QUOTE_REQUEST_ID_PATTERN, request_id_pattern},
+};
+use proofs::contexts::BUNDLED;
 
 use super::{
     examples,
@@ -12,10 +17,6 @@ use super::{
     x402,
 };
 use crate::caller_secret::{SECRET_CHARS_MAX, SECRET_CHARS_MIN};
-use app::{
-    error::Code,
-    schema::{CHAIN_ID_PATTERN, PAYMENT_ID_PATTERN, QUOTE_REQUEST_ID_PATTERN, request_id_pattern},
-};
 
 /// The sections of the document.
 pub(super) const TAGS: [(&str, &str); 5] = [

@@ -3,13 +3,14 @@
 use axum::http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
+use app::error::{Code, docs_url};
+
 use super::{
     examples,
     operation::{Body, Operation, of_error},
     operations::{ORDER, READ, prefer},
     schemas::schema,
 };
-use app::error::{Code, docs_url};
 
 /// Section of the document.
 pub(super) const TAG: &str = "x402";

@@ -1,6 +1,7 @@
+use serde_json::json;
+
 use events::{Epochs, StreamId};
 use journal::{AppendError, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore};
-use serde_json::json;
 
 use super::*;
 

@@ -6,15 +6,15 @@ use std::{
 };
 
 use futures::future::join_all;
-use projections::Projections;
 
+use app::views::{fresh::CurrentViews, quote_requests::QuoteRequests};
 use events::{Epochs, StreamId, event::TransactionAbandoned};
 use journal::{
     AppendError, Commit, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore, memory::MemoryJournal,
 };
+use projections::Projections;
 
 use super::*;
-use app::views::{fresh::CurrentViews, quote_requests::QuoteRequests};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -9,6 +9,8 @@ use axum::http::Method;
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 
+use app::error::Code;
+
 use super::{
     Answer,
     bad_bodies::{
@@ -21,7 +23,6 @@ use crate::{
     openapi::{OPERATIONS, document},
     routes::ROUTES,
 };
-use app::error::Code;
 
 fn the_document() -> &'static Value {
     static DOCUMENT: OnceLock<Value> = OnceLock::new();

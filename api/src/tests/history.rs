@@ -1,6 +1,8 @@
 //! What happened to a payment: by its request id, as a timeline, as server-sent events.
 
 use axum::{body::BodyDataStream, response::Response};
+use futures::StreamExt;
+
 use events::{
     Epochs, OwnedAsset, StreamId, Terms,
     event::{
@@ -8,7 +10,6 @@ use events::{
         PayerTransaction, RefundDue, TransactionPrepared, TronSpend, VerifierRef,
     },
 };
-use futures::StreamExt;
 use journal::{AppendError, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore};
 
 use super::{

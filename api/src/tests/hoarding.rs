@@ -13,14 +13,15 @@ use tokio::{
     time::{Instant, sleep},
 };
 
+use config::HttpConfig;
+use net::server;
+
 use super::{
     identities::{enveloped, holder},
     limits::{ATTACKER, QUOTE_REQUESTS, VICTIM, assert_limited, batch, flood, limited, order, post, request},
     quote_requests::collect,
     *,
 };
-use config::HttpConfig;
-use net::server;
 
 const ALL_KIB: usize = 64 * 1_024;
 

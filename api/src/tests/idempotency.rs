@@ -1,6 +1,7 @@
+use serde_json::json;
+
 use events::Epochs;
 use journal::{AppendError, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore, memory::Fault};
-use serde_json::json;
 
 use super::*;
 

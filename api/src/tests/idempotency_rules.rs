@@ -1,9 +1,8 @@
 //! The idempotency rules of the contract, each by its number. Those that need processes are in `tests/idempotency.rs`.
 
-use journal::ShardLog;
-use journal::StreamStore;
-use journal::memory::Fault;
 use serde_json::json;
+
+use journal::{ShardLog, StreamStore, memory::Fault};
 
 use super::{
     reads::{DOCUMENT, awarded, closed, confirmed, failed, no_quotes, prepared, secured, seen},

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use alloy_dyn_abi::TypedData;
-use events::{Did, identity::Carrier};
 use k256::ecdsa::SigningKey as Secp256k1;
+
+use devkit::holder::Holder;
+use events::{Did, identity::Carrier};
 use proofs::{
     contexts::{DATA_INTEGRITY_V2, GATEWAY_V1},
     suites::{SigningKey, Suite},
@@ -14,7 +16,6 @@ use super::{
     quote_requests::{award_body, open_batch, open_batch_of, quote_request},
     *,
 };
-use devkit::holder::Holder;
 
 const NOW: &str = "2030-01-01T00:00:00Z";
 const BATCHES: &str = "/v1/payments/quote-requests";

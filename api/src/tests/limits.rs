@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use axum::extract::ConnectInfo;
 use serde_json::json;
 
-use super::{quote_requests::quote_request, *};
 use net::callers::limits::RateConfig;
+
+use super::{quote_requests::quote_request, *};
 
 pub(super) const QUOTE_REQUESTS: &str = "/v1/payments/quote-requests";
 pub(super) const ATTACKER: &str = "198.51.100.1";

@@ -26,8 +26,6 @@ mod tron;
 mod validation;
 mod x402;
 
-use journal::ShardLog;
-use journal::StreamStore;
 use std::{
     sync::{
         Arc, Mutex,
@@ -48,23 +46,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use events::{
-    CommitId, Family, Hash32, PaymentEvent, PaymentId,
-    event::{Authorization, EscrowPlan, Permit2, Submitted},
-    time::{Timestamp, unix_seconds},
-};
-use journal::{Commit, Journal, Position, memory::MemoryJournal};
-use projections::{PaymentView, Unavailable};
-use sagas::ports::Clock;
-
-use self::quote_requests::SetAuctions;
-use super::{
-    routes::router,
-    state::HttpState,
-    x402::{Identifiers, MemoryIdentifiers},
-};
-use app::{Readiness, Services};
 use app::{
+    Readiness, Services,
     admission::{
         Admission,
         pause::PauseState,
@@ -78,8 +61,23 @@ use app::{
     views::payments::{Payments, from_journal},
 };
 use config::GatewayConfig;
+use events::{
+    CommitId, Family, Hash32, PaymentEvent, PaymentId,
+    event::{Authorization, EscrowPlan, Permit2, Submitted},
+    time::{Timestamp, unix_seconds},
+};
 use identity::Identities;
+use journal::{Commit, Journal, Position, ShardLog, StreamStore, memory::MemoryJournal};
 use net::callers::limits::Networks;
+use projections::{PaymentView, Unavailable};
+use sagas::ports::Clock;
+
+use self::quote_requests::SetAuctions;
+use super::{
+    routes::router,
+    state::HttpState,
+    x402::{Identifiers, MemoryIdentifiers},
+};
 
 pub const PAYER: &str = "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359";
 pub const RECIPIENT: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";

@@ -3,11 +3,12 @@
 use std::convert::Infallible;
 
 use axum::body::Bytes;
-use events::{Epochs, StreamId};
 use futures::stream;
-use journal::{AppendError, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore};
 use serde_json::json;
 use tokio::{sync::Semaphore, task::JoinHandle, time::Instant};
+
+use events::{Epochs, StreamId};
+use journal::{AppendError, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore};
 
 use super::{quote_requests::quote_request, *};
 

@@ -7,16 +7,17 @@ use axum::{
     http::Request,
 };
 use data_encoding::BASE64;
-use events::{identity::Carrier, quote::SignedQuote};
-use proofs::contexts::BUNDLED;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tower::ServiceExt;
 
-use super::{Answer, FORGED, Gateway, at, bad_bodies::credential_auth, body, set, with};
-use crate::{docs::SCRIPT_PATH, openapi::document};
 use app::error::Code;
 use devkit::holder::Holder;
+use events::{identity::Carrier, quote::SignedQuote};
+use proofs::contexts::BUNDLED;
+
+use super::{Answer, FORGED, Gateway, at, bad_bodies::credential_auth, body, set, with};
+use crate::{docs::SCRIPT_PATH, openapi::document};
 
 async fn page(gateway: &Gateway, path: &str) -> String {
     let answer = gateway.get(path).await.expect(200);

@@ -1,7 +1,8 @@
 //! The bodies of quote-requests and awards: every rule kept, every field named.
 
-use journal::ShardLog;
 use serde_json::{Value, json};
+
+use journal::ShardLog;
 
 use super::{
     bad_bodies::{

@@ -3,29 +3,28 @@
 mod awards;
 mod squatting;
 
-use journal::ShardLog;
-use journal::StreamStore;
 use std::collections::BTreeSet;
 
 use ed25519_dalek::SigningKey;
+use futures::FutureExt;
+use serde_json::json;
+
+use app::views::quote_requests::{QuoteRequests, from_journal};
+use auction::Progress;
 use events::{
     Did, QuoteRequestEvent, QuoteRequestId,
     quote::{Quote, SignedQuote},
     quote_request::{QuoteRequestAwarded, QuoteRequestOpened},
 };
-use futures::FutureExt;
-use journal::memory::Fault;
+use journal::{ShardLog, StreamStore, memory::Fault};
 use projections::QuoteRequestView;
 use sagas::{
     auction::request_for_batch,
     ports::{Answer as BidAnswer, Bid, Gathered, RequestForQuotes, Transient},
     quote_request::{self as batch, QuoteRequest},
 };
-use serde_json::json;
 
 use super::*;
-use app::views::quote_requests::{QuoteRequests, from_journal};
-use auction::Progress;
 
 const PATH: &str = "/v1/payments/quote-requests";
 

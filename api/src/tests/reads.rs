@@ -1,3 +1,6 @@
+use serde_json::json;
+use tokio::time::Instant;
+
 use events::{
     ChainId, Failure,
     event::{
@@ -7,8 +10,6 @@ use events::{
     failure::{BlockchainContext, Domain, RetryClassification},
 };
 use journal::StreamStore;
-use serde_json::json;
-use tokio::time::Instant;
 
 use super::*;
 

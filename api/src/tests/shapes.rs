@@ -1,10 +1,11 @@
 use axum::body::Bytes;
-use journal::StreamStore;
 use serde_json::json;
+
+use app::error::Code;
+use journal::StreamStore;
 
 use super::*;
 use crate::routes::ROUTES;
-use app::error::Code;
 
 #[tokio::test]
 async fn bodies_that_are_no_json_object_are_refused() {

@@ -1,18 +1,19 @@
 //! Real Permit2 signatures, with a real node to ask about contract accounts.
 
 use alloy::signers::{SignerSync, local::PrivateKeySigner};
+use serde_json::json;
+
+use app::authorization::evm::EvmAuthorizer;
 use chains_evm::{
     node::Node,
     permit2::{Choice, EscrowSettings, Scheme, SpendRequest, prepare},
 };
 use devkit::anvil::{Anvil, Mining};
 use events::{OwnedAsset, Terms};
+use gateway::clock::SystemClock;
 use journal::budget::memory::MemoryBudgets;
-use serde_json::json;
 
 use super::*;
-use app::authorization::evm::EvmAuthorizer;
-use gateway::clock::SystemClock;
 
 pub(super) fn gateway(rpc_url: &str) -> Gateway {
     let mut chain = config().chains[0].chain.clone();

@@ -2,16 +2,16 @@
 
 use ed25519_dalek::{Signer, SigningKey};
 
-use chains_solana::authorization::{Choice, ClusterId, EscrowSettings, SpendRequest, allowance_delegate, prepare};
-use events::OwnedAsset;
-use sagas::ports::Transient;
-
-use super::*;
 use app::authorization::{
     families::Authorizers,
     solana::{Approvals, SolanaAuthorizer},
 };
+use chains_solana::authorization::{Choice, ClusterId, EscrowSettings, SpendRequest, allowance_delegate, prepare};
 use config::{GatewayChain, examples::with_solana};
+use events::OwnedAsset;
+use sagas::ports::Transient;
+
+use super::*;
 
 const PREPARE: &str = "/v1/payments/prepare";
 const VERIFY: &str = "/v1/payments/verify";

@@ -2,10 +2,10 @@
 //! payments that nobody can pay, deliveries to contracts, and more open quote-requests than there may be.
 
 use alloy::signers::local::PrivateKeySigner;
+use futures::future::join_all;
+
 use chains_evm::permit2::{Choice, Scheme};
 use journal::ShardLog;
-
-use futures::future::join_all;
 
 use super::{
     quote_requests::quote_request,

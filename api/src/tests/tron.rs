@@ -4,19 +4,18 @@ use alloy::{
     primitives::{B256, U256},
     signers::{SignerSync, local::PrivateKeySigner},
 };
-use proofs::suites::Suite;
 
-use trondev::{Blocks, Options, TronDev};
-
-use chains_tron::{address::text, dev::DevChain, node::Node, transaction};
-
-use super::*;
 use app::{
     authorization::{families::Authorizers, tron::TronAuthorizer},
     funds::{Draw, Standing, TronFunds},
 };
+use chains_tron::{address::text, dev::DevChain, node::Node, transaction};
 use config::{GatewayChain, examples::with_tron};
 use devkit::holder::Holder;
+use proofs::suites::Suite;
+use trondev::{Blocks, Options, TronDev};
+
+use super::*;
 
 const PREPARE: &str = "/v1/payments/prepare";
 const VERIFY: &str = "/v1/payments/verify";

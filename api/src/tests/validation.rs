@@ -1,5 +1,6 @@
-use journal::ShardLog;
 use serde_json::json;
+
+use journal::ShardLog;
 
 use super::{
     bad_bodies::{

@@ -1,6 +1,5 @@
 //! What verify and settle answer (spec 2.14): one shape each, whatever the status.
 
-use crate::error::ApiError;
 use axum::{
     Json,
     http::{HeaderName, HeaderValue, StatusCode, header},
@@ -10,15 +9,18 @@ use data_encoding::BASE64;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use app::schema;
+use app::{
+    error::{Code, Error, docs_url},
+    schema,
+    views::payment_body::{ConfirmationBody, FailureBody, TransactionsBody, confirmation, failure, transactions},
+};
 use events::{PaymentId, failure::RetryClassification};
 use projections::{PaymentStatus, PaymentView, Transaction};
 
 use super::message::Outline;
-use crate::request_id::{OwnBody, RetryAfter};
-use app::{
-    error::{Code, Error, docs_url},
-    views::payment_body::{ConfirmationBody, FailureBody, TransactionsBody, confirmation, failure, transactions},
+use crate::{
+    error::ApiError,
+    request_id::{OwnBody, RetryAfter},
 };
 
 const PAYMENT_RESPONSE: HeaderName = HeaderName::from_static("payment-response");

@@ -5,18 +5,18 @@
 
 use chrono::TimeDelta;
 
-use events::{Account, Amount, AssetId, ChainId, Family, OwnedAsset, caip, time::Timestamp};
-
-use super::{
-    SCHEME,
-    requirement::{Destination, Requirement},
-};
 use app::{
     error::{Code, Error},
     request::{
         corridors::{Corridor, Corridors},
         order::Order,
     },
+};
+use events::{Account, Amount, AssetId, ChainId, Family, OwnedAsset, caip, time::Timestamp};
+
+use super::{
+    SCHEME,
+    requirement::{Destination, Requirement},
 };
 
 /// How far the payer's clock may be ahead, in seconds. The payer sets its deadlines before the gateway sees them, so that

@@ -3,9 +3,6 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
-use events::{Account, ChainId, Hash32};
-
-use super::{IDENTIFIER_CHARS_MAX, IDENTIFIER_CHARS_MIN, PAYMENT_IDENTIFIER, VERSION, requirement::Requirement};
 use app::{
     error::{Code, Error},
     request::{
@@ -13,6 +10,9 @@ use app::{
         fields::{Faults, Object},
     },
 };
+use events::{Account, ChainId, Hash32};
+
+use super::{IDENTIFIER_CHARS_MAX, IDENTIFIER_CHARS_MIN, PAYMENT_IDENTIFIER, VERSION, requirement::Requirement};
 
 /// A message of the right form.
 #[derive(Debug)]

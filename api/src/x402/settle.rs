@@ -10,6 +10,12 @@ use std::{sync::Arc, time::Duration};
 use axum::{Extension, extract::State, response::Response};
 use tokio::time::Instant;
 
+use app::{
+    error::Code,
+    submit::{Accepted, Admitted, Submission, Verdict, outcome},
+    x402::Claim,
+};
+use net::callers::Caller;
 use projections::PaymentView;
 
 use super::{
@@ -18,12 +24,6 @@ use super::{
     verify::{Payment, Read, read},
 };
 use crate::{body::RawBody, error::ApiError, hold, request_id::RequestId, state::HttpState, write::Write};
-use app::{
-    error::Code,
-    submit::{Accepted, Admitted, Submission, Verdict, outcome},
-    x402::Claim,
-};
-use net::callers::Caller;
 
 /// Settles a payment, or tells what became of the one that was settled with this payload.
 pub(crate) async fn handle(

@@ -6,14 +6,14 @@ use axum::{Json, extract::State};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use events::{AssetId, ChainId};
-
-use super::{PAYMENT_IDENTIFIER, SCHEME, VERSION, is_source};
-use crate::state::HttpState;
 use app::{
     authorization::MessageScheme,
     request::corridors::{Corridor, Corridors},
 };
+use events::{AssetId, ChainId};
+
+use super::{PAYMENT_IDENTIFIER, SCHEME, VERSION, is_source};
+use crate::state::HttpState;
 
 /// What the facilitator takes.
 // Body of the 200.

@@ -4,6 +4,12 @@ use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
 
+use app::{
+    error::{Code, Error},
+    submit::{Submission, Verdict},
+    x402::Claim,
+};
+use net::callers::Caller;
 use projections::PaymentView;
 
 use super::{
@@ -13,12 +19,6 @@ use super::{
     message::{Message, Outline},
 };
 use crate::{body::RawBody, error::ApiError, state::HttpState, write::Write};
-use app::{
-    error::{Code, Error},
-    submit::{Submission, Verdict},
-    x402::Claim,
-};
-use net::callers::Caller;
 
 /// Judges a payment.
 pub(crate) async fn handle(State(state): State<Arc<HttpState>>, write: Result<Write, ApiError>) -> Response {

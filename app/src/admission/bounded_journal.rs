@@ -9,11 +9,11 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
+use config::HttpConfig;
 use events::{Epochs, StreamId};
 use journal::{AppendError, Commit, Journal, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore};
 
 use super::line::Line;
-use config::HttpConfig;
 
 /// Streams that are loaded at a time, of all shards, and those that wait for it.
 const LOADS_MAX: usize = 256;

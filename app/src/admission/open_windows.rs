@@ -11,14 +11,14 @@ use std::{
 };
 
 use events::{Hash32, QuoteRequestId, time::Timestamp};
+use net::{
+    callers::{AddressKey, Caller, Refusal},
+    server::Tally,
+};
 
 use crate::{
     error::{Code, Error},
     views::quote_requests::QuoteRequests,
-};
-use net::{
-    callers::{AddressKey, Caller, Refusal},
-    server::Tally,
 };
 
 /// How long a count of the read model is good for. What is admitted in between is added to it.

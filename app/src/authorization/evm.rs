@@ -13,6 +13,7 @@ use chains_evm::{
 };
 use events::ChainId;
 use journal::budget::Budgets;
+use net::callers::Refusal;
 use sagas::ports::Clock;
 
 use crate::{
@@ -25,7 +26,6 @@ use crate::{
         UnsignedMessage,
     },
 };
-use net::callers::Refusal;
 
 /// Questions of ours to a node about payers that signed well, at a time, and those that wait for it. They run no code.
 const LOOKS_MAX: usize = 64;

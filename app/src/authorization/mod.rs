@@ -14,12 +14,12 @@ use events::{
     event::{Authorization, EscrowPlan},
     time::Timestamp,
 };
+use net::callers::{Caller, Refusal};
 
 use super::{
     error::{Code, Error},
     funds::Draw,
 };
-use net::callers::{Caller, Refusal};
 
 /// How the payer signed (spec 2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,6 @@ mod promises;
 mod solana;
 mod tron;
 
-use crate::schema;
 use async_trait::async_trait;
 use ruint::aliases::U256;
 use schemars::JsonSchema;
@@ -26,8 +25,8 @@ use events::{
     event::{Authorization, EscrowPlan, PayerTransaction},
 };
 
-pub use self::{check::FundsCheck, promises::Promised};
-pub use self::{evm::EvmFunds, solana::SolanaFunds, tron::TronFunds};
+pub use self::{check::FundsCheck, evm::EvmFunds, promises::Promised, solana::SolanaFunds, tron::TronFunds};
+use crate::schema;
 
 /// What is to be drawn from the payer.
 #[derive(Debug, Clone, Copy)]

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use chains::config::{AssetConfig, Depth};
 use chrono::TimeDelta;
+
+use chains::config::{AssetConfig, Depth};
+use config::{self, GatewayConfig};
 use events::{
     Account, AssetId, ChainId, Family, OwnedAsset, caip,
     event::{SelectorRef, VerifierRef},
@@ -15,7 +17,6 @@ use crate::{
     authorization::MessageScheme,
     error::{Code, Error},
 };
-use config::{self, GatewayConfig};
 
 /// The programs that own every token on Solana: SPL Token, Token-2022 and Associated Token Account.
 const SOLANA_PROGRAMS: [&str; 3] = [

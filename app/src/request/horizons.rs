@@ -6,13 +6,13 @@
 
 use chrono::{Datelike, TimeDelta};
 
+use config::DeadlinesConfig;
 use events::{
     event::EscrowPlan,
     time::{Timestamp, from_unix_seconds, unix_seconds},
 };
 
 use crate::error::{Code, Error};
-use config::DeadlinesConfig;
 
 /// Last year that RFC 3339 can write.
 const YEAR_MAX: i32 = 9_999;

@@ -5,6 +5,7 @@ use chrono::TimeDelta;
 use serde_json::Value;
 
 use chains_solana::authorization::wallet_key;
+use config::{self, DeadlinesConfig};
 use events::{
     Account, Amount, AssetId, Did, Family, OwnedAsset, Terms, amount, caip,
     event::VerifierRef,
@@ -18,7 +19,6 @@ use super::{
     horizons,
 };
 use crate::error::{Code, Error};
-use config::{self, DeadlinesConfig};
 
 /// Most destinations (spec 8).
 pub const DESTINATIONS_MAX: usize = 16;

@@ -1,7 +1,10 @@
 //! A payment as JSON: PaymentResponse (spec 2.6) and the status read (spec 2.11), made from the view by pure functions.
 
-use crate::schema;
 use chrono::SecondsFormat;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
 use events::{
     Amount, AssetId, ChainId, Failure, PaymentId,
     event::Claim,
@@ -9,11 +12,11 @@ use events::{
     time::Timestamp,
 };
 use projections::{AwardedQuote, Confirmation, DeclineCount, PaymentStatus, PaymentView, Transaction};
-use schemars::JsonSchema;
-use serde::Serialize;
-use serde_json::value::RawValue;
 
-use crate::error::{Code, docs_url};
+use crate::{
+    error::{Code, docs_url},
+    schema,
+};
 
 /// A payment as a submission is answered. `quote_id`, `fulfillment_quote` and `fulfillment_confirmation` are there once it is
 /// `completed`.

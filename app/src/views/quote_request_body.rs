@@ -1,21 +1,22 @@
 //! A quote-request batch as JSON: the response that opens it (spec 2.13) and the status read, made from the view by pure
 //! functions.
 
-use crate::schema;
+use schemars::{JsonSchema, Schema};
+use serde::{Deserialize, Serialize};
+use serde_json::{json, value::RawValue};
+
 use events::{Amount, OwnedAsset, QuoteRequestId, time::Timestamp};
 use projections::{
     OfferedQuote,
     QuoteRequestStatus::{self, Awarded, Collecting, Expired, Ready},
     QuoteRequestView,
 };
-use schemars::{JsonSchema, Schema};
-use serde::{Deserialize, Serialize};
-use serde_json::{json, value::RawValue};
 
 use super::{
     payment_body::{DeclineBody, signed_document},
     quote_requests::Turnout,
 };
+use crate::schema;
 
 /// The batch, with the corridor that the award is built from.
 // Body of `POST /v1/payments/quote-requests`.

@@ -3,7 +3,6 @@
 //! An entry shows what concerns the payer: stages, transactions, amounts, reasons. It never shows signatures, raw
 //! transactions, other settlers' bids, or text that a settler wrote.
 
-use crate::schema;
 use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -23,6 +22,7 @@ use journal::Recorded;
 use projections::{Applied, PaymentView};
 
 use super::payment_body::{ClaimBody, FailureBody, TransactionBody, date_time};
+use crate::schema;
 
 /// Everything that happened to a payment.
 // Body of `GET /v1/payments/{id}/timeline`.

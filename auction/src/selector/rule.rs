@@ -1,13 +1,14 @@
 //! What a selector goes by.
 
 use chrono::TimeDelta;
+use ruint::{Uint, aliases::U256};
+
 use config::SelectorRule;
 use events::{
     Amount,
     quote::SignedQuote,
     time::{Timestamp, unix_seconds},
 };
-use ruint::{Uint, aliases::U256};
 
 /// Why none is taken when all quotes promise to deliver later than is allowed.
 pub const TAKES_TOO_LONG: &str = "ALL_TAKE_TOO_LONG";

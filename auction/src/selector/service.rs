@@ -5,6 +5,7 @@ use async_nats::Client;
 use futures::StreamExt;
 use tokio_util::sync::CancellationToken;
 
+use config::SelectorRule;
 use events::{
     Hash32,
     quote::SignedQuote,
@@ -16,7 +17,6 @@ use settler::protocol::{
 };
 
 use super::choose;
-use config::SelectorRule;
 
 /// Why a request gets no answer. A gateway shows none of this kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

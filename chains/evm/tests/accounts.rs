@@ -10,7 +10,6 @@ use alloy::{
 use anyhow::{Context, Result, bail};
 use chrono::TimeDelta;
 
-use crate::support::*;
 use chains_evm::permit2::{
     AuthorizationError, Choice, OnchainError, Scheme, SignedMessage, SpendRequest, authorize_onchain, prepare,
 };
@@ -27,6 +26,8 @@ use journal::{
     ledger::Purpose,
 };
 use sagas::ports::{Chains, Clock, DepositState, PrepareError};
+
+use crate::support::*;
 
 /// A development account of `owner` on the source chain that pays with the chain's token.
 struct Account {

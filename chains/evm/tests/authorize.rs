@@ -4,11 +4,12 @@ use alloy::{primitives::B256, signers::SignerSync};
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::support::{key, sign, text};
 use chains_evm::permit2::{
     AuthorizationError, Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest, authorize, prepare,
 };
 use events::{Hash32, OwnedAsset, PaymentId, Terms, event::Authorization, time::from_unix_seconds};
+
+use crate::support::{key, sign, text};
 
 const QUOTE_DEADLINE: u64 = 1_800_000_000;
 const FULFILLMENT_DEADLINE: u64 = 1_800_000_600;

@@ -13,12 +13,13 @@ use alloy::primitives::{B256, U256};
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
-use crate::support::{liar::Liar, *};
 use chains::config::{ChainConfig, Depth};
 use chains_evm::{node::Node, settler::SettlerChain};
 use escrow_abi::contracts::address;
 use events::ChainId;
 use sagas::ports::{Chains, DeliveryState, DepositState};
+
+use crate::support::{liar::Liar, *};
 
 async fn lying(chain: &Chain) -> Result<(Liar, Node)> {
     let liar = Liar::before(&chain.anvil.url()).await?;

@@ -2,10 +2,10 @@
 
 use alloy::primitives::{Bytes, U256};
 use anyhow::{Result, bail};
-use devkit::denying::denying;
 use serde_json::Value;
 
 use chains_evm::{attest, node::At, settler::SettlerChain};
+use devkit::denying::denying;
 use escrow_abi::contracts::address;
 use events::{AssetId, event::Claim};
 use sagas::ports::{Chains, EscrowState, RefundOrder};

@@ -6,7 +6,6 @@ use alloy::{primitives::U256, sol_types::SolCall};
 use anyhow::{Result, bail};
 use serde_json::Value;
 
-use crate::support::*;
 use chains::verifier::{Outcome, Verifier};
 use chains_evm::{
     permit2::Scheme,
@@ -17,6 +16,8 @@ use chains_evm::{
 use escrow_abi::contracts::{DevToken, FulfillmentProxy, address, time, token_or_coin, units, word};
 use events::{AssetId, Hash32, quote::SignedQuote};
 use sagas::ports::{Chains, DeliveryOrder, DeliveryState, EscrowState, Statement, VerificationCase};
+
+use crate::support::*;
 
 fn settler(world: &World) -> (SettlerChain, SettlerChain) {
     (

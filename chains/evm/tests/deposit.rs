@@ -8,7 +8,6 @@ use alloy::{
 };
 use anyhow::{Result, bail};
 
-use crate::support::*;
 use chains_evm::{attest, node::At, permit2::Scheme};
 use escrow_abi::{
     attest::sign_digest,
@@ -18,6 +17,8 @@ use escrow_abi::{
 use events::{Hash32, event::EscrowPlan};
 use journal::ledger::{Ledger, Purpose, SignerAccount};
 use sagas::ports::{Chains, DepositState, EscrowState, PrepareError, RefundOrder, Statement, TransactionState};
+
+use crate::support::*;
 
 alloy::sol! {
     struct GatewayDeposit {

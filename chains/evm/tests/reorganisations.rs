@@ -6,10 +6,11 @@ use alloy::primitives::U256;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::support::*;
 use chains_evm::{node::At, query::Receipt};
 use events::event::TransactionPrepared;
 use sagas::ports::{Chains, DepositState, EscrowState, RefundOrder, TransactionState};
+
+use crate::support::*;
 
 impl Chain {
     /// Replaces the newest `depth` blocks by empty ones.

@@ -11,7 +11,6 @@ use alloy::{
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::support::*;
 use chains_evm::{
     adapter::{EvmChain, EvmChains, Keys},
     node::At,
@@ -25,6 +24,8 @@ use sagas::{
     payment::VERSIONS_MAX,
     ports::{Chains, Clock, DepositState, PrepareError, RefundOrder, TransactionState},
 };
+
+use crate::support::*;
 
 const GWEI: u128 = 1_000_000_000;
 

@@ -5,13 +5,6 @@ use std::fmt::Display;
 
 use async_trait::async_trait;
 use ed25519_dalek::{Signature, VerifyingKey};
-use gateway_program::{
-    Hash, Key, ZERO_KEY, ed25519,
-    host::{Message, associated_token_address, escrow_address, vault_address},
-    instruction::{Attested, DepositAndReserve, Fulfill, Tag},
-    message::{Delivery, Deposit, NonDelivery},
-    rules,
-};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -23,6 +16,13 @@ use events::{
     Amount, Hash32, PaymentId, Terms,
     event::{Authorization, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, SolanaSpend, TransactionPrepared},
     time::unix_seconds,
+};
+use gateway_program::{
+    Hash, Key, ZERO_KEY, ed25519,
+    host::{Message, associated_token_address, escrow_address, vault_address},
+    instruction::{Attested, DepositAndReserve, Fulfill, Tag},
+    message::{Delivery, Deposit, NonDelivery},
+    rules,
 };
 use sagas::ports::{EscrowState, Statement, Transient};
 

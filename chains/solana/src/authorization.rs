@@ -54,7 +54,6 @@ mod choice;
 mod terms;
 
 use ed25519_dalek::{Signature, VerifyingKey};
-use gateway_program::host;
 use serde_json::Value;
 
 use events::{
@@ -62,6 +61,7 @@ use events::{
     event::{Authorization, EscrowPlan, SolanaSpend},
     time::Timestamp,
 };
+use gateway_program::host;
 
 pub use self::choice::Choice;
 use self::terms::Rebuilt;

@@ -3,12 +3,6 @@
 use std::time::Duration;
 
 use ed25519_dalek::SigningKey;
-use gateway_program::{
-    Key,
-    host::{self, Instruction as Built},
-    ids,
-    instruction::Initialize,
-};
 use solana_client::{
     client_error::ClientError, nonblocking::rpc_client::RpcClient, rpc_client::SerializableTransaction,
     rpc_config::RpcSendTransactionConfig,
@@ -19,6 +13,13 @@ use solana_keypair::Keypair;
 use solana_pubkey::Pubkey;
 use solana_signer::Signer;
 use solana_transaction::Transaction;
+
+use gateway_program::{
+    Key,
+    host::{self, Instruction as Built},
+    ids,
+    instruction::Initialize,
+};
 
 const RPC_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a transaction may take to be executed.

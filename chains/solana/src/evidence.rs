@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use gateway_program::{Key, ids};
 use serde::Deserialize;
 use serde_json::Value;
+
+use gateway_program::{Key, ids};
 
 /// `Transfer` and `TransferChecked` of the token programs.
 const TOKEN_TRANSFER: u8 = 3;

@@ -11,7 +11,6 @@ use std::{
 };
 
 use data_encoding::BASE64;
-use gateway_program::{Hash, Key, message::DOMAIN_VERSION, message::Domain};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -22,6 +21,10 @@ use chains::{
     config::{ChainConfig, Depth},
 };
 use events::{ChainId, Family};
+use gateway_program::{
+    Hash, Key,
+    message::{DOMAIN_VERSION, Domain},
+};
 use sagas::ports::Transient;
 
 use super::{

@@ -1,15 +1,15 @@
 //! The gateway's program in the words of the engine: accounts as Base58, amounts, and what its errors mean.
 
+use serde_json::Value;
+use spl_token_interface::error::TokenError;
+
+use events::{Account, Amount, AssetId, Family, Hash32};
 use gateway_program::{
     GatewayError, Hash, Key, ZERO_KEY,
     host::Message,
     ids,
     message::{Delivery, Domain, Fulfillment, NonDelivery},
 };
-use serde_json::Value;
-use spl_token_interface::error::TokenError;
-
-use events::{Account, Amount, AssetId, Family, Hash32};
 use sagas::ports::{DeliveryOrder, Statement};
 
 /// SLIP-44 coin type of SOL.

@@ -1,11 +1,11 @@
 //! What else a node is asked: history, blockhashes, fees, and to send.
 
 use data_encoding::BASE64;
-use gateway_program::{Hash, Key};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use events::event::Inclusion;
+use gateway_program::{Hash, Key};
 use sagas::ports::Transient;
 
 use super::{

@@ -1,13 +1,14 @@
 //! Transactions: what they may cost, their bytes, their signatures.
 
 use ed25519_dalek::{Signer, SigningKey};
+use solana_instruction as client;
+use solana_message::Message;
+use solana_pubkey::Pubkey;
+
 use gateway_program::{
     Hash, Key,
     host::{AccountMeta, Instruction},
 };
-use solana_instruction as client;
-use solana_message::Message;
-use solana_pubkey::Pubkey;
 
 /// Most bytes of a transaction that the network carries.
 const WIRE_BYTES_MAX: usize = 1_232;

@@ -7,12 +7,12 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use ed25519_dalek::SigningKey;
-use gateway_program::{Key, host::Instruction};
 use serde_json::Value;
 use tokio::{sync::Mutex, time::Instant};
 
 use chains::perform::PerformError;
 use events::failure::BlockchainContext;
+use gateway_program::{Key, host::Instruction};
 use sagas::ports::Transient;
 
 use super::{

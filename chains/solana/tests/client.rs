@@ -2,7 +2,6 @@
 
 use std::{path::Path, process::Command};
 
-use gateway_program::{ed25519, host, ids, message::Fulfillment};
 use serde_json::Value;
 
 use chains_solana::{
@@ -10,6 +9,7 @@ use chains_solana::{
     program::{key, text},
 };
 use events::{Hash32, Terms, event::Authorization, time::from_unix_seconds};
+use gateway_program::{ed25519, host, ids, message::Fulfillment};
 
 const CASES: usize = 300;
 const FULFILLMENT_DEADLINE: u64 = 1_800_000_600;

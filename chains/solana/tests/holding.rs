@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 
-use crate::support::{TOKENS, WITHIN, World, key};
 use chains_solana::{
     authorization::allowance_delegate,
     dev::{DevToken, TokenProgram},
@@ -12,6 +11,8 @@ use chains_solana::{
     keys::account,
 };
 use events::OwnedAsset;
+
+use crate::support::{TOKENS, WITHIN, World, key};
 
 fn source(world: &World, mint: &str, owner: &str) -> OwnedAsset {
     let asset = format!("{}/token:{mint}", world.surfnet.chain_id());

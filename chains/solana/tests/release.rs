@@ -8,8 +8,10 @@ use anyhow::{Result, bail, ensure};
 use chains_solana::auditor::check_prepared;
 use sagas::ports::{Chains, DepositOrder, EscrowState, ReleaseOrder, TransactionState};
 
-use crate::evm_support::release::{order, refused};
-use crate::support::*;
+use crate::{
+    evm_support::release::{order, refused},
+    support::*,
+};
 
 async fn ended(chains: &dyn Chains, deposit: &DepositOrder) -> Result<EscrowState> {
     let ask = || chains.escrow_state(&deposit.payment_id, &deposit.escrow);

@@ -6,10 +6,6 @@ use anyhow::{Context, Result, bail};
 use ed25519_dalek::{Signer, SigningKey};
 use serde_json::json;
 
-use crate::{
-    evm_support::{self, liar::Liar},
-    support::{CAP, PRICE, REFUND_DELAY, TOKENS, World, key, settle, until},
-};
 use chains::{
     auditor::{Audit, Case, Discrepancy, Kind},
     escrow::{EscrowRecord, State},
@@ -32,6 +28,11 @@ use events::{
 use sagas::ports::{
     Chains, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, RefundOrder, Statement,
     VerificationCase,
+};
+
+use crate::{
+    evm_support::{self, liar::Liar},
+    support::{CAP, PRICE, REFUND_DELAY, TOKENS, World, key, settle, until},
 };
 
 const DELIVERED: u64 = 1_500_000;

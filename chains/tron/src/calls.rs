@@ -4,8 +4,8 @@
 use alloy::{primitives::Address, signers::local::PrivateKeySigner, sol_types::SolCall};
 
 use chains::escrow;
-use escrow_abi::attest;
 use escrow_abi::{
+    attest,
     contracts::{self, GatewayEscrow, units, word},
     eip712::{self, escrow_domain},
     signature,

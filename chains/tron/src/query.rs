@@ -3,6 +3,10 @@
 mod answers;
 
 use alloy::primitives::{Address, B256};
+use answers::{
+    RawAccount, RawBlock, RawCall, RawDetailedBlock, RawInfo, RawListed, RawParameters, RawResources, RawReturn,
+    RawSibling, RawWaiting,
+};
 use serde_json::{Value, json};
 
 use escrow_abi::revert::Revert;
@@ -11,10 +15,6 @@ use sagas::ports::Transient;
 use super::{
     address,
     rpc::{Fault, Rpc, shortened},
-};
-use answers::{
-    RawAccount, RawBlock, RawCall, RawDetailedBlock, RawInfo, RawListed, RawParameters, RawResources, RawReturn,
-    RawSibling, RawWaiting,
 };
 
 /// How the TVM's result is named when everything went well.

@@ -5,11 +5,6 @@ use std::time::Duration;
 use alloy::sol_types::SolCall;
 use anyhow::{Context, Result, bail};
 
-use crate::support::{
-    TOKENS, World, account, key,
-    payment::{CAP, DELIVERED, PRICE, bytes, refund, spend},
-    quoted::{Payment, amount},
-};
 use chains::{
     auditor::{Audit, Case, Discrepancy, Kind},
     escrow::State,
@@ -30,6 +25,12 @@ use events::{
     time::from_unix_seconds,
 };
 use sagas::ports::{Chains, EscrowState, Statement};
+
+use crate::support::{
+    TOKENS, World, account, key,
+    payment::{CAP, DELIVERED, PRICE, bytes, refund, spend},
+    quoted::{Payment, amount},
+};
 
 fn kinds(discrepancies: &[Discrepancy]) -> Vec<Kind> {
     discrepancies.iter().map(|discrepancy| discrepancy.kind).collect()

@@ -2,15 +2,17 @@
 
 use alloy::primitives::U256;
 use anyhow::{Result, bail};
-use devkit::denying::denying;
 use serde_json::json;
 
 use chains_tron::address::address;
+use devkit::denying::denying;
 use events::event::Claim;
 use sagas::ports::{Chains, EscrowState};
 
-use crate::evm_support::release::reason;
-use crate::support::{payment::PRICE, quoted::Payment, *};
+use crate::{
+    evm_support::release::reason,
+    support::{payment::PRICE, quoted::Payment, *},
+};
 
 async fn deny(world: &World, implementation: &str, accounts: &[&str]) -> Result<()> {
     let accounts = accounts.iter().map(|account| address(account).map(|account| account.0.0));

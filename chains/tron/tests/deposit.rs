@@ -14,6 +14,7 @@ use chains_tron::{
     transaction::{read_signed, signer},
 };
 use escrow_abi::contracts::GatewayEscrow;
+use events::event::Validity;
 use sagas::ports::{Chains, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError, Statement};
 
 use crate::support::{
@@ -21,7 +22,6 @@ use crate::support::{
     liar::Liar,
     payment::{CAP, DELIVERED, PRICE, bytes, reason, refund, refusal, spend},
 };
-use events::event::Validity;
 
 /// What tells whether a transaction waits.
 const PENDING: &str = "wallet/gettransactionfrompending";

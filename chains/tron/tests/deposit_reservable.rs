@@ -6,8 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 
 use chains_tron::node::State;
-use events::Hash32;
-use events::event::Validity;
+use events::{Hash32, event::Validity};
 use sagas::ports::{Chains, DepositOrder, PrepareError};
 
 use crate::support::{

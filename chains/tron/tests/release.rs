@@ -10,11 +10,13 @@ use chains_tron::auditor::check_prepared;
 use events::event::{EscrowPlan, TransactionPrepared};
 use sagas::ports::{Chains, EscrowState, RefundOrder, ReleaseOrder, TransactionState};
 
-use crate::evm_support::release::{order, refused};
-use crate::support::{
-    payment::{CAP, DELIVERED, PRICE},
-    quoted::Payment,
-    *,
+use crate::{
+    evm_support::release::{order, refused},
+    support::{
+        payment::{CAP, DELIVERED, PRICE},
+        quoted::Payment,
+        *,
+    },
 };
 
 fn release(world: &World, payment: &Payment) -> ReleaseOrder {

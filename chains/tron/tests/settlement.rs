@@ -13,16 +13,6 @@ use alloy::primitives::U256;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use crate::{
-    evm_support::{self, release::reason},
-    support::{
-        FUNDS, LAG, TOKENS, TRX, World, account, key,
-        liar::Liar,
-        payment::{CAP, DELIVERED, PRICE},
-        quoted::{Payment, amount},
-        until,
-    },
-};
 use chains::{
     auditor::Audit,
     escrow::{EscrowRecord, State},
@@ -38,6 +28,17 @@ use chains_tron::{
 use events::{Hash32, OwnedAsset, PaymentId, Terms, event::EscrowPlan, failure::BlockchainContext};
 use sagas::ports::{
     Chains, DeliveryOrder, DeliveryState, DepositState, EscrowState, RefundOrder, Statement, VerificationCase,
+};
+
+use crate::{
+    evm_support::{self, release::reason},
+    support::{
+        FUNDS, LAG, TOKENS, TRX, World, account, key,
+        liar::Liar,
+        payment::{CAP, DELIVERED, PRICE},
+        quoted::{Payment, amount},
+        until,
+    },
 };
 
 /// Sun for a unit of energy and for a byte, as the development chain has them.

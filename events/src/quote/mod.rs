@@ -17,6 +17,10 @@ mod known;
 mod superseded;
 
 use ed25519_dalek::SigningKey;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
 use proofs::{
     canonical::{self, NQuads},
     contexts::{Contexts, GATEWAY_V1, QUOTE},
@@ -24,9 +28,6 @@ use proofs::{
     json::{self, Document},
     suites::{self, Options, Secured, Suite},
 };
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 use crate::{Amount, ChainId, Did, Hash32, OwnedAsset, PaymentId, QuoteRequestId, ids::base32, time::Timestamp};
 

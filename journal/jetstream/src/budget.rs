@@ -14,11 +14,6 @@ use rand::Rng;
 use tokio::time::{Instant, sleep};
 use tracing::debug;
 
-pub use crate::requests::ConnectError;
-use crate::{
-    ledger::Options,
-    requests::{self, Pick, Published},
-};
 use events::{CommitId, time::Timestamp};
 use journal::{
     budget::{
@@ -26,6 +21,12 @@ use journal::{
         state::{self, Entry},
     },
     ledger::Purpose,
+};
+
+pub use crate::requests::ConnectError;
+use crate::{
+    ledger::Options,
+    requests::{self, Pick, Published},
 };
 
 const STREAM: &str = "GAS";

@@ -15,13 +15,14 @@ use rand::Rng;
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::debug;
 
-pub use crate::requests::ConnectError;
-use crate::requests::{self, Pick, Published, StreamPlan};
 use events::{CommitId, Family, time::Timestamp};
 use journal::ledger::{
     Error, Ledger, Purpose, Reservation, SignerAccount,
     state::{Changed, Decision, Entry, decide, retire},
 };
+
+pub use crate::requests::ConnectError;
+use crate::requests::{self, Pick, Published, StreamPlan};
 
 const STREAM: &str = "SIG";
 /// Most times that others may come first before a reservation gives up.

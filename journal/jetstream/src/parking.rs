@@ -17,10 +17,11 @@ use futures::StreamExt;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
 
-pub use crate::requests::ConnectError;
-use crate::requests::{self, BatchRequest, MESSAGE_ID, Pick, Published, Stored, StreamPlan};
 use events::{CommitId, Epoch, StreamId};
 use journal::parking::{Entry, Error, Parked, Parking, ParkingPartition, Record, Replayed, still_parked};
+
+pub use crate::requests::ConnectError;
+use crate::requests::{self, BatchRequest, MESSAGE_ID, Pick, Published, Stored, StreamPlan};
 
 /// Name of the JetStream stream that holds the parking.
 pub const STREAM: &str = "PARK";

@@ -13,9 +13,10 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use tokio::time::{Instant, sleep};
 
-use crate::requests::{self, BatchRequest, Stored};
 use events::{Hash32, time::Timestamp};
 use journal::envelope::{self, Envelope};
+
+use crate::requests::{self, BatchRequest, Stored};
 
 /// Most messages one Direct Get asks for.
 pub const BATCH_MESSAGES: usize = 512;

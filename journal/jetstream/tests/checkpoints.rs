@@ -11,9 +11,9 @@ use async_nats::{
     jetstream::{self, stream::Config},
 };
 use chrono::Utc;
-use devkit::NatsServer;
 use ed25519_dalek::SigningKey;
 
+use devkit::NatsServer;
 use events::{Did, Epochs};
 use journal::checkpoint::{Rolling, STREAM, SignedCheckpoint, subject};
 use journal_jetstream::{

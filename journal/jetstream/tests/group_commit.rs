@@ -1,14 +1,14 @@
 //! Group commit: appends that wait for each other are stored together, with the results of single appends.
 
-use journal::StreamStore;
 use std::{collections::BTreeSet, time::Duration};
 
 use async_nats::Client;
+use futures::future::join_all;
+
 use devkit::NatsServer;
 use events::StreamId;
-use futures::future::join_all;
 use journal::{
-    AppendError, Commit, Position, Recorded,
+    AppendError, Commit, Position, Recorded, StreamStore,
     conformance::{commit, fresh, fresh_in},
 };
 use journal_jetstream::store::{NatsJournal, Options};

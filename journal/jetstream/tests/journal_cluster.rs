@@ -8,11 +8,6 @@ use std::{
     time::Duration,
 };
 
-use crate::support::{
-    cluster::{journal, three, until},
-    connect,
-    epochs::FromNats,
-};
 use devkit::NatsCluster;
 use journal::{
     Journal, conformance,
@@ -21,6 +16,12 @@ use journal::{
 use journal_jetstream::{
     ledger::{NatsLedger, Options as LedgerOptions},
     store::Options,
+};
+
+use crate::support::{
+    cluster::{journal, three, until},
+    connect,
+    epochs::FromNats,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

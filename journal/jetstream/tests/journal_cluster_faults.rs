@@ -1,9 +1,6 @@
 //! The journal on three nats-servers while they fail: leaders killed and deposed, servers that hang, a lost majority, what
 //! a cluster answers to those who try again, and what becomes of those who work a shard meanwhile.
 
-use journal::ShardLeases;
-use journal::ShardLog;
-use journal::StreamStore;
 use std::{
     collections::BTreeSet,
     sync::{
@@ -13,24 +10,26 @@ use std::{
     time::{Duration, Instant},
 };
 
+use async_nats::Client;
+use futures::future::join_all;
+use serde_json::Value;
+use tokio::time::timeout;
+
+use devkit::NatsCluster;
+use events::{CommitId, StreamId};
+use journal::{
+    AppendError, Position, ShardLeases, ShardLog, ShardWorker, StreamStore, WakeUp,
+    conformance::{commit, epochs::Operator, fresh, fresh_in},
+    envelope,
+};
+use journal_jetstream::store::{NatsJournal, Options};
+
 use crate::support::{
     cluster::{PATIENCE, api, journal, leader, level, step_down, three, until},
     connect,
     epochs::FromNats,
     load::{Load, load},
 };
-use async_nats::Client;
-use devkit::NatsCluster;
-use events::{CommitId, StreamId};
-use futures::future::join_all;
-use journal::{
-    AppendError, Position, ShardWorker, WakeUp,
-    conformance::{commit, epochs::Operator, fresh, fresh_in},
-    envelope,
-};
-use journal_jetstream::store::{NatsJournal, Options};
-use serde_json::Value;
-use tokio::time::timeout;
 
 /// Faults of each kind in one test.
 const ROUNDS: usize = 3;

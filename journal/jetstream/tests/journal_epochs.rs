@@ -1,7 +1,5 @@
 //! Epochs on a real nats-server: processes that do not know of the newest, and lost acknowledgements on the way into it.
 
-use journal::ShardLog;
-use journal::StreamStore;
 use std::{
     collections::{BTreeSet, HashMap},
     sync::{
@@ -11,27 +9,31 @@ use std::{
     time::Duration,
 };
 
+use async_nats::{Client, jetstream};
+use futures::{StreamExt, future::join_all};
+use tokio::time::{sleep, timeout};
+
+use devkit::NatsServer;
+use events::{
+    StreamId,
+    event::{Mark, Moved},
+};
+use journal::{
+    AppendError, Commit, Journal, Position, ReadError, Recorded, ShardLog, StreamStore,
+    conformance::{self, commit, fresh},
+    envelope::{self, EncodedCommit},
+};
+use journal_jetstream::{
+    header_map,
+    store::{NatsJournal, Options},
+};
+
 use crate::support::{
     connect,
     epochs::{FromNats, aware, epochs, unaware},
     options,
     proxy::{Loss, Proxy},
 };
-use async_nats::{Client, jetstream};
-use devkit::NatsServer;
-use events::{
-    StreamId,
-    event::{Mark, Moved},
-};
-use futures::{StreamExt, future::join_all};
-use journal::{
-    AppendError, Commit, Journal, Position, ReadError, Recorded,
-    conformance::{self, commit, fresh},
-    envelope::{self, EncodedCommit},
-};
-use journal_jetstream::header_map;
-use journal_jetstream::store::{NatsJournal, Options};
-use tokio::time::{sleep, timeout};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -1,25 +1,25 @@
 //! The layout of epochs on a real nats-server: half begun, half sealed, with other settings than they must have; and what an
 //! auditor sees of them.
 
-use journal::ShardLog;
-use journal::StreamStore;
 use std::time::Duration;
+
+use async_nats::{Client, jetstream};
+use tokio::time::{sleep, timeout};
+
+use devkit::NatsServer;
+use events::Epoch;
+use journal::{
+    AppendError, Position, ShardLog, StreamStore,
+    conformance::{commit, fresh},
+    envelope,
+};
+use journal_jetstream::store::{BeginError, ConnectError, NatsJournal, Options, SealError};
 
 use crate::support::{
     connect,
     epochs::{aware, epochs, unaware},
     options,
 };
-use async_nats::{Client, jetstream};
-use devkit::NatsServer;
-use events::Epoch;
-use journal::{
-    AppendError, Position,
-    conformance::{commit, fresh},
-    envelope,
-};
-use journal_jetstream::store::{BeginError, ConnectError, NatsJournal, Options, SealError};
-use tokio::time::{sleep, timeout};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

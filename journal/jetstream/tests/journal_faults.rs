@@ -1,9 +1,21 @@
 //! The journal on a real nats-server while things go wrong: lost acknowledgements, killed servers, tampered streams.
 
-use journal::ShardLeases;
-use journal::ShardLog;
-use journal::StreamStore;
 use std::time::Duration;
+
+use async_nats::HeaderMap;
+use tokio::time::{sleep, timeout};
+
+use devkit::NatsServer;
+use events::{CommitId, Hash32};
+use journal::{
+    AppendError, Position, ReadError, ShardLeases, ShardLog, ShardWorker, StreamStore, WakeUp,
+    conformance::{commit, fresh, fresh_in},
+    envelope::{self, EncodedCommit, Envelope},
+};
+use journal_jetstream::{
+    header_map,
+    store::{NatsJournal, Options},
+};
 
 use crate::support::{
     connect,
@@ -11,17 +23,6 @@ use crate::support::{
     options,
     proxy::{Loss, Proxy},
 };
-use async_nats::HeaderMap;
-use devkit::NatsServer;
-use events::{CommitId, Hash32};
-use journal::{
-    AppendError, Position, ReadError, ShardWorker, WakeUp,
-    conformance::{commit, fresh, fresh_in},
-    envelope::{self, EncodedCommit, Envelope},
-};
-use journal_jetstream::header_map;
-use journal_jetstream::store::{NatsJournal, Options};
-use tokio::time::{sleep, timeout};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

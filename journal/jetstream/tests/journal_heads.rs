@@ -1,21 +1,20 @@
 //! Wake hints on heads: processes on one nats-server learn of each other's commits without receiving them.
 
-use journal::ShardLog;
-use journal::StreamStore;
 use std::time::{Duration, Instant};
 
-use crate::support::{connect, options};
 use async_nats::Client;
-use devkit::NatsServer;
 use futures::{StreamExt, future::join_all};
+use tokio::time::timeout;
+
+use devkit::NatsServer;
 use journal::{
-    Position,
+    Position, ShardLog, StreamStore,
     conformance::{commit, fresh_in},
     envelope::{self, EncodedCommit},
 };
-use journal_jetstream::header_map;
-use journal_jetstream::store::NatsJournal;
-use tokio::time::timeout;
+use journal_jetstream::{header_map, store::NatsJournal};
+
+use crate::support::{connect, options};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often a journal reads the head when it hears nothing.

@@ -1,15 +1,14 @@
 //! The journal in memory: the conformance suite, and its faults.
 
-use journal::ShardLeases;
-use journal::StreamStore;
 use std::sync::Arc;
 
-use crate::support::epochs::FromMemory;
 use journal::{
-    AppendError, Journal, Position, WakeUp,
+    AppendError, Journal, Position, ShardLeases, StreamStore, WakeUp,
     conformance::{self, commit, fresh},
     memory::{Fault, MemoryJournal},
 };
+
+use crate::support::epochs::FromMemory;
 
 #[tokio::test]
 async fn conforms() {

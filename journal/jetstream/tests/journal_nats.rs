@@ -1,22 +1,22 @@
 //! The journal on a real nats-server: the conformance suite, what an auditor can do, and layouts that are refused.
 
-use journal::ShardLog;
-use journal::StreamStore;
 use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
-use crate::support::{connect, options};
 use async_nats::connection::State;
-use devkit::NatsServer;
-use journal::{
-    AppendError, Journal, Position,
-    conformance::{self, commit, fresh},
-};
-use journal_jetstream::store::{ConnectError, NatsJournal, Options};
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},
     task::JoinHandle,
 };
+
+use devkit::NatsServer;
+use journal::{
+    AppendError, Journal, Position, ShardLog, StreamStore,
+    conformance::{self, commit, fresh},
+};
+use journal_jetstream::store::{ConnectError, NatsJournal, Options};
+
+use crate::support::{connect, options};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn conforms() {

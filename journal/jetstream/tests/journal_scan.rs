@@ -1,18 +1,18 @@
 //! Reading a shard page after page: by consumers where they can be had, and the same where they can not.
 
-use journal::ShardLog;
-use journal::StreamStore;
 use std::collections::HashSet;
 
-use crate::support::{cluster::PATIENCE, connect, options};
 use async_nats::jetstream::{self, stream::Stream};
-use devkit::NatsServer;
 use futures::{TryStreamExt, future::join_all};
+
+use devkit::NatsServer;
 use journal::{
-    Position, Recorded,
+    Position, Recorded, ShardLog, StreamStore,
     conformance::{commit, fresh_in},
 };
 use journal_jetstream::store::{NatsJournal, Options};
+
+use crate::support::{cluster::PATIENCE, connect, options};
 
 const SHARDS: u16 = 2;
 /// As many as the read models ask for.

@@ -5,14 +5,15 @@ use std::{
     sync::Arc,
 };
 
-use crate::support::{
-    connect,
-    proxy::{Loss, Proxy},
-};
 use devkit::NatsServer;
 use events::time::Timestamp;
 use journal::ledger::{Ledger, Purpose, conformance, memory::MemoryLedger};
 use journal_jetstream::ledger::{NatsLedger, Options};
+
+use crate::support::{
+    connect,
+    proxy::{Loss, Proxy},
+};
 
 #[tokio::test]
 async fn memory_conforms() {

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use devkit::NatsServer;
+use journal::parking::{Entry, Error, Parking, Replayed, conformance, memory::MemoryParking};
+use journal_jetstream::parking::{NatsParking, Options};
+
 use crate::support::{
     connect,
     proxy::{Loss, Proxy},
 };
-use devkit::NatsServer;
-use journal::parking::{Entry, Error, Parking, Replayed, conformance, memory::MemoryParking};
-use journal_jetstream::parking::{NatsParking, Options};
 
 fn options() -> Options {
     Options { shards: conformance::SHARDS, ..Options::default() }

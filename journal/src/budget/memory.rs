@@ -7,12 +7,13 @@ use std::{
 
 use async_trait::async_trait;
 
+use events::time::Timestamp;
+
 use super::{
     Budget, BudgetKey, Budgets, Error, Room,
     state::{self, Entry},
 };
 use crate::ledger::Purpose;
-use events::time::Timestamp;
 
 /// Gas budgets in memory. Clones share them.
 #[derive(Debug, Clone, Default)]

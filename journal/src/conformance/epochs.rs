@@ -6,12 +6,13 @@ use async_trait::async_trait;
 use futures::future::join_all;
 use tokio::time::{sleep, timeout};
 
-use super::{PATIENCE, assert_same, commit, event, fresh, fresh_batch, next, next_where, of_many_claims_one_wins};
-use crate::{AppendError, Commit, Journal, Position, Recorded, WakeUp, envelope::Chain};
 use events::{
     Epoch, Epochs, Hash32, StreamId,
     event::{Mark, Moved},
 };
+
+use super::{PATIENCE, assert_same, commit, event, fresh, fresh_batch, next, next_where, of_many_claims_one_wins};
+use crate::{AppendError, Commit, Journal, Position, Recorded, WakeUp, envelope::Chain};
 
 /// The operator, who begins and seals epochs.
 #[async_trait]

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 
-use super::{Ledger, Purpose, Reservation, SignerAccount};
 use events::{ChainId, CommitId, Hash32, time::Timestamp};
+
+use super::{Ledger, Purpose, Reservation, SignerAccount};
 
 /// Runs every case. Each call of `make` must give another handle on the same accounts, as another process would have.
 pub async fn run<F, Fut>(make: F)

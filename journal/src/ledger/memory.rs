@@ -7,11 +7,12 @@ use std::{
 
 use async_trait::async_trait;
 
+use events::time::Timestamp;
+
 use super::{
     Error, Ledger, Purpose, Reservation, SignerAccount,
     state::{Decision, Entry, decide, retire},
 };
-use events::time::Timestamp;
 
 /// The signer journal in memory. Clones share the same accounts.
 #[derive(Debug, Clone, Default)]

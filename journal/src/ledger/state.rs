@@ -4,8 +4,9 @@ use data_encoding::BASE32_NOPAD;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{EXITS_OPEN, Error, FILLER, OPEN_MAX, Purpose, RENEW_AFTER, Reservation, SETTLED_MAX};
 use events::time::Timestamp;
+
+use super::{EXITS_OPEN, Error, FILLER, OPEN_MAX, Purpose, RENEW_AFTER, Reservation, SETTLED_MAX};
 
 const SCHEMA: u32 = 1;
 /// Bytes of a purpose's digest that are kept once it is settled.

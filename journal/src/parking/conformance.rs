@@ -10,8 +10,9 @@ use std::{sync::Arc, time::Duration};
 use futures::future::join_all;
 use tokio::time::timeout;
 
-use super::{Cause, CauseKind, Entry, Error, Parked, Parking, ParkingPartition, Record, Replayed};
 use events::{CommitId, Epoch, PaymentId, QuoteRequestId, StreamId, time::Timestamp};
+
+use super::{Cause, CauseKind, Entry, Error, Parked, Parking, ParkingPartition, Record, Replayed};
 
 /// Shards of the first epoch of the journal that the parkings of the suite are made for.
 pub const SHARDS: u16 = 4;

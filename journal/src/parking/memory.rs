@@ -6,8 +6,9 @@ use async_trait::async_trait;
 use chrono::Utc;
 use tokio::sync::watch;
 
-use super::{Entry, Error, Parked, Parking, ParkingPartition, Record, Replayed, still_parked};
 use events::{Epoch, StreamId, time::Timestamp};
+
+use super::{Entry, Error, Parked, Parking, ParkingPartition, Record, Replayed, still_parked};
 
 /// The parking in memory. Clones share the same entries, as connections to one server do.
 #[derive(Clone)]

@@ -1,8 +1,7 @@
-use events::{CommitId, PaymentEvent, event::TransactionAbandoned};
-use journal::ShardLog;
-use journal::StreamStore;
-use journal::{Commit, Position, memory::MemoryJournal};
 use tempfile::TempDir;
+
+use events::{CommitId, PaymentEvent, event::TransactionAbandoned};
+use journal::{Commit, Position, ShardLog, StreamStore, memory::MemoryJournal};
 
 use super::*;
 use crate::view::{PaymentStatus, test_support::submission};

@@ -3,6 +3,8 @@
 use std::{collections::HashMap, sync::Mutex, time::Duration};
 
 use async_trait::async_trait;
+use tokio::sync::watch;
+
 use events::{
     Amount, ChainId, CommitId, Did, Epochs, Event, Failure, Hash32, OwnedAsset, PaymentEvent, PaymentId,
     QuoteRequestEvent, QuoteRequestId, StreamId, Terms,
@@ -14,7 +16,6 @@ use events::{
 use journal::{
     AppendError, Commit, Position, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore, envelope,
 };
-use tokio::sync::watch;
 
 pub const ACCOUNT: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
 pub const TOKEN: &str = "0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48";

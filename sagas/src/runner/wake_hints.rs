@@ -5,8 +5,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use events::PaymentId;
 use tokio::sync::Notify;
+
+use events::PaymentId;
 
 type Waiting = HashMap<PaymentId, Arc<Notify>>;
 

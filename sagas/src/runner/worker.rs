@@ -8,18 +8,19 @@ use std::{
     time::Duration,
 };
 
-use events::{Epoch, StreamId, mutant};
 use futures::FutureExt;
-use journal::{
-    WakeUp,
-    parking::{Entry, Parked, Record},
-};
 use tokio::{
     sync::mpsc,
     task::{Id, JoinError, JoinSet},
     time::sleep,
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+
+use events::{Epoch, StreamId, mutant};
+use journal::{
+    WakeUp,
+    parking::{Entry, Parked, Record},
+};
 
 use super::{
     Engine,

@@ -6,12 +6,13 @@ use std::{
     time::Duration,
 };
 
+use tokio::task::JoinHandle;
+
 use events::{Epoch, event::Submitted};
 use journal::{
     ShardLeases, ShardLog, StreamStore, WakeUp,
     parking::{Cause, CauseKind, Entry, Error, Parked, Parking, ParkingPartition, Record, Replayed},
 };
-use tokio::task::JoinHandle;
 
 use super::*;
 

@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use journal::{ShardLeases, ShardLog, StreamStore, WakeUp};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinHandle,
 };
+
+use journal::{ShardLeases, ShardLog, StreamStore, WakeUp};
 
 use super::*;
 

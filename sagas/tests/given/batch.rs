@@ -7,8 +7,7 @@ use events::{
     quote_request::{QuoteRequestAwarded, QuoteRequestOpened},
     time::unix_seconds,
 };
-use journal::StreamStore;
-use journal::{Commit, Journal, Position, Recorded, memory::MemoryJournal};
+use journal::{Commit, Journal, Position, Recorded, StreamStore, memory::MemoryJournal};
 use sagas::{
     QuoteRequest,
     ports::{Answer, Bid, Gathered},

@@ -1,7 +1,5 @@
 //! Whole payments through the engine: the runner and the real journal, with a stub world without latency.
 
-use journal::ShardLog;
-use journal::StreamStore;
 use std::{
     sync::{
         Arc, Mutex,
@@ -11,13 +9,14 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use events::{Did, quote::auction_of};
-use gateway::clock::SystemClock;
-use journal::{Commit, parking::memory::MemoryParking};
-use journal_jetstream::store::NatsJournal;
-use sagas::runner::{Engine, Options, Ports, Runner};
 use tokio::{task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
+
+use events::{Did, quote::auction_of};
+use gateway::clock::SystemClock;
+use journal::{Commit, ShardLog, StreamStore, parking::memory::MemoryParking};
+use journal_jetstream::store::NatsJournal;
+use sagas::runner::{Engine, Options, Ports, Runner};
 
 use crate::{
     baseline::IN_FLIGHT,

@@ -1,7 +1,6 @@
 //! The environment of a measurement: a nats-server with the repository's `nats.conf`, gateways as real processes, and
 //! connections to them.
 
-use journal::ShardLeases;
 use std::{
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -9,29 +8,30 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use async_nats::{Client, jetstream};
-use devkit::{NatsServer, Process, free_port, nats::configure};
-use devnet::{
-    keys::Role,
-    network::{DESTINATION_ID, SOURCE_ID},
-    users::{self, NatsUser},
-};
 use ed25519_dalek::SigningKey;
-use events::Did;
 use futures::{StreamExt, TryStreamExt, stream};
-use gateway::nats::Users;
-use journal::{ShardWorker, WakeUp, envelope};
-use journal_jetstream::{
-    connection::{Identity, nkey_seed},
-    store::{NatsJournal, Options},
-};
 use serde_json::{Value, json};
-use settler::stanza::inbox_prefix;
 use tempfile::TempDir;
 use tokio::{
     process::Command,
     runtime::{Builder, Runtime},
     time::timeout,
 };
+
+use devkit::{NatsServer, Process, free_port, nats::configure};
+use devnet::{
+    keys::Role,
+    network::{DESTINATION_ID, SOURCE_ID},
+    users::{self, NatsUser},
+};
+use events::Did;
+use gateway::nats::Users;
+use journal::{ShardLeases, ShardWorker, WakeUp, envelope};
+use journal_jetstream::{
+    connection::{Identity, nkey_seed},
+    store::{NatsJournal, Options},
+};
+use settler::stanza::inbox_prefix;
 
 use crate::{http::Connection, machine, node::Node};
 

@@ -3,20 +3,20 @@
 //!
 //! The bench writes the decisions itself; nobody else drives the payments.
 
-use journal::StreamStore;
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, ensure};
-use events::PaymentEvent;
 use futures::{StreamExt, TryStreamExt, stream};
 use http_body_util::BodyExt;
 use hyper::{StatusCode, body::Incoming};
-use journal::Position;
-use journal_jetstream::store::NatsJournal;
 use tokio::{task::JoinHandle, time::timeout};
+
+use events::PaymentEvent;
+use journal::{Position, StreamStore};
+use journal_jetstream::store::NatsJournal;
 
 use crate::{
     context::{Context, SHARDS},

@@ -5,13 +5,15 @@ use std::{ops::Range, time::Duration};
 use alloy::signers::{SignerSync, local::PrivateKeySigner};
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use chains_evm::permit2::{self, Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest};
 use chrono::{SubsecRound, Utc};
+use ed25519_dalek::SigningKey;
+use serde_json::json;
+
+use chains_evm::permit2::{self, Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest};
 use devnet::{
     keys::Role,
     network::{DESTINATION_ID, SOURCE_ID},
 };
-use ed25519_dalek::SigningKey;
 use events::{
     ChainId, CommitId, Did, Hash32, OwnedAsset, PaymentId, Terms,
     event::{PaymentEvent, Submitted, VerifierRef},
@@ -19,7 +21,6 @@ use events::{
     time::{Timestamp, from_unix_seconds},
 };
 use journal::{Commit, Position};
-use serde_json::json;
 
 use crate::environment::{ESCROW, PERMIT2, PROXY, REFUND_DELAY_SECONDS, TOKEN, VERIFIER};
 

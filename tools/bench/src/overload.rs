@@ -5,7 +5,6 @@
 //! its auctions, which end all the time, to their failure, because there is no settler: how late it is with what it
 //! promised is read from the streams.
 
-use journal::ShardLog;
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
@@ -14,7 +13,9 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use chrono::{SubsecRound, Utc};
+
 use events::{PaymentEvent, PaymentId, StreamId, time::Timestamp};
+use journal::ShardLog;
 use journal_jetstream::store::NatsJournal;
 
 use crate::{

@@ -2,8 +2,9 @@
 
 use anyhow::{Context as _, Result};
 use chrono::Utc;
-use devnet::network::{DESTINATION_ID, SOURCE_ID};
 use ed25519_dalek::SigningKey;
+
+use devnet::network::{DESTINATION_ID, SOURCE_ID};
 use events::{
     CommitId, PaymentEvent,
     event::{

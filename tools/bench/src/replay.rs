@@ -1,6 +1,5 @@
 //! Reading everything again: the streams themselves, and the read models built from them in an empty directory.
 
-use journal::ShardLog;
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -8,10 +7,11 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use futures::future::try_join_all;
-use journal::Journal;
+use tokio_util::sync::CancellationToken;
+
+use journal::{Journal, ShardLog};
 use journal_jetstream::store::NatsJournal;
 use projections::Projections;
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     baseline::IN_FLIGHT,

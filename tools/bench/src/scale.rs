@@ -1,7 +1,5 @@
 //! Scaling: throughput by the number of shards, and the cost of an auction by the number of settlers.
 
-use journal::ShardLog;
-use journal::StreamStore;
 use std::{
     collections::HashMap,
     time::{Duration, Instant},
@@ -10,15 +8,17 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use async_nats::Client;
 use ed25519_dalek::SigningKey;
-use events::{Did, Hash32, PaymentEvent, StreamId};
 use futures::StreamExt;
+use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
+
+use events::{Did, Hash32, PaymentEvent, StreamId};
+use journal::{ShardLog, StreamStore};
 use journal_jetstream::store::NatsJournal;
 use settler::protocol::{
     self, AWARDS_STREAM, Bid, Corridor, REGISTRATION_RENEWAL, Registration, Version, bid_subject, registration_subject,
     rfq_subjects, split_subject,
 };
-use tokio::time::timeout;
-use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     baseline::{self, IN_FLIGHT},

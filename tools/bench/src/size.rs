@@ -5,8 +5,9 @@
 use std::{ops::Range, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
-use events::PaymentId;
 use tokio::time::Instant;
+
+use events::PaymentId;
 
 use crate::{
     baseline::IN_FLIGHT,

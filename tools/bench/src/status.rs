@@ -7,8 +7,9 @@ use std::{
 };
 
 use anyhow::{Result, ensure};
-use events::PaymentId;
 use hyper::StatusCode;
+
+use events::PaymentId;
 
 use crate::{
     context::{Context, SHARDS},

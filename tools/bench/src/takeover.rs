@@ -1,11 +1,12 @@
 //! Two gateways; the one that owns all shards is killed with `kill -9` while it has an open payment in each. The time
 //! until the other's first decision about each of them.
 
-use journal::StreamStore;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use chrono::{DateTime, SubsecRound, Utc};
+
+use journal::StreamStore;
 use journal_jetstream::store::NatsJournal;
 
 use crate::{

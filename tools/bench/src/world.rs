@@ -16,6 +16,8 @@ use std::{
 
 use async_trait::async_trait;
 use chrono::Utc;
+use tokio::sync::oneshot;
+
 use devnet::network::{DESTINATION_ID, SOURCE_ID};
 use events::{
     Amount, ChainId, Did, Epochs, PaymentEvent, PaymentId, StreamId,
@@ -29,7 +31,6 @@ use sagas::ports::{
     DepositOrder, DepositState, EscrowState, Gathered, OpenStreams, PrepareError, RefundOrder, ReleaseOrder,
     RequestForQuotes, SelectionRequest, Selector, Statement, TransactionState, Transient, VerificationCase, Verifier,
 };
-use tokio::sync::oneshot;
 
 use crate::load::Latencies;
 

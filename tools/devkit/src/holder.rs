@@ -2,15 +2,15 @@
 
 use anyhow::{Context, Result};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use serde_json::{Map, Value, json};
+
+use events::identity::Carrier;
 use proofs::{
     contexts::{CREDENTIALS_V1, Contexts, DATA_INTEGRITY_V2, GATEWAY_V1},
     did::{Did, Purpose},
     json::Document,
     suites::{self, Options, SigningKey, Suite},
 };
-use serde_json::{Map, Value, json};
-
-use events::identity::Carrier;
 
 /// A DID with its key.
 #[derive(Clone)]

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use devkit::Surfnet;
 use serde_json::{Value, json};
+
+use devkit::Surfnet;
 
 const ADDRESS: &str = "Stake11111111111111111111111111111111111112";
 const PROGRAM: &str = "Gateway111111111111111111111111111111111111";

@@ -18,8 +18,9 @@ use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
 use clap::Args as ClapArgs;
-use devkit::Surfnet;
 use tokio_util::sync::CancellationToken;
+
+use devkit::Surfnet;
 
 use self::{
     network::{Network, Options},

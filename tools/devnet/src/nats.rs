@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use async_nats::Client;
+
 use devkit::{NatsCluster, NatsServer, free_port};
+use gateway::nats::{self, ROUTES_FILE, TLS_FILE, certificates};
 
 use super::users::{self, NatsUser};
-use gateway::nats::{self, ROUTES_FILE, TLS_FILE, certificates};
 
 /// What carries the journal.
 pub enum Nats {

@@ -8,8 +8,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use devkit::{Process, Signal, free_port};
 use tokio::process::Command;
+
+use auction::streams;
+use devkit::{Process, Signal, free_port};
 
 pub use super::chain::{Chain, DECIMALS, DESTINATION_ID, SOURCE_ID};
 use super::{
@@ -19,7 +21,6 @@ use super::{
     tron::{TronChain, TronOptions},
     users::NatsUser,
 };
-use auction::streams;
 
 /// A file by which a directory is known to be a network's.
 const MARK: &str = ".gw-dev";

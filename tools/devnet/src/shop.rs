@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use devkit::{Process, free_port, tools};
 use serde_json::Value;
 use tokio::process::Command;
 
+use devkit::{Process, free_port, tools};
 use events::{ChainId, PaymentId};
 
 use super::{keys::Role, network::Network, solana::SolanaChain};

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use devkit::{Surfnet, free_port, tools};
 use ed25519_dalek::SigningKey;
 
 use chains_solana::dev::{DevCluster, DevToken, TokenProgram};
+use devkit::{Surfnet, free_port, tools};
 use events::{AssetId, ChainId, Hash32};
 
 use super::{

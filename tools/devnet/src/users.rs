@@ -6,11 +6,11 @@ use async_nats::ConnectOptions;
 use ed25519_dalek::SigningKey;
 
 use events::{Did, Hash32, selection::SelectorSigner};
+use gateway::nats::Users;
 use journal_jetstream::connection::{Identity, nkey, nkey_seed};
 use settler::stanza::inbox_prefix;
 
 use super::keys;
-use gateway::nats::Users;
 
 /// A user of the development network's nats-server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

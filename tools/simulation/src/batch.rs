@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use tokio::time::{sleep, timeout};
+
 use events::{CommitId, PaymentId, QuoteRequestEvent, quote_request::CollectedDocument};
 use journal::{AppendError, Commit, Journal, Position, Recorded};
 use sagas::quote_request::{
     self, QuoteRequest,
     award::{AwardCall, AwardError, AwardOutcome, AwardRefusal, award},
 };
-use tokio::time::{sleep, timeout};
 
 use crate::{
     client::{ANSWERED_WITHIN, Order},

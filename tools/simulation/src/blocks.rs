@@ -2,11 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use alloy::primitives::{Address, B256, Bytes, U256};
+use alloy::{
+    primitives::{Address, B256, Bytes, U256},
+    sol_types::SolCall,
+};
 use serde_json::{Value, json};
 use tokio::time::sleep;
-
-use alloy::sol_types::SolCall;
 
 use escrow_abi::contracts::{GatewayEscrow, word};
 

@@ -2,9 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tokio::time::sleep;
+
 use events::StreamId;
 use journal::parking::{Parking, Replayed};
-use tokio::time::sleep;
 
 use crate::{coverage, invariants::require, plan::Poison, sim_journal::SHARDS, world::World};
 

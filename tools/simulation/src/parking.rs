@@ -3,9 +3,10 @@
 use std::{future::ready, time::Duration};
 
 use async_trait::async_trait;
+use tokio::time::sleep;
+
 use events::{Epoch, StreamId};
 use journal::parking::{Error, Parked, Parking, ParkingPartition, Record, Replayed};
-use tokio::time::sleep;
 
 use crate::ports::PortContext;
 

@@ -1,7 +1,5 @@
 //! The projection store of one process: the real views, folded from the commits that a follower of the shards reads.
 
-use journal::ShardLog;
-use journal::StreamStore;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -12,7 +10,7 @@ use async_trait::async_trait;
 use tokio::time::sleep;
 
 use events::StreamId;
-use journal::Recorded;
+use journal::{Recorded, ShardLog, StreamStore};
 use projections::{Applied, PaymentView, QuoteRequestView};
 use sagas::ports::{OpenStreams, Transient};
 

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
-use events::Hash32;
 use sha2::{Digest, Sha256};
+
+use events::Hash32;
 
 /// Lines of a failed run that are shown.
 const LINES_KEPT: usize = 120;

@@ -3,8 +3,9 @@
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::support::{LAG, Network, Party, TRX, id, signed};
 use trondev::Transaction;
+
+use crate::support::{LAG, Network, Party, TRX, id, signed};
 
 /// Signs what the node built, as wallets do, and sends it in JSON.
 async fn sign_and_send(network: &Network, by: &Party, mut transaction: Value) -> Result<Value> {

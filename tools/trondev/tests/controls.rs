@@ -6,8 +6,9 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use crate::support::{LAG, Network, Party, TRX};
 use trondev::{Blocks, Options, TronDev};
+
+use crate::support::{LAG, Network, Party, TRX};
 
 async fn control_refused(network: &Network, name: &str, body: Value) -> Result<String> {
     let (status, body) = network.post_bytes(&format!("dev/{name}"), body.to_string().into_bytes()).await?;

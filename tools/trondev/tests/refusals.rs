@@ -4,8 +4,9 @@ use anyhow::Result;
 use prost::Message;
 use serde_json::json;
 
-use crate::support::{Network, Party, TRX, contract, id, refusal, signed, transfer_message};
 use trondev::{Options, proto};
+
+use crate::support::{Network, Party, TRX, contract, id, refusal, signed, transfer_message};
 
 #[tokio::test]
 async fn signatures() -> Result<()> {

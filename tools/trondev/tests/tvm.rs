@@ -4,8 +4,9 @@ use anyhow::{Context, Result};
 use revm::primitives::keccak256;
 use serde_json::{Value, json};
 
-use crate::support::{LAG, Network, Party, TRX};
 use trondev::{Address, Blocks, Options, deployed_at, proto};
+
+use crate::support::{LAG, Network, Party, TRX};
 
 /// Stores what is on the stack as the `n`-th word of memory.
 fn store(word: u16) -> [u8; 4] {

@@ -27,6 +27,7 @@ use events::{
     event::{EscrowPlan, EscrowSecured, TransactionPrepared, VerifierRef},
     quote::Quote,
 };
+use net::server::Limits;
 use sagas::ports::{
     Chains, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError, RefundOrder,
     ReleaseOrder, Statement, TransactionState, Transient, VerificationCase, Verifier,
@@ -34,7 +35,6 @@ use sagas::ports::{
 use settler::protocol::{DELIVERY_ATTESTATION_PATH, MESSAGE_BYTES_MAX, NON_DELIVERY_ATTESTATION_PATH};
 
 use super::{CallerOptions, HttpVerifier, Judge, Options, OptionsError, ServiceOptions, Verdict, serve};
-use net::server::Limits;
 
 const ACCOUNT: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
 /// The one signature that the escrow of these tests takes.

@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
+use app::error::{Code, docs_url};
+
 use super::{
     BASE_URL, DELIVERY, DEPOSIT, DESTINATION_CHAIN, Examples, PAYER, RECIPIENT, SOURCE_CHAIN, TOKEN, and, completed,
     failed, order, payment_id, sender_auth, transaction,
 };
-use app::error::{Code, docs_url};
 
 const ESCROW: &str = "0x5fbdb2315678afecb367f032d93f642f64180aa3";
 const PROXY: &str = "0xe7f1725e7734ce288f8367e1bb143e90bb3f0512";

@@ -2,12 +2,13 @@
 
 use serde_json::{Value, json};
 
+use app::{request::award::QUOTE_ID_CHARS_MAX, schema::request_id_pattern};
+
 use super::{
     VERSION_PATTERN, matching, object,
     requests::{ORDER_REQUIRED, envelope_members, order_members, originator_auth, properties},
     schema,
 };
-use app::{request::award::QUOTE_ID_CHARS_MAX, schema::request_id_pattern};
 
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     vec![("QuoteRequest", quote_request()), ("AwardRequest", award_request())]

@@ -2,14 +2,15 @@
 
 use serde_json::{Value, json};
 
+use app::{
+    authorization::MessageScheme,
+    schema::{QUOTE_REQUEST_ID_PATTERN, request_id_pattern},
+};
+
 use super::{
     DID_PATTERN, VERSION_PATTERN, free_form, matching, object,
     requests::{ORDER_REQUIRED, envelope_members, order_members, originator_auth, properties},
     text,
-};
-use app::{
-    authorization::MessageScheme,
-    schema::{QUOTE_REQUEST_ID_PATTERN, request_id_pattern},
 };
 
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {

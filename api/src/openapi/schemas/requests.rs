@@ -1,12 +1,7 @@
 //! Bodies that clients send (spec 2.1 to 2.5).
 
-use proofs::contexts::GATEWAY_V1;
 use serde_json::{Value, json};
 
-use super::{
-    AMOUNT_DIGITS_MAX, AMOUNT_PATTERN, BARE_HEX_PATTERN, DID_PATTERN, HEX_PATTERN, VERSION_PATTERN, described,
-    free_form, matching, object, schema, text,
-};
 use app::{
     authorization::MessageScheme,
     request::{
@@ -17,6 +12,12 @@ use app::{
         sender_auth::SIGNED_MESSAGES_MAX,
     },
     schema::request_id_pattern,
+};
+use proofs::contexts::GATEWAY_V1;
+
+use super::{
+    AMOUNT_DIGITS_MAX, AMOUNT_PATTERN, BARE_HEX_PATTERN, DID_PATTERN, HEX_PATTERN, VERSION_PATTERN, described,
+    free_form, matching, object, schema, text,
 };
 
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {

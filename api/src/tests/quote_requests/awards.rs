@@ -1,7 +1,8 @@
 //! Awarding a collected quote.
 
-use super::*;
 use journal::StreamStore;
+
+use super::*;
 
 #[tokio::test]
 async fn an_award_is_a_payment_of_the_batchs_terms_at_the_quotes_price() {

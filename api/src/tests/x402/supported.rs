@@ -1,7 +1,8 @@
 //! What a merchant builds its requirements from.
 
-use super::*;
 use config::examples::with_solana;
+
+use super::*;
 
 #[tokio::test]
 async fn supported_has_what_a_requirement_needs() {

@@ -8,8 +8,9 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::rules::{Rules, RulesError};
 use config::CounterpartyConfig;
+
+use super::rules::{Rules, RulesError};
 
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(400);

@@ -15,7 +15,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio_util::sync::CancellationToken;
 
+use config::CounterpartyConfig;
 use events::{Terms, event::CounterpartyDecision, time::Timestamp};
+use identity::Proven;
 
 pub use self::{
     deny::BadLine,
@@ -23,8 +25,6 @@ pub use self::{
     rules::{Decimals, RulesError},
 };
 use self::{files::Files, rules::Rules};
-use config::CounterpartyConfig;
-use identity::Proven;
 
 /// What is about to be accepted.
 #[derive(Debug, Clone, Copy)]

@@ -3,10 +3,10 @@
 //! Cedar cannot look through a set for something that fits, only for what it is given whole. So what issuers say is laid out
 //! in small records that a policy can write down.
 
-use proofs::credential::Credential;
 use serde_json::Value;
 
 use identity::Proven;
+use proofs::credential::Credential;
 
 /// The type that every credential has, and that says nothing.
 const COMMON_TYPE: &str = "VerifiableCredential";

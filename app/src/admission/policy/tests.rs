@@ -8,9 +8,9 @@ use std::{
 use tempfile::TempDir;
 
 use events::{OwnedAsset, PaymentId};
+use identity::NOBODY;
 
 use super::*;
-use identity::NOBODY;
 
 const PAYER: &str = "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359";
 const RECIPIENT: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";

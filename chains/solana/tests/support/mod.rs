@@ -12,7 +12,6 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use async_trait::async_trait;
 use ed25519_dalek::{Signer, SigningKey};
-use gateway_program::host::{self, AccountMeta, Instruction};
 use serde_json::{Value, json};
 
 use chains::{
@@ -35,6 +34,7 @@ use events::{
     event::TransactionPrepared,
     time::{Timestamp, from_unix_seconds},
 };
+use gateway_program::host::{self, AccountMeta, Instruction};
 use sagas::ports::{Chains, Clock, DeliveryOrder, DepositOrder, DepositState, Reservation, Statement};
 
 pub const CAP: u64 = 1_000_000;

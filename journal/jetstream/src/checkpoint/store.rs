@@ -6,13 +6,14 @@ use std::{collections::HashMap, time::Duration};
 
 use async_nats::Client;
 
+use events::CommitId;
+use journal::checkpoint::{self, STREAM, SignedCheckpoint};
+
 pub use crate::requests::ConnectError;
 use crate::{
     raw::{RawReader, Unavailable},
     requests::{self, Pick, Published, StreamPlan},
 };
-use events::CommitId;
-use journal::checkpoint::{self, STREAM, SignedCheckpoint};
 
 /// Messages of the stream that are looked through first for the one before the last; widened until it is found.
 const LOOK_BACK: u64 = 512;

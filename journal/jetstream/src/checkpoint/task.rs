@@ -10,13 +10,14 @@ use chrono::SubsecRound;
 use ed25519_dalek::SigningKey;
 use tokio::time::sleep;
 
-use super::store::{Appended, Found, ReadError, Store};
-use crate::raw::{BATCH_MESSAGES, RawReader, Unavailable};
 use events::{CommitId, Did, Epochs, Hash32, time::Timestamp};
 use journal::{
     checkpoint::{Checkpoint, Error as CheckpointError, Rolling, SignedCheckpoint},
     envelope,
 };
+
+use super::store::{Appended, Found, ReadError, Store};
+use crate::raw::{BATCH_MESSAGES, RawReader, Unavailable};
 
 /// How checkpoints are made.
 #[derive(Debug, Clone)]

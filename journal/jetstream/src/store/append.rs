@@ -6,13 +6,14 @@ use chrono::Utc;
 use tokio::time::{Instant, sleep};
 use tracing::{debug, warn};
 
-use super::{Inner, Options};
-use crate::requests::{self, Outgoing, Pick, Published, Stored};
 use journal::{
     AppendError, Commit, Recorded,
     envelope::{self, EncodedCommit, Envelope},
     mark::holds_mark,
 };
+
+use super::{Inner, Options};
+use crate::requests::{self, Outgoing, Pick, Published, Stored};
 
 /// First pause before the same publish is tried again; doubles up to [`PAUSE_MAX`].
 pub(super) const PAUSE_MIN: Duration = Duration::from_millis(10);

@@ -9,13 +9,14 @@
 use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 
+use events::{CommitId, Epoch, Epochs};
+use journal::{AppendError, Commit, Recorded, envelope, mark::mark};
+
 use super::{
     Inner,
     append::{PAUSE_MAX, PAUSE_MIN, Placed, Time, encode, found, is_mine},
 };
 use crate::requests::{self, Pick, Stored};
-use events::{CommitId, Epoch, Epochs};
-use journal::{AppendError, Commit, Recorded, envelope, mark::mark};
 
 impl Inner {
     /// Appends the first commit of a stream.

@@ -23,10 +23,11 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::Inner;
-use crate::requests;
 use events::epoch::SHARDS_MAX;
 use journal::{ReadError, envelope};
+
+use super::Inner;
+use crate::requests;
 
 /// Longest wait for a commit that does not come.
 const WAIT_MAX: Duration = Duration::from_secs(2);

@@ -20,9 +20,10 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tracing::{debug, info};
 
+use events::CommitId;
+
 use super::{Inner, LEASES};
 use crate::requests::{self, Pick, Published};
-use events::CommitId;
 
 /// A lease that was not renewed for this long is dead.
 pub(super) const LEASE: Duration = Duration::from_millis(2100);

@@ -39,16 +39,17 @@ use async_nats::{
     jetstream::{self as client_jetstream, kv},
 };
 use async_trait::async_trait;
+use epochs::Known;
+use group::Groups;
+use head_cache::HeadCache;
+use scan::Scans;
+
+use events::{Epochs, StreamId, epoch::EPOCH_SHARDS_MAX};
+use journal::{AppendError, Commit, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore};
 
 pub use self::epochs::{BeginError, SealError};
 use crate::requests;
 pub use crate::requests::ConnectError;
-use epochs::Known;
-use events::{Epochs, StreamId, epoch::EPOCH_SHARDS_MAX};
-use group::Groups;
-use head_cache::HeadCache;
-use journal::{AppendError, Commit, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore};
-use scan::Scans;
 
 /// Bucket of the leases on shards.
 const LEASES: &str = "gw_leases";

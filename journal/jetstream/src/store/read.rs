@@ -5,13 +5,14 @@ use std::{pin::pin, time::Duration};
 use async_nats::Client;
 use tokio::time::{Instant, sleep};
 
-use super::Inner;
-use crate::requests::{self, BatchRequest, Pick, Stored, consumer::Delivered};
 use events::StreamId;
 use journal::{
     ReadError, Recorded,
     envelope::{self, Chain, Envelope},
 };
+
+use super::Inner;
+use crate::requests::{self, BatchRequest, Pick, Stored, consumer::Delivered};
 
 /// Most messages one Direct Get asks for.
 const BATCH_MESSAGES: usize = 512;

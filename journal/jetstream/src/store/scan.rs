@@ -15,13 +15,14 @@ use std::{
 use tokio::time::Instant;
 use tracing::info;
 
+use events::CommitId;
+use journal::envelope;
+
 use super::Inner;
 use crate::requests::{
     self,
     consumer::{self, Delivered},
 };
-use events::CommitId;
-use journal::envelope;
 
 /// Who asks for fewer commits is not reading all of them.
 const LIMIT_MIN: usize = 256;

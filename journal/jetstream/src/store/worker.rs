@@ -25,13 +25,14 @@ use tokio::{
 };
 use tracing::{debug, info, warn};
 
+use events::StreamId;
+use journal::{ReadError, ShardWorker, WakeUp, envelope};
+
 use super::{
     Inner,
     lease::{Contender, Held},
 };
 use crate::requests::{self, BatchRequest};
-use events::StreamId;
-use journal::{ReadError, ShardWorker, WakeUp, envelope};
 
 /// Most wake-ups fetched at a time, and most that wait to be handed out.
 const FETCH: usize = 256;

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use async_nats::Client;
-use journal::envelope;
-use journal_jetstream::store::{NatsJournal, Options};
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
+
+use journal::envelope;
+use journal_jetstream::store::{NatsJournal, Options};
 
 use super::options;
 

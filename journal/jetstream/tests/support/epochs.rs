@@ -1,12 +1,12 @@
 //! Epochs in tests: beginning and sealing them, and processes that know of them.
 
-use journal::ShardLog;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use journal::{conformance::epochs::Operator, memory::MemoryJournal};
-use journal_jetstream::store::{BeginError, NatsJournal, Options, SealError};
 use tokio::time::{sleep, timeout};
+
+use journal::{ShardLog, conformance::epochs::Operator, memory::MemoryJournal};
+use journal_jetstream::store::{BeginError, NatsJournal, Options, SealError};
 
 use super::{connect, options};
 

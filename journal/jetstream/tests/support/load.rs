@@ -1,7 +1,5 @@
 //! Appends by many at a time, and the proof that every one that was acknowledged is there, and there once.
 
-use journal::ShardLog;
-use journal::StreamStore;
 use std::{
     collections::{HashMap, HashSet},
     sync::{
@@ -11,16 +9,17 @@ use std::{
     time::Duration,
 };
 
-use events::{CommitId, StreamId};
-use journal::{
-    AppendError, Commit, Position, ReadError, Recorded,
-    conformance::{commit, fresh},
-};
-use journal_jetstream::store::NatsJournal;
 use tokio::{
     task::JoinHandle,
     time::{sleep, timeout},
 };
+
+use events::{CommitId, StreamId};
+use journal::{
+    AppendError, Commit, Position, ReadError, Recorded, ShardLog, StreamStore,
+    conformance::{commit, fresh},
+};
+use journal_jetstream::store::NatsJournal;
 
 /// Far beyond what any case needs; turns a hang into a failure.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -13,6 +13,7 @@ use alloy::{
 };
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use chains::config::Depth;
 use chains_evm::{
@@ -26,7 +27,6 @@ use escrow_abi::contracts::{
 use journal::{budget::memory::MemoryBudgets, ledger::memory::MemoryLedger};
 use sagas::ports::{Chains, Statement};
 use simulation::chain::{BaseFee, SharedChain, SimTransport};
-use tokio::time::Instant;
 
 use crate::support::*;
 

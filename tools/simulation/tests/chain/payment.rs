@@ -3,8 +3,7 @@
 use alloy::primitives::B256;
 use anyhow::{Result, bail};
 
-use chains::escrow::State;
-use chains::verifier::Outcome;
+use chains::{escrow::State, verifier::Outcome};
 use sagas::ports::{Chains, DeliveryState, DepositState, EscrowState, RefundOrder};
 use simulation::chain::PaymentEvents;
 
