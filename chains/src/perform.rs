@@ -22,7 +22,7 @@ impl PerformError {
     pub fn into_transient(self) -> Transient {
         match self {
             Self::Transient(fault) => fault,
-            other => Transient::contradiction(other.to_string()),
+            other => Transient::contradiction(other),
         }
     }
 }

@@ -243,7 +243,7 @@ impl EvmChains {
             .ledger
             .reserve(&account, &intent.purpose, chain_nonce, final_nonce, now)
             .await
-            .map_err(Transient::unreachable)?;
+            .map_err(Transient::from)?;
         let nonce = if mutant!("nonce-from-the-chain") { chain_nonce } else { nonce };
         let unsigned = transaction::transaction(call, node.evm_id(), nonce, gas_limit, fees);
         let signed = transaction::sign(signer, &unsigned).map_err(Transient::misconfigured)?;

@@ -1,7 +1,6 @@
-//! Payers whose account is a contract: their code runs in the gateway's deposit, so what it may cost is bounded, counted and
-//! charged to them.
+//! Payers, and what their deposits may cost the gateway: bounded, counted and charged to them.
 //!
-//! Permit2 asks an account's code wherever there is some, also where a key signed (EIP-7702). So an account counts as a
+//! Where the account is a contract, its code runs in the gateway's deposit. Permit2 asks an account's code wherever there is some, also where a key signed (EIP-7702). So an account counts as a
 //! contract by its code and not by its signature.
 //!
 //! An account without code runs nothing, but it can take its money away while its deposits are on their way, and all of them
@@ -63,16 +62,10 @@ pub(super) struct KeyDeposits(Mutex<Seen>);
 
 #[derive(Debug, Default)]
 struct Seen {
-    accounts: HashMap<BudgetKey, HashMap<Purpose, KeyDeposit>>,
+    /// Since when each is under way.
+    accounts: HashMap<BudgetKey, HashMap<Purpose, Instant>>,
     /// When what is too old was last dropped.
     swept: Option<Instant>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct KeyDeposit {
-    since: Instant,
-    /// It is over, and what it did cost is counted.
-    is_counted: bool,
 }
 
 impl KeyDeposits {
@@ -81,8 +74,8 @@ impl KeyDeposits {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn get(&self, account: &BudgetKey, purpose: &Purpose) -> Option<KeyDeposit> {
-        self.lock().accounts.get(account).and_then(|own| own.get(purpose).copied())
+    fn has(&self, account: &BudgetKey, purpose: &Purpose) -> bool {
+        self.lock().accounts.get(account).is_some_and(|own| own.contains_key(purpose))
     }
 
     /// Whether `purpose` is one of the `most` deposits of this account that are under way, and from now on it is.
@@ -90,22 +83,14 @@ impl KeyDeposits {
         let mut seen = self.lock();
         seen.drop_old(now);
         let own = seen.accounts.entry(account.clone()).or_default();
-        let enters = own.contains_key(purpose) || own.values().filter(|deposit| !deposit.is_counted).count() < most;
+        let enters = own.contains_key(purpose) || own.len() < most;
         if enters {
-            own.entry(purpose.clone()).or_insert(KeyDeposit { since: now, is_counted: false });
+            own.entry(purpose.clone()).or_insert(now);
         }
         enters
     }
 
-    /// It is over, and what it did cost is counted: should its end be looked at again, that is not counted twice.
-    fn count(&self, account: &BudgetKey, purpose: &Purpose, now: Instant) {
-        let mut seen = self.lock();
-        seen.drop_old(now);
-        let own = seen.accounts.entry(account.clone()).or_default();
-        own.insert(purpose.clone(), KeyDeposit { since: now, is_counted: true });
-    }
-
-    /// It is over, and did cost nothing in vain.
+    /// It is over, and what it did cost in vain is counted.
     fn leave(&self, account: &BudgetKey, purpose: &Purpose) {
         let mut seen = self.lock();
         let Some(own) = seen.accounts.get_mut(account) else { return };
@@ -123,7 +108,7 @@ impl Seen {
         }
         self.swept = Some(now);
         self.accounts.retain(|_, own| {
-            own.retain(|_, deposit| now - deposit.since < UNDER_WAY_FOR);
+            own.retain(|_, since| now - *since < UNDER_WAY_FOR);
             !own.is_empty()
         });
     }
@@ -164,7 +149,7 @@ impl ContractPayer {
     ) -> Result<Option<Timestamp>, Transient> {
         let own = self.budgets(node);
         let room = budget::room(budgets, &own, node.config().gas.deposit_max, now).await;
-        room.map_err(Transient::unreachable)
+        Ok(room?)
     }
 }
 
@@ -293,11 +278,14 @@ impl EvmChains {
         let now = self.clock.now();
         let (room, whose) = match payer {
             Payer::Contract(contract) => {
-                (budget::charge(&*self.budgets, &contract.budgets(node), purpose, gas, now).await, "by code like this")
+                let budgets = contract.budgets(node);
+                // It may have been an account without code when this attempt was begun.
+                self.key_deposits.leave(&budgets[0].key, purpose);
+                (budget::charge(&*self.budgets, &budgets, purpose, gas, now).await, "by code like this")
             }
             Payer::Key(account) => (self.room_of_key(node, *account, purpose, gas).await, "of this"),
         };
-        match room.map_err(Transient::unreachable)? {
+        match room.map_err(Transient::from)? {
             Room::Now => Ok(()),
             Room::Soon => Err(PrepareError::Waiting(format!("deposits {whose} account that are under way end first"))),
             Room::At(until) => Err(refused(format!(
@@ -316,7 +304,8 @@ impl EvmChains {
         gas: u64,
     ) -> Result<Room, budget::Error> {
         let budget = budget_of(node, account);
-        if self.key_deposits.get(&budget.key, purpose).is_some() {
+        // It may have been a contract when this attempt was begun.
+        if self.key_deposits.has(&budget.key, purpose) || self.budgets.charged(&budget.key, purpose).await?.is_some() {
             return Ok(Room::Now);
         }
         let room = self.budgets.room_of(&budget, gas, self.clock.now()).await?;
@@ -338,32 +327,22 @@ impl EvmChains {
         let budget = budget_of(node, account);
         let key = &budget.key;
         let purpose = Purpose::deposit(&order.payment_id, newest.attempt);
-        let fault = Transient::unreachable::<budget::Error>;
-        let of_key = self.key_deposits.get(key, &purpose);
-        // What another process prepared for an account without code is charged nowhere, either.
-        if of_key.is_some() || self.budgets.charged(key, &purpose).await.map_err(fault)?.is_none() {
-            // Of a contract it was charged, so this is settled already.
-            let is_settled = match of_key {
-                Some(deposit) => deposit.is_counted,
-                None => matches!(self.payer(node, order).await?, Payer::Contract(_)),
-            };
-            if is_settled {
-                return Ok(());
-            }
-            // One that came too late is no doing of the payer's.
+        // What an account without code deposits is charged nowhere before it is lost, whichever process prepared it.
+        if self.key_deposits.has(key, &purpose) || self.budgets.charged(key, &purpose).await?.is_none() {
+            // One that came too late, or found its payment ended, is no doing of the payer's.
             let lost = match state {
-                DepositState::Reverted(_) | DepositState::Expired { .. } => lost_in(node, versions).await?.unwrap_or(0),
+                DepositState::Reverted(_) => lost_in(node, versions).await?.unwrap_or(0),
                 _ => 0,
             };
-            if lost == 0 {
-                self.key_deposits.leave(key, &purpose);
-                return Ok(());
+            if lost > 0 {
+                let (now, all) = (self.clock.now(), Budget { gas_max: u64::MAX, ..budget.clone() });
+                if self.budgets.charge_one(&all, &purpose, lost, &[], now).await? == Room::Now {
+                    self.budgets.settle_one(key, &purpose, lost, now).await?;
+                    let payer = text(account);
+                    tracing::info!(payment_id = %order.payment_id, payer, lost, "an account's deposit cost gas in vain");
+                }
             }
-            tracing::info!(payment_id = %order.payment_id, payer = text(account), lost, "an account's deposit cost gas in vain");
-            let (now, all) = (self.clock.now(), Budget { gas_max: u64::MAX, ..budget.clone() });
-            self.budgets.charge_one(&all, &purpose, lost, &[], now).await.map_err(fault)?;
-            self.budgets.settle_one(key, &purpose, lost, now).await.map_err(fault)?;
-            self.key_deposits.count(key, &purpose, Instant::now());
+            self.key_deposits.leave(key, &purpose);
             return Ok(());
         }
         let lost = lost_in(node, versions).await?;
@@ -373,7 +352,7 @@ impl EvmChains {
         if lost > 0 {
             tracing::info!(payment_id = %order.payment_id, payer = text(account), lost, "a contract account's deposit cost gas");
         }
-        budget::settle(&*self.budgets, key, &purpose, lost, self.clock.now()).await.map_err(fault)
+        Ok(budget::settle(&*self.budgets, key, &purpose, lost, self.clock.now()).await?)
     }
 }
 
@@ -402,10 +381,7 @@ mod tests {
         assert!(!enters("a", 3, start) && enters("a", 2, start) && enters("b", 3, start));
         deposits.leave(&account("a"), &purpose(1));
         assert!(enters("a", 3, start) && !enters("a", 4, start));
-        // What is counted takes no place, and is known for a while.
-        deposits.count(&account("a"), &purpose(2), start);
-        assert!(enters("a", 4, start) && !enters("a", 5, start));
-        assert!(deposits.get(&account("a"), &purpose(2)).is_some_and(|deposit| deposit.is_counted));
+        assert!(deposits.has(&account("a"), &purpose(2)) && !deposits.has(&account("a"), &purpose(4)));
         // All that was never seen to end is forgotten, whoever comes next.
         assert!(enters("c", 6, start + UNDER_WAY_FOR));
         assert_eq!(deposits.lock().accounts.len(), 1);

@@ -129,7 +129,7 @@ impl EvmChains {
     ) -> Result<Option<&'a PrivateKeySigner>, Transient> {
         for signer in signers {
             let open = self.ledger.open(&account(chain, signer)).await;
-            let open = open.map_err(Transient::unreachable)?;
+            let open = open.map_err(Transient::from)?;
             if open.iter().any(|reservation| reservation.purpose == *purpose) {
                 return Ok(Some(signer));
             }
@@ -279,7 +279,7 @@ impl EvmChains {
     /// finds out which.
     async fn unblock(&self, chain: &EvmChain, signer: &PrivateKeySigner) -> Result<(), Transient> {
         let (node, account) = (&chain.node, account(chain, signer));
-        let open = self.ledger.open(&account).await.map_err(Transient::unreachable)?;
+        let open = self.ledger.open(&account).await.map_err(Transient::from)?;
         let next = node.nonce(signer.address(), At::Latest).await?;
         let now = self.clock.now();
         let awaited = open.iter().any(|reservation| reservation.nonce >= next);
@@ -304,7 +304,7 @@ impl EvmChains {
         }
         if let Some(reservation) = &blocked.reservation {
             let retired = self.ledger.retire(&account, reservation).await;
-            if !retired.map_err(Transient::unreachable)? {
+            if !retired.map_err(Transient::from)? {
                 return Ok(());
             }
         }

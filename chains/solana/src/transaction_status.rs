@@ -152,7 +152,10 @@ impl Node {
         versions: &[TransactionPrepared],
         settled: Settled,
     ) -> Result<TransactionStatus, Transient> {
-        let Some(height) = versions.iter().filter_map(|version| version.validity.last_block_height()).max() else {
+        let heights: Option<Vec<_>> = versions.iter().map(|version| version.validity.last_block_height()).collect();
+        let heights =
+            heights.ok_or_else(|| Transient::misconfigured("a transaction of this chain has no block height"))?;
+        let Some(height) = heights.into_iter().max() else {
             return Err(Transient::misconfigured("no transaction was prepared"));
         };
         let mut failed = None;

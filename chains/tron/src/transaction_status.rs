@@ -211,7 +211,9 @@ impl Node {
         versions: &[TransactionPrepared],
         settled: &Block,
     ) -> Result<TransactionStatus, Transient> {
-        let Some(expiration) = versions.iter().filter_map(|version| version.validity.expiration_ms()).max() else {
+        let ends: Option<Vec<_>> = versions.iter().map(|version| version.validity.expiration_ms()).collect();
+        let ends = ends.ok_or_else(|| Transient::misconfigured("a transaction of this chain has no expiration"))?;
+        let Some(expiration) = ends.into_iter().max() else {
             return Err(Transient::misconfigured("no transaction was prepared"));
         };
         let mut failed = None;

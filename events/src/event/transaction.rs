@@ -7,7 +7,7 @@ use crate::{ChainId, time::Timestamp};
 /// A signed transaction, journaled before it is broadcast; recovery broadcasts the same bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransactionPrepared {
-    /// 1 for the first attempt. All versions of one attempt make the same call at the same nonce, so one lands at most.
+    /// 1 for the first attempt. All versions of one attempt make the same call with the same validity, so one lands at most.
     pub attempt: u32,
     /// Chain it is for.
     pub chain_id: ChainId,

@@ -6,7 +6,7 @@
 //! is final, with what it did cost in vain. What was never settled, because a process died in between, counts as lost until
 //! its time is over. So any number of gateways together lose no more than the budgets say, and a restart forgets nothing.
 //!
-//! [`Budgets`] has two implementations with the same rules, [`nats::NatsBudgets`] and [`memory::MemoryBudgets`].
+//! [`Budgets`] has two implementations with the same rules, [`memory::MemoryBudgets`] and that of the crate `journal-jetstream`.
 
 pub mod memory;
 pub mod state;
@@ -15,8 +15,9 @@ use async_trait::async_trait;
 use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};
 
-use crate::ledger::Purpose;
 use events::{ChainId, Hash32, time::Timestamp};
+
+use crate::ledger::Purpose;
 
 /// Whose budget it is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -98,8 +99,8 @@ pub const OPEN_MAX: usize = 512;
 /// Where budgets are kept, one at a time. [`charge`], [`settle`] and [`room`] do it for all that something counts against.
 #[async_trait]
 pub trait Budgets: Send + Sync {
-    /// Puts `gas` at stake for `purpose`, or says why there is no room. Of the same purpose it is put at stake once. `others`
-    /// are the budgets that are charged with it.
+    /// Puts `gas` at stake for `purpose`, or says why there is no room. Of the same purpose it is put at stake once,
+    /// and not again once its loss is counted. `others` are the budgets that are charged with it.
     ///
     /// # Errors
     /// See [`Error`].

@@ -5,9 +5,10 @@ use data_encoding::BASE32_NOPAD;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use events::time::Timestamp;
+
 use super::{Budget, BudgetKey, Error, OPEN_MAX, Room};
 use crate::ledger::Purpose;
-use events::time::Timestamp;
 
 const SCHEMA: u32 = 1;
 /// Bytes of a purpose's digest that are kept.
@@ -16,6 +17,8 @@ const DIGEST_BYTES: usize = 10;
 const SLICE_SECONDS: i64 = 300;
 /// Most slices that are kept, the newest; what is older is counted with the oldest of them.
 const LOSSES_MAX: usize = 512;
+/// Most purposes whose loss is known to be counted, the newest.
+const COUNTED_MAX: usize = 128;
 
 /// All there is to know of a budget.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +28,9 @@ pub struct Entry {
     open: Vec<Charge>,
     /// What was lost, oldest first.
     lost: Vec<Loss>,
+    /// Whose loss is counted, oldest first, so that an end which is looked at again is not counted again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    counted: Vec<Counted>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +44,13 @@ struct Charge {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Counted {
+    /// As that of a charge.
+    purpose: String,
+    at: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Loss {
     gas: u64,
     /// When its slice of time began.
@@ -46,7 +59,7 @@ struct Loss {
 
 impl Default for Entry {
     fn default() -> Self {
-        Self { schema: SCHEMA, open: Vec::new(), lost: Vec::new() }
+        Self { schema: SCHEMA, open: Vec::new(), lost: Vec::new(), counted: Vec::new() }
     }
 }
 
@@ -77,6 +90,7 @@ impl Entry {
     fn drop_old(&mut self, window: TimeDelta, now: Timestamp) {
         self.open.retain(|charge| now - charge.at < window);
         self.lost.retain(|loss| now < loss.ends(window));
+        self.counted.retain(|counted| now - counted.at < window);
     }
 
     /// Whether `gas` more may be lost, whatever is at stake.
@@ -123,7 +137,8 @@ pub fn charge(
     let mut entry = last.cloned().unwrap_or_default();
     entry.drop_old(budget.window, now);
     let asked = digest(purpose);
-    if entry.open.iter().any(|charge| charge.purpose == asked && charge.gas >= gas) {
+    let is_counted = entry.counted.iter().any(|counted| counted.purpose == asked);
+    if is_counted || entry.open.iter().any(|charge| charge.purpose == asked && charge.gas >= gas) {
         return (Room::Now, None);
     }
     entry.open.retain(|charge| charge.purpose != asked);
@@ -149,6 +164,9 @@ pub fn settle(last: Option<&Entry>, purpose: &Purpose, lost: u64, now: Timestamp
         return None;
     }
     if lost > 0 {
+        entry.counted.push(Counted { purpose: asked, at: now });
+        let surplus = entry.counted.len().saturating_sub(COUNTED_MAX);
+        entry.counted.drain(..surplus);
         let into = now.timestamp().rem_euclid(SLICE_SECONDS);
         let from = now - TimeDelta::seconds(into) - TimeDelta::nanoseconds(i64::from(now.timestamp_subsec_nanos()));
         match entry.lost.last_mut() {
@@ -220,6 +238,27 @@ mod tests {
         assert_eq!(room(entry.as_ref(), &budget(1_000), 500, at(30)), Room::Now);
         end(&mut entry, 3, 0, at(40));
         assert_eq!(put(&mut entry, 4, 600, again), Room::Now);
+    }
+
+    #[test]
+    fn a_loss_that_is_counted_is_not_put_at_stake_again() {
+        let mut entry = None;
+        assert_eq!(put(&mut entry, 1, 400, at(0)), Room::Now);
+        end(&mut entry, 1, 400, at(1));
+        let counted = entry.clone();
+        assert_eq!(put(&mut entry, 1, 400, at(2)), Room::Now);
+        end(&mut entry, 1, 400, at(3));
+        assert_eq!(entry, counted);
+        // What an older build wrote is read, and of very many the newest are known.
+        let text = String::from_utf8(Entry::default().encode().unwrap()).unwrap();
+        assert_eq!(Entry::decode(text.as_bytes()).unwrap(), Entry::default());
+        assert!(!text.contains("counted"));
+        let wide = Budget { gas_max: u64::MAX, ..budget(0) };
+        for n in 0..COUNTED_MAX as u32 + 10 {
+            entry = charge(entry.as_ref(), &wide, &purpose(n + 10), 1, &[], at(10)).1;
+            end(&mut entry, n + 10, 1, at(10));
+        }
+        assert_eq!(entry.unwrap().counted.len(), COUNTED_MAX);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! reservation is made *for a purpose*; asking again for the same purpose returns the same nonce, so a worker that
 //! died between reserving and journaling its transaction leaves no gap behind.
 //!
-//! [`Ledger`] has two implementations with the same semantics, [`nats::NatsLedger`] and [`memory::MemoryLedger`], which
+//! [`Ledger`] has two implementations with the same semantics, [`memory::MemoryLedger`] and that of the crate `journal-jetstream`, which
 //! pass one conformance suite.
 
 pub mod conformance;
@@ -69,16 +69,16 @@ pub struct Reservation {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The journal cannot be reached, or did not answer in time.
-    #[error("signer journal is unavailable: {0}")]
+    #[error("signer ledger is unavailable: {0}")]
     Unavailable(String),
     /// Too many others reserved at the same moment.
-    #[error("signer journal is contended")]
+    #[error("signer ledger is contended")]
     Contended,
     /// The account's address can be no address of any family.
     #[error("`{0}` is no account")]
     Account(String),
     /// A stored entry cannot be read.
-    #[error("signer journal holds an unreadable entry: {0}")]
+    #[error("signer ledger holds an unreadable entry: {0}")]
     Damaged(String),
     /// Too many reservations are open for this account.
     #[error("account has {open} transactions in flight, the most allowed")]

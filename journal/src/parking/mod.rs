@@ -6,7 +6,7 @@
 //! of its own in the parking, of [`Entry`]s that are only ever added, and the newest says whether it is parked. So a
 //! parking outlives every process, and auditors see who replayed what and when.
 //!
-//! [`Parking`] has two implementations with the same semantics, [`nats::NatsParking`] and [`memory::MemoryParking`],
+//! [`Parking`] has two implementations with the same semantics, [`memory::MemoryParking`] and that of the crate `journal-jetstream`,
 //! which pass one conformance suite.
 
 pub mod conformance;

@@ -97,7 +97,7 @@ pub enum Action {
         /// The UNIX second past which the gateway brings the release itself; `u64::MAX` when it does not any more.
         until: u64,
     },
-    /// WakeCondition the release, unless the escrow has paid out already.
+    /// Sign the release, unless the escrow has paid out already.
     SecureRelease {
         /// The release.
         order: ReleaseOrder,
@@ -116,7 +116,7 @@ pub enum Action {
         /// The deposit.
         deposit: PayerDeposit,
     },
-    /// WakeCondition the refund, unless the escrow has paid out already.
+    /// Sign the refund, unless the escrow has paid out already.
     SecureRefund {
         /// The refund.
         order: RefundOrder,

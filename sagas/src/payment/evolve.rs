@@ -269,7 +269,7 @@ impl Attempts {
         if (&transaction.chain_id, &transaction.sender, transaction.validity)
             != (&newest.chain_id, &newest.sender, newest.validity)
         {
-            return Err("a replacement has the chain, the sender and the nonce of what it replaces");
+            return Err("a replacement has the chain, the sender and the validity of what it replaces");
         }
         let hash = &transaction.transaction_hash;
         if self.live.iter().any(|version| version.transaction_hash == *hash || version.raw == transaction.raw) {

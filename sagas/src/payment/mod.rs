@@ -87,7 +87,7 @@ pub struct Attempts {
     /// Attempts so far.
     pub count: u32,
     /// All versions of the attempt that may still land, oldest and cheapest first; empty when there is none. They share
-    /// attempt, chain, sender and nonce, so at most one of them lands, and it may be any.
+    /// attempt, chain, sender and validity, so at most one of them lands, and it may be any.
     pub live: Vec<TransactionPrepared>,
 }
 

@@ -2,6 +2,8 @@
 
 use std::{error::Error, fmt, sync::Arc};
 
+use journal::{budget, ledger};
+
 /// What a fault comes from.
 type Source = Arc<dyn Error + Send + Sync>;
 
@@ -21,7 +23,7 @@ pub enum Transient {
     #[error(transparent)]
     Contradiction(Source),
     /// Nothing mends it but an operator: a chain or key that is not configured, a node of another chain, an order or stored
-    /// bytes that cannot be used. It raises an alarm, and is retried with the longest back-off.
+    /// bytes that cannot be used. It raises an alarm, and is retried with the longest back-off once it lasts.
     #[error(transparent)]
     Misconfigured(Source),
 }
@@ -66,6 +68,25 @@ impl Transient {
 impl fmt::Debug for Transient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Transient({}, {:?})", self.kind(), self.to_string())
+    }
+}
+
+impl From<ledger::Error> for Transient {
+    fn from(error: ledger::Error) -> Self {
+        match error {
+            ledger::Error::Unavailable(_) | ledger::Error::Contended => Self::unreachable(error),
+            ledger::Error::Exhausted { .. } => Self::rate_limited(error),
+            ledger::Error::Account(_) | ledger::Error::Damaged(_) => Self::misconfigured(error),
+        }
+    }
+}
+
+impl From<budget::Error> for Transient {
+    fn from(error: budget::Error) -> Self {
+        match error {
+            budget::Error::Unavailable(_) | budget::Error::Contended => Self::unreachable(error),
+            budget::Error::Damaged(_) => Self::misconfigured(error),
+        }
     }
 }
 

@@ -37,7 +37,7 @@ impl Misconfigured {
     /// The alarm that there are such, in words that anyone may read: the reasons are in the log.
     pub fn alarm(&self) -> Option<String> {
         let count = self.count();
-        (count > 0).then(|| format!("payments that wait for the configuration to be mended: {count}"))
+        (count > 0).then(|| format!("payments and batches that wait for the configuration to be mended: {count}"))
     }
 }
 
@@ -101,17 +101,24 @@ impl Backoff {
 impl Engine {
     /// Waits as long as one more fault in a row calls for, after it was said in the log where that is due.
     pub(super) async fn back_off(&self, backoff: &mut Backoff, say: impl FnOnce(&Backoff)) {
+        backoff.alarm = None;
+        self.wait(backoff, say).await;
+    }
+
+    async fn wait(&self, backoff: &mut Backoff, say: impl FnOnce(&Backoff)) {
         if backoff.another(self.ports().clock.now()) {
             say(backoff);
         }
+        // One such answer of a node may be wrong, and time in which a payment can be made is short.
         let pause = match backoff.alarm {
-            Some(_) => self.options().backoff_max,
-            None => pause_after(self.options(), backoff.count()),
+            Some(_) if backoff.count() >= LASTING => self.options().backoff_max,
+            _ => pause_after(self.options(), backoff.count()),
         };
         self.ports().clock.sleep(pause).await;
     }
 
-    /// The same after a transient fault. One that only an operator can mend raises the alarm and is waited for longest.
+    /// The same after a transient fault. One that only an operator can mend raises the alarm, and is waited for longest once it
+    /// lasts.
     pub(super) async fn back_off_transient(
         &self,
         backoff: &mut Backoff,
@@ -122,7 +129,7 @@ impl Engine {
             true => backoff.alarm.take().or_else(|| Some(Alarm::raise(self.misconfigured()))),
             false => None,
         };
-        self.back_off(backoff, say).await;
+        self.wait(backoff, say).await;
     }
 }
 

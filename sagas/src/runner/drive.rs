@@ -138,6 +138,7 @@ impl Engine {
             let action = match next(&loaded.state, now) {
                 Step::Rest => return Ok(loaded.at.sequence()),
                 Step::WaitUntil(at) => {
+                    self.over(stream_id, &mut backoff);
                     self.ports.clock.sleep((at - now).to_std().unwrap_or_default()).await;
                     continue;
                 }

@@ -152,9 +152,8 @@ pub(super) async fn perform(
                 Ok(transaction) => Ok(Outcome::command(Command::PrepareRefund(transaction))),
                 Err(PrepareError::Transient(fault)) => Err(fault),
                 // The chain's clock may be behind ours, or the escrow may have paid out in a block not yet deep.
-                Err(other @ (PrepareError::Refused(_) | PrepareError::Waiting(_))) => {
-                    Err(Transient::contradiction(other.to_string()))
-                }
+                Err(waiting @ PrepareError::Waiting(_)) => Err(Transient::unreachable(waiting)),
+                Err(refused @ PrepareError::Refused(_)) => Err(Transient::contradiction(refused)),
             },
             EscrowState::Absent => Err(Transient::contradiction("the escrow that was secured is not there now")),
             state => Box::pin(ended(ports, &order.payment_id, &order.escrow, state)).await,

@@ -57,7 +57,7 @@ impl Gateway {
     }
 
     /// Sends a wake hint for a payment to the process that runs here, if one does.
-    pub fn nudge(&self, payment_id: &PaymentId) {
+    pub fn hint(&self, payment_id: &PaymentId) {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = running.as_ref().filter(|running| !running.process.is_dead()) {
             running.engine.hint(payment_id);

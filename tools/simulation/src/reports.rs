@@ -6,8 +6,9 @@ use std::{
     time::Duration,
 };
 
-use events::PaymentId;
 use tokio::{sync::Notify, time::sleep};
+
+use events::PaymentId;
 
 use crate::{coverage, gateway::Gateway, world::World};
 
@@ -50,7 +51,7 @@ pub async fn bring(world: Arc<World>, gateways: Arc<Vec<Gateway>>) {
         for _ in 0..times {
             sleep(Duration::from_millis(random.number(1..=3_000))).await;
             world.note(format!("report of {payment_id}"));
-            gateways.iter().for_each(|gateway| gateway.nudge(&payment_id));
+            gateways.iter().for_each(|gateway| gateway.hint(&payment_id));
         }
     }
 }

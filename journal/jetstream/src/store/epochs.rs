@@ -19,15 +19,16 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use super::{ConnectError, Inner, NatsJournal};
-use crate::requests::{self, StreamPlan, stream_config};
 use events::{
     Epoch, Epochs, StreamId,
     epoch::{EPOCH_KEY, EPOCH_SHARDS_MAX, SHARDS_KEY, SHARDS_MAX},
 };
 use journal::envelope;
 
-/// How often [`super::Journal::grown`] looks where no background look is asked for otherwise.
+use super::{ConnectError, Inner, NatsJournal};
+use crate::requests::{self, StreamPlan, stream_config};
+
+/// How often [`journal::ShardLog::grown`] looks where no background look is asked for otherwise.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Pause before the creation of a stream is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
