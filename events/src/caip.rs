@@ -262,6 +262,20 @@ impl Account {
         Ok(Self { family, text })
     }
 
+    /// The account of `family` that has these 20 address bytes (EVM, Tron) or 32 key bytes (Solana); `None` for another
+    /// number of bytes and for the zero account, which is nobody's.
+    pub fn from_bytes(family: Family, bytes: &[u8]) -> Option<Self> {
+        let text = match family {
+            Family::Evm => format!("0x{}", hex::encode(bytes)),
+            Family::Solana => bs58::encode(bytes).into_string(),
+            Family::Tron => {
+                let prefixed: Vec<u8> = [TRON_ADDRESS_PREFIX].iter().chain(bytes).copied().collect();
+                bs58::encode(prefixed).with_check().into_string()
+            }
+        };
+        Self::parse(family, &text).ok()
+    }
+
     /// The family the account belongs to.
     pub fn family(&self) -> Family {
         self.family
@@ -295,6 +309,18 @@ impl Account {
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
+    }
+}
+
+/// An account whose family its form tells: `0x` begins EVM's, and in Base58 Tron's have 25 bytes where Solana's have 32.
+impl FromStr for Account {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        if text.starts_with("0x") {
+            return Self::parse(Family::Evm, text);
+        }
+        Self::parse(Family::Tron, text).or_else(|_| Self::parse(Family::Solana, text))
     }
 }
 
@@ -367,7 +393,7 @@ macro_rules! serde_as_text {
         }
     )*};
 }
-serde_as_text!(ChainId, AssetId);
+serde_as_text!(ChainId, AssetId, Account);
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use crate::{Amount, AssetId, ChainId, Did, Hash32, OwnedAsset, PaymentId};
+use crate::{Account, Amount, AssetId, ChainId, Did, Hash32, OwnedAsset, PaymentId};
 
 /// Describes types whose JSON form is a text of a pattern.
 macro_rules! texts {
@@ -35,6 +35,21 @@ texts! {
     Did, "^did:[a-z][a-z0-9]*:[a-zA-Z0-9._:%-]+$", "A decentralized identifier.";
     Hash32, "^0x[0-9a-fA-F]{64}$", "32 bytes in hex with 0x.";
     PaymentId, "^pay_[a-z2-7]{52}$", "Id of a payment.";
+}
+
+/// Any text: which accounts there are depends on the chain, and the field that holds one describes it.
+impl JsonSchema for Account {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Account".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string"})
+    }
 }
 
 impl JsonSchema for OwnedAsset {

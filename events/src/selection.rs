@@ -14,7 +14,7 @@ use k256::ecdsa::{RecoveryId, Signature as EcdsaSignature, SigningKey as EcdsaKe
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
-use crate::{Did, Hash32, codec::UniqueValue, event::SelectorAnswered, ids::base32};
+use crate::{Did, Hash32, ids::base32, json::UniqueValue};
 
 /// Largest text of a choice, in bytes.
 pub const CHOICE_BYTES_MAX: usize = 2048;
@@ -236,12 +236,6 @@ impl SignedChoice {
             (None, Some(_)) => Err(Error::Malformed("reason must be a code in SCREAMING_SNAKE_CASE")),
             _ => Err(Error::Malformed("there must be exactly one of quote_hash and reason")),
         }
-    }
-}
-
-impl From<&SelectorAnswered> for SignedChoice {
-    fn from(answered: &SelectorAnswered) -> Self {
-        Self { text: answered.choice.clone(), signature: answered.signature.clone() }
     }
 }
 

@@ -67,7 +67,7 @@ fn prepared() -> TransactionPrepared {
     TransactionPrepared {
         attempt: 2,
         chain_id: ChainId::evm(1),
-        sender: RESERVER.into(),
+        sender: RESERVER.parse().unwrap(),
         validity: Validity::Nonce(7),
         transaction_hash: hash(0x21).to_string(),
         raw: "0x02f86b".into(),
@@ -129,9 +129,9 @@ fn submitted() -> Submitted {
         }),
         escrow: EscrowPlan {
             chain_id: ChainId::evm(1),
-            contract: CONTRACT.into(),
-            reserver: RESERVER.into(),
-            releaser: RELEASER.into(),
+            contract: CONTRACT.parse().unwrap(),
+            reserver: RESERVER.parse().unwrap(),
+            releaser: RELEASER.parse().unwrap(),
             reserve_deadline: 1_767_323_080,
             fulfillment_deadline: 1_767_323_099,
             refund_after: 1_767_326_699,
@@ -201,14 +201,14 @@ fn submitted_on_solana() -> Submitted {
         authorization: Authorization::Solana(SolanaSpend {
             amount: amount("26000000"),
             quote_hash: Hash32::ZERO,
-            signer: "5Bh5JPtF1RtQFR8R8eEYtVrKRkAJqAVYbSAgVY8eUFPE".into(),
+            signer: "5Bh5JPtF1RtQFR8R8eEYtVrKRkAJqAVYbSAgVY8eUFPE".parse().unwrap(),
             signature: format!("0x{}", "1b".repeat(64)),
         }),
         escrow: EscrowPlan {
             chain_id: CHAIN.parse().unwrap(),
-            contract: PROGRAM.into(),
-            reserver: "4uQeVj5tqViQh7yWWGStvkEG1Zmhx6uasJtWCJziofM".into(),
-            releaser: "8pM1DN3RiT8vbom5u1sNryaNT1nyL8CTTW3b5PwWXRBH".into(),
+            contract: PROGRAM.parse().unwrap(),
+            reserver: "4uQeVj5tqViQh7yWWGStvkEG1Zmhx6uasJtWCJziofM".parse().unwrap(),
+            releaser: "8pM1DN3RiT8vbom5u1sNryaNT1nyL8CTTW3b5PwWXRBH".parse().unwrap(),
             ..full.escrow
         },
         fulfillment_proxies: vec![PROXY.into(), PROGRAM.into()],
@@ -249,9 +249,9 @@ fn submitted_on_tron() -> Submitted {
         }),
         escrow: EscrowPlan {
             chain_id: CHAIN.parse().unwrap(),
-            contract: ESCROW.into(),
-            reserver: "T9yD14Nj9j7xAB4dbGeiX9h8uoRLjkvBwh".into(),
-            releaser: "T9yD14Nj9j7xAB4dbGeiX9h8uoRDWtBcLf".into(),
+            contract: ESCROW.parse().unwrap(),
+            reserver: "T9yD14Nj9j7xAB4dbGeiX9h8uoRLjkvBwh".parse().unwrap(),
+            releaser: "T9yD14Nj9j7xAB4dbGeiX9h8uoRDWtBcLf".parse().unwrap(),
             ..full.escrow
         },
         fulfillment_proxies: vec![PROXY.into(), "T9yD14Nj9j7xAB4dbGeiX9h8v8YfkoQbCJ".into()],

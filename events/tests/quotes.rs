@@ -12,7 +12,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
 use serde_json::{Value, json};
 
 use events::{
-    ChainId, Did, Hash32, OwnedAsset, PaymentId,
+    Account, ChainId, Did, Family, Hash32, OwnedAsset, PaymentId,
     quote::{self, CONTEXTS_MAX, DOCUMENT_BYTES_MAX, Error, Quote, SignedQuote},
     time::from_unix_seconds,
 };
@@ -118,12 +118,12 @@ fn quote_of(settler: &Did) -> Quote {
         settler: settler.clone(),
         source_chain: ChainId::evm(1),
         source_amount: "25250000".parse().unwrap(),
-        payout_account: "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed".to_owned(),
-        escrow_contract: "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359".to_owned(),
+        payout_account: "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed".parse().unwrap(),
+        escrow_contract: "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359".parse().unwrap(),
         destination: OwnedAsset::new(asset.parse().unwrap(), recipient).unwrap(),
         fulfillment_amount: "25000000".parse().unwrap(),
-        delivery_account: "0xd1220a0cf47c7b9be7a2e6ba89f429762e7b9adb".to_owned(),
-        fulfillment_proxy: "0x52908400098527886e0f7030069857d2e4169ee7".to_owned(),
+        delivery_account: "0xd1220a0cf47c7b9be7a2e6ba89f429762e7b9adb".parse().unwrap(),
+        fulfillment_proxy: "0x52908400098527886e0f7030069857d2e4169ee7".parse().unwrap(),
         fulfill_by: from_unix_seconds(1_798_805_100).unwrap(),
         valid_until: from_unix_seconds(1_798_804_860).unwrap(),
     }
@@ -213,10 +213,11 @@ fn random_quote(settler: &Did, random: &mut StdRng) -> Quote {
     let mut word = || (0..24).filter_map(|_| alphabet.choose(random)).collect::<String>();
     let mut quote = quote_of(settler);
     quote.auction_id = word();
-    quote.payout_account = word();
-    quote.escrow_contract = word();
-    quote.delivery_account = word();
-    quote.fulfillment_proxy = word();
+    let mut account = || Account::from_bytes(Family::Evm, &random.r#gen::<[u8; 20]>()).unwrap();
+    quote.payout_account = account();
+    quote.escrow_contract = account();
+    quote.delivery_account = account();
+    quote.fulfillment_proxy = account();
     quote.terms_hash = Hash32(random.r#gen());
     quote.source_amount = random.r#gen::<u128>().max(1).to_string().parse().unwrap();
     quote.fulfillment_amount = random.r#gen::<u64>().max(1).to_string().parse().unwrap();

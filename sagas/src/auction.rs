@@ -231,9 +231,7 @@ pub fn check_quote(
     check_content(request, permitted, settler, signed.quote())?;
     // No escrow reserves for itself, and a payer's own deposit would wait there for nobody. Asked of new bids alone: what was
     // awarded before this rule stays readable.
-    let family = request.terms.source.family();
-    let account = |text: &str| Account::parse(family, text).ok();
-    if account(&signed.quote().payout_account) == account(&request.escrow.contract) {
+    if signed.quote().payout_account == request.escrow.contract {
         return Err("payout account is the escrow".to_owned());
     }
     Ok(signed)
@@ -265,19 +263,17 @@ pub fn check_content(
     let within = terms.max_source_amount.is_none_or(|max| quote.source_amount <= max);
     require(within || mutant!("cap-not-compared"), "source amount exceeds max_source_amount")?;
     let source_family = terms.source.family();
-    let escrow = Account::parse(source_family, &quote.escrow_contract);
-    let planned = Account::parse(source_family, &request.escrow.contract);
-    require(escrow.is_ok() && escrow == planned, "escrow contract differs")?;
-    require(Account::parse(source_family, &quote.payout_account).is_ok(), "payout account is not valid")?;
+    require(quote.escrow_contract == request.escrow.contract, "escrow contract differs")?;
+    require(quote.payout_account.family() == source_family, "payout account is not valid")?;
 
     let index = terms.destination().iter().position(|destination| *destination == quote.destination);
     let Some(proxy) = index.and_then(|index| request.fulfillment_proxies.get(index)) else {
         return Err("destination is none of the payer's".to_owned());
     };
     let family = quote.destination.family();
-    let stated = Account::parse(family, &quote.fulfillment_proxy);
-    require(stated.is_ok() && stated == Account::parse(family, proxy), "fulfillment proxy differs")?;
-    require(Account::parse(family, &quote.delivery_account).is_ok(), "delivery account is not valid")?;
+    let planned = Account::parse(family, proxy);
+    require(planned.as_ref() == Ok(&quote.fulfillment_proxy), "fulfillment proxy differs")?;
+    require(quote.delivery_account.family() == family, "delivery account is not valid")?;
     require(quote.fulfillment_amount == terms.fulfillment_amount, "fulfillment amount is not the exact amount")?;
 
     let fulfill_by = unix_seconds(quote.fulfill_by);

@@ -244,8 +244,8 @@ async fn what_does_not_fit_leaves_the_batch_as_it_was() {
     };
     let unfit = [
         AwardCall { authorization: permit(Hash32::ZERO), ..call("a", &quote) },
-        plan(&|plan| plan.contract = PAYER.to_owned()),
-        plan(&|plan| plan.releaser = PAYER.to_owned()),
+        plan(&|plan| plan.contract = PAYER.parse().unwrap()),
+        plan(&|plan| plan.releaser = PAYER.parse().unwrap()),
         plan(&|plan| plan.refund_after = unix_seconds(at(99))),
         plan(&|plan| plan.reserve_deadline = unix_seconds(at(61))),
         plan(&|plan| plan.fulfillment_deadline = unix_seconds(at(61))),

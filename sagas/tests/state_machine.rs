@@ -166,7 +166,7 @@ fn a_replacement_is_of_the_same_attempt_chain_sender_and_nonce_and_of_other_byte
     let bad = [
         TransactionPrepared { attempt: 2, ..good.clone() },
         TransactionPrepared { validity: Validity::Nonce(2), ..good.clone() },
-        TransactionPrepared { sender: PAYER.to_owned(), ..good.clone() },
+        TransactionPrepared { sender: PAYER.parse().unwrap(), ..good.clone() },
         TransactionPrepared { chain_id: events::ChainId::evm(2), ..good.clone() },
         TransactionPrepared { transaction_hash: transaction(1).transaction_hash, ..good.clone() },
         TransactionPrepared { raw: transaction(1).raw, ..good.clone() },

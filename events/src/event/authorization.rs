@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Amount, Hash32};
+use crate::{Account, Amount, Hash32};
 
 /// The payer's authorization of the deposit, checked field by field against the request when it was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,7 +67,7 @@ pub struct SolanaSpend {
     /// The quote signed for: zero in the one-call flow.
     pub quote_hash: Hash32,
     /// The key that signed, Base58: the payer, or the delegate signer to whose address the payer gave its SPL allowance.
-    pub signer: String,
+    pub signer: Account,
     /// The 64 bytes of the signature, hex with 0x.
     pub signature: String,
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ChainId, time::Timestamp};
+use crate::{Account, ChainId, time::Timestamp};
 
 /// A signed transaction, journaled before it is broadcast; recovery broadcasts the same bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -12,7 +12,7 @@ pub struct TransactionPrepared {
     /// Chain it is for.
     pub chain_id: ChainId,
     /// Account that signed it.
-    pub sender: String,
+    pub sender: Account,
     /// What ends its time.
     pub validity: Validity,
     /// Its hash.

@@ -29,7 +29,9 @@ use proofs::{
     suites::{self, Options, Secured, Suite},
 };
 
-use crate::{Amount, ChainId, Did, Hash32, OwnedAsset, PaymentId, QuoteRequestId, ids::base32, time::Timestamp};
+use crate::{
+    Account, Amount, ChainId, Did, Hash32, OwnedAsset, PaymentId, QuoteRequestId, ids::base32, time::Timestamp,
+};
 
 /// Largest quote document accepted, in bytes.
 pub const DOCUMENT_BYTES_MAX: usize = 16 * 1024;
@@ -56,17 +58,17 @@ pub struct Quote {
     /// What the settler is paid from the escrow, smallest unit of the source asset.
     pub source_amount: Amount,
     /// Account on the source chain that the escrow pays.
-    pub payout_account: String,
+    pub payout_account: Account,
     /// The escrow contract the settler expects the payer's funds in.
-    pub escrow_contract: String,
+    pub escrow_contract: Account,
     /// The destination the settler chose.
     pub destination: OwnedAsset,
     /// Amount delivered, smallest unit of the destination asset.
     pub fulfillment_amount: Amount,
     /// Account on the destination chain that the settler delivers from.
-    pub delivery_account: String,
+    pub delivery_account: Account,
     /// The contract on the destination chain through which the settler delivers.
-    pub fulfillment_proxy: String,
+    pub fulfillment_proxy: Account,
     /// Latest time of delivery; whole seconds.
     pub fulfill_by: Timestamp,
     /// The quote may be awarded until then; whole seconds.

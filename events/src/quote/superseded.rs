@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Error, QUOTE_TYPE, Quote, SignedQuote};
-use crate::{Hash32, codec::UniqueValue, time::Timestamp};
+use crate::{Hash32, json::UniqueValue, time::Timestamp};
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

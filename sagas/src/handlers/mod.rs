@@ -12,7 +12,7 @@ mod settlement;
 use std::time::Duration;
 
 use events::{
-    ChainId, PaymentId,
+    Account, ChainId, PaymentId,
     event::{EscrowPlan, TransactionPrepared, VerifierRef},
     time::{Timestamp, from_unix_seconds},
 };
@@ -82,7 +82,7 @@ pub enum Action {
         /// Who attests.
         verifier: VerifierRef,
         /// Account on the source chain that the attestation is about.
-        payout_account: String,
+        payout_account: Account,
         /// Whether the refund window is open, so that no attestation can be used any more.
         window_open: bool,
     },
@@ -158,7 +158,7 @@ pub struct WakeCondition<'a> {
     /// The payment.
     pub payment_id: &'a PaymentId,
     /// The contract there whose events tell.
-    pub contract: &'a str,
+    pub contract: &'a Account,
     /// A settled block past this UNIX second tells, too.
     pub deadline: u64,
     /// A transaction of ours has to get into a block first, and until then every block tells.

@@ -1,7 +1,7 @@
 //! Performing one action through the ports.
 
 use events::{
-    PaymentId,
+    Account, PaymentId,
     event::{EscrowPlan, EscrowRefunded, Inclusion, TransactionPrepared, VerifierRef},
     mutant,
     time::unix_seconds,
@@ -334,7 +334,7 @@ struct Delivery<'a> {
     order: &'a DeliveryOrder,
     case: &'a VerificationCase,
     verifier: &'a VerifierRef,
-    payout_account: &'a str,
+    payout_account: &'a Account,
     window_open: bool,
 }
 
@@ -358,7 +358,7 @@ impl Delivery<'_> {
                 let statement = Statement::Delivery {
                     payment_id: self.order.payment_id.clone(),
                     quote_hash: self.order.quote_hash,
-                    payout_account: self.payout_account.to_owned(),
+                    payout_account: self.payout_account.clone(),
                 };
                 let at = ports.clock.now();
                 let attested = self.attested(ports, &statement).await;

@@ -126,7 +126,7 @@ fn undeliverable(payment: &Payment) -> Option<BlockchainContext> {
         chain_id: quote.destination.asset().chain().clone(),
         transaction_hash: payment.seen.as_ref().map(|seen| seen.transaction_hash.clone()),
         block_number: payment.seen.as_ref().map(|seen| seen.block_number),
-        contract_address: Some(quote.fulfillment_proxy.clone()),
+        contract_address: Some(quote.fulfillment_proxy.to_string()),
         revert_reason: None,
         gas_used: None,
         estimated_gas_needed: None,

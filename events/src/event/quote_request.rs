@@ -6,12 +6,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::{AuctionClosed, CounterpartyDecision, EscrowPlan, VerifierRef};
 use crate::{
-    Did, Hash32, PaymentId, QuoteRequestId, Terms,
-    event::{AuctionClosed, CounterpartyDecision, EscrowPlan, VerifierRef},
-    identity::ProvenIdentity,
-    selection::SelectorKey,
-    time::Timestamp,
+    Did, Hash32, PaymentId, QuoteRequestId, Terms, identity::ProvenIdentity, selection::SelectorKey, time::Timestamp,
 };
 
 /// One thing that happened to a quote-request batch.

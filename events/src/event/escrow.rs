@@ -1,0 +1,154 @@
+//! What happened on chain: escrow, delivery, release and refund, and what a failure leaves to be done.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Account, Amount, ChainId, Failure, time::Timestamp};
+
+/// The escrow a payment's funds go into, and its windows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EscrowPlan {
+    /// The source chain.
+    pub chain_id: ChainId,
+    /// The escrow contract.
+    pub contract: Account,
+    /// Account that signs reservations.
+    pub reserver: Account,
+    /// Account that attests delivery and non-delivery.
+    pub releaser: Account,
+    /// Last second in which the deposit may be made, UNIX.
+    pub reserve_deadline: u64,
+    /// Last second in which a delivery counts, UNIX.
+    pub fulfillment_deadline: u64,
+    /// First second from which anyone may trigger the refund, UNIX.
+    pub refund_after: u64,
+}
+
+/// A transaction on a chain, with the block that holds it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inclusion {
+    /// The chain.
+    pub chain_id: ChainId,
+    /// The transaction.
+    pub transaction_hash: String,
+    /// Block number (slot on Solana).
+    pub block_number: u64,
+    /// Hash of that block.
+    pub block_hash: String,
+    /// The block's own time, UNIX seconds.
+    pub block_time: u64,
+}
+
+/// Payload of [`PaymentEvent::EscrowSecured`](super::PaymentEvent::EscrowSecured).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EscrowSecured {
+    /// The transaction that deposited and reserved.
+    pub inclusion: Inclusion,
+    /// Amount in escrow, smallest unit of the source asset.
+    pub amount: Amount,
+}
+
+/// Payload of [`PaymentEvent::EscrowOpened`](super::PaymentEvent::EscrowOpened).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EscrowOpened {
+    /// The payer's transaction, in its settled block.
+    pub inclusion: Inclusion,
+    /// Amount in escrow, smallest unit of the source asset.
+    pub amount: Amount,
+}
+
+/// Payload of [`PaymentEvent::DepositRuledOut`](super::PaymentEvent::DepositRuledOut).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DepositRuledOut {
+    /// When a settled block past the reserve deadline was found that holds no escrow.
+    pub ruled_out_at: Timestamp,
+}
+
+/// Payload of [`PaymentEvent::FulfillmentSeen`](super::PaymentEvent::FulfillmentSeen).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FulfillmentSeen {
+    /// The transaction that paid the recipient.
+    pub inclusion: Inclusion,
+}
+
+/// Payload of [`PaymentEvent::AttestationAwaited`](super::PaymentEvent::AttestationAwaited).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttestationAwaited {
+    /// The transaction that paid the recipient, in its settled block.
+    pub inclusion: Inclusion,
+    /// When it was recorded that the attestation is missing.
+    pub awaited_at: Timestamp,
+}
+
+/// Payload of [`PaymentEvent::FulfillmentConfirmed`](super::PaymentEvent::FulfillmentConfirmed).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FulfillmentConfirmed {
+    /// The transaction that paid the recipient, in its settled block.
+    pub inclusion: Inclusion,
+    /// The verifier's signed attestation of delivery, hex with 0x.
+    pub attestation: String,
+    /// When it was confirmed.
+    pub confirmed_at: Timestamp,
+    /// From when on the gateway brings the release itself, unless somebody did before. Absent in payments that were confirmed
+    /// before gateways released.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release_from: Option<Timestamp>,
+}
+
+/// Payload of [`PaymentEvent::EscrowReleased`](super::PaymentEvent::EscrowReleased).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EscrowReleased {
+    /// The transaction that released.
+    pub inclusion: Inclusion,
+    /// What the token would not hand over: the settler's price, what is left over for the payer, or both.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<Claim>,
+}
+
+/// A payout that did not go through. The escrow ended the payment all the same, and owes this to its owner from then on, until
+/// the owner takes it (`claim`) or anyone brings it to the owner (`claimFor`). Whether that has happened is the chain's to say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// Account that is owed, on the payment's source chain.
+    pub owner: String,
+    /// How much, smallest unit of the source asset.
+    pub amount: Amount,
+}
+
+/// Payload of [`PaymentEvent::Failed`](super::PaymentEvent::Failed).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failed {
+    /// The reason shown to the payer.
+    pub failure: Failure,
+    /// How the payer's money stands.
+    pub refund: RefundDue,
+    /// When the payment failed.
+    pub failed_at: Timestamp,
+}
+
+/// What must still happen to the payer's money after a failure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum RefundDue {
+    /// The money never left the payer, and no signature that was given for it can take it any more. Where the payer's own
+    /// transaction deposits, it is watched until this is so.
+    Nothing,
+    /// The escrow is to be cancelled with the releaser's signed non-delivery.
+    ByNonDelivery {
+        /// The signed statement, hex with 0x.
+        attestation: String,
+    },
+    /// The escrow is to be refunded once its refund window opens.
+    AfterWindow,
+}
+
+/// Payload of [`PaymentEvent::EscrowRefunded`](super::PaymentEvent::EscrowRefunded).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EscrowRefunded {
+    /// The transaction that refunded.
+    pub inclusion: Inclusion,
+    /// Amount returned, smallest unit of the source asset.
+    pub amount: Amount,
+    /// What of it the token would not hand to the payer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<Claim>,
+}

@@ -1,0 +1,195 @@
+//! The events of a payment, and its submission.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    auction::{AuctionClosed, AwardWithdrawn, QuoteAwarded, SelectorAnswered, SelectorAsked, WinnerTold},
+    authorization::Authorization,
+    escrow::{
+        AttestationAwaited, DepositRuledOut, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowReleased, EscrowSecured,
+        Failed, FulfillmentConfirmed, FulfillmentSeen,
+    },
+    transaction::{TransactionAbandoned, TransactionPrepared},
+};
+use crate::{
+    Did, Hash32, PaymentId, QuoteRequestId, Terms, identity::ProvenIdentity, selection::SelectorKey, time::Timestamp,
+};
+
+/// One thing that happened to a payment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "data")]
+pub enum PaymentEvent {
+    /// The payment was accepted.
+    Submitted(Box<Submitted>),
+    /// The auction is over; who was asked, who answered what.
+    AuctionClosed(AuctionClosed),
+    /// The payer named a quote selector, which is about to be shown the quotes.
+    SelectorAsked(SelectorAsked),
+    /// The selector chose.
+    SelectorAnswered(SelectorAnswered),
+    /// One quote won.
+    QuoteAwarded(Box<QuoteAwarded>),
+    /// The award is taken back before any money moved; the winner is about to be told. The failure follows in the same
+    /// commit.
+    AwardWithdrawn(AwardWithdrawn),
+    /// The winner finds, however long it is away, that its award is over.
+    WinnerTold(WinnerTold),
+    /// The deposit is signed and about to be broadcast.
+    DepositPrepared(TransactionPrepared),
+    /// The deposit under way is signed again, with higher fees at its nonce, and about to be broadcast. Either may land.
+    DepositRepriced(TransactionPrepared),
+    /// The deposit that was prepared last can never land, in none of its versions.
+    DepositAbandoned(TransactionAbandoned),
+    /// The payer's funds are in escrow, reserved for the winner, at the depth the source chain requires.
+    EscrowSecured(EscrowSecured),
+    /// The payer's own transaction brought the funds into escrow, and no settler can be named for them any more.
+    EscrowOpened(EscrowOpened),
+    /// The payment failed before the escrow, and the payer's own transaction can't bring anything there any more.
+    DepositRuledOut(DepositRuledOut),
+    /// The delivery is on the destination chain, not yet deep enough; recorded again when it moves to another block.
+    FulfillmentSeen(FulfillmentSeen),
+    /// The delivery has its depth, and the verifier has not attested it so far.
+    AttestationAwaited(AttestationAwaited),
+    /// The delivery has its depth and the verifier attested it.
+    FulfillmentConfirmed(FulfillmentConfirmed),
+    /// The gateway brings the release itself: it is signed and about to be broadcast.
+    ReleasePrepared(TransactionPrepared),
+    /// The release under way is signed again, with higher fees at its nonce, and about to be broadcast. Either may land.
+    ReleaseRepriced(TransactionPrepared),
+    /// The release that was prepared last can never land, in none of its versions.
+    ReleaseAbandoned(TransactionAbandoned),
+    /// The escrow paid the settler.
+    EscrowReleased(EscrowReleased),
+    /// The payment did not complete. Terminal; a refund may follow.
+    Failed(Box<Failed>),
+    /// The refund is signed and about to be broadcast.
+    RefundPrepared(TransactionPrepared),
+    /// The refund under way is signed again, with higher fees at its nonce, and about to be broadcast. Either may land.
+    RefundRepriced(TransactionPrepared),
+    /// The refund that was prepared last can never land, in none of its versions.
+    RefundAbandoned(TransactionAbandoned),
+    /// The payer has the money back.
+    EscrowRefunded(EscrowRefunded),
+}
+
+impl PaymentEvent {
+    /// The event's type name as it stands in `Gw-Type`.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Submitted(_) => "Submitted",
+            Self::AuctionClosed(_) => "AuctionClosed",
+            Self::SelectorAsked(_) => "SelectorAsked",
+            Self::SelectorAnswered(_) => "SelectorAnswered",
+            Self::QuoteAwarded(_) => "QuoteAwarded",
+            Self::AwardWithdrawn(_) => "AwardWithdrawn",
+            Self::WinnerTold(_) => "WinnerTold",
+            Self::DepositPrepared(_) => "DepositPrepared",
+            Self::DepositRepriced(_) => "DepositRepriced",
+            Self::DepositAbandoned(_) => "DepositAbandoned",
+            Self::EscrowSecured(_) => "EscrowSecured",
+            Self::EscrowOpened(_) => "EscrowOpened",
+            Self::DepositRuledOut(_) => "DepositRuledOut",
+            Self::FulfillmentSeen(_) => "FulfillmentSeen",
+            Self::AttestationAwaited(_) => "AttestationAwaited",
+            Self::FulfillmentConfirmed(_) => "FulfillmentConfirmed",
+            Self::ReleasePrepared(_) => "ReleasePrepared",
+            Self::ReleaseRepriced(_) => "ReleaseRepriced",
+            Self::ReleaseAbandoned(_) => "ReleaseAbandoned",
+            Self::EscrowReleased(_) => "EscrowReleased",
+            Self::Failed(_) => "Failed",
+            Self::RefundPrepared(_) => "RefundPrepared",
+            Self::RefundRepriced(_) => "RefundRepriced",
+            Self::RefundAbandoned(_) => "RefundAbandoned",
+            Self::EscrowRefunded(_) => "EscrowRefunded",
+        }
+    }
+}
+
+/// Payload of [`PaymentEvent::Submitted`]: everything later decisions need, so that no later step reads configuration
+/// that may have changed since.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Submitted {
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// The caller's idempotency key.
+    pub request_id: String,
+    /// Who asked (design: identity and idempotency).
+    pub originator: String,
+    /// The economics.
+    pub terms: Terms,
+    /// SHA-256 of the canonical terms.
+    pub terms_hash: Hash32,
+    /// End of quote collection.
+    pub quote_deadline: Timestamp,
+    /// Past it an undelivered payment fails.
+    pub fulfillment_deadline: Timestamp,
+    /// How the payer's funds get into escrow.
+    pub authorization: Authorization,
+    /// The escrow the payer signed for.
+    pub escrow: EscrowPlan,
+    /// The proxy through which each destination is delivered, in the order of the terms' destinations.
+    pub fulfillment_proxies: Vec<String>,
+    /// Who attests delivery.
+    pub verifier: VerifierRef,
+    /// Settlers that may win; empty when any may.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub whitelist: Vec<Did>,
+    /// Settlers that may not win.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blacklist: Vec<Did>,
+    /// Policies a settler must hold to win.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub required_policies: Vec<String>,
+    /// The collected quote that the payment was awarded with in the two-phase flow; absent in the one-call flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collected_quote: Option<CollectedQuote>,
+    /// Who chooses among the quotes, where the payer named a selector; absent when the gateway does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<SelectorRef>,
+    /// What the counterparty authorization rested on; absent where no policy set is configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counterparty: Option<CounterpartyDecision>,
+    /// Who was proven to ask, each by its own proof; empty when the source account asks for itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub identities: Vec<ProvenIdentity>,
+    /// When the payment was accepted.
+    pub submitted_at: Timestamp,
+    /// The body of the submission as it came.
+    pub request: String,
+}
+
+/// The quote of a quote-request batch that a payment was awarded with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CollectedQuote {
+    /// The batch.
+    pub quote_request_id: QuoteRequestId,
+    /// The quote.
+    pub quote_id: String,
+}
+
+/// A quote selector that a payer named (spec 2.1).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SelectorRef {
+    /// The key it signs with.
+    pub key: SelectorKey,
+    /// Without a valid choice by then the payment fails; after the quote deadline, before the deposit's window ends.
+    pub answer_by: Timestamp,
+}
+
+/// A counterparty authorization that permitted a payment (spec 5.5).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CounterpartyDecision {
+    /// Ids of the policies that determined the decision.
+    pub policies: Vec<String>,
+    /// SHA-256 of the policy set in force.
+    pub policy_set: Hash32,
+}
+
+/// A fulfillment verifier (spec 2.1).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerifierRef {
+    /// The account it signs attestations with.
+    pub account: String,
+    /// The origin it is reached at, no path.
+    pub endpoint: String,
+}

@@ -1,0 +1,158 @@
+//! The port to the settlers: requests for quotes, bids, awards and their answers.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use events::{
+    Did, Hash32, PaymentId, SettlerToken, Terms,
+    event::{EscrowPlan, VerifierRef},
+    identity::HeldPolicy,
+    time::Timestamp,
+};
+
+use super::{transient::Transient, verifier::VerificationCase};
+
+/// A request for quotes, as addressed to settlers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestForQuotes {
+    /// The auction: bears the id of the payment, or of the quote-request batch.
+    pub auction_id: String,
+    /// The payment; a batch has none yet.
+    pub payment_id: Option<PaymentId>,
+    /// What is asked for.
+    pub terms: Terms,
+    /// Its hash.
+    pub terms_hash: Hash32,
+    /// The escrow and its windows.
+    pub escrow: EscrowPlan,
+    /// Proxy of each destination, in the order of the terms' destinations.
+    pub fulfillment_proxies: Vec<String>,
+    /// End of quote collection.
+    pub quote_deadline: Timestamp,
+    /// Final completion deadline.
+    pub fulfillment_deadline: Timestamp,
+    /// Settlers that may win; empty when any may.
+    pub whitelist: Vec<Did>,
+    /// Settlers that may not win.
+    pub blacklist: Vec<Did>,
+    /// Policies a settler must hold to win.
+    pub required_policies: Vec<String>,
+}
+
+/// A settler's answer, not yet believed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bid {
+    /// The subject token it came under, which NATS permissions tie to one settler.
+    pub settler: SettlerToken,
+    /// When it arrived.
+    pub received_at: Timestamp,
+    /// What it says.
+    pub answer: Answer,
+}
+
+/// What a bid says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// A signed quote document.
+    Quote(String),
+    /// A decline with a reason code.
+    Decline(String),
+    /// Something that is not a bid; the text says what is wrong with it.
+    Malformed(String),
+}
+
+/// The outcome of a collection window.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Gathered {
+    /// Settlers that were actually sent the request.
+    pub addressed: Vec<Did>,
+    /// Their answers in order of arrival; a settler may have answered more than once.
+    pub bids: Vec<Bid>,
+    /// The required policies that settlers held, by credentials that were verified when the window closed.
+    pub held: Vec<HeldPolicy>,
+}
+
+/// A durable notice to the winner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Award {
+    /// The winner.
+    pub settler: Did,
+    /// Everything the settler needs to deliver and to be paid, and everything it needs to check that it is so.
+    pub case: VerificationCase,
+    /// Its quote's hash.
+    pub quote_hash: Hash32,
+    /// Who attests the delivery.
+    pub verifier: VerifierRef,
+}
+
+/// How long a winner has to answer its award, from when the award is stored: time for a settler that dies with it in hand to
+/// be given it again by its durable consumer, which takes 10 s, and for a cluster that has lost a server to have other leaders.
+pub const ANSWER_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// A winner's answer to its award. It is final: one answer of one award is ever taken, and every gateway reads the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AwardAnswer {
+    /// It stands by its quote.
+    Accepted,
+    /// It does not; a reason code.
+    Refused(String),
+    /// It did not answer in time, and can't any more.
+    Silent,
+}
+
+/// Word to those who did not win that an auction is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuctionOver {
+    /// The auction.
+    pub auction_id: String,
+    /// Who may be waiting for its end.
+    pub settlers: Vec<Did>,
+}
+
+/// The end of an award that no deposit followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AwardEnd {
+    /// The winner.
+    pub settler: Did,
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// Its quote's hash.
+    pub quote_hash: Hash32,
+    /// Why, as a code.
+    pub code: String,
+}
+
+/// The settlers.
+#[async_trait]
+pub trait Auction: Send + Sync {
+    /// Sends the request to every eligible registered settler and gathers answers until the deadline, or until all have
+    /// answered. Asking again for the same auction, after a crash, finds the answers that were given before.
+    ///
+    /// # Errors
+    /// [`Transient`] when the bus cannot be reached.
+    async fn gather(&self, request: &RequestForQuotes) -> Result<Gathered, Transient>;
+
+    /// Stores the award where the winner finds it, however long it was away. Repeating it has no further effect.
+    ///
+    /// # Errors
+    /// [`Transient`] when it is not known to be stored.
+    async fn award(&self, award: &Award) -> Result<(), Transient>;
+
+    /// The winner's answer to an award that is stored, waited for up to [`ANSWER_WAIT_MAX`]. What is returned once is
+    /// returned for ever, whoever asks.
+    ///
+    /// # Errors
+    /// [`Transient`] when nothing is known of an answer.
+    async fn answer(&self, award: &Award) -> Result<AwardAnswer, Transient>;
+
+    /// Tells the losers that the auction is over. Light and sent once: what is lost, the settlers' own times make good.
+    async fn over(&self, over: &AuctionOver);
+
+    /// Stores where the winner finds it, however long it is away, that its award is over, in the place of the award.
+    /// Repeating it has no further effect.
+    ///
+    /// # Errors
+    /// [`Transient`] when it is not known to be stored.
+    async fn end(&self, end: &AwardEnd) -> Result<(), Transient>;
+}

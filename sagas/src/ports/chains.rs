@@ -1,0 +1,160 @@
+//! The port to the chains: sign, broadcast and look, and wait for the next block or event.
+
+use async_trait::async_trait;
+
+use events::{
+    Account, ChainId, PaymentId,
+    event::{Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
+};
+
+use super::{
+    orders::{
+        DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PayerDeposit, PrepareError, RefundOrder,
+        ReleaseOrder, Statement, TransactionState,
+    },
+    transient::Transient,
+    waiting::{Cursor, Waiting},
+};
+
+/// The chains, source and destination.
+#[async_trait]
+pub trait Chains: Send + Sync {
+    /// Simulates, takes a nonce for and signs the deposit-and-reserve; broadcasts nothing of its own. Where the payer's own
+    /// transactions deposit, which the journal holds since the submission, it broadcasts those and signs the reservation.
+    ///
+    /// # Errors
+    /// See [`PrepareError`].
+    async fn prepare_deposit(&self, order: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError>;
+
+    /// Simulates, takes a nonce for and signs the refund; broadcasts nothing.
+    ///
+    /// # Errors
+    /// See [`PrepareError`].
+    async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError>;
+
+    /// Simulates, takes a nonce for and signs the release, as [`Chains::prepare_refund`] does a refund and from the same
+    /// accounts; broadcasts nothing. A release that the escrow takes no more, because it was released or its refund window is
+    /// open, is refused.
+    ///
+    /// # Errors
+    /// See [`PrepareError`].
+    async fn prepare_release(&self, order: &ReleaseOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError>;
+
+    /// Signs the transaction under way again, for the same call at the same nonce with higher fees; broadcasts nothing.
+    /// `versions` are all that were journaled of it, oldest first. `None` while none is called for: the newest has not
+    /// waited long, it is mined, it offers enough for the chain's blocks, or what it may offer is bounded.
+    ///
+    /// # Errors
+    /// [`Transient`]; the versions there are stay as they are.
+    async fn reprice(&self, versions: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient>;
+
+    /// Sends the very bytes of a journaled transaction. Sending again what is known already is not a fault.
+    ///
+    /// # Errors
+    /// [`Transient`]; the transaction may be on its way all the same.
+    async fn broadcast(&self, transaction: &TransactionPrepared) -> Result<(), Transient>;
+
+    /// Where a prepared deposit stands, of whose versions any may have landed.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn deposit_state(
+        &self,
+        order: &DepositOrder,
+        versions: &[TransactionPrepared],
+    ) -> Result<DepositState, Transient>;
+
+    /// Where the delivery stands.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient>;
+
+    /// Where the escrow stands at the required depth.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn escrow_state(&self, payment_id: &PaymentId, escrow: &EscrowPlan) -> Result<EscrowState, Transient>;
+
+    /// The payouts of an escrow's end that became claims. `end` is the transaction that [`Chains::escrow_state`] told, whose
+    /// own `claims` are empty. None on chains where a payout that does not go through is not made.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn claims(
+        &self,
+        payment_id: &PaymentId,
+        escrow: &EscrowPlan,
+        end: &Inclusion,
+    ) -> Result<Vec<Claim>, Transient> {
+        let _ = (payment_id, escrow, end);
+        Ok(Vec::new())
+    }
+
+    /// The escrow of a deposit at the required depth, whoever sent it; `None` while there is none.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn deposit_secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient>;
+
+    /// The payer's money in escrow, at a settled block past the reserve deadline, with no settler named: what became of a
+    /// deposit by the payer's own transaction that nobody can reserve any more. `None` while that is not so, and always on
+    /// chains where a deposit is reserved at once.
+    ///
+    /// It is told also when it has gone back meanwhile, which anyone can bring about from `refund_after` on; and when its
+    /// terms are others than these under the same plan, because whoever prepares a payment twice has two deposits signed for
+    /// one id, of which the escrow takes either. Told neither, the payment would be watched for ever.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn stranded_deposit(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
+        let _ = deposit;
+        Ok(None)
+    }
+
+    /// Whether a settled block later than the UNIX second `after` holds no escrow for the payment: the proof that a
+    /// deposit which the escrow takes up to `after` was not made and can't be made any more.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn deposit_ruled_out(
+        &self,
+        payment_id: &PaymentId,
+        escrow: &EscrowPlan,
+        after: u64,
+    ) -> Result<bool, Transient>;
+
+    /// Where a prepared refund or release transaction stands, of whose versions any may have landed; asked while
+    /// [`Chains::escrow_state`] says `Held`.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient>;
+
+    /// Whether `signature` is the releaser's statement about this payment, as the escrow would judge it.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn attestation_holds(
+        &self,
+        statement: &Statement,
+        escrow: &EscrowPlan,
+        signature: &str,
+    ) -> Result<bool, Transient>;
+
+    /// Returns when the chain has a new block, or after a bounded time.
+    async fn next_block(&self, chain_id: &ChainId);
+
+    /// A cursor behind what was seen of a chain so far, to wait from; `None` where the port does not follow the events of
+    /// `contract`.
+    fn cursor(&self, chain_id: &ChainId, contract: &Account) -> Option<Cursor> {
+        let _ = (chain_id, contract);
+        None
+    }
+
+    /// Returns when something may have happened to the payment since. It may return for nothing, and what happens may
+    /// escape it, so within [`UNSEEN_MAX`] the caller looks without it.
+    async fn next_event(&self, waiting: &Waiting<'_>) {
+        self.next_block(waiting.chain_id).await;
+    }
+}

@@ -1,0 +1,223 @@
+//! Orders and states of a chain: what the engine asks for of an escrow, a delivery or a transaction, and where it stands.
+
+use events::{
+    Account, Amount, Hash32, PaymentId, Terms,
+    event::{Authorization, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion},
+    failure::BlockchainContext,
+};
+
+use super::{transient::Transient};
+
+/// The deposit-and-reserve that secures a payment's funds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DepositOrder {
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// Its economics.
+    pub terms: Terms,
+    /// Their hash.
+    pub terms_hash: Hash32,
+    /// The escrow and its windows.
+    pub escrow: EscrowPlan,
+    /// What the payer signed.
+    pub authorization: Authorization,
+    /// What the awarded quote reserves.
+    pub reservation: Reservation,
+}
+
+/// A deposit that the payer's own transaction makes, whoever broadcasts it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PayerDeposit {
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// Its economics.
+    pub terms: Terms,
+    /// Their hash.
+    pub terms_hash: Hash32,
+    /// The escrow and its windows.
+    pub escrow: EscrowPlan,
+    /// What the payer signed.
+    pub authorization: Authorization,
+}
+
+impl DepositOrder {
+    /// The deposit without the reservation.
+    pub fn payer_deposit(&self) -> PayerDeposit {
+        PayerDeposit {
+            payment_id: self.payment_id.clone(),
+            terms: self.terms.clone(),
+            terms_hash: self.terms_hash,
+            escrow: self.escrow.clone(),
+            authorization: self.authorization.clone(),
+        }
+    }
+}
+
+/// What a reservation commits to on chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reservation {
+    /// Hash of the awarded quote.
+    pub quote_hash: Hash32,
+    /// Account on the source chain that is paid.
+    pub payout_account: Account,
+    /// What it is paid, smallest unit of the source asset.
+    pub source_amount: Amount,
+    /// Last second in which a delivery counts, UNIX.
+    pub fulfill_by: u64,
+}
+
+/// The return of a payment's funds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefundOrder {
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// The escrow and its windows.
+    pub escrow: EscrowPlan,
+    /// The releaser's signed non-delivery; without it the refund window must be open.
+    pub non_delivery: Option<String>,
+}
+
+/// The payment of the settler out of the escrow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReleaseOrder {
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// The escrow and its windows.
+    pub escrow: EscrowPlan,
+    /// Hash of the awarded quote.
+    pub quote_hash: Hash32,
+    /// Account on the source chain that is paid.
+    pub payout_account: Account,
+    /// The releaser's signed attestation of the delivery.
+    pub attestation: String,
+}
+
+/// The delivery that is looked for on the destination chain; every field must match.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeliveryOrder {
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// Hash of the awarded quote.
+    pub quote_hash: Hash32,
+    /// Destination asset and recipient.
+    pub destination: events::OwnedAsset,
+    /// Exact amount, smallest unit of the destination asset.
+    pub amount: Amount,
+    /// Account that delivers.
+    pub delivery_account: Account,
+    /// Contract through which it delivers.
+    pub proxy: Account,
+    /// Last second in which a delivery counts, UNIX.
+    pub fulfill_by: u64,
+}
+
+/// Why no transaction could be prepared.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PrepareError {
+    /// Nothing is known; try again.
+    #[error(transparent)]
+    Transient(#[from] Transient),
+    /// Nothing is wrong, and it is too early: what has to be on chain before is on its way. Look again at the next block.
+    #[error("not yet: {0}")]
+    Waiting(String),
+    /// The chain refuses the call at its latest state; no nonce was taken. The refusal may pass (a lagging node, an
+    /// allowance about to be given), so the caller decides how often to ask again.
+    #[error("the chain refuses the transaction: {}", .0.context.revert_reason.as_deref().unwrap_or("no reason given"))]
+    Refused(Box<Refusal>),
+}
+
+/// A transaction that was refused when it was tried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// What the chain said.
+    pub context: BlockchainContext,
+    /// The node was shown a call that anyone who saw it may send, and that the escrow takes up to this UNIX second.
+    pub valid_until: u64,
+}
+
+/// Where a prepared deposit stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DepositState {
+    /// It, or a copy of it sent by somebody else, may still take effect: broadcast again.
+    Pending,
+    /// In escrow at the required depth, reserved under the right quote. True whichever transaction did it.
+    Secured(EscrowSecured),
+    /// Mined and reverted, and a settled block past the time up to which the escrow takes the same call from anyone holds
+    /// no escrow.
+    Reverted(Box<BlockchainContext>),
+    /// It can never take effect, for a reason that another attempt does not share: its nonce is consumed at finality by
+    /// another transaction, or it came into a block too late. Nothing is in escrow at the required depth.
+    Superseded {
+        /// What proves it.
+        evidence: String,
+    },
+    /// A final block is past the deposit's window and holds no escrow, so none can ever be made.
+    Expired {
+        /// What proves it.
+        evidence: String,
+    },
+    /// A final block is past the deposit's window and holds the payer's money with no settler named, so none ever will be.
+    /// Only where the payer's own transaction deposits.
+    Stranded(EscrowOpened),
+}
+
+/// Where a delivery stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeliveryState {
+    /// Nothing found so far.
+    NotSeen,
+    /// On chain, with every field right, not yet at the required depth.
+    Seen(Inclusion),
+    /// On chain, with every field right, at the required depth.
+    Final(Inclusion),
+    /// A final block is past `fulfill_by` and holds no delivery, so none can ever be made.
+    Impossible,
+}
+
+/// Where an escrow stands at the required depth.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EscrowState {
+    /// Holds nothing and never did.
+    Absent,
+    /// Holds the payer's money, and may still be released.
+    Held,
+    /// Holds the payer's money at a settled block inside the refund window: no release can land any more.
+    Lapsed,
+    /// Paid the settler.
+    Released(Inclusion),
+    /// Paid the payer back.
+    Refunded(EscrowRefunded),
+}
+
+/// Where a prepared refund or release stands, apart from what the escrow says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TransactionState {
+    /// May still land: broadcast again.
+    Pending,
+    /// Can never land, or landed and reverted at the required depth: prepare another.
+    Dead {
+        /// What proves it.
+        evidence: String,
+    },
+}
+
+/// What a releaser attests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Statement {
+    /// The delivery is on the destination chain at depth, with every field right.
+    Delivery {
+        /// The payment.
+        payment_id: PaymentId,
+        /// Hash of the awarded quote.
+        quote_hash: Hash32,
+        /// Account on the source chain that is paid.
+        payout_account: Account,
+    },
+    /// No delivery was made and none can be made any more.
+    NonDelivery {
+        /// The payment.
+        payment_id: PaymentId,
+        /// Hash of the awarded quote.
+        quote_hash: Hash32,
+    },
+}

@@ -1,0 +1,47 @@
+//! The port to fulfillment verifiers.
+
+use async_trait::async_trait;
+
+use events::{
+    PaymentId, Terms,
+    event::{EscrowPlan, VerifierRef},
+};
+
+use super::transient::Transient;
+
+/// What a verifier is shown, so that it can check everything against the chains itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VerificationCase {
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// Preimage of the `termsHash` in the escrow.
+    pub terms: Terms,
+    /// The escrow and its windows.
+    pub escrow: EscrowPlan,
+    /// Preimage of the `quoteHash` in the escrow, as it came.
+    pub quote_document: String,
+}
+
+/// A fulfillment verifier.
+#[async_trait]
+pub trait Verifier: Send + Sync {
+    /// The signed attestation of delivery, or `None` while the verifier does not (yet) give one.
+    ///
+    /// # Errors
+    /// [`Transient`] when it cannot be reached or talks nonsense.
+    async fn attest_delivery(
+        &self,
+        verifier: &VerifierRef,
+        case: &VerificationCase,
+    ) -> Result<Option<String>, Transient>;
+
+    /// The signed statement of non-delivery, or `None` while the verifier does not (yet) give one.
+    ///
+    /// # Errors
+    /// [`Transient`] when it cannot be reached or talks nonsense.
+    async fn attest_non_delivery(
+        &self,
+        verifier: &VerifierRef,
+        case: &VerificationCase,
+    ) -> Result<Option<String>, Transient>;
+}
