@@ -213,9 +213,9 @@ impl EncodedCommit {
     }
 
     /// The headers of the message by name, conditional on `expected` being the last sequence of the payment.
-    pub fn headers(&self, expected: u64) -> Vec<(&'static str, String)> {
+    pub fn headers(&self, expected: u64) -> impl Iterator<Item = (&'static str, String)> {
         let values = self.envelope.hashed(|hashed| hashed.values.map(str::to_owned));
-        HASHED.into_iter().zip(values).chain([(EXPECTED_SEQUENCE, expected.to_string())]).collect()
+        HASHED.into_iter().zip(values).chain([(EXPECTED_SEQUENCE, expected.to_string())])
     }
 
     /// What is on record of `commit`, from which this was made, once the message lies at `sequence`.
@@ -466,7 +466,7 @@ mod tests {
     #[test]
     fn envelope_survives_its_headers() {
         let encoded = EncodedCommit::new(&commit(), 3).unwrap();
-        let headers = encoded.headers(7);
+        let headers: Vec<_> = encoded.headers(7).collect();
         let read = Envelope::read(&encoded.envelope.subject, pairs(&headers)).unwrap();
         assert_eq!(read, encoded.envelope);
         assert_eq!(read.hash(&encoded.body), encoded.hash);
@@ -476,7 +476,7 @@ mod tests {
     fn damaged_headers_are_named() {
         let encoded = EncodedCommit::new(&commit(), 3).unwrap();
         let read = |name: &'static str, value: &str, is_added: bool| {
-            let mut headers = encoded.headers(7);
+            let mut headers: Vec<_> = encoded.headers(7).collect();
             headers.retain(|(kept, _)| is_added || *kept != name);
             headers.push((name, value.to_owned()));
             Envelope::read(&encoded.envelope.subject, pairs(&headers))

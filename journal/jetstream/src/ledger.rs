@@ -46,7 +46,7 @@ impl Default for Options {
     }
 }
 
-/// The signer journal on JetStream. Cheap to clone.
+/// The signer ledger on JetStream. Cheap to clone.
 #[derive(Clone)]
 pub struct NatsLedger(Arc<Inner>);
 

@@ -320,7 +320,7 @@ mod tests {
 
     /// Whatever lies in a shard is parked where the shard's worker looks.
     #[test]
-    fn the_lane_of_a_stream_is_among_those_of_its_shard() {
+    fn the_partition_of_a_stream_is_among_those_of_its_shard() {
         let ids = (0..200).map(|number| StreamId::from(PaymentId::derive("payer", &number.to_string())));
         for stream_id in ids {
             for (partitions, shards) in [(8, 8), (8, 16), (8, 4), (8, 12), (1, 4), (3, 1)] {

@@ -18,11 +18,6 @@ const SHARDS: u16 = 2;
 /// As many as the read models ask for.
 const PAGE: usize = 512;
 
-/// What is read is judged here, and not how soon: a dozen readers at a time take a busy machine longer than a gateway waits.
-fn patient() -> Options {
-    Options { read_timeout: PATIENCE, ..options() }
-}
-
 struct Shard {
     server: NatsServer,
     journal: NatsJournal,
@@ -31,16 +26,20 @@ struct Shard {
 
 impl Shard {
     async fn open() -> Self {
+        Self::with(options()).await
+    }
+
+    async fn with(options: Options) -> Self {
         let server = NatsServer::open().await.unwrap();
         let client = connect(&server.url()).await;
-        let journal = NatsJournal::connect(client.clone(), patient()).await.unwrap();
+        let journal = NatsJournal::connect(client.clone(), options).await.unwrap();
         let stream = jetstream::new(client).get_stream("EVT_00").await.unwrap();
         Self { server, journal, stream }
     }
 
     /// Another process's journal, which has read nothing yet.
     async fn other(&self) -> NatsJournal {
-        NatsJournal::connect(connect(&self.server.url()).await, patient()).await.unwrap()
+        NatsJournal::connect(connect(&self.server.url()).await, options()).await.unwrap()
     }
 
     /// Adds payments with a commit each, and a second one for some of them.
@@ -157,7 +156,8 @@ async fn a_shard_that_grows_all_the_while_is_followed_without_a_consumer() {
 /// More readers than consumers are kept for, each at its own place.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_do_not_get_in_each_others_way() {
-    let shard = Shard::open().await;
+    // What is read is judged, and not how soon: a dozen readers at a time take a busy machine longer than a gateway waits.
+    let shard = Shard::with(Options { read_timeout: PATIENCE, ..options() }).await;
     shard.grow(1_500).await;
     let expected = follow(&shard.journal, 1, PAGE / 8).await;
     let readers = (0..12).map(|number| {

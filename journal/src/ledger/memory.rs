@@ -14,7 +14,7 @@ use super::{
     state::{Decision, Entry, decide, retire},
 };
 
-/// The signer journal in memory. Clones share the same accounts.
+/// The signer ledger in memory. Clones share the same accounts.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryLedger(Arc<Mutex<HashMap<SignerAccount, Entry>>>);
 

@@ -35,7 +35,7 @@ where
     // Epochs with as many shards as there are partitions, a multiple of them, fewer, and something else.
     for shards in [SHARDS, SHARDS * 4, SHARDS / 2, 1, SHARDS + 3] {
         let epoch = Epoch { number: 1, first: 7, shards, sealed: false };
-        a_lane_gives_what_there_is_and_then_what_comes(&*one, &*other, epoch).await;
+        a_partition_gives_what_there_is_and_then_what_comes(&*one, &*other, epoch).await;
     }
 }
 
@@ -144,7 +144,7 @@ async fn next_of(
     }
 }
 
-async fn a_lane_gives_what_there_is_and_then_what_comes(one: &dyn Parking, other: &dyn Parking, epoch: Epoch) {
+async fn a_partition_gives_what_there_is_and_then_what_comes(one: &dyn Parking, other: &dyn Parking, epoch: Epoch) {
     let stream_id = fresh();
     let shard = epoch.shard_of(&stream_id);
     let first = one.park(&stream_id, 0, &parked("a")).await.unwrap();

@@ -351,15 +351,15 @@ impl LeaseTerm {
     /// Looks at everything open in the shard, and at what is parked of it.
     fn begin(engine: &Arc<Engine>, epoch: Epoch, shard: u16) -> Self {
         let (findings, found) = mpsc::channel(FINDINGS_MAX);
-        let survey = tokio::spawn(survey(engine.clone(), shard, findings.clone()));
+        let look = tokio::spawn(find_open_streams(engine.clone(), shard, findings.clone()));
         let follow = tokio::spawn(follow(engine.clone(), epoch, shard, findings));
-        let tasks = [AbortOnDropHandle::new(survey), AbortOnDropHandle::new(follow)];
+        let tasks = [AbortOnDropHandle::new(look), AbortOnDropHandle::new(follow)];
         Self { findings: found, held_back: Some(BTreeSet::new()), _tasks: tasks }
     }
 }
 
 /// Asks for what is open until there is an answer.
-async fn survey(engine: Arc<Engine>, shard: u16, findings: mpsc::Sender<Finding>) {
+async fn find_open_streams(engine: Arc<Engine>, shard: u16, findings: mpsc::Sender<Finding>) {
     let mut backoff = Backoff::default();
     loop {
         match open_streams(&engine, shard).await {

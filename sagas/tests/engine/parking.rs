@@ -298,20 +298,20 @@ impl Parking for Distant {
 
     fn follow(&self, epoch: Epoch, shard: u16) -> Box<dyn ParkingPartition> {
         let distant = Self { parking: self.parking.clone(), away: self.away.clone() };
-        Box::new(DistantLane { lane: self.parking.follow(epoch, shard), distant })
+        Box::new(DistantPartition { partition: self.parking.follow(epoch, shard), distant })
     }
 }
 
-struct DistantLane {
-    lane: Box<dyn ParkingPartition>,
+struct DistantPartition {
+    partition: Box<dyn ParkingPartition>,
     distant: Distant,
 }
 
 #[async_trait]
-impl ParkingPartition for DistantLane {
+impl ParkingPartition for DistantPartition {
     async fn next(&mut self) -> Result<Vec<Record>, Error> {
         self.distant.reach()?;
-        self.lane.next().await
+        self.partition.next().await
     }
 }
 
