@@ -1,10 +1,11 @@
 # demo   a local network of real chains, and real payments across them (ONCE=1: stop after the showcase)
-# check  formatting, lints, dependencies, the arrows between crates, links of the documents, that the committed contract artefacts and
-#        protocol documents are what the sources give, and Slither, Halmos and the gas of each call over the contracts
+# check  formatting, lints, dependencies, the arrows between crates and between modules, links of the documents, that the committed
+#        contract artefacts and protocol documents are what the sources give, and Slither, Halmos and the gas of each call over the
+#        contracts
 # advisories  dependencies with known vulnerabilities; needs the advisory database, which is fetched
-# test   every test: contracts, crates, and the real binary end to end (QUICK=1: those without networks, in a minute or two)
+# test   every test: contracts, crates, and the real binary end to end (QUICK=1: units and tests in memory)
 # sim    the engine under SEEDS=n simulated worlds (or one, SEED=s, with everything that happens in it)
-# bench  what is measured against the design (BRIEF=1: only that it works; ONLY="floor sagas"; see tools/bench/README.md)
+# bench  what is measured against the design (BRIEF=1: only that it works; ONLY="baseline sagas"; see tools/bench/README.md)
 # docs   the manual as a book with search, in target/book
 # tools  fetch the pinned development tools into .tools/
 
@@ -32,7 +33,8 @@ check-tools:
 check-crates: check-tools
 	cargo fmt --all --check
 	scripts/check-arrows
-	scripts/stage "links of the documents" scripts/check-links.py
+	scripts/check-cycles
+	scripts/stage "links of the documents" scripts/check-links.py --paths
 	scripts/stage clippy cargo clippy --workspace --all-targets --locked -- -D warnings
 	scripts/stage cargo-deny .tools/bin/cargo-deny --workspace --locked check --hide-inclusion-graph licenses bans sources
 	scripts/stage "build of gw" $(build) --bin gw

@@ -6,7 +6,9 @@
 - docs/adr has one file a number, each with date, status, context, decision and consequences, and its index names each;
 - a decision that the code names (`ADR 73`) has a file;
 - every crate has a README;
-- with --paths also: what ARCHITECTURE.md, docs/ and the crates' READMEs name in backticks as a path is there.
+- with --paths also: what ARCHITECTURE.md, docs/ and the READMEs of folders name in backticks as a path is there.
+
+A file is there when git has it or would add it: what one machine has besides, as what is built, is not.
 
 Ends with 1 and a line for each fault.
 """
@@ -40,8 +42,13 @@ def tracked():
     return [ROOT / name for name in names if (ROOT / name).is_file()]
 
 
+def known_paths(files):
+    """The files and each folder that holds one."""
+    return {path for file in files for path in (file, *file.parents) if path.is_relative_to(ROOT)}
+
+
 def prose(text):
-    """The lines outside code blocks, with their numbers; inline code is blanked."""
+    """The lines outside code blocks, with their numbers."""
     fence = None
     for number, line in enumerate(text.split("\n"), 1):
         mark = re.match(r"\s*(```+|~~~+)", line)
@@ -84,7 +91,7 @@ def links(text):
             yield number, definition[1]
 
 
-def check_links(path):
+def check_links(path, there):
     for number, target in links(path.read_text(encoding="utf-8")):
         if re.match(r"[a-z][a-z0-9+.-]*:", target) or target.startswith("//"):
             continue
@@ -95,7 +102,7 @@ def check_links(path):
         led = (path.parent / file).resolve() if file else path
         if not led.is_relative_to(ROOT):
             fault(path, number, f"{target}: leads out of the repository")
-        elif not led.exists():
+        elif led not in there:
             fault(path, number, f"{target}: is not there")
         elif anchor and led.suffix == ".md" and anchor not in anchors(led):
             fault(path, number, f"{target}: there is no such heading")
@@ -147,24 +154,25 @@ def check_numbers(path, numbers):
                     fault(path, at, f"ADR {number} has no file in docs/adr")
 
 
-def check_paths(path):
+def check_paths(path, there):
     """Paths in backticks, with `{a,b}` for several, from the root or, in a crate, from there; placeholders are not paths."""
-    tops = {entry.name for entry in ROOT.iterdir()}
+    tops = {entry.name for entry in there if entry.parent == ROOT}
     roots = {ROOT, path.parent}
     for at, line in prose(path.read_text(encoding="utf-8")):
         for code in re.findall(r"`([^`\s]+)`", line):
             options = re.match(r"(.*)\{([^{}]+,[^{}]+)\}(.*)$", code)
             for name in [options[1] + one + options[3] for one in options[2].split(",")] if options else [code]:
                 looks = "/" in name and name.split("/")[0] in tops | {"src", "tests"} and not re.search(r"[<>*{}…]", name)
-                if looks and not any((root / name).exists() for root in roots):
+                if looks and not any((root / name.rstrip("/")).resolve() in there for root in roots):
                     fault(path, at, f"`{name}` is not there")
 
 
 def main():
     files = tracked()
+    there = known_paths(files)
     for path in files:
         if path.suffix == ".md":
-            check_links(path)
+            check_links(path, there)
     check_summary()
     numbers = check_decisions()
     for path in files:
@@ -173,10 +181,9 @@ def main():
         if path.name == "Cargo.toml" and path.parent != ROOT and not (path.parent / "README.md").exists():
             fault(path, 1, "the crate has no README.md beside it")
     if "--paths" in sys.argv[1:]:
-        crates = [path.parent / "README.md" for path in files if path.name == "Cargo.toml" and path.parent != ROOT]
-        for path in [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md")), *crates]:
-            if path.exists():
-                check_paths(path)
+        roots = [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", ROOT / "AGENTS.md"]
+        for path in sorted({*roots, *DOCS.glob("*.md"), *(path for path in files if path.name == "README.md")}):
+            check_paths(path, there)
     for line in faults:
         print(line, file=sys.stderr)
     return 1 if faults else 0

@@ -4,28 +4,62 @@
 #
 #   scripts/test.sh build   builds them, and no more
 #
-#   QUICK=1         what a developer wants after each change: no network, and few simulated worlds
-#   SIM_SEEDS=n     how many worlds the simulation plays
+#   QUICK=1         what a developer wants after each change: nothing that needs .tools/, and few simulated worlds
+#   SIM_SEEDS=n     how many worlds the simulation plays, from the first seed on
 #   TEST_THREADS=n  how many tests run at a time
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+nextest=(cargo nextest run --workspace --locked)
+have_nextest() { cargo nextest --version >/dev/null 2>&1; }
+
+if [[ "${1:-}" == build ]]; then
+  if have_nextest; then tests=("${nextest[@]}"); else tests=(cargo test --workspace --locked --lib --bins --tests); fi
+  exec scripts/stage "build of the tests" "${tests[@]}" --no-run
+fi
 
 log="$(mktemp -d)"
 broken="$(mktemp)"
 authorities="$(mktemp)"
 tests_in=(env)
-computing=()
-# What runs beside is in process groups of its own, so that nothing is left of it when this is interrupted.
+# What was started here, each in a process group of its own, so that nothing is left of it when this is interrupted.
+children=()
 cleanup() {
-  for group in "${computing[@]}"; do
-    kill -- "-$group" 2>/dev/null
+  local child tries
+  for child in ${children[@]+"${children[@]}"}; do
+    kill -- "-$child" 2>/dev/null || continue
+    # nextest ends its tests first, and kills after ten seconds those that do not end.
+    for ((tries = 0; tries < 150; tries++)); do
+      kill -0 -- "-$child" 2>/dev/null || break
+      sleep 0.1
+    done
   done
   rm -rf "$log" "$broken" "$authorities"
 }
 trap cleanup EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
 
-# Shows the output of a test run and keeps it for counting.
-run() {
+# Begins a child, whose process id is then the last of `children`. It reads nothing, for it is not in the terminal's group.
+begin() {
+  set -m
+  "$@" </dev/null &
+  children+=("$!")
+  set +m
+}
+
+# Waits for every child. They note what failed in them; one that ends otherwise was killed, and counts, too.
+finish() {
+  local child
+  for child in ${children[@]+"${children[@]}"}; do
+    wait "$child" || printf 'a run that was killed, process %s\n' "$child" >>"$broken"
+  done
+  children=()
+}
+
+# Shows the output of a command as it comes, keeps it for counting, and notes by its name that it failed.
+show() {
   local name="$1"
   shift
   printf '== %s\n' "$name"
@@ -33,6 +67,14 @@ run() {
   if [[ "${PIPESTATUS[0]}" -ne 0 ]]; then
     printf '%s\n' "$name" >>"$broken"
   fi
+}
+
+# Runs a command and waits for it; what was begun before goes on beside it.
+run() {
+  begin show "$@"
+  local last=$((${#children[@]} - 1))
+  wait "${children[last]}" || printf '%s\n' "$1, which was killed" >>"$broken"
+  unset "children[last]"
 }
 
 # The same with the processor time that nobody else wants, shown once it is over.
@@ -46,11 +88,8 @@ beside() {
   cat "$log/$name"
 }
 
-nextest=(cargo nextest run --workspace --locked)
-have_nextest() { cargo nextest --version >/dev/null 2>&1; }
-
 # One authority instead of all that the system trusts: nothing here is asked outside this machine, and each process of each
-# network would read all of them for each of its clients, which is a fifth of all that these tests compute.
+# network would read all of them for each of its clients.
 few_authorities() {
   local bundle
   for bundle in /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem; do
@@ -60,11 +99,6 @@ few_authorities() {
     return
   done
 }
-
-if [[ "${1:-}" == build ]]; then
-  if have_nextest; then tests=("${nextest[@]}"); else tests=(cargo test --workspace --locked --lib --bins --tests); fi
-  exec scripts/stage "build of the tests" "${tests[@]}" --no-run
-fi
 
 quick() {
   # Programs of tests in memory; the names of two crates are those of programs, too.
@@ -76,25 +110,21 @@ quick() {
     run crates "${tests_in[@]}" "${nextest[@]}" "${targets[@]}" --profile quick --no-fail-fast
   else
     run crates cargo test --workspace --locked --no-fail-fast "${targets[@]}" -- \
-      --skip every_broken_variant --skip a_death_at_any_call_does_no_harm
+      --skip every_broken_variant --skip a_death_at_any_call_does_no_harm --skip nothing_breaks_where_everything_happens
   fi
+}
+
+simulation_and_examples() {
+  beside simulation "${nextest[@]}" --no-fail-fast -E 'package(simulation)'
+  beside examples cargo test --workspace --locked --no-fail-fast --doc
 }
 
 everything() {
   # What only computes has the time in which the networks wait for blocks, servers and clocks.
-  set -m
-  beside contracts contracts/test.sh &
-  computing+=("$!")
-  set +m
+  begin beside contracts contracts/test.sh
   if have_nextest; then
     run build "${nextest[@]}" --no-run
-    set -m
-    {
-      beside simulation "${nextest[@]}" --no-fail-fast -E 'package(simulation)'
-      beside examples cargo test --workspace --locked --no-fail-fast --doc
-    } &
-    computing+=("$!")
-    set +m
+    begin simulation_and_examples
     # A test of a network takes about a quarter of a processor: it waits for blocks.
     local threads="${TEST_THREADS:-$((5 * $(getconf _NPROCESSORS_ONLN) / 2))}"
     run crates "${tests_in[@]}" "${nextest[@]}" --no-fail-fast -E 'not package(simulation)' --test-threads "$threads"
@@ -102,7 +132,7 @@ everything() {
     run crates cargo test --workspace --locked --no-fail-fast --lib --bins --tests
     run examples cargo test --workspace --locked --no-fail-fast --doc
   fi
-  wait "${computing[@]}"
+  finish
 }
 
 few_authorities
