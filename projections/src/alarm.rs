@@ -16,8 +16,6 @@ use tracing::error;
 
 use events::time::Timestamp;
 
-use crate::service::Projections;
-
 /// Name of the file under the projections' directory.
 const FILE: &str = "journal-alarms.json";
 /// Alarms kept; the oldest, which are nearest to the cause, stay.
@@ -127,26 +125,6 @@ impl Alarms {
         fs::rename(&temporary, &self.path)?;
         // The name too has to be on disk before the checkpoint, which is the only evidence, is overwritten.
         self.path.parent().map_or(Ok(()), |root| File::open(root)?.sync_all())
-    }
-}
-
-impl Projections {
-    /// The alarms that the journal lost commits which nobody has acknowledged yet, oldest first.
-    pub fn alarms(&self) -> Vec<JournalAlarm> {
-        self.lock_alarms().raised().to_vec()
-    }
-
-    /// Drops the alarms, as an operator who has seen them asks, and returns them. Blocks.
-    ///
-    /// # Errors
-    /// When the file that keeps them cannot be removed; nothing is dropped then.
-    pub fn acknowledge_alarms(&self) -> io::Result<Vec<JournalAlarm>> {
-        self.lock_alarms().acknowledge()
-    }
-
-    /// Raises an alarm, before the evidence is given up. Blocks.
-    pub(crate) fn raise(&self, alarm: JournalAlarm) {
-        self.lock_alarms().cry(alarm);
     }
 }
 

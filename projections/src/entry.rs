@@ -6,8 +6,8 @@ use events::StreamId;
 use journal::Recorded;
 
 use crate::{
+    fault::Fault,
     quote_request::QuoteRequestView,
-    store::Fault,
     view::{Applied, PaymentView},
 };
 

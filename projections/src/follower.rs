@@ -13,17 +13,16 @@ use journal::{Journal, ReadError, Recorded};
 
 use crate::{
     alarm::JournalAlarm,
-    prefetch::Prefetch,
+    fault::Fault,
+    prefetch::{PAGE_COMMITS, Prefetch},
     quote_request::QuoteRequestView,
-    service::Projections,
+    read_model::ReadModel,
     shards::{STARTING, ShardState, ShardStatus},
-    store::{Checkpoint, Fault, Store},
+    store::{Checkpoint, Store, blocking},
     unreadable::{self, NO_COMMIT, Next},
     view::PaymentView,
 };
 
-/// Commits asked for and applied at a time: large enough to spread the cost of a batch, small enough for the memory.
-pub(crate) const PAGE_COMMITS: usize = 512;
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
 /// How often in a row a stream has to be found too short before that is believed, and the pause between two looks.
@@ -34,7 +33,7 @@ const LOOK_AT_SEALED_EVERY: Duration = Duration::from_secs(60);
 
 /// Follows the stream of one shard.
 pub(crate) struct Follower {
-    projections: Projections,
+    model: Arc<ReadModel>,
     journal: Arc<dyn Journal>,
     shard: u16,
     shutdown: CancellationToken,
@@ -65,13 +64,13 @@ enum Break {
 
 impl Follower {
     pub(crate) fn new(
-        projections: Projections,
+        model: Arc<ReadModel>,
         journal: Arc<dyn Journal>,
         shard: u16,
         shutdown: CancellationToken,
     ) -> Self {
         Self {
-            projections,
+            model,
             journal,
             shard,
             shutdown,
@@ -85,22 +84,22 @@ impl Follower {
     /// Follows until the shutdown, or until the stream cannot be read.
     pub(crate) async fn run(mut self) {
         loop {
-            let store = self.projections.store();
+            let store = self.model.store();
             match self.follow(store).await {
                 Break::Shutdown => return,
                 Break::Doubted => {}
                 Break::Rebuild(reason) => self.rebuild(reason).await,
                 Break::Lost(alarm) => {
-                    let (projections, reason) = (self.projections.clone(), alarm.to_string());
+                    let (model, reason) = (Arc::clone(&self.model), alarm.to_string());
                     // On disk before the checkpoint, which is the only evidence, is reset.
-                    if let Err(error) = tokio::task::spawn_blocking(move || projections.raise(alarm)).await {
+                    if let Err(error) = tokio::task::spawn_blocking(move || model.raise(alarm)).await {
                         error!(shard = self.shard, %error, reason, "a journal alarm cannot be raised");
                     }
                     self.rebuild(reason).await;
                 }
                 Break::Storage(store, reason) => self.replace(store, reason).await,
                 Break::Stop(reason) => {
-                    self.projections.stop(self.shard, reason);
+                    self.model.stop(self.shard, reason);
                     return;
                 }
             }
@@ -110,10 +109,10 @@ impl Follower {
     async fn rebuild(&mut self, reason: String) {
         let shard = self.shard;
         error!(shard, reason, "PROJECTION IS BUILT AGAIN from the stream's first commit");
-        let projections = self.projections.clone();
-        let turn = projections.turn(shard).await;
-        projections.publish(shard, STARTING);
-        let store = projections.store();
+        let model = Arc::clone(&self.model);
+        let turn = model.turn(shard).await;
+        model.publish(shard, STARTING);
+        let store = model.store();
         let emptied = blocking(&store, move |store| store.reset(shard)).await;
         drop(turn);
         if let Err(fault) = emptied {
@@ -123,8 +122,8 @@ impl Follower {
 
     async fn replace(&mut self, broken: Arc<Store>, reason: String) {
         error!(shard = self.shard, reason, "PROJECTION DATABASE FAILED: an empty one takes its place");
-        let projections = self.projections.clone();
-        let replaced = tokio::task::spawn_blocking(move || projections.replace(&broken)).await;
+        let model = Arc::clone(&self.model);
+        let replaced = tokio::task::spawn_blocking(move || model.replace(&broken)).await;
         match replaced {
             Ok(Ok(())) => {}
             Ok(Err(error)) => error!(shard = self.shard, %error, "no new projection database can be made"),
@@ -151,15 +150,15 @@ impl Follower {
     }
 
     async fn try_follow(&mut self, mut store: Arc<Store>) -> Result<Infallible, Break> {
-        let (projections, shard) = (self.projections.clone(), self.shard);
-        let turn = projections.turn(shard).await;
+        let (model, shard) = (Arc::clone(&self.model), self.shard);
+        let turn = model.turn(shard).await;
         let checked = blocking(&store, move |store| store.verify(shard)).await;
         let mut checkpoint = checked.map_err(|fault| self.sort(&store, fault))?;
         drop(turn);
         let target = self.confirm(&checkpoint).await?;
         self.try_again(&store).await?;
         info!(shard, checkpoint = checkpoint.sequence, head = target, "projection follows its stream");
-        let turn = projections.turn(shard).await;
+        let turn = model.turn(shard).await;
         self.publish(&store, &checkpoint, target)?;
         drop(turn);
         // Begun anew with each look at the whole shard: what was read before it may be of another stream.
@@ -171,7 +170,7 @@ impl Follower {
             if matches!(&next, Next::Commits { page, .. } if page.is_empty()) {
                 self.head_beyond(&checkpoint).await?;
             } else {
-                let _turn = projections.turn(shard).await;
+                let _turn = model.turn(shard).await;
                 self.move_on(&mut store, &mut checkpoint).await?;
                 let gaps_are_the_streams = self.rebuilt_for_gap;
                 let applied = blocking(&store, move |store| match next {
@@ -183,7 +182,7 @@ impl Follower {
                 let applied = applied.map_err(|fault| self.sort(&store, fault))?;
                 checkpoint = applied.checkpoint;
                 self.publish(&store, &checkpoint, target)?;
-                projections.wake(&applied.changed);
+                model.wake(&applied.changed);
             }
             if ended {
                 self.await_news(&checkpoint, target).await?;
@@ -191,7 +190,7 @@ impl Follower {
             if self.shutdown.is_cancelled() {
                 return Err(Break::Shutdown);
             }
-            if projections.doubted(shard).now_or_never().is_some() {
+            if model.doubted(shard).now_or_never().is_some() {
                 return Err(Break::Doubted);
             }
         }
@@ -199,7 +198,7 @@ impl Follower {
 
     /// Goes on with the rebuilt copy, where one took the place of `store`.
     async fn move_on(&mut self, store: &mut Arc<Store>, checkpoint: &mut Checkpoint) -> Result<(), Break> {
-        let Some(rebuilt) = self.projections.rebuilt_from(store) else { return Ok(()) };
+        let Some(rebuilt) = self.model.rebuilt_from(store) else { return Ok(()) };
         let shard = self.shard;
         *store = rebuilt;
         let stored = blocking(store, move |store| store.checkpoint(shard)).await;
@@ -210,7 +209,7 @@ impl Follower {
     fn publish(&self, store: &Arc<Store>, checkpoint: &Checkpoint, target: u64) -> Result<(), Break> {
         let state = if checkpoint.sequence >= target { ShardState::Live } else { ShardState::CatchingUp };
         let status = ShardStatus { checkpoint: checkpoint.sequence, state };
-        if self.projections.publish_from(store, self.shard, status) { Ok(()) } else { Err(Break::Doubted) }
+        if self.model.publish_from(store, self.shard, status) { Ok(()) } else { Err(Break::Doubted) }
     }
 
     /// Checks that the stream is the one the checkpoint was taken from, and returns its head.
@@ -325,7 +324,7 @@ impl Follower {
         if sequence < target {
             return self.wait_for_stream(&format!("commit {} is not readable yet", sequence + 1)).await;
         }
-        let (journal, projections, shard) = (Arc::clone(&self.journal), self.projections.clone(), self.shard);
+        let (journal, model, shard) = (Arc::clone(&self.journal), Arc::clone(&self.model), self.shard);
         let ended = self.has_ended(sequence).await?;
         let shutdown = self.shutdown.clone();
         let news = async {
@@ -337,8 +336,8 @@ impl Follower {
             self.read(|| journal.wait_beyond(shard, sequence)).await
         };
         tokio::select! {
-            () = projections.doubted(shard) => Err(Break::Doubted),
-            () = projections.moved(shard) => Ok(()),
+            () = model.doubted(shard) => Err(Break::Doubted),
+            () = model.moved(shard) => Ok(()),
             news = news => news,
         }
     }
@@ -351,7 +350,7 @@ impl Follower {
         if !epochs.is_sealed(shard) || self.read(|| journal.head(shard)).await? > sequence {
             return Ok(false);
         }
-        self.projections.learn(&epochs);
+        self.model.learn(&epochs);
         if !std::mem::replace(&mut self.reported_end, true) {
             info!(shard, checkpoint = sequence, "projection has all that its sealed stream will ever have");
         }
@@ -403,14 +402,4 @@ fn is_whole(stream_id: &StreamId, commits: &[Recorded]) -> bool {
         StreamId::Payment(_) => PaymentView::fold(commits).is_some(),
         StreamId::QuoteRequest(_) => QuoteRequestView::fold(commits).is_some(),
     }
-}
-
-/// Runs sled's blocking work where it holds nobody up.
-pub(crate) async fn blocking<T: Send + 'static>(
-    store: &Arc<Store>,
-    work: impl FnOnce(&Store) -> Result<T, Fault> + Send + 'static,
-) -> Result<T, Fault> {
-    let store = Arc::clone(store);
-    let done = tokio::task::spawn_blocking(move || work(&store)).await;
-    done.unwrap_or_else(|error| Err(Fault::Storage(error.to_string())))
 }

@@ -26,12 +26,15 @@
 
 mod alarm;
 mod entry;
+mod fault;
 mod follower;
 mod generations;
 mod overdue;
 mod prefetch;
 mod quote_request;
+mod read_model;
 mod rebuild;
+mod rebuild_status;
 mod service;
 mod shards;
 mod store;
@@ -42,8 +45,10 @@ mod waiters;
 pub use alarm::JournalAlarm;
 pub use overdue::{Overdue, OverdueList, OverdueStage, overdue};
 pub use quote_request::{BatchAward, OfferedQuote, QuoteRequestStatus, QuoteRequestView};
-pub use rebuild::{Rebuild, RebuildError, RebuildPhase, RebuildProgress, RebuildStatus, Verdict};
-pub use service::{Located, OpenError, Projections, RunError, Unavailable};
+pub use read_model::{OpenError, Unavailable};
+pub use rebuild::Rebuild;
+pub use rebuild_status::{RebuildError, RebuildPhase, RebuildProgress, RebuildStatus, Verdict};
+pub use service::{Located, Projections, RunError};
 pub use shards::{ShardState, ShardStatus};
 pub use view::{
     Applied, AwardedQuote, Confirmation, DeclineCount, PaymentStatus, PaymentView, RefundOwed, Transaction, Windows,

@@ -13,8 +13,8 @@ use events::{
 use sagas::{ports::Transient, release::attestation_due};
 
 use crate::{
+    fault::Fault,
     service::Projections,
-    store::Fault,
     view::{PaymentStatus, PaymentView, Transaction},
 };
 
@@ -92,7 +92,7 @@ impl Projections {
     pub async fn overdue(&self, now: Timestamp, grace: Duration) -> Result<OverdueList, Transient> {
         let (mut payments, mut unreadable, mut uncertain) = (Vec::new(), Vec::new(), Vec::new());
         for shard in 0..self.shards() {
-            let store = self.store();
+            let store = self.model.store();
             let read = tokio::task::spawn_blocking(move || {
                 let mut found = Vec::new();
                 store.visit_open_payments(shard, |view| found.extend(overdue(&view, shard, now, grace)))?;
@@ -102,12 +102,12 @@ impl Projections {
                 .await
                 .map_err(|error| Transient::unreachable(format!("what is open in shard {shard}: {error}")))?;
             let (found, marked) = read.map_err(|fault| {
-                self.report_fault(shard, &fault);
+                self.model.report_fault(shard, &fault);
                 Transient::unreachable(format!("what is open in shard {shard}: {fault}"))
             })?;
             payments.extend(found);
             unreadable.extend(marked.iter().filter_map(StreamId::payment).cloned());
-            if self.live(shard).is_err() {
+            if self.model.live(shard).is_err() {
                 uncertain.push(shard);
             }
         }

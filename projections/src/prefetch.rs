@@ -12,6 +12,8 @@ use journal::{Journal, ReadError};
 
 use crate::unreadable::{self, Next};
 
+/// Commits asked for and applied at a time: large enough to spread the cost of a batch, small enough for the memory.
+pub(crate) const PAGE_COMMITS: usize = 512;
 /// Most pages that are prefetched at a time, in all shards together: enough to keep the processors at work where few
 /// shards are behind, and a bound on the memory where many are.
 const PAGES_MAX: usize = 4;
@@ -70,10 +72,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        follower::PAGE_COMMITS,
+        fault::Fault,
         service::Projections,
         shards::ShardState,
-        store::Fault,
         view::{PaymentView, test_support::submission},
     };
 
@@ -171,22 +172,22 @@ mod tests {
             async move { projections.run(journal, shutdown).await }
         });
         journal.is_asked(1).await;
-        let turn = projections.turn(0).await;
+        let turn = projections.model.turn(0).await;
         journal.open_to.send_replace(1);
         journal.is_asked(PAGE + 1).await;
         assert_eq!(projections.checkpoint(0), 0);
 
-        projections.report_fault(0, &Fault::Damaged("as a reader says".to_owned()));
+        projections.model.report_fault(0, &Fault::Damaged("as a reader says".to_owned()));
         drop(turn);
         journal.open_to.send_replace(count + 1);
-        let mut status = projections.watch(0).await;
+        let mut status = projections.model.watch(0).await;
         let live = status.wait_for(|status| status.state == ShardState::Live && status.checkpoint == count);
         timeout(PATIENCE, live).await.unwrap().unwrap();
         for number in 0..count {
             let folded = PaymentView::fold(&journal.load(&payment(number).into()).await.unwrap());
             assert_eq!(projections.get(&payment(number)).unwrap(), folded);
         }
-        let store = projections.store();
+        let store = projections.model.store();
         assert_eq!(store.verify(0).unwrap().commits, count);
         shutdown.cancel();
         task.await.unwrap().unwrap();

@@ -4,7 +4,10 @@ use events::{CommitId, PaymentEvent, event::TransactionAbandoned};
 use journal::{Commit, Position, ShardLog, StreamStore, memory::MemoryJournal};
 
 use super::*;
-use crate::view::{PaymentStatus, test_support::submission};
+use crate::{
+    shards::ShardState,
+    view::{PaymentStatus, test_support::submission},
+};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -40,8 +43,8 @@ async fn a_database_that_fails_is_replaced_while_it_is_in_use() {
         assert!(projections.wait_for(payment_id.shard(2), position.sequence, PATIENCE).await);
     }
 
-    let broken = projections.store();
-    let replacing = (projections.clone(), Arc::clone(&broken));
+    let broken = projections.model.store();
+    let replacing = (Arc::clone(&projections.model), Arc::clone(&broken));
     let replaced = move || replacing.0.replace(&replacing.1);
     tokio::task::spawn_blocking(replaced.clone()).await.unwrap().unwrap();
     // Every shard that found the same fault asks for it; one replacement is enough.
@@ -57,7 +60,7 @@ async fn a_database_that_fails_is_replaced_while_it_is_in_use() {
     assert_eq!(waiting.await.unwrap().map(|view| (view.version, view.sequence)), Some((2, next.sequence)));
     for shard in 0..2 {
         let head = journal.head(shard).await.unwrap();
-        let mut status = projections.watch(shard).await;
+        let mut status = projections.model.watch(shard).await;
         let live = status.wait_for(|status| status.state == ShardState::Live && status.checkpoint >= head);
         timeout(PATIENCE, live).await.unwrap().unwrap();
     }
@@ -72,7 +75,7 @@ async fn a_database_that_fails_is_replaced_while_it_is_in_use() {
     task.await.unwrap().unwrap();
     drop((projections, broken));
     let reopened = Projections::open(directory.path(), 2).unwrap();
-    assert!(reopened.store().verify(0).unwrap().sequence > 0);
+    assert!(reopened.model.store().verify(0).unwrap().sequence > 0);
 }
 
 /// What a reader finds unreadable while the shard is live is found and built again.
@@ -88,9 +91,9 @@ async fn a_view_that_turns_unreadable_is_built_again() {
         let (projections, journal, shutdown) = (projections.clone(), Arc::new(journal.clone()), shutdown.clone());
         async move { projections.run(journal, shutdown).await }
     });
-    let mut status = projections.watch(0).await;
+    let mut status = projections.model.watch(0).await;
     timeout(PATIENCE, status.wait_for(|status| status.state == ShardState::Live)).await.unwrap().unwrap();
-    projections.store().damage(0, &payment_id);
+    projections.model.store().damage(0, &payment_id);
     assert_eq!(projections.get(&payment_id), Err(Unavailable::CatchingUp { shard: 0 }));
     timeout(PATIENCE, status.wait_for(|status| status.state == ShardState::Live)).await.unwrap().unwrap();
     assert_eq!(projections.get(&payment_id).unwrap().map(|view| view.version), Some(1));

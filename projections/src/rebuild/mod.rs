@@ -8,27 +8,27 @@
 //! Until the swap the shadow copy is marked as unfinished on disk. Killed before, the process starts on the
 //! old copy and removes the other; killed after, it starts on the new one. Meanwhile the disk holds both.
 
-use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
+mod shard;
+
+use std::{io, sync::Arc, time::Duration};
 
 use chrono::Utc;
 use futures::future::try_join_all;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use events::{CommitId, StreamId, time::Timestamp};
-use journal::{Journal, ReadError};
+use events::{CommitId, StreamId};
+use journal::Journal;
 
 use crate::{
-    follower::{PAGE_COMMITS, blocking},
-    prefetch::Prefetch,
-    service::{Projections, Swap},
+    read_model::{ReadModel, Swap},
+    rebuild_status::{RebuildError, RebuildPhase, RebuildStatus, Verdict},
     shards::ShardState,
-    store::{Checkpoint, Fault, Store},
-    unreadable::{self, Next},
+    store::{Store, blocking},
 };
 
-/// Streams of a shard that are named when they differ; more are counted.
-const NAMED_MAX: usize = 20;
+use self::shard::ShardRebuild;
+
 /// Pause before a stream that is away, or a shard that is not ready, is looked at again.
 const PAUSE: Duration = Duration::from_millis(200);
 /// How often the last steps are begun anew because a stream was away or a shard was being checked.
@@ -36,162 +36,11 @@ const LAST_STEPS_MAX: u32 = 50;
 /// How long readers of the old copy are waited for before its files are removed.
 const RELEASE_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// Why the views were not, or are not being, built again. The copy in use stays in use.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RebuildError {
-    /// One is under way already.
-    #[error("a rebuild is under way already, since {}", .0.format("%H:%M:%S"))]
-    UnderWay(Timestamp),
-    /// The journal has fewer shards than the projections.
-    #[error("the journal has {journal} shards, the projections were opened for {projections}")]
-    Shards {
-        /// Shards of the journal.
-        journal: u16,
-        /// Shards of the projections.
-        projections: u16,
-    },
-    /// The new copy cannot be written.
-    #[error("the new copy cannot be written: {0}")]
-    Storage(String),
-    /// A stream cannot be read.
-    #[error("{0}")]
-    Stream(String),
-    /// The copy in use failed meanwhile, and an empty one took its place.
-    #[error("the copy in use failed meanwhile and is being built again by itself")]
-    Replaced,
-    /// The stream or the shards were not ready for the last step for too long.
-    #[error("the two copies could not change places: {0}")]
-    Unsettled(String),
-    /// The process is to stop.
-    #[error("the gateway was stopped")]
-    Stopped,
-}
-
-impl From<Fault> for RebuildError {
-    fn from(fault: Fault) -> Self {
-        Self::Storage(fault.to_string())
-    }
-}
-
-/// The verdict of the comparison of one shard.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// Both copies are the same, entry by entry.
-    Equal {
-        /// Stream sequence that both were at.
-        sequence: u64,
-        /// Payments and batches compared.
-        streams: u64,
-    },
-    /// The old copy was wrong.
-    Different {
-        /// Stream sequence that both were at.
-        sequence: u64,
-        /// Payments and batches that the old copy showed wrongly or not at all; a bounded number of them.
-        streams: Vec<StreamId>,
-        /// How many there are; 0 when only the old copy's own accounts were wrong.
-        count: u64,
-    },
-    /// There was nothing to compare with.
-    NotCompared {
-        /// Why.
-        reason: String,
-    },
-}
-
-/// How far a shard of the new copy is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RebuildProgress {
-    /// The shard.
-    pub shard: u16,
-    /// Commits applied.
-    pub done: u64,
-    /// Commits there are, as far as known.
-    pub total: u64,
-}
-
-/// The phase of a rebuild.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RebuildPhase {
-    /// The new copy is filled.
-    Building,
-    /// The copies are compared.
-    Comparing,
-    /// The new copy is in use.
-    Done {
-        /// The verdict on each shard, in their order.
-        verdicts: Vec<Verdict>,
-    },
-    /// The old copy stays in use.
-    Failed {
-        /// Why.
-        error: RebuildError,
-    },
-}
-
-/// A rebuild, under way or over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RebuildStatus {
-    /// Tells it from others.
-    pub id: String,
-    /// When it began.
-    pub started_at: Timestamp,
-    /// When it ended; absent while it is under way.
-    pub ended_at: Option<Timestamp>,
-    /// Its phase, or its end.
-    pub phase: RebuildPhase,
-    /// How far each shard is.
-    pub shards: Vec<RebuildProgress>,
-}
-
 /// A rebuild that may run. While it exists there is no other.
 #[derive(Debug)]
 pub struct Rebuild {
-    projections: Projections,
+    model: Arc<ReadModel>,
     id: String,
-}
-
-/// The rebuild of one shard.
-struct ShardRebuild {
-    shard: u16,
-    journal: Arc<dyn Journal>,
-    prefetch: Prefetch,
-    built: Checkpoint,
-    /// Streams that differed at a first look, when one copy may have been ahead of the other.
-    suspects: BTreeSet<StreamId>,
-    /// Streams that moved after that look began.
-    touched: BTreeSet<StreamId>,
-    compared: u64,
-    /// Why the old copy could not be read.
-    unreadable: Option<String>,
-    note_touched: bool,
-}
-
-impl Projections {
-    /// Reserves the one rebuild that may run at a time; [`Rebuild::run`] runs it.
-    ///
-    /// # Errors
-    /// [`RebuildError::UnderWay`].
-    pub fn begin_rebuild(&self) -> Result<Rebuild, RebuildError> {
-        let mut slot = self.lock_rebuild();
-        if let Some(RebuildStatus { started_at, ended_at: None, .. }) = &*slot {
-            return Err(RebuildError::UnderWay(*started_at));
-        }
-        let id = CommitId::random().to_string();
-        let shards = (0..self.shards()).map(|shard| self.to_rebuild(shard));
-        *slot = Some(RebuildStatus {
-            id: id.clone(),
-            started_at: Utc::now(),
-            ended_at: None,
-            phase: RebuildPhase::Building,
-            shards: shards.collect(),
-        });
-        Ok(Rebuild { projections: self.clone(), id })
-    }
-
-    fn to_rebuild(&self, shard: u16) -> RebuildProgress {
-        RebuildProgress { shard, done: 0, total: self.checkpoint(shard) }
-    }
 }
 
 impl Drop for Rebuild {
@@ -201,13 +50,35 @@ impl Drop for Rebuild {
 }
 
 impl Rebuild {
+    /// Reserves the one rebuild that may run at a time.
+    ///
+    /// # Errors
+    /// [`RebuildError::UnderWay`].
+    pub(crate) fn begin(model: Arc<ReadModel>) -> Result<Self, RebuildError> {
+        let mut slot = model.lock_rebuild();
+        if let Some(RebuildStatus { started_at, ended_at: None, .. }) = &*slot {
+            return Err(RebuildError::UnderWay(*started_at));
+        }
+        let id = CommitId::random().to_string();
+        let shards = (0..model.shards()).map(|shard| model.to_rebuild(shard));
+        *slot = Some(RebuildStatus {
+            id: id.clone(),
+            started_at: Utc::now(),
+            ended_at: None,
+            phase: RebuildPhase::Building,
+            shards: shards.collect(),
+        });
+        drop(slot);
+        Ok(Self { model, id })
+    }
+
     /// What [`RebuildStatus::id`] says of it.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Builds, compares, and puts the new copy in the place of the old one. [`Projections::run`] has to run meanwhile,
-    /// on the same journal.
+    /// Builds, compares, and puts the new copy in the place of the old one. [`Projections::run`](crate::Projections::run) has
+    /// to run meanwhile, on the same journal.
     ///
     /// # Errors
     /// [`RebuildError`]; the old copy is in use then, and nothing is left of the new one.
@@ -228,23 +99,23 @@ impl Rebuild {
     }
 
     async fn make(&self, journal: Arc<dyn Journal>) -> Result<Vec<Verdict>, RebuildError> {
-        let projections = &self.projections;
-        let (theirs, ours) = (journal.shards(), projections.shards());
+        let model = &self.model;
+        let (theirs, ours) = (journal.shards(), model.shards());
         if theirs < ours {
             return Err(RebuildError::Shards { journal: theirs, projections: ours });
         }
         info!(id = self.id, "rebuild of the projections begins; until it ends they take twice the disk");
-        let old = projections.store();
+        let old = model.store();
         let made = blocking_io({
-            let (projections, old) = (projections.clone(), Arc::clone(&old));
-            move || projections.begin_shadow_copy(&old)
+            let (model, old) = (Arc::clone(model), Arc::clone(&old));
+            move || model.begin_shadow_copy(&old)
         });
         let new = Arc::new(made.await?);
-        let unfinished = Unfinished { projections, store: Some(Arc::clone(&new)) };
+        let unfinished = Unfinished { model, store: Some(Arc::clone(&new)) };
         let verdicts = self.fill_and_swap(&journal, &old, &new).await?;
         unfinished.in_use();
         self.report(&verdicts);
-        release(projections.clone(), old).await;
+        release(Arc::clone(model), old).await;
         Ok(verdicts)
     }
 
@@ -277,7 +148,7 @@ impl Rebuild {
         new: &Arc<Store>,
         rebuilds: &mut Vec<ShardRebuild>,
     ) -> Result<(), RebuildError> {
-        let (from, shards) = (rebuilds.len() as u16, self.projections.shards());
+        let (from, shards) = (rebuilds.len() as u16, self.model.shards());
         if from == shards {
             return Ok(());
         }
@@ -285,7 +156,7 @@ impl Rebuild {
             status.phase = RebuildPhase::Building;
             // At first some may be there from the beginning.
             let known = status.shards.len() as u16;
-            status.shards.extend((known..shards).map(|shard| self.projections.to_rebuild(shard)));
+            status.shards.extend((known..shards).map(|shard| self.model.to_rebuild(shard)));
         });
         let rebuild = |shard| async move {
             let mut rebuild = ShardRebuild::new(shard, Arc::clone(journal));
@@ -295,7 +166,7 @@ impl Rebuild {
         let mut more = try_join_all((from..shards).map(rebuild)).await?;
         self.note(|status| status.phase = RebuildPhase::Comparing);
         for rebuild in &mut more {
-            self.look(old, new, rebuild).await;
+            rebuild.look(old, new).await;
         }
         rebuilds.append(&mut more);
         blocking(new, Store::flush).await?;
@@ -304,7 +175,7 @@ impl Rebuild {
 
     /// Fills a shard up to where the copy in use stands, once that follows its stream or has stopped for good.
     async fn fill(&self, new: &Arc<Store>, rebuild: &mut ShardRebuild) -> Result<(), RebuildError> {
-        let mut status = self.projections.watch(rebuild.shard).await;
+        let mut status = self.model.watch(rebuild.shard).await;
         loop {
             let (target, settled) = {
                 let status = status.borrow_and_update();
@@ -326,47 +197,9 @@ impl Rebuild {
 
     /// Applies one page towards `target`; `false` when the stream does not have it for now.
     async fn step(&self, new: &Arc<Store>, rebuild: &mut ShardRebuild, target: u64) -> Result<bool, RebuildError> {
-        let shard = rebuild.shard;
-        // Sequences have no gaps, so this many commits reach no further than the target.
-        let limit = |from: u64| usize::try_from(target + 1 - from).unwrap_or(PAGE_COMMITS).min(PAGE_COMMITS);
-        let from = rebuild.built.sequence + 1;
-        let read = match rebuild.prefetch.take(from, limit(from)).await {
-            Some(next) => Ok(next),
-            None => unreadable::next(rebuild.journal.as_ref(), shard, from, limit(from)).await,
-        };
-        let next = match read {
-            Ok(Next::Commits { page, .. }) if page.is_empty() => return Ok(false),
-            Ok(next) => next,
-            Err(ReadError::Unavailable(reason)) => {
-                warn!(shard, reason, "the rebuild waits for its stream");
-                return Ok(false);
-            }
-            Err(error @ ReadError::Unreadable { .. }) => return Err(RebuildError::Stream(error.to_string())),
-        };
-        if let Some(behind) = next.behind().filter(|behind| *behind <= target) {
-            rebuild.prefetch.begin(behind, limit(behind));
-        }
-        let applied = blocking(new, move |store| match next {
-            Next::Commits { page, .. } => store.apply_what_follows(shard, &page),
-            Next::Unreadable(unreadable) => store.step_over(shard, &unreadable),
-        });
-        let applied = applied.await?;
-        rebuild.built = applied.checkpoint;
-        if rebuild.note_touched {
-            rebuild.touched.extend(applied.changed);
-        }
-        self.note(|status| status.shards[usize::from(shard)].done = rebuild.built.sequence);
-        Ok(true)
-    }
-
-    /// Compares the copies while both move: what differs has to be looked at again, and so has what moves from here on.
-    async fn look(&self, old: &Arc<Store>, new: &Arc<Store>, rebuild: &mut ShardRebuild) {
-        rebuild.note_touched = true;
-        let (shard, old) = (rebuild.shard, Arc::clone(old));
-        match blocking(new, move |new| new.differences(&old, shard)).await {
-            Ok((suspects, compared)) => (rebuild.suspects, rebuild.compared) = (suspects, compared),
-            Err(fault) => rebuild.unreadable = Some(fault.to_string()),
-        }
+        let stepped = rebuild.step(new, target).await?;
+        self.note(|status| status.shards[usize::from(rebuild.shard)].done = rebuild.built.sequence);
+        Ok(stepped)
     }
 
     /// With all followers halted: fills what is still missing, compares the suspects, and swaps. `None` when that
@@ -377,13 +210,13 @@ impl Rebuild {
         new: &Arc<Store>,
         rebuilds: &mut [ShardRebuild],
     ) -> Result<Option<Vec<Verdict>>, RebuildError> {
-        let projections = &self.projections;
+        let model = &self.model;
         let mut turns = Vec::with_capacity(rebuilds.len());
         for rebuild in rebuilds.iter() {
-            turns.push(projections.turn(rebuild.shard).await);
+            turns.push(model.turn(rebuild.shard).await);
         }
         for rebuild in rebuilds.iter_mut() {
-            let status = projections.status(rebuild.shard);
+            let status = model.status(rebuild.shard);
             if status.state == ShardState::Starting {
                 return Ok(None);
             }
@@ -398,9 +231,9 @@ impl Rebuild {
             verdicts.push(rebuild.judge(old, new).await);
         }
         let swapped = tokio::task::spawn_blocking({
-            let (projections, old, new) = (projections.clone(), Arc::clone(old), Arc::clone(new));
+            let (model, old, new) = (Arc::clone(model), Arc::clone(old), Arc::clone(new));
             let shards = rebuilds.len() as u16;
-            move || projections.swap(&old, &new, shards)
+            move || model.swap(&old, &new, shards)
         });
         let swapped = swapped.await.map_err(|error| RebuildError::Storage(error.to_string()))??;
         drop(turns);
@@ -412,7 +245,7 @@ impl Rebuild {
     }
 
     fn note(&self, change: impl FnOnce(&mut RebuildStatus)) {
-        if let Some(status) = self.projections.lock_rebuild().as_mut().filter(|status| status.id == self.id) {
+        if let Some(status) = self.model.lock_rebuild().as_mut().filter(|status| status.id == self.id) {
             change(status);
         }
     }
@@ -448,62 +281,9 @@ impl Rebuild {
     }
 }
 
-impl ShardRebuild {
-    fn new(shard: u16, journal: Arc<dyn Journal>) -> Self {
-        Self {
-            shard,
-            prefetch: Prefetch::new(Arc::clone(&journal), shard),
-            journal,
-            built: Checkpoint::default(),
-            suspects: BTreeSet::new(),
-            touched: BTreeSet::new(),
-            compared: 0,
-            unreadable: None,
-            note_touched: false,
-        }
-    }
-
-    /// The verdict, while neither copy moves.
-    async fn judge(&self, old: &Arc<Store>, new: &Arc<Store>) -> Verdict {
-        let (shard, sequence) = (self.shard, self.built.sequence);
-        if let Some(reason) = &self.unreadable {
-            return Verdict::NotCompared { reason: format!("the old copy cannot be read: {reason}") };
-        }
-        let suspects: Vec<StreamId> = self.suspects.union(&self.touched).cloned().collect();
-        let other = Arc::clone(old);
-        let compared = blocking(new, move |new| {
-            let stored = other.checkpoint(shard)?;
-            let mut differ = Vec::new();
-            for stream_id in suspects {
-                if !new.agrees(&other, shard, &stream_id)? {
-                    differ.push(stream_id);
-                }
-            }
-            Ok((stored, differ))
-        });
-        match compared.await {
-            Err(fault) => Verdict::NotCompared { reason: format!("the old copy cannot be read: {fault}") },
-            Ok((stored, _)) if stored.sequence != sequence => {
-                let at = stored.sequence;
-                Verdict::NotCompared {
-                    reason: format!("the old copy was at {at}, being built again, the new one at {sequence}"),
-                }
-            }
-            Ok((stored, differ)) if differ.is_empty() && stored == self.built => {
-                Verdict::Equal { sequence, streams: self.compared }
-            }
-            Ok((_, mut streams)) => {
-                let count = streams.len() as u64;
-                streams.truncate(NAMED_MAX);
-                Verdict::Different { sequence, streams, count }
-            }
-        }
-    }
-}
-
 /// A new copy that is removed unless it comes into use.
 struct Unfinished<'a> {
-    projections: &'a Projections,
+    model: &'a Arc<ReadModel>,
     store: Option<Arc<Store>>,
 }
 
@@ -516,16 +296,16 @@ impl Unfinished<'_> {
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         // It may be in use all the same, when the process was told to stop just then.
-        if let Some(store) = self.store.take().filter(|store| !Arc::ptr_eq(store, &self.projections.store())) {
-            let (projections, generation) = (self.projections.clone(), store.generation());
+        if let Some(store) = self.store.take().filter(|store| !Arc::ptr_eq(store, &self.model.store())) {
+            let (model, generation) = (Arc::clone(self.model), store.generation());
             drop(store);
-            projections.discard(generation);
+            model.discard(generation);
         }
     }
 }
 
 /// Removes the files of the old copy once its last reader has let go of it.
-async fn release(projections: Projections, old: Arc<Store>) {
+async fn release(model: Arc<ReadModel>, old: Arc<Store>) {
     let generation = old.generation();
     let released = async {
         while Arc::strong_count(&old) > 1 {
@@ -537,7 +317,7 @@ async fn release(projections: Projections, old: Arc<Store>) {
     }
     let removed = tokio::task::spawn_blocking(move || {
         drop(old);
-        projections.discard(generation);
+        model.discard(generation);
     });
     if let Err(error) = removed.await {
         warn!(generation, %error, "the old projections' files remain until the next start");
@@ -555,12 +335,14 @@ async fn blocking_io<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use events::PaymentId;
-    use journal::{Commit, Position, memory::MemoryJournal};
+    use journal::{Commit, Position, StreamStore, memory::MemoryJournal};
     use tempfile::TempDir;
 
     use super::*;
-    use crate::view::{PaymentStatus, test_support::submission};
-    use journal::StreamStore;
+    use crate::{
+        service::Projections,
+        view::{PaymentStatus, test_support::submission},
+    };
 
     #[tokio::test]
     async fn a_copy_that_was_wrong_is_named_and_replaced() {
@@ -589,7 +371,7 @@ mod tests {
         // Well formed, with the right number of commits, and untrue: no check of one copy alone can find it.
         let mut untrue = truth.clone();
         untrue.status = PaymentStatus::Completed;
-        projections.store().falsify(0, &untrue);
+        projections.model.store().falsify(0, &untrue);
 
         let rebuild = projections.begin_rebuild().unwrap();
         let verdicts = rebuild.run(Arc::new(journal.clone()), shutdown.clone()).await.unwrap();
