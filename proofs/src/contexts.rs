@@ -7,15 +7,13 @@
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     fmt,
-    sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError},
+    sync::{Arc, LazyLock, Mutex, PoisonError},
 };
 
 use json_ld::{
     Loader, RemoteDocument,
     syntax::{self, Parse},
 };
-
-use crate::canonical::Terms;
 
 /// The gateway's context: the terms of quotes and of requests.
 ///
@@ -72,8 +70,6 @@ pub struct Contexts {
     documents: BTreeMap<String, syntax::Value>,
     keys: HashSet<String>,
     processed: Mutex<HashMap<Vec<String>, Arc<Active>>>,
-    /// [`QUOTE`], laid out for plain documents.
-    quote: OnceLock<Option<Terms>>,
 }
 
 impl fmt::Debug for Contexts {
@@ -121,7 +117,7 @@ static BUNDLED_SET: LazyLock<Contexts> = LazyLock::new(|| {
 
 impl Contexts {
     fn of(documents: BTreeMap<String, syntax::Value>, keys: HashSet<String>) -> Self {
-        Self { documents, keys, processed: Mutex::default(), quote: OnceLock::new() }
+        Self { documents, keys, processed: Mutex::default() }
     }
 
     /// The contexts that come with the gateway.
@@ -167,11 +163,6 @@ impl Contexts {
             processed.clear();
         }
         processed.insert(urls, active);
-    }
-
-    /// The contexts of a quote, laid out by `make` the first time.
-    pub(crate) fn of_quotes(&self, make: impl FnOnce() -> Option<Terms>) -> Option<&Terms> {
-        self.quote.get_or_init(make).as_ref()
     }
 }
 

@@ -14,7 +14,6 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-pub(crate) use plain::Terms;
 pub use quad::{Quad, Term};
 
 use crate::{contexts::Contexts, json::Document};

@@ -23,7 +23,7 @@ use crate::contexts::{Active, Contexts};
 const RDF_TYPE: &str = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type";
 
 /// What every key of some contexts means.
-pub(crate) struct Terms(HashMap<String, Meaning>);
+pub(super) struct Terms(HashMap<String, Meaning>);
 
 enum Meaning {
     /// `@id`.
@@ -73,7 +73,7 @@ enum Scope {
 
 impl Terms {
     /// Lays processed contexts out; `None` where they have settings that a plain document is not read under.
-    pub(crate) fn of(active: &Active, contexts: &Contexts) -> Option<Self> {
+    pub(super) fn of(active: &Active, contexts: &Contexts) -> Option<Self> {
         Self::within(active, contexts, Scope::Document)
     }
 
