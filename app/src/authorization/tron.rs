@@ -95,7 +95,7 @@ impl Authorizer for TronAuthorizer {
         Ok(Prepared {
             messages: prepared.messages.into_iter().map(message).collect(),
             amount: prepared.amount,
-            draw: PreparedDraw::Own,
+            draw: PreparedDraw::PayerDeposit,
             escrow: prepared.plan,
         })
     }
@@ -110,7 +110,7 @@ fn spend(request: &AuthorizationRequest<'_>) -> Result<SpendRequest, AuthorizeEr
     match request.message_scheme {
         MessageScheme::Tron => {}
         other @ (MessageScheme::EvmPermit2 | MessageScheme::EvmPermit2Escrow | MessageScheme::Solana) => {
-            return Err(AuthorizeError::Refused(format!("{} is no scheme of a Tron chain", other.name())));
+            return Err(AuthorizeError::Refused(format!("{} is not a scheme of a Tron chain", other.name())));
         }
     }
     Ok(SpendRequest {

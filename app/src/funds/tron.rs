@@ -37,12 +37,12 @@ impl TronFunds {
 #[async_trait]
 impl Funds for TronFunds {
     async fn holding(&self, spend: &Spend<'_>) -> Result<Holding, FundsError> {
-        let Draw::Own { deposit, approves } = spend.draw else {
+        let Draw::PayerDeposit { deposit, approves } = spend.draw else {
             return Err(fault("the payer signed for another family"));
         };
         let node = self.node(spend)?;
         let token = trc20(spend.source.asset()).map_err(fault)?;
-        let payer = address(spend.source.account().as_str()).map_err(fault)?;
+        let payer = address(spend.source.account()).map_err(fault)?;
         let escrow = address(&spend.escrow.contract).map_err(fault)?;
         let held = async { read(node, token, &balanceOfCall { account: payer }).await };
         let allowed = async {
@@ -57,7 +57,7 @@ impl Funds for TronFunds {
     }
 
     async fn has_landed(&self, spend: &Spend<'_>) -> Result<bool, FundsError> {
-        let Draw::Own { deposit: Some(deposit), .. } = spend.draw else { return Ok(false) };
+        let Draw::PayerDeposit { deposit: Some(deposit), .. } = spend.draw else { return Ok(false) };
         is_on_chain(deposit, self.node(spend)?).await.map_err(fault)
     }
 

@@ -3,31 +3,67 @@
 
 use alloy::primitives::Address;
 
+use chains::perform::PerformError;
 use events::{Account, AssetId, Family};
+use sagas::ports::{PrepareError, Transient};
 
 /// The byte before the twenty, on all of Tron's networks.
 pub const PREFIX: u8 = 0x41;
 /// Tron's own coin among the registered ones (SLIP-44).
 const TRX: &str = "195";
 
-/// A text that should be a Tron address, a TRC-20 or TRX, and is not.
+/// What should be a Tron address, a TRC-20 or TRX, and is not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConvertError {
-    /// No Tron address.
-    #[error("{0:?} is no Tron address")]
+    /// Not a Tron address.
+    #[error("{0:?} is not a Tron address")]
     Address(String),
     /// An asset that is neither a TRC-20 nor TRX.
     #[error("{0} is neither a TRC-20 nor TRX")]
     Asset(String),
 }
 
+impl From<ConvertError> for Transient {
+    fn from(error: ConvertError) -> Self {
+        Self::misconfigured(format!("unusable order: {error}"))
+    }
+}
+
+impl From<ConvertError> for PrepareError {
+    fn from(error: ConvertError) -> Self {
+        Self::Transient(error.into())
+    }
+}
+
+impl From<ConvertError> for PerformError {
+    fn from(error: ConvertError) -> Self {
+        Self::Transient(error.into())
+    }
+}
+
+/// The address of a Tron account.
+///
+/// # Errors
+/// [`ConvertError::Address`] for an account of another family.
+pub fn address(account: &Account) -> Result<Address, ConvertError> {
+    match account.family() {
+        Family::Tron => Ok(Address::from_slice(&account.to_bytes())),
+        Family::Evm | Family::Solana => Err(ConvertError::Address(account.to_string())),
+    }
+}
+
 /// The address written as `text`: `T…` with a right checksum, not zero.
 ///
 /// # Errors
 /// [`ConvertError::Address`].
-pub fn address(text: &str) -> Result<Address, ConvertError> {
+pub fn parse_address(text: &str) -> Result<Address, ConvertError> {
     let account = Account::parse(Family::Tron, text).map_err(|_| ConvertError::Address(text.to_owned()))?;
-    Address::try_from(account.to_bytes().as_slice()).map_err(|_| ConvertError::Address(text.to_owned()))
+    address(&account)
+}
+
+/// The Tron account of `address`; `None` for the zero address.
+pub fn account(address: Address) -> Option<Account> {
+    Account::from_bytes(Family::Tron, address.as_slice())
 }
 
 /// `address` as the engine writes addresses: `T…`.
@@ -66,7 +102,7 @@ pub fn from_api(text: &str) -> Option<Address> {
 /// [`ConvertError::Asset`] for every other kind of asset.
 pub fn trc20(asset: &AssetId) -> Result<Address, ConvertError> {
     match asset.namespace() {
-        "trc20" => address(asset.reference()).map_err(|_| ConvertError::Asset(asset.to_string())),
+        "trc20" => parse_address(asset.reference()).map_err(|_| ConvertError::Asset(asset.to_string())),
         _ => Err(ConvertError::Asset(asset.to_string())),
     }
 }
@@ -91,7 +127,7 @@ mod tests {
     #[test]
     fn all_forms_are_read_and_written() {
         let usdt = evm!("a614f803b6fd780986a42c78ec9c7f77e6ded13c");
-        assert_eq!(address(USDT), Ok(usdt));
+        assert_eq!(parse_address(USDT), Ok(usdt));
         assert_eq!(text(usdt), USDT);
         assert_eq!(api(usdt), "41a614f803b6fd780986a42c78ec9c7f77e6ded13c");
         assert_eq!(from_api(&api(usdt)), Some(usdt));
@@ -100,9 +136,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn what_is_not_an_address_is_refused() {
         for bad in ["", "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6u", "T9yD14Nj9j7xAB4dbGeiX9h8unkKHxuWwb", "0xa614f8"] {
-            assert_eq!(address(bad), Err(ConvertError::Address(bad.to_owned())));
+            assert_eq!(parse_address(bad), Err(ConvertError::Address(bad.to_owned())));
         }
         for bad in ["", "41", "a0a614f803b6fd780986a42c78ec9c7f77e6ded13c", "a614f803b6fd780986a42c78ec9c7f77e6ded13c"]
         {
@@ -116,8 +152,8 @@ mod tests {
     fn assets_are_tokens_or_trx() {
         let asset = |text: &str| format!("tron:728126428/{text}").parse::<AssetId>().unwrap();
         let token = asset(&format!("trc20:{USDT}"));
-        assert_eq!(trc20(&token), address(USDT));
-        assert_eq!(token_or_coin(&token), address(USDT));
+        assert_eq!(trc20(&token), parse_address(USDT));
+        assert_eq!(token_or_coin(&token), parse_address(USDT));
         assert_eq!(token_or_coin(&asset("slip44:195")), Ok(Address::ZERO));
         for bad in ["slip44:60", "trc10:1002000", "trc20:T9yD14Nj9j7xAB4dbGeiX9h8unkKHxuWwb"] {
             assert!(token_or_coin(&asset(bad)).is_err(), "{bad}");

@@ -11,13 +11,12 @@
 //!   say of transactions that hold.
 //!
 //! ```
-//! use alloy::{primitives::B256, signers::local::PrivateKeySigner};
+//! use alloy::{primitives::B256, signers::{SignerSync, local::PrivateKeySigner}};
 //! use chains_tron::{
 //!     address::text,
-//!     authorization::{Choice, EscrowSettings, SignedMessage, SpendRequest, BlockEnvironment, authorize, prepare},
+//!     authorization::{BlockEnvironment, Choice, EscrowSettings, SignedMessage, SpendRequest, authorize, prepare},
 //!     node::Block,
 //! };
-//! use alloy::signers::SignerSync;
 //! use events::{Hash32, OwnedAsset, PaymentId, Terms, time::from_unix_seconds};
 //!
 //! let [payer, reserver] = [(); 2].map(|()| PrivateKeySigner::random());

@@ -22,7 +22,7 @@ use escrow_abi::contracts::{DevToken, GatewayEscrow, PAYOUT_GAS};
 use events::ChainId;
 
 use super::{
-    address::{self, ConvertError, address, text},
+    address::{self, ConvertError, parse_address, text},
     node::{Answer, BroadcastError, Info, State},
     proto::{Any, CREATE_SMART_CONTRACT, Contract, CreateSmartContract, Raw, SmartContract},
     query::{Trial, Tried},
@@ -154,8 +154,8 @@ impl DevChain {
     pub async fn deploy_contracts(&self, reserver: &str, guardian: &str) -> Result<DevContracts, DevError> {
         let arguments = GatewayEscrow::constructorCall {
             permit2_: Address::ZERO,
-            reserver_: address(reserver)?,
-            guardian_: address(guardian)?,
+            reserver_: parse_address(reserver)?,
+            guardian_: parse_address(guardian)?,
             payoutGas_: U256::from(PAYOUT_GAS),
         };
         let escrow = include_bytes!("../../../contracts/artifacts/GatewayEscrow.json");
@@ -181,7 +181,7 @@ impl DevChain {
     /// # Errors
     /// [`DevError`].
     pub async fn mint(&self, token: &str, to: &str, amount: U256) -> Result<(), DevError> {
-        let mint = DevToken::mintCall { to: address(to)?, amount };
+        let mint = DevToken::mintCall { to: parse_address(to)?, amount };
         self.execute(&self.deployer, token, mint.abi_encode(), 0).await.map(drop)
     }
 
@@ -196,7 +196,7 @@ impl DevChain {
         spender: &str,
         amount: U256,
     ) -> Result<(), DevError> {
-        let approve = DevToken::approveCall { spender: address(spender)?, value: amount };
+        let approve = DevToken::approveCall { spender: parse_address(spender)?, value: amount };
         self.execute(owner, token, approve.abi_encode(), 0).await.map(drop)
     }
 
@@ -205,8 +205,8 @@ impl DevChain {
     /// # Errors
     /// [`DevError`].
     pub async fn token_balance(&self, token: &str, account: &str) -> Result<U256, DevError> {
-        let data = DevToken::balanceOfCall { account: address(account)? }.abi_encode();
-        let trial = Trial { from: None, to: address(token)?, data: &data, value_sun: 0 };
+        let data = DevToken::balanceOfCall { account: parse_address(account)? }.abi_encode();
+        let trial = Trial { from: None, to: parse_address(token)?, data: &data, value_sun: 0 };
         match self.rpc.constant(&trial, State::Newest).await? {
             Tried::Answered(Answer::Returned { value, .. }) => DevToken::balanceOfCall::abi_decode_returns(&value)
                 .map_err(|error| DevError::Chain(format!("{token} answered: {error}"))),
@@ -219,7 +219,7 @@ impl DevChain {
     /// # Errors
     /// [`DevError`].
     pub async fn balance(&self, account: &str) -> Result<u64, DevError> {
-        Ok(self.rpc.account_resources(address(account)?).await?.balance_sun)
+        Ok(self.rpc.account_resources(parse_address(account)?).await?.balance_sun)
     }
 
     /// Calls `contract` as `signer`, with `value_sun` TRX, and sees to it that it is in a block and had its effect.
@@ -235,7 +235,7 @@ impl DevChain {
     ) -> Result<Info, DevError> {
         let (reference, expiration_ms) = self.validity().await?;
         let signed = Draft {
-            call: Call { owner: signer.address(), contract: address(contract)?, data, value_sun },
+            call: Call { owner: signer.address(), contract: parse_address(contract)?, data, value_sun },
             fee_limit_sun: FEE_LIMIT_SUN,
             reference,
             timestamp_ms: self.stamp.fetch_add(1, Ordering::Relaxed),

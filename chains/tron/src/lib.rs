@@ -1,10 +1,13 @@
 //! Tron.
 //!
-//! - [`authorization`]: what the payer signs, decoded and checked field by field, and then by the chain; [`permission`] says
+//! - [`authorization`]: what the payer signs, decoded and checked field by field, and then by the chain; `permission` says
 //!   whether its key may sign.
-//! - [`adapter`]: the engine's port over any number of chains.
-//! - [`node`]: one connection to a chain, and what may be believed of it; `query` is what it is asked, over HTTP,
-//!   [`reads`] what its contracts have on record, and [`search`] where in a block their events are.
+//! - [`adapter`]: the engine's port, an object a chain. `reservation` is the next step of a deposit, `payer_deposit` sends the
+//!   payer's own transactions, `calls` makes refunds and releases, `submitters` who sends them, `cost` what that takes.
+//! - [`node`]: one connection to a chain, and what may be believed of it; `query` is what it is asked, `rpc` the HTTP under that.
+//! - [`escrows`] and `deliveries`: what the contracts have on record, which `reads` dates; `search` says where in a block an
+//!   event is.
+//! - `deposits` and `transaction_status`: what became of a deposit, and of a transaction by itself.
 //! - [`transaction`] is bytes, ids and signatures, `proto` the messages that they are made of, [`address`] the forms of
 //!   addresses. Contracts and EIP-712 are those of [`escrow_abi`].
 //! - [`settler`], [`verifier`] and [`auditor`] are the other parties; a settler's [`wallet`] sends.
@@ -15,15 +18,20 @@ pub mod address;
 pub mod auditor;
 pub mod authorization;
 mod calls;
+mod cost;
+mod deliveries;
+mod deposits;
 pub mod dev;
+pub mod escrows;
 pub mod node;
 mod payer_deposit;
-pub mod permission;
+mod permission;
 mod proto;
 mod query;
-pub mod reads;
+mod reads;
+mod reservation;
 mod rpc;
-pub mod search;
+mod search;
 pub mod settler;
 mod submitters;
 pub mod transaction;

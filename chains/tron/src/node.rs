@@ -19,18 +19,20 @@ use url::{Host, Url};
 
 use chains::{
     block_poller::BlockPoller,
-    config::{ChainConfig, Depth},
+    config::{Depth, TronConfig},
 };
-use events::{ChainId, Family};
+use events::{ChainId, Family, failure::BlockchainContext};
 use sagas::ports::Transient;
 
 pub use super::query::{AccountResources, Answer, Block, BlockInfos, BroadcastError, Info, Log, Prices, State};
 use super::{
-    address::{ConvertError, address},
+    address::{ConvertError, parse_address, text},
     query::{Trial, Tried},
     rpc::{ClientError, Rpc},
 };
 
+/// Milliseconds from one block to the next, when none is missed.
+pub(super) const BLOCK_MS: u64 = 3_000;
 /// How far the newest block's time may be ahead of the settled one's, in milliseconds. Blocks settle within some twenty others,
 /// a minute; while they do not, nothing is signed.
 const AHEAD_MS_MAX: u64 = 5 * 60 * 1_000;
@@ -48,10 +50,10 @@ pub(super) struct Span {
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The chain is not of the Tron family.
-    #[error("{0} is no Tron chain")]
+    #[error("{0} is not a Tron chain")]
     Family(ChainId),
     /// The chain id is none.
-    #[error("{0} is no Tron chain id: its reference must have 32 bits")]
+    #[error("{0} is not a Tron chain id: its reference must have 32 bits")]
     Reference(ChainId),
     /// The endpoint cannot be used.
     #[error("rpc_url of {chain_id} {reason}")]
@@ -92,7 +94,7 @@ pub enum ConnectError {
 pub struct Node(Arc<Inner>);
 
 struct Inner {
-    config: ChainConfig,
+    config: TronConfig,
     /// The last four bytes of the first block's id.
     reference: u32,
     rpc: Rpc,
@@ -113,29 +115,29 @@ impl Node {
     ///
     /// # Errors
     /// [`ConnectError`] when the configuration cannot be meant.
-    pub fn connect(config: &ChainConfig) -> Result<Self, ConnectError> {
-        let chain_id = || config.chain_id.clone();
-        if config.chain_id.family() != Some(Family::Tron) {
+    pub fn connect(config: &TronConfig) -> Result<Self, ConnectError> {
+        let chain_id = || config.common.chain_id.clone();
+        if config.common.chain_id.family() != Some(Family::Tron) {
             return Err(ConnectError::Family(chain_id()));
         }
-        let reference = config.chain_id.reference().parse().map_err(|_| ConnectError::Reference(chain_id()))?;
-        let url = base(&config.rpc_url).map_err(|reason| ConnectError::Url { chain_id: chain_id(), reason })?;
+        let reference = config.common.chain_id.reference().parse().map_err(|_| ConnectError::Reference(chain_id()))?;
+        let url = base(&config.common.rpc_url).map_err(|reason| ConnectError::Url { chain_id: chain_id(), reason })?;
         if config.api_key.is_some() && url.scheme() == "http" && !is_loopback(&url) {
             let reason = "must begin with https:// where an api_key goes along".to_owned();
             return Err(ConnectError::Url { chain_id: chain_id(), reason });
         }
-        if config.required_depth != Depth::Finalized {
+        if config.common.required_depth != Depth::Finalized {
             return Err(ConnectError::Depth { chain_id: chain_id() });
         }
         for (field, account) in [
-            ("escrow_contract", &config.escrow_contract),
-            ("fulfillment_proxy", &config.fulfillment_proxy),
-            ("reserver", &config.reserver),
-            ("releaser", &config.releaser),
+            ("escrow_contract", &config.common.escrow_contract),
+            ("fulfillment_proxy", &config.common.fulfillment_proxy),
+            ("reserver", &config.common.reserver),
+            ("releaser", &config.common.releaser),
         ] {
-            address(account).map_err(|error| ConnectError::Address { chain_id: chain_id(), field, error })?;
+            parse_address(account).map_err(|error| ConnectError::Address { chain_id: chain_id(), field, error })?;
         }
-        let timeout = Duration::from_millis(config.rpc_timeout_ms);
+        let timeout = Duration::from_millis(config.common.rpc_timeout_ms);
         let rpc = Rpc::new(&url, timeout, config.api_key.as_ref());
         let rpc =
             rpc.map_err(|error: ClientError| ConnectError::Client { chain_id: chain_id(), reason: error.to_string() })?;
@@ -145,18 +147,18 @@ impl Node {
             rpc,
             chain_checked: OnceCell::new(),
             settled: Mutex::new(None),
-            poller: BlockPoller::new(config.poll_ms),
+            poller: BlockPoller::new(config.common.poll_ms),
         })))
     }
 
     /// What the configuration says.
-    pub fn config(&self) -> &ChainConfig {
+    pub fn config(&self) -> &TronConfig {
         &self.0.config
     }
 
     /// The chain.
     pub fn chain_id(&self) -> &ChainId {
-        &self.0.config.chain_id
+        &self.0.config.common.chain_id
     }
 
     /// The chain's number, which contracts see as `CHAINID` and signatures bind (EIP-712).
@@ -190,6 +192,19 @@ impl Node {
             self.chain_id(),
             first.id
         )))
+    }
+
+    /// The context of a failure on this chain, with nothing but the place and the reason.
+    pub(super) fn refusal(&self, contract: Address, reason: String) -> BlockchainContext {
+        BlockchainContext {
+            chain_id: self.chain_id().clone(),
+            transaction_hash: None,
+            block_number: None,
+            contract_address: Some(text(contract)),
+            revert_reason: Some(reason),
+            gas_used: None,
+            estimated_gas_needed: None,
+        }
     }
 
     /// A fault that says that the node cannot be believed for now.
@@ -406,7 +421,7 @@ fn is_loopback(url: &Url) -> bool {
 
 /// The address under which the calls are.
 fn base(text: &str) -> Result<Url, String> {
-    let url: Url = text.parse().map_err(|error: url::ParseError| format!("is no URL: {error}"))?;
+    let url: Url = text.parse().map_err(|error: url::ParseError| format!("is not a URL: {error}"))?;
     if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
         return Err("must begin with http:// or https:// and a host".to_owned());
     }

@@ -11,12 +11,11 @@ use sagas::ports::{DepositOrder, PrepareError, Transient};
 
 use super::{
     address::{address, trc20},
-    calls::{Cost, DEPOSIT_ENERGY_LEAST, RESERVATION_ENERGY, refused, reservable_until, waiting, with_reserve},
-    node::{Answer, Block, BroadcastError, Info, Node, Span, State},
-    reads::unusable,
+    calls::{refused, reservable_until, waiting},
+    cost::{Cost, DEPOSIT_ENERGY_LEAST, RESERVATION_ENERGY, with_reserve},
+    node::{Answer, BLOCK_MS, Block, BroadcastError, Info, Node, Span, State},
     submitters::Senders,
     transaction::{self, Decoded},
-    wallet::BLOCK_MS,
 };
 
 /// Bytes of a reservation, signed.
@@ -29,7 +28,7 @@ const LANDING_BLOCKS: u64 = 3;
 const LANDING_MS_LEAST: u64 = 3_000;
 
 /// The payer's own transactions.
-pub(super) struct PayerDeposit<'a> {
+pub(super) struct PayerTransactions<'a> {
     node: &'a Node,
     submitters: &'a Senders<'a>,
     escrow: Address,
@@ -51,7 +50,7 @@ struct Signed {
 impl Signed {
     fn read(own: &PayerTransaction) -> Result<Self, Transient> {
         let bytes = own.raw.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok());
-        let bytes = bytes.ok_or_else(|| unusable("the payer's transaction is no hex with 0x"))?;
+        let bytes = bytes.ok_or_else(|| unusable("the payer's transaction is not hex with 0x"))?;
         let (decoded, _) = transaction::read_signed(&bytes).map_err(unusable)?;
         if decoded.id.to_string() != own.transaction_hash || decoded.draft.expiration_ms != own.expires_at {
             return Err(unusable("the payer's transaction is not what is journaled of it"));
@@ -60,13 +59,17 @@ impl Signed {
     }
 }
 
+fn unusable(error: impl std::fmt::Display) -> Transient {
+    Transient::misconfigured(format!("unusable order: {error}"))
+}
+
 /// What came of trying a transaction of the payer's out.
 enum Trial {
     Fits(Cost),
     Reverts { reason: String, data: Vec<u8> },
 }
 
-impl<'a> PayerDeposit<'a> {
+impl<'a> PayerTransactions<'a> {
     /// Those of an order that were signed for `spend`, to the escrow at that address.
     ///
     /// # Errors
@@ -82,8 +85,8 @@ impl<'a> PayerDeposit<'a> {
             node: submitters.node,
             submitters,
             escrow,
-            token: trc20(source.asset()).map_err(unusable)?,
-            payer: address(source.account().as_str()).map_err(unusable)?,
+            token: trc20(source.asset())?,
+            payer: address(source.account())?,
             amount: units(spend.amount),
             reserve_deadline: order.escrow.reserve_deadline,
             reservable_until: reservable_until(order),
@@ -172,7 +175,7 @@ impl<'a> PayerDeposit<'a> {
             Trial::Fits(cost) => {
                 // What the deposit takes can only be guessed before it fits.
                 let deposit = Cost::new(with_reserve(DEPOSIT_ENERGY), self.deposit.bytes.len());
-                let both = Cost { energy: cost.energy + deposit.energy, bandwidth: cost.bandwidth + deposit.bandwidth };
+                let both = cost.plus(&deposit);
                 let (span, least) = (self.node.span().await?, DEPOSIT_ENERGY_LEAST);
                 if let Some(hindrance) = self.hindrance("deposit", &self.deposit, least, both, &span.head).await? {
                     return Ok(hindrance);

@@ -1,4 +1,4 @@
-//! Whether an account's own key may sign for it. An owner can hand that right to other keys, and then the network takes
+//! Permission: whether an account's own key may sign for it. An owner can hand that right to other keys, and then the network takes
 //! nothing that the key alone has signed.
 
 use alloy::primitives::Address;
@@ -7,15 +7,11 @@ use serde_json::json;
 
 use sagas::ports::Transient;
 
-use super::{
-    address,
-    node::Node,
-    rpc::{Fault, Rpc},
-};
+use super::{address, node::Node};
 
 /// What an account's own key may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Signing {
+pub(super) enum Signing {
     /// It signs for the account alone.
     Alone,
     /// It does not, or not alone.
@@ -45,31 +41,22 @@ struct RawKey {
     weight: i64,
 }
 
-impl Rpc {
-    /// What the account's own key may sign.
-    async fn signing(&self, account: Address) -> Result<Signing, Fault> {
-        let asked = json!({"address": address::api(account), "visible": false});
-        let found: RawAccount = self.post("wallet/getaccount", &asked).await?;
-        let Some(stated) = found.address else { return Ok(Signing::NoAccount) };
-        if address::from_api(&stated) != Some(account) {
-            return Err(Fault::Unanswered(Transient::contradiction(
-                "the node answers with another account than was asked for",
-            )));
-        }
-        // Accounts that were made before there were permissions have none, and their own key is meant.
-        let Some(owner) = found.owner_permission else { return Ok(Signing::Alone) };
-        let alone =
-            |key: &RawKey| address::from_api(&key.address) == Some(account) && key.weight >= owner.threshold.max(1);
-        Ok(if owner.keys.iter().any(alone) { Signing::Alone } else { Signing::NotAlone })
-    }
-}
-
-impl Node {
-    /// What the account's own key may sign, in the newest state.
+impl Signing {
+    /// What the account's own key may sign, in the newest state of the chain of `node`.
     ///
     /// # Errors
     /// [`Transient`].
-    pub async fn signing(&self, account: Address) -> Result<Signing, Transient> {
-        Ok(self.rpc().await?.signing(account).await?)
+    pub async fn of(account: Address, node: &Node) -> Result<Self, Transient> {
+        let asked = json!({"address": address::api(account), "visible": false});
+        let found: RawAccount = node.rpc().await?.post("wallet/getaccount", &asked).await?;
+        let Some(stated) = found.address else { return Ok(Self::NoAccount) };
+        if address::from_api(&stated) != Some(account) {
+            return Err(Transient::contradiction("the node answers with another account than was asked for"));
+        }
+        // Accounts that were made before there were permissions have none, and their own key is meant.
+        let Some(owner) = found.owner_permission else { return Ok(Self::Alone) };
+        let alone =
+            |key: &RawKey| address::from_api(&key.address) == Some(account) && key.weight >= owner.threshold.max(1);
+        Ok(if owner.keys.iter().any(alone) { Self::Alone } else { Self::NotAlone })
     }
 }

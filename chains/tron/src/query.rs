@@ -63,6 +63,13 @@ pub struct Block {
     pub time_ms: u64,
 }
 
+impl Block {
+    /// Its time as contracts see it, UNIX seconds.
+    pub(super) fn seconds(&self) -> u64 {
+        self.time_ms / 1_000
+    }
+}
+
 /// What a call of a contract did that is in no block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer<T> {
@@ -345,7 +352,7 @@ fn unreadable(what: impl Into<String>) -> Fault {
 }
 
 fn unhex(text: &str) -> Result<Vec<u8>, Fault> {
-    hex::decode(text).map_err(|_| unreadable("bytes that are no hex"))
+    hex::decode(text).map_err(|_| unreadable("bytes that are not hex"))
 }
 
 fn word(text: &str) -> Option<B256> {

@@ -110,24 +110,15 @@ impl Rpc {
         let place = format!("{path} at {}", self.endpoint);
         let unanswered =
             |what: fmt::Arguments<'_>| Fault::Unanswered(Transient::unreachable(format!("{place}: {what}")));
-        let limited = |what: fmt::Arguments<'_>| Fault::Unanswered(Transient::rate_limited(format!("{place}: {what}")));
         if let Some(left) = self.pause_left() {
-            return Err(limited(format_args!("paused for {} ms more", left.as_millis())));
+            let what = format!("{place}: paused for {} ms more", left.as_millis());
+            return Err(Fault::Unanswered(Transient::rate_limited(what)));
         }
         // The errors' own texts may hold the whole URL, and so a key.
         let response = self.http.post(format!("{}/{path}", self.base)).json(body).send().await;
         let response = response.map_err(|error| unanswered(format_args!("{}", kind(&error))))?;
-        let status = response.status();
-        if let StatusCode::TOO_MANY_REQUESTS | StatusCode::FORBIDDEN | StatusCode::SERVICE_UNAVAILABLE = status {
-            let pause = self.pause(asked_for(response.headers()));
-            return Err(limited(format_args!(
-                "HTTP status {}, nothing is sent for {} ms",
-                status.as_u16(),
-                pause.as_millis()
-            )));
-        }
-        if status != StatusCode::OK {
-            return Err(unanswered(format_args!("HTTP status {}", status.as_u16())));
+        if response.status() != StatusCode::OK {
+            return Err(Fault::Unanswered(self.status_fault(&place, &response)));
         }
         let bytes = read(response).await.map_err(|what| unanswered(format_args!("{what}")))?;
         if let Some(error) = refusal(&bytes) {
@@ -135,6 +126,23 @@ impl Rpc {
         }
         let answer = serde_json::from_slice(&bytes);
         answer.map_err(|error| unanswered(format_args!("unreadable answer: {}", shortened(&error.to_string()))))
+    }
+
+    /// What a status other than 200 says. Where it asks to be left alone, nothing is sent for a while.
+    fn status_fault(&self, place: &str, response: &Response) -> Transient {
+        let status = response.status();
+        let asked = asked_for(response.headers());
+        let mut what = format!("{place}: HTTP status {}", status.as_u16());
+        if let StatusCode::TOO_MANY_REQUESTS | StatusCode::FORBIDDEN | StatusCode::SERVICE_UNAVAILABLE = status {
+            what.push_str(&format!(", nothing is sent for {} ms", self.pause(asked).as_millis()));
+        }
+        match status {
+            // Providers answer 403 to a key that is over its limit, too, and say then when to come back.
+            StatusCode::FORBIDDEN if asked.is_some() => Transient::rate_limited(what),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Transient::misconfigured(what),
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Transient::rate_limited(what),
+            _ => Transient::unreachable(what),
+        }
     }
 
     fn pause_left(&self) -> Option<Duration> {

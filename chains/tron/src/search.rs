@@ -1,4 +1,4 @@
-//! Where in a block an event is.
+//! Event search: where in a block an event is.
 //!
 //! A contract's record names the block of a change and not the transaction, and no node of Tron's searches logs. So the results
 //! of the whole block are asked for. Others choose what else is in it: what cannot be read of those is left out, and where the
@@ -12,17 +12,14 @@ use alloy::{
 use events::event::Inclusion;
 use sagas::ports::Transient;
 
-use super::{
-    node::{Block, Info, Node, State},
-    reads::block_seconds,
-};
+use super::node::{Block, Info, Node, State};
 
 /// So many transactions of a block may have no result that can be read before the search is given up.
 const FAULTS_MAX: usize = 8;
 
 /// Where an event must be.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub(super) struct Place<'a> {
     /// The contract that logs it.
     pub contract: Address,
     /// Number of its block.
@@ -37,7 +34,7 @@ pub struct Place<'a> {
 
 /// An event and where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found<E> {
+pub(super) struct Found<E> {
     /// The event.
     pub event: E,
     /// Its transaction.
@@ -46,33 +43,40 @@ pub struct Found<E> {
     pub inclusion: Inclusion,
 }
 
-impl Node {
+/// The search for events on one chain.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct EventSearch<'a> {
+    node: &'a Node,
+}
+
+impl<'a> EventSearch<'a> {
+    /// The search on the chain of `node`.
+    pub fn of(node: &'a Node) -> Self {
+        Self { node }
+    }
+
     /// The event that `is` describes.
     ///
     /// # Errors
     /// [`Transient`], also when it is not there: the contract's own record says that it is, and its node lags or errs.
-    pub async fn event_in<E: SolEvent>(
-        &self,
-        place: &Place<'_>,
-        is: impl Fn(&E) -> bool,
-    ) -> Result<Found<E>, Transient> {
+    pub async fn find<E: SolEvent>(&self, place: &Place<'_>, is: impl Fn(&E) -> bool) -> Result<Found<E>, Transient> {
         self.located(place, is).await.map(|(found, _)| found)
     }
 
     /// The event that `is` describes, told a second time by its transaction, which is asked for by its id.
     ///
     /// # Errors
-    /// As [`event_in`](Self::event_in).
-    pub(super) async fn confirmed_event_in<E: SolEvent>(
+    /// As [`find`](Self::find).
+    pub async fn confirm<E: SolEvent>(
         &self,
         place: &Place<'_>,
         is: impl Fn(&E) -> bool,
     ) -> Result<Found<E>, Transient> {
         let (found, block) = self.located(place, &is).await?;
-        let info = self.info(found.id, place.state).await?;
+        let info = self.node.info(found.id, place.state).await?;
         match info.and_then(|info| event_of(&info, place, &block, &is)) {
             Some(_) => Ok(found),
-            None => Err(self.contradiction(format!("{} is not the transaction of a {}", found.id, E::SIGNATURE))),
+            None => Err(self.node.contradiction(format!("{} is not the transaction of a {}", found.id, E::SIGNATURE))),
         }
     }
 
@@ -82,28 +86,28 @@ impl Node {
         is: impl Fn(&E) -> bool,
     ) -> Result<(Found<E>, Block), Transient> {
         let Place { number, state, .. } = *place;
-        let missing = |what: &str| self.contradiction(format!("{what} of {} in block {number}", E::SIGNATURE));
-        let block = self.block(number, state).await?.ok_or_else(|| missing("no block"))?;
-        let told = self.infos_of(number, state).await;
+        let missing = |what: &str| self.node.contradiction(format!("{what} of {} in block {number}", E::SIGNATURE));
+        let block = self.node.block(number, state).await?.ok_or_else(|| missing("no block"))?;
+        let told = self.node.infos_of(number, state).await;
         let all_read = told.as_ref().is_ok_and(|infos| infos.unread == 0);
         let mut infos = told.iter().flat_map(|infos| &infos.read);
         let mut found = infos.find_map(|info| Some((info.id, event_of(info, place, &block, &is)?)));
         if found.is_none() && !all_read {
-            let (chain_id, fault) = (self.chain_id(), told.as_ref().err());
+            let (chain_id, fault) = (self.node.chain_id(), told.as_ref().err());
             tracing::debug!(%chain_id, number, ?fault, "a block's transactions are asked for one by one");
             found = self.event_singly(place, &block, &is).await?;
         }
         let (id, event) = found.ok_or_else(|| missing("no event"))?;
         // Several nodes may answer: one on another branch has the same transaction in another block.
-        if self.block(number, state).await? != Some(block) {
+        if self.node.block(number, state).await? != Some(block) {
             return Err(missing("two blocks"));
         }
         let inclusion = Inclusion {
-            chain_id: self.chain_id().clone(),
+            chain_id: self.node.chain_id().clone(),
             transaction_hash: id.to_string(),
             block_number: block.number,
             block_hash: block.id.to_string(),
-            block_time: block_seconds(&block),
+            block_time: block.seconds(),
         };
         Ok((Found { event, id, inclusion }, block))
     }
@@ -116,7 +120,7 @@ impl Node {
         is: impl Fn(&E) -> bool,
     ) -> Result<Option<(B256, E)>, Transient> {
         let mut faults = 0;
-        let mut look = async |id: &B256| match self.info(*id, place.state).await {
+        let mut look = async |id: &B256| match self.node.info(*id, place.state).await {
             Ok(info) => Ok(info.and_then(|info| Some((*id, event_of(&info, place, block, &is)?)))),
             Err(fault) => {
                 faults += 1;
@@ -128,10 +132,10 @@ impl Node {
                 return Ok(Some(found));
             }
         }
-        let listed = self.rpc().await?.transactions_of(place.number, place.payment, place.state).await?;
-        let (of, ids) = listed.ok_or_else(|| self.contradiction(format!("no block {}", place.number)))?;
+        let listed = self.node.rpc().await?.transactions_of(place.number, place.payment, place.state).await?;
+        let (of, ids) = listed.ok_or_else(|| self.node.contradiction(format!("no block {}", place.number)))?;
         if of != *block {
-            return Err(self.contradiction(format!("the blocks {} and {}", of.id, block.id)));
+            return Err(self.node.contradiction(format!("the blocks {} and {}", of.id, block.id)));
         }
         for id in ids.iter().filter(|id| !place.known.contains(id)) {
             if let Some(found) = look(id).await? {

@@ -8,23 +8,26 @@ use alloy::{
     signers::local::PrivateKeySigner,
     sol_types::SolCall,
 };
+use async_trait::async_trait;
 
 use chains::{
     escrow::{self, EscrowRecord},
     perform::PerformError,
+    settler::DeliveryChain,
 };
 use escrow_abi::{
     contracts::{DevToken as Trc20, FulfillmentProxy, GatewayEscrow, word},
     signature,
 };
-use events::{AssetId, PaymentId, event::EscrowPlan};
+use events::{Account, AssetId, PaymentId, event::EscrowPlan};
 use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
 
 use super::{
-    address::{address, text, token_or_coin, trc20},
+    address::{account, address, text, token_or_coin, trc20},
+    deliveries::{self, Deliveries, fulfillment_key},
+    escrows::{DatedRecord, Escrows},
     node::{Answer, Node, State},
-    reads::{self, DatedRecord, fulfillment_key, unusable},
-    search::Place,
+    search::{EventSearch, Place},
     wallet::{Spare, Task, Wallet},
 };
 
@@ -51,99 +54,8 @@ impl SettlerChain {
         Self { wallet }
     }
 
-    /// The account, `T…`.
-    pub fn account(&self) -> String {
-        self.wallet.account()
-    }
-
-    /// The connection.
-    pub fn node(&self) -> &Node {
+    fn node(&self) -> &Node {
         self.wallet.node()
-    }
-
-    /// The UNIX second of a solidified block, and what the escrow has on record for the payment as of it.
-    ///
-    /// # Errors
-    /// [`Transient`].
-    pub async fn reservation(
-        &self,
-        payment_id: &PaymentId,
-        escrow_contract: &str,
-    ) -> Result<(u64, Option<EscrowRecord>), Transient> {
-        let found = self.node().settled_escrow(payment_id, escrow_contract).await?;
-        Ok((found.time, found.record.map(|record| record.escrow)))
-    }
-
-    /// Where a delivery stands.
-    ///
-    /// # Errors
-    /// [`Transient`].
-    pub async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {
-        self.node().delivery_state(order).await
-    }
-
-    /// Delivers from this account, giving the proxy an allowance first if there is none, and waits until the delivery landed.
-    /// Returns its transaction; of a delivery that is there already, that one.
-    ///
-    /// # Errors
-    /// [`PerformError`]; after [`PerformError::Transient`] do the same again. The proxy takes one delivery of these terms only.
-    pub async fn deliver(&self, order: &DeliveryOrder) -> Result<String, PerformError> {
-        match self.delivery_state(order).await? {
-            DeliveryState::Final(inclusion) | DeliveryState::Seen(inclusion) => return Ok(inclusion.transaction_hash),
-            DeliveryState::Impossible => return Err(PerformError::TooLate(format!("past {}", order.fulfill_by))),
-            DeliveryState::NotSeen => {}
-        }
-        let terms = reads::delivery(order).map_err(unusable)?;
-        if terms.settler != self.wallet.address() {
-            return Err(
-                Transient::misconfigured(format!("{} is not this settler's account", order.delivery_account)).into()
-            );
-        }
-        let contract = address(&order.proxy).map_err(unusable)?;
-        let value_sun = value_sun(&terms)?;
-        if !terms.token.is_zero() {
-            self.allow(terms.token, contract, terms.amount, order.fulfill_by).await?;
-        }
-        let task = Task {
-            // The delivery's once-only key: other terms are another delivery.
-            purpose: format!("fulfill/{contract}/{}", fulfillment_key(order).map_err(unusable)?),
-            contract,
-            data: fulfilling(&terms),
-            value_sun,
-            spare: Spare::default(),
-            until: Some(order.fulfill_by),
-            again: false,
-        };
-        self.wallet.execute(&task).await
-    }
-
-    /// Tries out in the newest state what [`SettlerChain::deliver`] would send, and sends nothing: whether this token can be
-    /// paid to this recipient. Where the proxy has no allowance yet, the token's own transfer stands in for it.
-    ///
-    /// # Errors
-    /// [`PerformError::Refused`] when the chain refuses it, for whatever reason, a balance that is too low too.
-    pub async fn try_delivery(&self, order: &DeliveryOrder) -> Result<(), PerformError> {
-        let terms = reads::delivery(order).map_err(unusable)?;
-        let (own, proxy) = (self.wallet.address(), address(&order.proxy).map_err(unusable)?);
-        let mut contract = proxy;
-        let mut data = fulfilling(&terms);
-        if !terms.token.is_zero() {
-            let call = Trc20::allowanceCall { owner: own, spender: proxy };
-            let allowed = match self.node().call(None, terms.token, &call, State::Newest).await? {
-                Answer::Returned { value, .. } => value,
-                Answer::Reverted { .. } => U256::ZERO,
-            };
-            if allowed < terms.amount {
-                contract = terms.token;
-                data = Trc20::transferCall { to: terms.recipient, value: terms.amount }.abi_encode();
-            }
-        }
-        match self.node().trial(own, contract, data, value_sun(&terms)?).await? {
-            Answer::Returned { .. } => Ok(()),
-            Answer::Reverted { reason, .. } => {
-                Err(PerformError::Refused(Box::new(self.node().refusal(contract, reason))))
-            }
-        }
     }
 
     /// An allowance for the proxy, without limit: the proxy takes tokens from its caller only.
@@ -177,19 +89,130 @@ impl SettlerChain {
         Ok(())
     }
 
-    /// Brings the releaser's attestation to the escrow, which then pays the settler, and waits until that landed. Returns the
-    /// transaction; of a release that is there already, whoever made it, that one.
-    ///
-    /// # Errors
-    /// [`PerformError`]; after [`PerformError::Transient`] do the same again.
-    pub async fn release(
+    async fn released(
+        &self,
+        payment_id: &PaymentId,
+        contract: Address,
+        record: &DatedRecord,
+    ) -> Result<String, PerformError> {
+        let ended = record
+            .ended_at
+            .ok_or_else(|| Transient::contradiction(format!("{payment_id} was released in no block")))?;
+        let id = word(payment_id.on_chain());
+        let place = Place { contract, number: ended, state: State::Newest, payment: id, known: &[] };
+        let is = |event: &GatewayEscrow::Released| event.paymentId == id;
+        Ok(EventSearch::of(self.node()).find(&place, is).await?.inclusion.transaction_hash)
+    }
+}
+
+#[async_trait]
+impl DeliveryChain for SettlerChain {
+    fn account(&self) -> Account {
+        account(self.wallet.address()).expect("the address of a private key is not zero")
+    }
+
+    /// Of TRX what is above what the account keeps for fees ([`FEE_RESERVE_ENERGY`]); of a token what it holds, as long as that
+    /// much is there to pay for the delivery.
+    async fn balance(&self, asset: &AssetId) -> Result<U256, Transient> {
+        let token = token_or_coin(asset)?;
+        let (prices, resources) = (self.node().prices().await?, self.node().resources(self.wallet.address()).await?);
+        let energy = FEE_RESERVE_ENERGY.saturating_sub(resources.energy).saturating_mul(prices.energy_sun);
+        let bytes = FEE_RESERVE_BYTES.saturating_mul(prices.bandwidth_sun);
+        let spare = resources.balance_sun.saturating_sub(energy.saturating_add(bytes));
+        if token.is_zero() {
+            return Ok(U256::from(spare));
+        }
+        if spare == 0 {
+            let (account, chain_id) = (self.account(), self.node().chain_id());
+            tracing::warn!(%account, %chain_id, sun = resources.balance_sun, "too little TRX and energy to deliver");
+            return Ok(U256::ZERO);
+        }
+        let call = Trc20::balanceOfCall { account: self.wallet.address() };
+        match self.node().call(None, token, &call, State::Newest).await? {
+            Answer::Returned { value, .. } => Ok(value),
+            Answer::Reverted { reason, .. } => {
+                Err(Transient::contradiction(format!("balance of {}: {reason}", text(token))))
+            }
+        }
+    }
+
+    async fn reservation(
+        &self,
+        payment_id: &PaymentId,
+        contract: &Account,
+    ) -> Result<(u64, Option<EscrowRecord>), Transient> {
+        let found = Escrows::of(self.node()).settled(payment_id, contract).await?;
+        Ok((found.time, found.record.map(|record| record.escrow)))
+    }
+
+    async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {
+        Deliveries::of(self.node()).state(order).await
+    }
+
+    /// Where the proxy has no allowance yet, the token's own transfer stands in for it.
+    async fn try_delivery(&self, order: &DeliveryOrder) -> Result<(), PerformError> {
+        let terms = deliveries::delivery(order)?;
+        let (own, proxy) = (self.wallet.address(), address(&order.proxy)?);
+        let mut contract = proxy;
+        let mut data = fulfilling(&terms);
+        if !terms.token.is_zero() {
+            let call = Trc20::allowanceCall { owner: own, spender: proxy };
+            let allowed = match self.node().call(None, terms.token, &call, State::Newest).await? {
+                Answer::Returned { value, .. } => value,
+                Answer::Reverted { .. } => U256::ZERO,
+            };
+            if allowed < terms.amount {
+                contract = terms.token;
+                data = Trc20::transferCall { to: terms.recipient, value: terms.amount }.abi_encode();
+            }
+        }
+        match self.node().trial(own, contract, data, value_sun(&terms)?).await? {
+            Answer::Returned { .. } => Ok(()),
+            Answer::Reverted { reason, .. } => {
+                Err(PerformError::Refused(Box::new(self.node().refusal(contract, reason))))
+            }
+        }
+    }
+
+    /// The proxy is given an allowance first if it has none.
+    async fn deliver(&self, order: &DeliveryOrder) -> Result<String, PerformError> {
+        match self.delivery_state(order).await? {
+            DeliveryState::Final(inclusion) | DeliveryState::Seen(inclusion) => return Ok(inclusion.transaction_hash),
+            DeliveryState::Impossible => return Err(PerformError::TooLate(format!("past {}", order.fulfill_by))),
+            DeliveryState::NotSeen => {}
+        }
+        let terms = deliveries::delivery(order)?;
+        if terms.settler != self.wallet.address() {
+            return Err(
+                Transient::misconfigured(format!("{} is not this settler's account", order.delivery_account)).into()
+            );
+        }
+        let contract = address(&order.proxy)?;
+        let value_sun = value_sun(&terms)?;
+        if !terms.token.is_zero() {
+            self.allow(terms.token, contract, terms.amount, order.fulfill_by).await?;
+        }
+        let task = Task {
+            // The delivery's once-only key: other terms are another delivery.
+            purpose: format!("fulfill/{contract}/{}", fulfillment_key(order)?),
+            contract,
+            data: fulfilling(&terms),
+            value_sun,
+            spare: Spare::default(),
+            until: Some(order.fulfill_by),
+            again: false,
+        };
+        self.wallet.execute(&task).await
+    }
+
+    async fn release(
         &self,
         payment_id: &PaymentId,
         plan: &EscrowPlan,
         attestation: &str,
     ) -> Result<String, PerformError> {
-        let contract = address(&plan.contract).map_err(unusable)?;
-        let read = self.node().escrow_record(payment_id, contract, State::Newest).await?;
+        let contract = address(&plan.contract)?;
+        let read = Escrows::of(self.node()).record(payment_id, contract, State::Newest).await?;
         let found = read.record.as_ref().map(|record| (record.escrow.state, record));
         match found {
             Some((escrow::State::Reserved, _)) => {}
@@ -205,7 +228,7 @@ impl SettlerChain {
             }
         }
         let attestation = signature::bytes(attestation);
-        let attestation = attestation.map_err(|_| Transient::misconfigured("the attestation is no hex"))?;
+        let attestation = attestation.map_err(|_| Transient::misconfigured("the attestation is not hex"))?;
         let release =
             GatewayEscrow::releaseCall { paymentId: word(payment_id.on_chain()), attestation: attestation.into() };
         let task = Task {
@@ -221,45 +244,19 @@ impl SettlerChain {
         self.wallet.execute(&task).await
     }
 
-    async fn released(
-        &self,
-        payment_id: &PaymentId,
-        contract: Address,
-        record: &DatedRecord,
-    ) -> Result<String, PerformError> {
-        let ended = record
-            .ended_at
-            .ok_or_else(|| Transient::contradiction(format!("{payment_id} was released in no block")))?;
-        let id = word(payment_id.on_chain());
-        let place = Place { contract, number: ended, state: State::Newest, payment: id, known: &[] };
-        let is = |event: &GatewayEscrow::Released| event.paymentId == id;
-        Ok(self.node().event_in(&place, is).await?.inclusion.transaction_hash)
-    }
-
-    /// What the escrow at `escrow_contract` owes this account in `asset` in the newest state, from payouts that did not go
-    /// through, smallest unit.
-    ///
-    /// # Errors
-    /// [`Transient`], also where there is no escrow.
-    pub async fn claimable(&self, escrow_contract: &str, asset: &AssetId) -> Result<U256, Transient> {
-        let contract = address(escrow_contract).map_err(unusable)?;
-        let token = trc20(asset).map_err(unusable)?;
+    async fn claimable(&self, contract: &Account, asset: &AssetId) -> Result<U256, Transient> {
+        let escrow = address(contract)?;
+        let token = trc20(asset)?;
         let call = GatewayEscrow::claimableCall { owner: self.wallet.address(), token };
-        match self.node().call(None, contract, &call, State::Newest).await? {
+        match self.node().call(None, escrow, &call, State::Newest).await? {
             Answer::Returned { value, .. } => Ok(value),
-            Answer::Reverted { reason, .. } => {
-                Err(Transient::contradiction(format!("claims at {escrow_contract}: {reason}")))
-            }
+            Answer::Reverted { reason, .. } => Err(Transient::contradiction(format!("claims at {contract}: {reason}"))),
         }
     }
 
-    /// Brings this account what the escrow owes it in `asset`, and waits until that landed. Returns the transaction.
-    ///
-    /// # Errors
-    /// [`PerformError::Refused`] when the newest state refuses it; nothing was sent then, unless the state changed on the way.
-    pub async fn claim(&self, escrow_contract: &str, asset: &AssetId) -> Result<String, PerformError> {
-        let contract = address(escrow_contract).map_err(unusable)?;
-        let token = trc20(asset).map_err(unusable)?;
+    async fn claim(&self, contract: &Account, asset: &AssetId) -> Result<String, PerformError> {
+        let contract = address(contract)?;
+        let token = trc20(asset)?;
         let task = Task {
             purpose: format!("claim/{contract}/{token}"),
             contract,
@@ -274,32 +271,8 @@ impl SettlerChain {
         self.wallet.execute(&task).await
     }
 
-    /// What this account can deliver of `asset` in the newest state, smallest unit: of TRX what is above what it keeps for
-    /// fees ([`FEE_RESERVE_ENERGY`]); of a token what it holds, as long as that much is there to pay for the delivery.
-    ///
-    /// # Errors
-    /// [`Transient`].
-    pub async fn balance(&self, asset: &AssetId) -> Result<U256, Transient> {
-        let token = token_or_coin(asset).map_err(unusable)?;
-        let (prices, resources) = (self.node().prices().await?, self.node().resources(self.wallet.address()).await?);
-        let energy = FEE_RESERVE_ENERGY.saturating_sub(resources.energy).saturating_mul(prices.energy_sun);
-        let bytes = FEE_RESERVE_BYTES.saturating_mul(prices.bandwidth_sun);
-        let spare = resources.balance_sun.saturating_sub(energy.saturating_add(bytes));
-        if token.is_zero() {
-            return Ok(U256::from(spare));
-        }
-        if spare == 0 {
-            let (account, chain_id) = (self.account(), self.node().chain_id());
-            tracing::warn!(account, %chain_id, sun = resources.balance_sun, "too little TRX and energy to deliver");
-            return Ok(U256::ZERO);
-        }
-        let call = Trc20::balanceOfCall { account: self.wallet.address() };
-        match self.node().call(None, token, &call, State::Newest).await? {
-            Answer::Returned { value, .. } => Ok(value),
-            Answer::Reverted { reason, .. } => {
-                Err(Transient::contradiction(format!("balance of {}: {reason}", text(token))))
-            }
-        }
+    async fn next_block(&self) {
+        self.node().next_block().await;
     }
 }
 

@@ -13,7 +13,7 @@ use sagas::ports::Transient;
 
 use super::{
     address,
-    calls::{Cost, RESERVATION_ENERGY},
+    cost::{Cost, RESERVATION_ENERGY},
     node::{AccountResources, Node, Prices},
 };
 
@@ -26,7 +26,7 @@ pub(super) struct Senders<'a> {
     pub node: &'a Node,
     /// Their keys, the preferred one first.
     pub keys: Vec<&'a PrivateKeySigner>,
-    /// How many exits whoever sends must have the means for after it.
+    /// How many exits whoever sends must be able to pay for after it.
     pub exits_left: u64,
     /// Where it is said that one runs low.
     pub warnings: &'a Warnings,
@@ -73,7 +73,7 @@ impl Warnings {
         let energy =
             resources.balance_sun.checked_div(prices.energy_sun).unwrap_or(u64::MAX).saturating_add(resources.energy);
         let deposits_left = energy / RESERVATION_ENERGY;
-        if deposits_left >= node.config().submitter_deposits_warning {
+        if deposits_left >= node.config().common.submitter_deposits_warning {
             return;
         }
         let account = format!("{}/{}", node.chain_id(), address::text(account));

@@ -131,7 +131,7 @@ pub enum DecodeError {
     #[error("a transaction has at most {BYTES_MAX} bytes")]
     TooLong,
     /// Not a protobuf message of this type.
-    #[error("{0} is no protobuf message of its type")]
+    #[error("{0} is not a protobuf message of its type")]
     Protobuf(&'static str),
     /// Members that are not known here, or another encoding than the one that has one form.
     #[error("{0} has members that are not taken, or is not encoded in the canonical way")]
@@ -392,7 +392,7 @@ mod tests {
             let bytes = |name: &str| hex::decode(vector[name].as_str().unwrap()).unwrap();
             let raw_data = bytes("raw_data_hex");
             assert_eq!(hex::encode(id(&raw_data)), vector["id"].as_str().unwrap());
-            let owner = address::address(vector["base58"].as_str().unwrap()).unwrap();
+            let owner = address::parse_address(vector["base58"].as_str().unwrap()).unwrap();
             assert_eq!(signer(id(&raw_data), &bytes("signature")), Some(owner));
             assert_eq!(assemble(&raw_data, &bytes("signature").try_into().unwrap()), bytes("message"));
             if vector["kind"] != "trigger" {

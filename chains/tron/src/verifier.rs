@@ -4,47 +4,51 @@ use alloy::signers::local::PrivateKeySigner;
 use async_trait::async_trait;
 
 use chains::{
-    config::ChainConfig,
+    config::CommonConfig,
     escrow::EscrowRecord,
     verifier::{AttestingChain, VerifiedChain},
 };
 use escrow_abi::attest;
-use events::{PaymentId, event::EscrowPlan};
+use events::{Account, PaymentId, event::EscrowPlan};
 use sagas::ports::{DeliveryOrder, DeliveryState, Statement, Transient};
 
 use super::{
-    address::{address, text},
+    address::{account, address},
+    deliveries::Deliveries,
+    escrows::{Escrows, statement_digest},
     node::Node,
-    reads::statement_digest,
 };
 
 #[async_trait]
 impl VerifiedChain for Node {
-    fn config(&self) -> &ChainConfig {
-        self.config()
+    fn config(&self) -> &CommonConfig {
+        &self.config().common
     }
 
-    async fn escrow_record(&self, payment_id: &PaymentId, contract: &str) -> Result<Option<EscrowRecord>, Transient> {
-        let found = self.settled_escrow(payment_id, contract).await?;
+    async fn escrow_record(
+        &self,
+        payment_id: &PaymentId,
+        contract: &Account,
+    ) -> Result<Option<EscrowRecord>, Transient> {
+        let found = Escrows::of(self).settled(payment_id, contract).await?;
         Ok(found.record.map(|record| record.escrow))
     }
 
     async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {
-        self.delivery_state(order).await
+        Deliveries::of(self).state(order).await
     }
 }
 
 impl AttestingChain for Node {
     type Key = PrivateKeySigner;
 
-    fn account(key: &PrivateKeySigner) -> String {
-        text(key.address())
+    fn account(key: &PrivateKeySigner) -> Option<Account> {
+        account(key.address())
     }
 
-    fn sign(&self, key: &PrivateKeySigner, statement: &Statement, plan: &EscrowPlan) -> Result<String, String> {
-        let escrow = address(&plan.contract).map_err(|error| error.to_string())?;
-        let digest = statement_digest(statement, u64::from(self.reference()), escrow);
-        let digest = digest.map_err(|error| error.to_string())?;
-        attest::sign_digest(key, digest).map_err(|error| error.to_string())
+    fn sign(&self, key: &PrivateKeySigner, statement: &Statement, plan: &EscrowPlan) -> Result<String, Transient> {
+        let escrow = address(&plan.contract)?;
+        let digest = statement_digest(statement, u64::from(self.reference()), escrow)?;
+        attest::sign_digest(key, digest).map_err(Transient::misconfigured)
     }
 }

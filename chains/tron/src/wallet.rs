@@ -17,13 +17,11 @@ use sagas::ports::Transient;
 
 use super::{
     address::text,
-    calls::{Cost, PAYOUT_ENERGY, with_margin, with_reserve},
-    node::{AccountResources, Answer, Block, Info, Node, Prices, State},
+    cost::{Cost, PAYOUT_ENERGY, with_margin, with_reserve},
+    node::{AccountResources, Answer, BLOCK_MS, Block, Info, Node, Prices, State},
     transaction::{Call, Draft, Reference, Signed},
 };
 
-/// Milliseconds from one block to the next, when none is missed.
-pub(super) const BLOCK_MS: u64 = 3_000;
 /// How long a transaction may wait for its block. Short: until it has passed at a solidified block, nothing else can be sent.
 const LIFETIME_MS: u64 = 60_000;
 /// How long what became of a purpose is remembered.
@@ -91,11 +89,11 @@ struct Flight {
     refusal: Option<String>,
     /// How many were sent for the purpose, with this one.
     attempt: u64,
-    status: TransactionStatus,
+    status: FlightStatus,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TransactionStatus {
+enum FlightStatus {
     Open,
     /// It was seen in a block, which can still be left.
     Landed,
@@ -107,10 +105,15 @@ impl Flight {
     /// Whether nothing else is to be sent for `task`.
     fn serves(&self, task: &Task) -> bool {
         match self.status {
-            TransactionStatus::Open => true,
-            TransactionStatus::Landed => !task.again,
-            TransactionStatus::Lost => false,
+            FlightStatus::Open => true,
+            FlightStatus::Landed => !task.again,
+            FlightStatus::Lost => false,
         }
+    }
+
+    /// Whether it is in no block that was seen, and a block after `settled` can have it.
+    fn may_land(&self, settled: &Block) -> bool {
+        self.status == FlightStatus::Open && self.signed.expiration_ms > settled.time_ms
     }
 }
 
@@ -181,13 +184,7 @@ impl Wallet {
         let attempt = self.flights.lock().await.get(&task.purpose).map_or(1, |before| before.attempt.saturating_add(1));
         let head = self.node.head().await?;
         let expiration_ms = expiration(&head, task.until)?;
-        let tried = self.node.trial(self.address(), task.contract, task.data.clone(), task.value_sun).await?;
-        let energy = match tried {
-            Answer::Returned { energy, .. } => energy,
-            Answer::Reverted { reason, .. } => {
-                return Err(PerformError::Refused(Box::new(self.node.refusal(task.contract, reason))));
-            }
-        };
+        let energy = self.trial(task).await?;
         let (prices, resources) = (self.node.prices().await?, self.node.resources(self.address()).await?);
         // What is named is not taken away by a fork, and the transaction with it.
         let settled = self.node.settled().await?;
@@ -210,22 +207,8 @@ impl Wallet {
         if flights.get(&task.purpose).is_some_and(|flight| flight.serves(task)) {
             return Ok(());
         }
-        // What the others on their way may still take is not there for this one: TRX, energy and bandwidth.
-        let is_open = |flight: &&Flight| {
-            flight.status == TransactionStatus::Open && flight.signed.expiration_ms > settled.time_ms
-        };
-        let open = || flights.values().filter(is_open);
-        let sun = open().fold(task.value_sun, |sum, flight| sum.saturating_add(flight.value_sun));
-        let all = open().fold(cost, |sum, flight| Cost {
-            energy: sum.energy.saturating_add(flight.cost.energy),
-            bandwidth: sum.bandwidth.saturating_add(flight.cost.bandwidth),
-        });
-        let left = resources.balance_sun.checked_sub(sun);
-        let lacking = match left {
-            Some(balance_sun) => all.lacking(&AccountResources { balance_sun, ..resources }, &prices),
-            None => Some(format!("{sun} sun are to be sent, and the account has {}", resources.balance_sun)),
-        };
-        if let Some(lacking) = lacking {
+        let open = flights.values().filter(|flight| flight.may_land(&settled));
+        if let Some(lacking) = lacking(open, task.value_sun, cost, &resources, &prices) {
             let (purpose, account) = (&task.purpose, self.account());
             return Err(
                 Transient::rate_limited(format!("{purpose}: nothing was sent from {account}: {lacking}")).into()
@@ -240,7 +223,7 @@ impl Wallet {
             sent_at: now,
             refusal: None,
             attempt,
-            status: TransactionStatus::Open,
+            status: FlightStatus::Open,
         };
         flights.insert(task.purpose.clone(), flight.clone());
         drop(flights);
@@ -249,15 +232,20 @@ impl Wallet {
         Ok(())
     }
 
+    /// The energy that `task` takes in the newest state.
+    async fn trial(&self, task: &Task) -> Result<u64, PerformError> {
+        match self.node.trial(self.address(), task.contract, task.data.clone(), task.value_sun).await? {
+            Answer::Returned { energy, .. } => Ok(energy),
+            Answer::Reverted { reason, .. } => {
+                Err(PerformError::Refused(Box::new(self.node.refusal(task.contract, reason))))
+            }
+        }
+    }
+
     /// Looks for the transaction; keeps it alive while it is in no block.
     async fn look(&self, task: &Task) -> Result<Option<String>, Ended> {
-        let flight = self
-            .flights
-            .lock()
-            .await
-            .get(&task.purpose)
-            .filter(|flight| flight.status != TransactionStatus::Lost)
-            .cloned();
+        let flight =
+            self.flights.lock().await.get(&task.purpose).filter(|flight| flight.status != FlightStatus::Lost).cloned();
         let Some(flight) = flight else {
             return Err(Transient::contradiction(format!("{}: finished by another call", task.purpose)).into_end());
         };
@@ -277,17 +265,17 @@ impl Wallet {
         }
         match found {
             Some(Info { failure: None, .. }) => {
-                self.mark(&task.purpose, id, TransactionStatus::Landed).await;
+                self.mark(&task.purpose, id, FlightStatus::Landed).await;
                 Ok(Some(id.to_string()))
             }
             Some(info) => {
                 if info.block_number <= settled.number {
-                    self.mark(&task.purpose, id, TransactionStatus::Lost).await;
+                    self.mark(&task.purpose, id, FlightStatus::Lost).await;
                 }
                 Err(Ended::By(self.failed(task, info)))
             }
             None if is_over => {
-                self.mark(&task.purpose, id, TransactionStatus::Lost).await;
+                self.mark(&task.purpose, id, FlightStatus::Lost).await;
                 Err(Transient::unreachable(never_landed(task, &flight, &settled)).into_end())
             }
             None => {
@@ -310,7 +298,7 @@ impl Wallet {
         }
     }
 
-    async fn mark(&self, purpose: &str, id: B256, status: TransactionStatus) {
+    async fn mark(&self, purpose: &str, id: B256, status: FlightStatus) {
         if let Some(flight) = self.flights.lock().await.get_mut(purpose).filter(|flight| flight.signed.id == id) {
             flight.status = status;
         }
@@ -347,8 +335,25 @@ fn fee_limit(energy: u64, spare: Spare, attempt: u64, prices: &Prices) -> Result
     let limits = [usual.saturating_mul(attempt), usual, least];
     let limit = limits.into_iter().find_map(|energy| Cost { energy, bandwidth: 0 }.fee_limit(prices));
     limit.ok_or_else(|| {
-        Transient::misconfigured(format!("{least} energy are needed, and the network takes no fee_limit so high"))
+        Transient::rate_limited(format!("{least} energy are needed, and the network takes no fee_limit so high"))
     })
+}
+
+/// What an account with `resources` lacks for a transaction that takes `cost` and sends `value_sun`, in words; `None` when it
+/// lacks nothing. What the `open` ones may still take is not there for this one: TRX, energy and bandwidth.
+fn lacking<'a>(
+    open: impl Iterator<Item = &'a Flight>,
+    value_sun: u64,
+    cost: Cost,
+    resources: &AccountResources,
+    prices: &Prices,
+) -> Option<String> {
+    let (sun, all) = open
+        .fold((value_sun, cost), |(sun, all), flight| (sun.saturating_add(flight.value_sun), all.plus(&flight.cost)));
+    match resources.balance_sun.checked_sub(sun) {
+        Some(balance_sun) => all.lacking(&AccountResources { balance_sun, ..*resources }, prices),
+        None => Some(format!("{sun} sun are to be sent, and the account has {}", resources.balance_sun)),
+    }
 }
 
 fn never_landed(task: &Task, flight: &Flight, settled: &Block) -> String {

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use chains::{
     auditor::{Audit, Case, Discrepancy, Kind},
     escrow::State,
+    settler::DeliveryChain,
 };
 use chains_tron::{
     auditor::check_prepared,
@@ -68,8 +69,7 @@ impl Done {
 #[tokio::test]
 async fn a_payment_that_is_as_told_leaves_no_doubt() -> Result<()> {
     let Done { world, payment, prepared, secured, delivery, release } = Done::new().await?;
-    let node = world.node();
-    let auditor: &dyn Audit = &node;
+    let auditor = world.auditor();
     let case = payment.audited();
     assert_eq!(secured.amount, amount(CAP));
     let signed = auditor.audit_authorization(&payment.id, &payment.terms, &payment.plan, &payment.authorization);
@@ -78,13 +78,13 @@ async fn a_payment_that_is_as_told_leaves_no_doubt() -> Result<()> {
     assert_eq!(auditor.audit_deposit(&case, &secured).await?, []);
     assert_eq!(auditor.audit_delivery(&case, &delivery).await?, []);
     assert_eq!(auditor.audit_release(&case, &release, secured.amount).await?, []);
-    let (standing, discrepancies) = auditor.audit_escrow(&payment.id, &payment.plan, Some(&case)).await?;
-    assert_eq!((standing.state, discrepancies), (Some(State::Released), vec![]));
-    assert!(standing.settled_number >= release.block_number && standing.settled_time >= release.block_time);
+    let (snapshot, discrepancies) = auditor.audit_escrow(&payment.id, &payment.plan, Some(&case)).await?;
+    assert_eq!((snapshot.state, discrepancies), (Some(State::Released), vec![]));
+    assert!(snapshot.settled_number >= release.block_number && snapshot.settled_time >= release.block_time);
     let statement = Statement::Delivery {
         payment_id: payment.id.clone(),
         quote_hash: payment.quote.hash(),
-        payout_account: account(&world.settler),
+        payout_account: holder(&world.settler),
     };
     let attestation = world.attest(&statement);
     assert!(auditor.attestation_holds(&statement, &payment.plan, &attestation).await?);
@@ -104,14 +104,14 @@ async fn a_journaled_transaction_is_what_it_is_said_to_be() -> Result<()> {
     };
     let hash = release.transaction_hash.clone();
     assert!(with(&|prepared| prepared.transaction_hash = hash.clone()).starts_with("its bytes hash to"));
-    assert!(with(&|prepared| prepared.sender = account(&key(99))).starts_with("its owner is"));
+    assert!(with(&|prepared| prepared.sender = holder(&key(99))).starts_with("its owner is"));
     assert!(with(&|prepared| prepared.validity = Validity::Expiration(1)).starts_with("it expires at"));
     for raw in ["", "0x", "0x00", "0x01ff", "0xzz", &prepared.raw[2..]] {
         with(&|prepared| prepared.raw = raw.to_owned());
     }
     // Signed by another submitter than the owner, and the same bytes otherwise.
     let (decoded, _) = read_signed(&bytes(&prepared.raw)?)?;
-    let other = world.submitters.iter().find(|key| account(key) != prepared.sender).context("one submitter")?;
+    let other = world.submitters.iter().find(|key| holder(key) != prepared.sender).context("one submitter")?;
     let forged = format!("0x{}", hex::encode(decoded.draft.sign(other).bytes));
     assert!(with(&|prepared| prepared.raw = forged.clone()).contains("is not that of"));
     // A byte more or a bit else, wherever it is.
@@ -144,7 +144,7 @@ fn again(
 #[tokio::test]
 async fn every_field_of_what_the_payer_signed_is_compared() -> Result<()> {
     let Done { world, payment, .. } = Done::new().await?;
-    let node = world.node();
+    let auditor = world.auditor();
     let spend = spend(&payment.deposit()).clone();
     let (payer, approval) = (&world.payer, spend.approval.clone().context("no approval")?);
     let deposit =
@@ -202,20 +202,20 @@ async fn every_field_of_what_the_payer_signed_is_compared() -> Result<()> {
     for (name, altered) in altered {
         let authorization = Authorization::Tron(altered);
         let discrepancies =
-            node.audit_authorization(&payment.id, &payment.terms, &payment.plan, &authorization).await?;
+            auditor.audit_authorization(&payment.id, &payment.terms, &payment.plan, &authorization).await?;
         assert!(is_contradicted(&discrepancies), "{name}: {discrepancies:?}");
     }
     // Where the allowance stood already there is no approval to look at.
     let alone = Authorization::Tron(TronSpend { approval: None, ..spend });
-    assert_eq!(node.audit_authorization(&payment.id, &payment.terms, &payment.plan, &alone).await?, []);
+    assert_eq!(auditor.audit_authorization(&payment.id, &payment.terms, &payment.plan, &alone).await?, []);
     Ok(())
 }
 
 #[tokio::test]
 async fn every_field_that_a_chain_can_contradict_is_compared() -> Result<()> {
     let Done { world, payment, secured, delivery, release, .. } = Done::new().await?;
-    let node = world.node();
-    let stranger = account(&key(99));
+    let auditor = world.auditor();
+    let stranger = holder(&key(99));
     type Alter<'a> = Box<dyn Fn(&mut Payment) + 'a>;
     let altered: Vec<(&str, Alter<'_>)> = vec![
         ("payment", Box::new(|payment| payment.id = PaymentId::derive("tron:x", "other"))),
@@ -225,16 +225,16 @@ async fn every_field_that_a_chain_can_contradict_is_compared() -> Result<()> {
         ("reserve deadline", Box::new(|payment| payment.plan.reserve_deadline -= 1)),
         ("fulfillment deadline", Box::new(|payment| payment.plan.fulfillment_deadline += 1)),
         ("refund window", Box::new(|payment| payment.plan.refund_after += 1)),
-        ("escrow", Box::new(|payment| payment.plan.contract = world.contracts.proxy.clone())),
+        ("escrow", Box::new(|payment| payment.plan.contract = world.contracts.proxy.parse().unwrap())),
     ];
     for (name, alter) in &altered {
         let mut altered = payment.clone();
         alter(&mut altered);
         let Payment { id, terms, plan, authorization, .. } = &altered;
-        let signed = node.audit_authorization(id, terms, plan, authorization).await?;
+        let signed = auditor.audit_authorization(id, terms, plan, authorization).await?;
         assert!(is_contradicted(&signed), "{name}: {signed:?}");
         // Another contract has no record that could be read.
-        if let Ok((_, discrepancies)) = node.audit_escrow(id, plan, Some(&altered.audited())).await {
+        if let Ok((_, discrepancies)) = auditor.audit_escrow(id, plan, Some(&altered.audited())).await {
             assert!(*name == "payment" || is_contradicted(&discrepancies), "record, {name}: {discrepancies:?}");
         }
     }
@@ -248,9 +248,9 @@ async fn every_field_that_a_chain_can_contradict_is_compared() -> Result<()> {
     ];
     for (name, quote) in &quotes {
         let case = Case { quote, ..case };
-        let deposit = node.audit_deposit(&case, &secured).await?;
+        let deposit = auditor.audit_deposit(&case, &secured).await?;
         assert!(is_contradicted(&deposit), "deposit, {name}: {deposit:?}");
-        let (_, discrepancies) = node.audit_escrow(&payment.id, &payment.plan, Some(&case)).await?;
+        let (_, discrepancies) = auditor.audit_escrow(&payment.id, &payment.plan, Some(&case)).await?;
         assert!(is_contradicted(&discrepancies), "record, {name}: {discrepancies:?}");
     }
     let deliveries = [
@@ -260,33 +260,33 @@ async fn every_field_that_a_chain_can_contradict_is_compared() -> Result<()> {
         (
             "recipient",
             Kind::Contradiction,
-            Quote { destination: world.trc20(&world.token, &stranger), ..quote.clone() },
+            Quote { destination: world.trc20(&world.token, stranger.as_str()), ..quote.clone() },
         ),
         ("token", Kind::Contradiction, Quote { destination: world.trx(), ..quote.clone() }),
         ("time", Kind::Contradiction, quotes[2].1.clone()),
     ];
     for (name, kind, quote) in &deliveries {
-        let discrepancies = node.audit_delivery(&Case { quote, ..case }, &delivery).await?;
+        let discrepancies = auditor.audit_delivery(&Case { quote, ..case }, &delivery).await?;
         assert_eq!(kinds(&discrepancies), [*kind], "delivery, {name}");
     }
     let other_quote = Case { quote_hash: Hash32([3; 32]), ..case };
     for (name, discrepancies) in [
-        ("deposit", node.audit_deposit(&other_quote, &secured).await?),
-        ("delivery", node.audit_delivery(&other_quote, &delivery).await?),
-        ("release", node.audit_release(&other_quote, &release, secured.amount).await?),
+        ("deposit", auditor.audit_deposit(&other_quote, &secured).await?),
+        ("delivery", auditor.audit_delivery(&other_quote, &delivery).await?),
+        ("release", auditor.audit_release(&other_quote, &release, secured.amount).await?),
     ] {
         assert!(is_contradicted(&discrepancies), "{name} under another quote: {discrepancies:?}");
     }
     let paid_more = Case { quote: &Quote { source_amount: amount(PRICE + 1), ..quote.clone() }, ..case };
-    assert_eq!(kinds(&node.audit_release(&paid_more, &release, secured.amount).await?), [Kind::Contradiction]);
+    assert_eq!(kinds(&auditor.audit_release(&paid_more, &release, secured.amount).await?), [Kind::Contradiction]);
     let to_another = Case { quote: &quotes[0].1, ..case };
-    assert_eq!(kinds(&node.audit_release(&to_another, &release, secured.amount).await?), [Kind::Contradiction]);
+    assert_eq!(kinds(&auditor.audit_release(&to_another, &release, secured.amount).await?), [Kind::Contradiction]);
     // Price and remainder must be the deposit: neither the price alone nor a unit more.
     for deposited in [PRICE, CAP + 1, CAP - 1] {
-        let discrepancies = node.audit_release(&case, &release, amount(deposited)).await?;
+        let discrepancies = auditor.audit_release(&case, &release, amount(deposited)).await?;
         assert_eq!(kinds(&discrepancies), [Kind::Contradiction], "{deposited}");
         let secured = EscrowSecured { amount: amount(deposited), ..secured.clone() };
-        assert!(is_contradicted(&node.audit_deposit(&case, &secured).await?), "{deposited}");
+        assert!(is_contradicted(&auditor.audit_deposit(&case, &secured).await?), "{deposited}");
     }
     let inclusions = [
         (Kind::Missing, Inclusion { transaction_hash: Hash32([5; 32]).to_string(), ..release.clone() }),
@@ -298,12 +298,12 @@ async fn every_field_that_a_chain_can_contradict_is_compared() -> Result<()> {
         (Kind::Missing, secured.inclusion.clone()),
     ];
     for (kind, inclusion) in &inclusions {
-        let discrepancies = node.audit_release(&case, inclusion, secured.amount).await?;
+        let discrepancies = auditor.audit_release(&case, inclusion, secured.amount).await?;
         assert_eq!(kinds(&discrepancies), [*kind], "{inclusion:?}");
     }
     let elsewhere = EscrowSecured { inclusion: release.clone(), ..secured };
-    assert!(kinds(&node.audit_deposit(&case, &elsewhere).await?).contains(&Kind::Missing));
-    assert_eq!(kinds(&node.audit_delivery(&case, &release).await?), [Kind::Missing]);
+    assert!(kinds(&auditor.audit_deposit(&case, &elsewhere).await?).contains(&Kind::Missing));
+    assert_eq!(kinds(&auditor.audit_delivery(&case, &release).await?), [Kind::Missing]);
     Ok(())
 }
 
@@ -311,7 +311,7 @@ async fn every_field_that_a_chain_can_contradict_is_compared() -> Result<()> {
 #[tokio::test]
 async fn a_deposit_that_was_never_reserved_is_audited_until_it_is_back() -> Result<()> {
     let world = World::start().await?;
-    let (node, chains) = (world.node(), world.chains());
+    let (auditor, chains) = (world.auditor(), world.chains());
     let payment = Payment::within_tron(&world, 600, world.trx()).await?;
     let order = payment.deposit();
     world.deposit(&order).await?;
@@ -321,9 +321,9 @@ async fn a_deposit_that_was_never_reserved_is_audited_until_it_is_back() -> Resu
     let own = payment.payer_deposit();
     let opened = chains.stranded_deposit(&own).await?.context("not stranded")?;
     assert_eq!(opened.inclusion.transaction_hash, spend(&order).deposit.transaction_hash);
-    assert_eq!(node.audit_opened(&own, &opened).await?, []);
-    let (standing, _) = node.audit_escrow(&payment.id, &payment.plan, None).await?;
-    assert_eq!(standing.state, Some(State::Deposited));
+    assert_eq!(auditor.audit_opened(&own, &opened).await?, []);
+    let (snapshot, _) = auditor.audit_escrow(&payment.id, &payment.plan, None).await?;
+    assert_eq!(snapshot.state, Some(State::Deposited));
 
     let left = payment.plan.refund_after + 1 - world.time().await?;
     world.advance(Duration::from_secs(left)).await?;
@@ -331,32 +331,33 @@ async fn a_deposit_that_was_never_reserved_is_audited_until_it_is_back() -> Resu
     world.settle(&chains, &chains.prepare_refund(&refund(&order), 1).await?).await?;
     let EscrowState::Refunded(refunded) = payment.ended(&world).await? else { bail!("not refunded") };
     assert_eq!(world.tokens(&world.payer).await?, TOKENS);
-    assert_eq!(node.audit_return(&own, &refunded, opened.amount).await?, []);
-    assert_eq!(node.audit_refund(&payment.audited(), &refunded, opened.amount).await?, []);
-    let (standing, discrepancies) = node.audit_escrow(&payment.id, &payment.plan, Some(&payment.audited())).await?;
-    assert_eq!((standing.state, discrepancies), (Some(State::Refunded), vec![]));
+    assert_eq!(auditor.audit_return(&own, &refunded, opened.amount).await?, []);
+    assert_eq!(auditor.audit_refund(&payment.audited(), &refunded, opened.amount).await?, []);
+    let (snapshot, discrepancies) = auditor.audit_escrow(&payment.id, &payment.plan, Some(&payment.audited())).await?;
+    assert_eq!((snapshot.state, discrepancies), (Some(State::Refunded), vec![]));
 
     let other = Payment::within_tron(&world, 600, world.trx()).await?;
     let less = EscrowOpened { amount: amount(CAP - 1), ..opened.clone() };
-    assert!(is_contradicted(&node.audit_opened(&own, &less).await?));
-    assert_eq!(kinds(&node.audit_opened(&other.payer_deposit(), &opened).await?), [Kind::Missing]);
+    assert!(is_contradicted(&auditor.audit_opened(&own, &less).await?));
+    assert_eq!(kinds(&auditor.audit_opened(&other.payer_deposit(), &opened).await?), [Kind::Missing]);
     let approved = spend(&order).approval.as_ref().context("no approval")?.transaction_hash.clone();
     let elsewhere = Inclusion { transaction_hash: approved, ..opened.inclusion.clone() };
-    let discrepancies = node.audit_opened(&own, &EscrowOpened { inclusion: elsewhere, amount: opened.amount }).await?;
+    let discrepancies =
+        auditor.audit_opened(&own, &EscrowOpened { inclusion: elsewhere, amount: opened.amount }).await?;
     assert!(kinds(&discrepancies).contains(&Kind::Missing), "{discrepancies:?}");
     let mut terms = own.clone();
     terms.terms_hash = Hash32([1; 32]);
-    assert!(is_contradicted(&node.audit_opened(&terms, &opened).await?));
+    assert!(is_contradicted(&auditor.audit_opened(&terms, &opened).await?));
     let mut early = own.clone();
     early.escrow.reserve_deadline = opened.inclusion.block_time - 1;
-    assert!(is_contradicted(&node.audit_opened(&early, &opened).await?));
+    assert!(is_contradicted(&auditor.audit_opened(&early, &opened).await?));
 
     let less = EscrowRefunded { amount: amount(CAP - 1), ..refunded.clone() };
-    assert!(is_contradicted(&node.audit_return(&own, &less, opened.amount).await?));
-    let missing = node.audit_return(&other.payer_deposit(), &refunded, opened.amount).await?;
+    assert!(is_contradicted(&auditor.audit_return(&own, &less, opened.amount).await?));
+    let missing = auditor.audit_return(&other.payer_deposit(), &refunded, opened.amount).await?;
     assert_eq!(kinds(&missing), [Kind::Missing]);
     let not_back = EscrowRefunded { inclusion: opened.inclusion.clone(), ..refunded };
-    assert_eq!(kinds(&node.audit_return(&own, &not_back, opened.amount).await?), [Kind::Missing]);
+    assert_eq!(kinds(&auditor.audit_return(&own, &not_back, opened.amount).await?), [Kind::Missing]);
     Ok(())
 }
 
@@ -364,7 +365,7 @@ async fn a_deposit_that_was_never_reserved_is_audited_until_it_is_back() -> Resu
 #[tokio::test]
 async fn a_deposit_of_other_terms_is_the_payers_doing() -> Result<()> {
     let world = World::start().await?;
-    let (node, chains) = (world.node(), world.chains());
+    let (auditor, chains) = (world.auditor(), world.chains());
     let payment = Payment::within_tron(&world, 600, world.trx()).await?;
     let (plan, id) = (&payment.plan, payment.id.clone());
     let cap = CAP - 1;
@@ -379,38 +380,38 @@ async fn a_deposit_of_other_terms_is_the_payers_doing() -> Result<()> {
     let own = payment.payer_deposit();
     let opened = chains.stranded_deposit(&own).await?.context("not stranded")?;
     assert_eq!(opened.amount, amount(cap));
-    assert_eq!(node.audit_opened(&own, &opened).await?, []);
-    let (standing, discrepancies) = node.audit_escrow(&payment.id, plan, Some(&payment.audited())).await?;
-    assert_eq!((standing.state, discrepancies), (Some(State::Deposited), vec![]));
+    assert_eq!(auditor.audit_opened(&own, &opened).await?, []);
+    let (snapshot, discrepancies) = auditor.audit_escrow(&payment.id, plan, Some(&payment.audited())).await?;
+    assert_eq!((snapshot.state, discrepancies), (Some(State::Deposited), vec![]));
 
     // What the gateway says of it is compared all the same.
     let more = EscrowOpened { amount: amount(CAP), ..opened.clone() };
-    assert!(is_contradicted(&node.audit_opened(&own, &more).await?));
+    assert!(is_contradicted(&auditor.audit_opened(&own, &more).await?));
     let approved = spend(&other).approval.as_ref().context("no approval")?.transaction_hash.clone();
     let elsewhere = Inclusion { transaction_hash: approved, ..opened.inclusion.clone() };
-    let discrepancies = node.audit_opened(&own, &EscrowOpened { inclusion: elsewhere, ..opened.clone() }).await?;
+    let discrepancies = auditor.audit_opened(&own, &EscrowOpened { inclusion: elsewhere, ..opened.clone() }).await?;
     assert!(kinds(&discrepancies).contains(&Kind::Missing), "{discrepancies:?}");
     let mut later = opened.clone();
     later.inclusion.block_number += 1;
-    assert!(is_contradicted(&node.audit_opened(&own, &later).await?));
+    assert!(is_contradicted(&auditor.audit_opened(&own, &later).await?));
     // So is whether what the stream shows as submitted is what is on the chain.
     let mut shown = own.clone();
     shown.authorization = other.authorization.clone();
-    assert!(is_contradicted(&node.audit_opened(&shown, &opened).await?));
+    assert!(is_contradicted(&auditor.audit_opened(&shown, &opened).await?));
     let mut early = own.clone();
     early.escrow.reserve_deadline = opened.inclusion.block_time - 1;
-    assert!(is_contradicted(&node.audit_opened(&early, &opened).await?));
+    assert!(is_contradicted(&auditor.audit_opened(&early, &opened).await?));
 
     let left = plan.refund_after + 1 - world.time().await?;
     world.advance(Duration::from_secs(left)).await?;
     world.solidify().await?;
     world.settle(&chains, &chains.prepare_refund(&refund(&other), 1).await?).await?;
     let EscrowState::Refunded(refunded) = payment.ended(&world).await? else { bail!("not refunded") };
-    assert_eq!(node.audit_opened(&own, &opened).await?, []);
-    assert_eq!(node.audit_return(&own, &refunded, opened.amount).await?, []);
-    assert!(is_contradicted(&node.audit_return(&own, &refunded, amount(CAP)).await?));
-    let (standing, discrepancies) = node.audit_escrow(&payment.id, plan, Some(&payment.audited())).await?;
-    assert_eq!((standing.state, discrepancies), (Some(State::Refunded), vec![]));
+    assert_eq!(auditor.audit_opened(&own, &opened).await?, []);
+    assert_eq!(auditor.audit_return(&own, &refunded, opened.amount).await?, []);
+    assert!(is_contradicted(&auditor.audit_return(&own, &refunded, amount(CAP)).await?));
+    let (snapshot, discrepancies) = auditor.audit_escrow(&payment.id, plan, Some(&payment.audited())).await?;
+    assert_eq!((snapshot.state, discrepancies), (Some(State::Refunded), vec![]));
     Ok(())
 }
 
@@ -435,7 +436,7 @@ async fn a_failed_transaction_proves_nothing() -> Result<()> {
         block_time: block.time_ms / 1_000,
     };
     let opened = EscrowOpened { inclusion, amount: amount(CAP) };
-    let discrepancies = world.node().audit_opened(&payment.payer_deposit(), &opened).await?;
+    let discrepancies = world.auditor().audit_opened(&payment.payer_deposit(), &opened).await?;
     assert_eq!(kinds(&discrepancies), [Kind::Contradiction]);
     assert!(discrepancies[0].what.contains("failed: REVERT"), "{discrepancies:?}");
     Ok(())

@@ -77,7 +77,7 @@ fn uncapped(spend: SpendRequest) -> SpendRequest {
     SpendRequest { terms, ..spend }
 }
 
-fn surroundings() -> BlockEnvironment {
+fn environment() -> BlockEnvironment {
     let time_ms = (QUOTE_DEADLINE - 60) * 1_000;
     let reference = Block { number: 0x12345, id: B256::repeat_byte(0x77), parent: B256::ZERO, time_ms };
     BlockEnvironment {
@@ -107,7 +107,7 @@ fn signed(prepared: &Prepared) -> Vec<SignedMessage> {
 }
 
 fn prepared(spend: &SpendRequest) -> Prepared {
-    prepare(spend, &Choice::default(), &surroundings(), &reserver()).unwrap()
+    prepare(spend, &Choice::default(), &environment(), &reserver()).unwrap()
 }
 
 /// An approval and a deposit that hold.
@@ -158,8 +158,8 @@ fn what_was_prepared_and_signed_is_authorized() {
     assert_eq!(plan, prepared(&spend).plan);
     assert_eq!((plan.reserve_deadline, plan.fulfillment_deadline), (FULFILLMENT_DEADLINE, FULFILLMENT_DEADLINE));
     assert_eq!((plan.refund_after, plan.chain_id.as_str()), (REFUND_AFTER, CHAIN));
-    assert_eq!((&plan.contract, &plan.reserver), (&spend.escrow.contract, &spend.escrow.reserver));
-    assert_eq!(plan.releaser, spend.escrow.releaser);
+    let accounts = [&plan.contract, &plan.reserver, &plan.releaser].map(ToString::to_string);
+    assert_eq!(accounts, [spend.escrow.contract, spend.escrow.reserver, spend.escrow.releaser]);
     let own = tron((authorization.clone(), plan.clone()));
     assert_eq!((own.amount.to_string().as_str(), own.quote_hash), ("110", Hash32::ZERO));
     let approval = own.approval.as_ref().unwrap();

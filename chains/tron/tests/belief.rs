@@ -1,5 +1,7 @@
 //! What is not believed of a node of Tron's that lags, errs or lies.
 
+mod deliveries;
+mod records;
 mod siblings;
 
 use std::{
@@ -15,15 +17,11 @@ use alloy::primitives::{U256, keccak256};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use chains_tron::{adapter::TronChains, node::State};
+use chains_tron::adapter::TronChain;
 use events::event::TransactionPrepared;
 use sagas::ports::{Chains, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError, TransactionState};
 
-use crate::support::{
-    World,
-    liar::Liar,
-    payment::{reason, spend},
-};
+use crate::support::{World, liar::Liar, payment::spend};
 
 /// Places in what `escrowAsOf` returns, in words of 32 bytes.
 const PAYER: usize = 1;
@@ -47,7 +45,7 @@ type Lie = (&'static str, fn(&mut Value));
 struct Secured {
     world: World,
     liar: Liar,
-    chains: TronChains,
+    chains: TronChain,
     order: DepositOrder,
     prepared: TransactionPrepared,
     state: DepositState,
@@ -121,190 +119,6 @@ impl Secured {
         assert_eq!(self.look().await?, self.state, "{lie}");
         Ok(())
     }
-}
-
-#[tokio::test]
-async fn a_record_that_cannot_be_is_a_fault() -> Result<()> {
-    let secured = Secured::start().await?;
-    for (lie, place, change) in [
-        ("an unknown state", 0, (|_| U256::from(9)) as fn(U256) -> U256),
-        ("released in no block", 0, |_| U256::from(3)),
-        ("refunded in no block", 0, |_| U256::from(4)),
-        ("deposited, and reserved in a block", 0, |_| U256::from(1)),
-        ("reserved in no block", RESERVED_AT, |_| U256::ZERO),
-        ("reserved before the deposit", RESERVED_AT, |_| U256::ONE),
-        ("reserved in a block to come", RESERVED_AT, |number| number + U256::from(1_000)),
-        ("ended and reserved", ENDED_AT, |_| U256::from(1_000)),
-        ("deposited in no block", DEPOSITED_AT, |_| U256::ZERO),
-        ("deposited after the reservation", DEPOSITED_AT, |number| number + U256::from(2)),
-        ("nothing deposited", DEPOSITED, |_| U256::ZERO),
-        ("an answer of an old block", BLOCK_NUMBER, |number| number - U256::ONE),
-        ("an answer of no block", BLOCK_NUMBER, |_| U256::MAX),
-        ("an answer of an old time", TIME, |_| U256::ONE),
-        ("an answer of the settled block and another time", TIME, |time| time + U256::ONE),
-    ] {
-        secured.on_word(place, change);
-        secured.is_not_believed(lie).await?;
-    }
-    secured.on_record(|_, words| words.truncate(5));
-    secured.is_not_believed("a record cut off").await?;
-    Ok(())
-}
-
-#[tokio::test]
-async fn somebody_elses_record_is_not_the_payments() -> Result<()> {
-    let secured = Secured::start().await?;
-    for place in [PAYER, 4, 5, TOKEN, SETTLER, SOURCE_AMOUNT, TERMS_HASH, QUOTE_HASH, 12, 13, 15] {
-        // Reserver, releaser and the windows are 4, 5, 12, 13 and 15.
-        secured.on_word(place, |word| word + U256::ONE);
-        match secured.look().await {
-            // Nothing of the order's is there, though its own reservation had its effect.
-            Err(fault) => assert!(fault.to_string().contains("nothing is reserved"), "{place}: {fault}"),
-            Ok(other) => bail!("word {place}: {other:?}"),
-        }
-        assert_eq!(secured.chains.deposit_secured(&secured.order).await?, None, "word {place}");
-        let of_plan = ![4, 5, 12, 13, 15].contains(&place);
-        let (payment_id, plan) = (&secured.order.payment_id, &secured.order.escrow);
-        let held = secured.chains.escrow_state(payment_id, plan).await? == EscrowState::Held;
-        assert_eq!(held, of_plan, "word {place}");
-        let refused = reason(secured.chains.prepare_deposit(&secured.order, 2).await)?;
-        let expected =
-            if [SETTLER, SOURCE_AMOUNT, QUOTE_HASH].contains(&place) { "reserved" } else { "another deposit" };
-        assert!(refused.contains(expected), "word {place}: {refused}");
-        secured.liar.be_honest();
-    }
-    // How much there is, is proven by the deposit's event.
-    secured.on_word(DEPOSITED, |amount| amount + U256::ONE);
-    secured.look().await.expect_err("an event of another amount");
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_record_without_its_transactions_is_a_fault() -> Result<()> {
-    let secured = Secured::start().await?;
-    let DepositState::Secured(escrow) = &secured.state else { bail!("not secured") };
-    let deposit = spend(&secured.order).deposit.transaction_hash.parse()?;
-    let deposit = secured.world.node().info(deposit, State::Solidified).await?.context("no deposit")?;
-    for number in [deposit.block_number, escrow.inclusion.block_number] {
-        let lies: [Lie; 9] = [
-            ("no transactions", |truth| *truth = json!([])),
-            ("a transaction of another time", |truth| truth[0]["blockTimeStamp"] = json!(1_000)),
-            ("a transaction that failed", |truth| {
-                truth[0]["receipt"]["result"] = json!("OUT_OF_ENERGY");
-                truth[0]["result"] = json!("FAILED");
-            }),
-            ("another emitter", |truth| each_log(truth, |log| log["address"] = json!("00".repeat(20)))),
-            ("another event", |truth| each_log(truth, |log| log["topics"][0] = json!("11".repeat(32)))),
-            ("another payment", |truth| each_log(truth, |log| log["topics"][1] = json!("11".repeat(32)))),
-            ("another quote", |truth| each_log(truth, |log| log["topics"][2] = json!("11".repeat(32)))),
-            ("another party", |truth| {
-                each_log(truth, |log| {
-                    if let Some(topic) = log["topics"].get_mut(3) {
-                        *topic = json!("11".repeat(32));
-                    }
-                });
-            }),
-            ("other terms and amounts", |truth| {
-                each_log(truth, |log| {
-                    let length = log["data"].as_str().unwrap_or_default().len();
-                    log["data"] = json!("01".repeat(length / 2));
-                });
-            }),
-        ];
-        for (lie, change) in lies {
-            secured.liar.tell(move |path, request, mut truth| {
-                if path == "walletsolidity/gettransactioninfobyblocknum" && request["num"] == number {
-                    change(&mut truth);
-                }
-                truth
-            });
-            secured.is_not_believed(lie).await?;
-        }
-    }
-
-    // Two answers about the block.
-    let mut asked = 0;
-    secured.liar.tell(move |path, request, mut truth| {
-        let is_block = path == "walletsolidity/getblock" && request.get("id_or_num").is_some();
-        if is_block && truth["blockID"].is_string() {
-            asked += 1;
-            if asked % 2 == 0 {
-                let id = truth["blockID"].as_str().unwrap_or_default();
-                truth["blockID"] = json!(format!("{}{}", &id[..16], "00".repeat(24)));
-            }
-        }
-        truth
-    });
-    secured.is_not_believed("two blocks of one number").await?;
-    Ok(())
-}
-
-#[tokio::test]
-async fn that_nothing_is_there_must_be_said_twice() -> Result<()> {
-    let secured = Secured::start().await?;
-    let empty = |words: &mut Vec<String>| words[..DEPOSITED_AT + 1].fill("0".repeat(64));
-    // Whichever of two answers it is.
-    for lies in 0..2 {
-        secured.on_record(move |count, words| {
-            if count % 2 == lies {
-                empty(words);
-            }
-        });
-        let (payment_id, plan) = (&secured.order.payment_id, &secured.order.escrow);
-        secured.look().await.expect_err("one answer is believed");
-        secured.chains.deposit_ruled_out(payment_id, plan, 0).await.expect_err("one answer is believed");
-        secured.chains.escrow_state(payment_id, plan).await.expect_err("one answer is believed");
-        secured.chains.deposit_secured(&secured.order).await.expect_err("one answer is believed");
-    }
-    // Both lie. The reservation's own transaction contradicts them.
-    secured.on_record(move |_, words| empty(words));
-    secured.is_not_believed("no record at all").await?;
-    // That the deposit was not reserved is as serious.
-    secured.on_record(move |count, words| {
-        if count == 0 {
-            words[0] = format!("{:064x}", 1);
-            for place in [RESERVED_AT, SETTLER, SOURCE_AMOUNT, QUOTE_HASH, 14] {
-                words[place] = "0".repeat(64);
-            }
-        }
-    });
-    secured.is_not_believed("not reserved").await?;
-    Ok(())
-}
-
-#[tokio::test]
-async fn that_what_is_there_is_anothers_must_be_said_twice() -> Result<()> {
-    let secured = Secured::start().await?;
-    let chains = &secured.chains;
-    let (payment_id, plan) = (&secured.order.payment_id, &secured.order.escrow);
-    let until_deadline = plan.reserve_deadline - secured.world.time().await?;
-    secured.world.advance(Duration::from_secs(until_deadline + 1)).await?;
-    secured.world.solidify().await?;
-    // A record that is reserved, or refunded, under other windows or for another settler.
-    for (place, ended) in [(15, false), (15, true), (SETTLER, false), (QUOTE_HASH, true)] {
-        for lies in 0..2 {
-            secured.on_record(move |count, words| {
-                if count % 2 == lies {
-                    words[place] = format!("{:064x}", number(&words[place]) + U256::ONE);
-                    if ended {
-                        words[0] = format!("{:064x}", 4);
-                        words[ENDED_AT] = words[RESERVED_AT].clone();
-                    }
-                }
-            });
-            secured.look().await.expect_err("one answer is believed");
-            chains.deposit_secured(&secured.order).await.expect_err("one answer is believed");
-            let ruled_out = chains.deposit_ruled_out(payment_id, plan, plan.reserve_deadline).await;
-            ruled_out.expect_err("one answer is believed");
-            chains.escrow_state(payment_id, plan).await.expect_err("one answer is believed");
-            chains.stranded_deposit(&secured.order.payer_deposit()).await.expect_err("one answer is believed");
-        }
-    }
-    secured.liar.be_honest();
-    assert_eq!(secured.look().await?, secured.state);
-    assert!(!chains.deposit_ruled_out(payment_id, plan, plan.reserve_deadline).await?);
-    assert_eq!(chains.escrow_state(payment_id, plan).await?, EscrowState::Held);
-    Ok(())
 }
 
 #[tokio::test]
@@ -462,104 +276,6 @@ async fn that_a_transaction_is_nowhere_must_be_said_twice_and_past_its_end() -> 
     deny(None);
     assert_eq!(secured.look().await?, secured.state);
     assert!(matches!(chains.transaction_state(prepared).await?, TransactionState::Dead { .. }));
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_delivery_is_proven_by_its_event_and_its_absence_twice() -> Result<()> {
-    let world = World::start().await?;
-    let liar = Liar::before(&world.tron.url()).await?;
-    let chains = world.chains_at(&liar.url);
-    let order = world.order(600).await?;
-    let delivery = world.delivery(&order);
-    world.fulfill(&delivery).await?;
-    world.solidify().await?;
-    let DeliveryState::Final(inclusion) = chains.delivery_state(&delivery).await? else { bail!("not final") };
-    let on_answer = |change: fn(usize, &mut Vec<String>)| {
-        let mut count = 0;
-        liar.tell(move |path, request, mut truth| {
-            let mut found = words(&truth);
-            if calls(path, request, "fulfilledAsOf(bytes32)") && found.len() == 3 {
-                change(count, &mut found);
-                count += 1;
-                truth["constant_result"][0] = json!(found.concat());
-            }
-            truth
-        });
-    };
-    for change in [
-        (|_, words: &mut Vec<String>| words[0] = format!("{:064x}", 1)) as fn(usize, &mut Vec<String>),
-        |_, words| words[0] = format!("{:064x}", 1_000_000),
-        |_, words| words[1] = format!("{:064x}", 1),
-        |_, words| words[2] = format!("{:064x}", 1),
-    ] {
-        on_answer(change);
-        chains.delivery_state(&delivery).await.expect_err("believed");
-    }
-    // Whichever of two answers it is.
-    on_answer(|count, words| {
-        if count == 1 {
-            words[0] = "0".repeat(64);
-        }
-    });
-    chains.delivery_state(&delivery).await.expect_err("believed");
-    // One node that knows of a delivery that is none: another has neither its record nor its transaction.
-    for denied in ["fulfilledAsOf", "gettransactioninfobyid"] {
-        let mut count = 0;
-        liar.tell(move |path, request, mut truth| {
-            if denied == "gettransactioninfobyid" && path == "walletsolidity/gettransactioninfobyid" {
-                return json!({});
-            }
-            if denied == "fulfilledAsOf" && calls(path, request, "fulfilledAsOf(bytes32)") {
-                count += 1;
-                if count == 2 {
-                    let found = words(&truth);
-                    truth["constant_result"][0] = json!(format!("{:064x}{}{}", 2, found[1], found[2]));
-                }
-            }
-            truth
-        });
-        chains.delivery_state(&delivery).await.expect_err(denied);
-    }
-    // Its transaction, asked for by itself, tells of another amount, another block, or that it failed.
-    let of_itself: [fn(&mut Value); 4] = [
-        |truth| truth["log"][0]["topics"][1] = json!("11".repeat(32)),
-        |truth| truth["blockTimeStamp"] = json!(1_000),
-        |truth| truth["blockNumber"] = json!(1),
-        |truth| {
-            truth["receipt"]["result"] = json!("REVERT");
-            truth["result"] = json!("FAILED");
-        },
-    ];
-    for change in of_itself {
-        liar.tell(move |path, _, mut truth| {
-            if path == "walletsolidity/gettransactioninfobyid" {
-                change(&mut truth);
-            }
-            truth
-        });
-        chains.delivery_state(&delivery).await.expect_err("believed");
-    }
-    // Past its window, one answer that has nothing.
-    world.advance(Duration::from_secs(601)).await?;
-    world.solidify().await?;
-    on_answer(|count, words| {
-        if count == 0 {
-            words[0] = "0".repeat(64);
-        }
-    });
-    chains.delivery_state(&delivery).await.expect_err("believed");
-    liar.tell(|path, _, mut truth| {
-        if path.ends_with("gettransactioninfobyblocknum") {
-            let data = truth[0]["log"][0]["data"].as_str().unwrap_or_default().to_owned();
-            // The amount is the third word.
-            truth[0]["log"][0]["data"] = json!(format!("{}{:064x}{}", &data[..128], 1, &data[192..]));
-        }
-        truth
-    });
-    chains.delivery_state(&delivery).await.expect_err("believed");
-    liar.be_honest();
-    assert_eq!(chains.delivery_state(&delivery).await?, DeliveryState::Final(inclusion));
     Ok(())
 }
 

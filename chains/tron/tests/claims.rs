@@ -4,7 +4,8 @@ use alloy::primitives::U256;
 use anyhow::{Result, bail};
 use serde_json::json;
 
-use chains_tron::address::address;
+use chains::settler::DeliveryChain;
+use chains_tron::address::parse_address;
 use devkit::denying::denying;
 use events::event::Claim;
 use sagas::ports::{Chains, EscrowState};
@@ -15,8 +16,8 @@ use crate::{
 };
 
 async fn deny(world: &World, implementation: &str, accounts: &[&str]) -> Result<()> {
-    let accounts = accounts.iter().map(|account| address(account).map(|account| account.0.0));
-    let code = denying(&accounts.collect::<Result<Vec<_>, _>>()?, address(implementation)?.0.0);
+    let accounts = accounts.iter().map(|account| parse_address(account).map(|account| account.0.0));
+    let code = denying(&accounts.collect::<Result<Vec<_>, _>>()?, parse_address(implementation)?.0.0);
     world.dev.control("code", json!({"address": world.token, "code": hex::encode(code)})).await?;
     Ok(())
 }
@@ -32,7 +33,7 @@ async fn a_settler_whom_the_token_denied_collects_each_time_that_it_does_not() -
         payment.secure(&world).await?;
         deny(&world, &code, &[&own]).await?;
         world.release(&payment.deposit()).await?;
-        let (escrow, asset) = (payment.plan.contract.as_str(), payment.terms.source.asset());
+        let (escrow, asset) = (&payment.plan.contract, payment.terms.source.asset());
         assert_eq!(settler.claimable(escrow, asset).await?, U256::from(PRICE));
         let EscrowState::Released(end) = payment.ended(&world).await? else { bail!("not released") };
         let told = world.chains().claims(&payment.id, &payment.plan, &end).await?;

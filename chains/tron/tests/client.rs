@@ -26,7 +26,7 @@ use escrow_abi::{
 };
 use events::{ChainId, Hash32, PaymentId, Terms, event::Authorization, time::from_unix_seconds};
 
-const CASES: usize = 100;
+const CASES: usize = 300;
 /// Numbers of the cases that are committed.
 const COMMITTED: usize = 4;
 const FULFILLMENT_DEADLINE: u64 = 1_800_000_600;
@@ -76,7 +76,7 @@ fn bytes(value: &Value, pointer: &str) -> Vec<u8> {
 
 impl Case {
     fn account(&self, role: &str) -> Address {
-        address::address(text(&self.0, &format!("/accounts/{role}/base58"))).unwrap()
+        address::parse_address(text(&self.0, &format!("/accounts/{role}/base58"))).unwrap()
     }
 
     fn key(&self, role: &str) -> PrivateKeySigner {
@@ -196,8 +196,8 @@ impl Called<'_> {
     fn draft(&self, data: Vec<u8>) -> Draft {
         Draft {
             call: Call {
-                owner: address::address(text(self.0, "/owner")).unwrap(),
-                contract: address::address(text(self.0, "/contract")).unwrap(),
+                owner: address::parse_address(text(self.0, "/owner")).unwrap(),
+                contract: address::parse_address(text(self.0, "/contract")).unwrap(),
                 data,
                 value_sun: self.number("call_value"),
             },
@@ -220,7 +220,7 @@ fn check_addresses(case: &Case) {
         let of_key = case.key(role).address();
         assert_eq!(address::text(of_key), text(said, "/base58"));
         assert_eq!(address::api(of_key), text(said, "/hex").to_lowercase());
-        assert_eq!(address::address(text(said, "/base58")), Ok(of_key));
+        assert_eq!(address::parse_address(text(said, "/base58")), Ok(of_key));
         assert_eq!(address::from_api(text(said, "/hex")), Some(of_key));
     }
 }

@@ -74,7 +74,7 @@ async fn what_could_be_reserved_at_no_time_is_not_sent() -> Result<()> {
     };
     // The contract would refuse the settler, and the money would be locked up until the refund.
     let own = world.contracts.escrow.as_str();
-    is_not_sent(&world, &altered(&|order| order.reservation.payout_account = own.to_owned()), own).await?;
+    is_not_sent(&world, &altered(&|order| order.reservation.payout_account = own.parse().unwrap()), own).await?;
     let more = (CAP + 1).to_string();
     is_not_sent(&world, &altered(&|order| order.reservation.source_amount = more.parse().unwrap()), &more).await?;
     let later = altered(&|order| order.reservation.fulfill_by = order.escrow.fulfillment_deadline + 1);

@@ -13,17 +13,29 @@ use tokio::{
     net::TcpListener,
 };
 
-use chains::config::{ApiKey, ChainConfig, Depth};
+use chains::config::{ApiKey, Depth, TronConfig};
 use chains_tron::node::{ConnectError, Node};
+use events::ChainId;
 
 use crate::support::{World, liar::Liar, until};
+
+/// `config` with something changed.
+fn with(config: &TronConfig, change: impl FnOnce(&mut TronConfig)) -> TronConfig {
+    let mut config = config.clone();
+    change(&mut config);
+    config
+}
+
+fn chain_id(text: &str) -> ChainId {
+    text.parse().unwrap()
+}
 
 #[tokio::test]
 async fn a_node_of_another_chain_is_asked_nothing() -> Result<()> {
     let world = World::start().await?;
     let liar = Liar::before(&world.tron.url()).await?;
-    let config = ChainConfig { rpc_url: liar.url.clone(), ..world.config() };
-    let other = Node::connect(&ChainConfig { chain_id: "tron:728126428".parse()?, ..config.clone() })?;
+    let config = with(&world.config(), |config| config.common.rpc_url = liar.url.clone());
+    let other = Node::connect(&with(&config, |config| config.common.chain_id = chain_id("tron:728126428")))?;
     let fault = other.check().await.expect_err("checked");
     assert!(fault.to_string().contains("the node configured for tron:728126428 has the first block"), "{fault}");
     other.head().await.expect_err("believed");
@@ -48,18 +60,19 @@ async fn a_node_of_another_chain_is_asked_nothing() -> Result<()> {
 async fn a_configuration_that_cannot_be_meant_is_refused() -> Result<()> {
     let config = World::start().await?.config();
     Node::connect(&config)?;
-    Node::connect(&ChainConfig { rpc_url: format!("{}/", config.rpc_url), ..config.clone() })?;
-    let family = Node::connect(&ChainConfig { chain_id: "eip155:1".parse()?, ..config.clone() });
+    let connect = |change: &dyn Fn(&mut TronConfig)| Node::connect(&with(&config, change));
+    connect(&|config| config.common.rpc_url.push('/'))?;
+    let family = connect(&|config| config.common.chain_id = chain_id("eip155:1"));
     assert!(matches!(family, Err(ConnectError::Family(_))), "{family:?}");
-    let reference = Node::connect(&ChainConfig { chain_id: "tron:4294967296".parse()?, ..config.clone() });
+    let reference = connect(&|config| config.common.chain_id = chain_id("tron:4294967296"));
     assert!(matches!(reference, Err(ConnectError::Reference(_))), "{reference:?}");
-    let depth = Node::connect(&ChainConfig { required_depth: Depth::Confirmations(1), ..config.clone() });
+    let depth = connect(&|config| config.common.required_depth = Depth::Confirmations(1));
     assert!(matches!(depth, Err(ConnectError::Depth { .. })), "{depth:?}");
-    let evm = "0xa614f803b6fd780986a42c78ec9c7f77e6ded13c".to_owned();
-    let field = Node::connect(&ChainConfig { releaser: evm, ..config.clone() });
+    let evm = "0xa614f803b6fd780986a42c78ec9c7f77e6ded13c";
+    let field = connect(&|config| config.common.releaser = evm.to_owned());
     assert!(matches!(field, Err(ConnectError::Address { field: "releaser", .. })), "{field:?}");
     for url in ["", "127.0.0.1:1", "ftp://127.0.0.1", "http://127.0.0.1?key=1", "http://127.0.0.1/x/wallet/"] {
-        let refused = Node::connect(&ChainConfig { rpc_url: url.to_owned(), ..config.clone() });
+        let refused = connect(&|config| config.common.rpc_url = url.to_owned());
         assert!(matches!(refused, Err(ConnectError::Url { .. })), "{url}: {refused:?}");
     }
     Ok(())
@@ -155,7 +168,9 @@ async fn a_node_that_does_not_answer_in_time_is_not_waited_for() -> Result<()> {
         (server(OK, None).await?, "no answer in time"),
         (closed, "no connection"),
     ] {
-        let node = Node::connect(&ChainConfig { rpc_url: url, rpc_timeout_ms: 300, ..world.config() })?;
+        let mut config = world.config();
+        (config.common.rpc_url, config.common.rpc_timeout_ms) = (url, 300);
+        let node = Node::connect(&config)?;
         let started = Instant::now();
         let fault = node.head().await.expect_err("answered");
         assert!(fault.to_string().ends_with(what), "{fault}");
@@ -170,7 +185,8 @@ async fn the_api_key_is_sent_and_never_shown() -> Result<()> {
     let world = World::start().await?;
     let liar = Liar::before(&world.tron.url()).await?;
     let path_key = "path-secret";
-    let config = ChainConfig { rpc_url: liar.url.clone(), api_key: Some(ApiKey::new(KEY)), ..world.config() };
+    let at = |config: &TronConfig, url: &str| with(config, |config| config.common.rpc_url = url.to_owned());
+    let config = TronConfig { api_key: Some(ApiKey::new(KEY)), ..at(&world.config(), &liar.url) };
     let node = Node::connect(&config)?;
     node.settled().await?;
     let heard = liar.heard();
@@ -182,22 +198,21 @@ async fn the_api_key_is_sent_and_never_shown() -> Result<()> {
     assert!(liar.heard().iter().all(|heard| !heard.headers.contains_key("TRON-PRO-API-KEY")));
 
     let mut shown = vec![format!("{config:?}"), format!("{node:?}")];
-    let other = ChainConfig { rpc_url: format!("{}/{path_key}", liar.url), ..config.clone() };
-    let node = Node::connect(&other)?;
+    let node = Node::connect(&at(&config, &format!("{}/{path_key}", liar.url)))?;
     for status in [StatusCode::NOT_FOUND, StatusCode::TOO_MANY_REQUESTS] {
         liar.answer(move |_, _| Some(status.into_response()));
         shown.push(node.head().await.expect_err("answered").to_string());
     }
     shown.push(node.head().await.expect_err("paused").to_string());
     let closed = { format!("http://{}", TcpListener::bind("127.0.0.1:0").await?.local_addr()?) };
-    let node = Node::connect(&ChainConfig { rpc_url: format!("{closed}/{path_key}"), ..config.clone() })?;
+    let node = Node::connect(&at(&config, &format!("{closed}/{path_key}")))?;
     shown.push(node.head().await.expect_err("answered").to_string());
     // Nobody on the way can read it, nor is it sent where somebody could.
     for (url, is_taken) in [("http://tron.example", false), ("https://tron.example", true), ("http://[::1]:1", true)] {
-        let connected = Node::connect(&ChainConfig { rpc_url: url.to_owned(), ..config.clone() });
+        let connected = Node::connect(&at(&config, url));
         assert_eq!(connected.is_ok(), is_taken, "{url}");
     }
-    let bad = Node::connect(&ChainConfig { api_key: Some(ApiKey::new(format!("{KEY}\n"))), ..config.clone() });
+    let bad = Node::connect(&TronConfig { api_key: Some(ApiKey::new(format!("{KEY}\n"))), ..config.clone() });
     let bad = bad.expect_err("connected");
     assert!(matches!(bad, ConnectError::Client { .. }), "{bad:?}");
     shown.push(format!("{bad} {bad:?}"));

@@ -5,7 +5,7 @@ use std::{slice::from_ref, time::Duration};
 
 use anyhow::{Result, bail, ensure};
 
-use chains::auditor::Audit;
+use chains::{auditor::Audit, settler::DeliveryChain};
 use chains_tron::auditor::check_prepared;
 use events::event::{EscrowPlan, TransactionPrepared};
 use sagas::ports::{Chains, EscrowState, RefundOrder, ReleaseOrder, TransactionState};
@@ -41,14 +41,14 @@ async fn the_gateway_pays_a_settler_that_is_gone_with_the_remainder_for_the_paye
 
     let prepared = chains.prepare_release(&release(&world, &payment), 1).await?;
     assert_eq!(check_prepared(&prepared), Ok(()));
-    assert_eq!(world.tokens_of(&payment.plan.contract).await?, CAP);
+    assert_eq!(world.tokens_of(&payment.plan.contract.to_string()).await?, CAP);
     world.settle(&chains, &prepared).await?;
     let EscrowState::Released(inclusion) = payment.ended(&world).await? else { bail!("not released") };
     assert_eq!(inclusion.transaction_hash, prepared.transaction_hash);
     assert_eq!(world.tokens(&world.settler).await?, TOKENS - DELIVERED + PRICE);
     assert_eq!(world.tokens(&world.payer).await?, TOKENS - PRICE);
-    assert_eq!(world.tokens_of(&payment.plan.contract).await?, 0);
-    assert_eq!(world.node().audit_release(&payment.audited(), &inclusion, secured.amount).await?, []);
+    assert_eq!(world.tokens_of(&payment.plan.contract.to_string()).await?, 0);
+    assert_eq!(world.auditor().audit_release(&payment.audited(), &inclusion, secured.amount).await?, []);
     assert!(refused(&chains, &release(&world, &payment)).await?.contains("paid out already"));
     Ok(())
 }

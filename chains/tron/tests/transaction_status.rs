@@ -6,9 +6,9 @@ use alloy::primitives::U256;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-use chains::setup::SetupError;
+use chains::{registry::ChainRegistry, setup::SetupError};
 use chains_tron::{
-    adapter::{Keys, TronChain, TronChains},
+    adapter::{Keys, TronChain},
     address::text,
     authorization::Choice,
     node::State,
@@ -18,7 +18,7 @@ use events::event::{PayerTransaction, TransactionPrepared};
 use sagas::ports::{Chains, DepositOrder, DepositState, EscrowState, PrepareError, TransactionState};
 
 use crate::support::{
-    TOKENS, TRX, World, account, key,
+    TOKENS, TRX, World, account, holder, key,
     payment::{CAP, TestClock, bytes, reason, refund, refusal, spend, spend_mut},
 };
 
@@ -47,14 +47,14 @@ fn cheaper(world: &World, prepared: &TransactionPrepared, fee_limit_sun: u64) ->
     Ok(TransactionPrepared { transaction_hash, raw, ..prepared.clone() })
 }
 
-async fn superseded(chains: &TronChains, order: &DepositOrder, prepared: &TransactionPrepared) -> Result<String> {
+async fn superseded(chains: &TronChain, order: &DepositOrder, prepared: &TransactionPrepared) -> Result<String> {
     match chains.deposit_state(order, from_ref(prepared)).await? {
         DepositState::Superseded { evidence } => Ok(evidence),
         other => bail!("not superseded: {other:?}"),
     }
 }
 
-async fn is_secured(chains: &TronChains, order: &DepositOrder, prepared: &TransactionPrepared) -> Result<()> {
+async fn is_secured(chains: &TronChain, order: &DepositOrder, prepared: &TransactionPrepared) -> Result<()> {
     match chains.deposit_state(order, from_ref(prepared)).await? {
         DepositState::Secured(secured) if secured.inclusion.transaction_hash == prepared.transaction_hash => Ok(()),
         other => bail!("not secured: {other:?}"),
@@ -389,11 +389,11 @@ async fn who_cannot_pay_is_passed_over_and_nothing_is_signed_when_nobody_can() -
         let order = world.order(600).await?;
         let chains = chains_of(vec![key(30), rich.clone()]);
         let prepared = world.reservation(&chains, &order).await?;
-        assert_eq!(prepared.sender, account(&rich));
+        assert_eq!(prepared.sender, holder(&rich));
     }
     let order = world.order(600).await?;
     let prepared = world.reservation(&chains_of(vec![key(32)]), &order).await?;
-    assert_eq!(prepared.sender, account(&key(32)));
+    assert_eq!(prepared.sender, holder(&key(32)));
     let chains = chains_of(vec![key(30), key(31)]);
     let Err(PrepareError::Transient(fault)) = chains.prepare_deposit(&order, 1).await else { bail!("signed") };
     assert!(fault.to_string().contains("no submitter"), "{fault}");
@@ -407,14 +407,14 @@ async fn who_cannot_pay_is_passed_over_and_nothing_is_signed_when_nobody_can() -
         "{refused:?}"
     );
 
-    let new = |keys| TronChains::new([TronChain { node: world.node(), keys: Some(keys) }], Arc::new(TestClock));
-    let nobody = new(Keys { reserver: world.reserver.clone(), submitters: Vec::new(), exit_submitters: Vec::new() });
-    assert!(matches!(nobody, Err(SetupError::NoSubmitter(_))));
-    let other = new(Keys { reserver: key(30), submitters: vec![rich], exit_submitters: Vec::new() });
+    let new = |keys| TronChain::new(world.node(), keys, Arc::new(TestClock));
+    let nobody = Keys { reserver: world.reserver.clone(), submitters: Vec::new(), exit_submitters: Vec::new() };
+    assert!(matches!(new(Some(nobody)), Err(SetupError::NoSubmitter(_))));
+    let other = new(Some(Keys { reserver: key(30), submitters: vec![rich], exit_submitters: Vec::new() }));
     assert!(matches!(other, Err(SetupError::Reserver { key, .. }) if key == text(self::key(30).address())));
-    let chain = TronChain { node: world.node(), keys: None };
-    assert!(matches!(TronChains::new([chain.clone(), chain.clone()], Arc::new(TestClock)), Err(SetupError::Twice(_))));
-    let destination_only = TronChains::new([chain], Arc::new(TestClock))?;
+    let registry = ChainRegistry::new(Arc::new(TestClock)).with(Arc::new(new(None)?))?;
+    assert!(matches!(registry.with(Arc::new(new(None)?)), Err(SetupError::Twice(_))));
+    let destination_only = new(None)?;
     let refused = destination_only.prepare_deposit(&order, 1).await;
     assert!(
         matches!(&refused, Err(PrepareError::Transient(fault)) if fault.to_string().contains("no keys")),

@@ -7,7 +7,7 @@ use crate::{Address, Refusal, transaction::Transaction};
 /// The account whose key signed `hash`, from 65 bytes: r, s and the recovery id as 0, 1, 27 or 28.
 ///
 /// # Errors
-/// When the bytes are no such signature.
+/// When the bytes are not such a signature.
 pub fn recover(hash: &[u8; 32], signature: &[u8]) -> Result<Address, Refusal> {
     let refused = |text: &str| Refusal::Signature(text.to_owned());
     if signature.len() != 65 {

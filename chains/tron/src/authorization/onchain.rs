@@ -15,7 +15,7 @@ use super::{
     SpendRequest, prepared::Deposit, terms::Expected,
 };
 use crate::{
-    calls::DEPOSIT_ENERGY_LEAST,
+    cost::DEPOSIT_ENERGY_LEAST,
     node::{Answer, Block, Node, Prices, State},
     permission::Signing,
     transaction::{self, Draft, Reference},
@@ -87,7 +87,7 @@ pub async fn confirm(spend: &SpendRequest, own: &TronSpend, node: &Node) -> Resu
     let expected = Expected::of(spend)?;
     let last = usize::from(own.approval.is_some());
     let within = |index| move |error| Denied { message: Some(index), error };
-    let (signing, head, prices) = tokio::try_join!(node.signing(expected.payer), node.head(), node.prices())?;
+    let (signing, head, prices) = tokio::try_join!(Signing::of(expected.payer, node), node.head(), node.prices())?;
     check_signing(signing, &expected).map_err(within(last))?;
 
     let deposit = drafted(&own.deposit).map_err(within(last))?;
@@ -141,7 +141,7 @@ async fn allowance(expected: &Expected, node: &Node) -> Result<U256, Transient> 
 pub async fn is_on_chain(deposit: &PayerTransaction, node: &Node) -> Result<bool, Transient> {
     let id = deposit.transaction_hash.parse();
     let id =
-        id.map_err(|_| Transient::misconfigured(format!("{:?} is no transaction id", deposit.transaction_hash)))?;
+        id.map_err(|_| Transient::misconfigured(format!("{:?} is not a transaction id", deposit.transaction_hash)))?;
     // In this order: what waited may be in a block by the second answer.
     if node.waits(id).await? {
         return Err(Transient::unreachable(format!("{}: the deposit {id} waits for a block", node.chain_id())));
@@ -163,7 +163,7 @@ async fn tried(
 }
 
 fn drafted(own: &PayerTransaction) -> Result<Draft, AuthorizationError> {
-    let malformed = || AuthorizationError::malformed("message_prehash", "is no transaction");
+    let malformed = || AuthorizationError::malformed("message_prehash", "is not a transaction");
     let bytes = own.raw.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok()).ok_or_else(malformed)?;
     Ok(transaction::read_signed(&bytes)?.0.draft)
 }

@@ -87,7 +87,7 @@ impl Deposit {
 /// of the escrow's reserver, which signs the deposit's terms.
 ///
 /// # Errors
-/// [`AuthorizationError`] when the request can't be authorized on Tron at all (a source that is no TRC-20, an auction that
+/// [`AuthorizationError`] when the request can't be authorized on Tron at all (a source that is not a TRC-20, an auction that
 /// no transaction outlives), or a choice breaks a rule.
 pub fn prepare(
     spend: &SpendRequest,

@@ -65,11 +65,11 @@ impl Expected {
         })?;
         Ok(Self {
             chain_id: reference.into(),
-            escrow: address::address(&spend.escrow.contract).map_err(named("escrow_contract_address"))?,
+            escrow: address::parse_address(&spend.escrow.contract).map_err(named("escrow_contract_address"))?,
             token,
-            payer: address::address(source.account().as_str()).map_err(named("source.account"))?,
-            reserver: address::address(&spend.escrow.reserver).map_err(named("reserver"))?,
-            releaser: address::address(&spend.escrow.releaser).map_err(named("fulfillment_verifier.account"))?,
+            payer: address::address(source.account()).map_err(named("source.account"))?,
+            reserver: address::parse_address(&spend.escrow.reserver).map_err(named("reserver"))?,
+            releaser: address::parse_address(&spend.escrow.releaser).map_err(named("fulfillment_verifier.account"))?,
             payment_id: contracts::word(spend.payment_id.on_chain()),
             terms_hash: contracts::word(spend.terms.hash()),
             quote_hash: contracts::word(spend.quote_hash),
@@ -220,11 +220,13 @@ impl Expected {
 
     /// The escrow and its windows.
     pub fn plan(&self, spend: &SpendRequest, chosen: Chosen) -> EscrowPlan {
+        let account =
+            |address| address::account(address).expect("no address of the request is zero: none such is read");
         EscrowPlan {
             chain_id: spend.terms.source.asset().chain().clone(),
-            contract: text(self.escrow),
-            reserver: text(self.reserver),
-            releaser: text(self.releaser),
+            contract: account(self.escrow),
+            reserver: account(self.reserver),
+            releaser: account(self.releaser),
             reserve_deadline: chosen.reserve_deadline,
             fulfillment_deadline: self.fulfillment_deadline,
             refund_after: chosen.refund_after,

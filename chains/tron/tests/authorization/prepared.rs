@@ -41,18 +41,18 @@ fn what_is_prepared_says_what_it_does() {
     );
     // Another payment of the same cap at the same time has an approval of its own: the network takes none twice.
     let other = SpendRequest { payment_id: PaymentId::derive("tron:x", "order-2"), ..spend() };
-    let other = prepare(&other, &Choice::default(), &surroundings(), &reserver()).unwrap();
+    let other = prepare(&other, &Choice::default(), &environment(), &reserver()).unwrap();
     assert_ne!(other.messages[APPROVAL].id, approval.id);
     assert_eq!(other.messages[APPROVAL].payload, approval.payload);
     // What is shown chooses the same again.
     let choice = Choice::from_payload(Some(&deposit.payload)).unwrap();
-    assert_eq!(prepare(&spend(), &choice, &surroundings(), &reserver()).unwrap(), prepared);
+    assert_eq!(prepare(&spend(), &choice, &environment(), &reserver()).unwrap(), prepared);
 }
 
 #[test]
 fn what_the_payer_chooses_is_signed_for() {
     let spend = uncapped(spend());
-    let missing = prepare(&spend, &Choice::default(), &surroundings(), &reserver()).unwrap_err();
+    let missing = prepare(&spend, &Choice::default(), &environment(), &reserver()).unwrap_err();
     assert_eq!(missing.field(), "payload.permitted_amount");
     let payload = json!({
         "reserve_deadline": QUOTE_DEADLINE + 100,
@@ -63,7 +63,7 @@ fn what_the_payer_chooses_is_signed_for() {
         "note": {"a": [1]},
     });
     let choice = Choice::from_payload(Some(&payload)).unwrap();
-    let prepared = prepare(&spend, &choice, &surroundings(), &reserver()).unwrap();
+    let prepared = prepare(&spend, &choice, &environment(), &reserver()).unwrap();
     assert_eq!(prepared.messages[DEPOSIT].payload["permitted_amount"], "123");
     assert_eq!(draft(&signed(&prepared)[DEPOSIT]).fee_limit_sun, 77 * TRX);
     let (authorization, plan) = authorize(&spend, &signed(&prepared)).unwrap();
@@ -79,7 +79,7 @@ fn what_the_payer_chooses_is_signed_for() {
 
 #[test]
 fn a_choice_that_breaks_a_rule_is_refused_by_its_name() {
-    let lifetime = surroundings().reference.time_ms + LIFETIME_MS_MAX;
+    let lifetime = environment().reference.time_ms + LIFETIME_MS_MAX;
     let expiration = |ms: u64| json!({"expiration_ms": ms});
     for (payload, field) in [
         (json!({"reserve_deadline": QUOTE_DEADLINE}), "payload.reserve_deadline"),
@@ -98,19 +98,19 @@ fn a_choice_that_breaks_a_rule_is_refused_by_its_name() {
         (json!({"expiration_ms": "tomorrow"}), "payload.expiration_ms"),
     ] {
         let choice = Choice::from_payload(Some(&payload));
-        let error = choice.and_then(|choice| prepare(&spend(), &choice, &surroundings(), &reserver())).unwrap_err();
+        let error = choice.and_then(|choice| prepare(&spend(), &choice, &environment(), &reserver())).unwrap_err();
         assert_eq!(error.field(), field, "{payload}: {error}");
     }
     for edge in [QUOTE_DEADLINE * 1_000 + REACH_MS + 1, lifetime] {
         let choice = Choice::from_payload(Some(&expiration(edge))).unwrap();
-        let prepared = prepare(&spend(), &choice, &surroundings(), &reserver()).unwrap();
+        let prepared = prepare(&spend(), &choice, &environment(), &reserver()).unwrap();
         authorize(&spend(), &signed(&prepared)).unwrap();
     }
 }
 
 #[test]
 fn a_request_that_no_transaction_can_fit_is_refused() {
-    let prepared = |spend: &SpendRequest| prepare(spend, &Choice::default(), &surroundings(), &reserver());
+    let prepared = |spend: &SpendRequest| prepare(spend, &Choice::default(), &environment(), &reserver());
     let field = |spend: &SpendRequest| prepared(spend).unwrap_err().field().to_owned();
     let source = |text: &str| {
         let owned = OwnedAsset::new(text.parse().unwrap(), &account(&payer())).unwrap();
@@ -120,10 +120,10 @@ fn a_request_that_no_transaction_can_fit_is_refused() {
     };
     assert_eq!(field(&source(&format!("{CHAIN}/slip44:195"))), "source.asset_identifier");
     // Another escrow's reserver cannot open this one.
-    let error = prepare(&spend(), &Choice::default(), &surroundings(), &key(3)).unwrap_err();
+    let error = prepare(&spend(), &Choice::default(), &environment(), &key(3)).unwrap_err();
     assert_eq!(error.field(), "reserver");
     // An auction that no transaction outlives, and one that one just does.
-    let latest = surroundings().reference.time_ms / 1_000 + (LIFETIME_MS_MAX - REACH_MS) / 1_000;
+    let latest = environment().reference.time_ms / 1_000 + (LIFETIME_MS_MAX - REACH_MS) / 1_000;
     let long = |quote_deadline: u64| SpendRequest {
         quote_deadline: from_unix_seconds(quote_deadline).unwrap(),
         fulfillment_deadline: from_unix_seconds(quote_deadline + 600).unwrap(),
@@ -135,11 +135,11 @@ fn a_request_that_no_transaction_can_fit_is_refused() {
     let (_, plan) = authorize(&spend, &signed(&prepared)).unwrap();
     // It expires before the reservation's window does, as late as the network takes.
     let expiration_ms = draft(&signed(&prepared)[DEPOSIT]).expiration_ms;
-    assert_eq!(expiration_ms, surroundings().reference.time_ms + LIFETIME_MS_MAX);
+    assert_eq!(expiration_ms, environment().reference.time_ms + LIFETIME_MS_MAX);
     assert!(expiration_ms < plan.reserve_deadline * 1_000);
     // Where the reservation's window is shorter than a transaction takes to its block, it may expire later.
     let short = Choice { reserve_deadline: Some(QUOTE_DEADLINE + 1), ..Choice::default() };
-    let prepared = prepare(&self::spend(), &short, &surroundings(), &reserver()).unwrap();
+    let prepared = prepare(&self::spend(), &short, &environment(), &reserver()).unwrap();
     assert_eq!(draft(&signed(&prepared)[DEPOSIT]).expiration_ms, QUOTE_DEADLINE * 1_000 + REACH_MS + 1);
     authorize(&self::spend(), &signed(&prepared)).unwrap();
 }

@@ -50,7 +50,7 @@ async fn an_event_is_found_whatever_its_siblings_are() -> Result<()> {
         }),
         ("null", |_| Value::Null),
         ("a list", |_| json!([1])),
-        ("an output that is no hex", |one| {
+        ("an output that is not hex", |one| {
             let mut sibling = one.clone();
             sibling["receipt"]["result"] = json!("REVERT");
             sibling["contractResult"] = json!(["xx"]);

@@ -13,16 +13,14 @@ use alloy::{
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-use chains::{
-    config::{ChainConfig, Depth},
-    gas::GasConfig,
-};
+use chains::config::{CommonConfig, Depth, TronConfig};
 use chains_tron::{
-    address::{address, text},
+    address::{self, parse_address, text},
     dev::{DevChain, DevContracts},
     node::Node,
     transaction::{Call, Draft, Reference},
 };
+use events::Account;
 use trondev::{Blocks, Options, TronDev};
 
 /// Blocks on top of a solidified one.
@@ -45,6 +43,11 @@ pub fn key(seed: u8) -> PrivateKeySigner {
 /// A key's account, `T…`.
 pub fn account(key: &PrivateKeySigner) -> String {
     text(key.address())
+}
+
+/// A key's account, as plans and orders have it.
+pub fn holder(key: &PrivateKeySigner) -> Account {
+    address::account(key.address()).unwrap()
 }
 
 /// A chain with the contracts, a token, and money for everyone.
@@ -95,37 +98,34 @@ impl World {
         Ok(world)
     }
 
-    pub fn config(&self) -> ChainConfig {
-        ChainConfig {
-            chain_id: self.chain_id.parse().unwrap(),
-            rpc_url: self.tron.url(),
+    pub fn config(&self) -> TronConfig {
+        TronConfig {
+            common: CommonConfig {
+                chain_id: self.chain_id.parse().unwrap(),
+                rpc_url: self.tron.url(),
+                escrow_contract: self.contracts.escrow.clone(),
+                fulfillment_proxy: self.contracts.proxy.clone(),
+                trusted_escrow_contracts: Vec::new(),
+                trusted_fulfillment_proxies: Vec::new(),
+                reserver: account(&self.reserver),
+                releaser: account(&self.releaser),
+                required_depth: Depth::Finalized,
+                refund_delay_seconds: REFUND_DELAY,
+                submitter_deposits_warning: 1,
+                exits_reserved: 10,
+                poll_ms: 10,
+                rpc_timeout_ms: 20_000,
+                assets: Vec::new(),
+            },
             api_key: None,
-            escrow_contract: self.contracts.escrow.clone(),
-            fulfillment_proxy: self.contracts.proxy.clone(),
-            trusted_escrow_contracts: Vec::new(),
-            trusted_fulfillment_proxies: Vec::new(),
-            signature_cluster_id: None,
-            signature_domain_version: 1,
-            permit2: "0x000000000022D473030F116dDEE9F6B43aC78BA3".to_owned(),
-            reserver: account(&self.reserver),
-            releaser: account(&self.releaser),
-            required_depth: Depth::Finalized,
-            refund_delay_seconds: REFUND_DELAY,
-            admission_seconds: ADMISSION_SECONDS,
-            reprice_seconds: 30,
-            submitter_deposits_warning: 1,
-            exits_reserved: 10,
-            contract_payers: true,
-            gas: GasConfig::default(),
-            poll_ms: 10,
-            rpc_timeout_ms: 20_000,
-            assets: Vec::new(),
         }
     }
 
     /// The connection through `rpc_url` instead of the chain's own.
     pub fn node_at(&self, rpc_url: &str) -> Node {
-        Node::connect(&ChainConfig { rpc_url: rpc_url.to_owned(), ..self.config() }).unwrap()
+        let mut config = self.config();
+        config.common.rpc_url = rpc_url.to_owned();
+        Node::connect(&config).unwrap()
     }
 
     pub fn node(&self) -> Node {
@@ -133,15 +133,15 @@ impl World {
     }
 
     pub fn escrow(&self) -> Address {
-        address(&self.contracts.escrow).unwrap()
+        parse_address(&self.contracts.escrow).unwrap()
     }
 
     pub fn proxy(&self) -> Address {
-        address(&self.contracts.proxy).unwrap()
+        parse_address(&self.contracts.proxy).unwrap()
     }
 
     pub fn token_address(&self) -> Address {
-        address(&self.token).unwrap()
+        parse_address(&self.token).unwrap()
     }
 
     /// Makes blocks.

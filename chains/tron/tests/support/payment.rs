@@ -16,11 +16,11 @@ use anyhow::{Context, Result, bail, ensure};
 use async_trait::async_trait;
 
 use chains_tron::{
-    adapter::{Keys, TronChain, TronChains},
+    adapter::{Keys, TronChain},
     address::{address, token_or_coin},
     authorization::{Choice, EscrowSettings, SignedMessage, SpendRequest, authorize, prepare_onchain},
+    escrows::statement_digest,
     node::{Info, State},
-    reads::statement_digest,
 };
 use escrow_abi::contracts::{FulfillmentProxy, GatewayEscrow, time, units, word};
 use events::{
@@ -33,7 +33,7 @@ use sagas::ports::{
     Statement,
 };
 
-use super::{REFUND_DELAY, World, account};
+use super::{REFUND_DELAY, World, account, holder};
 
 pub const CAP: u64 = 1_000_000;
 pub const PRICE: u64 = 900_000;
@@ -57,16 +57,16 @@ impl Clock for TestClock {
 }
 
 impl World {
-    pub fn chains_at(&self, rpc_url: &str) -> TronChains {
+    pub fn chains_at(&self, rpc_url: &str) -> TronChain {
         self.chains_of(rpc_url, self.submitters.clone())
     }
 
-    pub fn chains_of(&self, rpc_url: &str, submitters: Vec<PrivateKeySigner>) -> TronChains {
+    pub fn chains_of(&self, rpc_url: &str, submitters: Vec<PrivateKeySigner>) -> TronChain {
         let keys = Keys { reserver: self.reserver.clone(), submitters, exit_submitters: Vec::new() };
-        TronChains::new([TronChain { node: self.node_at(rpc_url), keys: Some(keys) }], Arc::new(TestClock)).unwrap()
+        TronChain::new(self.node_at(rpc_url), Some(keys), Arc::new(TestClock)).unwrap()
     }
 
-    pub fn chains(&self) -> TronChains {
+    pub fn chains(&self) -> TronChain {
         self.chains_at(&self.tron.url())
     }
 
@@ -136,7 +136,7 @@ impl World {
             authorization,
             reservation: Reservation {
                 quote_hash: Hash32([9; 32]),
-                payout_account: account(&self.settler),
+                payout_account: holder(&self.settler),
                 source_amount: PRICE.to_string().parse().unwrap(),
                 fulfill_by,
             },
@@ -161,7 +161,7 @@ impl World {
     }
 
     /// Lets the port bring the payer's transactions until there is a reservation.
-    pub async fn reservation(&self, chains: &TronChains, order: &DepositOrder) -> Result<TransactionPrepared> {
+    pub async fn reservation(&self, chains: &TronChain, order: &DepositOrder) -> Result<TransactionPrepared> {
         for _ in 0..4 {
             match chains.prepare_deposit(order, 1).await {
                 Ok(prepared) => return Ok(prepared),
@@ -173,14 +173,14 @@ impl World {
     }
 
     /// Sends the transaction and makes it solidified.
-    pub async fn settle(&self, chains: &TronChains, prepared: &TransactionPrepared) -> Result<()> {
+    pub async fn settle(&self, chains: &TronChain, prepared: &TransactionPrepared) -> Result<()> {
         chains.broadcast(prepared).await?;
         self.mine(1).await?;
         self.solidify().await
     }
 
     /// A payment in escrow, reserved at depth.
-    pub async fn secured(&self, chains: &TronChains, order: &DepositOrder) -> Result<TransactionPrepared> {
+    pub async fn secured(&self, chains: &TronChain, order: &DepositOrder) -> Result<TransactionPrepared> {
         let prepared = self.reservation(chains, order).await?;
         self.settle(chains, &prepared).await?;
         let state = chains.deposit_state(order, from_ref(&prepared)).await?;
@@ -194,8 +194,8 @@ impl World {
             quote_hash: order.reservation.quote_hash,
             destination: order.terms.destination()[0].clone(),
             amount: DELIVERED.to_string().parse().unwrap(),
-            delivery_account: account(&self.settler),
-            proxy: self.contracts.proxy.clone(),
+            delivery_account: holder(&self.settler),
+            proxy: self.contracts.proxy.parse().unwrap(),
             fulfill_by: order.reservation.fulfill_by,
         }
     }
@@ -207,12 +207,12 @@ impl World {
             paymentId: word(order.payment_id.on_chain()),
             quoteHash: word(order.quote_hash),
             token,
-            recipient: address(order.destination.account().as_str())?,
+            recipient: address(order.destination.account())?,
             amount: units(order.amount),
             fulfillBy: time(order.fulfill_by)?,
         };
         let value = if token.is_zero() { units(order.amount).to::<u64>() } else { 0 };
-        Ok(self.dev.execute(&self.settler, &order.proxy, call.abi_encode(), value).await?)
+        Ok(self.dev.execute(&self.settler, &order.proxy.to_string(), call.abi_encode(), value).await?)
     }
 
     pub fn statement(&self, order: &DepositOrder) -> Statement {

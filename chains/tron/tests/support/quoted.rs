@@ -6,13 +6,15 @@ use alloy::signers::SignerSync;
 use anyhow::{Result, bail};
 use ed25519_dalek::SigningKey;
 
-use chains::auditor::Case;
+use chains::{auditor::Case, settler::DeliveryChain};
 use chains_tron::{
+    auditor::Auditor,
     authorization::{Choice, EscrowSettings, SignedMessage, SpendRequest, authorize, prepare_onchain},
+    escrows::Escrows,
     settler::SettlerChain,
 };
 use events::{
-    Amount, Did, Hash32, OwnedAsset, PaymentId, Terms,
+    Account, Amount, Did, Hash32, OwnedAsset, PaymentId, Terms,
     event::{Authorization, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
     quote::{Quote, SignedQuote, auction_of},
     time::{from_unix_seconds, unix_seconds},
@@ -23,7 +25,7 @@ use sagas::ports::{
 };
 
 use super::{
-    REFUND_DELAY, World, account,
+    REFUND_DELAY, World, account, holder,
     payment::{CAP, DELIVERED, PRICE},
     until,
 };
@@ -46,6 +48,10 @@ impl World {
     /// The settler as it is after each start.
     pub fn settling(&self) -> SettlerChain {
         SettlerChain::new(self.node(), self.settler.clone())
+    }
+
+    pub fn auditor(&self) -> Auditor {
+        Auditor::new(self.node())
     }
 
     /// What comes of `act` while blocks are made.
@@ -77,8 +83,8 @@ impl Payment {
         world: &World,
         seconds: u64,
         destination: OwnedAsset,
-        delivery_account: &str,
-        proxy: &str,
+        delivery_account: &Account,
+        proxy: &Account,
     ) -> Result<Self> {
         let base = world.order(seconds).await?;
         let terms = Terms::new(base.terms.source, vec![destination], amount(DELIVERED), Some(amount(CAP)));
@@ -106,13 +112,13 @@ impl Payment {
             });
         }
         let (authorization, plan) = authorize(&spend, &signed)?;
-        let payout = account(&world.settler);
+        let payout = holder(&world.settler);
         Self::quoted(spend.payment_id, terms, authorization, plan, &payout, delivery_account, proxy)
     }
 
     /// A payment from Tron to Tron, delivered by the settler.
     pub async fn within_tron(world: &World, seconds: u64, destination: OwnedAsset) -> Result<Self> {
-        Self::from_tron(world, seconds, destination, &account(&world.settler), &world.contracts.proxy).await
+        Self::from_tron(world, seconds, destination, &holder(&world.settler), &world.contracts.proxy.parse()?).await
     }
 
     pub fn quoted(
@@ -120,9 +126,9 @@ impl Payment {
         terms: Terms,
         authorization: Authorization,
         plan: EscrowPlan,
-        payout_account: &str,
-        delivery_account: &str,
-        proxy: &str,
+        payout_account: &Account,
+        delivery_account: &Account,
+        proxy: &Account,
     ) -> Result<Self> {
         let signing = SigningKey::from_bytes(&[7; 32]);
         let quote = Quote {
@@ -132,12 +138,12 @@ impl Payment {
             settler: Did::from_ed25519(&signing.verifying_key()),
             source_chain: plan.chain_id.clone(),
             source_amount: amount(PRICE),
-            payout_account: payout_account.to_owned(),
+            payout_account: payout_account.clone(),
             escrow_contract: plan.contract.clone(),
             destination: terms.destination()[0].clone(),
             fulfillment_amount: terms.fulfillment_amount,
-            delivery_account: delivery_account.to_owned(),
-            fulfillment_proxy: proxy.to_owned(),
+            delivery_account: delivery_account.clone(),
+            fulfillment_proxy: proxy.clone(),
             fulfill_by: from_unix_seconds(plan.fulfillment_deadline - 10).unwrap(),
             valid_until: from_unix_seconds(plan.fulfillment_deadline).unwrap(),
         };
@@ -219,6 +225,6 @@ impl Payment {
     pub async fn ended(&self, world: &World) -> Result<EscrowState> {
         let node = world.node();
         let is = |state: &EscrowState| matches!(state, EscrowState::Released(_) | EscrowState::Refunded(_));
-        world.mining(until(|| node.escrow_state(&self.id, &self.plan), is)).await?
+        world.mining(until(|| Escrows::of(&node).state(&self.id, &self.plan), is)).await?
     }
 }

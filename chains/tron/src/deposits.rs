@@ -1,0 +1,203 @@
+//! Deposits: whether the payer's money is in escrow and reserved, and what proves that it is not and cannot be any more.
+
+use alloy::primitives::B256;
+
+use chains::escrow;
+use escrow_abi::contracts::{GatewayEscrow, units, word};
+use events::{
+    PaymentId,
+    event::{Authorization, EscrowOpened, EscrowPlan, EscrowSecured, TransactionPrepared},
+};
+use sagas::ports::{DepositOrder, DepositState, PayerDeposit, Transient};
+
+use super::{
+    address::{address, trc20},
+    escrows::{DatedRecord, Escrows, SettledEscrow},
+    node::{Node, State},
+    search::{EventSearch, Place},
+    transaction_status::{TransactionStatus, Transactions, id_of},
+};
+
+/// The deposits on one chain.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Deposits<'a> {
+    node: &'a Node,
+}
+
+impl<'a> Deposits<'a> {
+    /// The deposits on the chain of `node`.
+    pub fn of(node: &'a Node) -> Self {
+        Self { node }
+    }
+
+    /// Where a prepared reservation stands, of whose `versions` any may have landed, and the payer's deposit with it. See
+    /// [`DepositState`].
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn state(
+        &self,
+        order: &DepositOrder,
+        versions: &[TransactionPrepared],
+    ) -> Result<DepositState, Transient> {
+        let found = self.settled(&order.payment_id, &order.escrow).await?;
+        if let Some(record) = found.record.as_ref().filter(|record| is_of_order(record, order)) {
+            return self.reserved(order, record, versions).await.map(DepositState::Secured);
+        }
+        if found.unsettled {
+            return Ok(DepositState::Pending);
+        }
+        if found.time > order.escrow.reserve_deadline {
+            let own = order.payer_deposit();
+            return match found.record.filter(|record| is_stranded(record, &own)) {
+                Some(record) => self.opened(&own, &record).await.map(DepositState::Stranded),
+                None => Ok(DepositState::Expired {
+                    evidence: format!(
+                        "solidified block {} {} of {} has time {}, past the reserve deadline {}, and nothing of the payment's \
+                         in escrow",
+                        found.settled.number,
+                        found.settled.id,
+                        self.node.chain_id(),
+                        found.time,
+                        order.escrow.reserve_deadline
+                    ),
+                }),
+            };
+        }
+        // The record is no older than the solidified block: what had its effect up to there would be seen in it.
+        match Transactions::of(self.node).status(versions, &found.settled).await? {
+            TransactionStatus::Landed(info) => Err(self.node.contradiction(format!(
+                "the reservation is in solidified block {}, and nothing is reserved at block {}",
+                info.block_number, found.settled.number
+            ))),
+            TransactionStatus::Failed { evidence } | TransactionStatus::Lost { evidence } => {
+                Ok(DepositState::Superseded { evidence })
+            }
+            TransactionStatus::Open => Ok(DepositState::Pending),
+        }
+    }
+
+    /// The escrow of an order, reserved as of a solidified block, whoever brought the reservation; `None` while there is none.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
+        let found = self.settled(&order.payment_id, &order.escrow).await?;
+        match found.record.filter(|record| is_of_order(record, order)) {
+            Some(record) => self.reserved(order, &record, &[]).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// What is under the payment's id and windows, as of a solidified block past the reserve deadline, and can be paid to no
+    /// settler; `None` while that is not so. It may be refunded already.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn stranded(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
+        let found = self.settled(&deposit.payment_id, &deposit.escrow).await?;
+        if found.time <= deposit.escrow.reserve_deadline {
+            return Ok(None);
+        }
+        match found.record.filter(|record| is_stranded(record, deposit)) {
+            Some(record) => self.opened(deposit, &record).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether a solidified block is later than the UNIX second `after` and has no escrow of this plan for the payment.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn ruled_out(&self, payment_id: &PaymentId, plan: &EscrowPlan, after: u64) -> Result<bool, Transient> {
+        let found = self.settled(payment_id, plan).await?;
+        if found.time <= after || found.unsettled {
+            return Ok(false);
+        }
+        Ok(!found.record.is_some_and(|record| record.escrow.is_of(plan)))
+    }
+
+    async fn settled(&self, payment_id: &PaymentId, plan: &EscrowPlan) -> Result<SettledEscrow, Transient> {
+        Escrows::of(self.node).settled(payment_id, &plan.contract).await
+    }
+
+    /// Any of `versions` may be the reservation.
+    async fn reserved(
+        &self,
+        order: &DepositOrder,
+        record: &DatedRecord,
+        versions: &[TransactionPrepared],
+    ) -> Result<EscrowSecured, Transient> {
+        let contract = address(&order.escrow.contract)?;
+        let settler = address(&order.reservation.payout_account)?;
+        let reserved = record.reserved_at.ok_or_else(|| self.node.contradiction("a reservation in no block"))?;
+        // The reservation does not say what was deposited, nor whose; the deposit's own event does.
+        let EscrowOpened { amount, .. } = self.opened(&order.payer_deposit(), record).await?;
+        let known = versions.iter().map(id_of).collect::<Result<Vec<_>, _>>()?;
+        let payment = word(order.payment_id.on_chain());
+        let place = Place { contract, number: reserved, state: State::Solidified, payment, known: &known };
+        let found = EventSearch::of(self.node)
+            .find(&place, |event: &GatewayEscrow::Reserved| {
+                event.paymentId == payment
+                    && event.quoteHash == word(order.reservation.quote_hash)
+                    && event.settler == settler
+                    && event.sourceAmount == units(order.reservation.source_amount)
+            })
+            .await?;
+        Ok(EscrowSecured { inclusion: found.inclusion, amount })
+    }
+
+    /// The deposit of a record: the event, too, must say whose it is, of what, and how much.
+    async fn opened(&self, deposit: &PayerDeposit, record: &DatedRecord) -> Result<EscrowOpened, Transient> {
+        let contract = address(&deposit.escrow.contract)?;
+        let payer = record.payer(self.node)?;
+        let token = trc20(&record.escrow.asset)?;
+        let amount = record.escrow.deposited.ok_or_else(|| self.node.contradiction("an escrow of nothing"))?;
+        // A payer who agreed to no quote has the reserved one on record later.
+        let quote = word(record.escrow.quote_hash);
+        let agreed = |hash: B256| hash == quote || (record.reserved_at.is_some() && hash.is_zero());
+        let payment = word(deposit.payment_id.on_chain());
+        let known = payer_deposit_id(&deposit.authorization);
+        let place =
+            Place { contract, number: record.deposited_at, state: State::Solidified, payment, known: known.as_slice() };
+        let found = EventSearch::of(self.node)
+            .find(&place, |event: &GatewayEscrow::Deposited| {
+                event.paymentId == payment
+                    && agreed(event.quoteHash)
+                    && event.payer == payer
+                    && event.termsHash == word(record.escrow.terms_hash)
+                    && event.token == token
+                    && event.amount == units(amount)
+            })
+            .await?;
+        Ok(EscrowOpened { inclusion: found.inclusion, amount })
+    }
+}
+
+/// The id of the payer's own deposit. Its wallet may have brought another with the same call.
+pub(super) fn payer_deposit_id(authorization: &Authorization) -> Option<B256> {
+    match authorization {
+        Authorization::Tron(spend) => spend.deposit.transaction_hash.parse().ok(),
+        _ => None,
+    }
+}
+
+/// Whether the record is this payment's money, reserved under this quote, whatever has become of it since.
+fn is_of_order(record: &DatedRecord, order: &DepositOrder) -> bool {
+    let reservation = &order.reservation;
+    record.reserved_at.is_some()
+        && record.is_deposit_of(&order.terms.source, order.terms_hash, &order.escrow)
+        && record.escrow.quote_hash == reservation.quote_hash
+        && record.escrow.settler.as_ref() == Some(&reservation.payout_account)
+        && record.escrow.source_amount == Some(reservation.source_amount)
+}
+
+/// Whether the record holds, or held, money under this payment's id and windows that no settler can be paid from: nobody was
+/// named for it, or it is of other terms, which no verifier attests. A payer can prepare twice under one id, submit the one and
+/// broadcast the other.
+fn is_stranded(record: &DatedRecord, deposit: &PayerDeposit) -> bool {
+    record.escrow.is_of(&deposit.escrow)
+        && record.escrow.state != escrow::State::Released
+        && (record.reserved_at.is_none()
+            || !record.is_deposit_of(&deposit.terms.source, deposit.terms_hash, &deposit.escrow))
+}

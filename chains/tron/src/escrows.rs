@@ -1,0 +1,364 @@
+//! Escrows: what their contracts have on record about a payment, read so that it can be concluded from. How far an answer counts
+//! is [`super::reads`]'s.
+
+use alloy::primitives::{Address, B256, Log};
+
+use chains::escrow;
+use escrow_abi::{
+    claims,
+    contracts::{GatewayEscrow, units, word},
+    eip712::{self, escrow_domain},
+    record::{self, RecordError},
+    signature,
+};
+use events::{
+    Account, Hash32, OwnedAsset, PaymentId,
+    event::{Claim, EscrowPlan, EscrowRefunded, Inclusion},
+};
+use sagas::ports::{EscrowState, Statement, Transient};
+
+use super::{
+    address::{ConvertError, address, text},
+    node::{Answer, Block, Node, State},
+    reads::Read,
+    search::{EventSearch, Place},
+};
+
+/// An escrow's record, with the blocks of its changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DatedRecord {
+    /// The record in the words of every family.
+    pub escrow: escrow::EscrowRecord,
+    /// Number of the block that has the deposit.
+    pub deposited_at: u64,
+    /// Number of the block that has the reservation.
+    pub reserved_at: Option<u64>,
+    /// Number of the block that has the release or the refund.
+    pub ended_at: Option<u64>,
+}
+
+/// An escrow as of a solidified block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettledEscrow {
+    /// The block, which two answers had.
+    pub settled: Block,
+    /// Its time as contracts see it, UNIX seconds: every later block's is at least this.
+    pub time: u64,
+    /// The record as it was then: what came later is left out.
+    pub record: Option<DatedRecord>,
+    /// There is a record, and its deposit came later.
+    pub unsettled: bool,
+}
+
+impl DatedRecord {
+    /// Whether it is the payer's own deposit under `plan` for a payment of these terms, whatever has become of it since.
+    pub fn is_deposit_of(&self, source: &OwnedAsset, terms_hash: Hash32, plan: &EscrowPlan) -> bool {
+        let record = &self.escrow;
+        record.is_of(plan)
+            && record.payer.as_ref() == Some(source.account())
+            && record.asset == *source.asset()
+            && record.terms_hash == terms_hash
+    }
+
+    /// Whose money it is.
+    ///
+    /// # Errors
+    /// [`Transient`] when `node` says that it is nobody's.
+    pub(super) fn payer(&self, node: &Node) -> Result<Address, Transient> {
+        let payer = self.escrow.payer.as_ref();
+        Ok(address(payer.ok_or_else(|| node.contradiction("an escrow of nobody's money"))?)?)
+    }
+
+    /// The record as it was at block `number`; `None` when its deposit came later.
+    fn up_to(mut self, number: u64) -> Option<Self> {
+        if self.deposited_at > number {
+            return None;
+        }
+        if self.ended_at.is_some_and(|ended| ended > number) {
+            self.ended_at = None;
+            self.escrow.state = match self.reserved_at {
+                Some(_) => escrow::State::Reserved,
+                None => escrow::State::Deposited,
+            };
+        }
+        if self.reserved_at.is_some_and(|reserved| reserved > number) {
+            self.reserved_at = None;
+            let record = &mut self.escrow;
+            record.state = escrow::State::Deposited;
+            record.settler = None;
+            record.source_amount = None;
+            record.fulfill_by = 0;
+            // Which quote the payer had agreed to, if any, the reservation has written over.
+            record.quote_hash = Hash32::ZERO;
+        }
+        Some(self)
+    }
+}
+
+/// The escrows of one chain.
+#[derive(Debug, Clone, Copy)]
+pub struct Escrows<'a> {
+    node: &'a Node,
+}
+
+impl<'a> Escrows<'a> {
+    /// The escrows of the chain of `node`.
+    pub fn of(node: &'a Node) -> Self {
+        Self { node }
+    }
+
+    /// What the escrow at `contract` has on record for the payment, by one answer.
+    ///
+    /// # Errors
+    /// [`Transient`], also for a record that cannot be.
+    pub async fn record(
+        &self,
+        payment_id: &PaymentId,
+        contract: Address,
+        state: State,
+    ) -> Result<Read<DatedRecord>, Transient> {
+        let Read { number, time, record } = self.answer(payment_id, contract, state).await?;
+        let record = record.map(|escrow| self.dated(escrow, number)).transpose()?.flatten();
+        Ok(Read { number, time, record })
+    }
+
+    /// What `/wallet` shows of the escrow at `contract`, by one answer that is no older than what is settled; `None` when the
+    /// record's last change waits for a block: a full node shows that, too, run as if in block 0.
+    ///
+    /// # Errors
+    /// [`Transient`], also for a record that cannot be.
+    pub(super) async fn newest(
+        &self,
+        payment_id: &PaymentId,
+        contract: Address,
+    ) -> Result<Option<Read<DatedRecord>>, Transient> {
+        let settled = self.node.settled().await?;
+        let Read { number, time, record } = self.answer(payment_id, contract, State::Newest).await?;
+        if number < settled.number {
+            return Err(self.node.contradiction(format!("a newest record as of block {number}")));
+        }
+        if record.as_ref().is_some_and(last_change_waits) {
+            return Ok(None);
+        }
+        let record = record.map(|escrow| self.dated(escrow, number)).transpose()?.flatten();
+        Ok(Some(Read { number, time, record }))
+    }
+
+    async fn answer(
+        &self,
+        payment_id: &PaymentId,
+        contract: Address,
+        state: State,
+    ) -> Result<Read<GatewayEscrow::Escrow>, Transient> {
+        let call = GatewayEscrow::escrowAsOfCall { paymentId: word(payment_id.on_chain()) };
+        let answer = match self.node.call(None, contract, &call, state).await? {
+            Answer::Returned { value, .. } => value,
+            Answer::Reverted { reason, .. } => return Err(self.node.contradiction(format!("escrowAsOf: {reason}"))),
+        };
+        Read::new(self.node, answer.blockNumber, answer.time, Some(answer.escrow))
+    }
+
+    fn dated(&self, escrow: GatewayEscrow::Escrow, number: u64) -> Result<Option<DatedRecord>, Transient> {
+        let impossible = || format!("a record as of block {number} that cannot be: {escrow:?}");
+        let record = match record::read(&escrow, self.node.chain_id()) {
+            Ok(Some(record)) => record,
+            Ok(None) => return Ok(None),
+            Err(error @ RecordError::State(_)) => return Err(self.node.contradiction(format!("an escrow in {error}"))),
+            Err(RecordError::Token(_)) => return Err(self.node.contradiction(impossible())),
+        };
+        let state = record.state;
+        let (deposited, reserved, ended) =
+            (escrow.depositedAt.to::<u64>(), escrow.reservedAt.to::<u64>(), escrow.endedAt.to::<u64>());
+        let has_ended = matches!(state, escrow::State::Released | escrow::State::Refunded);
+        let is_reserved = matches!(state, escrow::State::Reserved | escrow::State::Released);
+        let can_be = (1..=number).contains(&deposited)
+            && (reserved == 0 || (deposited..=number).contains(&reserved))
+            && (ended == 0 || (deposited.max(reserved)..=number).contains(&ended))
+            && (ended != 0) == has_ended
+            && (!is_reserved || reserved != 0)
+            && (state != escrow::State::Deposited || reserved == 0)
+            && !escrow.deposited.is_zero();
+        if !can_be {
+            return Err(self.node.contradiction(impossible()));
+        }
+        Ok(Some(DatedRecord {
+            escrow: record,
+            deposited_at: deposited,
+            reserved_at: (reserved != 0).then_some(reserved),
+            ended_at: (ended != 0).then_some(ended),
+        }))
+    }
+
+    /// The escrow of a payment as of a solidified block, whosever it is.
+    ///
+    /// It is believed only when it is read twice: that there is none, or that what is there is another's or another
+    /// settler's, may end a payment, and no event proves that.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn settled(&self, payment_id: &PaymentId, contract: &Account) -> Result<SettledEscrow, Transient> {
+        let contract = address(contract)?;
+        let settled = self.node.settled().await?;
+        let look = async || -> Result<SettledEscrow, Transient> {
+            let read = self.record(payment_id, contract, State::Solidified).await?;
+            let read = read.at_least(&settled, self.node)?;
+            let (time, unsettled) = (settled.seconds(), read.record.is_some());
+            if let Some(record) = &read.record {
+                self.is_in_time(record, &settled)?;
+            }
+            let record = read.record.and_then(|record| record.up_to(settled.number));
+            Ok(SettledEscrow { settled, time, unsettled: unsettled && record.is_none(), record })
+        };
+        let (found, again) = (look().await?, look().await?);
+        match found == again {
+            true => Ok(found),
+            // A deposit that came between the two answers came after the settled block.
+            false if found.record.is_none() && again.record.is_none() => Ok(SettledEscrow { unsettled: true, ..again }),
+            false => Err(self.node.contradiction(format!("two records as of settled block {}", settled.number))),
+        }
+    }
+
+    /// The escrow takes deposits and reservations up to and in the second of the reserve deadline, so none can be in a block
+    /// that comes after a later one.
+    fn is_in_time(&self, record: &DatedRecord, settled: &Block) -> Result<(), Transient> {
+        let changed = record.reserved_at.unwrap_or(record.deposited_at);
+        if changed > settled.number && settled.seconds() > record.escrow.reserve_deadline {
+            return Err(self.node.contradiction(format!("a record of block {changed}, after its deadline")));
+        }
+        Ok(())
+    }
+
+    /// Where the escrow stands at the required depth; an escrow of somebody else under the same payment id is none.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn state(&self, payment_id: &PaymentId, plan: &EscrowPlan) -> Result<EscrowState, Transient> {
+        let found = self.settled(payment_id, &plan.contract).await?;
+        let Some(record) = found.record.filter(|record| record.escrow.is_of(plan)) else {
+            return Ok(EscrowState::Absent);
+        };
+        match (record.escrow.state, record.ended_at) {
+            // The escrow releases strictly before `refundAfter`, and later blocks are no earlier than this one.
+            (escrow::State::Deposited | escrow::State::Reserved, _) if found.time >= plan.refund_after => {
+                Ok(EscrowState::Lapsed)
+            }
+            (escrow::State::Deposited | escrow::State::Reserved, _) => Ok(EscrowState::Held),
+            (escrow::State::Released, Some(ended)) => {
+                self.released(payment_id, plan, &record, ended).await.map(EscrowState::Released)
+            }
+            (escrow::State::Refunded, Some(ended)) => {
+                let inclusion = self.refunded(payment_id, plan, &record, ended).await?;
+                let amount = record.escrow.deposited.ok_or_else(|| self.node.contradiction("a refund of nothing"))?;
+                Ok(EscrowState::Refunded(EscrowRefunded { inclusion, amount, claims: Vec::new() }))
+            }
+            (_, None) => Err(self.node.contradiction("an escrow that ended in no block")),
+        }
+    }
+
+    /// The payouts of the escrow's end in the transaction `end` that became claims.
+    ///
+    /// # Errors
+    /// [`Transient`], also when the transaction is not the payment's end.
+    pub async fn claims(
+        &self,
+        payment_id: &PaymentId,
+        plan: &EscrowPlan,
+        end: &Inclusion,
+    ) -> Result<Vec<Claim>, Transient> {
+        let contract = address(&plan.contract)?;
+        let hash = &end.transaction_hash;
+        let id = hash.parse().map_err(|_| Transient::misconfigured(format!("{hash} is not a hash")))?;
+        let info = self.node.info(id, State::Solidified).await?;
+        let info = info.filter(|info| info.block_number == end.block_number && info.failure.is_none());
+        let logs = info.into_iter().flat_map(|info| info.logs);
+        let logs = logs.map(|log| Log::new_unchecked(log.address, log.topics, log.data.into())).collect::<Vec<_>>();
+        let found = claims::of_end(&logs, contract, word(payment_id.on_chain()), text);
+        found.ok_or_else(|| self.node.contradiction(format!("{hash} does not end {payment_id}")))
+    }
+
+    async fn released(
+        &self,
+        payment_id: &PaymentId,
+        plan: &EscrowPlan,
+        record: &DatedRecord,
+        ended: u64,
+    ) -> Result<Inclusion, Transient> {
+        let contract = address(&plan.contract)?;
+        let record = &record.escrow;
+        let settler = record.settler.as_ref().ok_or_else(|| self.node.contradiction("a release to nobody"))?;
+        let (deposited, paid) = (record.deposited.map(units), record.source_amount.map(units));
+        let wanted = GatewayEscrow::Released {
+            paymentId: word(payment_id.on_chain()),
+            quoteHash: word(record.quote_hash),
+            settler: address(settler)?,
+            amount: paid.unwrap_or_default(),
+            remainder: deposited.unwrap_or_default().saturating_sub(paid.unwrap_or_default()),
+        };
+        let place = Place { contract, number: ended, state: State::Solidified, payment: wanted.paymentId, known: &[] };
+        let is = |event: &GatewayEscrow::Released| *event == wanted;
+        EventSearch::of(self.node).find(&place, is).await.map(|found| found.inclusion)
+    }
+
+    async fn refunded(
+        &self,
+        payment_id: &PaymentId,
+        plan: &EscrowPlan,
+        record: &DatedRecord,
+        ended: u64,
+    ) -> Result<Inclusion, Transient> {
+        let contract = address(&plan.contract)?;
+        let wanted = GatewayEscrow::Refunded {
+            paymentId: word(payment_id.on_chain()),
+            quoteHash: word(record.escrow.quote_hash),
+            payer: record.payer(self.node)?,
+            amount: record.escrow.deposited.map(units).unwrap_or_default(),
+        };
+        let place = Place { contract, number: ended, state: State::Solidified, payment: wanted.paymentId, known: &[] };
+        let is = |event: &GatewayEscrow::Refunded| *event == wanted;
+        EventSearch::of(self.node).find(&place, is).await.map(|found| found.inclusion)
+    }
+
+    /// Whether `signature`, hex with 0x, is the releaser's statement, as the escrow would judge it of a key's. No node is asked:
+    /// a releaser on Tron is a key.
+    pub fn attestation_holds(&self, statement: &Statement, plan: &EscrowPlan, signature: &str) -> bool {
+        let holds = || {
+            let (escrow, releaser) = (address(&plan.contract).ok()?, address(&plan.releaser).ok()?);
+            let digest = statement_digest(statement, u64::from(self.node.reference()), escrow).ok()?;
+            Some(signature::is_of_key(releaser, digest, &signature::bytes(signature).ok()?))
+        };
+        holds() == Some(true)
+    }
+}
+
+/// Whether the change that led to the record's state has block 0, which is what code sees that runs in none.
+fn last_change_waits(escrow: &GatewayEscrow::Escrow) -> bool {
+    let changed = match record::state(escrow.state) {
+        Ok(Some(escrow::State::Deposited)) => escrow.depositedAt,
+        Ok(Some(escrow::State::Reserved)) => escrow.reservedAt,
+        Ok(Some(escrow::State::Released | escrow::State::Refunded)) => escrow.endedAt,
+        Ok(None) | Err(_) => return false,
+    };
+    changed.is_zero()
+}
+
+/// The digest of a releaser's statement in the domain of one escrow on the chain of that number.
+///
+/// # Errors
+/// [`ConvertError`] when the payout account is not an address.
+pub fn statement_digest(statement: &Statement, chain: u64, escrow: Address) -> Result<B256, ConvertError> {
+    let domain = escrow_domain(chain, escrow);
+    Ok(match statement {
+        Statement::Delivery { payment_id, quote_hash, payout_account } => {
+            let message = eip712::Delivery {
+                paymentId: word(payment_id.on_chain()),
+                quoteHash: word(*quote_hash),
+                settler: address(payout_account)?,
+            };
+            eip712::digest(&message, &domain)
+        }
+        Statement::NonDelivery { payment_id, quote_hash } => {
+            let message = eip712::NonDelivery { paymentId: word(payment_id.on_chain()), quoteHash: word(*quote_hash) };
+            eip712::digest(&message, &domain)
+        }
+    })
+}

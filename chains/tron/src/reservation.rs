@@ -1,0 +1,113 @@
+//! Reservation: what the gateway does next for a deposit. Its call names the settler once the payer's money is in escrow.
+
+use alloy::{primitives::Address, signers::local::PrivateKeySigner, sol_types::SolCall};
+
+use chains::escrow;
+use escrow_abi::{
+    attest,
+    contracts::{self, GatewayEscrow, units, word},
+    eip712::{self, escrow_domain},
+    signature,
+};
+use events::{Hash32, event::TronSpend};
+use sagas::ports::{DepositOrder, PrepareError, Transient};
+
+use super::{
+    address::address,
+    calls::{GatewayCall, RECORD_WAITS, refused, reservable_until, waiting},
+    escrows::Escrows,
+    node::Node,
+    payer_deposit::PayerTransactions,
+    submitters::Senders,
+};
+
+/// The next step of a deposit.
+pub(super) enum Next {
+    /// The payer's money is there: the reservation.
+    Reserve(GatewayCall),
+    /// It is too early for that, or nothing can be done.
+    NotYet(PrepareError),
+}
+
+/// The next step of a deposit. The payer's transactions are sent before, as far as they can be now.
+///
+/// # Errors
+/// [`Transient`].
+pub(super) async fn next(
+    order: &DepositOrder,
+    spend: &TronSpend,
+    reserver: &PrivateKeySigner,
+    submitters: &Senders<'_>,
+) -> Result<Next, Transient> {
+    let node = submitters.node;
+    let contract = address(&order.escrow.contract)?;
+    let Some(read) = Escrows::of(node).newest(&order.payment_id, contract).await? else {
+        return Ok(Next::NotYet(waiting(RECORD_WAITS)));
+    };
+    let refuse = |reason: &str| {
+        let context = node.refusal(contract, reason.to_owned());
+        Ok(Next::NotYet(refused(context, order.escrow.reserve_deadline)))
+    };
+    match read.record {
+        None => match unreservable(order, spend, contract)? {
+            Some(reason) => refuse(&reason),
+            None => PayerTransactions::of(submitters, order, spend, contract)?.bring().await.map(Next::NotYet),
+        },
+        Some(record)
+            if !record.is_deposit_of(&order.terms.source, order.terms_hash, &order.escrow)
+                || record.escrow.deposited != Some(spend.amount) =>
+        {
+            refuse("the payment's id is used by another deposit")
+        }
+        Some(record) => match record.escrow.state {
+            escrow::State::Deposited => call(node, order, contract, reserver).map(Next::Reserve),
+            escrow::State::Reserved => refuse("the deposit is reserved already"),
+            escrow::State::Released | escrow::State::Refunded => refuse("the escrow has paid out already"),
+        },
+    }
+}
+
+/// Why the escrow would take the reservation at no time: then the payer's money is not to be locked up at all.
+fn unreservable(order: &DepositOrder, spend: &TronSpend, escrow: Address) -> Result<Option<String>, Transient> {
+    let terms = &order.reservation;
+    let payout = address(&terms.payout_account)?;
+    let latest = order.escrow.fulfillment_deadline;
+    Ok(if payout == escrow {
+        Some(format!("the escrow pays nothing out to the payout account {}", terms.payout_account))
+    } else if terms.source_amount > spend.amount {
+        Some(format!("{} are deposited, {} are to be reserved", spend.amount, terms.source_amount))
+    } else if terms.fulfill_by > latest {
+        Some(format!("the delivery may take up to {}, past the escrow's deadline {latest}", terms.fulfill_by))
+    } else if spend.quote_hash != Hash32::ZERO && spend.quote_hash != terms.quote_hash {
+        Some(format!("the payer agreed to the quote {} and to no other", spend.quote_hash))
+    } else {
+        None
+    })
+}
+
+fn call(
+    node: &Node,
+    order: &DepositOrder,
+    contract: Address,
+    reserver: &PrivateKeySigner,
+) -> Result<GatewayCall, Transient> {
+    let terms = &order.reservation;
+    let message = eip712::Reservation {
+        paymentId: word(order.payment_id.on_chain()),
+        quoteHash: word(terms.quote_hash),
+        settler: address(&terms.payout_account)?,
+        sourceAmount: units(terms.source_amount),
+        fulfillBy: contracts::time(terms.fulfill_by)?,
+    };
+    let digest = eip712::digest(&message, &escrow_domain(u64::from(node.reference()), contract));
+    let signed = attest::sign_digest(reserver, digest).map_err(Transient::misconfigured)?;
+    let signature = signature::bytes(&signed).map_err(Transient::misconfigured)?;
+    let call = GatewayEscrow::reserveCall { r: (&message).into(), reserverSignature: signature.into() };
+    Ok(GatewayCall {
+        contract,
+        data: call.abi_encode(),
+        energy_least: 0,
+        taken_until: Some(reservable_until(order)),
+        valid_until: order.escrow.reserve_deadline,
+    })
+}
