@@ -7,7 +7,7 @@ use serde::Deserialize;
 use chains::config::ChainConfig;
 use events::Did;
 
-use super::{Error, source::Source, validation};
+use super::{Error, chain, rules, source::Source};
 
 /// Configuration of `gw audit`.
 #[derive(Debug, Clone, Deserialize)]
@@ -57,7 +57,7 @@ impl AuditorConfig {
         Self::read(path, Source::environment())
     }
 
-    fn read(path: &Path, variables: Vec<(String, String)>) -> Result<Self, Error> {
+    pub(super) fn read(path: &Path, variables: Vec<(String, String)>) -> Result<Self, Error> {
         let is_ours = |key: &str| key != "config";
         let config: Self = Source { prefix: "GW_AUDITOR_", is_ours }.extract(path, variables)?;
         config.check()?;
@@ -67,7 +67,7 @@ impl AuditorConfig {
     fn check(&self) -> Result<(), Error> {
         let invalid = |key: &str, rule: &str| Error::Invalid { key: key.to_owned(), rule: rule.to_owned() };
         if let Some(nats) = &self.nats {
-            validation::nats_url(&nats.url, nats.ca_file.as_deref())?;
+            rules::nats_url(&nats.url, nats.ca_file.as_deref())?;
             let prefix = &nats.inbox_prefix;
             if prefix.is_empty() || prefix.contains(['*', '>', ' ']) || prefix.split('.').any(str::is_empty) {
                 return Err(invalid("nats.inbox_prefix", "must be a subject without wildcards"));
@@ -76,7 +76,7 @@ impl AuditorConfig {
         if let Some(signer) = self.checkpoint_signers.iter().find(|signer| signer.ed25519_key().is_err()) {
             return Err(invalid("checkpoint_signers", &format!("{signer} is no did:key of an Ed25519 key")));
         }
-        if self.chains.is_empty() { Ok(()) } else { validation::chains(self.chains.iter()) }
+        if self.chains.is_empty() { Ok(()) } else { chain::check(self.chains.iter()) }
     }
 }
 

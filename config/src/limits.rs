@@ -4,7 +4,7 @@ use net::callers::{limits::LimitsConfig, price};
 
 use super::{
     Error,
-    validation::{COUNT_LIMIT, require},
+    rules::{COUNT_LIMIT, require},
 };
 
 /// Most units a second of any budget.

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use events::selection::SelectorSigner;
 use journal_jetstream::connection::Identity;
 
-use super::{Error, Secret, source::Source, validation};
+use super::{Error, Secret, rules, source::Source};
 
 /// Configuration of `gw selector`.
 #[derive(Debug, Clone, Deserialize)]
@@ -69,7 +69,7 @@ impl SelectorConfig {
         let is_ours = |key: &str| key != "config";
         let config: Self = Source { prefix: "GW_SELECTOR_", is_ours }.extract(path, variables)?;
         config.signer()?;
-        validation::nats_url(&config.nats.url, config.nats.ca_file.as_deref())?;
+        rules::nats_url(&config.nats.url, config.nats.ca_file.as_deref())?;
         if config.scheme != Scheme::Ed25519 && config.nats.seed_file.is_none() {
             return Err(invalid("nats.seed_file", "is needed where the key is none of Ed25519"));
         }
@@ -96,7 +96,7 @@ impl SelectorConfig {
     /// [`Error::Invalid`] when it is none; the text says nothing of it.
     pub fn signer(&self) -> Result<SelectorSigner, Error> {
         let rule = "must be a private key, 0x and 64 hex digits";
-        let ed25519 = validation::signing_key(&self.key).ok_or_else(|| invalid("key", rule))?;
+        let ed25519 = rules::signing_key(&self.key).ok_or_else(|| invalid("key", rule))?;
         match self.scheme {
             Scheme::Ed25519 => Ok(SelectorSigner::Ed25519(ed25519)),
             Scheme::Evm => {

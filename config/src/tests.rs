@@ -1,3 +1,4 @@
+mod families;
 mod tron;
 
 use std::path::PathBuf;
@@ -5,6 +6,8 @@ use std::path::PathBuf;
 use net::origin::origin;
 
 use super::*;
+use chains::config::{ChainConfig, SolanaConfig, TronConfig};
+
 use crate::examples::{section, solana_section, with_solana};
 
 const GATEWAY: &str = include_str!("../gateway.example.toml");
@@ -18,6 +21,16 @@ fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
     let path = directory.path().join("gateway.toml");
     std::fs::write(&path, text).unwrap();
     (directory, path)
+}
+
+fn solana_chain(chain: &ChainConfig) -> &SolanaConfig {
+    let ChainConfig::Solana(chain) = chain else { panic!("{chain:?} is not a Solana chain") };
+    chain
+}
+
+fn tron_chain(chain: &ChainConfig) -> &TronConfig {
+    let ChainConfig::Tron(chain) = chain else { panic!("{chain:?} is not a Tron chain") };
+    chain
 }
 
 fn gateway(text: &str, variables: &[(&str, &str)]) -> Result<GatewayConfig, String> {
@@ -45,10 +58,10 @@ fn uncommented(text: &str) -> String {
 #[test]
 fn the_examples_solana_chain_is_one() {
     let config = gateway(&with_solana(GATEWAY), &[]).unwrap();
-    let (evm, solana) = (&config.chains[0].chain, &config.chains[1].chain);
-    assert_eq!(solana.chain_id.as_str(), "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1");
-    assert_eq!((solana.signature_domain_version, solana.assets.len()), (1, 2));
-    assert!(evm.signature_cluster_id.is_none() && solana.signature_cluster_id.is_some());
+    let solana = solana_chain(&config.chains[1].chain);
+    assert_eq!(solana.common.chain_id.as_str(), "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1");
+    assert_eq!((solana.signature_domain_version, solana.common.assets.len()), (1, 2));
+    assert_eq!(solana.signature_cluster_id, "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG");
     let full = uncommented(&with_solana(GATEWAY));
     assert!(full.contains("\nsignature_domain_version = 1\n") && full.contains("\nsignature_cluster_id = "), "{full}");
     assert_eq!(format!("{:?}", gateway(&full, &[]).unwrap()), format!("{config:?}"));
@@ -73,7 +86,6 @@ fn the_values_of_a_solana_chain_are_checked_and_the_key_is_named() {
     let other_cluster = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d";
     let off_curve = "ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knM";
     for (name, value, key) in [
-        ("CHAIN_ID", "cosmos:cosmoshub-4", "chains[1].chain_id"),
         ("CHAIN_ID", "solana:abc", "chains[1].signature_cluster_id"),
         ("SIGNATURE_CLUSTER_ID", other_cluster, "chains[1].signature_cluster_id"),
         ("SIGNATURE_CLUSTER_ID", &cluster[..40], "chains[1].signature_cluster_id"),
@@ -92,7 +104,6 @@ fn the_values_of_a_solana_chain_are_checked_and_the_key_is_named() {
         assert!(!error.contains(OTHER_KEYPAIR), "{error}");
     }
     for (from, to, key) in [
-        ("signature_cluster_id = ", "# ", "chains[1].signature_cluster_id"),
         ("solana_account = ", "# ", "verifier.solana_account"),
         ("/token:", "/erc20:", "chains[1].assets[0].asset_identifier"),
         ("/token:EP", "/token:", "chains[1].assets[0].asset_identifier"),
@@ -107,9 +118,6 @@ fn the_values_of_a_solana_chain_are_checked_and_the_key_is_named() {
         let error = gateway(&text, &[]).unwrap_err();
         assert!(error.starts_with(&format!("{key}: ")), "{from}: {error}");
     }
-    let on_evm = [("GW_CHAINS__0__SIGNATURE_CLUSTER_ID", cluster)];
-    let error = gateway(GATEWAY, &on_evm).unwrap_err();
-    assert!(error.starts_with("chains[0].signature_cluster_id: "), "{error}");
     // A key in the other form that it may have.
     let numbers: Vec<u8> = bs58::decode(OTHER_KEYPAIR).into_vec().unwrap();
     for array in [format!("[{:?}]", format!("{numbers:?}")), format!("[{numbers:?}]")] {
@@ -185,10 +193,6 @@ fn check_example<T: std::fmt::Debug>(read: impl Fn(&str) -> Result<T, String>, t
 #[test]
 fn the_examples_name_every_key() {
     check_example(|text| gateway(text, &[]), GATEWAY);
-    // These four are taken out before the rest is read.
-    for key in ["reserver_key", "submitter_keys", "exit_submitter_keys", "permit2_without_witness"] {
-        assert!(names(&lines_under(GATEWAY, "[[chains]]"), key), "{key}");
-    }
     for header in ["[chains.gas]", "[[chains.assets]]"] {
         for key in keys(|text| gateway(text, &[]), GATEWAY, header) {
             assert!(names(&lines_under(GATEWAY, header), &key), "{header} {key}");
@@ -268,8 +272,8 @@ fn the_environment_overrides_every_level() {
     assert_eq!(config.http.listen.port(), 9999);
     assert_eq!(config.http.hold_ms_max, 5);
     assert_eq!(config.nats.seed_file.to_str(), Some("/run/secrets/gateway.seed"));
-    assert_eq!(config.chains[0].chain.rpc_url, "http://127.0.0.1:7777");
-    assert_eq!(config.chains[0].chain.assets.len(), 1);
+    assert_eq!(config.chains[0].chain.common().rpc_url, "http://127.0.0.1:7777");
+    assert_eq!(config.chains[0].chain.common().assets.len(), 1);
     assert_eq!(config.trust.selectors[0].to_string(), "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed");
     let error = gateway(GATEWAY, &[("GW_CHAINS__1__RPC_URL", "http://127.0.0.1:7777")]).unwrap_err();
     assert!(error.contains("chains") && error.contains('1'), "{error}");
@@ -280,7 +284,7 @@ fn the_environment_overrides_every_level() {
         ("GW_VERIFIER_CHAINS__0__POLL_MS", "7"),
     ];
     let config = verifier(VERIFIER, &variables).unwrap();
-    assert_eq!((config.listen.port(), config.chains[0].poll_ms), (1, 7));
+    assert_eq!((config.listen.port(), config.chains[0].common().poll_ms), (1, 7));
 }
 
 #[test]
@@ -325,8 +329,6 @@ fn values_are_checked_and_the_key_is_named() {
         ("GW_VERIFIER__ENDPOINT", "http://127.0.0.1:8090/v1", "verifier.endpoint"),
         ("GW_VERIFIER__ACCOUNT", "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "chains[0].releaser"),
         ("GW_CHAINS__0__RPC_URL", "127.0.0.1", "chains[0].rpc_url"),
-        ("GW_CHAINS__0__CHAIN_ID", "cosmos:cosmoshub-4", "chains[0].chain_id"),
-        ("GW_CHAINS__0__CHAIN_ID", "tron:5", "chains[0].escrow_contract"),
         ("GW_CHAINS__0__CHAIN_ID", "eip155:5", "chains[0].assets[0].asset_identifier"),
         ("GW_CHAINS__0__PERMIT2", "0x1", "chains[0].permit2"),
         ("GW_CHAINS__0__ESCROW_CONTRACT", "0x0000000000000000000000000000000000000000", "chains[0].escrow_contract"),

@@ -1,13 +1,21 @@
 //! Configuration of `gw verifier`.
 
-use std::{net::SocketAddr, path::Path};
+use std::{collections::BTreeSet, net::SocketAddr, path::Path};
 
 use serde::Deserialize;
 
 use chains::config::ChainConfig;
-use events::Did;
+use events::{Did, Family};
 
-use super::{Error, Secret, source::Source, validation};
+use super::{
+    Error, Secret,
+    chain::{self, families},
+    rules::{BODY_MS_LIMIT, COUNT_LIMIT, IDLE_MS_LIMIT, WRITE_MS_LIMIT, endpoint, require},
+    source::Source,
+};
+
+/// Each may cost a check of a signature for an ask.
+const ORIGINS_LIMIT: usize = 8;
 
 /// Configuration of `gw verifier`.
 #[derive(Debug, Clone, Deserialize)]
@@ -114,9 +122,66 @@ impl VerifierConfig {
         // `GW_VERIFIER__…` is the gateway's section of that name.
         let is_ours = |key: &str| !key.starts_with('_');
         let config: Self = Source { prefix: "GW_VERIFIER_", is_ours }.extract(path, variables)?;
-        validation::verifier(&config)?;
+        check(&config)?;
         Ok(config)
     }
+}
+
+fn check(config: &VerifierConfig) -> Result<(), Error> {
+    chain::check(config.chains.iter())?;
+    let http = &config.http;
+    require((1..=COUNT_LIMIT).contains(&http.connections_max), "http.connections_max", "must be 1 to 1000000")?;
+    for (key, ms) in [("http.head_ms_max", http.head_ms_max), ("http.body_ms_max", http.body_ms_max)] {
+        require((1..=BODY_MS_LIMIT).contains(&ms), key, "must be 1 to 60000")?;
+    }
+    require((1_000..=IDLE_MS_LIMIT).contains(&http.idle_ms_max), "http.idle_ms_max", "must be 1000 to 3600000")?;
+    require((1..=WRITE_MS_LIMIT).contains(&http.write_ms_max), "http.write_ms_max", "must be 1 to 600000")?;
+    callers(&config.callers)?;
+    let keys = [&config.releaser_key, &config.solana_releaser_key, &config.tron_releaser_key];
+    let rule = "must be given, or solana_releaser_key or tron_releaser_key, for there to be anything to sign with";
+    require(keys.iter().any(|key| key.is_some()), "releaser_key", rule)?;
+    for (i, chain) in config.chains.iter().enumerate() {
+        let family = chain.family();
+        let (name, secret) = match family {
+            Family::Evm => ("releaser_key", &config.releaser_key),
+            Family::Solana => ("solana_releaser_key", &config.solana_releaser_key),
+            Family::Tron => ("tron_releaser_key", &config.tron_releaser_key),
+        };
+        let Some(secret) = secret else { continue };
+        let key = format!("chains[{i}].releaser");
+        let releaser = families::account(family, &key, &chain.common().releaser)?;
+        let is_its = families::account_of(family, name, secret)? == releaser.as_str();
+        require(is_its, &key, &format!("must be the account of {name}"))?;
+    }
+    Ok(())
+}
+
+fn callers(callers: &CallersConfig) -> Result<(), Error> {
+    for (i, text) in callers.origins.iter().enumerate() {
+        endpoint(&format!("callers.origins[{i}]"), text)?;
+    }
+    require(callers.origins.len() <= ORIGINS_LIMIT, "callers.origins", "must be at most 8")?;
+    let mut seen = BTreeSet::new();
+    for (key, dids) in [("callers.gateways", &callers.gateways), ("callers.settlers", &callers.settlers)] {
+        for did in dids {
+            require(did.ed25519_key().is_ok_and(|key| !key.is_weak()), key, "must be did:key of Ed25519 keys")?;
+            require(seen.insert(did), key, "must not repeat a DID")?;
+        }
+    }
+    let rule = "must name the origin under which the callers know this verifier: their signatures name it";
+    require(seen.is_empty() || !callers.origins.is_empty(), "callers.origins", rule)?;
+    let seconds = callers.signature_seconds_max;
+    require((1..=3_600).contains(&seconds), "callers.signature_seconds_max", "must be 1 to 3600")?;
+    for (key, count) in [
+        ("callers.asks_per_caller_max", callers.asks_per_caller_max),
+        ("callers.judgements_max", callers.judgements_max),
+        ("callers.judgements_per_caller_max", callers.judgements_per_caller_max),
+        ("callers.anonymous_asks_max", callers.anonymous_asks_max),
+    ] {
+        require((1..=COUNT_LIMIT).contains(&count), key, "must be 1 to 1000000")?;
+    }
+    let anonymous = callers.anonymous_judgements_max;
+    require(anonymous <= COUNT_LIMIT, "callers.anonymous_judgements_max", "must be at most 1000000")
 }
 
 fn listen() -> SocketAddr {

@@ -187,7 +187,7 @@ async fn defaults_are_the_configured_chains() {
     let twice = "/v1/defaults?chain_id=eip155:31337&chain_id=eip155:31338";
     gateway.get(twice).await.expect_error(400, "INVALID_REQUEST");
     let depth = Gateway::configured(|config| {
-        config.chains[0].chain.required_depth = chains::config::Depth::Confirmations(3);
+        config.chains[0].chain.common_mut().required_depth = chains::config::Depth::Confirmations(3);
     });
     let one = depth.get("/v1/defaults?chain_id=eip155:31337").await.expect(200).body;
     assert_eq!(one["required_depth"], 3);

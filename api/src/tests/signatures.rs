@@ -4,6 +4,7 @@ use alloy::signers::{SignerSync, local::PrivateKeySigner};
 use serde_json::json;
 
 use app::authorization::evm::EvmAuthorizer;
+use chains::config::ChainConfig;
 use chains_evm::{
     node::Node,
     permit2::{Choice, EscrowSettings, Scheme, SpendRequest, prepare},
@@ -16,14 +17,17 @@ use journal::budget::memory::MemoryBudgets;
 use super::*;
 
 pub(super) fn gateway(rpc_url: &str) -> Gateway {
-    let mut chain = config().chains[0].chain.clone();
-    chain.rpc_url = rpc_url.to_owned();
-    chain.rpc_timeout_ms = 2_000;
+    let ChainConfig::Evm(mut chain) = config().chains[0].chain.clone() else {
+        panic!("the example begins with an EVM chain")
+    };
+    chain.common.rpc_url = rpc_url.to_owned();
+    chain.common.rpc_timeout_ms = 2_000;
     let budgets = Arc::new(MemoryBudgets::default());
     let authorizer = EvmAuthorizer::new([Node::connect(&chain).unwrap()], budgets, Arc::new(SystemClock));
     let journal = MemoryJournal::new(4);
     Gateway::with_parts(Arc::new(journal.clone()), journal, Arc::new(authorizer), |config| {
-        config.chains[0].permit2_without_witness = true;
+        let ChainConfig::Evm(chain) = &mut config.chains[0].chain else { panic!("it begins with an EVM chain") };
+        chain.permit2_without_witness = true;
     })
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::TimeDelta;
 
-use chains::config::{AssetConfig, Depth};
+use chains::config::{AssetConfig, ChainConfig, Depth};
 use config::{self, GatewayConfig};
 use events::{
     Account, AssetId, ChainId, Family, OwnedAsset, caip,
@@ -95,11 +95,19 @@ impl Corridors {
             here.map(|contract| contract.account.clone()).collect()
         };
         let chains = config.chains.iter().map(|served| {
-            let chain = &served.chain;
-            let family = chain.chain_id.family().ok_or(caip::Error::UnknownFamily)?;
+            let (family, chain) = (served.chain.family(), served.chain.common());
             let account = |text: &str| Account::parse(family, text);
             let (escrow, proxy) = (account(&chain.escrow_contract)?, account(&chain.fulfillment_proxy)?);
-            let permit2 = (family == Family::Evm).then(|| account(&chain.permit2)).transpose()?;
+            let (permit2, permit2_without_witness) = match &served.chain {
+                ChainConfig::Evm(evm) => (Some(account(&evm.permit2)?), evm.permit2_without_witness),
+                ChainConfig::Solana(_) | ChainConfig::Tron(_) => (None, false),
+            };
+            let signature_domain = match &served.chain {
+                ChainConfig::Solana(solana) => {
+                    Some((solana.signature_cluster_id.clone(), solana.signature_domain_version))
+                }
+                ChainConfig::Evm(_) | ChainConfig::Tron(_) => None,
+            };
             let trusted_escrows: BTreeSet<_> = trusted(&config.trust.escrow_contracts, &chain.chain_id);
             let trusted_proxies: BTreeSet<_> = trusted(&config.trust.fulfillment_proxies, &chain.chain_id);
             let tokens = chain.assets.iter().map(|served| &served.asset_identifier);
@@ -118,11 +126,8 @@ impl Corridors {
                 escrow,
                 proxy,
                 permit2,
-                permit2_without_witness: served.permit2_without_witness,
-                signature_domain: chain
-                    .signature_cluster_id
-                    .clone()
-                    .map(|cluster_id| (cluster_id, chain.signature_domain_version)),
+                permit2_without_witness,
+                signature_domain,
                 reserver: account(&chain.reserver)?,
                 releaser: account(&chain.releaser)?,
                 refund_delay_seconds: chain.refund_delay_seconds,

@@ -217,8 +217,8 @@ impl Order {
             fulfillment_deadline: self.fulfillment_deadline,
             escrow: EscrowSettings {
                 contract: text(source.contracts.escrow),
-                reserver: source.config.reserver.clone(),
-                releaser: source.config.releaser.clone(),
+                reserver: source.config.common.reserver.clone(),
+                releaser: source.config.common.releaser.clone(),
                 permit2: source.config.permit2.clone(),
                 refund_delay_seconds: REFUND_DELAY,
             },
@@ -282,7 +282,7 @@ impl Order {
     }
 
     fn verifier(&self) -> VerifierRef {
-        VerifierRef { account: self.source.config.releaser.clone(), endpoint: "http://verifier".to_owned() }
+        VerifierRef { account: self.source.config.common.releaser.clone(), endpoint: "http://verifier".to_owned() }
     }
 
     fn submission(&self, world: &World) -> Option<Submitted> {

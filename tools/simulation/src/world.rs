@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::{sync::Notify, time::Instant};
 
 use chains::{
-    config::{ChainConfig, Depth},
+    config::{Depth, EvmConfig},
     verifier::Verifier,
 };
 use chains_evm::node::Node;
@@ -124,7 +124,7 @@ pub struct ChainHandle {
     /// The contracts on it.
     pub contracts: Contracts,
     /// How the gateway, the verifier and the settlers are configured for it.
-    pub config: ChainConfig,
+    pub config: EvmConfig,
     /// The token that is paid with.
     pub token: AssetId,
     /// Its own coin.
@@ -504,7 +504,7 @@ fn chain_handle(
     let mut config = chain.config(depth, REFUND_DELAY);
     config.admission_seconds = 60;
     config.reprice_seconds = 10;
-    let (evm_id, chain_id) = (chain.evm_id(), config.chain_id.clone());
+    let (evm_id, chain_id) = (chain.evm_id(), config.common.chain_id.clone());
     let asset = |text: String| text.parse::<AssetId>().map_err(|error| SetupError::Connect(error.to_string()));
     let token = asset(format!("{chain_id}/erc20:{}", text(token)))?;
     let coin = asset(format!("{chain_id}/slip44:60"))?;

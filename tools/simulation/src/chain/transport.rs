@@ -20,7 +20,7 @@ use serde_json::{
 };
 use tower::Service;
 
-use chains::config::ChainConfig;
+use chains::config::EvmConfig;
 use chains_evm::node::{ConnectError, Node};
 
 use super::{NodeKind, RpcFault, SharedChain};
@@ -72,7 +72,7 @@ impl SimTransport {
     ///
     /// # Errors
     /// [`ConnectError`] when `config` cannot be meant.
-    pub fn connect(self, config: &ChainConfig) -> Result<Node, ConnectError> {
+    pub fn connect(self, config: &EvmConfig) -> Result<Node, ConnectError> {
         Node::over(config, RpcClient::new(self, true))
     }
 

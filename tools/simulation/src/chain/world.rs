@@ -13,7 +13,7 @@ use alloy::{
 use serde_json::Value;
 
 use chains::{
-    config::{AssetConfig, ChainConfig, Depth},
+    config::{AssetConfig, CommonConfig, Depth, EvmConfig},
     escrow::EscrowRecord,
     gas::GasConfig,
 };
@@ -52,37 +52,37 @@ pub struct PaymentEvents {
 
 impl SimChain {
     /// A configuration for the adapters. `rpc_url` is only a name.
-    pub fn config(&self, required_depth: Depth, refund_delay_seconds: u64) -> ChainConfig {
+    pub fn config(&self, required_depth: Depth, refund_delay_seconds: u64) -> EvmConfig {
         let (genesis, contracts) = (&self.deployed.genesis, self.contracts());
         let chain_id = ChainId::evm(self.evm_id());
         let assets = contracts.tokens.iter().zip(&genesis.tokens).filter_map(|(token, (_, symbol, decimals))| {
             let asset_identifier = format!("{chain_id}/erc20:{}", text(*token)).parse().ok()?;
             Some(AssetConfig { asset_identifier, symbol: symbol.clone(), decimals: *decimals })
         });
-        ChainConfig {
-            rpc_url: format!("simulation:{}", self.evm_id()),
-            api_key: None,
-            escrow_contract: text(contracts.escrow),
-            fulfillment_proxy: text(contracts.proxy),
-            trusted_escrow_contracts: Vec::new(),
-            trusted_fulfillment_proxies: Vec::new(),
-            signature_cluster_id: None,
-            signature_domain_version: 1,
+        EvmConfig {
+            common: CommonConfig {
+                rpc_url: format!("simulation:{}", self.evm_id()),
+                escrow_contract: text(contracts.escrow),
+                fulfillment_proxy: text(contracts.proxy),
+                trusted_escrow_contracts: Vec::new(),
+                trusted_fulfillment_proxies: Vec::new(),
+                reserver: text(genesis.reserver),
+                releaser: text(genesis.releaser),
+                required_depth,
+                refund_delay_seconds,
+                submitter_deposits_warning: 100,
+                exits_reserved: 10,
+                poll_ms: 500,
+                rpc_timeout_ms: 1_000,
+                assets: assets.collect(),
+                chain_id: chain_id.clone(),
+            },
             permit2: text(contracts.permit2),
-            reserver: text(genesis.reserver),
-            releaser: text(genesis.releaser),
-            required_depth,
-            refund_delay_seconds,
+            permit2_without_witness: false,
             admission_seconds: 120,
             reprice_seconds: 30,
-            submitter_deposits_warning: 100,
-            exits_reserved: 10,
             contract_payers: true,
             gas: GasConfig::default(),
-            poll_ms: 500,
-            rpc_timeout_ms: 1_000,
-            assets: assets.collect(),
-            chain_id: chain_id.clone(),
         }
     }
 
@@ -226,7 +226,7 @@ impl SimChain {
     pub fn escrow_record(&self, payment_id: &PaymentId) -> Result<Option<EscrowRecord>, SimError> {
         let call = GatewayEscrow::escrowOfCall { paymentId: word(payment_id.on_chain()) };
         let escrow = self.view(self.contracts().escrow, &call)?;
-        record::read(&escrow, &ChainId::evm(self.evm_id()), text)
+        record::read(&escrow, &ChainId::evm(self.evm_id()))
             .map_err(|error| SimError::Refused(format!("the escrow is in {error}")))
     }
 

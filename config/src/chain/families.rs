@@ -2,50 +2,44 @@
 
 use alloy::signers::local::PrivateKeySigner;
 
-use chains::{
-    config::{ChainConfig, Depth},
-    gas::GasConfig,
-};
+use chains::config::{ChainConfig, Depth, EvmConfig, SolanaConfig, TronConfig};
 use chains_solana::{
     authorization::{ClusterId, SIGNATURE_DOMAIN_VERSION, wallet_key},
     keys,
 };
 use events::{Account, AssetId, Family};
 
-use super::{
+use crate::{
     Error, Secret,
-    validation::{invalid, require},
+    rules::{invalid, require},
 };
 
 /// Characters of the genesis hash that a Solana chain's CAIP-2 reference has.
 const SOLANA_REFERENCE_CHARS: usize = 32;
 
-/// The family of a chain, when it is one that can be connected to.
-pub(super) fn family(key: &str, chain: &ChainConfig) -> Result<Family, Error> {
-    chain.chain_id.family().ok_or_else(|| invalid(key, "must be of namespace eip155, solana or tron"))
-}
-
 /// An account of the family.
-pub(super) fn account(family: Family, key: &str, text: &str) -> Result<Account, Error> {
+pub(crate) fn account(family: Family, key: &str, text: &str) -> Result<Account, Error> {
     Account::parse(family, text).map_err(|rule| invalid(key, rule.to_string()))
 }
 
 /// The rules that only chains of this family have. `key` makes the path of a member.
-pub(super) fn check(family: Family, chain: &ChainConfig, key: impl Fn(&str) -> String) -> Result<(), Error> {
-    let (has_cluster, has_api_key) = (chain.signature_cluster_id.is_some(), chain.api_key.is_some());
-    require(family == Family::Solana || !has_cluster, &key("signature_cluster_id"), "is for Solana chains only")?;
-    require(family == Family::Tron || !has_api_key, &key("api_key"), "is for Tron chains only")?;
-    let has_gas = chain.gas != GasConfig::default();
-    require(family == Family::Evm || !has_gas, &key("gas"), "is for EVM chains only")?;
-    require(family == Family::Evm || chain.contract_payers, &key("contract_payers"), "is for EVM chains only")?;
-    match family {
-        Family::Evm => account(family, &key("permit2"), &chain.permit2).map(drop),
-        Family::Solana => solana(chain, key),
-        Family::Tron => tron(chain, key),
+pub(super) fn check(chain: &ChainConfig, key: impl Fn(&str) -> String) -> Result<(), Error> {
+    match chain {
+        ChainConfig::Evm(chain) => evm(chain, key),
+        ChainConfig::Solana(chain) => solana(chain, key),
+        ChainConfig::Tron(chain) => tron(chain, key),
     }
 }
 
-fn tron(chain: &ChainConfig, key: impl Fn(&str) -> String) -> Result<(), Error> {
+fn evm(chain: &EvmConfig, key: impl Fn(&str) -> String) -> Result<(), Error> {
+    account(Family::Evm, &key("permit2"), &chain.permit2)?;
+    require(chain.admission_seconds > 0, &key("admission_seconds"), "must be above 0")?;
+    require(chain.reprice_seconds > 0, &key("reprice_seconds"), "must be above 0")?;
+    chain.gas.check().map_err(|(name, rule)| invalid(key(&format!("gas.{name}")), rule))
+}
+
+fn tron(chain: &TronConfig, key: impl Fn(&str) -> String) -> Result<(), Error> {
+    let chain = &chain.common;
     // It is four bytes of the first block's id.
     let reference = chain.chain_id.reference().parse::<u32>();
     require(reference.is_ok(), &key("chain_id"), "must be below 2^32 on Tron")?;
@@ -55,15 +49,15 @@ fn tron(chain: &ChainConfig, key: impl Fn(&str) -> String) -> Result<(), Error> 
     require(chain.required_depth == Depth::Finalized, &key("required_depth"), "must be \"finalized\" on Tron")
 }
 
-fn solana(chain: &ChainConfig, key: impl Fn(&str) -> String) -> Result<(), Error> {
+fn solana(config: &SolanaConfig, key: impl Fn(&str) -> String) -> Result<(), Error> {
+    let (chain, cluster_id) = (&config.common, config.signature_cluster_id.as_str());
     let cluster_key = key("signature_cluster_id");
-    let cluster_id = chain.signature_cluster_id.as_deref().unwrap_or_default();
     let rule = "must be the cluster's genesis hash, the Base58 form of 32 bytes";
     require(ClusterId::parse(cluster_id).is_some(), &cluster_key, rule)?;
     let reference = cluster_id.get(..SOLANA_REFERENCE_CHARS);
     let rule = "must begin with the reference of chain_id, which is its first 32 characters";
     require(reference == Some(chain.chain_id.reference()), &cluster_key, rule)?;
-    let version = chain.signature_domain_version == SIGNATURE_DOMAIN_VERSION;
+    let version = config.signature_domain_version == SIGNATURE_DOMAIN_VERSION;
     require(version, &key("signature_domain_version"), &format!("must be {SIGNATURE_DOMAIN_VERSION}"))?;
     let same = chain.escrow_contract == chain.fulfillment_proxy;
     require(same, &key("fulfillment_proxy"), "must be the escrow_contract: one program is both")?;
@@ -87,7 +81,7 @@ pub(super) fn asset(family: Family, key: &str, asset: &AssetId) -> Result<(), Er
 }
 
 /// The account of a private key of the family. The error says nothing of the key.
-pub(super) fn account_of(family: Family, key: &str, secret: &Secret) -> Result<String, Error> {
+pub(crate) fn account_of(family: Family, key: &str, secret: &Secret) -> Result<String, Error> {
     let hex = || evm_key(secret).ok_or_else(|| invalid(key, "must be a private key, 0x and 64 hex digits"));
     match family {
         // Lower case.

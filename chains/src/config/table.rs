@@ -1,0 +1,112 @@
+//! A chain's table in a configuration file: its keys are taken out one by one, and what is left has to be what chains of
+//! every family have.
+//!
+//! `serde(flatten)` would switch off `deny_unknown_fields`, and which keys are known depends on the family.
+
+use figment::{
+    error::Kind,
+    value::{Dict, Value},
+};
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, DeserializeOwned},
+};
+
+use events::{ChainId, Family};
+
+use super::CommonConfig;
+
+const CHAIN_ID: &str = "chain_id";
+
+/// Why a chain's table cannot be read. The text names the chain and the key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{chain_id}: {rule}")]
+pub struct Error {
+    chain_id: ChainId,
+    rule: String,
+}
+
+/// The table of a chain whose family is known. A role takes out the keys that only it has, and makes a
+/// [`ChainConfig`](super::ChainConfig) of the rest.
+#[derive(Debug, Clone)]
+pub struct ChainTable {
+    chain_id: ChainId,
+    family: Family,
+    keys: Dict,
+    taken: Vec<&'static str>,
+}
+
+impl<'de> Deserialize<'de> for ChainTable {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let keys = Dict::deserialize(deserializer)?;
+        let chain_id = keys.get(CHAIN_ID).ok_or_else(|| de::Error::missing_field(CHAIN_ID))?;
+        let chain_id: ChainId = chain_id
+            .deserialize()
+            .map_err(|error: figment::Error| de::Error::custom(format_args!("{CHAIN_ID}: {}", error.kind)))?;
+        let family = chain_id.family().ok_or_else(|| {
+            let rule = "must be of namespace eip155, solana or tron";
+            de::Error::custom(format_args!("{CHAIN_ID}: `{chain_id}` {rule}"))
+        })?;
+        Ok(Self { chain_id, family, keys, taken: Vec::new() })
+    }
+}
+
+impl ChainTable {
+    /// The chain's family.
+    pub fn family(&self) -> Family {
+        self.family
+    }
+
+    /// Takes out the value of `key`, when there is one. The key is known from then on.
+    ///
+    /// # Errors
+    /// [`Error`] when it is not a `T`.
+    pub fn take<T: DeserializeOwned>(&mut self, key: &'static str) -> Result<Option<T>, Error> {
+        self.taken.push(key);
+        let Some(value) = self.keys.remove(key) else { return Ok(None) };
+        value.deserialize().map(Some).map_err(|error: figment::Error| {
+            let path: Vec<_> = std::iter::once(key).chain(error.path.iter().map(String::as_str)).collect();
+            self.error(format!("{}: {}", path.join("."), rule(&error.kind)))
+        })
+    }
+
+    /// The same for a key that there must be.
+    ///
+    /// # Errors
+    /// [`Error`] when it is missing or not a `T`.
+    pub fn require<T: DeserializeOwned>(&mut self, key: &'static str) -> Result<T, Error> {
+        self.take(key)?.ok_or_else(|| self.error(Kind::MissingField(key.into()).to_string()))
+    }
+
+    /// What is left, which has to be the common keys to the letter.
+    pub(super) fn rest(self) -> Result<CommonConfig, Error> {
+        Value::from(self.keys.clone()).deserialize().map_err(|error: figment::Error| match &error.kind {
+            Kind::UnknownField(found, common) if error.path.is_empty() => {
+                let known: Vec<_> = self.taken.iter().chain(common.iter()).copied().collect();
+                let name = match self.family {
+                    Family::Evm => "an EVM chain",
+                    Family::Solana => "a Solana chain",
+                    Family::Tron => "a Tron chain",
+                };
+                self.error(format!("unknown field of {name}: {}", found_instead(found, &known)))
+            }
+            kind if error.path.is_empty() => self.error(rule(kind)),
+            kind => self.error(format!("{}: {}", error.path.join("."), rule(kind))),
+        })
+    }
+
+    fn error(&self, rule: String) -> Error {
+        Error { chain_id: self.chain_id.clone(), rule }
+    }
+}
+
+fn rule(kind: &Kind) -> String {
+    match kind {
+        Kind::UnknownField(found, known) => format!("unknown field: {}", found_instead(found, known)),
+        kind => kind.to_string(),
+    }
+}
+
+fn found_instead(found: &str, known: &[&str]) -> String {
+    format!("found `{found}`, expected one of `{}`", known.join("`, `"))
+}

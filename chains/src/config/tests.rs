@@ -1,0 +1,59 @@
+use figment::{
+    Figment,
+    providers::{Format, Toml},
+};
+
+use super::*;
+
+const COMMON: &str = "rpc_url = \"http://127.0.0.1:1\"\nescrow_contract = \"a\"\nfulfillment_proxy = \"a\"\n\
+                      reserver = \"b\"\nreleaser = \"c\"\nrequired_depth = \"finalized\"\nrefund_delay_seconds = 60\n";
+
+fn read(chain_id: &str, own: &str) -> Result<ChainConfig, String> {
+    let text = format!("chain_id = {chain_id:?}\n{COMMON}{own}");
+    Figment::from(Toml::string(&text)).extract().map_err(|error| error.to_string())
+}
+
+#[test]
+fn given_a_chain_id_when_a_table_is_read_then_its_namespace_decides_the_family() {
+    for (chain_id, own, family) in [
+        ("eip155:1", "permit2 = \"d\"", Family::Evm),
+        ("solana:abc", "signature_cluster_id = \"abcd\"", Family::Solana),
+        ("tron:5", "api_key = \"e\"", Family::Tron),
+    ] {
+        let chain = read(chain_id, own).unwrap();
+        assert_eq!((chain.family(), chain.common().chain_id.as_str()), (family, chain_id));
+        assert_eq!((chain.common().exits_reserved, chain.common().poll_ms), (10, 500));
+    }
+}
+
+#[test]
+fn given_keys_that_are_not_known_when_a_table_is_read_then_the_first_is_named_with_those_that_are() {
+    let error = read("tron:5", "gas = {}\n").unwrap_err();
+    assert!(
+        error.starts_with("tron:5: unknown field of a Tron chain: found `gas`, expected one of `api_key`, "),
+        "{error}"
+    );
+    let error = read("eip155:1", "assets = [{ symbol = \"USDC\", decimal = 6 }]\n").unwrap_err();
+    assert!(error.starts_with("eip155:1: assets.0: unknown field: found `decimal`, expected one of "), "{error}");
+    let error = read("eip155:1", "gas = { deposit = 1 }\n").unwrap_err();
+    assert!(error.starts_with("eip155:1: gas: unknown field: found `deposit`, expected one of "), "{error}");
+}
+
+#[test]
+fn given_no_family_when_a_table_is_read_then_the_chain_id_is_named() {
+    let error = read("cosmos:cosmoshub-4", "").unwrap_err();
+    assert!(error.starts_with("chain_id: `cosmos:cosmoshub-4` must be of namespace eip155, solana or tron"), "{error}");
+    let error = read("eip155", "").unwrap_err();
+    assert!(error.starts_with("chain_id: "), "{error}");
+}
+
+/// A value that is a secret is not repeated, whatever is wrong with it.
+#[test]
+fn given_an_api_key_that_cannot_be_one_when_a_table_is_read_then_it_is_not_shown() {
+    for value in ["7713", "[7713]", "\"7713 secret\"", "\"\""] {
+        let error = read("tron:5", &format!("api_key = {value}\n")).unwrap_err();
+        assert!(error.starts_with("tron:5: api_key: ") && !error.contains("7713"), "{error}");
+    }
+    let chain = read("tron:5", "api_key = \"7713\"\n").unwrap();
+    assert!(!format!("{chain:?}").contains("7713"), "{chain:?}");
+}

@@ -1,0 +1,127 @@
+//! What a gateway's configuration says about chains and the contracts on them, and the rules of chains for every role.
+
+pub(super) mod families;
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Deserializer, de};
+use url::Url;
+
+use chains::config::{ChainConfig, ChainTable, Error as ChainError};
+use events::{Account, ChainId, Family, caip};
+
+use super::{Error, Secret, rules::require};
+
+/// A contract on a chain, written as a CAIP-10 account: `eip155:1:0x…`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub struct ContractRef {
+    /// The chain.
+    pub chain_id: ChainId,
+    /// The contract's account on it.
+    pub account: Account,
+}
+
+impl TryFrom<String> for ContractRef {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let rule = |rule: caip::Error| format!("`{text}` is not a CAIP-10 account: {rule}");
+        let (chain, account) = text.rsplit_once(':').ok_or_else(|| rule(caip::Error::NotCaip2))?;
+        let chain_id: ChainId = chain.parse().map_err(rule)?;
+        let family = chain_id.family().ok_or_else(|| rule(caip::Error::UnknownFamily))?;
+        let account = Account::parse(family, account).map_err(rule)?;
+        Ok(Self { chain_id, account })
+    }
+}
+
+/// One of the gateway's `[[chains]]`: what every role knows about a chain, and the gateway's keys for it.
+#[derive(Debug, Clone)]
+pub struct GatewayChain {
+    /// What every role knows, and on EVM chains `permit2_without_witness`, which only a gateway's file may name.
+    pub chain: ChainConfig,
+    /// Private key of the chain's `reserver`: hex with 0x; on Solana a keypair, Base58 of its 64 bytes or the JSON array of
+    /// `solana-keygen`.
+    pub reserver_key: Secret,
+    /// Private keys of the accounts that send the gateway's transactions, in the same form; at least one.
+    pub submitter_keys: Vec<Secret>,
+    /// Private keys of the accounts that send refunds and releases and nothing else, in the same form; none where the
+    /// submitters do.
+    pub exit_submitter_keys: Vec<Secret>,
+}
+
+impl TryFrom<ChainTable> for GatewayChain {
+    type Error = ChainError;
+
+    fn try_from(mut table: ChainTable) -> Result<Self, ChainError> {
+        let reserver_key = table.require("reserver_key")?;
+        let submitter_keys = table.require("submitter_keys")?;
+        let exit_submitter_keys = table.take("exit_submitter_keys")?.unwrap_or_default();
+        let permit2_without_witness = match table.family() {
+            Family::Evm => table.take("permit2_without_witness")?.unwrap_or(false),
+            Family::Solana | Family::Tron => false,
+        };
+        let mut chain = ChainConfig::try_from(table)?;
+        if let ChainConfig::Evm(chain) = &mut chain {
+            chain.permit2_without_witness = permit2_without_witness;
+        }
+        Ok(Self { chain, reserver_key, submitter_keys, exit_submitter_keys })
+    }
+}
+
+impl<'de> Deserialize<'de> for GatewayChain {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        ChainTable::deserialize(deserializer)?.try_into().map_err(de::Error::custom)
+    }
+}
+
+/// The rules of `[[chains]]` that every role has.
+pub(super) fn check<'a>(configured: impl Iterator<Item = &'a ChainConfig>) -> Result<(), Error> {
+    let mut seen = BTreeSet::new();
+    for (i, chain) in configured.enumerate() {
+        let key = |name: &str| format!("chains[{i}].{name}");
+        require(seen.insert(&chain.common().chain_id), &key("chain_id"), "must not repeat")?;
+        check_one(chain, key)?;
+    }
+    require(!seen.is_empty(), "chains", "must hold at least one chain")
+}
+
+/// The rules of one chain. `key` makes the path of a member.
+fn check_one(config: &ChainConfig, key: impl Fn(&str) -> String) -> Result<(), Error> {
+    let (family, chain) = (config.family(), config.common());
+    let rpc = Url::parse(&chain.rpc_url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    require(rpc.is_some(), &key("rpc_url"), "must be an http(s) address")?;
+    for (name, text) in [
+        ("escrow_contract", &chain.escrow_contract),
+        ("fulfillment_proxy", &chain.fulfillment_proxy),
+        ("reserver", &chain.reserver),
+        ("releaser", &chain.releaser),
+    ] {
+        families::account(family, &key(name), text)?;
+    }
+    families::check(config, &key)?;
+    for (name, list) in [
+        ("trusted_escrow_contracts", &chain.trusted_escrow_contracts),
+        ("trusted_fulfillment_proxies", &chain.trusted_fulfillment_proxies),
+    ] {
+        for text in list {
+            families::account(family, &key(name), text)?;
+        }
+    }
+    for (name, number) in [
+        ("poll_ms", chain.poll_ms),
+        ("rpc_timeout_ms", chain.rpc_timeout_ms),
+        ("refund_delay_seconds", chain.refund_delay_seconds),
+    ] {
+        require(number > 0, &key(name), "must be above 0")?;
+    }
+    let mut assets = BTreeSet::new();
+    for (j, served) in chain.assets.iter().enumerate() {
+        let key = key(&format!("assets[{j}].asset_identifier"));
+        let asset = &served.asset_identifier;
+        require(*asset.chain() == chain.chain_id, &key, "must be on this chain")?;
+        families::asset(family, &key, asset)?;
+        require(assets.insert(asset), &key, "must not repeat")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! Whom a gateway trusts, and what with: verifiers, contracts, selectors, counterparties, issuers, settlers.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use serde::Deserialize;
+
+use events::{Did, selection::SelectorKey};
+
+use crate::ContractRef;
+
+/// `[verifier]`: the fulfillment verifier used when a request names none.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DefaultVerifierConfig {
+    /// The account that signs its attestations for EVM chains, where some are served.
+    #[serde(default)]
+    pub account: Option<String>,
+    /// The account that signs its attestations for Solana chains, where some are served.
+    #[serde(default)]
+    pub solana_account: Option<String>,
+    /// The account that signs its attestations for Tron chains, where some are served.
+    #[serde(default)]
+    pub tron_account: Option<String>,
+    /// The origin it is reached at, `http(s)://host[:port]` without a path.
+    pub endpoint: String,
+}
+
+/// A fulfillment verifier (spec 2.1).
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VerifierEndpoint {
+    /// The account that signs its attestations.
+    pub account: String,
+    /// The origin it is reached at, `http(s)://host[:port]` without a path.
+    pub endpoint: String,
+}
+
+/// `[trust]`: what a request may name instead of the defaults. All empty unless configured.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TrustConfig {
+    /// Escrow contracts.
+    pub escrow_contracts: Vec<ContractRef>,
+    /// Fulfillment proxies.
+    pub fulfillment_proxies: Vec<ContractRef>,
+    /// Fulfillment verifiers.
+    pub verifiers: Vec<VerifierEndpoint>,
+    /// Quote selectors, by address or public key.
+    pub selectors: Vec<SelectorKey>,
+    /// Longest time a quote selector has after the quote deadline, in milliseconds. A payment without its choice by then
+    /// fails, before any money moves.
+    pub selector_ms_max: u64,
+}
+
+impl Default for TrustConfig {
+    fn default() -> Self {
+        Self {
+            escrow_contracts: Vec::new(),
+            fulfillment_proxies: Vec::new(),
+            verifiers: Vec::new(),
+            selectors: Vec::new(),
+            selector_ms_max: 5_000,
+        }
+    }
+}
+
+/// `[counterparty]`: whose payments are wanted (spec 5.5). Everyone's, unless a file is named. Both files are read again
+/// when they change.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CounterpartyConfig {
+    /// Cedar policies over `src/policy/schema.cedarschema`; what none of them permits is declined.
+    pub policy_file: Option<PathBuf>,
+    /// Accounts and DIDs that are declined whatever the policies say, one a line.
+    pub deny_list: Option<PathBuf>,
+}
+
+/// `[identity]`: what is needed to check proofs and credentials, besides what comes with the gateway.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct IdentityConfig {
+    /// Origins whose `did:web` documents are asked for, `https://host[:port]`.
+    pub did_web_origins: Vec<String>,
+    /// JSON-LD contexts that requests and credentials may name.
+    pub contexts: Vec<ContextConfig>,
+}
+
+/// A JSON-LD context of the operator's.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContextConfig {
+    /// The URL that documents name it by. It is never fetched.
+    pub url: String,
+    /// The file that holds it.
+    pub file: PathBuf,
+}
+
+/// `[settlers]`: what is asked of settlers.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SettlersConfig {
+    /// How long an auction stays open while nobody serves its corridor, in milliseconds, for a settler that is just coming
+    /// back.
+    pub absence_ms_max: u64,
+    /// What each policy means that payers may require of settlers (`settler_auth_required`), by its name.
+    pub policies: BTreeMap<String, SettlerPolicyConfig>,
+}
+
+impl Default for SettlersConfig {
+    fn default() -> Self {
+        Self { absence_ms_max: 1_000, policies: BTreeMap::new() }
+    }
+}
+
+/// `[settlers.policies.NAME]`: the credential by which a settler holds a policy.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SettlerPolicyConfig {
+    /// DIDs of those who may issue it; at least one.
+    pub issuers: Vec<Did>,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub kind: String,
+}

@@ -1,0 +1,214 @@
+//! The chains of each role's configuration, by family: what the examples mean, and what only another family has.
+
+use chains::{
+    config::{CommonConfig, Depth, EvmConfig},
+    gas::GasConfig,
+};
+use events::Family;
+
+use crate::examples::with_tron;
+
+use super::*;
+
+const SETTLER: &str = include_str!("../../settler.example.toml");
+const AUDITOR: &str = include_str!("../../auditor.example.toml");
+const CLUSTER: &str = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG";
+
+/// The chains of a file of each role, with the role's name.
+fn read(role: &str, text: &str) -> Result<Vec<ChainConfig>, String> {
+    let (_directory, path) = file(text);
+    let told = |error: Error| error.to_string();
+    match role {
+        "gateway" => gateway(text, &[]).map(|config| config.chains.into_iter().map(|served| served.chain).collect()),
+        "verifier" => verifier(text, &[]).map(|config| config.chains),
+        "settler" => read_settler(&path, Vec::new()).map(|config| config.chains).map_err(told),
+        _ => AuditorConfig::read(&path, Vec::new()).map(|config| config.chains).map_err(told),
+    }
+}
+
+/// Each role's example with a chain of the family as its last.
+fn examples(family: Family) -> Vec<(&'static str, String)> {
+    let with = |role, example: &str, chain: &str| (role, format!("{example}{chain}"));
+    match family {
+        Family::Evm => [("gateway", GATEWAY), ("verifier", VERIFIER), ("settler", SETTLER), ("auditor", AUDITOR)]
+            .map(|(role, example)| (role, example.to_owned()))
+            .to_vec(),
+        Family::Solana | Family::Tron => {
+            let chain = |example| section(example, family.namespace());
+            let gateway = if family == Family::Solana { with_solana(GATEWAY) } else { with_tron(GATEWAY) };
+            vec![
+                ("gateway", gateway),
+                with("verifier", VERIFIER, &chain(VERIFIER)),
+                with("settler", SETTLER, &chain(SETTLER)),
+                // An auditor's chains have the keys of a verifier's.
+                with("auditor", AUDITOR, &chain(VERIFIER)),
+            ]
+        }
+    }
+}
+
+/// The example with a line more in the last of its chains.
+fn with_line(example: &str, line: &str) -> String {
+    let header = "\n[[chains]]\n";
+    let at = example.rfind(header).unwrap() + header.len();
+    format!("{}{line}\n{}", &example[..at], &example[at..])
+}
+
+#[test]
+fn given_an_example_when_it_is_read_then_its_evm_chain_has_the_documented_defaults() {
+    for (role, text) in examples(Family::Evm) {
+        let chains = read(role, &text).unwrap();
+        let ChainConfig::Evm(chain) = chains.last().unwrap() else { panic!("{role}: {chains:?}") };
+        let expected = EvmConfig {
+            common: CommonConfig {
+                required_depth: Depth::Finalized,
+                refund_delay_seconds: 3_600,
+                submitter_deposits_warning: 100,
+                exits_reserved: 10,
+                poll_ms: 500,
+                rpc_timeout_ms: 5_000,
+                ..chain.common.clone()
+            },
+            permit2: "0x000000000022D473030F116dDEE9F6B43aC78BA3".to_owned(),
+            permit2_without_witness: false,
+            admission_seconds: 120,
+            reprice_seconds: 30,
+            contract_payers: true,
+            gas: GasConfig::default(),
+        };
+        assert_eq!(*chain, expected, "{role}");
+        assert_eq!(chains.last().unwrap().family(), Family::Evm);
+    }
+}
+
+#[test]
+fn given_an_example_with_a_solana_chain_when_it_is_read_then_the_chain_is_one() {
+    for (role, text) in examples(Family::Solana) {
+        let chains = read(role, &text).unwrap();
+        let chain = solana_chain(chains.last().unwrap());
+        assert_eq!((chain.signature_cluster_id.as_str(), chain.signature_domain_version), (CLUSTER, 1), "{role}");
+        assert_eq!(chain.common.rpc_url, "http://127.0.0.1:8899", "{role}");
+        assert_eq!(chains.last().unwrap().family(), Family::Solana);
+    }
+}
+
+#[test]
+fn given_an_example_with_a_tron_chain_when_it_is_read_then_the_chain_is_one() {
+    for (role, text) in examples(Family::Tron) {
+        let chains = read(role, &text).unwrap();
+        let chain = tron_chain(chains.last().unwrap());
+        assert_eq!((chain.common.rpc_url.as_str(), &chain.api_key), ("http://127.0.0.1:9090", &None), "{role}");
+        assert_eq!(chains.last().unwrap().family(), Family::Tron);
+    }
+}
+
+#[test]
+fn given_an_option_of_another_family_when_a_file_is_read_then_chain_and_option_are_named() {
+    let cluster = format!("signature_cluster_id = {CLUSTER:?}");
+    let (cluster, version) =
+        ((cluster.as_str(), "signature_cluster_id"), ("signature_domain_version = 1", "signature_domain_version"));
+    let api_key = ("api_key = \"7713-secret\"", "api_key");
+    let permit2 = ("permit2 = \"0x000000000022D473030F116dDEE9F6B43aC78BA3\"", "permit2");
+    let admission = ("admission_seconds = 120", "admission_seconds");
+    let reprice = ("reprice_seconds = 30", "reprice_seconds");
+    let payers = ("contract_payers = true", "contract_payers");
+    let gas = ("gas = { deposit_max = 1500000 }", "gas");
+    let witness = ("permit2_without_witness = false", "permit2_without_witness");
+    let of_evm = [permit2, admission, reprice, payers, gas, witness];
+    let others = |family| match family {
+        Family::Evm => vec![cluster, version, api_key],
+        Family::Solana => [&of_evm[..], &[api_key]].concat(),
+        Family::Tron => [&of_evm[..], &[cluster, version]].concat(),
+    };
+    for (family, chain_id, name, own) in [
+        (Family::Evm, "eip155:", "an EVM chain", "`permit2`"),
+        (Family::Solana, "solana:", "a Solana chain", "`signature_cluster_id`"),
+        (Family::Tron, "tron:", "a Tron chain", "`api_key`"),
+    ] {
+        for (role, example) in examples(family) {
+            for (line, option) in others(family) {
+                let error = read(role, &with_line(&example, line)).unwrap_err();
+                let rule = format!(": unknown field of {name}: found `{option}`, expected one of `");
+                assert!(error.contains(&rule) && error.contains(chain_id), "{role} {option}: {error}");
+                let (_, known) = error.split_once("expected one of ").unwrap();
+                assert!(known.contains(own) && known.contains("`rpc_url`"), "{role} {option}: {error}");
+                assert!(!known.contains(&format!("`{option}`")) && !error.contains("7713"), "{role} {option}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn given_a_chain_of_no_family_when_a_file_is_read_then_its_id_and_the_families_are_named() {
+    for (role, example) in examples(Family::Evm) {
+        let text = example.replace("chain_id = \"eip155:", "chain_id = \"cosmos:");
+        let error = read(role, &text).unwrap_err();
+        assert!(error.contains("chain_id: `cosmos:"), "{role}: {error}");
+        assert!(error.contains("must be of namespace eip155, solana or tron"), "{role}: {error}");
+    }
+}
+
+#[test]
+fn given_a_key_that_is_missing_or_of_another_type_when_a_file_is_read_then_chain_and_key_are_named() {
+    for (role, example) in examples(Family::Solana) {
+        let line = format!("signature_cluster_id = {CLUSTER:?}");
+        let error = read(role, &example.replace(&format!("\n{line}"), "\n")).unwrap_err();
+        assert!(
+            error.contains("solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1: missing field `signature_cluster_id`"),
+            "{error}"
+        );
+    }
+    for (line, rule) in [
+        ("signature_domain_version = 256", "signature_domain_version: "),
+        ("signature_domain_version = \"one\"", "signature_domain_version: "),
+        ("poll_ms = \"often\"", "poll_ms: "),
+    ] {
+        for (role, example) in examples(Family::Solana) {
+            let error = read(role, &with_line(&example, line)).unwrap_err();
+            assert!(error.contains(&format!("xqa1: {rule}")), "{role} {line}: {error}");
+        }
+    }
+    for (role, example) in examples(Family::Evm) {
+        let error =
+            read(role, &with_line(&example, "gas = { call_max = -1 }").replace("\n[chains.gas]\n", "\n")).unwrap_err();
+        assert!(error.contains(": gas.call_max: "), "{role}: {error}");
+        let text: Vec<_> = example.lines().filter(|line| !line.starts_with("chain_id = ")).collect();
+        let error = read(role, &text.join("\n")).unwrap_err();
+        assert!(error.contains("missing field `chain_id`"), "{role}: {error}");
+    }
+}
+
+/// Whoever signs one trusts the holder of the reserver's key, which is the gateway's to say.
+#[test]
+fn given_permit2_without_witness_when_a_file_is_read_then_only_a_gateways_may_name_it() {
+    for (role, example) in examples(Family::Evm) {
+        let chains = read(role, &with_line(&example, "permit2_without_witness = true"));
+        match (role, chains) {
+            ("gateway", Ok(chains)) => {
+                assert!(matches!(chains.last(), Some(ChainConfig::Evm(chain)) if chain.permit2_without_witness));
+            }
+            ("gateway", Err(error)) => panic!("{error}"),
+            (_, chains) => {
+                let error = chains.unwrap_err();
+                assert!(error.contains("found `permit2_without_witness`"), "{role}: {error}");
+            }
+        }
+    }
+}
+
+/// What the sections in comments leave out stands with the EVM chain.
+#[test]
+fn given_any_family_when_the_keys_of_its_chain_are_listed_then_the_examples_name_every_one() {
+    for family in [Family::Evm, Family::Solana, Family::Tron] {
+        for (role, example) in examples(family).into_iter().filter(|(role, _)| *role != "auditor") {
+            let error = read(role, &with_line(&example, "a_key_of_nobody = 1")).unwrap_err();
+            let (_, known) = error.split_once("found `a_key_of_nobody`, expected one of ").expect("the keys");
+            let known = known.split_once(" for key ").map_or(known, |(known, _)| known);
+            let lines: Vec<_> = example.lines().collect();
+            for key in known.split('`').map(str::trim).filter(is_name) {
+                let is_section = example.contains(&format!("[chains.{key}]"));
+                assert!(is_section || names(&lines, key), "{role} {}: {key}", family.namespace());
+            }
+        }
+    }
+}
