@@ -5,7 +5,7 @@
 //!
 //! - [`config`] and [`gas`]: what the configuration file says about a chain; [`setup`] is why it cannot be used.
 //! - [`registry`]: the engine's port over all families that a gateway is connected to.
-//! - [`escrow`]: what an escrow has on record. [`verifier`] and [`auditor`] check payments against it.
+//! - [`escrow`]: what an escrow has on record. [`settler`], [`verifier`] and [`auditor`] check payments against it.
 //! - [`block_poller`], [`submitters`] and [`windows`]: what the adapters of all families share.
 
 pub mod auditor;
@@ -15,6 +15,7 @@ pub mod escrow;
 pub mod gas;
 pub mod perform;
 pub mod registry;
+pub mod settler;
 pub mod setup;
 pub mod submitters;
 pub mod verifier;

@@ -16,13 +16,3 @@ pub enum PerformError {
     #[error("too late: {0}")]
     TooLate(String),
 }
-
-impl PerformError {
-    /// The error as one that passes: for who goes on until the chains themselves prove an end, a refusal is none.
-    pub fn into_transient(self) -> Transient {
-        match self {
-            Self::Transient(fault) => fault,
-            other => Transient::contradiction(other),
-        }
-    }
-}

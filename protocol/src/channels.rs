@@ -6,16 +6,15 @@ use async_nats::jetstream::{
 };
 use serde_json::{Map, Value, json};
 
+use auction::streams;
 use events::SettlerToken;
 use sagas::ports::ANSWER_WAIT_MAX;
 use settler::{
+    nats_credentials::Permissions,
     protocol::{
         BID_SECONDS_MAX, BIDS_PER_REQUEST_MAX, MESSAGE_BYTES_MAX, REGISTRATION_BYTES_MAX, REGISTRATION_RENEWAL,
     },
-    stanza::Permissions,
 };
-
-use auction::streams;
 
 /// A subject, or a family of them.
 pub(super) struct Channel {

@@ -1,5 +1,5 @@
-//! What the settler holds, read from the chains: anew where tokens are promised for it, and out of a short memory where
-//! nothing is, so that requests which cost their senders nothing cost the node next to nothing.
+//! Balance cache: what the settler's accounts hold. A balance is read anew where tokens are promised on it, and comes
+//! from a short cache where nothing is, so that unsigned requests cost the node almost nothing.
 
 use std::{
     collections::HashMap,
@@ -7,18 +7,19 @@ use std::{
     time::Duration,
 };
 
-use events::AssetId;
 use tokio::time::Instant;
 
-use crate::{
-    chain::{DeliveryChain, Transient},
-    inventory::{Funds, Inventory},
-};
+use chains::settler::DeliveryChain;
+use events::AssetId;
+use sagas::ports::Transient;
 
-/// How old a balance may be on which nothing is promised.
+use crate::inventory::{Funds, Inventory};
+
+/// Longest age of a cached balance, on which nothing is promised.
 const AGE_MAX: Duration = Duration::from_secs(2);
 
-/// The last balance of an asset; whoever reads it anew holds the lock, and the others wait for that one.
+/// The last balance of an asset, read by single flight: the caller that reads it anew holds the lock, and the others
+/// wait for its result.
 type Last = Arc<tokio::sync::Mutex<Option<(Instant, Funds)>>>;
 
 /// The balances of the assets that are traded.
@@ -33,12 +34,12 @@ impl Balances {
     /// # Errors
     /// [`Transient`].
     pub async fn newest(chain: &dyn DeliveryChain, asset: &AssetId, inventory: &Inventory) -> Result<Funds, Transient> {
-        let mark = inventory.mark();
-        Ok(Funds { mark, balance: chain.balance(asset).await? })
+        let version = inventory.version();
+        Ok(Funds { version, balance: chain.balance(asset).await? })
     }
 
-    /// What the account held of `asset` seconds ago, unless a delivery was settled since. One reads for all who ask at a
-    /// time.
+    /// What the account held of `asset` at most seconds ago, unless tokens may have left the account since. Concurrent
+    /// callers share one read.
     ///
     /// # Errors
     /// [`Transient`].
@@ -56,7 +57,7 @@ impl Balances {
         let mut last = last.lock().await;
         if let Some((read_at, funds)) = *last
             && read_at.elapsed() < AGE_MAX
-            && funds.mark == inventory.mark()
+            && funds.version == inventory.version()
         {
             return Ok(funds);
         }

@@ -1,4 +1,4 @@
-//! The configuration file of `gw settler`, and what it means once it is checked.
+//! Configuration of `gw settler`: the file, and the checked [`Options`] made of it.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -19,12 +19,12 @@ use crate::{
     protocol::{CORRIDORS_MAX, CREDENTIALS_MAX, POLICIES_MAX, TEXT_CHARS_MAX},
 };
 
-/// A quote that is firm for less is rarely awarded in time.
+/// Least firm time: a shorter one is rarely awarded in time.
 const FIRM_SECONDS_MIN: u64 = 5;
-/// Longest that a quote may be firm: what is firm is lost to everyone else.
+/// Longest firm time: firm tokens are lost to everyone else.
 const FIRM_SECONDS_MAX: u64 = 600;
 
-/// The file. It holds secrets, so it has no `Debug`.
+/// The file. It contains secrets, so it does not implement `Debug`.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -47,7 +47,7 @@ pub struct Config {
     pub verifiers: Vec<VerifierConfig>,
     /// What is traded.
     pub corridors: Vec<CorridorConfig>,
-    /// What holds for all corridors.
+    /// Promises that hold for all corridors.
     #[serde(default)]
     pub quoting: QuotingConfig,
     /// How far ahead this settler binds itself.
@@ -114,7 +114,7 @@ pub struct CorridorConfig {
     pub rate: Option<RateConfig>,
 }
 
-/// So many units for so many units.
+/// Exchange rate: smallest units of one asset for smallest units of the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RateConfig {
@@ -144,10 +144,11 @@ pub struct QuotingConfig {
     /// Time after the quote deadline within which delivery is promised, in seconds, when the fulfillment deadline is
     /// later; without it the fulfillment deadline is promised.
     pub delivery_seconds_promised: Option<u64>,
-    /// A delivery is not begun later than so many seconds before the promised time.
+    /// Least time between the beginning of a delivery and the promised time, in seconds.
     pub delivery_margin_seconds: u64,
-    /// How long a quote is firm, in seconds: it may be awarded up to so long after the quote deadline, and the tokens of a quote
-    /// to a payment that is signed are held so long from when it is given. Quotes to nobody's signature hold nothing.
+    /// How long a quote is firm, in seconds: it may be awarded until this long after the quote deadline, and the tokens
+    /// of a quote to a signed payment are held this long from when it is given. Quotes to unsigned requests hold
+    /// nothing.
     pub firm_seconds: u64,
 }
 
@@ -157,7 +158,7 @@ impl Default for QuotingConfig {
     }
 }
 
-/// `[limits]`: how far ahead this settler binds itself. What lies beyond is declined, whoever asks.
+/// `[limits]`: how far ahead this settler binds itself. Requests beyond it are declined, whoever asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsConfig {
@@ -168,8 +169,8 @@ pub struct LimitsConfig {
     pub settlement_seconds_max: u64,
     /// Longest time between the fulfillment deadline and the refund window, in seconds.
     pub refund_seconds_max: u64,
-    /// How long the tokens of an accepted award are held for a deposit that is not in escrow, in seconds. One that comes later
-    /// is served from what is there then.
+    /// How long the tokens of an accepted award are held for a deposit that is not in escrow, in seconds. A later
+    /// deposit is served from the tokens that are free then.
     pub deposit_hold_seconds_max: u64,
 }
 
@@ -185,7 +186,7 @@ impl Default for LimitsConfig {
 }
 
 impl LimitsConfig {
-    /// Every time that is bounded, a year at most.
+    /// Upper bound of each limit: a year.
     const SECONDS_MAX: u64 = 31_536_000;
 
     fn check(&self) -> Result<(), Error> {
@@ -204,11 +205,12 @@ impl LimitsConfig {
     }
 }
 
-/// `[claims]`: bringing home what escrows owe this settler, because a payout to it did not go through.
+/// `[claims]`: collecting what escrows owe this settler because a payout to it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClaimsConfig {
-    /// How often the escrows are asked, in seconds, besides when the settler starts and after each release; 0 for never.
+    /// How often the escrows are read, in seconds, besides when the settler starts and after each release; 0 switches
+    /// collecting off.
     pub interval_seconds: u64,
 }
 
@@ -219,10 +221,10 @@ impl Default for ClaimsConfig {
 }
 
 impl ClaimsConfig {
-    /// A month: whoever wants none says 0.
+    /// A month; 0 switches collecting off.
     const SECONDS_MAX: u64 = 2_592_000;
 
-    /// How often the escrows are asked; `None` for never.
+    /// How often the escrows are read; `None` when collecting is switched off.
     pub fn interval(&self) -> Option<Duration> {
         (self.interval_seconds > 0).then(|| Duration::from_secs(self.interval_seconds))
     }
@@ -296,8 +298,8 @@ impl Config {
         let settler = Did::from_ed25519(&self.signing_key()?.verifying_key());
         let mut chains = HashMap::new();
         for chain in &self.chains {
-            if chains.insert(chain.chain_id.clone(), chain.clone()).is_some() {
-                return Err(Error::new("chains", format!("{} stands twice", chain.chain_id)));
+            if chains.insert(chain.common().chain_id.clone(), chain.clone()).is_some() {
+                return Err(Error::new("chains", format!("{} stands twice", chain.common().chain_id)));
             }
         }
         if self.corridors.is_empty() || self.corridors.len() > CORRIDORS_MAX {
@@ -365,7 +367,7 @@ impl Config {
 
     fn pricing(&self, corridor: &CorridorConfig) -> Result<Pricing, Error> {
         for asset in [&corridor.source_asset, &corridor.destination_asset] {
-            if !self.chains.iter().any(|chain| chain.chain_id == *asset.chain()) {
+            if !self.chains.iter().any(|chain| chain.common().chain_id == *asset.chain()) {
                 return Err(Error::new("corridors", format!("{} is none of the chains", asset.chain())));
             }
         }
@@ -385,38 +387,31 @@ impl Config {
     }
 
     fn decimals(&self, asset: &AssetId) -> Option<u8> {
-        let listed = self.chains.iter().flat_map(|chain| &chain.assets);
+        let listed = self.chains.iter().flat_map(|chain| &chain.common().assets);
         listed.into_iter().find(|listed| listed.asset_identifier == *asset).map(|listed| listed.decimals)
     }
 }
 
 impl Options {
     /// Whether `contract` is an escrow this settler trusts on `chain`.
-    pub fn trusts_escrow(&self, chain: &ChainId, contract: &str) -> bool {
-        self.chains.get(chain).is_some_and(|config| config.trusts_escrow(contract))
+    pub fn trusts_escrow(&self, chain: &ChainId, contract: &Account) -> bool {
+        self.chains.get(chain).is_some_and(|config| config.common().trusts_escrow(contract))
     }
 
     /// Whether `contract` is a proxy this settler trusts on `chain`.
-    pub fn trusts_proxy(&self, chain: &ChainId, contract: &str) -> bool {
-        self.chains.get(chain).is_some_and(|config| config.trusts_proxy(contract))
+    pub fn trusts_proxy(&self, chain: &ChainId, contract: &Account) -> bool {
+        self.chains.get(chain).is_some_and(|config| config.common().trusts_proxy(contract))
     }
 
     /// Endpoint of the trusted verifier that signs with `releaser` for escrows on `chain`.
-    pub fn verifier(&self, chain: &ChainId, releaser: &str) -> Option<&str> {
-        let account = Account::parse(chain.family()?, releaser).ok()?;
-        self.verifiers.get(&(chain.clone(), account)).map(String::as_str)
+    pub fn verifier(&self, chain: &ChainId, releaser: &Account) -> Option<&str> {
+        self.verifiers.get(&(chain.clone(), releaser.clone())).map(String::as_str)
     }
 
     /// Least time between a promised delivery and the refund window of an escrow on `chain`, in seconds.
     pub fn refund_delay_seconds(&self, chain: &ChainId) -> Option<u64> {
-        self.chains.get(chain).map(|config| config.refund_delay_seconds)
+        self.chains.get(chain).map(|config| config.common().refund_delay_seconds)
     }
-}
-
-/// Whether two texts mean the same account on `chain`.
-pub(crate) fn same_account(chain: &ChainId, one: &str, other: &str) -> bool {
-    let Some(family) = chain.family() else { return false };
-    matches!((Account::parse(family, one), Account::parse(family, other)), (Ok(one), Ok(other)) if one == other)
 }
 
 fn units<'de, D: Deserializer<'de>>(deserializer: D) -> Result<U256, D::Error> {

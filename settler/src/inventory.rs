@@ -1,7 +1,8 @@
-//! What the settler holds back of its tokens, so that it does not promise the same ones twice.
+//! Inventory: which of the settler's tokens are held for quotes and awards, so that the same tokens are not promised
+//! twice.
 //!
-//! Only what somebody signed for is held, and each hold has an end: a quote's own time, the end of a deposit's window, the end
-//! of a delivery's. A request that nobody signed is measured against what is free and holds nothing.
+//! Only signed payments hold tokens, and each hold has an end: the end of the quote, of the deposit's window or of the
+//! delivery's. An unsigned request is compared with the free tokens and holds nothing.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -11,11 +12,11 @@ use std::{
 use events::{Amount, AssetId, time::Timestamp};
 use ruint::aliases::U256;
 
-/// Most holds at a time; bounds memory.
+/// Most holds at the same time; bounds memory.
 const HOLDS_MAX: usize = 65_536;
 
-/// The holds there are: of quotes to signed payments until they lapse, of awards until they are delivered, over, or can no
-/// longer be.
+/// The holds: of quotes to signed payments until they lapse, of awards until they are delivered, over, or impossible to
+/// deliver.
 #[derive(Debug, Default)]
 pub struct Inventory {
     max: HashMap<AssetId, U256>,
@@ -29,8 +30,8 @@ struct State {
     ends: BTreeSet<(Timestamp, String)>,
     /// Sum of the holds of each asset.
     totals: HashMap<AssetId, U256>,
-    /// Counts the holds that ended because tokens may have left the account.
-    settled: u64,
+    /// Counts the holds whose tokens may have left the account.
+    spent: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,23 +42,23 @@ struct Hold {
     is_awarded: bool,
 }
 
-/// A point in time in the life of an inventory; see [`Inventory::mark`].
+/// Version of the balance; it changes whenever tokens may have left the account. See [`Inventory::version`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark(u64);
+pub struct BalanceVersion(u64);
 
-/// What the settler holds of an asset.
+/// What the settler's account holds of an asset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Funds {
-    /// Taken before the balance was read.
-    pub mark: Mark,
+    /// The version, taken before the balance was read.
+    pub version: BalanceVersion,
     /// The balance, smallest unit.
     pub balance: U256,
 }
 
-/// Tokens that are asked for.
+/// Tokens that a quote or an award needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Need<'a> {
-    /// Under which they are held: the auction.
+    /// Key of the hold: the auction.
     pub key: &'a str,
     /// The asset.
     pub asset: &'a AssetId,
@@ -68,10 +69,10 @@ pub struct Need<'a> {
 /// Why nothing is promised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The tokens are not there, are held already, or the limit does not allow it.
+    /// Too few tokens are free, or the configured limit does not allow it.
     #[error("not enough is free")]
     Short,
-    /// A delivery was settled since the mark, so the balance may be from before it: read it again.
+    /// Tokens may have left the account since the balance was read: read it again.
     #[error("the balance may be outdated")]
     Outdated,
 }
@@ -83,12 +84,12 @@ impl Inventory {
         Self { max, state: Mutex::default() }
     }
 
-    /// To be taken *before* reading the balance that goes into [`Funds`].
-    pub fn mark(&self) -> Mark {
-        Mark(self.state().settled)
+    /// The current version, to be taken *before* the balance that goes into [`Funds`] is read.
+    pub fn version(&self) -> BalanceVersion {
+        BalanceVersion(self.state().spent)
     }
 
-    /// Whether `funds` cover `need` beside everything that is held. Holds nothing.
+    /// Whether `funds` cover `need` in addition to all holds. Holds nothing.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -98,8 +99,8 @@ impl Inventory {
         state.covers(need, funds, self.limit(need.asset, funds))
     }
 
-    /// Holds `need` for a quote until `until`, if `funds` cover it. A hold that stands under the key already is replaced;
-    /// one that was awarded stays as it is.
+    /// Holds `need` for a quote until `until`, if `funds` cover it. An earlier hold under the key is replaced; one that
+    /// was awarded stays as it is.
     ///
     /// # Errors
     /// See [`Refusal`]; then nothing has changed.
@@ -112,14 +113,6 @@ impl Inventory {
         state.covers(need, funds, self.limit(need.asset, funds))?;
         state.hold(need, until, false);
         Ok(())
-    }
-
-    /// Whether the quote under the key is held already, for as much at least.
-    pub fn is_held(&self, need: Need<'_>, now: Timestamp) -> bool {
-        let mut state = self.state();
-        state.lapse(now);
-        let standing = state.holds.get(need.key);
-        standing.is_some_and(|hold| hold.asset == *need.asset && hold.amount >= need.amount.get())
     }
 
     /// Holds `need` for an award until `until`, if it was held for its quote or `funds` cover it.
@@ -138,17 +131,18 @@ impl Inventory {
         Ok(())
     }
 
-    /// Holds the tokens of an award until `until`, covered or not: what is in escrow for the settler it owes.
+    /// Holds the tokens of an award until `until`, covered or not: the settler owes a delivery whose payment is in
+    /// escrow.
     pub fn owe(&self, need: Need<'_>, until: Timestamp) {
         self.state().hold(need, until, true);
     }
 
-    /// Ends the hold under `key`: the tokens are delivered, or may be.
-    pub fn settle(&self, key: &str) {
+    /// Ends the hold under `key`: the tokens have left the account, or may have.
+    pub fn spend(&self, key: &str) {
         let mut state = self.state();
         state.remove(key);
         // Tokens may have left the account whether or not they were held to the end.
-        state.settled += 1;
+        state.spent += 1;
     }
 
     /// Ends the hold under `key`; nothing has left the account.
@@ -164,13 +158,6 @@ impl Inventory {
         }
     }
 
-    /// Sum of the holds of `asset` at `now`.
-    pub fn held(&self, asset: &AssetId, now: Timestamp) -> U256 {
-        let mut state = self.state();
-        state.lapse(now);
-        state.totals.get(asset).copied().unwrap_or_default()
-    }
-
     fn limit(&self, asset: &AssetId, funds: Funds) -> U256 {
         self.max.get(asset).copied().unwrap_or(U256::MAX).min(funds.balance)
     }
@@ -183,7 +170,7 @@ impl Inventory {
 
 impl State {
     fn covers(&self, need: Need<'_>, funds: Funds, limit: U256) -> Result<(), Refusal> {
-        if self.settled != funds.mark.0 {
+        if self.spent != funds.version.0 {
             return Err(Refusal::Outdated);
         }
         let standing = self.holds.get(need.key);
@@ -246,7 +233,14 @@ mod tests {
     }
 
     fn funds(inventory: &Inventory, balance: u64) -> Funds {
-        Funds { mark: inventory.mark(), balance: U256::from(balance) }
+        Funds { version: inventory.version(), balance: U256::from(balance) }
+    }
+
+    /// Sum of the holds of `asset` at `now`.
+    fn held(inventory: &Inventory, asset: &AssetId, now: Timestamp) -> U256 {
+        let mut state = inventory.state();
+        state.lapse(now);
+        state.totals.get(asset).copied().unwrap_or_default()
     }
 
     fn quote(inventory: &Inventory, key: &str, amount: u64, balance: u64, now: u64) -> Result<(), Refusal> {
@@ -271,11 +265,11 @@ mod tests {
             let need = Need { key, asset: &asset, amount: units(100) };
             assert_eq!(inventory.covers(need, funds(&inventory, 100), at(0)), Ok(()));
         }
-        assert_eq!(inventory.held(&asset, at(0)), U256::ZERO);
+        assert_eq!(held(&inventory, &asset, at(0)), U256::ZERO);
         assert_eq!(quote(&inventory, "d", 100, 100, 0), Ok(()));
         let need = Need { key: "a", asset: &asset, amount: units(1) };
         assert_eq!(inventory.covers(need, funds(&inventory, 100), at(0)), Err(Refusal::Short));
-        // Nor is it awarded any more.
+        // It cannot be awarded any more either.
         assert_eq!(inventory.award(need, Some(funds(&inventory, 100)), at(99), at(0)), Err(Refusal::Short));
     }
 
@@ -292,21 +286,21 @@ mod tests {
         assert_eq!(quote(&inventory, "a", 60, 100, 0), Ok(()));
         assert_eq!(quote(&inventory, "a", 100, 100, 0), Ok(()));
         assert_eq!(quote(&inventory, "a", 101, 100, 0), Err(Refusal::Short));
-        assert_eq!(inventory.held(&asset(), at(0)), U256::from(100));
+        assert_eq!(held(&inventory, &asset(), at(0)), U256::from(100));
     }
 
     #[test]
     fn an_award_holds_until_it_is_settled_and_then_the_balance_is_read_again() {
         let (inventory, asset) = (Inventory::default(), asset());
         assert_eq!(quote(&inventory, "a", 60, 100, 0), Ok(()));
-        // What was held for the quote needs no balance, and no loser's word takes it away.
+        // The quote's hold needs no balance, and the notice to losers does not end it.
         let need = Need { key: "a", asset: &asset, amount: units(60) };
         assert_eq!(inventory.award(need, None, at(1_000), at(0)), Ok(()));
         inventory.lose("a");
-        assert_eq!(inventory.held(&asset, at(1_000)), U256::from(60));
+        assert_eq!(held(&inventory, &asset, at(1_000)), U256::from(60));
         // This balance is read before the delivery leaves the account.
         let before = funds(&inventory, 100);
-        inventory.settle("a");
+        inventory.spend("a");
         let other = Need { key: "b", asset: &asset, amount: units(60) };
         assert_eq!(inventory.quote(other, before, at(9), at(0)), Err(Refusal::Outdated));
         assert_eq!(quote(&inventory, "b", 60, 40, 0), Err(Refusal::Short));
@@ -319,11 +313,11 @@ mod tests {
         assert_eq!(inventory.award(need, Some(funds(&inventory, 100)), at(30), at(0)), Ok(()));
         assert_eq!(quote(&inventory, "b", 60, 100, 30), Err(Refusal::Short));
         assert_eq!(quote(&inventory, "b", 60, 100, 31), Ok(()));
-        // What is in escrow for the settler it owes, whatever else it promised meanwhile.
+        // The settler owes a delivery whose payment is in escrow, whatever else it promised meanwhile.
         inventory.owe(need, at(90));
-        assert_eq!(inventory.held(&asset, at(31)), U256::from(120));
+        assert_eq!(held(&inventory, &asset, at(31)), U256::from(120));
         inventory.lose("b");
-        assert_eq!(inventory.held(&asset, at(31)), U256::from(60));
+        assert_eq!(held(&inventory, &asset, at(31)), U256::from(60));
     }
 
     proptest! {
@@ -346,7 +340,7 @@ mod tests {
                         let _ = quote(&inventory, &key, amount, 100, now);
                     }
                 }
-                prop_assert!(inventory.held(&asset, at(now)) <= U256::from(100));
+                prop_assert!(held(&inventory, &asset, at(now)) <= U256::from(100));
             }
         }
     }

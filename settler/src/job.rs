@@ -1,21 +1,22 @@
-//! An award, checked against everything the settler knows itself.
+//! An accepted award, checked against the settler's own quote and configuration.
 
+use chains::settler::ReservationOrder;
 use events::{
     PaymentId, Terms,
     event::EscrowPlan,
     quote::SignedQuote,
     time::{Timestamp, from_unix_seconds, unix_seconds},
 };
+use sagas::ports::DeliveryOrder;
 
 use crate::{
-    chain::{DeliveryOrder, ReservationOrder},
-    config::{LimitsConfig, Options, same_account},
+    config::{LimitsConfig, Options},
     inventory::Need,
     protocol::{AttestationRequest, AwardNotice, Version},
     quoting::Decline,
 };
 
-/// An award that is this settler's own and on terms it would quote.
+/// An award of this settler's own quote, on terms it would quote.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// The payment.
@@ -26,7 +27,7 @@ pub struct Job {
     pub escrow: EscrowPlan,
     /// The settler's own quote.
     pub quote: SignedQuote,
-    /// Where the attestation is asked for.
+    /// Origin of the verifier that attests the delivery.
     pub verifier_endpoint: String,
 }
 
@@ -44,8 +45,8 @@ pub mod refusal {
 pub struct Rejected(pub String);
 
 impl Job {
-    /// Checks an award. Nothing in it is believed beyond what the settler's own signature covers; the rest must match
-    /// the configuration here and the escrow later.
+    /// Checks an award. Only what the settler's own signature covers is believed; the rest must match the configuration
+    /// here and the escrow later.
     ///
     /// # Errors
     /// [`Rejected`] names what does not hold.
@@ -64,11 +65,11 @@ impl Job {
         let chain = &quote.source_chain;
         require(notice.terms.source.asset().chain() == chain, "the source chain is not the terms'")?;
         require(escrow.chain_id == *chain, "the escrow is not on the quoted source chain")?;
-        require(same_account(chain, &escrow.contract, &quote.escrow_contract), "the escrow is not the quoted one")?;
+        require(escrow.contract == quote.escrow_contract, "the escrow is not the quoted one")?;
         require(options.trusts_escrow(chain, &escrow.contract), "the escrow is not one this settler trusts")?;
         let proxy_trusted = options.trusts_proxy(quote.destination.asset().chain(), &quote.fulfillment_proxy);
         require(proxy_trusted, "the proxy is not one this settler trusts")?;
-        require(same_account(chain, &notice.verifier.account, &escrow.releaser), "the verifier is not the releaser")?;
+        require(notice.verifier.account.parse().as_ref() == Ok(&escrow.releaser), "the verifier is not the releaser")?;
         let endpoint = options.verifier(chain, &escrow.releaser).map(str::to_owned);
         let endpoint = endpoint.ok_or_else(|| Rejected("the verifier is not one this settler trusts".to_owned()))?;
 
@@ -87,13 +88,14 @@ impl Job {
         })
     }
 
-    /// What the inventory holds for it.
+    /// The tokens that the inventory holds for this award.
     pub fn need(&self) -> Need<'_> {
         let quote = self.quote.quote();
         Need { key: &quote.auction_id, asset: quote.destination.asset(), amount: quote.fulfillment_amount }
     }
 
-    /// Whether the settler stands by its quote at `now`, the tokens apart: a reason code when it does not.
+    /// Whether the times of the award still allow the settler to accept it at `now`, whatever its tokens; a reason code
+    /// when they do not.
     pub fn check_times(&self, limits: &LimitsConfig, now: Timestamp) -> Result<(), &'static str> {
         let (quote, plan) = (self.quote.quote(), &self.escrow);
         if now > quote.valid_until || unix_seconds(now) > plan.reserve_deadline {
@@ -106,15 +108,15 @@ impl Job {
         if near { Ok(()) } else { Err(Decline::DeadlineTooLong.code()) }
     }
 
-    /// The tokens of an accepted award are held so long for a deposit that is not in escrow. It follows from the award alone,
-    /// so that a settler which is started again holds them no longer.
+    /// Until when the tokens of an accepted award are held for a deposit that is not yet in escrow. It follows from the
+    /// award alone, so that a restarted settler holds them no longer.
     pub fn deposit_awaited_until(&self, limits: &LimitsConfig) -> Timestamp {
         let since = unix_seconds(self.quote.quote().valid_until);
         let until = since.saturating_add(limits.deposit_hold_seconds_max).min(self.escrow.reserve_deadline);
         from_unix_seconds(until).unwrap_or(self.quote.quote().valid_until)
     }
 
-    /// What must be in escrow before anything is delivered.
+    /// The reservation that must be in escrow before anything is delivered.
     pub fn reservation(&self) -> ReservationOrder {
         let quote = self.quote.quote();
         ReservationOrder {
@@ -129,7 +131,7 @@ impl Job {
         }
     }
 
-    /// What is to be delivered.
+    /// The delivery to make.
     pub fn delivery(&self) -> DeliveryOrder {
         let quote = self.quote.quote();
         DeliveryOrder {
@@ -143,7 +145,7 @@ impl Job {
         }
     }
 
-    /// What the verifier is asked.
+    /// The request to the verifier.
     pub fn attestation_request(&self) -> AttestationRequest {
         AttestationRequest {
             version: Version,

@@ -1,8 +1,9 @@
-//! HTTP Message Signatures (RFC 9421) of asks to a verifier: who asks, and that nobody changed what is asked.
+//! HTTP Message Signatures (RFC 9421) of requests to a verifier: they prove who asks, and that the request is
+//! unchanged.
 //!
-//! Of the standard one form is used. The signature covers `@method`, `@target-uri` and `content-digest` (RFC 9530, SHA-256 of
-//! the body); its parameters are `created`, `keyid` with the caller's `did:key` of an Ed25519 key, `tag` with [`TAG`], and
-//! perhaps `alg`, which is then `ed25519`, `expires` and `nonce`:
+//! One profile of the standard is used. The signature covers `@method`, `@target-uri` and `content-digest` (RFC 9530,
+//! SHA-256 of the body). Its parameters are `created`, `keyid` with the caller's `did:key` of an Ed25519 key, and `tag`
+//! with [`TAG`]; optional are `alg`, which must be `ed25519`, `expires` and `nonce`:
 //!
 //! ```text
 //! Content-Digest: sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:
@@ -10,8 +11,8 @@
 //! Signature: gw=:…:
 //! ```
 //!
-//! `@target-uri` is the verifier's origin as the caller has it configured, and the path behind it. So a verifier cannot
-//! show an ask that was made to it to another one.
+//! `@target-uri` is the verifier's origin as the caller has it configured, followed by the path. So a verifier cannot
+//! replay a request to another verifier.
 //!
 //! ```
 //! use settler::message_signature::{Signed, Signer};
@@ -33,9 +34,9 @@ use sfv::{BareItem, Dictionary, FieldType, InnerList, ListEntry, Parser};
 
 use events::{Did, Hash32};
 
-/// The `tag` of these signatures (RFC 9421, section 2.3): what they are for.
+/// The `tag` of these signatures (RFC 9421, section 2.3): their purpose.
 pub const TAG: &str = "gw-verifier";
-/// The label under which a [`Signer`] puts its signature. Any other is read, too.
+/// The label under which a [`Signer`] puts its signature. Other labels are read, too.
 const LABEL: &str = "gw";
 /// The derived components and fields that are covered, as a [`Signer`] orders them.
 const METHOD: &str = "@method";
@@ -60,7 +61,7 @@ fn broken(field: &'static str, rule: &'static str) -> Error {
     Error { field, rule }
 }
 
-/// Signs asks with the Ed25519 key of a DID.
+/// Signs requests with the Ed25519 key of a DID.
 #[derive(Clone)]
 pub struct Signer {
     key: SigningKey,
@@ -118,7 +119,7 @@ fn signature_base(components: &[(&str, &str)], parameters: &str) -> String {
     lines.chain([format!("\"@signature-params\": {parameters}")]).collect()
 }
 
-/// A signature as its header fields state it. Nothing of it is proven before [`Signed::is_by`] says so.
+/// A signature as its header fields state it. It proves nothing before [`Signed::is_by`] has verified it.
 #[derive(Debug, Clone)]
 pub struct Signed {
     keyid: String,
@@ -176,7 +177,7 @@ impl Signed {
         let digests = dictionary(headers, CONTENT_DIGEST, "Content-Digest")?;
         let digest = digests.as_ref().and_then(|all| bytes::<32>(all, "sha-256"));
         let digest = digest.ok_or(broken("Content-Digest", "must have the 32 bytes of `sha-256`"))?;
-        // What was just parsed is there, and text.
+        // The field was just parsed, so it exists and is text.
         let content_digest = headers.get(CONTENT_DIGEST).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let content_digest = content_digest.trim().to_owned();
         let signature = Signature::from_bytes(&signature);

@@ -1,5 +1,5 @@
-//! What a delivery costs at the source. Integer arithmetic; every rounding is up, against the payer and never against
-//! the settler.
+//! Price of a delivery in the source asset. The arithmetic is integer and rounds up, against the payer and never
+//! against the settler.
 
 use events::Amount;
 use ruint::aliases::{U256, U512};
@@ -7,7 +7,7 @@ use ruint::aliases::{U256, U512};
 /// Basis points in the whole.
 const BASIS_POINTS: u64 = 10_000;
 
-/// So many units of the source asset for so many units of the destination asset, both in smallest units.
+/// Exchange rate: units of the source asset for units of the destination asset, both smallest units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     source: u64,

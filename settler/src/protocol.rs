@@ -1,14 +1,16 @@
-//! What gateway, settlers and verifiers say to each other: JSON messages and the NATS subjects they travel under.
+//! Wire protocol of gateways, settlers and verifiers: JSON messages and the NATS subjects they travel under.
 //!
 //! Members are snake_case; amounts and times are strings, because JSON numbers lose precision; members a reader does
 //! not know are ignored. Times of the auction are RFC 3339; the escrow's windows are UNIX seconds in decimal, as the
 //! contract holds them. A settler's subjects carry its [token](events::Did::token), and nats.conf ties each user to its
 //! own.
 //!
-//! These types are the form on the wire and nothing more; both sides turn them into their own types at the edge.
+//! These types are the wire form only; both sides convert them into their own types at the edge.
 
+mod attestation;
 mod awards;
 pub mod selection;
+mod subjects;
 mod text;
 
 use std::time::Duration;
@@ -18,15 +20,21 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use events::{
-    AssetId, ChainId, Did, Hash32, PaymentId, SettlerToken, Terms,
+    Account, AssetId, ChainId, Did, Hash32, PaymentId, Terms,
     event::{EscrowPlan, VerifierRef},
     time::Timestamp,
 };
 
 pub use self::{
-    awards::{
-        AuctionOver, AwardAnswer, AwardEnd, AwardMessage, AwardReceipt, Standing, Word, answer_subject,
-        answer_subjects, over_subject, over_subjects,
+    attestation::{
+        AttestationRequest, AttestationResponse, AttestationStatus, DELIVERY_ATTESTATION_PATH,
+        NON_DELIVERY_ATTESTATION_PATH,
+    },
+    awards::{AuctionOver, AwardAnswer, AwardEnd, AwardMessage, AwardReceipt, Standing, Word},
+    subjects::{
+        AWARD_SUBJECTS, AWARDS_STREAM, REGISTRATION_SUBJECTS, REPORT_SUBJECTS, answer_subject, answer_subjects,
+        award_consumer, award_subject, award_subjects, bid_subject, bid_subjects, over_subject, over_subjects,
+        own_bid_subjects, registration_subject, report_subject, rfq_subject, rfq_subjects, split_subject,
     },
     text::{Seconds, Version},
 };
@@ -55,70 +63,6 @@ pub const TEXT_CHARS_MAX: usize = 128;
 pub const REGISTRATION_TTL: Duration = Duration::from_secs(30);
 /// How often a settler renews its registration.
 pub const REGISTRATION_RENEWAL: Duration = Duration::from_secs(10);
-/// Stream of the awards.
-pub const AWARDS_STREAM: &str = "AWARDS";
-/// Subjects of all awards.
-pub const AWARD_SUBJECTS: &str = "auction.award.*.*";
-/// Subjects of all reports.
-pub const REPORT_SUBJECTS: &str = "auction.report.*.*";
-/// Subjects of all registrations.
-pub const REGISTRATION_SUBJECTS: &str = "$KV.settlers.*";
-/// Under which a settler is asked for a quote.
-pub fn rfq_subject(settler: &SettlerToken, auction_id: &str) -> String {
-    format!("auction.rfq.{settler}.{auction_id}")
-}
-
-/// Under which a settler answers.
-pub fn bid_subject(settler: &SettlerToken, auction_id: &str) -> String {
-    format!("auction.bid.{settler}.{auction_id}")
-}
-
-/// Subjects of all bids of one settler.
-pub fn own_bid_subjects(settler: &SettlerToken) -> String {
-    format!("auction.bid.{settler}.*")
-}
-
-/// Subjects of all bids in one auction.
-pub fn bid_subjects(auction_id: &str) -> String {
-    format!("auction.bid.*.{auction_id}")
-}
-
-/// Subjects of all requests to one settler.
-pub fn rfq_subjects(settler: &SettlerToken) -> String {
-    format!("auction.rfq.{settler}.*")
-}
-
-/// Subjects of all awards of one settler.
-pub fn award_subjects(settler: &SettlerToken) -> String {
-    format!("auction.award.{settler}.*")
-}
-
-/// Under which a settler's award is stored.
-pub fn award_subject(settler: &SettlerToken, payment_id: &PaymentId) -> String {
-    format!("auction.award.{settler}.{payment_id}")
-}
-
-/// Under which a settler reports a delivery.
-pub fn report_subject(settler: &SettlerToken, payment_id: &PaymentId) -> String {
-    format!("auction.report.{settler}.{payment_id}")
-}
-
-/// Under which a settler publishes its registration. The gateway makes a stream for it when it first hears of the settler.
-pub fn registration_subject(settler: &SettlerToken) -> String {
-    format!("$KV.settlers.{settler}")
-}
-
-/// Name of the durable consumer on [`AWARDS_STREAM`] from which a settler pulls its awards. The gateway creates it.
-pub fn award_consumer(settler: &SettlerToken) -> String {
-    format!("settler_{settler}")
-}
-
-/// The settler and the last token of a subject of the form `auction.{kind}.{settler}.{id}`.
-pub fn split_subject<'a>(subject: &'a str, kind: &str) -> Option<(SettlerToken, &'a str)> {
-    let rest = subject.strip_prefix("auction.")?.strip_prefix(kind)?.strip_prefix('.')?;
-    let (settler, id) = rest.split_once('.')?;
-    (!settler.is_empty() && is_token(id)).then(|| (SettlerToken::from_subject(settler), id))
-}
 
 /// Whether `text` may stand as one token of a subject.
 pub fn is_token(text: &str) -> bool {
@@ -139,7 +83,7 @@ pub enum Error {
     /// More than [`MESSAGE_BYTES_MAX`].
     #[error("message is larger than {MESSAGE_BYTES_MAX} bytes")]
     TooLarge,
-    /// No JSON of the message's form.
+    /// Not JSON of the message's form.
     #[error("message is malformed: {0}")]
     Malformed(String),
 }
@@ -261,11 +205,11 @@ pub struct Escrow {
     /// The source chain.
     pub chain_id: ChainId,
     /// The escrow contract.
-    pub contract: String,
+    pub contract: Account,
     /// Account that signs reservations.
-    pub reserver: String,
+    pub reserver: Account,
     /// Account that attests delivery and non-delivery.
-    pub releaser: String,
+    pub releaser: Account,
     /// Last second in which the deposit may be made.
     pub reserve_deadline: Seconds,
     /// Last second in which a delivery counts.
@@ -454,65 +398,6 @@ impl Message for Report {
     fn check(&self) -> Result<(), Error> {
         if self.transaction_hash.len() > TEXT_CHARS_MAX {
             return Err(Error::malformed("transaction_hash is too long"));
-        }
-        Ok(())
-    }
-}
-
-/// Path below a verifier's origin where a delivery's attestation is asked for, by POST.
-pub const DELIVERY_ATTESTATION_PATH: &str = "/v1/attestations/delivery";
-/// Path below a verifier's origin where a non-delivery's attestation is asked for, by POST.
-pub const NON_DELIVERY_ATTESTATION_PATH: &str = "/v1/attestations/non-delivery";
-
-/// Asks a verifier for an attestation, with everything it needs to check the chains itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct AttestationRequest {
-    /// Version of the protocol.
-    pub version: Version,
-    /// The payment.
-    pub payment_id: PaymentId,
-    /// Preimage of the `termsHash` in the escrow.
-    pub terms: Terms,
-    /// The escrow and its windows.
-    pub escrow: Escrow,
-    /// The awarded quote, preimage of the `quoteHash` in the escrow.
-    pub quote: String,
-}
-
-impl Message for AttestationRequest {}
-
-/// What a verifier answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum AttestationStatus {
-    /// The attestation is in `signature`.
-    Attested,
-    /// Not yet; ask again.
-    Pending,
-    /// What was asked for does not hold; `reason` says why.
-    Refused,
-}
-
-/// A verifier's answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(extend("if" = {"properties": {"status": {"const": "attested"}}}, "then" = {"required": ["signature"]}, "else" = {"not": {"required": ["signature"]}}))]
-pub struct AttestationResponse {
-    /// Version of the protocol.
-    pub version: Version,
-    /// What became of it.
-    pub status: AttestationStatus,
-    /// The releaser's signature, hex with 0x; present exactly when attested.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub signature: Option<String>,
-    /// For humans; why it is pending or refused.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-}
-
-impl Message for AttestationResponse {
-    fn check(&self) -> Result<(), Error> {
-        if (self.status == AttestationStatus::Attested) != self.signature.is_some() {
-            return Err(Error::malformed("signature must be present exactly when the status is attested"));
         }
         Ok(())
     }

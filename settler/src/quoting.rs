@@ -1,36 +1,33 @@
-//! From a request for quotes to a signed quote or a decline.
+//! Quoting: from a request for quotes to a signed quote or a decline.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chrono::{SubsecRound, TimeDelta};
 use ed25519_dalek::SigningKey;
 
 use chains_solana::program::is_too_small;
 use events::{
-    Amount, ChainId, Hash32, PaymentId,
+    Account, Amount, Hash32, PaymentId,
     quote::{Quote, SignedQuote},
     time::{Timestamp, from_unix_seconds, unix_seconds},
 };
 
+use sagas::ports::{DeliveryOrder, Transient};
+
 use crate::{
     balances::Balances,
-    chain::{DeliveryChain, DeliveryOrder, Transient, Trial},
+    chain_registry::Chains,
     config::{LimitsConfig, Options},
     inventory::{Inventory, Need, Refusal},
     protocol::{Bid, Rfq},
-    trials::{Lane, Trials},
+    recent::RecentMap,
+    trials::{Bulkhead, Trial, Trials},
 };
 
-/// Quotes that are remembered; an older one is made anew, with the same hash as long as the prices are the same.
+/// Most quotes that are cached; an older one is made anew, with the same hash as long as the prices are the same.
 const ANSWERS_MAX: usize = 4096;
-/// How often a balance is read again because a delivery was settled in between.
+/// Attempts to read a balance that a delivery has outdated meanwhile.
 const BALANCE_READS_MAX: usize = 5;
-
-/// The chains a settler works on.
-pub type Chains = HashMap<ChainId, Arc<dyn DeliveryChain>>;
 
 /// Why a settler does not quote, in the order in which it is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,11 +48,11 @@ pub enum Decline {
     AmountTooSmall,
     /// The price exceeds the payer's cap.
     PriceAboveCap,
-    /// The tokens are not there, or are promised.
+    /// Too few tokens are free.
     InsufficientLiquidity,
-    /// The chain refuses the delivery when it is tried out.
+    /// The chain refuses the delivery when it is simulated.
     Undeliverable,
-    /// The settler cannot tell at the moment what it holds.
+    /// The settler cannot read its balance at the moment.
     TemporarilyUnavailable,
 }
 
@@ -79,10 +76,13 @@ impl Decline {
 }
 
 /// A destination that could be served, with its price.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 struct Candidate {
     price: Amount,
+    /// Its place among the destinations of the terms.
     destination: usize,
+    /// The proxy through which it is delivered.
+    proxy: Account,
 }
 
 /// Answers requests for quotes.
@@ -93,17 +93,12 @@ pub struct Quoter {
     inventory: Arc<Inventory>,
     trials: Arc<Trials>,
     balances: Balances,
-    answers: Mutex<Answers>,
-}
-
-#[derive(Default)]
-struct Answers {
-    quotes: HashMap<Hash32, String>,
-    order: VecDeque<Hash32>,
+    /// The quotes' documents by the fingerprint of their request.
+    answers: Mutex<RecentMap<Hash32, String>>,
 }
 
 impl Quoter {
-    /// A quoter that signs with `key`, promises from `inventory` and tries deliveries out by `trials`.
+    /// A quoter that signs with `key`, holds tokens in `inventory` and simulates deliveries by `trials`.
     pub fn new(
         options: Arc<Options>,
         key: SigningKey,
@@ -111,7 +106,8 @@ impl Quoter {
         inventory: Arc<Inventory>,
         trials: Arc<Trials>,
     ) -> Self {
-        Self { options, key, chains, inventory, trials, balances: Balances::default(), answers: Mutex::default() }
+        let answers = Mutex::new(RecentMap::new(ANSWERS_MAX));
+        Self { options, key, chains, inventory, trials, balances: Balances::default(), answers }
     }
 
     /// The answer to `rfq` at `now`; the same request is answered with the same quote. `fingerprint` is the hash of the
@@ -120,7 +116,7 @@ impl Quoter {
     /// # Errors
     /// [`Transient`] when the balance cannot be read; nothing was promised.
     pub async fn answer(&self, rfq: &Rfq, fingerprint: Hash32, now: Timestamp) -> Result<Bid, Transient> {
-        if let Some(document) = self.answers().quotes.get(&fingerprint) {
+        if let Some(document) = self.answers().get(&fingerprint) {
             return Ok(Bid::quote(document.clone()));
         }
         let declined = |decline: Decline| Ok(Bid::decline(decline.code()));
@@ -130,28 +126,28 @@ impl Quoter {
         };
         let mut furthest = Decline::InsufficientLiquidity;
         for candidate in candidates {
-            if !self.covers(rfq, candidate, now).await? {
+            if !self.covers(rfq, &candidate, now).await? {
                 continue;
             }
-            if let Some(Trial::Refused { reason }) = self.tried(rfq, candidate).await {
+            if let Some(Trial::Refused { reason }) = self.tried(rfq, &candidate).await {
                 tracing::debug!(auction_id = rfq.auction_id, reason, "not deliverable");
                 self.inventory.lose(&rfq.auction_id);
                 furthest = Decline::Undeliverable;
                 continue;
             }
-            let Some(signed) = self.sign(rfq, candidate, now) else {
+            let Some(signed) = self.sign(rfq, &candidate, now) else {
                 self.inventory.lose(&rfq.auction_id);
                 return declined(Decline::TemporarilyUnavailable);
             };
-            self.answers().remember(fingerprint, signed.document());
+            self.answers().insert(fingerprint, signed.document().to_owned());
             return Ok(Bid::quote(signed.document()));
         }
         declined(furthest)
     }
 
-    /// Whether the tokens are there. For a payment that its payer signed they are held, for the quote's firm time; for whoever
-    /// asks nothing is.
-    async fn covers(&self, rfq: &Rfq, candidate: Candidate, now: Timestamp) -> Result<bool, Transient> {
+    /// Whether enough tokens are free. For a payment that its payer signed they are held for the quote's firm time; for
+    /// an unsigned request nothing is held.
+    async fn covers(&self, rfq: &Rfq, candidate: &Candidate, now: Timestamp) -> Result<bool, Transient> {
         let asset = rfq.terms.destination()[candidate.destination].asset();
         let Some(chain) = self.chains.get(asset.chain()) else { return Ok(false) };
         let need = Need { key: &rfq.auction_id, asset, amount: rfq.terms.fulfillment_amount };
@@ -174,30 +170,30 @@ impl Quoter {
         Err(Transient::contradiction("deliveries settled faster than the balance could be read"))
     }
 
-    /// What came of trying the delivery out; `None` when that cannot be told for now.
-    async fn tried(&self, rfq: &Rfq, candidate: Candidate) -> Option<Trial> {
+    /// The outcome of a trial of the delivery; `None` when it is unknown at the moment.
+    async fn tried(&self, rfq: &Rfq, candidate: &Candidate) -> Option<Trial> {
         let destination = rfq.terms.destination()[candidate.destination].clone();
         let chain = self.chains.get(destination.asset().chain())?;
-        let (lane, payment_id) = match &rfq.payment_id {
-            Some(payment_id) => (Lane::Signed, payment_id.clone()),
-            // No payment has this id: whatever is tried out under it was never made.
-            None => (Lane::Unsigned, PaymentId::derive("trial", &rfq.auction_id)),
+        let (bulkhead, payment_id) = match &rfq.payment_id {
+            Some(payment_id) => (Bulkhead::Signed, payment_id.clone()),
+            // No payment has this id, so no delivery was ever made under it.
+            None => (Bulkhead::Unsigned, PaymentId::derive("trial", &rfq.auction_id)),
         };
         let order = DeliveryOrder {
             payment_id,
             quote_hash: Hash32::ZERO,
             destination,
             amount: rfq.terms.fulfillment_amount,
-            delivery_account: chain.account().to_owned(),
-            proxy: rfq.fulfillment_proxies.get(candidate.destination)?.clone(),
+            delivery_account: chain.account(),
+            proxy: candidate.proxy.clone(),
             fulfill_by: fulfill_by(&self.options, rfq),
         };
-        self.trials.of(&**chain, &order, lane).await
+        self.trials.of(&**chain, &order, bulkhead).await
     }
 
     /// Everything in the quote follows from the request and the configuration, so that a settler that was started
     /// again makes the same one.
-    fn sign(&self, rfq: &Rfq, candidate: Candidate, now: Timestamp) -> Option<SignedQuote> {
+    fn sign(&self, rfq: &Rfq, candidate: &Candidate, now: Timestamp) -> Option<SignedQuote> {
         let destination = rfq.terms.destination()[candidate.destination].clone();
         let source_chain = rfq.terms.source.asset().chain();
         let quote = Quote {
@@ -207,44 +203,31 @@ impl Quoter {
             settler: self.options.settler.clone(),
             source_chain: source_chain.clone(),
             source_amount: candidate.price,
-            payout_account: self.chains.get(source_chain)?.account().to_owned(),
+            payout_account: self.chains.get(source_chain)?.account(),
             escrow_contract: rfq.escrow.contract.clone(),
-            delivery_account: self.chains.get(destination.asset().chain())?.account().to_owned(),
+            delivery_account: self.chains.get(destination.asset().chain())?.account(),
             destination,
             fulfillment_amount: rfq.terms.fulfillment_amount,
-            fulfillment_proxy: rfq.fulfillment_proxies.get(candidate.destination)?.clone(),
+            fulfillment_proxy: candidate.proxy.clone(),
             fulfill_by: from_unix_seconds(fulfill_by(&self.options, rfq))?,
             valid_until: valid_until(&self.options, rfq)?,
         };
         quote.sign(&self.key, now.trunc_subsecs(0)).ok()
     }
 
-    fn answers(&self) -> MutexGuard<'_, Answers> {
+    fn answers(&self) -> MutexGuard<'_, RecentMap<Hash32, String>> {
         // Inserting cannot panic half way.
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Answers {
-    fn remember(&mut self, fingerprint: Hash32, document: &str) {
-        if self.quotes.insert(fingerprint, document.to_owned()).is_none() {
-            self.order.push_back(fingerprint);
-        }
-        if self.order.len() > ANSWERS_MAX
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.quotes.remove(&oldest);
-        }
-    }
-}
-
-/// The quote may be awarded for its firm time after the auction, as long as the deposit may be made; whole seconds.
+/// End of the quote: its firm time after the auction, but not beyond the deposit's window; whole seconds.
 fn valid_until(options: &Options, rfq: &Rfq) -> Option<Timestamp> {
     let firm = unix_seconds(rfq.quote_deadline).checked_add(options.quoting.firm_seconds)?;
     from_unix_seconds(firm.min(rfq.escrow.reserve_deadline.0))
 }
 
-/// The tokens of a quote that is given now are held so long, unless it lapses before.
+/// Until when the tokens of a quote that is given now are held, unless it lapses before.
 fn held_until(options: &Options, rfq: &Rfq, now: Timestamp) -> Option<Timestamp> {
     let firm = now.checked_add_signed(TimeDelta::try_seconds(options.quoting.firm_seconds.try_into().ok()?)?)?;
     Some(firm.min(valid_until(options, rfq)?))
@@ -259,8 +242,8 @@ fn fulfill_by(options: &Options, rfq: &Rfq) -> u64 {
     }
 }
 
-/// The destinations that could be served, cheapest first, or the reason why none can: the one that the destination
-/// which came furthest failed for.
+/// The destinations that could be served, cheapest first. When none can, the reason of the destination that passed the
+/// most checks.
 fn candidates(options: &Options, rfq: &Rfq, now: Timestamp) -> Result<Vec<Candidate>, Decline> {
     let mut found = Vec::new();
     let mut furthest = Decline::UnsupportedCorridor;
@@ -281,9 +264,10 @@ fn candidate(options: &Options, rfq: &Rfq, destination: usize, now: Timestamp) -
     let corridor = (source.asset().clone(), target.asset().clone());
     let pricing = options.corridors.get(&corridor).ok_or(Decline::UnsupportedCorridor)?;
 
-    let proxy = rfq.fulfillment_proxies.get(destination).ok_or(Decline::UntrustedContract)?;
+    let proxy = rfq.fulfillment_proxies.get(destination).and_then(|text| Account::parse(target.family(), text).ok());
+    let proxy = proxy.ok_or(Decline::UntrustedContract)?;
     let trusted = options.trusts_escrow(source_chain, &rfq.escrow.contract)
-        && options.trusts_proxy(target.asset().chain(), proxy);
+        && options.trusts_proxy(target.asset().chain(), &proxy);
     if !trusted {
         return Err(Decline::UntrustedContract);
     }
@@ -305,7 +289,7 @@ fn candidate(options: &Options, rfq: &Rfq, destination: usize, now: Timestamp) -
         return Err(Decline::DeadlineTooShort);
     }
 
-    // What the destination chain has no number for, nobody can hold there.
+    // Nobody can hold an amount that the destination chain cannot represent.
     if rfq.terms.fulfillment_amount.within(target.family().amount_bits()).is_err() {
         return Err(Decline::InsufficientLiquidity);
     }
@@ -317,11 +301,11 @@ fn candidate(options: &Options, rfq: &Rfq, destination: usize, now: Timestamp) -
     if rfq.terms.max_source_amount.is_some_and(|cap| price > cap) {
         return Err(Decline::PriceAboveCap);
     }
-    Ok(Candidate { price, destination })
+    Ok(Candidate { price, destination, proxy })
 }
 
-/// Whether the settler binds itself so far ahead. In a batch the deposit's window is the payer's to choose when it awards, and is
-/// looked at then.
+/// Whether the deadlines are within the settler's limits. In a batch the payer chooses the deposit's window when it
+/// awards, so that window is checked then.
 fn within_limits(limits: &LimitsConfig, rfq: &Rfq, now: Timestamp) -> Result<(), Decline> {
     let now = unix_seconds(now);
     let escrow = &rfq.escrow;

@@ -1,23 +1,28 @@
-//! One award, from the settler's answer to it over the reservation in escrow to the payout.
+//! Settlement of one award, from the settler's answer over the reservation in escrow to the payout.
 //!
-//! Whether the settler stands by its quote is decided when it is awarded, and said to the gateway before any money moves. Every step is decided from what the chains say, so it does not matter where a settler was killed: the escrow says
-//! whether it is due, the proxy whether it was delivered, and the proxy's once-only key keeps a delivery that was sent
-//! twice from taking effect twice.
+//! The settler decides whether it stands by its quote when it is awarded, and tells the gateway before any money moves.
+//! Every step follows from what the chains show, so it does not matter where a settler was killed: the escrow shows
+//! whether a delivery is due, the proxy whether it was made, and the proxy's once-only key keeps a delivery that was
+//! sent twice from taking effect twice.
 
 use std::{sync::Arc, time::Duration};
 
 use chrono::Utc;
 use tokio_util::sync::CancellationToken;
 
+use chains::{
+    perform::PerformError,
+    settler::{DeliveryChain, ReservationState},
+};
 use events::{
     Hash32, PaymentId, SettlerToken,
     event::Inclusion,
     time::{from_unix_seconds, unix_seconds},
 };
+use sagas::ports::{DeliveryState, Transient};
 
 use crate::{
     balances::Balances,
-    chain::{DeliveryChain, DeliveryState, EscrowState, Transient, Trial},
     config::Options,
     inventory::{Inventory, Refusal},
     job::{Job, refusal},
@@ -26,31 +31,31 @@ use crate::{
         report_subject,
     },
     quoting::Decline,
-    trials::{Lane, Trials},
+    trials::{Bulkhead, Trial, Trials},
     verifier,
 };
 
-/// Pause after the first fault, doubled with each further one.
+/// First pause of the back-off, doubled with each further fault.
 const BACKOFF_MIN: Duration = Duration::from_millis(250);
-/// Longest pause after faults.
+/// Longest pause of the back-off.
 const BACKOFF_MAX: Duration = Duration::from_secs(15);
-/// Longest pause as long as the gateway waits for the answer to an award.
+/// Longest pause of the back-off while the gateway waits for the answer to an award.
 const ANSWER_PAUSE_MAX: Duration = Duration::from_secs(1);
-/// The chains are asked again after this long even when neither reports a block.
+/// The chains are read again after this time even when neither reports a block.
 const WAIT_MAX: Duration = Duration::from_secs(5);
-/// How long the gateway may take to say what stands as the answer.
+/// How long the gateway may take to confirm which answer counts.
 const RECEIPT_MAX: Duration = Duration::from_secs(3);
-/// How often a balance is read again because a delivery was settled in between.
+/// Attempts to read a balance that a delivery has outdated meanwhile.
 const BALANCE_READS_MAX: usize = 5;
-/// Tokens that are owed are held so long beyond the last second of the delivery, in which a block may still come.
+/// Tokens that are owed are held this long beyond the last second of the delivery, in which a block may still come.
 const OWED_BEYOND_SECONDS: u64 = 60;
 
-/// How an award ended. From [`Outcome::Released`] on each is proven by a chain at the depth it requires.
+/// How an award ended. From [`Outcome::Released`] on, each outcome is proven by a chain at the depth it requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The settler did not stand by its quote.
     Refused,
-    /// The gateway gave the award up before the settler answered, or after, without a deposit.
+    /// The gateway withdrew the award before the settler answered, or afterwards without a deposit.
     Withdrawn,
     /// The escrow paid.
     Released,
@@ -67,11 +72,13 @@ pub enum Outcome {
     },
 }
 
-/// A fault that passes.
+/// A transient fault: the step is tried again.
 #[derive(Debug, thiserror::Error)]
 enum Fault {
     #[error(transparent)]
     Chain(#[from] Transient),
+    #[error(transparent)]
+    Perform(#[from] PerformError),
     #[error(transparent)]
     Verifier(#[from] verifier::Error),
     #[error("the verifier refuses: {0}")]
@@ -90,13 +97,13 @@ enum Step {
     GoOn,
 }
 
-/// What settlements share.
-pub struct Desk {
+/// The settlement context: what all settlements of an agent share.
+pub struct SettlementContext {
     /// The checked configuration.
     pub options: Arc<Options>,
-    /// What the settler holds back.
+    /// Tokens that are held.
     pub inventory: Arc<Inventory>,
-    /// Deliveries tried out.
+    /// Simulated deliveries.
     pub trials: Arc<Trials>,
     /// For attestations.
     pub verifiers: verifier::Client,
@@ -106,8 +113,8 @@ pub struct Desk {
     pub token: SettlerToken,
 }
 
-impl Desk {
-    /// Says `answer` to the gateway; what stands.
+impl SettlementContext {
+    /// Sends `answer` to the gateway and returns which answer counts.
     async fn answer(&self, answer: &AwardAnswer) -> Result<Standing, Fault> {
         let unsaid = |why: String| Fault::Gateway(why);
         let subject = answer_subject(&self.token, &answer.payment_id);
@@ -121,7 +128,8 @@ impl Desk {
         Ok(receipt.standing)
     }
 
-    /// Refuses an award that is none of this settler's to settle. A gateway that does not hear it gives up by itself.
+    /// Refuses an award that does not belong to this settler. A gateway that does not receive the refusal gives up by
+    /// itself.
     pub async fn refuse(&self, payment_id: &PaymentId, quote_hash: Hash32) {
         let answer = AwardAnswer {
             version: Version,
@@ -136,56 +144,57 @@ impl Desk {
     }
 }
 
-/// One award that is worked on.
+/// One award under way.
 pub struct Settlement {
-    desk: Arc<Desk>,
+    context: Arc<SettlementContext>,
     job: Job,
     source: Arc<dyn DeliveryChain>,
     destination: Arc<dyn DeliveryChain>,
-    /// The chain has to be looked at before anything is said: the award was given to this settler before.
-    is_again: bool,
-    /// What stands is that the settler accepted, or the escrow is reserved for it.
+    /// The award's message came before: the chain has to be read before the settler answers.
+    is_redelivery: bool,
+    /// The settler's acceptance counts, or the escrow holds its reservation.
     is_agreed: bool,
-    /// The reservation was seen.
+    /// The reservation was seen in escrow.
     is_reserved: bool,
-    /// Its tokens have left, or may have.
-    is_settled: bool,
-    /// The delivery that was reported last.
+    /// The delivery is final: its tokens have left the account.
+    has_delivered: bool,
+    /// The delivery that was last reported to the gateway.
     reported: Option<String>,
-    /// What the verifier gave, until the escrow refuses it.
+    /// The verifier's attestation, until the escrow refuses it.
     attestation: Option<String>,
 }
 
 impl Settlement {
-    /// Work on `job`, paid on `source`, delivered on `destination`; `is_again` when the award was given to the settler before.
+    /// The settlement of `job`, paid on `source`, delivered on `destination`; `is_redelivery` when the
+    /// award's message came to this settler before.
     pub fn new(
-        desk: Arc<Desk>,
+        context: Arc<SettlementContext>,
         job: Job,
         source: Arc<dyn DeliveryChain>,
         destination: Arc<dyn DeliveryChain>,
-        is_again: bool,
+        is_redelivery: bool,
     ) -> Self {
         Self {
-            desk,
+            context,
             job,
             source,
             destination,
-            is_again,
+            is_redelivery,
             is_agreed: false,
             is_reserved: false,
-            is_settled: false,
+            has_delivered: false,
             reported: None,
             attestation: None,
         }
     }
 
-    /// Works until the award has ended, by the chains or by `over`, the gateway's word that there is no deposit: it counts as
-    /// long as none was seen. Faults are waited out, for as long as it takes.
+    /// Works until the award has ended, by what the chains show or by `over`, the gateway's notice that there is no
+    /// deposit, which counts only while no reservation was seen. Faults are retried with back-off, without limit.
     pub async fn run(mut self, over: CancellationToken) -> Outcome {
         let mut pause = BACKOFF_MIN;
         loop {
             if over.is_cancelled() && !self.is_reserved {
-                self.let_go();
+                self.release_hold();
                 return Outcome::Withdrawn;
             }
             let step = self.step().await;
@@ -198,7 +207,7 @@ impl Settlement {
             };
             match step {
                 Ok(Step::Done(outcome)) => {
-                    self.let_go();
+                    self.release_hold();
                     return outcome;
                 }
                 Ok(Step::Wait) => {
@@ -226,29 +235,29 @@ impl Settlement {
         }
     }
 
-    /// The award has ended: nothing is held for it any more.
-    fn let_go(&mut self) {
+    /// Releases the hold of an award that has ended.
+    fn release_hold(&mut self) {
         let key = self.job.need().key;
-        match self.is_reserved && !self.is_settled {
-            true => self.desk.inventory.settle(key),
-            false => self.desk.inventory.release(key),
+        match self.is_reserved && !self.has_delivered {
+            true => self.context.inventory.spend(key),
+            false => self.context.inventory.release(key),
         }
     }
 
     async fn step(&mut self) -> Result<Step, Fault> {
-        // An award that is new has nothing on chain, and its answer is waited for.
-        if !self.is_again && !self.is_agreed {
+        // A new award has nothing on chain, and the gateway waits for its answer.
+        if !self.is_redelivery && !self.is_agreed {
             return self.agree().await;
         }
         let reservation = self.job.reservation();
-        match self.source.escrow_state(&reservation).await? {
-            EscrowState::Open if !self.is_agreed => return self.agree().await,
-            EscrowState::Open => return Ok(Step::Wait),
-            EscrowState::Lapsed => return Ok(Step::Done(Outcome::Lapsed)),
-            EscrowState::Different { reason } => return Ok(Step::Done(Outcome::Different { reason })),
-            EscrowState::Released => return Ok(Step::Done(Outcome::Released)),
-            EscrowState::Refunded => return Ok(Step::Done(Outcome::Refunded)),
-            EscrowState::Reserved => self.reserved(),
+        match self.source.reservation_state(&reservation).await? {
+            ReservationState::Open if !self.is_agreed => return self.agree().await,
+            ReservationState::Open => return Ok(Step::Wait),
+            ReservationState::Lapsed => return Ok(Step::Done(Outcome::Lapsed)),
+            ReservationState::Different { reason } => return Ok(Step::Done(Outcome::Different { reason })),
+            ReservationState::Released => return Ok(Step::Done(Outcome::Released)),
+            ReservationState::Refunded => return Ok(Step::Done(Outcome::Refunded)),
+            ReservationState::Reserved => self.reserved(),
         }
         match self.destination.delivery_state(&self.job.delivery()).await? {
             DeliveryState::Impossible => Ok(Step::Done(Outcome::NotDelivered)),
@@ -261,7 +270,7 @@ impl Settlement {
         }
     }
 
-    /// The escrow holds the reservation: the tokens are owed until the delivery can no longer be made.
+    /// The escrow holds the reservation: the tokens are owed until a delivery is impossible.
     fn reserved(&mut self) {
         self.is_agreed = true;
         if self.is_reserved {
@@ -271,12 +280,12 @@ impl Settlement {
         let need = self.job.need();
         let until = self.job.delivery().fulfill_by.saturating_add(OWED_BEYOND_SECONDS);
         if let Some(until) = from_unix_seconds(until) {
-            self.desk.inventory.owe(need, until);
+            self.context.inventory.owe(need, until);
         }
     }
 
-    /// Decides whether the settler stands by its quote, and says so. What stands is the gateway's to say: the first answer
-    /// that arrived in time.
+    /// Decides whether the settler stands by its quote, and answers the gateway. The gateway says which answer counts:
+    /// the first that arrived in time.
     async fn agree(&mut self) -> Result<Step, Fault> {
         let refused = self.decide().await?;
         let (payment_id, quote_hash) = (self.job.payment_id.clone(), self.job.quote.hash());
@@ -287,13 +296,14 @@ impl Settlement {
             word: if refused.is_some() { Word::Refuse } else { Word::Accept },
             reason: refused.map(str::to_owned),
         };
-        match self.desk.answer(&answer).await? {
+        match self.context.answer(&answer).await? {
             Standing::Accepted => {
                 self.is_agreed = true;
                 if refused.is_some() {
-                    // Accepted in an earlier life. It is held until its deposit is to be given up, and no longer.
-                    let until = self.job.deposit_awaited_until(&self.desk.options.limits);
-                    self.desk.inventory.owe(self.job.need(), until);
+                    // The settler accepted before it was restarted. The tokens are held until the deposit is given up,
+                    // and no longer.
+                    let until = self.job.deposit_awaited_until(&self.context.options.limits);
+                    self.context.inventory.owe(self.job.need(), until);
                 }
                 Ok(Step::GoOn)
             }
@@ -302,29 +312,29 @@ impl Settlement {
         }
     }
 
-    /// Holds the tokens, or says why not: a reason code.
+    /// Holds the tokens, or returns the reason code of a refusal.
     async fn decide(&self) -> Result<Option<&'static str>, Fault> {
-        let (job, desk) = (&self.job, &self.desk);
-        let limits = &desk.options.limits;
+        let (job, context) = (&self.job, &self.context);
+        let limits = &context.options.limits;
         if let Err(reason) = job.check_times(limits, Utc::now()) {
             return Ok(Some(reason));
         }
         let (need, until) = (job.need(), job.deposit_awaited_until(limits));
-        let mut held = desk.inventory.award(need, None, until, Utc::now());
+        let mut held = context.inventory.award(need, None, until, Utc::now());
         for _ in 0..BALANCE_READS_MAX {
             if held != Err(Refusal::Outdated) {
                 break;
             }
-            let funds = Balances::newest(&*self.destination, need.asset, &desk.inventory).await?;
-            held = desk.inventory.award(need, Some(funds), until, Utc::now());
+            let funds = Balances::newest(&*self.destination, need.asset, &context.inventory).await?;
+            held = context.inventory.award(need, Some(funds), until, Utc::now());
         }
         if held.is_err() {
             return Ok(Some(Decline::InsufficientLiquidity.code()));
         }
-        match desk.trials.of(&*self.destination, &job.delivery(), Lane::Signed).await {
+        match context.trials.of(&*self.destination, &job.delivery(), Bulkhead::Signed).await {
             Some(Trial::Refused { reason }) => {
                 tracing::info!(payment_id = %job.payment_id, reason, "not deliverable");
-                desk.inventory.release(need.key);
+                context.inventory.release(need.key);
                 Ok(Some(Decline::Undeliverable.code()))
             }
             Some(Trial::Delivers) | None => Ok(None),
@@ -333,35 +343,37 @@ impl Settlement {
 
     async fn deliver(&mut self) -> Result<Step, Fault> {
         let order = self.job.delivery();
-        let margin = self.desk.options.quoting.delivery_margin_seconds;
-        // The contract judges by its own clock; this one only avoids paying for a transaction that comes too late.
+        let margin = self.context.options.quoting.delivery_margin_seconds;
+        // The contract decides by its own clock; this check only saves a transaction that would come too late.
         let in_time = unix_seconds(chrono::Utc::now()).saturating_add(margin) <= order.fulfill_by;
-        if !self.desk.options.deliver || !in_time {
+        if !self.context.options.deliver || !in_time {
             return Ok(Step::Wait);
         }
-        self.source.ready_to_be_paid(&self.job.reservation()).await?;
+        let job = &self.job;
+        self.source.make_payout_account(&job.escrow.contract, job.terms.source.asset()).await?;
         let transaction_hash = self.destination.deliver(&order).await?;
         self.report(&transaction_hash).await;
         Ok(Step::Wait)
     }
 
-    /// The delivery is final: gets the attestation and brings it to the escrow.
+    /// The delivery is final: asks for the attestation and sends it to the escrow.
     async fn collect(&mut self, inclusion: &Inclusion) -> Result<Step, Fault> {
         self.report(&inclusion.transaction_hash).await;
-        if !self.is_settled {
-            self.is_settled = true;
-            self.desk.inventory.settle(self.job.need().key);
+        if !self.has_delivered {
+            self.has_delivered = true;
+            self.context.inventory.spend(self.job.need().key);
         }
         let Some(attestation) = self.attestation.take() else { return self.ask_verifier().await };
-        let transaction_hash = self.source.release(&self.job.reservation(), &attestation).await?;
-        tracing::debug!(payment_id = %self.job.payment_id, transaction_hash, "release is on its way");
+        let Job { payment_id, escrow, .. } = &self.job;
+        let transaction_hash = self.source.release(payment_id, escrow, &attestation).await?;
+        tracing::debug!(%payment_id, transaction_hash, "release is on its way");
         self.attestation = Some(attestation);
         Ok(Step::Wait)
     }
 
     async fn ask_verifier(&mut self) -> Result<Step, Fault> {
         let request = self.job.attestation_request();
-        let answer = self.desk.verifiers.attest_delivery(&self.job.verifier_endpoint, &request).await?;
+        let answer = self.context.verifiers.attest_delivery(&self.job.verifier_endpoint, &request).await?;
         match answer.status {
             AttestationStatus::Attested => {
                 self.attestation = answer.signature;
@@ -375,16 +387,17 @@ impl Settlement {
         }
     }
 
-    /// Tells the gateway where to look. A hint: when it is lost, the gateway finds the delivery by itself.
+    /// Reports the delivery's transaction to the gateway. The report is a hint: without it the gateway finds the
+    /// delivery by itself.
     async fn report(&mut self, transaction_hash: &str) {
         if self.reported.as_deref() == Some(transaction_hash) {
             return;
         }
         self.reported = Some(transaction_hash.to_owned());
         let payment_id = self.job.payment_id.clone();
-        let subject = report_subject(&self.desk.token, &payment_id);
+        let subject = report_subject(&self.context.token, &payment_id);
         let report = Report { version: Version, payment_id, transaction_hash: transaction_hash.to_owned() };
-        if let Err(error) = self.desk.client.publish(subject, protocol::write(&report).into()).await {
+        if let Err(error) = self.context.client.publish(subject, protocol::write(&report).into()).await {
             tracing::debug!(%error, "report was not sent");
         }
     }

@@ -1,65 +1,75 @@
-//! Deliveries tried out before they are promised: whether a token can be paid to a recipient at all.
+//! Trials: deliveries simulated before they are promised, within bulkheads and a rate limit. A trial tells whether a
+//! token can be paid to a recipient at all.
 //!
-//! A trial runs foreign code on the settler's node, so it is bounded: the outcome for a token and a recipient is remembered
-//! for seconds, trials of requests that nobody signed have few places of their own and a rate, and one that finds no place is
-//! not made. Then nothing is known, and nothing is lost: the award is tried out before it is accepted.
+//! A trial runs foreign code on the settler's node, so it is bounded: its outcome for a token and a recipient is cached
+//! for seconds, and trials for unsigned requests have a small bulkhead of their own and a rate limit. A trial beyond
+//! these limits is not made. The outcome is then unknown, which is safe: the award is tried before it is accepted.
 
 use std::{
-    collections::{HashMap, VecDeque},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use events::AssetId;
 use tokio::{
     sync::Semaphore,
     time::{Instant, timeout},
 };
 
-use crate::chain::{DeliveryChain, DeliveryOrder, Trial};
+use chains::{perform::PerformError, settler::DeliveryChain};
+use events::OwnedAsset;
+use sagas::ports::DeliveryOrder;
 
-/// Trials at a time for payments that are signed.
+use crate::recent::RecentMap;
+
+/// Concurrent trials for signed payments.
 const SIGNED_MAX: usize = 16;
-/// Trials at a time for whoever asks.
+/// Concurrent trials for unsigned requests.
 const UNSIGNED_MAX: usize = 4;
-/// Trials a second for whoever asks; so many at once after a pause.
+/// Trials a second for unsigned requests, and the largest burst.
 const UNSIGNED_PER_SECOND: f64 = 20.0;
-/// How long a node may take for one.
+/// Longest time of one trial on the node.
 const TRIAL_MAX: Duration = Duration::from_secs(2);
-/// How long it is remembered that a recipient can be paid.
+/// How long a successful outcome is cached.
 const DELIVERS_FOR: Duration = Duration::from_secs(15);
-/// How long that it can't; less, because what is lacking may be the settler's own.
+/// How long a refusal is cached; less, because the cause may be the settler's own.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
-/// Outcomes that are remembered.
-const REMEMBERED_MAX: usize = 4096;
+/// Most cached outcomes.
+const CACHED_MAX: usize = 4096;
 
-/// For whom a delivery is tried out.
+/// Outcome of a trial.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trial {
+    /// The delivery would succeed.
+    Delivers,
+    /// The chain refuses it.
+    Refused {
+        /// Why, in words.
+        reason: String,
+    },
+}
+
+/// The bulkhead that a trial runs in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lane {
-    /// For a payment that its payer signed.
+pub enum Bulkhead {
+    /// Trials for payments that their payers signed.
     Signed,
-    /// For whoever asks.
+    /// Trials for unsigned requests.
     Unsigned,
 }
 
-/// Trials, and what came of them lately.
+/// Runs trials and caches their outcomes.
 #[derive(Debug)]
 pub struct Trials {
-    remembered: Mutex<Remembered>,
+    /// Outcomes by token and recipient, with the time of the trial.
+    cache: Mutex<RecentMap<OwnedAsset, (Instant, Trial)>>,
     signed: Semaphore,
     unsigned: Semaphore,
-    allowance: Mutex<Allowance>,
+    bucket: Mutex<TokenBucket>,
 }
 
-#[derive(Debug, Default)]
-struct Remembered {
-    outcomes: HashMap<(AssetId, String), (Instant, Trial)>,
-    order: VecDeque<(AssetId, String)>,
-}
-
-/// What is left of the rate: a token bucket.
+/// Rate limit: a token bucket.
 #[derive(Debug)]
-struct Allowance {
+struct TokenBucket {
     left: f64,
     since: Instant,
 }
@@ -67,74 +77,61 @@ struct Allowance {
 impl Default for Trials {
     fn default() -> Self {
         Self {
-            remembered: Mutex::default(),
+            cache: Mutex::new(RecentMap::new(CACHED_MAX)),
             signed: Semaphore::new(SIGNED_MAX),
             unsigned: Semaphore::new(UNSIGNED_MAX),
-            allowance: Mutex::new(Allowance { left: UNSIGNED_PER_SECOND, since: Instant::now() }),
+            bucket: Mutex::new(TokenBucket { left: UNSIGNED_PER_SECOND, since: Instant::now() }),
         }
     }
 }
 
 impl Trials {
-    /// Whether `order` could be delivered on `chain`; `None` when that cannot be told for now.
-    pub async fn of(&self, chain: &dyn DeliveryChain, order: &DeliveryOrder, lane: Lane) -> Option<Trial> {
-        let key = (order.destination.asset().clone(), order.destination.account().to_string());
-        if let Some(trial) = self.remembered(&key) {
+    /// Whether `order` could be delivered on `chain`; `None` when it is unknown at the moment.
+    pub async fn of(&self, chain: &dyn DeliveryChain, order: &DeliveryOrder, bulkhead: Bulkhead) -> Option<Trial> {
+        let recipient = &order.destination;
+        if let Some(trial) = self.cached(recipient) {
             return Some(trial);
         }
-        let _place = match lane {
-            Lane::Signed => timeout(TRIAL_MAX, self.signed.acquire()).await.ok()?.ok()?,
-            Lane::Unsigned => {
-                let place = self.unsigned.try_acquire().ok()?;
-                if !self.allowance().take(Instant::now()) {
+        let _permit = match bulkhead {
+            Bulkhead::Signed => timeout(TRIAL_MAX, self.signed.acquire()).await.ok()?.ok()?,
+            Bulkhead::Unsigned => {
+                let permit = self.unsigned.try_acquire().ok()?;
+                if !self.bucket().take(Instant::now()) {
                     return None;
                 }
-                place
+                permit
             }
         };
-        match timeout(TRIAL_MAX, chain.try_delivery(order)).await {
-            Ok(Ok(trial)) => {
-                self.remember(key, trial.clone());
-                Some(trial)
-            }
-            Ok(Err(fault)) => {
+        let trial = match timeout(TRIAL_MAX, chain.try_delivery(order)).await.ok()? {
+            Ok(()) => Trial::Delivers,
+            Err(PerformError::Transient(fault)) => {
                 tracing::debug!(%fault, "a delivery cannot be tried out for now");
-                None
+                return None;
             }
-            Err(_) => None,
-        }
+            Err(refused) => Trial::Refused { reason: refused.to_string() },
+        };
+        self.cache().insert(recipient.clone(), (Instant::now(), trial.clone()));
+        Some(trial)
     }
 
-    fn remembered(&self, key: &(AssetId, String)) -> Option<Trial> {
-        let remembered = self.memory();
-        let (tried_at, trial) = remembered.outcomes.get(key)?;
+    fn cached(&self, recipient: &OwnedAsset) -> Option<Trial> {
+        let cache = self.cache();
+        let (tried_at, trial) = cache.get(recipient)?;
         let lasts = if *trial == Trial::Delivers { DELIVERS_FOR } else { REFUSED_FOR };
         (tried_at.elapsed() < lasts).then(|| trial.clone())
     }
 
-    fn remember(&self, key: (AssetId, String), trial: Trial) {
-        let mut remembered = self.memory();
-        if remembered.outcomes.insert(key.clone(), (Instant::now(), trial)).is_none() {
-            remembered.order.push_back(key);
-        }
-        if remembered.order.len() > REMEMBERED_MAX
-            && let Some(oldest) = remembered.order.pop_front()
-        {
-            remembered.outcomes.remove(&oldest);
-        }
-    }
-
-    fn memory(&self) -> MutexGuard<'_, Remembered> {
+    fn cache(&self) -> MutexGuard<'_, RecentMap<OwnedAsset, (Instant, Trial)>> {
         // Inserting cannot panic half way.
-        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn allowance(&self) -> MutexGuard<'_, Allowance> {
-        self.allowance.lock().unwrap_or_else(PoisonError::into_inner)
+    fn bucket(&self) -> MutexGuard<'_, TokenBucket> {
+        self.bucket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Allowance {
+impl TokenBucket {
     fn take(&mut self, now: Instant) -> bool {
         let earned = now.saturating_duration_since(self.since).as_secs_f64() * UNSIGNED_PER_SECOND;
         self.left = (self.left + earned).min(UNSIGNED_PER_SECOND);

@@ -1,4 +1,4 @@
-//! Asking a verifier for an attestation, over HTTP.
+//! Client of fulfillment verifiers: asks for an attestation over HTTP.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::{
 /// How long one call may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The verifier gave no answer that can be used; ask again.
+/// The verifier gave no usable answer; ask again.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It could not be reached, or broke off.
     #[error("the verifier cannot be reached: {0}")]
     Unreachable(#[from] reqwest::Error),
-    /// Its endpoint cannot be asked.
+    /// Its endpoint is not an origin.
     #[error("the verifier's endpoint is not an http or https origin")]
     NotAnOrigin,
     /// It answered with this HTTP status.
@@ -38,8 +38,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that follows no redirects and reads bounded answers. What it asks is signed by `signer`: a verifier that
-    /// knows the settler keeps places for it.
+    /// A client that follows no redirects and reads bounded answers. `signer` signs the requests: a verifier reserves
+    /// capacity for callers that it knows.
     ///
     /// # Errors
     /// [`Error::Unreachable`] when the system has no usable TLS set-up.
@@ -51,13 +51,13 @@ impl Client {
     /// Asks the verifier at `endpoint` to attest a delivery.
     ///
     /// # Errors
-    /// See [`Error`]; all of them pass.
+    /// See [`Error`]; each of them is transient.
     pub async fn attest_delivery(
         &self,
         endpoint: &str,
         request: &AttestationRequest,
     ) -> Result<AttestationResponse, Error> {
-        // The URL's normal form is signed: the verifier knows its own origin in that one.
+        // The signature covers the URL's normal form, because the verifier knows its own origin in that form.
         let url = Url::parse(&format!("{endpoint}{DELIVERY_ATTESTATION_PATH}")).map_err(|_| Error::NotAnOrigin)?;
         let body = protocol::write(request);
         let signed = self.signer.sign("POST", url.as_str(), &body, unix_seconds(chrono::Utc::now()));

@@ -1,4 +1,4 @@
-//! Which awards a settler takes on.
+//! Which awards a settler accepts.
 
 use chrono::{DateTime, Utc};
 use ed25519_dalek::SigningKey;
@@ -64,12 +64,12 @@ fn quote(auction_id: String) -> SignedQuote {
         settler: Did::from_ed25519(&key().verifying_key()),
         source_chain: ChainId::evm(1),
         source_amount: "1010".parse().unwrap(),
-        payout_account: ACCOUNT.to_owned(),
-        escrow_contract: ACCOUNT.to_owned(),
+        payout_account: ACCOUNT.parse().unwrap(),
+        escrow_contract: ACCOUNT.parse().unwrap(),
         destination: terms.destination()[0].clone(),
         fulfillment_amount: "1000".parse().unwrap(),
-        delivery_account: ACCOUNT.to_owned(),
-        fulfillment_proxy: ACCOUNT.to_owned(),
+        delivery_account: ACCOUNT.parse().unwrap(),
+        fulfillment_proxy: ACCOUNT.parse().unwrap(),
         fulfill_by: at(FULFILL_BY),
         valid_until: at(FULFILL_BY),
     };
@@ -84,9 +84,9 @@ fn payment() -> PaymentId {
 fn accept(quote: &SignedQuote, refund_after: u64) -> Result<Job, Rejected> {
     let escrow = EscrowPlan {
         chain_id: ChainId::evm(1),
-        contract: ACCOUNT.to_owned(),
-        reserver: ACCOUNT.to_owned(),
-        releaser: ACCOUNT.to_owned(),
+        contract: ACCOUNT.parse().unwrap(),
+        reserver: ACCOUNT.parse().unwrap(),
+        releaser: ACCOUNT.parse().unwrap(),
         reserve_deadline: FULFILL_BY - 60,
         fulfillment_deadline: FULFILL_BY,
         refund_after,
@@ -111,12 +111,12 @@ fn a_quote_is_worked_on_for_its_own_payment_or_for_one_out_of_its_batch() {
     for auction_id in [payment().to_string(), batch.clone()] {
         let quote = quote(auction_id.clone());
         let job = accept(&quote, FULFILL_BY + 60).unwrap();
-        // The reservation that is waited for is that of the payment, under the windows its payer signed.
+        // The settler waits for the reservation of the payment, under the windows its payer signed.
         let reservation = job.reservation();
         assert_eq!((reservation.payment_id, reservation.quote_hash), (payment(), quote.hash()));
         assert_eq!(reservation.escrow.reserve_deadline, FULFILL_BY - 60);
         assert_eq!(job.delivery().payment_id, payment());
-        // The promise that was made when the quote was given is the one that is kept.
+        // The settler keeps the promise that it made when it quoted.
         assert_eq!(job.need().key, auction_id);
     }
     let other = PaymentId::derive("payer", "another").to_string();
@@ -139,7 +139,7 @@ fn an_award_is_stood_by_only_in_the_quotes_own_time_and_within_the_limits() {
     let job = accept(&lasting(FULFILL_BY - 90), FULFILL_BY + 60).unwrap();
     assert_eq!(job.check_times(&limits, at(FULFILL_BY - 90)), Ok(()));
     assert_eq!(job.check_times(&limits, at(FULFILL_BY - 89)), Err("QUOTE_EXPIRED"));
-    // The deposit may be made until a minute before the delivery is due, and no longer is anything held for it.
+    // The deposit may be made until a minute before the delivery is due, and the tokens are held no longer than that.
     assert_eq!(job.deposit_awaited_until(&limits), at(FULFILL_BY - 60));
     let short = LimitsConfig { deposit_hold_seconds_max: 20, ..limits };
     assert_eq!(job.deposit_awaited_until(&short), at(FULFILL_BY - 70));

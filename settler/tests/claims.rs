@@ -1,4 +1,4 @@
-//! When claims are looked for, and what comes of them.
+//! When a settler checks for claims, and the outcome.
 
 use std::{
     collections::BTreeMap,
@@ -12,12 +12,13 @@ use ruint::aliases::U256;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use events::{AssetId, ChainId};
+use chains::{escrow::EscrowRecord, perform::PerformError, settler::DeliveryChain};
+use events::{Account, AssetId, ChainId, PaymentId, event::EscrowPlan};
+use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
 use settler::{
     Config, Options,
-    chain::{Claim, DeliveryChain, DeliveryOrder, DeliveryState, EscrowState, ReservationOrder, Transient, Trial},
-    claims::{self, Outcome, Place, Rounds},
-    quoting::Chains,
+    chain_registry::Chains,
+    claims::{self, ClaimSource, Outcome, Schedule},
 };
 
 const ESCROW: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
@@ -55,20 +56,20 @@ fn options(change: impl FnOnce(&mut Value)) -> Options {
     serde_json::from_value::<Config>(config).unwrap().options().unwrap()
 }
 
-fn place(asset: &str, escrow: &str) -> Place {
-    Place::new(&asset.parse().unwrap(), escrow).unwrap()
+fn source(asset: &str, escrow: &str) -> ClaimSource {
+    ClaimSource::new(&asset.parse().unwrap(), &escrow.parse().unwrap()).unwrap()
 }
 
-/// What is seen of a chain: each claim that was asked for, and each that was brought.
+/// What the test sees of a chain: each claim that was read, and each that was collected.
 #[derive(Debug, PartialEq, Eq)]
 enum Call {
-    Asked(Place),
-    Brought(Place),
+    Asked(ClaimSource),
+    Brought(ClaimSource),
 }
 
 /// A chain whose escrows owe what the test says.
 struct Debtor {
-    owed: Mutex<BTreeMap<Place, u64>>,
+    owed: Mutex<BTreeMap<ClaimSource, u64>>,
     calls: Mutex<Vec<(Duration, Call)>>,
     denies: Mutex<bool>,
     is_away: Mutex<bool>,
@@ -76,7 +77,7 @@ struct Debtor {
 }
 
 impl Debtor {
-    fn new(owed: impl IntoIterator<Item = (Place, u64)>) -> Arc<Self> {
+    fn new(owed: impl IntoIterator<Item = (ClaimSource, u64)>) -> Arc<Self> {
         Arc::new(Self {
             owed: Mutex::new(owed.into_iter().collect()),
             calls: Mutex::default(),
@@ -90,7 +91,7 @@ impl Debtor {
         self.calls.lock().unwrap().push((self.started.elapsed(), call));
     }
 
-    /// What was done since it was asked last.
+    /// The calls since the last call of this function.
     fn calls(&self) -> Vec<(Duration, Call)> {
         std::mem::take(&mut *self.calls.lock().unwrap())
     }
@@ -98,15 +99,15 @@ impl Debtor {
 
 #[async_trait]
 impl DeliveryChain for Debtor {
-    fn account(&self) -> &str {
-        ESCROW
+    fn account(&self) -> Account {
+        ESCROW.parse().unwrap()
     }
 
     async fn balance(&self, _: &AssetId) -> Result<U256, Transient> {
         unreachable!("claiming reads no balance")
     }
 
-    async fn escrow_state(&self, _: &ReservationOrder) -> Result<EscrowState, Transient> {
+    async fn reservation(&self, _: &PaymentId, _: &Account) -> Result<(u64, Option<EscrowRecord>), Transient> {
         unreachable!("claiming reads no payment")
     }
 
@@ -114,36 +115,36 @@ impl DeliveryChain for Debtor {
         unreachable!("claiming reads no delivery")
     }
 
-    async fn try_delivery(&self, _: &DeliveryOrder) -> Result<Trial, Transient> {
+    async fn try_delivery(&self, _: &DeliveryOrder) -> Result<(), PerformError> {
         unreachable!("claiming delivers nothing")
     }
 
-    async fn deliver(&self, _: &DeliveryOrder) -> Result<String, Transient> {
+    async fn deliver(&self, _: &DeliveryOrder) -> Result<String, PerformError> {
         unreachable!("claiming delivers nothing")
     }
 
-    async fn release(&self, _: &ReservationOrder, _: &str) -> Result<String, Transient> {
+    async fn release(&self, _: &PaymentId, _: &EscrowPlan, _: &str) -> Result<String, PerformError> {
         unreachable!("claiming releases nothing")
     }
 
-    async fn claimable(&self, contract: &str, asset: &AssetId) -> Result<U256, Transient> {
-        let place = Place::new(asset, contract).unwrap();
-        let owed = self.owed.lock().unwrap().get(&place).copied().unwrap_or_default();
-        self.note(Call::Asked(place));
+    async fn claimable(&self, contract: &Account, asset: &AssetId) -> Result<U256, Transient> {
+        let source = ClaimSource::new(asset, contract).unwrap();
+        let owed = self.owed.lock().unwrap().get(&source).copied().unwrap_or_default();
+        self.note(Call::Asked(source));
         match *self.is_away.lock().unwrap() {
             true => Err(Transient::unreachable("the node is away")),
             false => Ok(U256::from(owed)),
         }
     }
 
-    async fn claim(&self, contract: &str, asset: &AssetId) -> Result<Claim, Transient> {
-        let place = Place::new(asset, contract).unwrap();
-        self.note(Call::Brought(place.clone()));
+    async fn claim(&self, contract: &Account, asset: &AssetId) -> Result<String, PerformError> {
+        let source = ClaimSource::new(asset, contract).unwrap();
+        self.note(Call::Brought(source.clone()));
         if *self.denies.lock().unwrap() {
-            return Ok(Claim::Refused { reason: "ClaimNotPaid".to_owned() });
+            return Err(crate::refused("ClaimNotPaid"));
         }
-        self.owed.lock().unwrap().remove(&place);
-        Ok(Claim::Paid { transaction_hash: "0x01".to_owned() })
+        self.owed.lock().unwrap().remove(&source);
+        Ok("0x01".to_owned())
     }
 
     async fn next_block(&self) {}
@@ -158,15 +159,15 @@ fn each_token_it_is_paid_in_is_looked_for_in_each_escrow_it_trusts() {
         });
         config["corridors"].as_array_mut().unwrap().push(dearer);
     });
-    let places: BTreeMap<Place, U256> = claims::places(&options);
+    let sources: BTreeMap<ClaimSource, U256> = claims::sources(&options);
     let expected = [(USD, ESCROW, 50), (USD, OLDER, 50), (EUR, ESCROW, 0), (EUR, OLDER, 0)];
-    assert_eq!(places, expected.map(|(asset, escrow, cost)| (place(asset, escrow), U256::from(cost))).into());
+    assert_eq!(sources, expected.map(|(asset, escrow, cost)| (source(asset, escrow), U256::from(cost))).into());
 }
 
 #[tokio::test(start_paused = true)]
 async fn claims_are_brought_at_the_start_after_a_release_and_in_time() {
-    let (usd, eur) = (place(USD, ESCROW), place(EUR, ESCROW));
-    // Fifty is what the settler asks for gas: it is worth nothing more.
+    let (usd, eur) = (source(USD, ESCROW), source(EUR, ESCROW));
+    // Fifty is what the settler asks for gas: a claim of that much is not worth a transaction.
     let chain = Debtor::new([(usd.clone(), 50), (eur.clone(), 1)]);
     let chains: Chains = [(ChainId::evm(1), chain.clone() as Arc<dyn DeliveryChain>)].into();
     let (service, handle) = claims::open(&options(|_| {}), chains);
@@ -177,7 +178,7 @@ async fn claims_are_brought_at_the_start_after_a_release_and_in_time() {
     assert_eq!(chain.calls(), [start(asked_usd()), start(asked_eur()), start(Call::Brought(eur.clone()))]);
 
     chain.owed.lock().unwrap().insert(usd.clone(), 51);
-    handle.released(&usd.asset, ESCROW);
+    handle.released(&usd.asset, &usd.escrow);
     tokio::time::sleep(Duration::from_secs(1)).await;
     let second = |call| (Duration::from_secs(1), call);
     assert_eq!(chain.calls(), [second(asked_usd()), second(Call::Brought(usd.clone()))]);
@@ -190,7 +191,7 @@ async fn claims_are_brought_at_the_start_after_a_release_and_in_time() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_refused_is_tried_later_and_later_whatever_is_released() {
-    let eur = place(EUR, ESCROW);
+    let eur = source(EUR, ESCROW);
     let chain = Debtor::new([(eur.clone(), 9)]);
     *chain.denies.lock().unwrap() = true;
     let chains: Chains = [(ChainId::evm(1), chain.clone() as Arc<dyn DeliveryChain>)].into();
@@ -199,19 +200,19 @@ async fn what_is_refused_is_tried_later_and_later_whatever_is_released() {
     let run = tokio::spawn(service.run());
     for _ in 0..24 {
         tokio::time::sleep(HOUR).await;
-        handle.released(&eur.asset, ESCROW);
+        handle.released(&eur.asset, &eur.escrow);
     }
     let brought = |calls: Vec<(Duration, Call)>| {
         let brought = calls.into_iter().filter(|(_, call)| *call == Call::Brought(eur.clone()));
         brought.map(|(at, _)| at.as_secs() / 3_600).collect::<Vec<_>>()
     };
     assert_eq!(brought(chain.calls()), [0, 2, 6, 14]);
-    // The token denies it no more; then every release is looked after again.
+    // The token pays again; then each release is checked again.
     *chain.denies.lock().unwrap() = false;
     tokio::time::sleep(7 * HOUR).await;
     assert_eq!(brought(chain.calls()), [30]);
     chain.owed.lock().unwrap().insert(eur.clone(), 3);
-    handle.released(&eur.asset, ESCROW);
+    handle.released(&eur.asset, &eur.escrow);
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(brought(chain.calls()), [31]);
     run.abort();
@@ -232,7 +233,7 @@ async fn a_node_that_is_away_is_asked_again_soon_and_a_switch_turns_all_off() {
 
     let (service, handle) =
         claims::open(&options(|config| config["claims"] = json!({"interval_seconds": 0})), chains());
-    handle.released(&USD.parse().unwrap(), ESCROW);
+    handle.released(&USD.parse().unwrap(), &ESCROW.parse().unwrap());
     service.run().await;
     assert_eq!(chain.calls(), []);
 }
@@ -242,29 +243,29 @@ fn outcome() -> impl Strategy<Value = Outcome> {
 }
 
 proptest! {
-    /// Whatever comes of the looks and whoever releases: a place is never given up, never looked at more often than its
-    /// back-off allows, and a success ends the back-off.
+    /// Whatever the outcomes and releases are: a source is never given up, never checked more often than its back-off
+    /// allows, and a success ends the back-off.
     #[test]
     fn no_place_is_given_up_and_none_is_hammered(
         every_seconds in 1u64..200_000,
         steps in proptest::collection::vec((outcome(), any::<bool>(), 0u64..100_000), 1..60),
     ) {
         let every = Duration::from_secs(every_seconds);
-        let usd = place(USD, ESCROW);
+        let usd = source(USD, ESCROW);
         let mut now = Instant::now();
-        let mut rounds = Rounds::new(every, [(usd.clone(), U256::ZERO)], now);
+        let mut schedule = Schedule::new(every, [(usd.clone(), U256::ZERO)], now);
         let mut refused = 0u32;
         for (outcome, is_released, released_after) in steps {
-            let (at, next, _) = rounds.next().unwrap();
+            let (at, next, _) = schedule.next().unwrap();
             prop_assert_eq!(&next, &usd);
             now = now.max(at);
-            rounds.looked(&usd, outcome, now);
+            schedule.checked(&usd, outcome, now);
             match outcome {
                 Outcome::Clear => refused = 0,
                 Outcome::Refused => refused += 1,
                 Outcome::HeldUp => {}
             }
-            let pause = rounds.next().unwrap().0 - now;
+            let pause = schedule.next().unwrap().0 - now;
             prop_assert!(pause > Duration::ZERO && pause <= every.max(DAY));
             match outcome {
                 Outcome::Clear => prop_assert_eq!(pause, every),
@@ -272,11 +273,11 @@ proptest! {
                 Outcome::HeldUp => prop_assert!(pause <= every),
             }
             if is_released {
-                let due = rounds.next().unwrap().0;
+                let due = schedule.next().unwrap().0;
                 let then = now + Duration::from_secs(released_after);
-                rounds.released(&usd, then);
+                schedule.released(&usd, then);
                 let hurried = if refused == 0 { due.min(then) } else { due };
-                prop_assert_eq!(rounds.next().unwrap().0, hurried);
+                prop_assert_eq!(schedule.next().unwrap().0, hurried);
             }
         }
     }

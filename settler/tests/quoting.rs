@@ -8,18 +8,19 @@ use ed25519_dalek::SigningKey;
 use ruint::aliases::U256;
 use serde_json::{Value, json};
 
+use chains::{escrow::EscrowRecord, perform::PerformError, settler::DeliveryChain};
 use events::{
-    AssetId, ChainId, Did, Hash32, OwnedAsset, PaymentId, Terms, event::EscrowPlan, quote::SignedQuote,
+    Account, AssetId, ChainId, Did, Hash32, OwnedAsset, PaymentId, Terms, event::EscrowPlan, quote::SignedQuote,
     time::from_unix_seconds,
 };
+use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
 use settler::{
     Config, Options,
-    chain::{DeliveryChain, DeliveryOrder, DeliveryState, EscrowState, ReservationOrder, Transient, Trial},
+    chain_registry::{self, Chains},
     config::{CorridorConfig, QuotingConfig, RateConfig},
-    families,
-    inventory::Inventory,
+    inventory::{Funds, Inventory, Need},
     protocol::{Bid, Rfq, Version},
-    quoting::{Chains, Quoter},
+    quoting::Quoter,
 };
 
 const ACCOUNT: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
@@ -27,7 +28,7 @@ const OTHER: &str = "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359";
 const USD_ONE: &str = "eip155:1/erc20:0x1111111111111111111111111111111111111111";
 const USD_TEN: &str = "eip155:10/erc20:0x2222222222222222222222222222222222222222";
 const EUR_TEN: &str = "eip155:10/erc20:0x3333333333333333333333333333333333333333";
-/// A contract that can't be paid.
+/// A contract that cannot be paid.
 const UNPAYABLE: &str = "0x6666666666666666666666666666666666666666";
 /// When every request here is made.
 const NOW: u64 = 1_800_000_000;
@@ -36,15 +37,15 @@ struct Purse(U256);
 
 #[async_trait]
 impl DeliveryChain for Purse {
-    fn account(&self) -> &str {
-        ACCOUNT
+    fn account(&self) -> Account {
+        ACCOUNT.parse().unwrap()
     }
 
     async fn balance(&self, _: &AssetId) -> Result<U256, Transient> {
         Ok(self.0)
     }
 
-    async fn escrow_state(&self, _: &ReservationOrder) -> Result<EscrowState, Transient> {
+    async fn reservation(&self, _: &PaymentId, _: &Account) -> Result<(u64, Option<EscrowRecord>), Transient> {
         unreachable!("quoting reads no escrow")
     }
 
@@ -52,18 +53,18 @@ impl DeliveryChain for Purse {
         unreachable!("quoting reads no delivery")
     }
 
-    async fn try_delivery(&self, order: &DeliveryOrder) -> Result<Trial, Transient> {
-        Ok(match order.destination.account().to_string() == UNPAYABLE {
-            true => Trial::Refused { reason: "the recipient takes nothing".to_owned() },
-            false => Trial::Delivers,
-        })
+    async fn try_delivery(&self, order: &DeliveryOrder) -> Result<(), PerformError> {
+        match order.destination.account().as_str() == UNPAYABLE {
+            true => Err(crate::refused("the recipient takes nothing")),
+            false => Ok(()),
+        }
     }
 
-    async fn deliver(&self, _: &DeliveryOrder) -> Result<String, Transient> {
+    async fn deliver(&self, _: &DeliveryOrder) -> Result<String, PerformError> {
         unreachable!("quoting delivers nothing")
     }
 
-    async fn release(&self, _: &ReservationOrder, _: &str) -> Result<String, Transient> {
+    async fn release(&self, _: &PaymentId, _: &EscrowPlan, _: &str) -> Result<String, PerformError> {
         unreachable!("quoting releases nothing")
     }
 
@@ -107,17 +108,17 @@ fn options(config: Value) -> Options {
     serde_json::from_value::<Config>(config).unwrap().options().unwrap()
 }
 
-struct Desk {
+struct Fixture {
     quoter: Quoter,
     inventory: Arc<Inventory>,
 }
 
-fn desk(balance: u64) -> Desk {
+fn with_balance(balance: u64) -> Fixture {
     let options = options(config());
     let inventory = Arc::new(Inventory::new(options.inventory_max.clone()));
     let purse = Arc::new(Purse(U256::from(balance)));
     let chains: Chains = HashMap::from([1, 10].map(|id| (ChainId::evm(id), purse.clone() as Arc<dyn DeliveryChain>)));
-    Desk { quoter: Quoter::new(Arc::new(options), key(), chains, inventory.clone(), Arc::default()), inventory }
+    Fixture { quoter: Quoter::new(Arc::new(options), key(), chains, inventory.clone(), Arc::default()), inventory }
 }
 
 fn at(seconds: u64) -> DateTime<Utc> {
@@ -139,9 +140,9 @@ fn rfq(id: &str, destinations: &[&str], amount: u64, cap: Option<u64>) -> Rfq {
         terms,
         escrow: (&EscrowPlan {
             chain_id: ChainId::evm(1),
-            contract: ACCOUNT.to_owned(),
-            reserver: OTHER.to_owned(),
-            releaser: ACCOUNT.to_owned(),
+            contract: ACCOUNT.parse().unwrap(),
+            reserver: OTHER.parse().unwrap(),
+            releaser: ACCOUNT.parse().unwrap(),
             reserve_deadline: NOW + 60,
             fulfillment_deadline: NOW + 120,
             refund_after: NOW + 180,
@@ -153,87 +154,95 @@ fn rfq(id: &str, destinations: &[&str], amount: u64, cap: Option<u64>) -> Rfq {
     }
 }
 
-async fn answer(desk: &Desk, rfq: &Rfq, now: u64) -> Bid {
-    let fingerprint = Hash32::sha256(serde_json::to_vec(rfq).unwrap());
-    desk.quoter.answer(rfq, fingerprint, at(now)).await.unwrap()
+/// Whether `amount` dollars of `balance` are held for nobody.
+fn is_free(fixture: &Fixture, amount: u64, balance: u64) -> bool {
+    let (asset, amount) = (USD_TEN.parse().unwrap(), amount.to_string().parse().unwrap());
+    let funds = Funds { version: fixture.inventory.version(), balance: U256::from(balance) };
+    fixture.inventory.covers(Need { key: "free", asset: &asset, amount }, funds, at(NOW)).is_ok()
 }
 
-async fn quoted(desk: &Desk, rfq: &Rfq) -> SignedQuote {
-    let bid = answer(desk, rfq, NOW).await;
+async fn answer(fixture: &Fixture, rfq: &Rfq, now: u64) -> Bid {
+    let fingerprint = Hash32::sha256(serde_json::to_vec(rfq).unwrap());
+    fixture.quoter.answer(rfq, fingerprint, at(now)).await.unwrap()
+}
+
+async fn quoted(fixture: &Fixture, rfq: &Rfq) -> SignedQuote {
+    let bid = answer(fixture, rfq, NOW).await;
     SignedQuote::parse(&bid.quote.unwrap_or_else(|| panic!("declined: {:?}", bid.decline))).unwrap()
 }
 
 #[tokio::test]
 async fn a_quote_says_what_was_asked_at_the_configured_price() {
-    let desk = desk(1_000_000);
+    let fixture = with_balance(1_000_000);
     let rfq = rfq("a", &[USD_TEN], 100_000, None);
-    let signed = quoted(&desk, &rfq).await;
+    let signed = quoted(&fixture, &rfq).await;
     let quote = signed.quote();
     assert_eq!(quote.source_amount.to_string(), "101050");
     assert_eq!(quote.settler, Did::from_ed25519(&key().verifying_key()));
     assert_eq!(quote.terms_hash, rfq.terms_hash);
     assert_eq!(quote.destination, rfq.terms.destination()[0]);
     assert_eq!(quote.fulfill_by, at(NOW + 120));
-    // Firm for half a minute after the auction, and not as long as the deposit may be made.
+    // The quote is firm for half a minute after the auction, not for as long as the deposit may be made.
     assert_eq!(quote.valid_until, at(NOW + 35));
 }
 
 #[tokio::test]
 async fn the_same_request_gets_the_same_quote_and_holds_its_tokens_once() {
-    let desk = desk(100_000);
+    let fixture = with_balance(100_000);
     let rfq = rfq("a", &[USD_TEN], 100_000, None);
-    let first = quoted(&desk, &rfq).await;
-    let again = answer(&desk, &rfq, NOW + 3).await;
+    let first = quoted(&fixture, &rfq).await;
+    let again = answer(&fixture, &rfq, NOW + 3).await;
     assert_eq!(again.quote.as_deref(), Some(first.document()));
-    assert_eq!(desk.inventory.held(&USD_TEN.parse().unwrap(), at(NOW)), U256::from(100_000));
+    // Of a balance that is one unit more, that unit is free.
+    assert!(is_free(&fixture, 1, 100_001) && !is_free(&fixture, 1, 100_000));
 
-    // A settler that was started again knows nothing of it, and yet makes the same offer.
-    let restarted = self::desk(100_000);
+    // A restarted settler has no cache, and yet makes the same offer.
+    let restarted = with_balance(100_000);
     let document = answer(&restarted, &rfq, NOW + 4).await.quote.unwrap();
     assert_eq!(SignedQuote::parse(&document).unwrap().hash(), first.hash());
 }
 
 #[tokio::test]
 async fn the_cheapest_destination_that_can_be_served_is_offered() {
-    let desk = desk(1_000_000);
-    let both = quoted(&desk, &rfq("a", &[EUR_TEN, USD_TEN], 100_000, None)).await;
+    let fixture = with_balance(1_000_000);
+    let both = quoted(&fixture, &rfq("a", &[EUR_TEN, USD_TEN], 100_000, None)).await;
     assert_eq!(both.quote().destination.asset().to_string(), USD_TEN);
-    let euro = quoted(&desk, &rfq("b", &[EUR_TEN], 100_000, None)).await;
+    let euro = quoted(&fixture, &rfq("b", &[EUR_TEN], 100_000, None)).await;
     assert_eq!(euro.quote().source_amount.to_string(), "111100");
     // With the dollars promised away, the dearer euros are offered.
-    quoted(&desk, &rfq("c", &[USD_TEN], 900_000, None)).await;
-    let rest = quoted(&desk, &rfq("d", &[EUR_TEN, USD_TEN], 100_000, None)).await;
+    quoted(&fixture, &rfq("c", &[USD_TEN], 900_000, None)).await;
+    let rest = quoted(&fixture, &rfq("d", &[EUR_TEN, USD_TEN], 100_000, None)).await;
     assert_eq!(rest.quote().destination.asset().to_string(), EUR_TEN);
 }
 
 #[tokio::test]
 async fn tokens_of_an_open_quote_are_not_promised_again_until_it_lapses() {
-    let desk = desk(150_000);
-    quoted(&desk, &rfq("a", &[USD_TEN], 100_000, None)).await;
+    let fixture = with_balance(150_000);
+    quoted(&fixture, &rfq("a", &[USD_TEN], 100_000, None)).await;
     let second = rfq("b", &[USD_TEN], 100_000, None);
-    assert_eq!(answer(&desk, &second, NOW).await.decline.as_deref(), Some("INSUFFICIENT_LIQUIDITY"));
+    assert_eq!(answer(&fixture, &second, NOW).await.decline.as_deref(), Some("INSUFFICIENT_LIQUIDITY"));
     let mut later = rfq("c", &[USD_TEN], 100_000, None);
     later.quote_deadline = at(NOW + 70);
     later.escrow.reserve_deadline.0 = NOW + 80;
-    assert!(answer(&desk, &later, NOW + 61).await.quote.is_some());
+    assert!(answer(&fixture, &later, NOW + 61).await.quote.is_some());
 }
 
 #[tokio::test]
 async fn a_request_that_nobody_signed_is_quoted_and_holds_nothing() {
-    let desk = desk(100_000);
+    let fixture = with_balance(100_000);
     for id in ["a", "b", "c"] {
         let mut rfq = rfq(id, &[USD_TEN], 100_000, None);
         rfq.payment_id = None;
-        quoted(&desk, &rfq).await;
+        quoted(&fixture, &rfq).await;
     }
-    assert_eq!(desk.inventory.held(&USD_TEN.parse().unwrap(), at(NOW)), U256::ZERO);
-    quoted(&desk, &rfq("d", &[USD_TEN], 100_000, None)).await;
+    assert!(is_free(&fixture, 100_000, 100_000));
+    quoted(&fixture, &rfq("d", &[USD_TEN], 100_000, None)).await;
     let mut late = rfq("e", &[USD_TEN], 100_000, None);
     late.payment_id = None;
-    assert_eq!(answer(&desk, &late, NOW).await.decline.as_deref(), Some("INSUFFICIENT_LIQUIDITY"));
+    assert_eq!(answer(&fixture, &late, NOW).await.decline.as_deref(), Some("INSUFFICIENT_LIQUIDITY"));
 }
 
-/// A limit of a gateway, by default: what its example shows, in seconds.
+/// A gateway's limit by default: the value in its example, in seconds.
 fn gateway_limit(key: &str) -> u64 {
     let example = include_str!("../../config/gateway.example.toml");
     let value = example.lines().find_map(|line| line.strip_prefix(&format!("# {key} = ")));
@@ -251,7 +260,7 @@ async fn what_a_gateway_allows_by_default_is_not_too_long_for_a_settler() {
     // Of a quote deadline within a second, the gateway counts the whole of it.
     rfq.escrow.reserve_deadline.0 = fulfillment_deadline + 1;
     rfq.escrow.refund_after.0 = fulfillment_deadline + gateway_limit("refund_seconds_max");
-    let quote = quoted(&desk(1_000_000), &rfq).await;
+    let quote = quoted(&with_balance(1_000_000), &rfq).await;
     assert_eq!(quote.quote().fulfill_by, at(fulfillment_deadline));
 }
 
@@ -264,9 +273,9 @@ async fn every_decline_names_its_reason() {
             let destination = vec![OwnedAsset::new(unknown, OTHER).unwrap()];
             rfq.terms = Terms::new(rfq.terms.source.clone(), destination, rfq.terms.fulfillment_amount, None);
         }),
-        ("UNTRUSTED_CONTRACT", |rfq| rfq.escrow.contract = OTHER.to_owned()),
+        ("UNTRUSTED_CONTRACT", |rfq| rfq.escrow.contract = OTHER.parse().unwrap()),
         ("UNTRUSTED_CONTRACT", |rfq| rfq.fulfillment_proxies = vec![OTHER.to_owned()]),
-        ("UNTRUSTED_VERIFIER", |rfq| rfq.escrow.releaser = OTHER.to_owned()),
+        ("UNTRUSTED_VERIFIER", |rfq| rfq.escrow.releaser = OTHER.parse().unwrap()),
         ("POLICY_NOT_HELD", |rfq| rfq.required_policies = vec!["kyc".to_owned(), "licensed".to_owned()]),
         ("DEADLINE_TOO_SHORT", |rfq| rfq.quote_deadline = at(NOW)),
         ("DEADLINE_TOO_SHORT", |rfq| rfq.escrow.fulfillment_deadline.0 = NOW + 9),
@@ -285,15 +294,15 @@ async fn every_decline_names_its_reason() {
         ("INSUFFICIENT_LIQUIDITY", |rfq| rfq.terms.fulfillment_amount = "1000001".parse().unwrap()),
     ];
     for (reason, change) in cases {
-        let desk = desk(1_000_000);
+        let fixture = with_balance(1_000_000);
         let mut rfq = rfq("a", &[USD_TEN], 100_000, None);
         change(&mut rfq);
-        assert_eq!(answer(&desk, &rfq, NOW).await.decline.as_deref(), Some(reason));
+        assert_eq!(answer(&fixture, &rfq, NOW).await.decline.as_deref(), Some(reason));
     }
-    let desk = desk(1_000_000);
+    let fixture = with_balance(1_000_000);
     let mut held = rfq("a", &[USD_TEN], 100_000, Some(101_050));
     held.required_policies = vec!["kyc".to_owned()];
-    assert!(answer(&desk, &held, NOW).await.quote.is_some());
+    assert!(answer(&fixture, &held, NOW).await.quote.is_some());
 }
 
 #[tokio::test]
@@ -309,14 +318,14 @@ async fn less_sol_than_a_new_account_needs_is_declined() {
     let inventory = Arc::new(Inventory::new(options.inventory_max.clone()));
     let purse = || Arc::new(Purse(U256::from(1_000_000_000))) as Arc<dyn DeliveryChain>;
     let chains: Chains = HashMap::from([(ChainId::evm(1), purse()), (solana_id, purse())]);
-    let desk =
-        Desk { quoter: Quoter::new(Arc::new(options), key(), chains, inventory.clone(), Arc::default()), inventory };
+    let fixture =
+        Fixture { quoter: Quoter::new(Arc::new(options), key(), chains, inventory.clone(), Arc::default()), inventory };
     for (lamports, decline) in [(890_879, Some("AMOUNT_TOO_SMALL")), (890_880, None)] {
         let mut rfq = rfq("a", &[USD_TEN], lamports, None);
         let recipient = OwnedAsset::new(sol.parse().unwrap(), solana()["reserver"].as_str().unwrap()).unwrap();
         rfq.terms = Terms::new(rfq.terms.source, vec![recipient], rfq.terms.fulfillment_amount, None);
         rfq.fulfillment_proxies = vec![program.clone()];
-        let bid = answer(&desk, &rfq, NOW).await;
+        let bid = answer(&fixture, &rfq, NOW).await;
         assert_eq!((bid.decline.as_deref(), bid.quote.is_none()), (decline, decline.is_some()));
     }
 }
@@ -362,8 +371,8 @@ fn solana() -> Value {
 fn a_chain_needs_the_key_of_its_family() {
     let mut both = config();
     both["chains"].as_array_mut().unwrap().push(solana());
-    let connect = |config: &Value| families::connect(&serde_json::from_value::<Config>(config.clone()).unwrap());
-    assert!(matches!(connect(&both), Err(families::Error::NoSolanaKey(_))));
+    let connect = |config: &Value| chain_registry::connect(&serde_json::from_value::<Config>(config.clone()).unwrap());
+    assert!(matches!(connect(&both), Err(chain_registry::Error::NoSolanaKey(_))));
     both["solana_private_key"] = "0x12".into();
     let refused = connect(&both).map(drop).unwrap_err().to_string();
     assert!(refused.starts_with("solana_private_key ") && !refused.contains("0x12"), "{refused}");
@@ -371,7 +380,7 @@ fn a_chain_needs_the_key_of_its_family() {
     let chains = connect(&both).unwrap();
     let account = bs58::encode(key().verifying_key()).into_string();
     let solana_id: ChainId = solana()["chain_id"].as_str().unwrap().parse().unwrap();
-    assert_eq!(chains.get(&solana_id).unwrap().account(), account);
+    assert_eq!(chains.get(&solana_id).unwrap().account().as_str(), account);
     assert_eq!(chains.len(), 3);
 
     let mut alone = both.clone();
@@ -379,7 +388,7 @@ fn a_chain_needs_the_key_of_its_family() {
     alone.as_object_mut().unwrap().remove("evm_private_key");
     assert_eq!(connect(&alone).map(|chains| chains.len()).ok(), Some(1));
     both.as_object_mut().unwrap().remove("evm_private_key");
-    assert!(matches!(connect(&both), Err(families::Error::EvmKey)));
+    assert!(matches!(connect(&both), Err(chain_registry::Error::EvmKey)));
 }
 
 #[test]
@@ -391,18 +400,18 @@ fn a_tron_chain_needs_a_key_of_its_own() {
         "fulfillment_proxy": account, "reserver": account, "releaser": account, "required_depth": "finalized",
         "refund_delay_seconds": 60,
     }));
-    let connect = |config: &Value| families::connect(&serde_json::from_value::<Config>(config.clone()).unwrap());
+    let connect = |config: &Value| chain_registry::connect(&serde_json::from_value::<Config>(config.clone()).unwrap());
     // The key for EVM chains is not taken for it.
-    assert!(matches!(connect(&config), Err(families::Error::TronKey)));
+    assert!(matches!(connect(&config), Err(chain_registry::Error::TronKey)));
     config["tron_private_key"] = "0x12".into();
     let refused = connect(&config).map(drop).unwrap_err().to_string();
     assert!(refused.starts_with("tron_private_key ") && !refused.contains("0x12"), "{refused}");
     config["tron_private_key"] = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80".into();
     let chains = connect(&config).unwrap();
     let tron: ChainId = "tron:728126428".parse().unwrap();
-    assert_eq!((chains.get(&tron).unwrap().account(), chains.len()), (account, 3));
+    assert_eq!((chains.get(&tron).unwrap().account().as_str(), chains.len()), (account, 3));
     config["chains"][2]["required_depth"] = 19.into();
-    assert!(matches!(connect(&config), Err(families::Error::Tron(_))));
+    assert!(matches!(connect(&config), Err(chain_registry::Error::Tron(_))));
 }
 
 #[tokio::test]
@@ -418,8 +427,8 @@ async fn what_does_not_fit_64_bits_is_not_delivered_on_solana() {
     let purse: Arc<dyn DeliveryChain> = Arc::new(Purse(U256::MAX));
     let ids = options.chains.keys().cloned().collect::<Vec<_>>();
     let chains: Chains = ids.into_iter().map(|id| (id, purse.clone())).collect();
-    let desk =
-        Desk { quoter: Quoter::new(Arc::new(options), key(), chains, inventory.clone(), Arc::default()), inventory };
+    let fixture =
+        Fixture { quoter: Quoter::new(Arc::new(options), key(), chains, inventory.clone(), Arc::default()), inventory };
     let recipient = bs58::encode([9; 32]).into_string();
     for (amount, decline) in [("18446744073709551615", None), ("18446744073709551616", Some("INSUFFICIENT_LIQUIDITY"))]
     {
@@ -429,7 +438,7 @@ async fn what_does_not_fit_64_bits_is_not_delivered_on_solana() {
         rfq.terms_hash = rfq.terms.hash();
         let program = solana()["fulfillment_proxy"].as_str().unwrap().to_owned();
         rfq.fulfillment_proxies = vec![program];
-        assert_eq!(answer(&desk, &rfq, NOW).await.decline.as_deref(), decline, "{amount}");
+        assert_eq!(answer(&fixture, &rfq, NOW).await.decline.as_deref(), decline, "{amount}");
     }
 }
 
@@ -438,7 +447,7 @@ fn the_example_file_is_a_configuration() {
     let config: Config = toml::from_str(include_str!("../../config/settler.example.toml")).unwrap();
     let options = config.options().unwrap();
     assert_eq!((options.chains.len(), options.corridors.len()), (2, 1));
-    assert!(options.deliver && families::connect(&config).is_ok());
+    assert!(options.deliver && chain_registry::connect(&config).is_ok());
 
     // The keys that are commented out are known, and with their defaults.
     let all = include_str!("../../config/settler.example.toml").lines().map(|line| {

@@ -56,10 +56,10 @@ pub async fn run(args: Args) -> Result<()> {
 
 /// What a NATS operator needs to admit a settler.
 fn show(did: &Did) -> Result<()> {
-    let stanza = settler::nats_stanza(did).with_context(|| did.to_string())?;
+    let account = settler::nats_account(did).with_context(|| did.to_string())?;
     let (token, nkey) = (did.token(), nkey(&did.ed25519_key()?));
     super::answer(&format!(
         "did:   {did}\ntoken: {token}\nnkey:  {nkey}\n\n\
-         In nats/accounts.conf, then `nats-server --signal reload` twice:\n\n{stanza}"
+         In nats/accounts.conf, then `nats-server --signal reload` twice:\n\n{account}"
     ))
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use events::{Did, did, selection::SelectorKey};
 
-use auction::selector::{nats_import, nats_stanza as selector_stanza};
+use auction::selector::{nats_account, nats_import};
 
 /// Whose keys are admitted: `$GATEWAY_KEY`, `$OPERATOR_KEY`, `$AUDITORS` and `$SELECTORS` of nats.conf.
 pub const KEYS_FILE: &str = "nats/keys.conf";
@@ -74,10 +74,10 @@ SELECTORS: [
                         added.\n"
             .to_owned();
         for (key, nkey) in &self.selectors {
-            text += &format!("\n{}", selector_stanza(key, nkey));
+            text += &format!("\n{}", nats_account(key, nkey));
         }
         for did in &self.settlers {
-            text += &format!("\n{}", settler::nats_stanza(did)?);
+            text += &format!("\n{}", settler::nats_account(did)?);
         }
         Ok(text)
     }

@@ -3,6 +3,7 @@
 //!
 //! Every act begins with a look at the chain, so doing it again, after a crash too, has no second effect.
 
+use async_trait::async_trait;
 use ed25519_dalek::SigningKey;
 use gateway_program::{
     Key, ZERO_KEY,
@@ -13,16 +14,18 @@ use gateway_program::{
     message::{Delivery, Fulfillment},
     token::{Mint, TokenAccount},
 };
+use ruint::aliases::U256;
 
-use chains::{escrow::EscrowRecord, perform::PerformError};
-use events::{AssetId, PaymentId, event::EscrowPlan};
+use chains::{escrow::EscrowRecord, perform::PerformError, settler::DeliveryChain};
+use events::{Account, AssetId, PaymentId, event::EscrowPlan};
 use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
 
 use super::{
-    node::{Account, Commitment, Node, Snapshot},
-    program::{fulfillment, key, mint_or_sol, text},
-    query::is_call,
-    reads::{neutral, signature_bytes, unusable},
+    deliveries::Deliveries,
+    escrows::Escrows,
+    node::{self, Commitment, Node, Snapshot},
+    program::{account, fulfillment, key, mint_or_sol, signature_bytes, text},
+    refusal,
     transaction::BUDGET_INSTRUCTIONS,
     wallet::{Task, Wallet},
 };
@@ -57,74 +60,8 @@ impl SettlerChain {
         Self { wallet }
     }
 
-    /// The account, Base58.
-    pub fn account(&self) -> String {
-        self.wallet.account()
-    }
-
-    /// The connection.
-    pub fn node(&self) -> &Node {
+    fn node(&self) -> &Node {
         self.wallet.node()
-    }
-
-    /// The finalized state's UNIX second, and what the escrow program has on record for the payment there.
-    ///
-    /// # Errors
-    /// [`Transient`].
-    pub async fn reservation(
-        &self,
-        payment_id: &PaymentId,
-        escrow_contract: &str,
-    ) -> Result<(u64, Option<EscrowRecord>), Transient> {
-        let program = key(escrow_contract).map_err(unusable)?;
-        let found = self.node().settled_escrow(payment_id, &program).await?;
-        let record = found.record.map(|record| neutral(self.node(), &record)).transpose()?;
-        Ok((found.time, record))
-    }
-
-    /// Where a delivery stands.
-    ///
-    /// # Errors
-    /// [`Transient`].
-    pub async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {
-        self.node().delivery_state(order).await
-    }
-
-    /// Delivers from this account, making the recipient's token account when it is not there, and waits until the delivery
-    /// landed. Returns its transaction; of a delivery that is there already, that one.
-    ///
-    /// # Errors
-    /// [`PerformError`]; after [`PerformError::Transient`] do the same again. The program takes one delivery of these terms only.
-    pub async fn deliver(&self, order: &DeliveryOrder) -> Result<String, PerformError> {
-        match self.delivery_state(order).await? {
-            DeliveryState::Final(inclusion) | DeliveryState::Seen(inclusion) => return Ok(inclusion.transaction_hash),
-            DeliveryState::Impossible => return Err(PerformError::TooLate(format!("past {}", order.fulfill_by))),
-            DeliveryState::NotSeen => {}
-        }
-        let program = key(&order.proxy).map_err(unusable)?;
-        let terms = fulfillment(order).map_err(unusable)?;
-        if terms.settler != self.wallet.address() {
-            return Err(
-                Transient::misconfigured(format!("{} is not this settler's account", order.delivery_account)).into()
-            );
-        }
-        let (instructions, contended) = self.fulfilling(&program, &terms).await?;
-        // The delivery's once-only key: other terms are another delivery.
-        let purpose = format!("fulfill/{}", text(&terms.key(&program)));
-        self.wallet.execute(&Task { purpose, program, instructions, contended }).await
-    }
-
-    /// Tries out what [`SettlerChain::deliver`] would send, and sends nothing: whether this token can be paid to this
-    /// recipient.
-    ///
-    /// # Errors
-    /// [`PerformError::Refused`] when the program or the token refuses it, for whatever reason, a balance that is too low too.
-    pub async fn try_delivery(&self, order: &DeliveryOrder) -> Result<(), PerformError> {
-        let program = key(&order.proxy).map_err(unusable)?;
-        let terms = fulfillment(order).map_err(unusable)?;
-        let (instructions, contended) = self.fulfilling(&program, &terms).await?;
-        let purpose = String::new();
-        self.wallet.try_out(&Task { purpose, program, instructions, contended }).await.map(drop)
     }
 
     async fn fulfilling(
@@ -162,7 +99,7 @@ impl SettlerChain {
         };
         let (own, theirs) = (accounts(&self.wallet.address()), accounts(recipient));
         let snapshot = self.snapshot(&[*mint, theirs[0], theirs[1]]).await?;
-        let refused = |reason: String| PerformError::Refused(Box::new(self.node().refusal(program, reason)));
+        let refused = |reason: String| PerformError::Refused(Box::new(refusal::context(self.node(), program, reason)));
         let account = snapshot.account(0).ok_or_else(|| refused(format!("there is no token {}", text(mint))))?;
         Mint::parse(&account.owner, &account.data).map_err(|error| refused(error.to_string()))?;
         let at = usize::from(account.owner == ids::TOKEN_2022_PROGRAM);
@@ -171,14 +108,66 @@ impl SettlerChain {
         Ok((snapshot.time, route))
     }
 
-    /// Makes this account's token account for `asset`, into which an escrow of the program `contract` pays, when it is not there.
-    /// The escrow pays into none that is not, and nobody else makes it.
-    ///
-    /// # Errors
-    /// [`PerformError`]; after [`PerformError::Transient`] do the same again.
-    pub async fn make_payout_account(&self, contract: &str, asset: &AssetId) -> Result<(), PerformError> {
-        let program = key(contract).map_err(unusable)?;
-        let mint = mint_or_sol(asset).map_err(unusable)?;
+    async fn released(&self, program: &Key, record: &Escrow) -> Result<String, PerformError> {
+        let escrows = Escrows::of(self.node());
+        Ok(escrows.end_of(record, program, &[Tag::Release], Commitment::Confirmed).await?.transaction_hash)
+    }
+
+    async fn snapshot(&self, accounts: &[Key]) -> Result<Snapshot, Transient> {
+        self.node().accounts(accounts, Commitment::Confirmed, 0).await
+    }
+}
+
+#[async_trait]
+impl DeliveryChain for SettlerChain {
+    fn account(&self) -> Account {
+        account(&self.wallet.address()).expect("the public half of a key pair is not zero")
+    }
+
+    /// Of SOL what is above [`FEE_RESERVE_LAMPORTS`]; of a token what its associated token account holds, as long as that
+    /// reserve is there to pay for the delivery.
+    async fn balance(&self, asset: &AssetId) -> Result<U256, Transient> {
+        let mint = mint_or_sol(asset)?;
+        let own = self.wallet.address();
+        let [plain, extended] = [ids::TOKEN_PROGRAM, ids::TOKEN_2022_PROGRAM]
+            .map(|token_program| host::associated_token_address(&own, &token_program, &mint).key);
+        let snapshot = self.snapshot(&[own, plain, extended]).await?;
+        let spare = snapshot.account(0).map_or(0, |account| account.lamports).saturating_sub(FEE_RESERVE_LAMPORTS);
+        if mint == ZERO_KEY {
+            return Ok(U256::from(spare));
+        }
+        if spare == 0 {
+            tracing::warn!(account = %self.account(), chain_id = %self.node().chain_id(), "too few lamports to deliver");
+            return Ok(U256::ZERO);
+        }
+        let held = [1, 2].into_iter().filter_map(|index| snapshot.account(index)).filter_map(usable);
+        Ok(held
+            .filter(|token| token.mint == mint && token.owner == own)
+            .map(|token| U256::from(token.amount))
+            .max()
+            .unwrap_or_default())
+    }
+
+    async fn reservation(
+        &self,
+        payment_id: &PaymentId,
+        contract: &Account,
+    ) -> Result<(u64, Option<EscrowRecord>), Transient> {
+        let program = key(contract)?;
+        let escrows = Escrows::of(self.node());
+        let found = escrows.settled(payment_id, &program).await?;
+        let record = found.record.map(|record| escrows.to_record(&record)).transpose()?;
+        Ok((found.time, record))
+    }
+
+    async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {
+        Deliveries::of(self.node()).state(order).await
+    }
+
+    /// The escrow pays into no token account that is not there, and nobody else makes it.
+    async fn make_payout_account(&self, contract: &Account, asset: &AssetId) -> Result<(), PerformError> {
+        let program = key(contract)?;
+        let mint = mint_or_sol(asset)?;
         let own = self.wallet.address();
         let (_, TokenRoute { token_program, is_made, .. }) = self.route(&program, &mint, &own).await?;
         if is_made {
@@ -190,20 +179,43 @@ impl SettlerChain {
         Ok(())
     }
 
-    /// Brings the releaser's attestation to the escrow, which then pays the settler, and waits until that landed. The
-    /// account that is paid is made when it is not there. Returns the transaction; of a release that is there already,
-    /// whoever made it, that one.
-    ///
-    /// # Errors
-    /// [`PerformError`]; after [`PerformError::Transient`] do the same again.
-    pub async fn release(
+    async fn try_delivery(&self, order: &DeliveryOrder) -> Result<(), PerformError> {
+        let program = key(&order.proxy)?;
+        let terms = fulfillment(order)?;
+        let (instructions, contended) = self.fulfilling(&program, &terms).await?;
+        let purpose = String::new();
+        self.wallet.try_out(&Task { purpose, program, instructions, contended }).await.map(drop)
+    }
+
+    /// The recipient's token account is made when it is not there.
+    async fn deliver(&self, order: &DeliveryOrder) -> Result<String, PerformError> {
+        match self.delivery_state(order).await? {
+            DeliveryState::Final(inclusion) | DeliveryState::Seen(inclusion) => return Ok(inclusion.transaction_hash),
+            DeliveryState::Impossible => return Err(PerformError::TooLate(format!("past {}", order.fulfill_by))),
+            DeliveryState::NotSeen => {}
+        }
+        let program = key(&order.proxy)?;
+        let terms = fulfillment(order)?;
+        if terms.settler != self.wallet.address() {
+            return Err(
+                Transient::misconfigured(format!("{} is not this settler's account", order.delivery_account)).into()
+            );
+        }
+        let (instructions, contended) = self.fulfilling(&program, &terms).await?;
+        // The delivery's once-only key: other terms are another delivery.
+        let purpose = format!("fulfill/{}", text(&terms.key(&program)));
+        self.wallet.execute(&Task { purpose, program, instructions, contended }).await
+    }
+
+    /// The token account that is paid is made when it is not there.
+    async fn release(
         &self,
         payment_id: &PaymentId,
         plan: &EscrowPlan,
         attestation: &str,
     ) -> Result<String, PerformError> {
-        let program = key(&plan.contract).map_err(unusable)?;
-        let read = self.node().escrow_record(payment_id, &program, Commitment::Confirmed, 0).await?;
+        let program = key(&plan.contract)?;
+        let read = Escrows::of(self.node()).record(payment_id, &program, Commitment::Confirmed, 0).await?;
         let record = match read.record {
             Some(record) if record.state() == Some(State::Reserved) => record,
             Some(record) if record.state() == Some(State::Released) => return self.released(&program, &record).await,
@@ -217,7 +229,7 @@ impl SettlerChain {
         };
         let attestation = signature_bytes(attestation);
         let attestation =
-            attestation.ok_or_else(|| Transient::misconfigured("the attestation is no hex of 64 bytes"))?;
+            attestation.ok_or_else(|| Transient::misconfigured("the attestation is not hex of 64 bytes"))?;
         let payout = host::associated_token_address(&record.settler, &record.token_program, &record.mint).key;
         let mut instructions = Vec::new();
         if self.snapshot(&[payout]).await?.account(0).is_none_or(|account| !ids::is_token_program(&account.owner)) {
@@ -236,44 +248,12 @@ impl SettlerChain {
         self.wallet.execute(&Task { purpose, program, instructions, contended: vec![payout] }).await
     }
 
-    async fn released(&self, program: &Key, record: &Escrow) -> Result<String, PerformError> {
-        let escrow = host::escrow_address(program, &record.payment_id).key;
-        let inclusion = self.node().transaction_at(&escrow, record.ended_slot, Commitment::Confirmed, |executed| {
-            is_call(executed, program, Tag::Release as u8, 0, &escrow)
-        });
-        Ok(inclusion.await?.transaction_hash)
-    }
-
-    /// What this account can deliver of `asset` at the newest confirmed slot, smallest unit: of SOL what is above
-    /// [`FEE_RESERVE_LAMPORTS`]; of a token what its associated token account holds, as long as that reserve is there to
-    /// pay for the delivery.
-    ///
-    /// # Errors
-    /// [`Transient`].
-    pub async fn balance(&self, asset: &AssetId) -> Result<u64, Transient> {
-        let mint = mint_or_sol(asset).map_err(unusable)?;
-        let own = self.wallet.address();
-        let [plain, extended] = [ids::TOKEN_PROGRAM, ids::TOKEN_2022_PROGRAM]
-            .map(|token_program| host::associated_token_address(&own, &token_program, &mint).key);
-        let snapshot = self.snapshot(&[own, plain, extended]).await?;
-        let spare = snapshot.account(0).map_or(0, |account| account.lamports).saturating_sub(FEE_RESERVE_LAMPORTS);
-        if mint == ZERO_KEY {
-            return Ok(spare);
-        }
-        if spare == 0 {
-            tracing::warn!(account = self.account(), chain_id = %self.node().chain_id(), "too few lamports to deliver");
-            return Ok(0);
-        }
-        let held = [1, 2].into_iter().filter_map(|index| snapshot.account(index)).filter_map(usable);
-        Ok(held.filter(|token| token.mint == mint && token.owner == own).map(|token| token.amount).max().unwrap_or(0))
-    }
-
-    async fn snapshot(&self, accounts: &[Key]) -> Result<Snapshot, Transient> {
-        self.node().accounts(accounts, Commitment::Confirmed, 0).await
+    async fn next_block(&self) {
+        self.node().next_block().await;
     }
 }
 
 /// A token account from which can be paid: none that is frozen.
-fn usable(account: &Account) -> Option<TokenAccount> {
+fn usable(account: &node::Account) -> Option<TokenAccount> {
     TokenAccount::parse(&account.owner, &account.data).ok()
 }

@@ -1,31 +1,12 @@
-//! What follows an auction: the winner's answer to its award, and word that an auction or an award is over.
+//! Wire protocol after an auction: the winner's answer to its award, and the notice that an auction or an award is
+//! over.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 
-use events::{Did, Hash32, PaymentId, SettlerToken};
+use events::{Did, Hash32, PaymentId};
 
 use super::{AwardNotice, Error, MESSAGE_BYTES_MAX, Message, Version, is_reason, is_token, read};
-
-/// Subjects of one settler's answers to its awards.
-pub fn answer_subjects(settler: &SettlerToken) -> String {
-    format!("auction.answer.{settler}.*")
-}
-
-/// Under which a settler answers an award.
-pub fn answer_subject(settler: &SettlerToken, payment_id: &PaymentId) -> String {
-    format!("auction.answer.{settler}.{payment_id}")
-}
-
-/// Under which a settler hears that an auction is over.
-pub fn over_subject(settler: &SettlerToken, auction_id: &str) -> String {
-    format!("auction.over.{settler}.{auction_id}")
-}
-
-/// Subjects of all that one settler hears of the ends of auctions.
-pub fn over_subjects(settler: &SettlerToken) -> String {
-    format!("auction.over.{settler}.*")
-}
 
 /// Whether a winner stands by its quote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

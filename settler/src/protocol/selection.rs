@@ -1,4 +1,4 @@
-//! What the gateway and a quote selector say to each other.
+//! Wire protocol between the gateway and a quote selector.
 //!
 //! The gateway sends a [`SelectionRequest`] to `selector.{token}`, where the token is that of the selector's key, and gets a
 //! [`SelectionAnswer`] as the reply. The same request may come more than once; the answer follows from it alone.

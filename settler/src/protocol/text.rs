@@ -1,4 +1,4 @@
-//! Members whose JSON form is a text of a pattern.
+//! Message members whose JSON form is text of a pattern.
 
 use std::borrow::Cow;
 

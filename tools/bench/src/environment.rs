@@ -31,7 +31,7 @@ use journal_jetstream::{
     connection::{Identity, nkey_seed},
     store::{NatsJournal, Options},
 };
-use settler::stanza::inbox_prefix;
+use settler::nats_credentials::inbox_prefix;
 
 use crate::{http::Connection, machine, node::Node};
 

@@ -8,7 +8,7 @@ use ed25519_dalek::SigningKey;
 use events::{Did, Hash32, selection::SelectorSigner};
 use gateway::nats::Users;
 use journal_jetstream::connection::{Identity, nkey, nkey_seed};
-use settler::stanza::inbox_prefix;
+use settler::nats_credentials::inbox_prefix;
 
 use super::keys;
 

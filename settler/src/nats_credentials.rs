@@ -1,4 +1,4 @@
-//! The nats.conf account of a settler.
+//! NATS credentials of a settler: the account in nats.conf that admits its key, and what that account may do.
 
 use events::{Did, SettlerToken, did};
 use journal_jetstream::connection::nkey;
@@ -12,14 +12,14 @@ pub fn inbox_prefix(settler: &SettlerToken) -> String {
     format!("_INBOX_{settler}")
 }
 
-/// What a settler's user may subscribe and publish: nothing but subjects with its own token in them.
+/// What a settler's user may subscribe and publish: only subjects with its own token in them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permissions {
     /// Where replies and awards arrive: everything below the client's inbox prefix.
     pub inbox: String,
     /// Requests for quotes.
     pub requests: String,
-    /// Word that an auction is over.
+    /// Notices that an auction is over.
     pub over: String,
     /// Bids.
     pub bids: String,
@@ -57,18 +57,18 @@ impl Permissions {
         [&self.inbox, &self.requests, &self.over]
     }
 
-    /// What it may publish unasked. A bid is the answer to a request, and allowed as that alone.
+    /// What it may publish on its own. A bid is allowed only as the answer to a request.
     pub fn publish(&self) -> [&str; 5] {
         [&self.answers, &self.reports, &self.registration, &self.pull, &self.acks]
     }
 }
 
-/// The account that lets the settler `did` take part, for `nats/accounts.conf`. It bears the settler's token, and admits the
-/// key in the DID: nothing secret is in it.
+/// The account of the settler `did` for `nats/accounts.conf`. It is named after the settler's token and admits the key
+/// in the DID, so it contains no secret.
 ///
 /// # Errors
-/// When `did` is no `did:key` of an Ed25519 key.
-pub fn nats_stanza(did: &Did) -> Result<String, did::Error> {
+/// When `did` is not a `did:key` of an Ed25519 key.
+pub fn nats_account(did: &Did) -> Result<String, did::Error> {
     let nkey = nkey(&did.ed25519_key()?);
     let token = did.token();
     let Permissions { inbox, requests, over, bids, answers, reports, registration, pull, acks } =
@@ -109,17 +109,17 @@ mod tests {
     use crate::dev;
 
     #[test]
-    fn a_stanza_admits_the_key_of_the_did_and_lets_it_bid_when_asked_alone() {
+    fn the_account_admits_the_key_of_the_did_and_lets_it_bid_when_asked_alone() {
         let key = dev::key(1).unwrap();
         let did = Did::from_ed25519(&key.verifying_key());
-        let stanza = nats_stanza(&did).unwrap();
+        let account = nats_account(&did).unwrap();
         let nkey = nkey(&key.verifying_key());
-        assert!(nkey.starts_with('U') && stanza.contains(&format!("nkey: {nkey}\n")), "{stanza}");
-        let publish = stanza.lines().find(|line| line.trim_start().starts_with("publish:")).unwrap();
+        assert!(nkey.starts_with('U') && account.contains(&format!("nkey: {nkey}\n")), "{account}");
+        let publish = account.lines().find(|line| line.trim_start().starts_with("publish:")).unwrap();
         assert!(!publish.contains("auction.bid"), "{publish}");
         for subject in Permissions::of(&did.token()).publish() {
             assert!(publish.contains(&format!("\"{subject}\"")), "{subject}");
         }
-        assert!(nats_stanza(&"did:web:settler.example".parse().unwrap()).is_err());
+        assert!(nats_account(&"did:web:settler.example".parse().unwrap()).is_err());
     }
 }

@@ -1,0 +1,199 @@
+//! The port `DeliveryChain`: what a settler reads of a chain and sends to it, whatever the chain's family.
+//!
+//! A family has a type for the settler's account on one of its chains, and that type implements [`DeliveryChain`]. What is
+//! compared before a settler delivers is the same for every family: [`ReservationState::of`].
+
+use async_trait::async_trait;
+use ruint::aliases::U256;
+
+use events::{Account, Amount, AssetId, Hash32, PaymentId, event::EscrowPlan};
+use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
+
+use crate::{
+    escrow::{EscrowRecord, State},
+    perform::PerformError,
+};
+
+/// The reservation that a settler requires in escrow before it delivers. Every field must be as stated here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReservationOrder {
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// The escrow contract with its windows and its releaser, each checked against the settler's configuration.
+    pub escrow: EscrowPlan,
+    /// What the escrow must hold.
+    pub asset: AssetId,
+    /// Hash of the terms that were quoted.
+    pub terms_hash: Hash32,
+    /// Hash of the settler's quote.
+    pub quote_hash: Hash32,
+    /// Account that is paid: the settler's own.
+    pub payout_account: Account,
+    /// What it is paid, smallest unit.
+    pub source_amount: Amount,
+    /// Last second of the delivery, UNIX.
+    pub fulfill_by: u64,
+}
+
+/// State of a required reservation at the depth that the source chain requires.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReservationState {
+    /// Nothing is reserved, and the deposit's window is open.
+    Open,
+    /// Nothing is reserved, and a block at that depth is past the deposit's window: a reservation is impossible from now on.
+    Lapsed,
+    /// The escrow holds the reservation, every field as required.
+    Reserved,
+    /// The escrow holds another reservation, which cannot change any more.
+    Different {
+        /// Which field differs.
+        reason: String,
+    },
+    /// The escrow paid.
+    Released,
+    /// The money went back to the payer.
+    Refunded,
+}
+
+impl ReservationState {
+    /// The state that `record` shows to a settler that requires `order`. The record was read at a settled block with the
+    /// UNIX second `settled_time`.
+    pub fn of(record: Option<&EscrowRecord>, order: &ReservationOrder, settled_time: u64) -> Self {
+        let Some(record) = record.filter(|record| record.state != State::Deposited) else {
+            let lapsed = settled_time > order.escrow.reserve_deadline;
+            return if lapsed { Self::Lapsed } else { Self::Open };
+        };
+        if let Some(field) = difference(record, order) {
+            return Self::Different { reason: field.to_owned() };
+        }
+        match record.state {
+            State::Released => Self::Released,
+            State::Refunded => Self::Refunded,
+            State::Deposited | State::Reserved => Self::Reserved,
+        }
+    }
+}
+
+/// The first field in which a reservation differs from the order.
+fn difference(record: &EscrowRecord, order: &ReservationOrder) -> Option<&'static str> {
+    let plan = &order.escrow;
+    let fields = [
+        ("quote hash", record.quote_hash == order.quote_hash),
+        ("terms hash", record.terms_hash == order.terms_hash),
+        ("settler", record.settler.as_ref() == Some(&order.payout_account)),
+        ("token", record.asset == order.asset),
+        ("source amount", record.source_amount == Some(order.source_amount)),
+        ("deposit", record.deposited.is_some_and(|deposited| deposited >= order.source_amount)),
+        ("releaser", record.releaser.as_ref() == Some(&plan.releaser)),
+        ("fulfill_by", record.fulfill_by == order.fulfill_by),
+        // A verifier attests only what has all the accounts and windows of the plan.
+        ("reserver", record.reserver.as_ref() == Some(&plan.reserver)),
+        ("reserve_deadline", record.reserve_deadline == plan.reserve_deadline),
+        ("fulfillment_deadline", record.fulfillment_deadline == plan.fulfillment_deadline),
+        ("refund_after", record.refund_after == plan.refund_after),
+    ];
+    fields.into_iter().find(|(_, same)| !same).map(|(field, _)| field)
+}
+
+/// One chain, with the settler's account on it. No other process may send from the account.
+///
+/// No method keeps state. The proxy's once-only key and the escrow's state decide, so that a settler which was killed at any
+/// moment continues from what the chain shows, and doing the same again has no second effect.
+#[async_trait]
+pub trait DeliveryChain: Send + Sync {
+    /// The settler's account on this chain: where it is paid and what it delivers from.
+    fn account(&self) -> Account;
+
+    /// What the account can deliver of `asset` in the newest block, smallest unit. On families whose fees come out of the
+    /// account's own coin, what it keeps for fees is not in it.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn balance(&self, asset: &AssetId) -> Result<U256, Transient>;
+
+    /// The UNIX second of the newest block at the depth that the chain requires, and what the escrow at `contract` has on
+    /// record for the payment there; `None` when it holds nothing yet.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn reservation(
+        &self,
+        payment_id: &PaymentId,
+        contract: &Account,
+    ) -> Result<(u64, Option<EscrowRecord>), Transient>;
+
+    /// State of the reservation that `order` requires.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn reservation_state(&self, order: &ReservationOrder) -> Result<ReservationState, Transient> {
+        let (settled_time, record) = self.reservation(&order.payment_id, &order.escrow.contract).await?;
+        Ok(ReservationState::of(record.as_ref(), order, settled_time))
+    }
+
+    /// State of the delivery.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient>;
+
+    /// Makes the account that the escrow at `contract` pays `asset` into, where the family needs one and it does not exist.
+    /// It comes before the delivery: once the account exists, anyone can bring the release, even when this settler cannot any
+    /// more.
+    ///
+    /// # Errors
+    /// [`PerformError`]; after [`PerformError::Transient`] the transaction may be on its way all the same.
+    async fn make_payout_account(&self, contract: &Account, asset: &AssetId) -> Result<(), PerformError> {
+        let _ = (contract, asset);
+        Ok(())
+    }
+
+    /// Simulates at the newest state what [`DeliveryChain::deliver`] would send, and sends nothing: whether this token can be
+    /// paid to this recipient.
+    ///
+    /// # Errors
+    /// [`PerformError::Refused`] when the chain refuses it, for whatever reason, a balance that is too low too.
+    async fn try_delivery(&self, order: &DeliveryOrder) -> Result<(), PerformError>;
+
+    /// Delivers from the account and waits until the delivery is in a block. Returns its transaction; of a delivery that is
+    /// there already, at whatever depth, that one.
+    ///
+    /// # Errors
+    /// [`PerformError`]; after [`PerformError::Transient`] do the same again. The proxy takes one delivery of these terms only.
+    async fn deliver(&self, order: &DeliveryOrder) -> Result<String, PerformError>;
+
+    /// Brings the releaser's attestation to the escrow, which then pays the settler, and waits until that is in a block.
+    /// Returns the transaction; of a release that is there already, whoever made it, that one.
+    ///
+    /// # Errors
+    /// [`PerformError`]; after [`PerformError::Transient`] do the same again.
+    async fn release(
+        &self,
+        payment_id: &PaymentId,
+        plan: &EscrowPlan,
+        attestation: &str,
+    ) -> Result<String, PerformError>;
+
+    /// What the escrow at `contract` owes the account in `asset` in the newest block, from payouts that failed, smallest unit.
+    /// It is zero on families whose escrows have no claims: there a payout that would fail is not made.
+    ///
+    /// # Errors
+    /// [`Transient`], also where there is no escrow.
+    async fn claimable(&self, contract: &Account, asset: &AssetId) -> Result<U256, Transient> {
+        let _ = (contract, asset);
+        Ok(U256::ZERO)
+    }
+
+    /// Collects what the escrow at `contract` owes the account in `asset`, and waits until that is in a block. Returns the
+    /// transaction. An earlier one that may still land is waited for instead.
+    ///
+    /// # Errors
+    /// [`PerformError::Refused`] when the newest state refuses it; nothing was sent then, unless the state changed on the way.
+    async fn claim(&self, contract: &Account, asset: &AssetId) -> Result<String, PerformError> {
+        let _ = asset;
+        Err(Transient::misconfigured(format!("the escrow {contract} has no claims")).into())
+    }
+
+    /// Returns when the chain has a new block, or after a bounded time.
+    async fn next_block(&self);
+}
