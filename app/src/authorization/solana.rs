@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use chains_solana::{
     authorization::{self, AuthorizationError, Choice, ClusterId, Delegation, EscrowSettings, SpendRequest},
+    holding::Holding,
     node::Node,
 };
 use events::{ChainId, OwnedAsset, event::Authorization};
@@ -30,7 +31,7 @@ pub trait Approvals: Send + Sync {
 #[async_trait]
 impl Approvals for Node {
     async fn delegate(&self, source: &OwnedAsset) -> Result<Option<String>, Transient> {
-        Ok(self.holding(source).await?.and_then(|holding| holding.delegate))
+        Ok(Holding::read(self, source).await?.and_then(|holding| holding.delegate))
     }
 }
 

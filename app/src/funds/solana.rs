@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use ruint::aliases::U256;
 use serde_json::json;
 
-use chains_solana::{authorization::allowance_delegate, node::Node};
+use chains_solana::{authorization::allowance_delegate, holding, node::Node};
 use events::ChainId;
 
 use super::{Approval, Draw, Funds, FundsError, Holding, Spend};
@@ -30,6 +30,11 @@ impl SolanaFunds {
         let chain = spend.source.asset().chain();
         self.nodes.get(chain).ok_or_else(|| FundsError(format!("no node for {chain}")))
     }
+
+    async fn read(&self, spend: &Spend<'_>) -> Result<Option<holding::Holding>, FundsError> {
+        let read = holding::Holding::read(self.node(spend)?, spend.source).await;
+        read.map_err(|error| FundsError(error.to_string()))
+    }
 }
 
 /// The program's address that the payer gives its allowance to.
@@ -37,22 +42,22 @@ fn delegate(spend: &Spend<'_>) -> Result<String, FundsError> {
     let Draw::Delegate { signer } = spend.draw else {
         return Err(FundsError("the payer signed for another family".to_owned()));
     };
-    let delegate = allowance_delegate(&spend.escrow.contract, signer);
-    delegate.ok_or_else(|| FundsError("no program, or no signer".to_owned()))
+    let delegate = allowance_delegate(spend.escrow.contract.as_str(), signer);
+    delegate.ok_or_else(|| FundsError("the program or the signer is not a Solana account".to_owned()))
 }
 
 #[async_trait]
 impl Funds for SolanaFunds {
     async fn holding(&self, spend: &Spend<'_>) -> Result<Holding, FundsError> {
         let delegate = delegate(spend)?;
-        let holding = self.node(spend)?.holding(spend.source).await.map_err(|error| FundsError(error.to_string()))?;
+        let holding = self.read(spend).await?;
         let (held, allowed) = holding.map_or((0, 0), |holding| (holding.amount, holding.allowed_to(&delegate)));
         Ok(Holding { balance: U256::from(held), allowance: Some(U256::from(allowed)), spender: delegate })
     }
 
     async fn approval(&self, spend: &Spend<'_>) -> Result<Option<Approval>, FundsError> {
         let delegate = delegate(spend)?;
-        let holding = self.node(spend)?.holding(spend.source).await.map_err(|error| FundsError(error.to_string()))?;
+        let holding = self.read(spend).await?;
         let (Some(holding), Ok(units)) = (holding, u64::try_from(spend.amount.get())) else { return Ok(None) };
         let data: Vec<u8> = std::iter::once(APPROVE).chain(units.to_le_bytes()).collect();
         let account = |pubkey: &str, is_signer, is_writable| json!({"pubkey": pubkey, "is_signer": is_signer, "is_writable": is_writable});

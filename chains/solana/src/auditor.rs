@@ -1,147 +1,65 @@
 //! An auditor's view of a Solana chain: transactions with what they moved, and the program's accounts, are read from the
 //! node and compared with the stream, field by field.
 
+mod parties;
+mod prepared;
+
 use std::fmt::Display;
 
 use async_trait::async_trait;
 use ed25519_dalek::{Signature, VerifyingKey};
-use serde::Deserialize;
 use serde_json::json;
 
 use chains::{
     auditor::{self, Audit, Case, Discrepancies, Discrepancy, EscrowSnapshot, Kind},
-    config::ChainConfig,
+    config::CommonConfig,
 };
 use events::{
     Amount, Hash32, PaymentId, Terms,
-    event::{Authorization, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, SolanaSpend, TransactionPrepared},
+    event::{Authorization, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion},
     time::unix_seconds,
 };
 use gateway_program::{
-    Hash, Key, ZERO_KEY, ed25519,
-    host::{Message, associated_token_address, escrow_address, vault_address},
+    Hash, ed25519,
+    host::Message,
     instruction::{Attested, DepositAndReserve, Fulfill, Tag},
-    message::{Delivery, Deposit, NonDelivery},
+    message::{Delivery, NonDelivery},
     rules,
 };
 use sagas::ports::{EscrowState, Statement, Transient};
 
+use self::parties::{Parties, deposit_of, parties_and_amounts};
+pub use self::prepared::check_prepared;
 use super::{
-    evidence::{Effect, Evidence, Told},
+    deliveries::Deliveries,
+    escrows::Escrows,
+    evidence::{Effect, Evidence, RawTransaction},
+    history::History,
     node::{Commitment, Node},
-    program::{ConvertError, fulfillment, key, mint, text, units},
-    reads::{neutral, signature_bytes, unusable},
-    transaction::wire_of,
+    program::{fulfillment, key, signature_bytes, text},
 };
 
-#[derive(Deserialize)]
-struct Block {
-    blockhash: String,
+/// A chain that an auditor asks.
+#[derive(Debug, Clone)]
+pub struct Auditor {
+    node: Node,
+}
+
+impl Auditor {
+    /// The chain of `node`.
+    pub fn new(node: Node) -> Self {
+        Self { node }
+    }
 }
 
 fn unreadable(error: impl Display) -> Vec<Discrepancy> {
     auditor::unreadable("Solana", error)
 }
 
-/// A journaled transaction must be the one whose first signature was journaled with it, signed by its fee payer; otherwise
-/// the reason.
-///
-/// # Errors
-/// What is wrong.
-pub fn check_prepared(transaction: &TransactionPrepared) -> Result<(), String> {
-    let raw = wire_of(&transaction.raw).ok_or("its bytes are no hex")?;
-    let (signature, fee_payer, message) = wire(&raw).ok_or("its bytes are no transaction")?;
-    let found = bs58::encode(signature).into_string();
-    if found != transaction.transaction_hash {
-        return Err(format!("its first signature is {found}, not {}", transaction.transaction_hash));
-    }
-    let sender = text(&fee_payer);
-    if sender != transaction.sender {
-        return Err(format!("its fee payer is {sender}, not {}", transaction.sender));
-    }
-    let holds = VerifyingKey::from_bytes(&fee_payer)
-        .is_ok_and(|fee_payer| fee_payer.verify_strict(message, &Signature::from_bytes(&signature)).is_ok());
-    if holds { Ok(()) } else { Err(format!("its first signature is not that of {sender}")) }
-}
-
-/// The first signature of a transaction's wire form, its fee payer, and the message that both are about.
-fn wire(raw: &[u8]) -> Option<([u8; 64], Key, &[u8])> {
-    let (signatures, rest) = short_length(raw)?;
-    let signature = rest.get(..64)?.try_into().ok()?;
-    let message = rest.get(signatures.checked_mul(64)?..)?;
-    // A versioned message begins with its version, its highest bit set; then come three counts and the keys.
-    let after_version = if message.first()? & 0x80 == 0 { message } else { &message[1..] };
-    let (keys, rest) = short_length(after_version.get(3..)?)?;
-    let fee_payer = rest.get(..32)?.try_into().ok()?;
-    (signatures > 0 && keys > 0).then_some((signature, fee_payer, message))
-}
-
-/// A length of one to three bytes, 7 bits each, lowest first; and what comes behind it.
-fn short_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
-    let mut length = 0;
-    for place in 0..3 {
-        let byte = *bytes.get(place)?;
-        length |= usize::from(byte & 0x7f) << (7 * place);
-        if byte & 0x80 == 0 {
-            return Some((length, &bytes[place + 1..]));
-        }
-    }
-    None
-}
-
-/// The accounts of a case on its source chain.
-struct Parties {
-    program: Key,
-    id: Hash,
-    escrow: Key,
-    vault: Key,
-    payer: Key,
-    mint: Key,
-    payout: Key,
-}
-
-impl Parties {
-    fn of(case: &Case<'_>) -> Result<Self, ConvertError> {
-        let program = key(&case.plan.contract)?;
-        let id = case.payment_id.on_chain().0;
-        Ok(Self {
-            program,
-            id,
-            escrow: escrow_address(&program, &id).key,
-            vault: vault_address(&program, &id).key,
-            payer: key(case.terms.source.account().as_str())?,
-            mint: mint(case.terms.source.asset())?,
-            payout: key(&case.quote.payout_account)?,
-        })
-    }
-}
-
-/// The terms that the payer must have signed, rebuilt from the stream.
-fn deposit_of(
-    payment_id: &PaymentId,
-    terms: &Terms,
-    plan: &EscrowPlan,
-    spend: &SolanaSpend,
-) -> Result<Deposit, ConvertError> {
-    Ok(Deposit {
-        payment_id: payment_id.on_chain().0,
-        terms_hash: terms.hash().0,
-        quote_hash: spend.quote_hash.0,
-        payer: key(terms.source.account().as_str())?,
-        mint: mint(terms.source.asset())?,
-        amount: units(spend.amount)?,
-        reserver: key(&plan.reserver)?,
-        releaser: key(&plan.releaser)?,
-        reserve_deadline: plan.reserve_deadline,
-        fulfillment_deadline: plan.fulfillment_deadline,
-        refund_after: plan.refund_after,
-    })
-}
-
 #[async_trait]
-impl Audit for Node {
-    fn config(&self) -> &ChainConfig {
-        self.config()
+impl Audit for Auditor {
+    fn config(&self) -> &CommonConfig {
+        &self.node.config().common
     }
 
     async fn audit_authorization(
@@ -168,7 +86,7 @@ impl Audit for Node {
         let holds = || {
             let signature = Signature::from_bytes(&signature_bytes(&spend.signature)?);
             let signer = VerifyingKey::from_bytes(&signer).ok()?;
-            signer.verify_strict(&deposit.digest(&self.domain(&program)), &signature).ok()
+            signer.verify_strict(&deposit.digest(&self.node.domain(&program)), &signature).ok()
         };
         discrepancies.require(holds().is_some(), || {
             format!("the spend that the stream shows was not signed by {}", spend.signer)
@@ -196,29 +114,12 @@ impl Audit for Node {
             discrepancies.add(Kind::Missing, format!("{place} made no deposit and reservation for the payment"));
             return Ok(discrepancies.0);
         };
-        let account = |index: usize| effect.call.accounts.get(index).copied().unwrap_or(ZERO_KEY);
-        let (reserver, payer_token, token) = (account(1), account(5), account(7));
         discrepancies.same("the amount deposited", secured.amount.to_string(), deposit.source_amount.to_string());
-        discrepancies.same("the payer", text(&parties.payer), text(&deposit.payer));
-        discrepancies.same("the token", text(&parties.mint), text(&token));
-        discrepancies.same("the terms' hash in the deposit", case.terms.hash(), Hash32(deposit.terms_hash));
-        discrepancies.same("the quote's hash in the reservation", case.quote_hash, Hash32(deposit.quote_hash));
-        discrepancies.same("the account that is to be paid", text(&parties.payout), text(&deposit.settler));
-        let fulfill_by = unix_seconds(case.quote.fulfill_by);
-        discrepancies.same("the time of delivery in the reservation", fulfill_by, deposit.fulfill_by);
-        discrepancies.same("the reserver in the deposit", case.plan.reserver.clone(), text(&reserver));
-        discrepancies.same("the releaser in the deposit", case.plan.releaser.clone(), text(&deposit.releaser));
-        discrepancies.same("the reserve deadline in the deposit", case.plan.reserve_deadline, deposit.reserve_deadline);
-        let (stream, chain) = (case.plan.fulfillment_deadline, deposit.fulfillment_deadline);
-        discrepancies.same("the fulfillment deadline in the deposit", stream, chain);
-        discrepancies.same(
-            "the begin of the refund window in the deposit",
-            case.plan.refund_after,
-            deposit.refund_after,
-        );
+        same_terms(case, &parties, (&effect, &deposit), &mut discrepancies);
         self.presented(case, &evidence, &deposit, &parties, &mut discrepancies);
 
         let due = deposit.source_amount;
+        let payer_token = effect.account(5);
         let taken = effect.tokens_moved(|from, to| *from == payer_token && *to == parties.vault);
         discrepancies.require(taken == due, || format!("{taken} were taken from the payer for a deposit of {due}"));
         // Strangers may add to a vault, and end the escrow in the same transaction.
@@ -261,22 +162,16 @@ impl Audit for Node {
         };
         let Some((effect, _)) = found.iter().find(is_wanted) else {
             let place = &inclusion.transaction_hash;
-            let what = format!("{place} is no delivery of {} under the quote", case.quote.fulfillment_amount);
+            let what = format!("{place} is not a delivery of {} under the quote", case.quote.fulfillment_amount);
             discrepancies.add(if found.is_empty() { Kind::Missing } else { Kind::Contradiction }, what);
             return Ok(discrepancies.0);
         };
-        let delivered = match effect.call.accounts.as_slice() {
-            [settler, _, _, recipient] => effect.lamports_moved(settler, recipient),
-            [_, _, _, _, from_token, to_token, _, token_program] => {
-                let receiver = associated_token_address(&wanted.recipient, token_program, &wanted.mint).key;
-                effect.tokens_moved(|from, to| from == from_token && to == to_token && *to == receiver)
-            }
-            _ => 0,
-        };
+        let delivered = effect.delivered(&wanted);
         discrepancies.require(delivered == wanted.amount, || {
             format!("{delivered} reached the recipient in a delivery of {}", wanted.amount)
         });
-        let found = self.delivery_at(&wanted, &program, Commitment::Confirmed, evidence.slot).await?;
+        let deliveries = Deliveries::of(&self.node);
+        let found = deliveries.record(&wanted, &program, Commitment::Confirmed, evidence.slot).await?;
         match found.record {
             Some(record) => {
                 discrepancies.same("the slot in the record of the delivery", inclusion.block_number, record.slot)
@@ -306,7 +201,13 @@ impl Audit for Node {
             return Ok(discrepancies.0);
         };
         let delivery = Delivery { payment_id: parties.id, quote_hash: case.quote_hash.0, settler: parties.payout };
-        self.attested(case, &evidence, &effect, &delivery.digest(&self.domain(&parties.program)), &mut discrepancies);
+        self.attested(
+            case,
+            &evidence,
+            &effect,
+            &delivery.digest(&self.node.domain(&parties.program)),
+            &mut discrepancies,
+        );
         // An end pays all that lies in the vault, and strangers may have added to that.
         let paid = effect.paid(&parties, &parties.payout);
         discrepancies.require(paid >= due, || format!("{due} were due to the settler and it was paid {paid}"));
@@ -347,7 +248,7 @@ impl Audit for Node {
                 case,
                 &evidence,
                 &effect,
-                &non_delivery.digest(&self.domain(&parties.program)),
+                &non_delivery.digest(&self.node.domain(&parties.program)),
                 &mut discrepancies,
             );
         }
@@ -366,9 +267,10 @@ impl Audit for Node {
         case: Option<&Case<'_>>,
     ) -> Result<(EscrowSnapshot, Vec<Discrepancy>), Transient> {
         let mut discrepancies = Discrepancies::default();
-        let program = key(&plan.contract).map_err(unusable)?;
-        let found = self.settled_escrow(payment_id, &program).await?;
-        let record = found.record.map(|record| neutral(self, &record)).transpose()?;
+        let program = key(&plan.contract)?;
+        let escrows = Escrows::of(&self.node);
+        let found = escrows.settled(payment_id, &program).await?;
+        let record = found.record.map(|record| escrows.to_record(&record)).transpose()?;
         if let (Some(record), Some(case)) = (&record, case) {
             discrepancies.committed(case, record);
         }
@@ -382,15 +284,15 @@ impl Audit for Node {
         plan: &EscrowPlan,
         signature: &str,
     ) -> Result<bool, Transient> {
-        Ok(self.attestation_holds(statement, plan, signature))
+        Ok(Escrows::of(&self.node).attestation_holds(statement, plan, signature))
     }
 
     async fn escrow_state(&self, payment_id: &PaymentId, plan: &EscrowPlan) -> Result<EscrowState, Transient> {
-        self.escrow_state(payment_id, plan).await
+        Escrows::of(&self.node).state(payment_id, plan).await
     }
 }
 
-impl Node {
+impl Auditor {
     /// Checks that the deposit was made by what the payer signed, and under no other signature.
     fn presented(
         &self,
@@ -412,7 +314,7 @@ impl Node {
         discrepancies.same("the key that signed the deposit", text(&signer), text(&deposit.signer));
         discrepancies.same("the most that may be taken", signed.amount, deposit.cap);
         discrepancies.same("the quote that was signed for", spend.quote_hash, Hash32(deposit.agreed_quote_hash));
-        let digest = signed.digest(&self.domain(&parties.program));
+        let digest = signed.digest(&self.node.domain(&parties.program));
         let presented = evidence.ed25519(deposit.ed25519_index);
         let wanted = signature_bytes(&spend.signature).map(|signature| ed25519::data(&signer, &signature, &digest));
         discrepancies.require(wanted.as_ref().map(<[u8; ed25519::SIZE]>::as_slice) == presented, || {
@@ -449,7 +351,7 @@ impl Node {
         let place = &inclusion.transaction_hash;
         let is_signature = bs58::decode(place).into_vec().is_ok_and(|bytes| bytes.len() == 64);
         if !is_signature {
-            discrepancies.add(Kind::Contradiction, format!("{place} is no transaction hash"));
+            discrepancies.add(Kind::Contradiction, format!("{place} is not a transaction hash"));
             return Ok(None);
         }
         let how = json!({
@@ -457,13 +359,13 @@ impl Node {
             "commitment": Commitment::Confirmed.text(),
             "maxSupportedTransactionVersion": 0,
         });
-        let told: Option<Told> = self.request("getTransaction", json!([place, how])).await?;
-        let Some(told) = told else {
-            discrepancies.add(Kind::Missing, format!("transaction {place} is not on {}", self.chain_id()));
+        let answer: Option<RawTransaction> = self.node.request("getTransaction", json!([place, how])).await?;
+        let Some(answer) = answer else {
+            discrepancies.add(Kind::Missing, format!("transaction {place} is not on {}", self.node.chain_id()));
             return Ok(None);
         };
-        let (hash, time) = self.block_of(told.slot).await?;
-        let evidence = told.read(place, time).map_err(|what| self.contradiction(what))?;
+        let (hash, time) = History::of(&self.node).block_at(answer.slot, Commitment::Confirmed).await?;
+        let evidence = answer.read(place, time).map_err(|what| self.node.contradiction(what))?;
         discrepancies.same(&format!("the slot of {place}"), inclusion.block_number, evidence.slot);
         discrepancies.same(&format!("the block hash of {place}"), inclusion.block_hash.clone(), hash);
         discrepancies.same(&format!("the block time of {place}"), inclusion.block_time, evidence.time);
@@ -473,49 +375,27 @@ impl Node {
         }
         Ok(Some(evidence))
     }
-
-    /// Hash and UNIX second of the block at `slot`.
-    async fn block_of(&self, slot: u64) -> Result<(String, u64), Transient> {
-        let how = json!({
-            "commitment": Commitment::Confirmed.text(),
-            "transactionDetails": "none",
-            "rewards": false,
-            "maxSupportedTransactionVersion": 0,
-        });
-        let block: Option<Block> = self.request("getBlock", json!([slot, how])).await?;
-        let block = block.ok_or_else(|| self.contradiction(format!("no block at slot {slot}")))?;
-        let time: Option<u64> = self.request("getBlockTime", json!([slot])).await?;
-        Ok((block.blockhash, time.ok_or_else(|| self.contradiction(format!("no time of slot {slot}")))?))
-    }
 }
 
-impl Evidence {
-    /// The instruction that ended the escrow of the payment, if there is one of these.
-    fn end_of(&self, parties: &Parties, tags: &[Tag]) -> Option<(Tag, Effect)> {
-        self.effects(&parties.program).into_iter().find_map(|effect| {
-            let tag = Tag::from_byte(*effect.call.data.first()?).filter(|tag| tags.contains(tag))?;
-            (effect.call.accounts.first() == Some(&parties.escrow)).then_some((tag, effect))
-        })
-    }
-}
-
-impl Effect {
-    /// What the end of an escrow paid from its vault to `receiver`: into its associated token account, or into the account
-    /// that it named when it signed as the last one, which the program asked for.
-    fn paid(&self, parties: &Parties, receiver: &Key) -> u64 {
-        const TO: usize = 2;
-        let accounts = self.call.accounts.as_slice();
-        let Some(token_program) = accounts.get(5) else { return 0 };
-        let is_refund = self.call.data.first() == Some(&(Tag::Refund as u8));
-        let account = match accounts.get(if is_refund { 6 } else { 8 }) {
-            Some(signed) if signed == receiver => accounts[TO],
-            Some(_) => return 0,
-            None => associated_token_address(receiver, token_program, &parties.mint).key,
-        };
-        self.tokens_moved(|from, to| *from == parties.vault && *to == account)
-    }
-}
-
-fn parties_and_amounts(case: &Case<'_>, deposited: Amount) -> Result<(Parties, u64, u64), ConvertError> {
-    Ok((Parties::of(case)?, units(case.quote.source_amount)?, units(deposited)?))
+/// Compares the terms, quote and windows of the case with those of its deposit.
+fn same_terms(
+    case: &Case<'_>,
+    parties: &Parties,
+    (effect, deposit): (&Effect, &DepositAndReserve),
+    discrepancies: &mut Discrepancies,
+) {
+    let plan = case.plan;
+    discrepancies.same("the payer", text(&parties.payer), text(&deposit.payer));
+    discrepancies.same("the token", text(&parties.mint), text(&effect.account(7)));
+    discrepancies.same("the terms' hash in the deposit", case.terms.hash(), Hash32(deposit.terms_hash));
+    discrepancies.same("the quote's hash in the reservation", case.quote_hash, Hash32(deposit.quote_hash));
+    discrepancies.same("the account that is to be paid", text(&parties.payout), text(&deposit.settler));
+    let fulfill_by = unix_seconds(case.quote.fulfill_by);
+    discrepancies.same("the time of delivery in the reservation", fulfill_by, deposit.fulfill_by);
+    discrepancies.same("the reserver in the deposit", plan.reserver.to_string(), text(&effect.account(1)));
+    discrepancies.same("the releaser in the deposit", plan.releaser.to_string(), text(&deposit.releaser));
+    discrepancies.same("the reserve deadline in the deposit", plan.reserve_deadline, deposit.reserve_deadline);
+    let (stream, chain) = (plan.fulfillment_deadline, deposit.fulfillment_deadline);
+    discrepancies.same("the fulfillment deadline in the deposit", stream, chain);
+    discrepancies.same("the begin of the refund window in the deposit", plan.refund_after, deposit.refund_after);
 }

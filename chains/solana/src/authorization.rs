@@ -74,7 +74,7 @@ pub const SIGNATURE_DOMAIN_VERSION: u8 = gateway_program::message::DOMAIN_VERSIO
 pub struct ClusterId([u8; 32]);
 
 impl ClusterId {
-    /// The cluster whose genesis hash is `text`, Base58; `None` when it is no Base58 of 32 bytes.
+    /// The cluster whose genesis hash is `text`, Base58; `None` when it is not Base58 of 32 bytes.
     pub fn parse(text: &str) -> Option<Self> {
         bytes32(text).map(Self)
     }
@@ -209,7 +209,7 @@ pub fn prepare(spend: &SpendRequest, choice: &Choice) -> Result<Prepared, Author
         payload: choice.made(spend, &rebuilt),
         digest: rebuilt.digest(),
         preimage: rebuilt.preimage(),
-        signer: bs58::encode(rebuilt.signer()).into_string(),
+        signer: rebuilt.signer_account().to_string(),
         amount: rebuilt.amount(),
         plan: rebuilt.plan(spend),
     })
@@ -240,9 +240,9 @@ pub fn authorize(
     let digits = signed.signature.strip_prefix("0x").unwrap_or_default();
     hex::decode_to_slice(digits, &mut signature)
         .map_err(|_| AuthorizationError::malformed("signature", "must be 0x followed by 128 hex digits"))?;
-    let signer = bs58::encode(rebuilt.signer()).into_string();
+    let signer = rebuilt.signer_account();
     if rebuilt.signer().verify_strict(&digest.0, &Signature::from_bytes(&signature)).is_err() {
-        return Err(AuthorizationError::Signature { signer, digest });
+        return Err(AuthorizationError::Signature { signer: signer.to_string(), digest });
     }
     let spent = SolanaSpend {
         amount: rebuilt.amount(),
@@ -256,24 +256,25 @@ pub fn authorize(
 /// A key that signed in the payer's place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delegation {
-    /// The key, Base58.
-    pub signer: String,
+    /// The key.
+    pub signer: Account,
     /// The program's address, Base58, to which the payer gives its SPL allowance when it approves the key.
     pub address: String,
 }
 
 impl Delegation {
     /// The delegation that `spend` rests on, under the escrow program `program`; `None` when the payer signed itself.
-    pub fn of(payer: &Account, program: &str, spend: &SolanaSpend) -> Option<Self> {
-        if spend.signer == payer.as_str() {
+    pub fn of(payer: &Account, program: &Account, spend: &SolanaSpend) -> Option<Self> {
+        if spend.signer == *payer {
             return None;
         }
-        Some(Self { signer: spend.signer.clone(), address: allowance_delegate(program, &spend.signer)? })
+        let address = allowance_delegate(program.as_str(), spend.signer.as_str())?;
+        Some(Self { signer: spend.signer.clone(), address })
     }
 }
 
 /// The address, Base58, to which a payer gives its SPL allowance for deposits that `signer` signs, under the escrow program
-/// `program`; `None` when one of them is no Base58 of 32 bytes.
+/// `program`; `None` when one of them is not Base58 of 32 bytes.
 pub fn allowance_delegate(program: &str, signer: &str) -> Option<String> {
     let address = host::delegate_address(&bytes32(program)?, &bytes32(signer)?).key;
     Some(bs58::encode(address).into_string())

@@ -1,9 +1,9 @@
-//! The gateway's calls: looked at before they are tried out, so that a refusal says what is wrong in words.
+//! The gateway's calls: checked before they are simulated, so that a refusal says what is wrong in words.
 
 use ed25519_dalek::SigningKey;
 use gateway_program::{
-    GatewayError, Key,
-    account::{Config, State},
+    GatewayError, Hash, Key,
+    account::{Config, Escrow, State},
     host::{self, DepositAccounts, EscrowAccounts, Instruction, Message},
     ids,
     instruction::DepositAndReserve,
@@ -16,10 +16,10 @@ use events::event::{Authorization, SolanaSpend};
 use sagas::ports::{DepositOrder, PrepareError, RefundOrder, ReleaseOrder, Transient};
 
 use super::{
-    adapter::refused,
-    node::{Account, Commitment, Node, Snapshot},
-    program::{key, mint, text, units},
-    reads::{signature_bytes, unusable},
+    escrows::Escrows,
+    node::{Account, Commitment, Node, Settled, Snapshot},
+    program::{ConvertError, key, mint, signature_bytes, text, units},
+    refusal::refused,
     submitters,
     transaction::BUDGET_INSTRUCTIONS,
 };
@@ -47,84 +47,142 @@ pub(super) async fn deposit<'a>(
     exits_left: u64,
 ) -> Result<(Call<'a>, &'a SigningKey), PrepareError> {
     let Authorization::Solana(spend) = &order.authorization else {
-        return Err(Transient::misconfigured("the payer signed for no Solana cluster").into());
+        return Err(Transient::misconfigured("the payer signed for another family").into());
     };
-    let program = key(&order.escrow.contract).map_err(unusable)?;
-    let source = &order.terms.source;
-    let payer = key(source.account().as_str()).map_err(unusable)?;
-    let mint = mint(source.asset()).map_err(unusable)?;
-    let payment_id = order.payment_id.on_chain().0;
-
-    let token_accounts = [ids::TOKEN_PROGRAM, ids::TOKEN_2022_PROGRAM]
-        .map(|token_program| host::associated_token_address(&payer, &token_program, &mint).key);
-    let mut wanted = vec![
-        host::config_address(&program).key,
-        host::escrow_address(&program, &payment_id).key,
-        mint,
-        token_accounts[0],
-        token_accounts[1],
-    ];
+    let parts = DepositParts::of(order, spend)?;
+    let mut wanted = parts.accounts().to_vec();
     let fixed = wanted.len();
     wanted.extend(submitters.iter().map(|submitter| submitter.verifying_key().to_bytes()));
     let settled = node.settled().await?;
     let snapshot = node.accounts(&wanted, Commitment::Confirmed, settled.slot).await?;
-    let refuse = |reason: String| refused(node, &program, reason);
-
-    let config = config(node, snapshot.account(0), &program).map_err(refuse)?;
-    if let Some(account) = snapshot.account(1)
-        && node.escrow_in(account, &program)?.is_some()
-    {
-        return Err(refuse(GatewayError::PaymentIdUsed.to_string()));
-    }
-    let Some(mint_account) = snapshot.account(2) else {
-        return Err(refuse(format!("there is no token {}", text(&mint))));
-    };
-    Mint::parse(&mint_account.owner, &mint_account.data).map_err(|error| refuse(error.to_string()))?;
-    let token_program = mint_account.owner;
-    let at = usize::from(token_program == ids::TOKEN_2022_PROGRAM);
-    let payer_token = token_accounts[at];
-    let from = PayerAccount { program: &program, payer: &payer, mint: &mint, address: &payer_token, spend };
-    from.check(snapshot.account(3 + at), units(order.reservation.source_amount).map_err(unusable)?).map_err(refuse)?;
-
-    let data = deposit_data(order, spend, payer)?;
-    let reserver = key(&order.escrow.reserver).map_err(unusable)?;
-    rules::deposit(&data, &reserver, &config.reserver, snapshot.time).map_err(|error| refuse(error.to_string()))?;
-    let signed = Deposit {
-        payment_id,
-        terms_hash: data.terms_hash,
-        quote_hash: data.agreed_quote_hash,
-        payer,
-        mint,
-        amount: data.cap,
-        reserver,
-        releaser: data.releaser,
-        reserve_deadline: data.reserve_deadline,
-        fulfillment_deadline: data.fulfillment_deadline,
-        refund_after: data.refund_after,
-    };
+    let (token_program, payer_token) = parts.check(node, &snapshot)?;
     let signature = signature_bytes(&spend.signature);
-    let signature = signature.ok_or_else(|| Transient::misconfigured("the payer's signature is no hex of 64 bytes"))?;
+    let signature =
+        signature.ok_or_else(|| Transient::misconfigured("the payer's signature is not hex of 64 bytes"))?;
 
     let balances = balances(&snapshot, fixed);
     let submitter = submitters::choose(node, submitters, &balances, exits_left)?;
+    let DepositParts { program, mint, reserver, data, .. } = &parts;
     let accounts = DepositAccounts {
         rent_payer: submitter.verifying_key().to_bytes(),
-        reserver,
+        reserver: *reserver,
         payer_token,
-        mint,
+        mint: *mint,
         token_program,
     };
     let instructions = vec![
-        host::ed25519(&data.signer, &signature, &signed.digest(&node.domain(&program))),
-        host::deposit_and_reserve(&program, &accounts, &data),
+        host::ed25519(&data.signer, &signature, &parts.signed().digest(&node.domain(program))),
+        host::deposit_and_reserve(program, &accounts, data),
     ];
     let call = Call {
-        program,
+        program: *program,
         instructions,
         contended: vec![payer_token],
         submitters: submitters.iter().copied().zip(balances).collect(),
     };
     Ok((call, submitter))
+}
+
+/// What a deposit is made of, in the program's types.
+struct DepositParts {
+    program: Key,
+    mint: Key,
+    reserver: Key,
+    /// The payer's associated token accounts, of SPL Token and of Token-2022.
+    payer_tokens: [Key; 2],
+    data: DepositAndReserve,
+}
+
+impl DepositParts {
+    fn of(order: &DepositOrder, spend: &SolanaSpend) -> Result<Self, ConvertError> {
+        let source = &order.terms.source;
+        let payer = key(source.account())?;
+        let mint = mint(source.asset())?;
+        let payer_tokens = [ids::TOKEN_PROGRAM, ids::TOKEN_2022_PROGRAM]
+            .map(|token_program| host::associated_token_address(&payer, &token_program, &mint).key);
+        Ok(Self {
+            program: key(&order.escrow.contract)?,
+            mint,
+            reserver: key(&order.escrow.reserver)?,
+            payer_tokens,
+            data: deposit_data(order, spend, payer)?,
+        })
+    }
+
+    /// The accounts that [`Self::check`] looks at, in order.
+    fn accounts(&self) -> [Key; 5] {
+        let [plain, extended] = self.payer_tokens;
+        [
+            host::config_address(&self.program).key,
+            host::escrow_address(&self.program, &self.data.payment_id).key,
+            self.mint,
+            plain,
+            extended,
+        ]
+    }
+
+    /// The token's program, and the payer's account there; a refusal when the program would refuse the deposit.
+    fn check(&self, node: &Node, snapshot: &Snapshot) -> Result<(Key, Key), PrepareError> {
+        let refuse = |reason: String| refused(node, &self.program, reason);
+        let config = config(node, snapshot.account(0), &self.program).map_err(refuse)?;
+        if let Some(account) = snapshot.account(1)
+            && Escrows::of(node).parse(account, &self.program)?.is_some()
+        {
+            return Err(refuse(GatewayError::PaymentIdUsed.to_string()));
+        }
+        let Some(mint_account) = snapshot.account(2) else {
+            return Err(refuse(format!("there is no token {}", text(&self.mint))));
+        };
+        Mint::parse(&mint_account.owner, &mint_account.data).map_err(|error| refuse(error.to_string()))?;
+        let token_program = mint_account.owner;
+        let at = usize::from(token_program == ids::TOKEN_2022_PROGRAM);
+        let payer_token = self.payer_tokens[at];
+        self.check_payer(&payer_token, snapshot.account(3 + at)).map_err(refuse)?;
+        rules::deposit(&self.data, &self.reserver, &config.reserver, snapshot.time)
+            .map_err(|error| refuse(error.to_string()))?;
+        Ok((token_program, payer_token))
+    }
+
+    /// Whether the deposit can be taken from `account`, the payer's at `address`; otherwise why not.
+    fn check_payer(&self, address: &Key, account: Option<&Account>) -> Result<(), String> {
+        let amount = self.data.source_amount;
+        let Some(account) = account else {
+            return Err(format!("the payer has no associated token account of {}", text(&self.mint)));
+        };
+        let account = TokenAccount::parse(&account.owner, &account.data).map_err(|error| error.to_string())?;
+        if account.mint != self.mint || account.owner != self.data.payer {
+            return Err(format!("the token account {} is not the payer's", text(address)));
+        }
+        let delegate = host::delegate_address(&self.program, &self.data.signer).key;
+        if account.delegate != Some(delegate) {
+            return Err(format!("{}; it has to go to {}", GatewayError::AllowanceMissing, text(&delegate)));
+        }
+        if account.delegated_amount < amount {
+            return Err(format!("{}: {} of {amount}", GatewayError::AllowanceTooSmall, account.delegated_amount));
+        }
+        if account.amount < amount {
+            return Err(format!("{}: {} of {amount}", GatewayError::BalanceTooSmall, account.amount));
+        }
+        Ok(())
+    }
+
+    /// The terms that the payer signed.
+    fn signed(&self) -> Deposit {
+        let data = &self.data;
+        Deposit {
+            payment_id: data.payment_id,
+            terms_hash: data.terms_hash,
+            quote_hash: data.agreed_quote_hash,
+            payer: data.payer,
+            mint: self.mint,
+            amount: data.cap,
+            reserver: self.reserver,
+            releaser: data.releaser,
+            reserve_deadline: data.reserve_deadline,
+            fulfillment_deadline: data.fulfillment_deadline,
+            refund_after: data.refund_after,
+        }
+    }
 }
 
 /// Refund, or cancellation where the order has a non-delivery, and who sends it.
@@ -136,27 +194,16 @@ pub(super) async fn refund<'a>(
     order: &RefundOrder,
     submitters: &[&'a SigningKey],
 ) -> Result<(Call<'a>, &'a SigningKey), PrepareError> {
-    let program = key(&order.escrow.contract).map_err(unusable)?;
+    let program = key(&order.escrow.contract)?;
     let payment_id = order.payment_id.on_chain().0;
-    let mut wanted = vec![host::escrow_address(&program, &payment_id).key];
-    wanted.extend(submitters.iter().map(|submitter| submitter.verifying_key().to_bytes()));
-    let settled = node.settled().await?;
-    let snapshot = node.accounts(&wanted, Commitment::Confirmed, settled.slot).await?;
-    let record = match snapshot.account(0) {
-        Some(account) => node.escrow_in(account, &program)?,
-        None => None,
-    };
-    let Some(record) = record else {
-        return Err(refused(node, &program, "nothing is in escrow for the payment".to_owned()));
-    };
-    let balances = balances(&snapshot, 1);
+    let (settled, record, balances) = escrow_of(node, &program, &payment_id, submitters).await?;
     let submitter = submitters::choose(node, submitters, &balances, 0)?;
     let escrow = EscrowAccounts::from(&record);
     // The payer may have closed its account since it paid. It is not made anew at the gateway's cost: whoever has it made can
     // close it and keep the rent, again and again.
     let payer_token = host::associated_token_address(&record.payer, &record.token_program, &record.mint).key;
     let found = node.accounts(&[payer_token], Commitment::Confirmed, settled.slot).await?;
-    // A stranger's lamports at its address make it no token account.
+    // A stranger's lamports at its address do not make it a token account.
     if found.account(0).is_none_or(|account| !ids::is_token_program(&account.owner)) {
         let (account, wallet) = (text(&payer_token), text(&record.payer));
         let reason =
@@ -169,7 +216,7 @@ pub(super) async fn refund<'a>(
         Some(signature) => {
             let signature = signature_bytes(signature);
             let signature =
-                signature.ok_or_else(|| Transient::misconfigured("the non-delivery is no hex of 64 bytes"))?;
+                signature.ok_or_else(|| Transient::misconfigured("the non-delivery is not hex of 64 bytes"))?;
             let statement = NonDelivery { payment_id, quote_hash: record.quote_hash };
             let digest = statement.digest(&node.domain(&program));
             instructions.push(host::ed25519(&record.releaser, &signature, &digest));
@@ -194,19 +241,11 @@ pub(super) async fn release<'a>(
     order: &ReleaseOrder,
     submitters: &[&'a SigningKey],
 ) -> Result<(Call<'a>, &'a SigningKey), PrepareError> {
-    let program = key(&order.escrow.contract).map_err(unusable)?;
+    let program = key(&order.escrow.contract)?;
     let payment_id = order.payment_id.on_chain().0;
     let refuse = |reason: String| refused(node, &program, reason);
-    let settler = key(&order.payout_account).map_err(unusable)?;
-    let settled = node.settled().await?;
-    let mut wanted = vec![host::escrow_address(&program, &payment_id).key];
-    wanted.extend(submitters.iter().map(|submitter| submitter.verifying_key().to_bytes()));
-    let snapshot = node.accounts(&wanted, Commitment::Confirmed, settled.slot).await?;
-    let record = match snapshot.account(0) {
-        Some(account) => node.escrow_in(account, &program)?,
-        None => None,
-    };
-    let Some(record) = record else { return Err(refuse("nothing is in escrow for the payment".to_owned())) };
+    let settler = key(&order.payout_account)?;
+    let (settled, record, balances) = escrow_of(node, &program, &payment_id, submitters).await?;
     if record.state() != Some(State::Reserved) {
         return Err(refuse("the escrow has paid out already".to_owned()));
     }
@@ -218,10 +257,9 @@ pub(super) async fn release<'a>(
     if there.account(0).is_none_or(|account| !ids::is_token_program(&account.owner)) {
         return Err(refuse(format!("the settler has no token account {} to be paid to", text(&payout))));
     }
-    let balances = balances(&snapshot, 1);
     let submitter = submitters::choose(node, submitters, &balances, 0)?;
     let attestation = signature_bytes(&order.attestation);
-    let attestation = attestation.ok_or_else(|| Transient::misconfigured("the attestation is no hex of 64 bytes"))?;
+    let attestation = attestation.ok_or_else(|| Transient::misconfigured("the attestation is not hex of 64 bytes"))?;
     let delivery = Delivery { payment_id, quote_hash: record.quote_hash, settler };
     let digest = delivery.digest(&node.domain(&program));
     let instructions = vec![
@@ -231,6 +269,25 @@ pub(super) async fn release<'a>(
     let submitters = submitters.iter().copied().zip(balances).collect();
     let call = Call { program, instructions, contended: vec![payout], submitters };
     Ok((call, submitter))
+}
+
+/// How far the cluster has finalized, the escrow of the payment, and the lamports of the submitters; the last two at one slot.
+async fn escrow_of(
+    node: &Node,
+    program: &Key,
+    payment_id: &Hash,
+    submitters: &[&SigningKey],
+) -> Result<(Settled, Escrow, Vec<u64>), PrepareError> {
+    let mut wanted = vec![host::escrow_address(program, payment_id).key];
+    wanted.extend(submitters.iter().map(|submitter| submitter.verifying_key().to_bytes()));
+    let settled = node.settled().await?;
+    let snapshot = node.accounts(&wanted, Commitment::Confirmed, settled.slot).await?;
+    let record = match snapshot.account(0) {
+        Some(account) => Escrows::of(node).parse(account, program)?,
+        None => None,
+    };
+    let nothing = || refused(node, program, "nothing is in escrow for the payment".to_owned());
+    Ok((settled, record.ok_or_else(nothing)?, balances(&snapshot, 1)))
 }
 
 /// The program's configuration, which must be of this cluster: nobody's signature would count otherwise.
@@ -246,56 +303,23 @@ fn config(node: &Node, account: Option<&Account>, program: &Key) -> Result<Confi
     Ok(config)
 }
 
-/// The token account that a deposit is taken from.
-struct PayerAccount<'a> {
-    program: &'a Key,
-    payer: &'a Key,
-    mint: &'a Key,
-    address: &'a Key,
-    spend: &'a SolanaSpend,
-}
-
-impl PayerAccount<'_> {
-    fn check(&self, account: Option<&Account>, amount: u64) -> Result<(), String> {
-        let Some(account) = account else {
-            return Err(format!("the payer has no associated token account of {}", text(self.mint)));
-        };
-        let account = TokenAccount::parse(&account.owner, &account.data).map_err(|error| error.to_string())?;
-        if account.mint != *self.mint || account.owner != *self.payer {
-            return Err(format!("the token account {} is not the payer's", text(self.address)));
-        }
-        let signer = key(&self.spend.signer).map_err(|error| error.to_string())?;
-        let delegate = host::delegate_address(self.program, &signer).key;
-        if account.delegate != Some(delegate) {
-            return Err(format!("{}; it has to go to {}", GatewayError::AllowanceMissing, text(&delegate)));
-        }
-        if account.delegated_amount < amount {
-            return Err(format!("{}: {} of {amount}", GatewayError::AllowanceTooSmall, account.delegated_amount));
-        }
-        if account.amount < amount {
-            return Err(format!("{}: {} of {amount}", GatewayError::BalanceTooSmall, account.amount));
-        }
-        Ok(())
-    }
-}
-
-fn deposit_data(order: &DepositOrder, spend: &SolanaSpend, payer: Key) -> Result<DepositAndReserve, Transient> {
+fn deposit_data(order: &DepositOrder, spend: &SolanaSpend, payer: Key) -> Result<DepositAndReserve, ConvertError> {
     let (escrow, reservation) = (&order.escrow, &order.reservation);
     Ok(DepositAndReserve {
         payment_id: order.payment_id.on_chain().0,
         terms_hash: order.terms_hash.0,
         agreed_quote_hash: spend.quote_hash.0,
         payer,
-        cap: units(spend.amount).map_err(unusable)?,
-        releaser: key(&escrow.releaser).map_err(unusable)?,
+        cap: units(spend.amount)?,
+        releaser: key(&escrow.releaser)?,
         reserve_deadline: escrow.reserve_deadline,
         fulfillment_deadline: escrow.fulfillment_deadline,
         refund_after: escrow.refund_after,
-        signer: key(&spend.signer).map_err(unusable)?,
+        signer: key(&spend.signer)?,
         ed25519_index: BUDGET_INSTRUCTIONS,
         quote_hash: reservation.quote_hash.0,
-        settler: key(&reservation.payout_account).map_err(unusable)?,
-        source_amount: units(reservation.source_amount).map_err(unusable)?,
+        settler: key(&reservation.payout_account)?,
+        source_amount: units(reservation.source_amount)?,
         fulfill_by: reservation.fulfill_by,
     })
 }

@@ -38,7 +38,7 @@ pub enum DevError {
     #[error("development cluster: {0}")]
     Node(#[from] Box<ClientError>),
     /// Something given is not an address.
-    #[error("{0} is no Base58 of 32 bytes")]
+    #[error("{0} is not Base58 of 32 bytes")]
     Address(String),
     /// A transaction failed, or was never executed.
     #[error("development transaction failed: {0}")]
@@ -226,7 +226,7 @@ impl DevCluster {
         let Some(found) = found else { return Ok(0) };
         // Mint and owner come first, 32 bytes each.
         let amount = found.data.get(64..72).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
-        amount.ok_or_else(|| DevError::Failed("a token account that is none".to_owned()))
+        amount.ok_or_else(|| DevError::Failed("a token account in an unknown layout".to_owned()))
     }
 
     /// Lamports of an account.

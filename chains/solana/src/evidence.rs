@@ -20,15 +20,15 @@ const SYSTEM_TRANSFER: [u8; 4] = [2, 0, 0, 0];
 
 /// What `getTransaction` answers, with encoding `json`.
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Told {
+pub(crate) struct RawTransaction {
     /// The slot it was executed in.
     pub(crate) slot: u64,
-    transaction: ToldTransaction,
+    transaction: RawBody,
     meta: Option<Meta>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
-struct ToldTransaction {
+struct RawBody {
     signatures: Vec<String>,
     message: Message,
 }
@@ -115,7 +115,7 @@ pub(crate) struct Effect {
     called: Vec<Call>,
 }
 
-impl Told {
+impl RawTransaction {
     /// The transaction, when it is the one of `signature` and its parts fit together; else what does not. Its block
     /// has the UNIX second `time`.
     pub(crate) fn read(self, signature: &str, time: u64) -> Result<Evidence, String> {
@@ -126,7 +126,7 @@ impl Told {
         let inner_instructions = meta.inner_instructions.ok_or("a transaction without what it called")?;
         let loaded = meta.loaded_addresses.iter().flat_map(|loaded| loaded.writable.iter().chain(&loaded.readonly));
         let keys = self.transaction.message.account_keys.iter().chain(loaded).map(|text| key(text));
-        let keys = keys.collect::<Option<Vec<Key>>>().ok_or("an account that is no Base58 of 32 bytes")?;
+        let keys = keys.collect::<Option<Vec<Key>>>().ok_or("an account that is not Base58 of 32 bytes")?;
         let call = |compiled: &Compiled| compiled.read(&keys).ok_or("an instruction that cannot be read");
         let top = self.transaction.message.instructions.iter().map(call).collect::<Result<Vec<_>, _>>()?;
         let mut inner = BTreeMap::new();
@@ -137,9 +137,11 @@ impl Told {
         let mut balances: BTreeMap<Key, (u64, u64)> = BTreeMap::new();
         let before = meta.pre_token_balances.ok_or("a transaction without its token balances")?;
         let after = meta.post_token_balances.ok_or("a transaction without its token balances")?;
-        for (told, is_before) in before.iter().map(|told| (told, true)).chain(after.iter().map(|told| (told, false))) {
-            let account = keys.get(told.account_index).ok_or("a token balance of no account")?;
-            let amount = told.ui_token_amount.amount.parse().map_err(|_| "a token balance that is no number")?;
+        for (found, is_before) in
+            before.iter().map(|found| (found, true)).chain(after.iter().map(|found| (found, false)))
+        {
+            let account = keys.get(found.account_index).ok_or("a token balance of no account")?;
+            let amount = found.ui_token_amount.amount.parse().map_err(|_| "a token balance that is not a number")?;
             let balance = balances.entry(*account).or_default();
             if is_before { balance.0 = amount } else { balance.1 = amount }
         }
@@ -236,7 +238,7 @@ mod tests {
     }
 
     /// A transaction in which another program calls ours twice, and ours moves 5 and 7 tokens.
-    fn told() -> Value {
+    fn answer() -> Value {
         let moved = |amount: u64| {
             let mut data = vec![TOKEN_TRANSFER_CHECKED];
             data.extend_from_slice(&amount.to_le_bytes());
@@ -263,13 +265,13 @@ mod tests {
         })
     }
 
-    fn read(told: Value) -> Result<Evidence, String> {
-        serde_json::from_value::<Told>(told).map_err(|error| error.to_string())?.read("sig", 77)
+    fn read(answer: Value) -> Result<Evidence, String> {
+        serde_json::from_value::<RawTransaction>(answer).map_err(|error| error.to_string())?.read("sig", 77)
     }
 
     #[test]
     fn what_an_instruction_moved_is_what_it_called_itself() {
-        let evidence = read(told()).unwrap();
+        let evidence = read(answer()).unwrap();
         let effects = evidence.effects(&OWN);
         let moved: Vec<u64> = effects.iter().map(|effect| effect.tokens_moved(|_, to| *to == [3; 32])).collect();
         assert_eq!(moved, [5, 7]);
@@ -286,20 +288,20 @@ mod tests {
     fn what_does_not_fit_together_is_no_evidence() {
         type Spoil = fn(&mut Value);
         let spoilt: [(&str, Spoil); 7] = [
-            ("signature", |told| told["transaction"]["signatures"] = json!(["other"])),
-            ("outcome", |told| told["meta"] = Value::Null),
-            ("calls", |told| told["meta"]["innerInstructions"] = Value::Null),
-            ("balances", |told| told["meta"]["postTokenBalances"] = Value::Null),
-            ("balance of no account", |told| told["meta"]["preTokenBalances"][0]["accountIndex"] = json!(9)),
-            ("unnamed account", |told| told["meta"]["loadedAddresses"] = Value::Null),
-            ("account", |told| told["transaction"]["message"]["accountKeys"][0] = json!("0x12")),
+            ("signature", |answer| answer["transaction"]["signatures"] = json!(["other"])),
+            ("outcome", |answer| answer["meta"] = Value::Null),
+            ("calls", |answer| answer["meta"]["innerInstructions"] = Value::Null),
+            ("balances", |answer| answer["meta"]["postTokenBalances"] = Value::Null),
+            ("balance of no account", |answer| answer["meta"]["preTokenBalances"][0]["accountIndex"] = json!(9)),
+            ("unnamed account", |answer| answer["meta"]["loadedAddresses"] = Value::Null),
+            ("account", |answer| answer["transaction"]["message"]["accountKeys"][0] = json!("0x12")),
         ];
         for (name, spoil) in spoilt {
-            let mut told = told();
-            spoil(&mut told);
-            assert!(read(told).is_err(), "{name}");
+            let mut answer = answer();
+            spoil(&mut answer);
+            assert!(read(answer).is_err(), "{name}");
         }
-        let mut failed = told();
+        let mut failed = answer();
         failed["meta"]["err"] = json!({"InstructionError": [0, {"Custom": 1}]});
         assert!(read(failed).unwrap().error.unwrap().contains("Custom"));
     }

@@ -8,7 +8,6 @@ use sagas::ports::Transient;
 use super::{
     node::{Commitment, Node},
     program::{key, mint, text},
-    reads::unusable,
 };
 
 /// A payer's associated token account.
@@ -31,32 +30,30 @@ impl Holding {
     pub fn allowed_to(&self, delegate: &str) -> u64 {
         if self.delegate.as_deref() == Some(delegate) { self.delegated } else { 0 }
     }
-}
 
-impl Node {
     /// What the account of `source` holds in its associated token account, as the cluster has confirmed it; `None` when
     /// there is no such account that could pay.
     ///
     /// # Errors
     /// [`Transient`], also when the node knows no such token.
-    pub async fn holding(&self, source: &OwnedAsset) -> Result<Option<Holding>, Transient> {
-        let payer = key(source.account().as_str()).map_err(unusable)?;
-        let mint = mint(source.asset()).map_err(unusable)?;
+    pub async fn read(node: &Node, source: &OwnedAsset) -> Result<Option<Self>, Transient> {
+        let payer = key(source.account())?;
+        let mint = mint(source.asset())?;
         let address = |token_program: &Key| host::associated_token_address(&payer, token_program, &mint).key;
         let token_programs = [ids::TOKEN_PROGRAM, ids::TOKEN_2022_PROGRAM];
         let wanted = [mint, address(&token_programs[0]), address(&token_programs[1])];
-        let snapshot = self.accounts(&wanted, Commitment::Confirmed, 0).await?;
+        let snapshot = node.accounts(&wanted, Commitment::Confirmed, 0).await?;
         // The mint's owner says which of the two is the token's; the other program may have an account there, too.
         let of_mint = snapshot.account(0).map(|account| account.owner);
         let at = token_programs.iter().position(|token_program| Some(*token_program) == of_mint);
         let at =
-            at.ok_or_else(|| Transient::contradiction(format!("{}: no token {}", self.chain_id(), text(&mint))))?;
+            at.ok_or_else(|| Transient::contradiction(format!("{}: no token {}", node.chain_id(), text(&mint))))?;
         let Some(account) = snapshot.account(1 + at).filter(|account| account.owner == token_programs[at]) else {
             return Ok(None);
         };
         // The address of the payer's account stays its own when the account is given away.
         let parsed = TokenAccount::parse(&account.owner, &account.data).ok();
-        Ok(parsed.filter(|parsed| parsed.mint == mint && parsed.owner == payer).map(|parsed| Holding {
+        Ok(parsed.filter(|parsed| parsed.mint == mint && parsed.owner == payer).map(|parsed| Self {
             address: text(&wanted[1 + at]),
             token_program: text(&token_programs[at]),
             amount: parsed.amount,

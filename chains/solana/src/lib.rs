@@ -1,24 +1,33 @@
 //! Solana.
 //!
 //! - [`authorization`]: what the payer signs, rebuilt and checked field by field; no node is asked.
-//! - [`node`]: one connection to a cluster, and what may be believed of it; [`query`] and [`reads`] ask it things.
-//! - [`adapter`]: the engine's port over any number of clusters. [`settler`] and [`verifier`] are the other two parties,
-//!   [`auditor`] believes none of them. [`wallet`] is the account that a settler sends from.
-//! - [`program`] is the program in the engine's words, [`transaction`] and [`keys`] are bytes and signatures.
+//! - [`node`]: one connection to a cluster, and what may be believed of it. What it is asked has a type each: [`escrows`] and
+//!   `deliveries` (the program's [`records`]), [`history`] (transactions that landed), [`holding`] (a payer's tokens),
+//!   [`broadcaster`] (making and sending a transaction), `transaction_status` (what became of the gateway's own).
+//! - [`adapter`]: the engine's port for one cluster; `calls` makes its instructions, `submitters` chooses who sends them,
+//!   `refusal` is how the engine keeps a program's no.
+//! - [`settler`] and [`verifier`] are the other two parties, [`auditor`] believes none of them and reads `evidence`: what an
+//!   executed transaction moved. [`wallet`] is the account that a settler sends from.
+//! - [`program`] converts between the engine's types and the program's, [`transaction`] and [`keys`] are bytes and signatures,
+//!   `rpc` is the endpoint.
 //! - [`dev`] sets the program up on a local cluster and is for nothing else.
 
 pub mod adapter;
 pub mod auditor;
 pub mod authorization;
+pub mod broadcaster;
 mod calls;
+mod deliveries;
 pub mod dev;
+pub mod escrows;
 mod evidence;
+pub mod history;
 pub mod holding;
 pub mod keys;
 pub mod node;
 pub mod program;
-pub mod query;
-pub mod reads;
+pub mod records;
+mod refusal;
 mod rpc;
 pub mod settler;
 mod submitters;

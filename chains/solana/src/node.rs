@@ -18,7 +18,7 @@ use url::Url;
 
 use chains::{
     block_poller::BlockPoller,
-    config::{ChainConfig, Depth},
+    config::{Depth, SolanaConfig},
 };
 use events::{ChainId, Family};
 use gateway_program::{
@@ -29,7 +29,7 @@ use sagas::ports::Transient;
 
 use super::{
     authorization::ClusterId,
-    program::{ConvertError, key, text},
+    program::{ConvertError, parse_key, text},
     rpc::{Fault, Rpc},
 };
 
@@ -46,10 +46,10 @@ const SYSVAR_OWNER: &str = "Sysvar1111111111111111111111111111111111111";
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The chain is not of the Solana family.
-    #[error("{0} is no Solana chain")]
+    #[error("{0} is not a Solana chain")]
     Family(ChainId),
-    /// The endpoint is no URL.
-    #[error("rpc_url of {chain_id} is no URL: {reason}")]
+    /// The endpoint is not a URL.
+    #[error("rpc_url of {chain_id} is not a URL: {reason}")]
     Url {
         /// The chain.
         chain_id: ChainId,
@@ -167,7 +167,7 @@ struct RawAccount {
 pub struct Node(Arc<Inner>);
 
 struct Inner {
-    config: ChainConfig,
+    config: SolanaConfig,
     cluster: Hash,
     rpc: Rpc,
     cluster_checked: OnceCell<()>,
@@ -189,12 +189,12 @@ impl Node {
     ///
     /// # Errors
     /// [`ConnectError`] when the configuration cannot be meant.
-    pub fn connect(config: &ChainConfig) -> Result<Self, ConnectError> {
-        let chain_id = config.chain_id.clone();
+    pub fn connect(config: &SolanaConfig) -> Result<Self, ConnectError> {
+        let chain_id = config.common.chain_id.clone();
         if chain_id.family() != Some(Family::Solana) {
             return Err(ConnectError::Family(chain_id));
         }
-        let url: Url = config.rpc_url.parse().map_err(|error: url::ParseError| ConnectError::Url {
+        let url: Url = config.common.rpc_url.parse().map_err(|error: url::ParseError| ConnectError::Url {
             chain_id: chain_id.clone(),
             reason: error.to_string(),
         })?;
@@ -202,16 +202,16 @@ impl Node {
         if config.signature_domain_version != DOMAIN_VERSION {
             return Err(ConnectError::DomainVersion { chain_id });
         }
-        if config.required_depth != Depth::Finalized {
+        if config.common.required_depth != Depth::Finalized {
             return Err(ConnectError::Depth { chain_id });
         }
         for (field, account) in [
-            ("escrow_contract", &config.escrow_contract),
-            ("fulfillment_proxy", &config.fulfillment_proxy),
-            ("reserver", &config.reserver),
-            ("releaser", &config.releaser),
+            ("escrow_contract", &config.common.escrow_contract),
+            ("fulfillment_proxy", &config.common.fulfillment_proxy),
+            ("reserver", &config.common.reserver),
+            ("releaser", &config.common.releaser),
         ] {
-            key(account).map_err(|error| ConnectError::Account {
+            parse_key(account).map_err(|error| ConnectError::Account {
                 chain_id: chain_id.clone(),
                 field,
                 error: Box::new(error),
@@ -220,22 +220,22 @@ impl Node {
         Ok(Self(Arc::new(Inner {
             config: config.clone(),
             cluster,
-            rpc: Rpc::new(&url, Duration::from_millis(config.rpc_timeout_ms)),
+            rpc: Rpc::new(&url, Duration::from_millis(config.common.rpc_timeout_ms)),
             cluster_checked: OnceCell::new(),
             settled: Mutex::new(None),
             finalized_read: Mutex::new(0),
-            poller: BlockPoller::new(config.poll_ms),
+            poller: BlockPoller::new(config.common.poll_ms),
         })))
     }
 
     /// What the configuration says.
-    pub fn config(&self) -> &ChainConfig {
+    pub fn config(&self) -> &SolanaConfig {
         &self.0.config
     }
 
     /// The chain.
     pub fn chain_id(&self) -> &ChainId {
-        &self.0.config.chain_id
+        &self.0.config.common.chain_id
     }
 
     /// The cluster's genesis hash.
@@ -266,6 +266,12 @@ impl Node {
     /// A fault that says that the node cannot be believed for now.
     pub(super) fn contradiction(&self, what: impl std::fmt::Display) -> Transient {
         Transient::contradiction(format!("{}: the node lags or contradicts itself: {what}", self.chain_id()))
+    }
+
+    /// The 32 bytes that the node wrote as Base58.
+    pub(super) fn bytes32(&self, base58: &str) -> Result<[u8; 32], Transient> {
+        let bytes = bs58::decode(base58).into_vec().ok().and_then(|bytes| bytes.try_into().ok());
+        bytes.ok_or_else(|| self.contradiction(format!("{base58:?} where 32 bytes were expected")))
     }
 
     /// The newest confirmed slot.
@@ -303,7 +309,7 @@ impl Node {
             && (found.slot < before.slot || found.height < before.height)
         {
             if known.is_none_or(|known| known.slot <= found.slot && known.height <= found.height) {
-                // Another caller was told of a later one since this one asked.
+                // Another caller has seen a later one since this one asked.
                 return Ok(before);
             }
             let what = format!("settled slot {} is below {} seen before", found.slot, before.slot);
@@ -336,19 +342,19 @@ impl Node {
         if keys.len() >= ACCOUNTS_MAX {
             return Err(Transient::misconfigured(format!("{} accounts are more than one answer holds", keys.len())));
         }
-        let floor = match commitment {
+        let seen = match commitment {
             Commitment::Confirmed => self.settled_before().map_or(0, |settled| settled.slot),
             Commitment::Finalized => *self.0.finalized_read.lock().unwrap_or_else(PoisonError::into_inner),
         };
-        let floor = floor.max(at_least);
+        let slot_min = seen.max(at_least);
         let mut names: Vec<String> = keys.iter().map(text).collect();
         names.push(CLOCK_SYSVAR.to_owned());
-        let how = json!({"encoding": "base64", "commitment": commitment.text(), "minContextSlot": floor});
+        let how = json!({"encoding": "base64", "commitment": commitment.text(), "minContextSlot": slot_min});
         let answer: Contextual<Vec<Option<RawAccount>>> =
             self.request("getMultipleAccounts", json!([names, how])).await?;
         let slot = answer.context.slot;
-        if slot < floor {
-            return Err(self.contradiction(format!("accounts of slot {slot}, {floor} was asked for")));
+        if slot < slot_min {
+            return Err(self.contradiction(format!("accounts of slot {slot}, {slot_min} was asked for")));
         }
         if answer.value.len() != names.len() {
             return Err(self.contradiction(format!("{} accounts for {} names", answer.value.len(), names.len())));
@@ -373,8 +379,7 @@ impl Node {
     fn account(&self, raw: RawAccount) -> Result<Account, Transient> {
         let (data, encoding) = raw.data;
         // Not all owners are accounts in the sense of the contract: the system program's address is zero.
-        let owner = bs58::decode(&raw.owner).into_vec().ok().and_then(|bytes| bytes.try_into().ok());
-        let owner = owner.ok_or_else(|| self.contradiction(format!("an owner {:?}", raw.owner)))?;
+        let owner = self.bytes32(&raw.owner)?;
         if encoding != "base64" {
             return Err(self.contradiction(format!("an account in {encoding:?}")));
         }
@@ -391,9 +396,7 @@ impl Node {
             async move {
                 let node = node?;
                 let head = node.head().await;
-                let told =
-                    head.inspect_err(|fault| tracing::debug!(chain_id = %node.chain_id(), %fault, "no newest slot"));
-                told.ok()
+                head.inspect_err(|fault| tracing::debug!(chain_id = %node.chain_id(), %fault, "no newest slot")).ok()
             }
         };
         self.0.poller.next(look).await;
@@ -401,10 +404,10 @@ impl Node {
 }
 
 /// The cluster's genesis hash, when the chain id is made of it.
-fn cluster(config: &ChainConfig) -> Option<Hash> {
-    let genesis_hash = config.signature_cluster_id.as_deref()?;
+fn cluster(config: &SolanaConfig) -> Option<Hash> {
+    let genesis_hash = config.signature_cluster_id.as_str();
     ClusterId::parse(genesis_hash)?;
-    let begins = genesis_hash.get(..CHAIN_REFERENCE_CHARS)? == config.chain_id.reference();
+    let begins = genesis_hash.get(..CHAIN_REFERENCE_CHARS)? == config.common.chain_id.reference();
     if !begins {
         return None;
     }

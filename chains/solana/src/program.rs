@@ -1,8 +1,9 @@
-//! The gateway's program in the words of the engine: accounts as Base58, amounts, and what its errors mean.
+//! Conversions between the engine's types and the program's: accounts, assets, amounts, statements, and the texts of errors.
 
 use serde_json::Value;
 use spl_token_interface::error::TokenError;
 
+use chains::perform::PerformError;
 use events::{Account, Amount, AssetId, Family, Hash32};
 use gateway_program::{
     GatewayError, Hash, Key, ZERO_KEY,
@@ -10,32 +11,67 @@ use gateway_program::{
     ids,
     message::{Delivery, Domain, Fulfillment, NonDelivery},
 };
-use sagas::ports::{DeliveryOrder, Statement};
+use sagas::ports::{DeliveryOrder, PrepareError, Statement, Transient};
 
 /// SLIP-44 coin type of SOL.
 const SOL: &str = "501";
 
-/// Why something cannot be said on Solana.
+/// What cannot be said on Solana.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConvertError {
-    /// No account.
-    #[error("{0:?} is no Solana account")]
+    /// Not a Solana account.
+    #[error("{0:?} is not a Solana account")]
     Account(String),
-    /// No token that can be escrowed or delivered.
-    #[error("{0} is no SPL token and not SOL")]
+    /// Not a token that can be escrowed or delivered.
+    #[error("{0} is neither an SPL token nor SOL")]
     Asset(AssetId),
     /// An amount of more than 64 bits.
     #[error("{0} does not fit 64 bits")]
     Amount(Amount),
 }
 
-/// The 32 bytes of an account.
+impl From<ConvertError> for Transient {
+    fn from(error: ConvertError) -> Self {
+        Self::misconfigured(format!("unusable order: {error}"))
+    }
+}
+
+impl From<ConvertError> for PrepareError {
+    fn from(error: ConvertError) -> Self {
+        Self::Transient(error.into())
+    }
+}
+
+impl From<ConvertError> for PerformError {
+    fn from(error: ConvertError) -> Self {
+        Self::Transient(error.into())
+    }
+}
+
+/// The 32 bytes of a Solana account.
+///
+/// # Errors
+/// [`ConvertError::Account`] for an account of another family.
+pub fn key(account: &Account) -> Result<Key, ConvertError> {
+    let key = match account.family() {
+        Family::Solana => account.to_bytes().try_into().ok(),
+        Family::Evm | Family::Tron => None,
+    };
+    key.ok_or_else(|| ConvertError::Account(account.to_string()))
+}
+
+/// The 32 bytes of the account written as `text`.
 ///
 /// # Errors
 /// [`ConvertError::Account`], also for the zero account.
-pub fn key(text: &str) -> Result<Key, ConvertError> {
+pub fn parse_key(text: &str) -> Result<Key, ConvertError> {
     let account = Account::parse(Family::Solana, text).map_err(|_| ConvertError::Account(text.to_owned()))?;
-    account.to_bytes().try_into().map_err(|_| ConvertError::Account(text.to_owned()))
+    key(&account)
+}
+
+/// The Solana account of `key`; `None` for the zero key.
+pub fn account(key: &Key) -> Option<Account> {
+    Account::from_bytes(Family::Solana, key)
 }
 
 /// An account as Base58.
@@ -49,7 +85,7 @@ pub fn text(key: &Key) -> String {
 /// [`ConvertError::Asset`] for anything else; native SOL is never escrowed.
 pub fn mint(asset: &AssetId) -> Result<Key, ConvertError> {
     match asset.namespace() {
-        "token" => key(asset.reference()).map_err(|_| ConvertError::Asset(asset.clone())),
+        "token" => parse_key(asset.reference()).map_err(|_| ConvertError::Asset(asset.clone())),
         _ => Err(ConvertError::Asset(asset.clone())),
     }
 }
@@ -82,6 +118,16 @@ pub fn units(amount: Amount) -> Result<u64, ConvertError> {
     u64::try_from(amount.get()).map_err(|_| ConvertError::Amount(amount))
 }
 
+/// An amount of the program; `None` for zero.
+pub fn amount(units: u64) -> Option<Amount> {
+    units.to_string().parse().ok()
+}
+
+/// The 64 bytes of an Ed25519 signature, hex with 0x.
+pub fn signature_bytes(text: &str) -> Option<[u8; 64]> {
+    hex::decode(text.strip_prefix("0x")?).ok()?.try_into().ok()
+}
+
 /// The terms of a delivery, whose hash is its key at the program.
 ///
 /// # Errors
@@ -92,7 +138,7 @@ pub fn fulfillment(order: &DeliveryOrder) -> Result<Fulfillment, ConvertError> {
         quote_hash: order.quote_hash.0,
         settler: key(&order.delivery_account)?,
         mint: mint_or_sol(order.destination.asset())?,
-        recipient: key(order.destination.account().as_str())?,
+        recipient: key(order.destination.account())?,
         amount: units(order.amount)?,
         fulfill_by: order.fulfill_by,
     })
@@ -101,7 +147,7 @@ pub fn fulfillment(order: &DeliveryOrder) -> Result<Fulfillment, ConvertError> {
 /// The digest of a releaser's statement in the domain of one escrow program.
 ///
 /// # Errors
-/// [`ConvertError`] when the payout account is no Solana account.
+/// [`ConvertError`] when the payout account is not a Solana account.
 pub fn statement_digest(statement: &Statement, domain: &Domain) -> Result<Hash32, ConvertError> {
     let digest: Hash = match statement {
         Statement::Delivery { payment_id, quote_hash, payout_account } => {
@@ -161,19 +207,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_told_in_words() {
+    fn errors_have_texts() {
         let programs = [[1; 32], ids::ED25519_PROGRAM, [2; 32]];
-        let told = |error: Value| reason(&error, &programs);
-        assert_eq!(told(json!("BlockhashNotFound")), "BlockhashNotFound");
+        let text_of = |error: Value| reason(&error, &programs);
+        assert_eq!(text_of(json!("BlockhashNotFound")), "BlockhashNotFound");
         let custom = |index: u64, code: u32| json!({"InstructionError": [index, {"Custom": code}]});
         assert_eq!(
-            told(custom(2, GatewayError::ReserveWindowClosed.code())),
+            text_of(custom(2, GatewayError::ReserveWindowClosed.code())),
             "ReserveWindowClosed: It is later than `reserve_deadline`."
         );
-        assert_eq!(told(custom(1, 0)), "instruction 1: the Ed25519 signature does not hold");
-        assert_eq!(told(custom(2, 1)), "instruction 2: token program: Insufficient funds");
-        assert_eq!(told(custom(2, 4_000)), "instruction 2: error 4000");
-        assert_eq!(told(json!({"InstructionError": [0, "MissingAccount"]})), "instruction 0: MissingAccount");
+        assert_eq!(text_of(custom(1, 0)), "instruction 1: the Ed25519 signature does not hold");
+        assert_eq!(text_of(custom(2, 1)), "instruction 2: token program: Insufficient funds");
+        assert_eq!(text_of(custom(2, 4_000)), "instruction 2: error 4000");
+        assert_eq!(text_of(json!({"InstructionError": [0, "MissingAccount"]})), "instruction 0: MissingAccount");
         assert_eq!(gateway_error(&custom(0, 6_000)), Some(GatewayError::InstructionInvalid));
         assert_eq!(gateway_error(&json!("AccountInUse")), None);
     }

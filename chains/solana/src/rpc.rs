@@ -54,7 +54,7 @@ impl Rpc {
     /// Calls `method`; `params` are an array.
     pub async fn call<R: DeserializeOwned>(&self, method: &'static str, params: Value) -> Result<R, Fault> {
         let place = || format!("{method} at {}", self.endpoint);
-        // The client waits and asks again when it is told that it asks too often; this bounds all of it.
+        // The client waits and asks again after an answer that it asks too often; this bounds all of it.
         let answer = tokio::time::timeout(self.timeout, self.client.send(RpcRequest::Custom { method }, params)).await;
         match answer {
             Ok(Ok(result)) => Ok(result),
@@ -73,6 +73,17 @@ fn is_known(data: &RpcResponseErrorData) -> bool {
     error.is_some_and(|error| error == "AlreadyProcessed")
 }
 
+/// The fault that an HTTP status other than success is. An endpoint that refuses the key in its URL does so until somebody
+/// changes the configuration.
+fn of_status(place: &str, status: u16) -> Transient {
+    let text = format!("{place}: HTTP status {status}");
+    match status {
+        401 | 403 => Transient::misconfigured(text),
+        429 => Transient::rate_limited(text),
+        _ => Transient::unreachable(text),
+    }
+}
+
 fn sort(place: &str, error: &ClientError) -> Fault {
     match error.kind.as_ref() {
         ClientErrorKind::RpcError(RpcError::RpcResponseError { code, message, data }) => {
@@ -85,12 +96,7 @@ fn sort(place: &str, error: &ClientError) -> Fault {
         }
         // The error's own text may hold the whole URL, and so a key.
         ClientErrorKind::Reqwest(error) => match error.status() {
-            Some(status) if status.as_u16() == 429 => {
-                Fault::Unanswered(Transient::rate_limited(format!("{place}: HTTP status {}", status.as_u16())))
-            }
-            Some(status) => {
-                Fault::Unanswered(Transient::unreachable(format!("{place}: HTTP status {}", status.as_u16())))
-            }
+            Some(status) => Fault::Unanswered(of_status(place, status.as_u16())),
             None => Fault::Unanswered(Transient::unreachable(format!("{place}: no answer"))),
         },
         ClientErrorKind::SerdeJson(error) => {

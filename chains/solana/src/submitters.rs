@@ -74,7 +74,7 @@ impl Warnings {
     /// Warns of a submitter that pays for few more deposits, every ten minutes.
     pub fn look(&self, node: &Node, account: &SigningKey, lamports: u64, now: Timestamp) {
         let deposits_left = lamports.saturating_sub(LAMPORTS_MIN) / LAMPORTS_MAX;
-        if deposits_left >= node.config().submitter_deposits_warning {
+        if deposits_left >= node.config().common.submitter_deposits_warning {
             return;
         }
         let account = format!("{}/{}", node.chain_id(), keys::account(account));

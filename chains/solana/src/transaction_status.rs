@@ -13,10 +13,12 @@ use events::{
 use sagas::ports::{DepositOrder, DepositState, TransactionState, Transient};
 
 use super::{
+    escrows::{Escrows, is_of},
+    history::{History, Status},
     node::{Commitment, Node, Settled},
-    program::{self, key, text},
-    query::Status,
-    reads::{self, amount, is_of, unusable},
+    program::{self, amount, key},
+    records::check_kept,
+    refusal,
 };
 
 /// What the finalized state proves about a transaction.
@@ -31,18 +33,16 @@ enum TransactionStatus {
     Lost { evidence: String },
 }
 
-impl Node {
-    /// The context of a failure on this chain, with nothing but the place and the reason.
-    pub(super) fn refusal(&self, program: &Key, reason: String) -> BlockchainContext {
-        BlockchainContext {
-            chain_id: self.chain_id().clone(),
-            transaction_hash: None,
-            block_number: None,
-            contract_address: Some(text(program)),
-            revert_reason: Some(reason),
-            gas_used: None,
-            estimated_gas_needed: None,
-        }
+/// The gateway's transactions on one chain.
+#[derive(Debug, Clone, Copy)]
+pub struct Transactions<'a> {
+    node: &'a Node,
+}
+
+impl<'a> Transactions<'a> {
+    /// The gateway's transactions on the chain of `node`.
+    pub fn of(node: &'a Node) -> Self {
+        Self { node }
     }
 
     /// Where a prepared deposit stands, of whose `versions` any may have landed. See [`DepositState`].
@@ -54,20 +54,20 @@ impl Node {
         order: &DepositOrder,
         versions: &[TransactionPrepared],
     ) -> Result<DepositState, Transient> {
-        let program = key(&order.escrow.contract).map_err(unusable)?;
-        let found = self.settled_escrow(&order.payment_id, &program).await?;
+        let program = key(&order.escrow.contract)?;
+        let found = Escrows::of(self.node).settled(&order.payment_id, &program).await?;
         if let Some(record) = found.record.filter(|record| is_of_order(record, order)) {
             return self.secured(&record, &program).await.map(DepositState::Secured);
         }
         if found.unsettled {
             return Ok(DepositState::Pending);
         }
-        self.is_kept(found.time, order.escrow.refund_after)?;
+        check_kept(self.node, found.time, order.escrow.refund_after)?;
         let expired = found.time > order.escrow.reserve_deadline;
         // What is finalized was asked for before the record: what lands up to there is in the state that was read then.
         let settled = found.settled;
         match self.status_of(versions, settled).await? {
-            TransactionStatus::Landed(status) if status.slot <= settled.slot => Err(self.contradiction(format!(
+            TransactionStatus::Landed(status) if status.slot <= settled.slot => Err(self.node.contradiction(format!(
                 "the deposit is in finalized slot {}, and nothing is in escrow at slot {}",
                 status.slot, settled.slot
             ))),
@@ -80,7 +80,7 @@ impl Node {
                     evidence: format!(
                         "the finalized state of {} has time {} at or above slot {}, past the reserve deadline {}, and nothing in \
                      escrow",
-                        self.chain_id(),
+                        self.node.chain_id(),
                         found.time,
                         settled.slot,
                         order.escrow.reserve_deadline
@@ -103,13 +103,13 @@ impl Node {
         plan: &EscrowPlan,
         after: u64,
     ) -> Result<bool, Transient> {
-        let program = key(&plan.contract).map_err(unusable)?;
-        let found = self.settled_escrow(payment_id, &program).await?;
+        let program = key(&plan.contract)?;
+        let found = Escrows::of(self.node).settled(payment_id, &program).await?;
         if found.time <= after || found.unsettled {
             return Ok(false);
         }
         if found.record.is_none() {
-            self.is_kept(found.time, plan.refund_after)?;
+            check_kept(self.node, found.time, plan.refund_after)?;
         }
         Ok(!found.record.is_some_and(|record| is_of(&record, plan)))
     }
@@ -119,8 +119,8 @@ impl Node {
     /// # Errors
     /// [`Transient`].
     pub async fn deposit_secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
-        let program = key(&order.escrow.contract).map_err(unusable)?;
-        let found = self.settled_escrow(&order.payment_id, &program).await?;
+        let program = key(&order.escrow.contract)?;
+        let found = Escrows::of(self.node).settled(&order.payment_id, &program).await?;
         match found.record.filter(|record| is_of_order(record, order)) {
             Some(record) => self.secured(&record, &program).await.map(Some),
             None => Ok(None),
@@ -128,8 +128,8 @@ impl Node {
     }
 
     async fn secured(&self, record: &Escrow, program: &Key) -> Result<EscrowSecured, Transient> {
-        let inclusion = self.deposit_of(record, program).await?;
-        let amount = amount(record.deposited).ok_or_else(|| self.contradiction("an escrow of nothing"))?;
+        let inclusion = Escrows::of(self.node).deposit_of(record, program).await?;
+        let amount = amount(record.deposited).ok_or_else(|| self.node.contradiction("an escrow of nothing"))?;
         Ok(EscrowSecured { inclusion, amount })
     }
 
@@ -138,7 +138,7 @@ impl Node {
     /// # Errors
     /// [`Transient`].
     pub async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient> {
-        let settled = self.settled().await?;
+        let settled = self.node.settled().await?;
         match self.status_of(versions, settled).await? {
             TransactionStatus::Failed { evidence, .. } | TransactionStatus::Lost { evidence } => {
                 Ok(TransactionState::Dead { evidence })
@@ -160,7 +160,7 @@ impl Node {
         };
         let mut failed = None;
         for version in versions {
-            match self.status(&version.transaction_hash, settled.slot).await? {
+            match History::of(self.node).status(&version.transaction_hash, settled.slot).await? {
                 Some(status) if status.error.is_none() => return Ok(TransactionStatus::Landed(status)),
                 Some(status) if status.slot <= settled.slot => failed = Some((version, status)),
                 // It may still land in another block, when the one that it failed in is left.
@@ -194,13 +194,12 @@ impl Node {
         program: &Key,
         status: &Status,
     ) -> Result<BlockchainContext, Transient> {
-        let mut context = self.refusal(program, String::new());
+        let mut context = refusal::context(self.node, program, String::new());
         context.block_number = Some(status.slot);
         for version in versions {
-            // Without history the error is told without the programs' names.
-            let Some(landed) = self.transaction(&version.transaction_hash, Commitment::Finalized).await? else {
-                continue;
-            };
+            // Without history the error is shown without the programs' names.
+            let landed = History::of(self.node).transaction(&version.transaction_hash, Commitment::Finalized).await?;
+            let Some(landed) = landed else { continue };
             context.transaction_hash = Some(version.transaction_hash.clone());
             context.block_number = Some(landed.slot);
             context.gas_used = landed.units.map(|units| units.to_string());
@@ -217,8 +216,8 @@ impl Node {
 fn is_of_order(record: &Escrow, order: &DepositOrder) -> bool {
     let source = &order.terms.source;
     let units = |amount| program::units(amount).ok();
-    reads::is_of(record, &order.escrow)
-        && key(source.account().as_str()) == Ok(record.payer)
+    is_of(record, &order.escrow)
+        && key(source.account()) == Ok(record.payer)
         && program::mint(source.asset()) == Ok(record.mint)
         && record.terms_hash == order.terms_hash.0
         && record.quote_hash == order.reservation.quote_hash.0

@@ -16,10 +16,11 @@ use gateway_program::{Key, host::Instruction};
 use sagas::ports::Transient;
 
 use super::{
+    broadcaster::Broadcaster,
+    history::{History, Status},
     keys,
     node::{Node, Settled},
-    program,
-    query::Status,
+    program, refusal,
     transaction::{self, Budget, Signed},
 };
 
@@ -111,6 +112,10 @@ impl Wallet {
         &self.node
     }
 
+    fn broadcaster(&self) -> Broadcaster<'_> {
+        Broadcaster::of(&self.node)
+    }
+
     /// Does `task` and waits until its transaction landed; returns its hash. It can still be taken back by a fork.
     ///
     /// # Errors
@@ -145,11 +150,11 @@ impl Wallet {
     pub(super) async fn try_out(&self, task: &Task) -> Result<Tried, PerformError> {
         let trial = transaction::message(&task.instructions, Budget::TRIAL, &self.address(), &[0; 32]);
         let programs = transaction::programs(&trial);
-        let simulated = self.node.simulate(&transaction::unsigned(&trial)).await?;
+        let simulated = self.broadcaster().simulate(&transaction::unsigned(&trial)).await?;
         if let Some(error) = &simulated.error {
             let reason = program::reason(error, &programs);
             return Err(match error.get("InstructionError") {
-                Some(_) => PerformError::Refused(Box::new(self.node.refusal(&task.program, reason))),
+                Some(_) => PerformError::Refused(Box::new(refusal::context(&self.node, &task.program, reason))),
                 // The node's trouble, or that of an account without lamports.
                 None => Transient::contradiction(format!("{}: cannot be tried out: {reason}", task.purpose)).into(),
             });
@@ -160,9 +165,9 @@ impl Wallet {
     async fn launch(&self, task: &Task) -> Result<(), PerformError> {
         let payer = self.address();
         let Tried { units, programs } = self.try_out(task).await?;
-        let recent = self.node.recent_fees(&task.contended).await?;
+        let recent = self.broadcaster().recent_fees(&task.contended).await?;
         let settled = self.node.settled().await?;
-        let blockhash = self.node.blockhash(settled).await?;
+        let blockhash = self.broadcaster().blockhash(settled).await?;
         let mut flights = self.flights.lock().await;
         flights.retain(|_, flight| flight.launched_at.elapsed() < REMEMBERED);
         let before = flights.get(&task.purpose);
@@ -188,7 +193,7 @@ impl Wallet {
         flights.insert(task.purpose.clone(), flight);
         drop(flights);
         // Silence is not refusal: the transaction may be on its way, so it is watched, and sent again.
-        if let Err(fault) = self.node.send(&wire).await {
+        if let Err(fault) = self.broadcaster().send(&wire).await {
             tracing::debug!(%fault, purpose = task.purpose, "transaction was not taken");
         }
         Ok(())
@@ -202,7 +207,7 @@ impl Wallet {
         };
         // Asked for first: a node that has this slot has seen whatever landed up to it.
         let settled = self.node.settled().await?;
-        match self.node.status(&flight.hash, settled.slot).await? {
+        match History::of(&self.node).status(&flight.hash, settled.slot).await? {
             Some(Status { error: None, .. }) => Ok(Some(flight.hash)),
             Some(Status { error: Some(error), slot }) => {
                 if slot <= settled.slot {
@@ -228,7 +233,7 @@ impl Wallet {
         if let Some(kept) = self.flights.lock().await.get_mut(&task.purpose) {
             kept.sent_at = Instant::now();
         }
-        self.node.send(&flight.wire).await
+        self.broadcaster().send(&flight.wire).await
     }
 
     async fn lose(&self, purpose: &str, hash: &str) {
@@ -244,7 +249,7 @@ impl Wallet {
 
     fn failed(&self, task: &Task, flight: &Flight, error: &Value, slot: u64) -> PerformError {
         let reason = program::reason(error, &flight.programs);
-        let mut context: BlockchainContext = self.node.refusal(&task.program, reason);
+        let mut context: BlockchainContext = refusal::context(&self.node, &task.program, reason);
         context.transaction_hash = Some(flight.hash.clone());
         context.block_number = Some(slot);
         PerformError::Refused(Box::new(context))

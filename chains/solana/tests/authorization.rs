@@ -106,11 +106,11 @@ fn what_was_prepared_and_signed_is_authorized() {
     let (authorization, plan) = authorize(&spend, &message).unwrap();
     assert_eq!((plan.reserve_deadline, plan.fulfillment_deadline), (FULFILLMENT_DEADLINE, FULFILLMENT_DEADLINE));
     assert_eq!((plan.refund_after, plan.chain_id.as_str()), (REFUND_AFTER, CHAIN));
-    assert_eq!((&plan.contract, &plan.reserver), (&spend.escrow.program, &spend.escrow.reserver));
-    assert_eq!(plan.releaser, spend.escrow.releaser);
+    assert_eq!((plan.contract.as_str(), plan.reserver.as_str()), (&*spend.escrow.program, &*spend.escrow.reserver));
+    assert_eq!(plan.releaser.as_str(), spend.escrow.releaser);
     let Authorization::Solana(spent) = &authorization else { panic!("{authorization:?}") };
     assert_eq!((spent.amount.to_string().as_str(), spent.quote_hash), ("110", Hash32::ZERO));
-    assert_eq!((&spent.signer, &spent.signature), (&account(&payer()), &message.signature));
+    assert_eq!((spent.signer.as_str(), &spent.signature), (&*account(&payer()), &message.signature));
     assert_eq!(Delegation::of(spend.terms.source.account(), &plan.contract, spent), None);
     assert_eq!(message.payload.as_ref().unwrap()["allowance_delegate"], {
         allowance_delegate(&spend.escrow.program, &account(&payer())).unwrap()
@@ -133,9 +133,9 @@ fn a_delegate_signer_signs_for_the_payer_and_for_nobody_else() {
     let message = signed_with(&spend, &delegate(), named.clone());
     let (authorization, plan) = authorize(&spend, &message).unwrap();
     let Authorization::Solana(spent) = &authorization else { panic!("{authorization:?}") };
-    assert_eq!(spent.signer, account(&delegate()));
+    assert_eq!(spent.signer.as_str(), account(&delegate()));
     let delegation = Delegation::of(spend.terms.source.account(), &plan.contract, spent).unwrap();
-    assert_eq!(delegation.signer, account(&delegate()));
+    assert_eq!(delegation.signer.as_str(), account(&delegate()));
     assert_eq!(Some(delegation.address), allowance_delegate(&spend.escrow.program, &account(&delegate())));
 
     // The payer's key where a delegate signer is named, and the delegate signer's where none is.

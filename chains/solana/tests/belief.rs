@@ -12,13 +12,14 @@ use anyhow::{Result, bail};
 use data_encoding::BASE64;
 use serde_json::{Value, json};
 
-use chains::config::{ChainConfig, Depth};
+use chains::config::{Depth, SolanaConfig};
 use chains_solana::{
-    adapter::SolanaChains,
+    adapter::SolanaChain,
+    escrows::Escrows,
     node::{Commitment, ConnectError, Node},
     program,
 };
-use events::event::TransactionPrepared;
+use events::{ChainId, event::TransactionPrepared};
 use gateway_program::host;
 use sagas::ports::{Chains, DeliveryState, DepositOrder, DepositState, EscrowState};
 
@@ -31,7 +32,7 @@ use crate::{
 struct Secured {
     world: World,
     liar: Liar,
-    chains: SolanaChains,
+    chain: SolanaChain,
     order: DepositOrder,
     prepared: TransactionPrepared,
     state: DepositState,
@@ -41,19 +42,19 @@ impl Secured {
     async fn start() -> Result<Self> {
         let world = World::start().await?;
         let liar = Liar::before(&world.surfnet.url()).await?;
-        let chains = world.chains_at(&liar.url);
+        let chain = world.chain_at(&liar.url);
         let order = world.order(600).await?;
-        let prepared = chains.prepare_deposit(&order, 1).await?;
-        let state = settle(&chains, &order, from_ref(&prepared)).await?;
+        let prepared = chain.prepare_deposit(&order, 1).await?;
+        let state = settle(&chain, &order, from_ref(&prepared)).await?;
         let DepositState::Secured(secured) = &state else { bail!("{state:?}") };
         // Final by the cluster's own word, which is asked apart from the record.
         let slot = world.surfnet.rpc("getSlot", json!([{"commitment": "finalized"}])).await?;
         assert!(slot.as_u64() >= Some(secured.inclusion.block_number), "{slot}");
-        Ok(Self { world, liar, chains, order, prepared, state })
+        Ok(Self { world, liar, chain, order, prepared, state })
     }
 
     async fn look(&self) -> Result<DepositState, sagas::ports::Transient> {
-        self.chains.deposit_state(&self.order, from_ref(&self.prepared)).await
+        self.chain.deposit_state(&self.order, from_ref(&self.prepared)).await
     }
 
     /// The lie is not believed, and the truth is again.
@@ -89,25 +90,27 @@ async fn a_node_of_another_cluster_is_asked_nothing() -> Result<()> {
         }
         truth
     });
-    let chains = world.chains_at(&liar.url);
+    let chain = world.chain_at(&liar.url);
     let order = world.order(600).await?;
-    let fault = chains.escrow_state(&order.payment_id, &order.escrow).await.expect_err("believed");
+    let fault = chain.escrow_state(&order.payment_id, &order.escrow).await.expect_err("believed");
     assert!(fault.to_string().contains("is of the cluster 5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"), "{fault}");
-    chains.prepare_deposit(&order, 1).await.expect_err("prepared");
+    chain.prepare_deposit(&order, 1).await.expect_err("prepared");
     assert!(asked.lock().unwrap().iter().all(|method| method == "getGenesisHash"));
 
-    let connect = |config: ChainConfig| Node::connect(&config).map(|_| ());
-    let other = Some("5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d".to_owned());
-    let config = world.config();
-    let refused = connect(ChainConfig { signature_cluster_id: other, ..config.clone() });
-    assert!(matches!(refused, Err(ConnectError::Cluster { .. })));
-    let refused = connect(ChainConfig { signature_cluster_id: None, ..config.clone() });
-    assert!(matches!(refused, Err(ConnectError::Cluster { .. })));
-    let refused = connect(ChainConfig { signature_domain_version: 2, ..config.clone() });
+    let connect = |change: fn(&mut SolanaConfig)| {
+        let mut config = world.config();
+        change(&mut config);
+        Node::connect(&config).map(|_| ())
+    };
+    for other in ["5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d", ""] {
+        let config = SolanaConfig { signature_cluster_id: other.to_owned(), ..world.config() };
+        assert!(matches!(Node::connect(&config), Err(ConnectError::Cluster { .. })));
+    }
+    let refused = connect(|config| config.signature_domain_version = 2);
     assert!(matches!(refused, Err(ConnectError::DomainVersion { .. })));
-    let refused = connect(ChainConfig { required_depth: Depth::Confirmations(1), ..config.clone() });
+    let refused = connect(|config| config.common.required_depth = Depth::Confirmations(1));
     assert!(matches!(refused, Err(ConnectError::Depth { .. })));
-    let refused = connect(ChainConfig { chain_id: "eip155:1".parse()?, ..config });
+    let refused = connect(|config| config.common.chain_id = ChainId::evm(1));
     assert!(matches!(refused, Err(ConnectError::Family(_))));
     Ok(())
 }
@@ -156,11 +159,11 @@ async fn a_deposit_under_another_quote_is_not_the_payments() -> Result<()> {
     let mut other = secured.order.clone();
     other.reservation.quote_hash = events::Hash32([8; 32]);
     // Its transaction is final, and what it made is something else: that cannot be.
-    secured.chains.deposit_state(&other, from_ref(&secured.prepared)).await.expect_err("concluded");
-    assert_eq!(secured.chains.deposit_secured(&other).await?, None);
+    secured.chain.deposit_state(&other, from_ref(&secured.prepared)).await.expect_err("concluded");
+    assert_eq!(secured.chain.deposit_secured(&other).await?, None);
     let mut stranger = secured.order.escrow.clone();
-    stranger.releaser = secured.world.program.clone();
-    assert_eq!(secured.chains.escrow_state(&secured.order.payment_id, &stranger).await?, EscrowState::Absent);
+    stranger.releaser = secured.world.program.parse()?;
+    assert_eq!(secured.chain.escrow_state(&secured.order.payment_id, &stranger).await?, EscrowState::Absent);
     Ok(())
 }
 
@@ -257,7 +260,7 @@ async fn finality_takes_two_answers_and_does_not_go_back() -> Result<()> {
 async fn a_blockhash_that_counts_for_no_plausible_time_is_not_signed_with() -> Result<()> {
     let world = World::start().await?;
     let liar = Liar::before(&world.surfnet.url()).await?;
-    let chains = world.chains_at(&liar.url);
+    let chain = world.chain_at(&liar.url);
     let order = world.order(600).await?;
     for height in [0, 1_u64 << 40] {
         liar.tell(move |request, mut truth| {
@@ -266,10 +269,10 @@ async fn a_blockhash_that_counts_for_no_plausible_time_is_not_signed_with() -> R
             }
             truth
         });
-        chains.prepare_deposit(&order, 1).await.expect_err("signed");
+        chain.prepare_deposit(&order, 1).await.expect_err("signed");
     }
     liar.be_honest();
-    chains.prepare_deposit(&order, 1).await?;
+    chain.prepare_deposit(&order, 1).await?;
     Ok(())
 }
 
@@ -284,7 +287,7 @@ async fn that_nothing_is_in_escrow_takes_two_answers() -> Result<()> {
         }
         truth
     });
-    assert!(!secured.chains.deposit_ruled_out(&secured.order.payment_id, &secured.order.escrow, 0).await?);
+    assert!(!secured.chain.deposit_ruled_out(&secured.order.payment_id, &secured.order.escrow, 0).await?);
     assert!(answers.load(Ordering::Relaxed) >= 2);
     Ok(())
 }
@@ -293,13 +296,13 @@ async fn that_nothing_is_in_escrow_takes_two_answers() -> Result<()> {
 async fn a_delivery_that_a_fork_took_away_is_not_seen_any_more() -> Result<()> {
     let world = World::start().await?;
     let liar = Liar::before(&world.surfnet.url()).await?;
-    let chains = world.chains_at(&liar.url);
+    let chain = world.chain_at(&liar.url);
     let order = world.order(600).await?;
     let delivery = world.delivery(&order);
-    let program = program::key(&world.program)?;
+    let program = program::parse_key(&world.program)?;
     let terms = program::fulfillment(&delivery)?;
     let (hash, slot) = world.act(&[host::fulfill_native(&program, &terms)]).await?;
-    let seen = until(|| chains.delivery_state(&delivery), |state| *state != DeliveryState::NotSeen).await?;
+    let seen = until(|| chain.delivery_state(&delivery), |state| *state != DeliveryState::NotSeen).await?;
     let (DeliveryState::Seen(inclusion) | DeliveryState::Final(inclusion)) = &seen else { bail!("{seen:?}") };
     assert_eq!((&inclusion.transaction_hash, inclusion.block_number), (&hash, slot));
 
@@ -309,7 +312,7 @@ async fn a_delivery_that_a_fork_took_away_is_not_seen_any_more() -> Result<()> {
         }
         truth
     });
-    assert_eq!(chains.delivery_state(&delivery).await?, DeliveryState::NotSeen);
+    assert_eq!(chain.delivery_state(&delivery).await?, DeliveryState::NotSeen);
     // A record of other terms at this address cannot be.
     liar.tell(|request, mut truth| {
         if request["method"] == "getMultipleAccounts" {
@@ -322,9 +325,9 @@ async fn a_delivery_that_a_fork_took_away_is_not_seen_any_more() -> Result<()> {
         }
         truth
     });
-    chains.delivery_state(&delivery).await.expect_err("believed");
+    chain.delivery_state(&delivery).await.expect_err("believed");
     liar.be_honest();
-    let last = until(|| chains.delivery_state(&delivery), |state| matches!(state, DeliveryState::Final(_))).await?;
+    let last = until(|| chain.delivery_state(&delivery), |state| matches!(state, DeliveryState::Final(_))).await?;
     assert_eq!(last, DeliveryState::Final(inclusion.clone()));
     Ok(())
 }
@@ -332,19 +335,19 @@ async fn a_delivery_that_a_fork_took_away_is_not_seen_any_more() -> Result<()> {
 #[tokio::test]
 async fn lamports_sent_to_an_escrows_address_are_no_escrow() -> Result<()> {
     let world = World::start().await?;
-    let chains = world.chains();
+    let chain = world.chain();
     let order = world.order(600).await?;
-    let program = program::key(&world.program)?;
+    let program = program::parse_key(&world.program)?;
     let address = host::escrow_address(&program, &order.payment_id.on_chain().0).key;
     world.surfnet.airdrop(&program::text(&address), 1_000_000).await?;
-    let read = world.node().escrow_record(&order.payment_id, &program, Commitment::Confirmed, 0).await?;
+    let read = Escrows::of(&world.node()).record(&order.payment_id, &program, Commitment::Confirmed, 0).await?;
     assert_eq!(read.record, None);
-    assert_eq!(chains.escrow_state(&order.payment_id, &order.escrow).await?, EscrowState::Absent);
-    let prepared = chains.prepare_deposit(&order, 1).await?;
-    let state = settle(&chains, &order, from_ref(&prepared)).await?;
+    assert_eq!(chain.escrow_state(&order.payment_id, &order.escrow).await?, EscrowState::Absent);
+    let prepared = chain.prepare_deposit(&order, 1).await?;
+    let state = settle(&chain, &order, from_ref(&prepared)).await?;
     assert!(matches!(state, DepositState::Secured(_)), "{state:?}");
     // A payment has one escrow for ever.
-    let refused = chains.prepare_deposit(&order, 2).await.expect_err("prepared twice");
+    let refused = chain.prepare_deposit(&order, 2).await.expect_err("prepared twice");
     assert!(refused.to_string().contains("PaymentIdUsed"), "{refused}");
     Ok(())
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use chains_solana::{
     authorization::{ClusterId, EscrowSettings, SignedMessage, SpendRequest, allowance_delegate, authorize},
-    program::{key, text},
+    program::{key, parse_key, text},
 };
 use events::{Hash32, Terms, event::Authorization, time::from_unix_seconds};
 use gateway_program::{ed25519, host, ids, message::Fulfillment};
@@ -40,7 +40,7 @@ impl Case {
     }
 
     fn key(&self, pointer: &str) -> [u8; 32] {
-        key(self.str(pointer)).unwrap()
+        parse_key(self.str(pointer)).unwrap()
     }
 
     fn hash(&self, pointer: &str) -> Hash32 {
@@ -79,14 +79,14 @@ fn its_addresses_are_ours() {
     for case in cases() {
         let (program, spend) = (case.key("/program"), case.spend());
         let on_chain = spend.payment_id.on_chain().0;
-        let payer = key(spend.terms.source.account().as_str()).unwrap();
+        let payer = key(spend.terms.source.account()).unwrap();
         let mint = case.key("/mint");
         let delivery = Fulfillment {
             payment_id: on_chain,
             quote_hash: case.hash("/quote_hash").0,
             settler: case.key("/settler"),
             mint,
-            recipient: key(spend.terms.destination()[0].account().as_str()).unwrap(),
+            recipient: key(spend.terms.destination()[0].account()).unwrap(),
             amount: case.str("/delivered").parse().unwrap(),
             fulfill_by: FULFILLMENT_DEADLINE,
         };
@@ -111,7 +111,7 @@ fn its_signatures_are_accepted_with_and_without_the_preimage() {
         let (spend, mut signed) = (case.spend(), case.signed("signed"));
         let (authorization, plan) = authorize(&spend, &signed).unwrap_or_else(|error| panic!("{error}: {}", case.0));
         let Authorization::Solana(spent) = authorization else { panic!("{authorization:?}") };
-        assert_eq!(spent.signer, case.str("/signer"));
+        assert_eq!(spent.signer.as_str(), case.str("/signer"));
         assert_eq!(spent.quote_hash, spend.quote_hash);
         assert_eq!(plan.refund_after.to_string(), case.str("/signed/payload/refund_after"));
         let ours = ed25519::data(

@@ -22,7 +22,7 @@ fn source(world: &World, mint: &str, owner: &str) -> OwnedAsset {
 /// The amount, the delegate and what it may draw.
 type Held = (u64, Option<String>, u64);
 
-fn told(holding: Holding) -> Held {
+fn held(holding: Holding) -> Held {
     (holding.amount, holding.delegate, holding.delegated)
 }
 
@@ -30,7 +30,7 @@ fn told(holding: Holding) -> Held {
 async fn holds(world: &World, source: &OwnedAsset, expected: Option<Held>) -> Result<()> {
     let (node, until) = (world.node(), Instant::now() + WITHIN);
     loop {
-        let found = node.holding(source).await.map(|holding| holding.map(told));
+        let found = Holding::read(&node, source).await.map(|holding| holding.map(held));
         if found.as_ref().ok() == Some(&expected) {
             return Ok(());
         }
@@ -62,19 +62,19 @@ async fn the_payers_own_account_is_read() -> Result<()> {
     world.dev.approve(&world.payer, &world.token, &world.program, &delegate, 70).await?;
     let theirs = allowance_delegate(&world.program, &delegate).unwrap();
     holds(&world, &of(&world.token, &payer), holding(TOKENS, Some(&theirs), 70)).await?;
-    let held = world.node().holding(&of(&world.token, &payer)).await?.unwrap();
+    let held = Holding::read(&world.node(), &of(&world.token, &payer)).await?.unwrap();
     assert_eq!((held.allowed_to(&theirs), held.allowed_to(&own)), (70, 0));
-    let other = world.node().holding(&of(&extended, &payer)).await?.unwrap();
+    let other = Holding::read(&world.node(), &of(&extended, &payer)).await?.unwrap();
     assert_eq!(held.token_program, "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA");
     assert_eq!(other.token_program, "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb");
     assert_ne!(held.address, other.address);
     world.dev.approve(&world.payer, &extended, &world.program, &payer, 20).await?;
     holds(&world, &of(&extended, &payer), holding(500, Some(&own), 20)).await?;
 
-    // What is not a token is no holding of nothing.
+    // What is not a token is an error, and not a holding of nothing.
     let no_mint = source(&world, &account(&key(99)), &payer);
-    assert!(world.node().holding(&no_mint).await.is_err());
+    assert!(Holding::read(&world.node(), &no_mint).await.is_err());
     let a_wallet = source(&world, &payer, &payer);
-    assert!(world.node().holding(&a_wallet).await.is_err());
+    assert!(Holding::read(&world.node(), &a_wallet).await.is_err());
     Ok(())
 }

@@ -11,93 +11,93 @@ use crate::support::{CAP, DELIVERED, PRICE, REFUND_DELAY, TOKENS, World, key, se
 #[tokio::test]
 async fn a_payment_is_secured_delivered_and_released() -> Result<()> {
     let world = World::start().await?;
-    let chains = world.chains();
+    let chain = world.chain();
     let order = world.order(600).await?;
     let plan = &order.escrow;
 
-    let prepared = chains.prepare_deposit(&order, 1).await?;
+    let prepared = chain.prepare_deposit(&order, 1).await?;
     // Nothing is sent before it is journaled.
-    assert_eq!(chains.deposit_state(&order, std::slice::from_ref(&prepared)).await?, DepositState::Pending);
+    assert_eq!(chain.deposit_state(&order, std::slice::from_ref(&prepared)).await?, DepositState::Pending);
     assert_eq!(world.tokens(&world.payer).await?, TOKENS);
 
-    chains.broadcast(&prepared).await?;
+    chain.broadcast(&prepared).await?;
     // The same bytes again are not a fault, and have no second effect.
-    chains.broadcast(&prepared).await?;
-    let DepositState::Secured(secured) = settle(&chains, &order, std::slice::from_ref(&prepared)).await? else {
+    chain.broadcast(&prepared).await?;
+    let DepositState::Secured(secured) = settle(&chain, &order, std::slice::from_ref(&prepared)).await? else {
         bail!("not secured");
     };
-    chains.broadcast(&prepared).await?;
+    chain.broadcast(&prepared).await?;
     assert_eq!(secured.inclusion.transaction_hash, prepared.transaction_hash);
     assert_eq!(secured.inclusion.chain_id, plan.chain_id);
     assert_eq!(secured.amount.to_string(), PRICE.to_string());
     assert_eq!(world.tokens(&world.payer).await?, TOKENS - PRICE);
-    assert_eq!(chains.deposit_secured(&order).await?, Some(secured.clone()));
-    assert_eq!(chains.escrow_state(&order.payment_id, plan).await?, EscrowState::Held);
-    assert!(!chains.deposit_ruled_out(&order.payment_id, plan, 0).await?);
+    assert_eq!(chain.deposit_secured(&order).await?, Some(secured.clone()));
+    assert_eq!(chain.escrow_state(&order.payment_id, plan).await?, EscrowState::Held);
+    assert!(!chain.deposit_ruled_out(&order.payment_id, plan, 0).await?);
 
     let delivery = world.delivery(&order);
-    assert_eq!(chains.delivery_state(&delivery).await?, DeliveryState::NotSeen);
-    let program = program::key(&world.program)?;
+    assert_eq!(chain.delivery_state(&delivery).await?, DeliveryState::NotSeen);
+    let program = program::parse_key(&world.program)?;
     let terms = program::fulfillment(&delivery)?;
     let (hash, slot) = world.act(&[host::fulfill_native(&program, &terms)]).await?;
-    let seen = until(|| chains.delivery_state(&delivery), |state| *state != DeliveryState::NotSeen).await?;
+    let seen = until(|| chain.delivery_state(&delivery), |state| *state != DeliveryState::NotSeen).await?;
     let (DeliveryState::Seen(inclusion) | DeliveryState::Final(inclusion)) = seen else { bail!("{seen:?}") };
     assert_eq!((inclusion.transaction_hash.as_str(), inclusion.block_number), (hash.as_str(), slot));
-    let last = until(|| chains.delivery_state(&delivery), |state| matches!(state, DeliveryState::Final(_))).await?;
+    let last = until(|| chain.delivery_state(&delivery), |state| matches!(state, DeliveryState::Final(_))).await?;
     assert_eq!(last, DeliveryState::Final(inclusion));
     // Another amount is another delivery, and that one was not made.
     let other = sagas::ports::DeliveryOrder { amount: (DELIVERED + 1).to_string().parse()?, ..delivery.clone() };
-    assert_eq!(chains.delivery_state(&other).await?, DeliveryState::NotSeen);
+    assert_eq!(chain.delivery_state(&other).await?, DeliveryState::NotSeen);
 
     let statement = world.statement(&order);
     let attestation = world.attest(&statement);
-    assert!(chains.attestation_holds(&statement, plan, &attestation).await?);
-    assert!(!chains.attestation_holds(&world.non_delivery(&order), plan, &attestation).await?);
+    assert!(chain.attestation_holds(&statement, plan, &attestation).await?);
+    assert!(!chain.attestation_holds(&world.non_delivery(&order), plan, &attestation).await?);
     let before = world.tokens(&world.settler).await?;
     // The settler's account must be there to be paid.
     world.release(&order).await?;
     let state =
-        until(|| chains.escrow_state(&order.payment_id, plan), |state| !matches!(state, EscrowState::Held)).await?;
+        until(|| chain.escrow_state(&order.payment_id, plan), |state| !matches!(state, EscrowState::Held)).await?;
     let EscrowState::Released(inclusion) = state else { bail!("{state:?}") };
     assert!(inclusion.block_number > secured.inclusion.block_number);
     assert!(inclusion.block_time >= secured.inclusion.block_time);
     assert_eq!(world.tokens(&world.settler).await?, before + PRICE);
     // What was secured is still told, by its own transaction.
-    assert_eq!(chains.deposit_secured(&order).await?, Some(secured));
+    assert_eq!(chain.deposit_secured(&order).await?, Some(secured));
     Ok(())
 }
 
 #[tokio::test]
 async fn a_delegate_signer_pays_with_token_2022_and_the_refund_waits_for_a_closed_account() -> Result<()> {
     let world = World::start().await?;
-    let chains = world.chains();
+    let chain = world.chain();
     let token = world.dev.create_token(&key(22), TokenProgram::Token2022, 6).await?;
     let (payer, signer) = (account(&world.payer), key(23));
     world.dev.mint(&token, &payer, PRICE).await?;
     let order = world.order_of(&token, &signer, 600).await?;
     // The payer has appointed nobody.
-    let Err(PrepareError::Refused(refusal)) = chains.prepare_deposit(&order, 1).await else { bail!("not refused") };
+    let Err(PrepareError::Refused(refusal)) = chain.prepare_deposit(&order, 1).await else { bail!("not refused") };
     let reason = refusal.context.revert_reason.context("no reason")?;
     assert!(reason.starts_with("AllowanceMissing"), "{reason}");
 
     world.dev.approve(&world.payer, &token, &world.program, &account(&signer), CAP).await?;
-    let prepared = chains.prepare_deposit(&order, 1).await?;
-    let state = settle(&chains, &order, &[prepared]).await?;
+    let prepared = chain.prepare_deposit(&order, 1).await?;
+    let state = settle(&chain, &order, &[prepared]).await?;
     assert!(matches!(state, DepositState::Secured(_)), "{state:?}");
     world.close_payers(&token, TOKEN_2022_PROGRAM).await?;
 
     let non_delivery = Some(world.attest(&world.non_delivery(&order)));
     let cancel = RefundOrder { payment_id: order.payment_id.clone(), escrow: order.escrow.clone(), non_delivery };
     // Nobody makes it at the gateway's cost (its owner could close it again and keep the rent), and nothing is lost by waiting.
-    let Err(PrepareError::Transient(waits)) = chains.prepare_refund(&cancel, 1).await else { bail!("not waited for") };
+    let Err(PrepareError::Transient(waits)) = chain.prepare_refund(&cancel, 1).await else { bail!("not waited for") };
     assert!(waits.to_string().contains("has closed its token account"), "{waits}");
-    let state = chains.escrow_state(&order.payment_id, &order.escrow).await?;
+    let state = chain.escrow_state(&order.payment_id, &order.escrow).await?;
     assert!(matches!(state, EscrowState::Held), "{state:?}");
 
     world.dev.mint(&token, &payer, 1).await?;
-    chains.broadcast(&chains.prepare_refund(&cancel, 1).await?).await?;
+    chain.broadcast(&chain.prepare_refund(&cancel, 1).await?).await?;
     let state =
-        until(|| chains.escrow_state(&order.payment_id, &order.escrow), |state| !matches!(state, EscrowState::Held))
+        until(|| chain.escrow_state(&order.payment_id, &order.escrow), |state| !matches!(state, EscrowState::Held))
             .await?;
     assert!(matches!(state, EscrowState::Refunded(_)), "{state:?}");
     assert_eq!(world.dev.token_balance(&token, &payer).await?, PRICE + 1);
@@ -107,28 +107,28 @@ async fn a_delegate_signer_pays_with_token_2022_and_the_refund_waits_for_a_close
 #[tokio::test]
 async fn a_refund_waits_for_its_window() -> Result<()> {
     let world = World::start().await?;
-    let chains = world.chains();
+    let chain = world.chain();
     let order = world.order(600).await?;
-    let prepared = chains.prepare_deposit(&order, 1).await?;
-    let state = settle(&chains, &order, &[prepared]).await?;
+    let prepared = chain.prepare_deposit(&order, 1).await?;
+    let state = settle(&chain, &order, &[prepared]).await?;
     assert!(matches!(state, DepositState::Secured(_)), "{state:?}");
 
     let refund = RefundOrder { payment_id: order.payment_id.clone(), escrow: order.escrow.clone(), non_delivery: None };
-    let Err(PrepareError::Refused(refusal)) = chains.prepare_refund(&refund, 1).await else { bail!("not refused") };
+    let Err(PrepareError::Refused(refusal)) = chain.prepare_refund(&refund, 1).await else { bail!("not refused") };
     let reason = refusal.context.revert_reason.context("no reason")?;
     assert!(reason.starts_with("RefundWindowNotOpen"), "{reason}");
 
     world.surfnet.travel_to(order.escrow.refund_after + 1).await?;
     let state =
-        until(|| chains.escrow_state(&order.payment_id, &order.escrow), |state| !matches!(state, EscrowState::Held))
+        until(|| chain.escrow_state(&order.payment_id, &order.escrow), |state| !matches!(state, EscrowState::Held))
             .await?;
     assert_eq!(state, EscrowState::Lapsed);
-    assert_eq!(chains.delivery_state(&world.delivery(&order)).await?, DeliveryState::Impossible);
-    let prepared = chains.prepare_refund(&refund, 1).await?;
-    assert_eq!(chains.transaction_state(std::slice::from_ref(&prepared)).await?, TransactionState::Pending);
-    chains.broadcast(&prepared).await?;
+    assert_eq!(chain.delivery_state(&world.delivery(&order)).await?, DeliveryState::Impossible);
+    let prepared = chain.prepare_refund(&refund, 1).await?;
+    assert_eq!(chain.transaction_state(std::slice::from_ref(&prepared)).await?, TransactionState::Pending);
+    chain.broadcast(&prepared).await?;
     let state =
-        until(|| chains.escrow_state(&order.payment_id, &order.escrow), |state| !matches!(state, EscrowState::Lapsed))
+        until(|| chain.escrow_state(&order.payment_id, &order.escrow), |state| !matches!(state, EscrowState::Lapsed))
             .await?;
     let EscrowState::Refunded(refunded) = state else { bail!("{state:?}") };
     assert_eq!(refunded.inclusion.transaction_hash, prepared.transaction_hash);
@@ -140,10 +140,10 @@ async fn a_refund_waits_for_its_window() -> Result<()> {
 #[tokio::test]
 async fn the_releasers_non_delivery_gives_the_money_back_at_once() -> Result<()> {
     let world = World::start().await?;
-    let chains = world.chains();
+    let chain = world.chain();
     let order = world.order(600).await?;
-    let prepared = chains.prepare_deposit(&order, 1).await?;
-    settle(&chains, &order, &[prepared]).await?;
+    let prepared = chain.prepare_deposit(&order, 1).await?;
+    settle(&chain, &order, &[prepared]).await?;
 
     let cancel = |signature: String| RefundOrder {
         payment_id: order.payment_id.clone(),
@@ -152,14 +152,14 @@ async fn the_releasers_non_delivery_gives_the_money_back_at_once() -> Result<()>
     };
     // The releaser's word for a delivery is not its word against one.
     let wrong = cancel(world.attest(&world.statement(&order)));
-    let Err(PrepareError::Refused(refusal)) = chains.prepare_refund(&wrong, 1).await else { bail!("not refused") };
+    let Err(PrepareError::Refused(refusal)) = chain.prepare_refund(&wrong, 1).await else { bail!("not refused") };
     let reason = refusal.context.revert_reason.context("no reason")?;
     assert!(reason.contains("the Ed25519 signature does not hold"), "{reason}");
 
-    let prepared = chains.prepare_refund(&cancel(world.attest(&world.non_delivery(&order))), 1).await?;
-    chains.broadcast(&prepared).await?;
+    let prepared = chain.prepare_refund(&cancel(world.attest(&world.non_delivery(&order))), 1).await?;
+    chain.broadcast(&prepared).await?;
     let state =
-        until(|| chains.escrow_state(&order.payment_id, &order.escrow), |state| !matches!(state, EscrowState::Held))
+        until(|| chain.escrow_state(&order.payment_id, &order.escrow), |state| !matches!(state, EscrowState::Held))
             .await?;
     assert!(matches!(state, EscrowState::Refunded(_)), "{state:?}");
     assert_eq!(world.tokens(&world.payer).await?, TOKENS);
@@ -169,9 +169,9 @@ async fn the_releasers_non_delivery_gives_the_money_back_at_once() -> Result<()>
 #[tokio::test]
 async fn a_deposit_that_the_chain_would_refuse_says_why_and_is_not_signed() -> Result<()> {
     let world = World::start().await?;
-    let chains = world.chains();
+    let chain = world.chain();
     let refusal = async |order: &sagas::ports::DepositOrder| -> Result<String> {
-        match chains.prepare_deposit(order, 1).await {
+        match chain.prepare_deposit(order, 1).await {
             Err(PrepareError::Refused(refusal)) => {
                 assert_eq!(refusal.context.contract_address.as_deref(), Some(world.program.as_str()));
                 refusal.context.revert_reason.context("no reason")
@@ -204,7 +204,7 @@ async fn a_deposit_that_the_chain_would_refuse_says_why_and_is_not_signed() -> R
     let reason = refusal(&order).await?;
     assert!(reason.starts_with("ReserveWindowClosed"), "{reason}");
     // Nothing was made, and now nothing can be.
-    until(|| chains.deposit_ruled_out(&order.payment_id, &order.escrow, order.escrow.reserve_deadline), |out| *out)
+    until(|| chain.deposit_ruled_out(&order.payment_id, &order.escrow, order.escrow.reserve_deadline), |out| *out)
         .await?;
     assert_eq!(world.tokens(&world.payer).await?, TOKENS);
     assert!(order.escrow.refund_after >= order.escrow.fulfillment_deadline + REFUND_DELAY);

@@ -7,9 +7,10 @@ use gateway_program::{
 };
 
 use chains::windows::{Broken, Window, Windows};
-use events::{Amount, Family, Hash32, OwnedAsset, event::EscrowPlan, time::unix_seconds};
+use events::{Account, Amount, Family, Hash32, OwnedAsset, event::EscrowPlan, time::unix_seconds};
 
-use super::{AuthorizationError, Choice, SpendRequest, bytes32, wallet_key};
+use super::{AuthorizationError, Choice, EscrowSettings, SpendRequest, bytes32, wallet_key};
+use crate::program::{account, key};
 
 /// The values of the preimage in their order, for an error to name the one that differs.
 const FIELDS: [(&str, Form); 16] = [
@@ -49,9 +50,31 @@ enum Form {
 pub(super) struct Rebuilt {
     domain: Domain,
     deposit: Deposit,
+    accounts: EscrowAccounts,
     amount: Amount,
     signer: VerifyingKey,
     allowance_delegate: Key,
+}
+
+/// The accounts of the escrow, as the settings have them.
+struct EscrowAccounts {
+    program: Account,
+    reserver: Account,
+    releaser: Account,
+}
+
+impl EscrowAccounts {
+    fn of(settings: &EscrowSettings) -> Result<Self, AuthorizationError> {
+        let account = |field: &'static str, text: &str| {
+            let malformed = |_| AuthorizationError::malformed(field, "must be the Base58 form of 32 bytes");
+            Account::parse(Family::Solana, text).map_err(malformed)
+        };
+        Ok(Self {
+            program: account("escrow_contract_address", &settings.program)?,
+            reserver: account("reserver", &settings.reserver)?,
+            releaser: account("fulfillment_verifier.account", &settings.releaser)?,
+        })
+    }
 }
 
 impl Rebuilt {
@@ -60,13 +83,12 @@ impl Rebuilt {
         let source = &spend.terms.source;
         let mint = mint(source)?;
         let (amount, units) = amount(spend, choice)?;
-        let key = |field: &'static str, text: &str| {
-            bytes32(text).ok_or_else(|| AuthorizationError::malformed(field, "must be the Base58 form of 32 bytes"))
+        let accounts = EscrowAccounts::of(&spend.escrow)?;
+        let bytes = |field: &'static str, account: &Account| {
+            key(account).map_err(|_| AuthorizationError::malformed(field, "must be the Base58 form of 32 bytes"))
         };
-        let program_id = key("escrow_contract_address", &spend.escrow.program)?;
-        let payer = key("source.account", source.account().as_str())?;
-        let reserver = key("reserver", &spend.escrow.reserver)?;
-        let releaser = key("fulfillment_verifier.account", &spend.escrow.releaser)?;
+        let program_id = bytes("escrow_contract_address", &accounts.program)?;
+        let payer = bytes("source.account", source.account())?;
         let signer = signer(source, choice)?;
         let allowance_delegate = host::delegate_address(&program_id, signer.as_bytes()).key;
         if let Some(stated) = choice.allowance_delegate.filter(|stated| *stated != allowance_delegate) {
@@ -82,15 +104,15 @@ impl Rebuilt {
             payer,
             mint,
             amount: units,
-            reserver,
-            releaser,
+            reserver: bytes("reserver", &accounts.reserver)?,
+            releaser: bytes("fulfillment_verifier.account", &accounts.releaser)?,
             reserve_deadline: choice.reserve_deadline.unwrap_or(fulfillment_deadline),
             fulfillment_deadline,
             refund_after: choice.refund_after.unwrap_or(refund_delayed),
         };
         check_windows(spend, &deposit)?;
         let domain = Domain { cluster_id: spend.cluster_id.0, program_id };
-        Ok(Self { domain, deposit, amount, signer, allowance_delegate })
+        Ok(Self { domain, deposit, accounts, amount, signer, allowance_delegate })
     }
 
     /// The ordered bytes.
@@ -108,6 +130,11 @@ impl Rebuilt {
         &self.signer
     }
 
+    /// Its account.
+    pub fn signer_account(&self) -> Account {
+        account(self.signer.as_bytes()).expect("a key that somebody holds is not zero")
+    }
+
     /// The program's address to which the payer gives its allowance when this key signs.
     pub fn allowance_delegate(&self) -> &Key {
         &self.allowance_delegate
@@ -122,9 +149,9 @@ impl Rebuilt {
     pub fn plan(&self, spend: &SpendRequest) -> EscrowPlan {
         EscrowPlan {
             chain_id: spend.terms.source.asset().chain().clone(),
-            contract: spend.escrow.program.clone(),
-            reserver: spend.escrow.reserver.clone(),
-            releaser: spend.escrow.releaser.clone(),
+            contract: self.accounts.program.clone(),
+            reserver: self.accounts.reserver.clone(),
+            releaser: self.accounts.releaser.clone(),
             reserve_deadline: self.deposit.reserve_deadline,
             fulfillment_deadline: self.deposit.fulfillment_deadline,
             refund_after: self.deposit.refund_after,
@@ -211,7 +238,7 @@ fn amount(spend: &SpendRequest, choice: &Choice) -> Result<(Amount, u64), Author
 fn signer(source: &OwnedAsset, choice: &Choice) -> Result<VerifyingKey, AuthorizationError> {
     let signer = choice.delegate_signer.or_else(|| wallet_key(source.account()));
     signer.ok_or_else(|| {
-        let reason = "is no Ed25519 public key, so payload.delegate_signer must name one that it approved";
+        let reason = "is not an Ed25519 public key, so payload.delegate_signer must name one that it approved";
         AuthorizationError::malformed("source.account", reason)
     })
 }

@@ -14,23 +14,22 @@ use async_trait::async_trait;
 use ed25519_dalek::{Signer, SigningKey};
 use serde_json::{Value, json};
 
-use chains::{
-    config::{ChainConfig, Depth},
-    gas::GasConfig,
-};
+use chains::config::{CommonConfig, Depth, SolanaConfig};
 use chains_solana::{
-    adapter::{Keys, SolanaChain, SolanaChains},
+    adapter::{Keys, SolanaChain},
     authorization::{Choice, ClusterId, EscrowSettings, SignedMessage, SpendRequest, authorize, prepare},
+    broadcaster::Broadcaster,
     dev::{DevCluster, DevToken, TokenProgram},
+    escrows::Escrows,
+    history::{History, Landed},
     keys::account,
     node::{Commitment, Node},
     program,
-    query::Landed,
     transaction::{self, Budget},
 };
 use devkit::Surfnet;
 use events::{
-    Hash32, OwnedAsset, PaymentId, Terms,
+    Account, Hash32, OwnedAsset, PaymentId, Terms,
     event::TransactionPrepared,
     time::{Timestamp, from_unix_seconds},
 };
@@ -53,6 +52,11 @@ const SOL: u64 = 1_000_000_000;
 
 pub fn key(seed: u8) -> SigningKey {
     SigningKey::from_bytes(&[seed; 32])
+}
+
+/// The key's account.
+pub fn wallet(key: &SigningKey) -> Account {
+    account(key).parse().unwrap()
 }
 
 /// The system's clock.
@@ -119,52 +123,49 @@ impl World {
         })
     }
 
-    pub fn config(&self) -> ChainConfig {
-        ChainConfig {
-            chain_id: self.surfnet.chain_id().parse().unwrap(),
-            rpc_url: self.surfnet.url(),
-            api_key: None,
-            escrow_contract: self.program.clone(),
-            fulfillment_proxy: self.program.clone(),
-            trusted_escrow_contracts: Vec::new(),
-            trusted_fulfillment_proxies: Vec::new(),
-            signature_cluster_id: Some(self.surfnet.genesis_hash().to_owned()),
+    pub fn config(&self) -> SolanaConfig {
+        SolanaConfig {
+            common: CommonConfig {
+                chain_id: self.surfnet.chain_id().parse().unwrap(),
+                rpc_url: self.surfnet.url(),
+                escrow_contract: self.program.clone(),
+                fulfillment_proxy: self.program.parse().unwrap(),
+                trusted_escrow_contracts: Vec::new(),
+                trusted_fulfillment_proxies: Vec::new(),
+                reserver: account(&self.reserver),
+                releaser: account(&self.releaser),
+                required_depth: Depth::Finalized,
+                refund_delay_seconds: REFUND_DELAY,
+                submitter_deposits_warning: 1,
+                exits_reserved: 10,
+                poll_ms: 10,
+                rpc_timeout_ms: 20_000,
+                assets: Vec::new(),
+            },
+            signature_cluster_id: self.surfnet.genesis_hash().to_owned(),
             signature_domain_version: 1,
-            permit2: "0x000000000022D473030F116dDEE9F6B43aC78BA3".to_owned(),
-            reserver: account(&self.reserver),
-            releaser: account(&self.releaser),
-            required_depth: Depth::Finalized,
-            refund_delay_seconds: REFUND_DELAY,
-            admission_seconds: 60,
-            reprice_seconds: 30,
-            submitter_deposits_warning: 1,
-            exits_reserved: 10,
-            contract_payers: true,
-            gas: GasConfig::default(),
-            poll_ms: 10,
-            rpc_timeout_ms: 20_000,
-            assets: Vec::new(),
         }
     }
 
     /// The connection through `rpc_url` instead of the cluster's own.
     pub fn node_at(&self, rpc_url: &str) -> Node {
-        Node::connect(&ChainConfig { rpc_url: rpc_url.to_owned(), ..self.config() }).unwrap()
+        let mut config = self.config();
+        config.common.rpc_url = rpc_url.to_owned();
+        Node::connect(&config).unwrap()
     }
 
     pub fn node(&self) -> Node {
         self.node_at(&self.surfnet.url())
     }
 
-    pub fn chains_at(&self, rpc_url: &str) -> SolanaChains {
+    pub fn chain_at(&self, rpc_url: &str) -> SolanaChain {
         let keys =
             Keys { reserver: self.reserver.clone(), submitters: self.submitters.clone(), exit_submitters: Vec::new() };
-        let chain = SolanaChain { node: self.node_at(rpc_url), keys: Some(keys) };
-        SolanaChains::new([chain], Arc::new(TestClock)).unwrap()
+        SolanaChain::new(self.node_at(rpc_url), Some(keys), Arc::new(TestClock)).unwrap()
     }
 
-    pub fn chains(&self) -> SolanaChains {
-        self.chains_at(&self.surfnet.url())
+    pub fn chain(&self) -> SolanaChain {
+        self.chain_at(&self.surfnet.url())
     }
 
     /// The cluster's clock, UNIX seconds.
@@ -232,7 +233,7 @@ impl World {
             authorization,
             reservation: Reservation {
                 quote_hash: Hash32([9; 32]),
-                payout_account: account(&self.settler),
+                payout_account: wallet(&self.settler),
                 source_amount: PRICE.to_string().parse().unwrap(),
                 fulfill_by,
             },
@@ -245,8 +246,8 @@ impl World {
             quote_hash: order.reservation.quote_hash,
             destination: order.terms.destination()[0].clone(),
             amount: DELIVERED.to_string().parse().unwrap(),
-            delivery_account: account(&self.settler),
-            proxy: self.program.clone(),
+            delivery_account: wallet(&self.settler),
+            proxy: self.program.parse().unwrap(),
             fulfill_by: order.reservation.fulfill_by,
         }
     }
@@ -255,13 +256,16 @@ impl World {
     /// hash and the slot.
     pub async fn act(&self, instructions: &[Instruction]) -> Result<(String, u64)> {
         let (node, settler) = (self.node(), self.settler.verifying_key().to_bytes());
-        let blockhash = node.blockhash(node.settled().await?).await?;
+        let (broadcaster, history) = (Broadcaster::of(&node), History::of(&node));
+        let blockhash = broadcaster.blockhash(node.settled().await?).await?;
         let message = transaction::message(instructions, Budget::TRIAL, &settler, &blockhash.hash);
         let signed = transaction::sign(&message, &[&self.settler, &self.payer])?;
-        node.send(&signed.wire).await?;
-        let landed =
-            until(|| node.transaction(&signed.hash, Commitment::Confirmed), |landed: &Option<Landed>| landed.is_some())
-                .await?;
+        broadcaster.send(&signed.wire).await?;
+        let landed = until(
+            || history.transaction(&signed.hash, Commitment::Confirmed),
+            |landed: &Option<Landed>| landed.is_some(),
+        )
+        .await?;
         let landed = landed.context("not landed")?;
         ensure!(landed.error.is_none(), "{} failed: {:?}", signed.hash, landed.error);
         Ok((signed.hash, landed.slot))
@@ -271,7 +275,7 @@ impl World {
     pub async fn close_payers(&self, token: &DevToken, token_program: [u8; 32]) -> Result<()> {
         const CLOSE_ACCOUNT: u8 = 9;
         let payer = self.payer.verifying_key().to_bytes();
-        let account = host::associated_token_address(&payer, &token_program, &program::key(&token.mint)?).key;
+        let account = host::associated_token_address(&payer, &token_program, &program::parse_key(&token.mint)?).key;
         let meta = |key, signer| AccountMeta { key, signer, writable: !signer };
         let accounts = vec![meta(account, false), meta(payer, false), meta(payer, true)];
         self.act(&[Instruction { program_id: token_program, accounts, data: vec![CLOSE_ACCOUNT] }]).await?;
@@ -292,17 +296,17 @@ impl World {
 
     /// The releaser's signature, hex with 0x.
     pub fn attest(&self, statement: &Statement) -> String {
-        let domain = self.node().domain(&program::key(&self.program).unwrap());
+        let domain = self.node().domain(&program::parse_key(&self.program).unwrap());
         let digest = program::statement_digest(statement, &domain).unwrap();
         format!("0x{}", hex::encode(self.releaser.sign(&digest.0).to_bytes()))
     }
 
     /// Brings the releaser's word to the escrow, as anyone may.
     pub async fn release(&self, order: &DepositOrder) -> Result<()> {
-        let program = program::key(&self.program)?;
+        let program = program::parse_key(&self.program)?;
         let payment_id = order.payment_id.on_chain().0;
-        let mint = program::key(&self.token.mint)?;
-        let signature = chains_solana::reads::signature_bytes(&self.attest(&self.statement(order))).unwrap();
+        let mint = program::parse_key(&self.token.mint)?;
+        let signature = program::signature_bytes(&self.attest(&self.statement(order))).unwrap();
         let digest = program::statement_digest(&self.statement(order), &self.node().domain(&program))?;
         let escrow = host::EscrowAccounts {
             payment_id,
@@ -322,9 +326,9 @@ impl World {
 
     /// Who paid for the escrow's accounts.
     pub async fn submitter_of(&self, order: &DepositOrder) -> Result<[u8; 32]> {
-        let program = program::key(&self.program)?;
+        let program = program::parse_key(&self.program)?;
         let node = self.node();
-        let read = node.escrow_record(&order.payment_id, &program, Commitment::Confirmed, 0).await?;
+        let read = Escrows::of(&node).record(&order.payment_id, &program, Commitment::Confirmed, 0).await?;
         Ok(read.record.context("no escrow")?.rent_payer)
     }
 }

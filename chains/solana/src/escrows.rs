@@ -1,0 +1,230 @@
+//! Escrows: what the program has on record about a payment's money, read so that it can be concluded from.
+
+use ed25519_dalek::{Signature, VerifyingKey};
+use gateway_program::{
+    Key,
+    account::{Escrow, State},
+    host,
+    instruction::Tag,
+};
+
+use chains::escrow::{self, EscrowRecord};
+use events::{
+    AssetId, Hash32, PaymentId,
+    event::{EscrowPlan, EscrowRefunded, Inclusion},
+};
+use sagas::ports::{EscrowState, Statement, Transient};
+
+use super::{
+    history::{Executed, History, is_call},
+    node::{self, Commitment, Node, Settled},
+    program::{account, amount, key, signature_bytes, statement_digest, text},
+    records::{Read, check_kept, record_in},
+};
+
+/// Index of the escrow's record among the accounts of a deposit.
+const ESCROW_IN_DEPOSIT: usize = 3;
+/// Its index among the accounts of release, cancellation and refund.
+const ESCROW_IN_END: usize = 0;
+
+/// The escrows of one chain.
+#[derive(Debug, Clone, Copy)]
+pub struct Escrows<'a> {
+    node: &'a Node,
+}
+
+/// An escrow as the finalized state has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettledEscrow {
+    /// How far the cluster had finalized.
+    pub settled: Settled,
+    /// The time of what was read, UNIX seconds.
+    pub time: u64,
+    /// The record. What came after the settled slot is left out.
+    pub record: Option<Escrow>,
+    /// There is a record that came after the settled slot.
+    pub unsettled: bool,
+}
+
+impl<'a> Escrows<'a> {
+    /// The escrows of the chain of `node`.
+    pub fn of(node: &'a Node) -> Self {
+        Self { node }
+    }
+
+    /// What the program at `program` has on record for the payment, at a slot that is not below `at_least`.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn record(
+        &self,
+        payment_id: &PaymentId,
+        program: &Key,
+        commitment: Commitment,
+        at_least: u64,
+    ) -> Result<Read<Escrow>, Transient> {
+        let payment = payment_id.on_chain().0;
+        let address = host::escrow_address(program, &payment).key;
+        let snapshot = self.node.accounts(&[address], commitment, at_least).await?;
+        let record = match snapshot.account(0) {
+            Some(account) => self.parse(account, program)?,
+            None => None,
+        };
+        if let Some(record) = &record {
+            let in_order = record.secured_slot <= snapshot.slot
+                && record.ended_slot <= snapshot.slot
+                && (record.ended_slot >= record.secured_slot) == (record.state() != Some(State::Reserved));
+            if record.payment_id != payment || record.state().is_none() || !in_order {
+                return Err(self.node.contradiction(format!("the record of {payment_id} is not what it can be")));
+            }
+        }
+        Ok(Read { slot: snapshot.slot, time: snapshot.time, record })
+    }
+
+    /// The escrow in an account at an escrow's address; `None` for an address that somebody only sent lamports to.
+    pub(super) fn parse(&self, account: &node::Account, program: &Key) -> Result<Option<Escrow>, Transient> {
+        record_in(self.node, account, program, Escrow::from_bytes)
+    }
+
+    /// The escrow of a payment as the finalized state has it, whosever it is.
+    ///
+    /// That there is none is believed only when it is read twice: it may end a payment.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn settled(&self, payment_id: &PaymentId, program: &Key) -> Result<SettledEscrow, Transient> {
+        let settled = self.node.settled().await?;
+        let read = self.record(payment_id, program, Commitment::Finalized, settled.slot).await?;
+        let Some(mut record) = read.record else {
+            let again = self.record(payment_id, program, Commitment::Finalized, settled.slot).await?;
+            let time = read.time.min(again.time);
+            return Ok(SettledEscrow { settled, time, record: None, unsettled: again.record.is_some() });
+        };
+        // What is said to be of the finalized state is so only up to the slot that two answers reached.
+        if record.secured_slot > settled.slot {
+            return Ok(SettledEscrow { settled, time: read.time, record: None, unsettled: true });
+        }
+        if record.ended_slot > settled.slot {
+            record.state = State::Reserved as u8;
+            record.ended_slot = 0;
+        }
+        Ok(SettledEscrow { settled, time: read.time, record: Some(record), unsettled: false })
+    }
+
+    /// The program's record as the one of every family.
+    ///
+    /// # Errors
+    /// [`Transient`], naming the member that an escrow cannot have.
+    pub fn to_record(&self, escrow: &Escrow) -> Result<EscrowRecord, Transient> {
+        let chain_id = self.node.chain_id();
+        let unreadable = |what: &str| Transient::contradiction(format!("{chain_id}: an escrow with {what}"));
+        let asset: AssetId = format!("{chain_id}/token:{}", text(&escrow.mint))
+            .parse()
+            .map_err(|_| unreadable("a mint that is not a token"))?;
+        let state = match escrow.state() {
+            Some(State::Reserved) => escrow::State::Reserved,
+            Some(State::Released) => escrow::State::Released,
+            Some(State::Refunded) => escrow::State::Refunded,
+            None => return Err(unreadable("an unknown state")),
+        };
+        Ok(EscrowRecord {
+            chain_id: chain_id.clone(),
+            state,
+            payer: account(&escrow.payer),
+            reserver: account(&escrow.reserver),
+            releaser: account(&escrow.releaser),
+            asset,
+            settler: account(&escrow.settler),
+            deposited: amount(escrow.deposited),
+            source_amount: amount(escrow.source_amount),
+            terms_hash: Hash32(escrow.terms_hash),
+            quote_hash: Hash32(escrow.quote_hash),
+            reserve_deadline: escrow.reserve_deadline,
+            fulfillment_deadline: escrow.fulfillment_deadline,
+            fulfill_by: escrow.fulfill_by,
+            refund_after: escrow.refund_after,
+        })
+    }
+
+    /// Where the escrow stands at the required depth; an escrow of somebody else under the same payment id is none.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn state(&self, payment_id: &PaymentId, plan: &EscrowPlan) -> Result<EscrowState, Transient> {
+        let program = key(&plan.contract)?;
+        let found = self.settled(payment_id, &program).await?;
+        let Some(record) = found.record else {
+            check_kept(self.node, found.time, plan.refund_after)?;
+            return Ok(EscrowState::Absent);
+        };
+        if !is_of(&record, plan) {
+            return Ok(EscrowState::Absent);
+        }
+        match record.state() {
+            None => Err(self.node.contradiction("an escrow in an unknown state")),
+            // The program releases strictly before `refund_after`, and the cluster's clock never goes back.
+            Some(State::Reserved) if found.time >= record.refund_after => Ok(EscrowState::Lapsed),
+            Some(State::Reserved) => Ok(EscrowState::Held),
+            Some(State::Released) => {
+                let inclusion = self.end_of(&record, &program, &[Tag::Release], Commitment::Finalized).await?;
+                Ok(EscrowState::Released(inclusion))
+            }
+            Some(State::Refunded) => {
+                let tags = [Tag::Cancel, Tag::Refund];
+                let inclusion = self.end_of(&record, &program, &tags, Commitment::Finalized).await?;
+                let amount = amount(record.deposited).ok_or_else(|| self.node.contradiction("a refund of nothing"))?;
+                Ok(EscrowState::Refunded(EscrowRefunded { inclusion, amount, claims: Vec::new() }))
+            }
+        }
+    }
+
+    /// The transaction that ended the escrow `record` by one of the instructions `tags`.
+    ///
+    /// # Errors
+    /// [`Transient`], also when the node has no history of it.
+    pub async fn end_of(
+        &self,
+        record: &Escrow,
+        program: &Key,
+        tags: &[Tag],
+        commitment: Commitment,
+    ) -> Result<Inclusion, Transient> {
+        let address = host::escrow_address(program, &record.payment_id).key;
+        let is = |executed: &Executed| {
+            tags.iter().any(|tag| is_call(executed, program, *tag as u8, ESCROW_IN_END, &address))
+        };
+        History::of(self.node).transaction_at(&address, record.ended_slot, commitment, is).await
+    }
+
+    /// The transaction that made the settled escrow `record`.
+    ///
+    /// # Errors
+    /// [`Transient`], also when the node has no history of it.
+    pub async fn deposit_of(&self, record: &Escrow, program: &Key) -> Result<Inclusion, Transient> {
+        let address = host::escrow_address(program, &record.payment_id).key;
+        let tag = Tag::DepositAndReserve as u8;
+        let is = |executed: &Executed| is_call(executed, program, tag, ESCROW_IN_DEPOSIT, &address);
+        History::of(self.node).transaction_at(&address, record.secured_slot, Commitment::Finalized, is).await
+    }
+
+    /// Whether `signature`, hex with 0x, is the releaser's statement, as the program would judge it. The node is not asked.
+    pub fn attestation_holds(&self, statement: &Statement, plan: &EscrowPlan, signature: &str) -> bool {
+        let holds = || {
+            let program = key(&plan.contract).ok()?;
+            let releaser = VerifyingKey::from_bytes(&key(&plan.releaser).ok()?).ok()?;
+            let digest = statement_digest(statement, &self.node.domain(&program)).ok()?;
+            let signature = Signature::from_bytes(&signature_bytes(signature)?);
+            releaser.verify_strict(&digest.0, &signature).ok()
+        };
+        holds().is_some()
+    }
+}
+
+/// Whether the record carries the accounts and windows of `plan`.
+pub(super) fn is_of(record: &Escrow, plan: &EscrowPlan) -> bool {
+    key(&plan.reserver) == Ok(record.reserver)
+        && key(&plan.releaser) == Ok(record.releaser)
+        && record.reserve_deadline == plan.reserve_deadline
+        && record.fulfillment_deadline == plan.fulfillment_deadline
+        && record.refund_after == plan.refund_after
+}
