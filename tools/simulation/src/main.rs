@@ -47,7 +47,7 @@ struct Arguments {
     #[arg(long)]
     dies_after: Option<u64>,
     /// Prints the fault coverage: how often each fault struck, each kind of party took part and each invariant was checked.
-    #[arg(long, alias = "census")]
+    #[arg(long)]
     coverage: bool,
     /// Number of threads, each with seeds of its own.
     #[arg(long, default_value_t = thread::available_parallelism().map_or(1, usize::from))]
