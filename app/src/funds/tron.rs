@@ -53,7 +53,7 @@ impl Funds for TronFunds {
             read(node, token, &allowanceCall { owner: payer, spender: escrow }).await.map(Some)
         };
         let (balance, allowance) = tokio::try_join!(held, allowed)?;
-        Ok(Holding { balance, allowance, spender: spend.escrow.contract.clone() })
+        Ok(Holding { balance, allowance, spender: spend.escrow.contract.to_string() })
     }
 
     async fn has_landed(&self, spend: &Spend<'_>) -> Result<bool, FundsError> {

@@ -14,7 +14,7 @@ use chains::{
     config::CommonConfig,
 };
 use escrow_abi::{
-    contracts::{GatewayEscrow, word},
+    contracts::GatewayEscrow,
     evidence::{Evidence, Parties},
 };
 use events::{
@@ -26,10 +26,10 @@ use sagas::ports::{EscrowState, PayerDeposit, Statement, Transient};
 pub use self::signed::check_prepared;
 use self::{
     onchain::{OnChain, in_time, is_other_deposit, parties_on_record},
-    signed::ExpectedDeposit,
+    signed::{ExpectedDeposit, parties},
 };
 use super::{
-    address::{address, text, trc20},
+    address::address,
     deliveries::{self, OrderError},
     deposits::payer_deposit_id,
     escrows::Escrows,
@@ -56,16 +56,6 @@ impl Auditor {
 
 fn unreadable(error: impl Display) -> Vec<Discrepancy> {
     auditor::unreadable("Tron", error)
-}
-
-fn parties(payment_id: &PaymentId, terms: &Terms, plan: &EscrowPlan) -> Result<Parties, OrderError> {
-    Ok(Parties {
-        id: word(payment_id.on_chain()),
-        escrow: address(&plan.contract)?,
-        payer: address(terms.source.account())?,
-        token: trc20(terms.source.asset())?,
-        text,
-    })
 }
 
 /// The parties of a case, and the account that is to be paid.

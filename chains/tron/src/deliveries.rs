@@ -18,7 +18,7 @@ use super::{
 
 /// The deliveries on one chain.
 #[derive(Debug, Clone, Copy)]
-pub struct Deliveries<'a> {
+pub(super) struct Deliveries<'a> {
     node: &'a Node,
 }
 
@@ -90,7 +90,7 @@ impl<'a> Deliveries<'a> {
 
 /// What cannot be told to a contract on Tron.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum OrderError {
+pub(super) enum OrderError {
     /// An account or an asset.
     #[error(transparent)]
     Tron(#[from] ConvertError),
@@ -131,7 +131,7 @@ pub(super) fn delivery(order: &DeliveryOrder) -> Result<FulfillmentProxy::Fulfil
 ///
 /// # Errors
 /// [`OrderError`] when the order holds no addresses, asset or time that fit Tron's contracts.
-pub fn fulfillment_key(order: &DeliveryOrder) -> Result<B256, OrderError> {
+pub(super) fn fulfillment_key(order: &DeliveryOrder) -> Result<B256, OrderError> {
     delivery(order).map(|terms| key_of(&terms))
 }
 

@@ -1,13 +1,13 @@
 //! Escrows: what their contracts have on record about a payment, read so that it can be concluded from. How far an answer counts
 //! is [`super::reads`]'s.
 
-use alloy::primitives::{Address, B256, Log};
+use alloy::primitives::{Address, Log};
 
 use chains::escrow;
 use escrow_abi::{
+    attest::statement_digest,
     claims,
     contracts::{GatewayEscrow, units, word},
-    eip712::{self, escrow_domain},
     record::{self, RecordError},
     signature,
 };
@@ -18,7 +18,7 @@ use events::{
 use sagas::ports::{EscrowState, Statement, Transient};
 
 use super::{
-    address::{ConvertError, address, text},
+    address::{address, text},
     node::{Answer, Block, Node, State},
     reads::Read,
     search::{EventSearch, Place},
@@ -26,7 +26,7 @@ use super::{
 
 /// An escrow's record, with the blocks of its changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DatedRecord {
+pub(super) struct DatedRecord {
     /// The record in the words of every family.
     pub escrow: escrow::EscrowRecord,
     /// Number of the block that has the deposit.
@@ -39,7 +39,7 @@ pub struct DatedRecord {
 
 /// An escrow as of a solidified block.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SettledEscrow {
+pub(super) struct SettledEscrow {
     /// The block, which two answers had.
     pub settled: Block,
     /// Its time as contracts see it, UNIX seconds: every later block's is at least this.
@@ -64,7 +64,7 @@ impl DatedRecord {
     ///
     /// # Errors
     /// [`Transient`] when `node` says that it is nobody's.
-    pub(super) fn payer(&self, node: &Node) -> Result<Address, Transient> {
+    pub fn payer(&self, node: &Node) -> Result<Address, Transient> {
         let payer = self.escrow.payer.as_ref();
         Ok(address(payer.ok_or_else(|| node.contradiction("an escrow of nobody's money"))?)?)
     }
@@ -111,7 +111,7 @@ impl<'a> Escrows<'a> {
     ///
     /// # Errors
     /// [`Transient`], also for a record that cannot be.
-    pub async fn record(
+    pub(super) async fn record(
         &self,
         payment_id: &PaymentId,
         contract: Address,
@@ -196,7 +196,7 @@ impl<'a> Escrows<'a> {
     ///
     /// # Errors
     /// [`Transient`].
-    pub async fn settled(&self, payment_id: &PaymentId, contract: &Account) -> Result<SettledEscrow, Transient> {
+    pub(super) async fn settled(&self, payment_id: &PaymentId, contract: &Account) -> Result<SettledEscrow, Transient> {
         let contract = address(contract)?;
         let settled = self.node.settled().await?;
         let look = async || -> Result<SettledEscrow, Transient> {
@@ -259,7 +259,7 @@ impl<'a> Escrows<'a> {
     ///
     /// # Errors
     /// [`Transient`], also when the transaction is not the payment's end.
-    pub async fn claims(
+    pub(super) async fn claims(
         &self,
         payment_id: &PaymentId,
         plan: &EscrowPlan,
@@ -323,7 +323,7 @@ impl<'a> Escrows<'a> {
     pub fn attestation_holds(&self, statement: &Statement, plan: &EscrowPlan, signature: &str) -> bool {
         let holds = || {
             let (escrow, releaser) = (address(&plan.contract).ok()?, address(&plan.releaser).ok()?);
-            let digest = statement_digest(statement, u64::from(self.node.reference()), escrow).ok()?;
+            let digest = statement_digest(statement, u64::from(self.node.reference()), escrow, address).ok()?;
             Some(signature::is_of_key(releaser, digest, &signature::bytes(signature).ok()?))
         };
         holds() == Some(true)
@@ -339,26 +339,4 @@ fn last_change_waits(escrow: &GatewayEscrow::Escrow) -> bool {
         Ok(None) | Err(_) => return false,
     };
     changed.is_zero()
-}
-
-/// The digest of a releaser's statement in the domain of one escrow on the chain of that number.
-///
-/// # Errors
-/// [`ConvertError`] when the payout account is not an address.
-pub fn statement_digest(statement: &Statement, chain: u64, escrow: Address) -> Result<B256, ConvertError> {
-    let domain = escrow_domain(chain, escrow);
-    Ok(match statement {
-        Statement::Delivery { payment_id, quote_hash, payout_account } => {
-            let message = eip712::Delivery {
-                paymentId: word(payment_id.on_chain()),
-                quoteHash: word(*quote_hash),
-                settler: address(payout_account)?,
-            };
-            eip712::digest(&message, &domain)
-        }
-        Statement::NonDelivery { payment_id, quote_hash } => {
-            let message = eip712::NonDelivery { paymentId: word(payment_id.on_chain()), quoteHash: word(*quote_hash) };
-            eip712::digest(&message, &domain)
-        }
-    })
 }

@@ -10,7 +10,7 @@
 //! - `deposits` and `transaction_status`: what became of a deposit, and of a transaction by itself.
 //! - [`transaction`] is bytes, ids and signatures, `proto` the messages that they are made of, [`address`] the forms of
 //!   addresses. Contracts and EIP-712 are those of [`escrow_abi`].
-//! - [`settler`], [`verifier`] and [`auditor`] are the other parties; a settler's [`wallet`] sends.
+//! - [`settler`], `verifier` and [`auditor`] are the other parties; a settler's [`wallet`] sends.
 //! - [`dev`] sets the contracts up on a development chain and is for nothing else.
 
 pub mod adapter;
@@ -36,5 +36,5 @@ pub mod settler;
 mod submitters;
 pub mod transaction;
 mod transaction_status;
-pub mod verifier;
+mod verifier;
 pub mod wallet;

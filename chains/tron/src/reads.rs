@@ -13,7 +13,7 @@ use super::node::{Block, Node};
 
 /// What a contract had on record at one block.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Read<T> {
+pub(super) struct Read<T> {
     /// The block's number.
     pub number: u64,
     /// Its time as contracts see it, UNIX seconds.
@@ -27,7 +27,7 @@ impl<T> Read<T> {
     ///
     /// # Errors
     /// [`Transient`] for numbers that no block has.
-    pub(super) fn new(node: &Node, number: U256, time: U256, record: Option<T>) -> Result<Self, Transient> {
+    pub fn new(node: &Node, number: U256, time: U256, record: Option<T>) -> Result<Self, Transient> {
         match (u64::try_from(number), u64::try_from(time)) {
             (Ok(number), Ok(time)) => Ok(Self { number, time, record }),
             _ => Err(node.contradiction("an answer as of no block that can be")),
@@ -39,7 +39,7 @@ impl<T> Read<T> {
     ///
     /// # Errors
     /// [`Transient`].
-    pub(super) fn at_least(self, settled: &Block, node: &Node) -> Result<Self, Transient> {
+    pub fn at_least(self, settled: &Block, node: &Node) -> Result<Self, Transient> {
         let seconds = settled.seconds();
         if self.number > settled.number && self.time >= seconds || self.number == settled.number && self.time == seconds
         {

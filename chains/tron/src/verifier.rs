@@ -15,7 +15,7 @@ use sagas::ports::{DeliveryOrder, DeliveryState, Statement, Transient};
 use super::{
     address::{account, address},
     deliveries::Deliveries,
-    escrows::{Escrows, statement_digest},
+    escrows::Escrows,
     node::Node,
 };
 
@@ -48,7 +48,7 @@ impl AttestingChain for Node {
 
     fn sign(&self, key: &PrivateKeySigner, statement: &Statement, plan: &EscrowPlan) -> Result<String, Transient> {
         let escrow = address(&plan.contract)?;
-        let digest = statement_digest(statement, u64::from(self.reference()), escrow)?;
+        let digest = attest::statement_digest(statement, u64::from(self.reference()), escrow, address)?;
         attest::sign_digest(key, digest).map_err(Transient::misconfigured)
     }
 }

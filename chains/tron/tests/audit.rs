@@ -28,7 +28,7 @@ use events::{
 use sagas::ports::{Chains, EscrowState, Statement};
 
 use crate::support::{
-    TOKENS, World, account, key,
+    TOKENS, World, account, holder, key,
     payment::{CAP, DELIVERED, PRICE, bytes, refund, spend},
     quoted::{Payment, amount},
 };

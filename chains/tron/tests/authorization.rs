@@ -159,7 +159,8 @@ fn what_was_prepared_and_signed_is_authorized() {
     assert_eq!((plan.reserve_deadline, plan.fulfillment_deadline), (FULFILLMENT_DEADLINE, FULFILLMENT_DEADLINE));
     assert_eq!((plan.refund_after, plan.chain_id.as_str()), (REFUND_AFTER, CHAIN));
     let accounts = [&plan.contract, &plan.reserver, &plan.releaser].map(ToString::to_string);
-    assert_eq!(accounts, [spend.escrow.contract, spend.escrow.reserver, spend.escrow.releaser]);
+    let expected = [&spend.escrow.contract, &spend.escrow.reserver, &spend.escrow.releaser];
+    assert_eq!(accounts.each_ref(), expected);
     let own = tron((authorization.clone(), plan.clone()));
     assert_eq!((own.amount.to_string().as_str(), own.quote_hash), ("110", Hash32::ZERO));
     let approval = own.approval.as_ref().unwrap();

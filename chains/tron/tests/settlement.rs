@@ -202,7 +202,8 @@ async fn a_delivery_on_an_evm_chain_releases_on_tron() -> Result<()> {
     assert!(matches!(payment.ended(&world).await?, EscrowState::Released(_)));
     assert_eq!(world.tokens(&world.settler).await?, TOKENS + PRICE);
     assert_eq!(world.tokens(&world.payer).await?, TOKENS - PRICE);
-    assert_eq!(evm.destination.node.audit_delivery(&payment.audited(), &inclusion).await?, []);
+    let auditor = chains_evm::auditor::Auditor::new(evm.destination.node);
+    assert_eq!(auditor.audit_delivery(&payment.audited(), &inclusion).await?, []);
     Ok(())
 }
 

@@ -17,9 +17,8 @@ use events::{
     event::{EscrowPlan, PayerTransaction, TransactionPrepared, TronSpend},
 };
 
-use super::parties;
 use crate::{
-    address::{account, address, text},
+    address::{account, address, text, trc20},
     deliveries::OrderError,
     transaction::{self, Call, Decoded},
 };
@@ -160,4 +159,15 @@ impl ExpectedDeposit {
             format!("the payer's deposit was not admitted by the reserver {}", text(self.reserver))
         });
     }
+}
+
+/// The parties of a payment of these terms under `plan`.
+pub(super) fn parties(payment_id: &PaymentId, terms: &Terms, plan: &EscrowPlan) -> Result<Parties, OrderError> {
+    Ok(Parties {
+        id: word(payment_id.on_chain()),
+        escrow: address(&plan.contract)?,
+        payer: address(terms.source.account())?,
+        token: trc20(terms.source.asset())?,
+        text,
+    })
 }

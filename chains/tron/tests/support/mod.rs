@@ -26,7 +26,6 @@ use trondev::{Blocks, Options, TronDev};
 /// Blocks on top of a solidified one.
 pub const LAG: u64 = 3;
 pub const REFUND_DELAY: u64 = 900;
-pub const ADMISSION_SECONDS: u64 = 60;
 /// A payer's and a settler's tokens at the start.
 pub const TOKENS: u64 = 10_000_000;
 /// TRX in sun.

@@ -19,10 +19,12 @@ use chains_tron::{
     adapter::{Keys, TronChain},
     address::{address, token_or_coin},
     authorization::{Choice, EscrowSettings, SignedMessage, SpendRequest, authorize, prepare_onchain},
-    escrows::statement_digest,
     node::{Info, State},
 };
-use escrow_abi::contracts::{FulfillmentProxy, GatewayEscrow, time, units, word};
+use escrow_abi::{
+    attest::statement_digest,
+    contracts::{FulfillmentProxy, GatewayEscrow, time, units, word},
+};
 use events::{
     AssetId, Hash32, OwnedAsset, PaymentId, Terms,
     event::{Authorization, PayerTransaction, TransactionPrepared, TronSpend},
@@ -229,7 +231,7 @@ impl World {
 
     /// The releaser's signature, hex with 0x.
     pub fn attest(&self, statement: &Statement) -> String {
-        let digest = statement_digest(statement, self.node().reference().into(), self.escrow()).unwrap();
+        let digest = statement_digest(statement, self.node().reference().into(), self.escrow(), address).unwrap();
         format!("0x{}", hex::encode(self.releaser.sign_hash_sync(&digest).unwrap().as_bytes()))
     }
 

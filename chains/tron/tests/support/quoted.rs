@@ -224,7 +224,8 @@ impl Payment {
     /// How the escrow on Tron ended, once that is solidified, while blocks are made.
     pub async fn ended(&self, world: &World) -> Result<EscrowState> {
         let node = world.node();
+        let escrows = Escrows::of(&node);
         let is = |state: &EscrowState| matches!(state, EscrowState::Released(_) | EscrowState::Refunded(_));
-        world.mining(until(|| Escrows::of(&node).state(&self.id, &self.plan), is)).await?
+        world.mining(until(|| escrows.state(&self.id, &self.plan), is)).await?
     }
 }
