@@ -197,3 +197,111 @@ pub trait DeliveryChain: Send + Sync {
     /// Returns when the chain has a new block, or after a bounded time.
     async fn next_block(&self);
 }
+
+#[cfg(test)]
+mod tests {
+    use events::ChainId;
+
+    use super::*;
+
+    const SETTLER: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
+    const OTHER: &str = "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359";
+
+    fn account(text: &str) -> Account {
+        text.parse().unwrap()
+    }
+
+    fn order() -> ReservationOrder {
+        ReservationOrder {
+            payment_id: PaymentId::derive("payer", "reserved"),
+            escrow: EscrowPlan {
+                chain_id: ChainId::evm(1),
+                contract: account(OTHER),
+                reserver: account(OTHER),
+                releaser: account(OTHER),
+                reserve_deadline: 100,
+                fulfillment_deadline: 200,
+                refund_after: 300,
+            },
+            asset: "eip155:1/slip44:60".parse().unwrap(),
+            terms_hash: Hash32([1; 32]),
+            quote_hash: Hash32([2; 32]),
+            payout_account: account(SETTLER),
+            source_amount: "1000".parse().unwrap(),
+            fulfill_by: 150,
+        }
+    }
+
+    fn record(state: State) -> EscrowRecord {
+        let ReservationOrder {
+            escrow, asset, terms_hash, quote_hash, payout_account, source_amount, fulfill_by, ..
+        } = order();
+        EscrowRecord {
+            chain_id: escrow.chain_id,
+            state,
+            payer: Some(account(OTHER)),
+            reserver: Some(escrow.reserver),
+            releaser: Some(escrow.releaser),
+            asset,
+            settler: Some(payout_account),
+            deposited: Some(source_amount),
+            source_amount: Some(source_amount),
+            terms_hash,
+            quote_hash,
+            reserve_deadline: escrow.reserve_deadline,
+            fulfillment_deadline: escrow.fulfillment_deadline,
+            fulfill_by,
+            refund_after: escrow.refund_after,
+        }
+    }
+
+    #[test]
+    fn without_a_reservation_the_deposits_window_decides() {
+        let deposited = record(State::Deposited);
+        for record in [None, Some(&deposited)] {
+            assert_eq!(ReservationState::of(record, &order(), 100), ReservationState::Open);
+            assert_eq!(ReservationState::of(record, &order(), 101), ReservationState::Lapsed);
+        }
+    }
+
+    #[test]
+    fn the_reservation_that_is_required_counts_whatever_became_of_it() {
+        for (state, expected) in [
+            (State::Reserved, ReservationState::Reserved),
+            (State::Released, ReservationState::Released),
+            (State::Refunded, ReservationState::Refunded),
+        ] {
+            assert_eq!(ReservationState::of(Some(&record(state)), &order(), 1_000), expected);
+        }
+    }
+
+    #[test]
+    fn a_reservation_that_differs_in_any_field_is_refused_by_the_fields_name() {
+        type Change = fn(&mut EscrowRecord);
+        let changes: [(&str, Change); 12] = [
+            ("quote hash", |record| record.quote_hash = Hash32::ZERO),
+            ("terms hash", |record| record.terms_hash = Hash32::ZERO),
+            ("settler", |record| record.settler = Some(account(OTHER))),
+            ("token", |record| {
+                record.asset = "eip155:1/erc20:0x1111111111111111111111111111111111111111".parse().unwrap()
+            }),
+            ("source amount", |record| record.source_amount = Some("999".parse().unwrap())),
+            ("deposit", |record| record.deposited = Some("999".parse().unwrap())),
+            ("releaser", |record| record.releaser = None),
+            ("fulfill_by", |record| record.fulfill_by += 1),
+            ("reserver", |record| record.reserver = Some(account(SETTLER))),
+            ("reserve_deadline", |record| record.reserve_deadline += 1),
+            ("fulfillment_deadline", |record| record.fulfillment_deadline += 1),
+            ("refund_after", |record| record.refund_after += 1),
+        ];
+        for (field, change) in changes {
+            let mut record = record(State::Reserved);
+            change(&mut record);
+            let different = ReservationState::Different { reason: field.to_owned() };
+            assert_eq!(ReservationState::of(Some(&record), &order(), 0), different);
+        }
+        // More than is paid may be in escrow.
+        let more = EscrowRecord { deposited: Some("1001".parse().unwrap()), ..record(State::Reserved) };
+        assert_eq!(ReservationState::of(Some(&more), &order(), 0), ReservationState::Reserved);
+    }
+}

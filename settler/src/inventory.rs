@@ -9,8 +9,9 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use events::{Amount, AssetId, time::Timestamp};
 use ruint::aliases::U256;
+
+use events::{Amount, AssetId, time::Timestamp};
 
 /// Most holds at the same time; bounds memory.
 const HOLDS_MAX: usize = 65_536;
@@ -215,8 +216,9 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use events::time::from_unix_seconds;
     use proptest::prelude::*;
+
+    use events::time::from_unix_seconds;
 
     use super::*;
 

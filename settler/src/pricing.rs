@@ -1,8 +1,9 @@
 //! Price of a delivery in the source asset. The arithmetic is integer and rounds up, against the payer and never
 //! against the settler.
 
-use events::Amount;
 use ruint::aliases::{U256, U512};
+
+use events::Amount;
 
 /// Basis points in the whole.
 const BASIS_POINTS: u64 = 10_000;

@@ -11,7 +11,6 @@ use events::{
     quote::{Quote, SignedQuote},
     time::{Timestamp, from_unix_seconds, unix_seconds},
 };
-
 use sagas::ports::{DeliveryOrder, Transient};
 
 use crate::{

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use events::time::unix_seconds;
 use reqwest::{Url, header::HeaderMap};
+
+use events::time::unix_seconds;
 
 use crate::{
     message_signature::Signer,

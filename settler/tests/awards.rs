@@ -2,13 +2,14 @@
 
 use chrono::{DateTime, Utc};
 use ed25519_dalek::SigningKey;
+use serde_json::json;
+
 use events::{
     ChainId, Did, OwnedAsset, PaymentId, QuoteRequestId, Terms,
     event::{EscrowPlan, VerifierRef},
     quote::{Quote, SignedQuote},
     time::from_unix_seconds,
 };
-use serde_json::json;
 use settler::{
     Config, Options,
     config::LimitsConfig,
@@ -91,7 +92,7 @@ fn accept(quote: &SignedQuote, refund_after: u64) -> Result<Job, Rejected> {
         fulfillment_deadline: FULFILL_BY,
         refund_after,
     };
-    let verifier = VerifierRef { account: ACCOUNT.to_owned(), endpoint: "http://127.0.0.1:1".to_owned() };
+    let verifier = VerifierRef { account: ACCOUNT.parse().unwrap(), endpoint: "http://127.0.0.1:1".to_owned() };
     let notice = AwardNotice {
         version: Version,
         settler: quote.quote().settler.clone(),
