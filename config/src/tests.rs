@@ -391,6 +391,14 @@ fn values_are_checked_and_the_key_is_named() {
 fn secrets_are_never_shown() {
     let shown = format!("{:?}", gateway(GATEWAY, &[]).unwrap());
     assert!(!shown.contains("ac0974be") && !shown.contains("change-me"), "{shown}");
+    // A key stands where a list of them has to.
+    for name in ["SUBMITTER_KEYS", "EXIT_SUBMITTER_KEYS"] {
+        let error = gateway(GATEWAY, &[(&format!("GW_CHAINS__0__{name}"), SUBMITTER_KEY)]).unwrap_err();
+        assert!(
+            error.contains(&format!("{}: ", name.to_lowercase())) && !error.contains(&SUBMITTER_KEY[2..]),
+            "{error}"
+        );
+    }
 }
 
 /// The reader's own error repeats the line.

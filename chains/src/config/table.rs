@@ -4,7 +4,7 @@
 //! `serde(flatten)` would switch off `deny_unknown_fields`, and which keys are known depends on the family.
 
 use figment::{
-    error::Kind,
+    error::{Actual, Kind},
     value::{Dict, Value},
 };
 use serde::{
@@ -27,8 +27,7 @@ pub struct Error {
 }
 
 /// The table of a chain whose family is known. A role takes out the keys that only it has, and makes a
-/// [`ChainConfig`](super::ChainConfig) of the rest.
-#[derive(Debug, Clone)]
+/// [`ChainConfig`](super::ChainConfig) of the rest. It holds secrets, so it has no `Debug`.
 pub struct ChainTable {
     chain_id: ChainId,
     family: Family,
@@ -81,7 +80,8 @@ impl ChainTable {
     /// What is left, which has to be the common keys to the letter.
     pub(super) fn rest(self) -> Result<CommonConfig, Error> {
         Value::from(self.keys.clone()).deserialize().map_err(|error: figment::Error| match &error.kind {
-            Kind::UnknownField(found, common) if error.path.is_empty() => {
+            // Its path ends with the key itself.
+            Kind::UnknownField(found, common) if error.path.len() <= 1 => {
                 let known: Vec<_> = self.taken.iter().chain(common.iter()).copied().collect();
                 let name = match self.family {
                     Family::Evm => "an EVM chain",
@@ -100,9 +100,14 @@ impl ChainTable {
     }
 }
 
+/// The rule that is broken. A text that was found is not repeated: it may be a key that stands where a list of them has to.
 fn rule(kind: &Kind) -> String {
     match kind {
         Kind::UnknownField(found, known) => format!("unknown field: {}", found_instead(found, known)),
+        Kind::InvalidType(Actual::Str(_) | Actual::Bytes(_), expected) => {
+            format!("invalid type: found a text, expected {expected}")
+        }
+        Kind::InvalidValue(Actual::Str(_) | Actual::Bytes(_), expected) => format!("invalid text, expected {expected}"),
         kind => kind.to_string(),
     }
 }

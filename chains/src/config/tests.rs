@@ -34,9 +34,12 @@ fn given_keys_that_are_not_known_when_a_table_is_read_then_the_first_is_named_wi
         "{error}"
     );
     let error = read("eip155:1", "assets = [{ symbol = \"USDC\", decimal = 6 }]\n").unwrap_err();
-    assert!(error.starts_with("eip155:1: assets.0: unknown field: found `decimal`, expected one of "), "{error}");
+    assert!(
+        error.starts_with("eip155:1: assets.0.decimal: unknown field: found `decimal`, expected one of "),
+        "{error}"
+    );
     let error = read("eip155:1", "gas = { deposit = 1 }\n").unwrap_err();
-    assert!(error.starts_with("eip155:1: gas: unknown field: found `deposit`, expected one of "), "{error}");
+    assert!(error.starts_with("eip155:1: gas.deposit: unknown field: found `deposit`, expected one of "), "{error}");
 }
 
 #[test]
