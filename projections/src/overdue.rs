@@ -116,8 +116,8 @@ impl Projections {
     }
 }
 
-/// Whether the payment, which lies in `shard`, is past its time at `now`. `grace` is what a chain may take until a deadline that has passed can
-/// be acted on with proof: its finality, and the next look.
+/// Whether the payment, which lies in `shard`, is past its time at `now`. `grace` is what a chain may take until a deadline
+/// that has passed can be acted on with proof: its finality, and the next look.
 ///
 /// A payment at rest is never overdue, nor is one whose quotes are still being collected: no money can have moved, unless the
 /// payer deposits by a transaction of its own.
@@ -125,99 +125,111 @@ pub fn overdue(view: &PaymentView, shard: u16, now: Timestamp, grace: Duration) 
     if view.at_rest {
         return None;
     }
-    let windows = &view.windows;
-    let (stage, since, waits_for, transaction) = match (view.status, view.escrowed, &view.refund_owed) {
-        (PaymentStatus::Failed, _, None) => {
-            let since = from_unix_seconds(windows.reserve_deadline)?;
-            let waits_for = match view.winner_untold {
-                true => "the winner to be told that its award is over",
-                false => "proof that the payer's own transaction can deposit nothing any more",
-            };
-            (OverdueStage::Undeposited, since, waits_for, None)
-        }
-        (PaymentStatus::Failed, _, Some(owed)) => {
-            let since = if owed.after_window { from_unix_seconds(windows.refund_after)? } else { owed.failed_at };
-            let waits_for = match &view.refund {
-                None => "a refund transaction",
-                Some(refund) if refund.block_number.is_none() => "the refund transaction to be mined and settled",
-                Some(_) => "the refund to be settled",
-            };
-            (OverdueStage::Unrefunded, since, waits_for, view.refund.as_ref().or(view.deposit.as_ref()))
-        }
-        (PaymentStatus::Completed, _, _) => {
-            // Within half the window the settler or the gateway releases; then there is still time to find out what keeps them.
-            let window = windows.refund_after.saturating_sub(windows.fulfillment_deadline);
-            let since = from_unix_seconds(windows.refund_after - window / 2)?;
-            let waits_for = match &view.release {
-                None => "the settler or the gateway to release the escrow before its refund window",
-                Some(_) => "the release that the gateway sent to be settled before the refund window",
-            };
-            // Nothing has to be proven here, so there is no grace.
-            return (now > since).then(|| {
-                found(
-                    view,
-                    shard,
-                    OverdueStage::Unreleased,
-                    since,
-                    waits_for,
-                    view.release.as_ref().or(view.fulfillment.as_ref()),
-                )
-            });
-        }
-        (PaymentStatus::Finalizing, _, _) if view.unattested => {
-            // Of the refund window's margin a quarter is left for an operator to wake the verifier, or to have another instance
-            // of it sign. Nothing has to be proven by a chain, so the grace can only make this earlier.
-            let late = attestation_due(windows.fulfillment_deadline, windows.refund_after);
-            let graced = windows.fulfillment_deadline.saturating_add(grace.as_secs());
-            let since = from_unix_seconds(late.min(graced))?;
-            let waits_for = "the fulfillment verifier to attest the delivery, before the refund window opens and the settler \
-                             loses what it delivered";
-            return (now > since)
-                .then(|| found(view, shard, OverdueStage::Unattested, since, waits_for, view.fulfillment.as_ref()));
-        }
-        (PaymentStatus::Finalizing, _, _) => {
-            let since = from_unix_seconds(windows.fulfillment_deadline)?;
-            let waits_for = "the delivery to have its depth and the verifier's attestation, or to be gone for good";
-            (OverdueStage::Undelivered, since, waits_for, view.fulfillment.as_ref().or(view.deposit.as_ref()))
-        }
-        (PaymentStatus::Pending, Some(_), _) => {
-            let since = from_unix_seconds(windows.fulfillment_deadline)?;
-            let waits_for =
-                "proof that nothing was delivered: a settled block past the deadline on the destination chain";
-            (OverdueStage::Undelivered, since, waits_for, view.deposit.as_ref())
-        }
-        (PaymentStatus::Pending, None, _) => {
-            if view.quote.is_none() && !view.payer_deposit {
-                return None;
-            }
-            let since = from_unix_seconds(windows.reserve_deadline)?;
-            let waits_for = "the deposit to be settled, or proof that it can never be made";
-            (OverdueStage::Undeposited, since, waits_for, view.deposit.as_ref())
-        }
-    };
-    let grace = TimeDelta::from_std(grace).unwrap_or(TimeDelta::MAX);
-    let late = since.checked_add_signed(grace).is_some_and(|due| now > due);
-    late.then(|| found(view, shard, stage, since, waits_for, transaction))
+    let step = match view.status {
+        PaymentStatus::Pending => pending(view),
+        PaymentStatus::Finalizing => finalizing(view, grace),
+        PaymentStatus::Completed => completed(view),
+        PaymentStatus::Failed => failed(view),
+    }?;
+    let grace = if step.needs_proof { TimeDelta::from_std(grace).unwrap_or(TimeDelta::MAX) } else { TimeDelta::zero() };
+    let late = step.since.checked_add_signed(grace).is_some_and(|due| now > due);
+    late.then(|| Overdue {
+        payment_id: view.payment_id.clone(),
+        shard,
+        stage: step.stage,
+        asset: view.source.asset().clone(),
+        amount: view.escrowed.unwrap_or(view.permitted),
+        since: step.since,
+        waits_for: step.waits_for,
+        transaction: step.transaction.cloned(),
+        settler: view.settler(),
+        verifier: view.verifier.clone(),
+    })
 }
 
-fn found(
-    view: &PaymentView,
-    shard: u16,
+/// The step that a payment has to take, and when at the latest.
+struct Step<'a> {
     stage: OverdueStage,
     since: Timestamp,
     waits_for: &'static str,
-    transaction: Option<&Transaction>,
-) -> Overdue {
-    Overdue {
-        payment_id: view.payment_id.clone(),
-        shard,
-        stage,
-        asset: view.source.asset().clone(),
-        amount: view.escrowed.unwrap_or(view.permitted),
-        since,
-        waits_for,
-        transaction: transaction.cloned(),
-        settler: view.settler(),
-        verifier: view.verifier.clone(),
+    transaction: Option<&'a Transaction>,
+    /// Whether a chain has to prove something first, which the grace is for.
+    needs_proof: bool,
+}
+
+fn pending(view: &PaymentView) -> Option<Step<'_>> {
+    let windows = &view.windows;
+    let (stage, since, waits_for) = if view.escrowed.is_some() {
+        let waits_for = "proof that nothing was delivered: a settled block past the deadline on the destination chain";
+        (OverdueStage::Undelivered, windows.fulfillment_deadline, waits_for)
+    } else if view.quote.is_some() || view.payer_deposit {
+        let waits_for = "the deposit to be settled, or proof that it can never be made";
+        (OverdueStage::Undeposited, windows.reserve_deadline, waits_for)
+    } else {
+        return None;
+    };
+    let since = from_unix_seconds(since)?;
+    Some(Step { stage, since, waits_for, transaction: view.deposit.as_ref(), needs_proof: true })
+}
+
+fn finalizing(view: &PaymentView, grace: Duration) -> Option<Step<'_>> {
+    let windows = &view.windows;
+    if view.unattested {
+        // Of the refund window's margin a quarter is left for an operator to wake the verifier, or to have another instance
+        // of it sign. Nothing has to be proven by a chain, so the grace can only make this earlier.
+        let late = attestation_due(windows.fulfillment_deadline, windows.refund_after);
+        let graced = windows.fulfillment_deadline.saturating_add(grace.as_secs());
+        return Some(Step {
+            stage: OverdueStage::Unattested,
+            since: from_unix_seconds(late.min(graced))?,
+            waits_for: "the fulfillment verifier to attest the delivery, before the refund window opens and the settler \
+                        loses what it delivered",
+            transaction: view.fulfillment.as_ref(),
+            needs_proof: false,
+        });
     }
+    Some(Step {
+        stage: OverdueStage::Undelivered,
+        since: from_unix_seconds(windows.fulfillment_deadline)?,
+        waits_for: "the delivery to have its depth and the verifier's attestation, or to be gone for good",
+        transaction: view.fulfillment.as_ref().or(view.deposit.as_ref()),
+        needs_proof: true,
+    })
+}
+
+fn completed(view: &PaymentView) -> Option<Step<'_>> {
+    // Within half the window the settler or the gateway releases; then there is still time to find out what keeps them.
+    let windows = &view.windows;
+    let window = windows.refund_after.saturating_sub(windows.fulfillment_deadline);
+    let waits_for = match &view.release {
+        None => "the settler or the gateway to release the escrow before its refund window",
+        Some(_) => "the release that the gateway sent to be settled before the refund window",
+    };
+    Some(Step {
+        stage: OverdueStage::Unreleased,
+        since: from_unix_seconds(windows.refund_after - window / 2)?,
+        waits_for,
+        transaction: view.release.as_ref().or(view.fulfillment.as_ref()),
+        needs_proof: false,
+    })
+}
+
+fn failed(view: &PaymentView) -> Option<Step<'_>> {
+    let windows = &view.windows;
+    let Some(owed) = &view.refund_owed else {
+        let waits_for = match view.winner_untold {
+            true => "the winner to be told that its award is over",
+            false => "proof that the payer's own transaction can deposit nothing any more",
+        };
+        let since = from_unix_seconds(windows.reserve_deadline)?;
+        return Some(Step { stage: OverdueStage::Undeposited, since, waits_for, transaction: None, needs_proof: true });
+    };
+    let since = if owed.after_window { from_unix_seconds(windows.refund_after)? } else { owed.failed_at };
+    let waits_for = match &view.refund {
+        None => "a refund transaction",
+        Some(refund) if refund.block_number.is_none() => "the refund transaction to be mined and settled",
+        Some(_) => "the refund to be settled",
+    };
+    let transaction = view.refund.as_ref().or(view.deposit.as_ref());
+    Some(Step { stage: OverdueStage::Unrefunded, since, waits_for, transaction, needs_proof: true })
 }
