@@ -57,7 +57,7 @@ impl SolanaAuthorizer {
         match request.message_scheme {
             MessageScheme::Solana => {}
             other @ (MessageScheme::EvmPermit2 | MessageScheme::EvmPermit2Escrow | MessageScheme::Tron) => {
-                return Err(AuthorizeError::Refused(format!("{} is no scheme of a Solana chain", other.name())));
+                return Err(AuthorizeError::Refused(format!("{} is not a scheme of a Solana chain", other.name())));
             }
         }
         let (cluster_id, _) = self.chain(request)?;
@@ -70,7 +70,7 @@ impl SolanaAuthorizer {
             escrow: EscrowSettings {
                 program: request.escrow_contract.to_string(),
                 reserver: request.reserver.to_string(),
-                releaser: request.releaser.to_owned(),
+                releaser: request.releaser.to_string(),
                 refund_delay_seconds: request.refund_delay_seconds,
             },
             quote_hash: request.quote_hash,

@@ -92,11 +92,6 @@ impl SolanaChain {
         Ok(Self { node, keys, clock, warnings: Warnings::default() })
     }
 
-    /// The connection.
-    pub fn node(&self) -> &Node {
-        &self.node
-    }
-
     fn keys(&self) -> Result<&Keys, Transient> {
         self.keys.as_ref().ok_or_else(|| Transient::misconfigured(format!("{} has no keys", self.node.chain_id())))
     }
@@ -109,7 +104,7 @@ impl SolanaChain {
         call: Call<'_>,
         attempt: u32,
     ) -> Result<TransactionPrepared, PrepareError> {
-        self.warn_of_low(&call);
+        self.warn_if_low(&call);
         let broadcaster = Broadcaster::of(&self.node);
         let payer = submitter.verifying_key().to_bytes();
         let trial = transaction::message(&call.instructions, Budget::TRIAL, &payer, &[0; 32]);
@@ -134,10 +129,10 @@ impl SolanaChain {
         })
     }
 
-    fn warn_of_low(&self, call: &Call) {
+    fn warn_if_low(&self, call: &Call) {
         let now = self.clock.now();
         for (account, lamports) in &call.submitters {
-            self.warnings.look(&self.node, account, *lamports, now);
+            self.warnings.check(&self.node, account, *lamports, now);
         }
     }
 }

@@ -105,7 +105,7 @@ impl<'a> Broadcaster<'a> {
     /// # Errors
     /// [`Transient`]; it may be on its way all the same.
     pub async fn send(&self, wire: &[u8]) -> Result<(), Transient> {
-        // Without preflight: it was tried out before it was signed, and a node that lags would refuse what is right.
+        // Without preflight: it was simulated before it was signed, and a node that lags would refuse what is right.
         let how = json!({"encoding": "base64", "skipPreflight": true, "maxRetries": 0});
         match self.node.request::<String>("sendTransaction", json!([BASE64.encode(wire), how])).await {
             Ok(_) | Err(Fault::Known(_)) => Ok(()),

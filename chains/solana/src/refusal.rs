@@ -34,7 +34,7 @@ pub(super) fn refused_trial(node: &Node, program: &Key, error: &serde_json::Valu
     let reason = program::reason(error, programs);
     match error.get("InstructionError") {
         Some(_) => refused(node, program, reason),
-        None => Transient::contradiction(format!("{}: the transaction cannot be tried out: {reason}", node.chain_id()))
+        None => Transient::contradiction(format!("{}: the transaction cannot be simulated: {reason}", node.chain_id()))
             .into(),
     }
 }

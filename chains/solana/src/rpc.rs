@@ -16,7 +16,7 @@ use sagas::ports::Transient;
 /// How the client library words a transaction that is known.
 const ALREADY_PROCESSED: &str = "already been processed";
 
-/// What came of a call that gave no result.
+/// Why a call gave no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fault {
     /// No answer, or none that can be read.
@@ -103,5 +103,16 @@ fn sort(place: &str, error: &ClientError) -> Fault {
             Fault::Unanswered(Transient::unreachable(format!("{place}: unreadable answer: {error}")))
         }
         _ => Fault::Unanswered(Transient::unreachable(format!("{place}: no usable answer"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_http_status_has_its_kind() {
+        let kinds = [401, 403, 429, 503].map(|status| of_status("getSlot at https://node", status).kind());
+        assert_eq!(kinds, ["misconfigured", "misconfigured", "rate limited", "unreachable"]);
     }
 }

@@ -184,7 +184,7 @@ impl DeliveryChain for SettlerChain {
         let terms = fulfillment(order)?;
         let (instructions, contended) = self.fulfilling(&program, &terms).await?;
         let purpose = String::new();
-        self.wallet.try_out(&Task { purpose, program, instructions, contended }).await.map(drop)
+        self.wallet.simulate(&Task { purpose, program, instructions, contended }).await.map(drop)
     }
 
     /// The recipient's token account is made when it is not there.

@@ -18,7 +18,7 @@ use super::{
     transaction::{PRICE_MAX, UNITS_MAX},
 };
 
-/// How often it is said that a submitter runs low.
+/// How often a submitter that runs low is warned of.
 const WARN_EVERY: TimeDelta = TimeDelta::minutes(10);
 /// Lamports that an account holds for each of its bytes, to live for ever.
 const LAMPORTS_PER_BYTE: u64 = 6_960;
@@ -66,13 +66,13 @@ pub(super) fn choose<'a>(
     found.map(|(submitter, _)| *submitter).ok_or_else(none)
 }
 
-/// When it was last said of which submitter that it runs low.
+/// When each submitter that runs low was last warned of.
 #[derive(Debug, Default)]
 pub(super) struct Warnings(Mutex<BTreeMap<String, Timestamp>>);
 
 impl Warnings {
     /// Warns of a submitter that pays for few more deposits, every ten minutes.
-    pub fn look(&self, node: &Node, account: &SigningKey, lamports: u64, now: Timestamp) {
+    pub fn check(&self, node: &Node, account: &SigningKey, lamports: u64, now: Timestamp) {
         let deposits_left = lamports.saturating_sub(LAMPORTS_MIN) / LAMPORTS_MAX;
         if deposits_left >= node.config().common.submitter_deposits_warning {
             return;

@@ -16,7 +16,7 @@ const WIRE_BYTES_MAX: usize = 1_232;
 const COMPUTE_BUDGET: &str = "ComputeBudget111111111111111111111111111111";
 /// Most compute units of a transaction.
 pub(super) const UNITS_MAX: u32 = 1_400_000;
-/// Compute units beside a fifth more than were needed when it was tried out: account states differ a little by the time
+/// Compute units beside a fifth more than the simulation needed: account states differ a little by the time
 /// it lands.
 const UNITS_SPARE: u64 = 5_000;
 /// Least offered for a compute unit, in millionths of a lamport.
@@ -36,10 +36,10 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// What is asked for to try a transaction out.
+    /// What is asked for to simulate a transaction.
     pub const TRIAL: Self = Self { units: UNITS_MAX, price: 0 };
 
-    /// The budget of a transaction that took `units` when it was tried out. `recent` are the prices of the last slots; each
+    /// The budget of a transaction that took `units` when it was simulated. `recent` are the prices of the last slots; each
     /// further attempt offers twice as much, because the one before did not land for what it offered.
     pub fn new(units: u64, recent: &[u64], attempt: u32) -> Self {
         let units = units.saturating_add(units / 5).saturating_add(UNITS_SPARE).min(u64::from(UNITS_MAX));

@@ -78,8 +78,8 @@ pub(super) struct Task {
     pub contended: Vec<Key>,
 }
 
-/// A task that was tried out.
-pub(super) struct Tried {
+/// What the simulation of a task showed.
+pub(super) struct Simulation {
     /// Compute units it took.
     units: u64,
     /// Programs it calls.
@@ -143,11 +143,11 @@ impl Wallet {
         Err(Transient::unreachable(format!("{}: in no block within {waited} s", task.purpose)).into())
     }
 
-    /// What `task` would do, tried out by a node; nothing is sent.
+    /// What `task` would do, by a simulation at the node; nothing is sent.
     ///
     /// # Errors
     /// [`PerformError::Refused`] when a program refuses.
-    pub(super) async fn try_out(&self, task: &Task) -> Result<Tried, PerformError> {
+    pub(super) async fn simulate(&self, task: &Task) -> Result<Simulation, PerformError> {
         let trial = transaction::message(&task.instructions, Budget::TRIAL, &self.address(), &[0; 32]);
         let programs = transaction::programs(&trial);
         let simulated = self.broadcaster().simulate(&transaction::unsigned(&trial)).await?;
@@ -156,15 +156,15 @@ impl Wallet {
             return Err(match error.get("InstructionError") {
                 Some(_) => PerformError::Refused(Box::new(refusal::context(&self.node, &task.program, reason))),
                 // The node's trouble, or that of an account without lamports.
-                None => Transient::contradiction(format!("{}: cannot be tried out: {reason}", task.purpose)).into(),
+                None => Transient::contradiction(format!("{}: cannot be simulated: {reason}", task.purpose)).into(),
             });
         }
-        Ok(Tried { units: simulated.units, programs })
+        Ok(Simulation { units: simulated.units, programs })
     }
 
     async fn launch(&self, task: &Task) -> Result<(), PerformError> {
         let payer = self.address();
-        let Tried { units, programs } = self.try_out(task).await?;
+        let Simulation { units, programs } = self.simulate(task).await?;
         let recent = self.broadcaster().recent_fees(&task.contended).await?;
         let settled = self.node.settled().await?;
         let blockhash = self.broadcaster().blockhash(settled).await?;
