@@ -4,8 +4,8 @@
 //! and says how much each may ask for (rate limits, admission permits); [`ssrf_guard`] makes the calls to addresses that a
 //! stranger named, and to none inside the operator's own network. The API and the verifier stand on this crate.
 
-mod address;
 pub mod callers;
 pub mod origin;
+mod public_address;
 pub mod server;
 pub mod ssrf_guard;

@@ -1,4 +1,4 @@
-//! Reaching an endpoint that a stranger named: https to public addresses, resolved once and pinned.
+//! The SSRF guard: an endpoint that a stranger named is reached by https at public addresses, resolved once and pinned.
 //!
 //! What is judged is the parsed host, never the text: a URL parser knows `0x7f.1`, `2130706433`, `127.1` and full-width
 //! digits for what they are. Names are judged by every address they have now, and the connection can go to no other.
@@ -15,7 +15,7 @@ use reqwest::{
 };
 use url::{Host, Url};
 
-use crate::address::is_public;
+use crate::public_address::is_public;
 
 /// The port of https. Below [`PORTS_FREE_FROM`] it is the only one: the others belong to services that speak something
 /// else and should not hear from us.
@@ -222,7 +222,7 @@ mod tests {
         ] {
             let refused = match origin(text) {
                 Some(origin) => client(&origin).await.map(drop),
-                None => Err(Unreachable::Forbidden("is no origin".to_owned())),
+                None => Err(Unreachable::Forbidden("is not an origin".to_owned())),
             };
             assert!(refused.is_err(), "{text:?}");
         }

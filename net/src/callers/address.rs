@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use http::{HeaderMap, HeaderName, header};
 
-use crate::callers::limits::{LimitsConfig, Networks, ProxyHeader};
+use super::limits::{LimitsConfig, Networks, ProxyHeader};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 

@@ -20,7 +20,7 @@ use governor::{
 };
 use lru::LruCache;
 
-use crate::callers::limits::RateConfig;
+use super::limits::RateConfig;
 
 /// The buckets of all callers.
 pub(super) struct Budget<K: Hash + Eq + Clone, C: Clock = MonotonicClock> {
@@ -28,19 +28,19 @@ pub(super) struct Budget<K: Hash + Eq + Clone, C: Clock = MonotonicClock> {
     rate: RateConfig,
 }
 
-/// How a bucket stands after units were asked of it.
+/// What is in a bucket after units were asked of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub(super) struct Balance {
     /// Units in a full bucket.
-    pub quota: u32,
+    pub(super) quota: u32,
     /// Time in which an empty one fills.
-    pub window: Duration,
+    pub(super) window: Duration,
     /// Units left.
-    pub left: u32,
+    pub(super) left: u32,
     /// Time until it is full; until it has what was asked for, where that was refused.
-    pub whole_in: Duration,
+    pub(super) whole_in: Duration,
     /// How long to wait, where the units were not there.
-    pub refused: Option<Duration>,
+    pub(super) refused: Option<Duration>,
 }
 
 impl<K: Hash + Eq + Clone> Budget<K> {
@@ -62,14 +62,14 @@ impl<K: Hash + Eq + Clone, C: Clock> Budget<K, C> {
     }
 
     /// Takes so many units out of the bucket of `key`, or none where it has fewer.
-    pub(super) fn spend(&self, key: &K, units: u32) -> Standing {
+    pub(super) fn spend(&self, key: &K, units: u32) -> Balance {
         let window = self.time_for(self.rate.burst);
         let quota = self.rate.burst;
-        let refused = |after| Standing { quota, window, left: 0, whole_in: after, refused: Some(after) };
+        let refused = |after| Balance { quota, window, left: 0, whole_in: after, refused: Some(after) };
         match self.limiter.check_key_n(key, NonZeroU32::new(units).unwrap_or(NonZeroU32::MIN)) {
             Ok(Ok(state)) => {
                 let left = state.remaining_burst_capacity().min(quota);
-                Standing { quota, window, left, whole_in: self.time_for(quota - left), refused: None }
+                Balance { quota, window, left, whole_in: self.time_for(quota - left), refused: None }
             }
             Ok(Err(not_until)) => refused(not_until.wait_time_from(self.limiter.clock().now())),
             // The configuration does not permit a bucket that cannot hold what the dearest call costs.

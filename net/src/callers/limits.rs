@@ -6,8 +6,8 @@ use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, de};
 
 /// `[limits]`: how much one caller may ask of the API. Callers are told apart by address, IPv6 by /64, and what they
-/// signed by the account or DID that is proven. All addresses of a /48 together have 16 times the rates and 4 times the places of
-/// one.
+/// signed by the account or DID that is proven. All addresses of a /48 together have 16 times the rates and 4 times the
+/// permits of one.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsConfig {
@@ -69,7 +69,7 @@ pub struct RateConfig {
 
 impl RateConfig {
     /// So many times as much.
-    pub fn times(self, factor: u32) -> Self {
+    pub(super) fn times(self, factor: u32) -> Self {
         Self { per_second: self.per_second.saturating_mul(factor), burst: self.burst.saturating_mul(factor) }
     }
 }
@@ -105,7 +105,7 @@ impl Networks {
     }
 
     /// Whether `address` is among them.
-    pub fn contain(&self, address: IpAddr) -> bool {
+    pub(super) fn contain(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|network| network.contains(&address))
     }

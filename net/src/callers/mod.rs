@@ -1,4 +1,4 @@
-//! Rate limits and places per caller: admission control by address and by proven originator.
+//! Admission control per caller: rate limits and permits, by address and by proven originator.
 //!
 //! Whoever can reach the port is told apart by address first: an IPv4 address, or the /64 of an IPv6 address, which is
 //! the least that one subscriber is given. Many are given a /48, so all of that together has only a few times as much.
@@ -7,12 +7,12 @@
 //! address the others. What a signature or a proof stands behind is counted for its originator as well, wherever it calls
 //! from.
 //!
-//! The memory for all of it is bounded: see [`budget`] and [`places`].
+//! The memory for all of it is bounded: see `budget` and `permits`.
 
-pub mod address;
+mod address;
 mod budget;
 pub mod limits;
-mod places;
+mod permits;
 
 use std::{
     collections::BTreeMap,
@@ -29,11 +29,13 @@ use events::Hash32;
 
 pub use self::{
     address::AddressKey,
-    budget::Standing,
-    places::{Place, Places},
+    permits::{Permit, Permits},
 };
-use self::{address::Source, budget::Budget};
-use crate::callers::limits::{LimitsConfig, RateConfig};
+use self::{
+    address::Source,
+    budget::{Balance, Budget},
+    limits::{LimitsConfig, RateConfig},
+};
 
 /// The quota policies in force (draft-ietf-httpapi-ratelimit-headers).
 pub const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -42,8 +44,9 @@ pub const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
 /// How many times the budget of one /64 a whole /48 has. One subscriber is often given a /48, which are 65,536 of them.
 const SITE_RATES: u32 = 16;
-/// How many times the places of one /64 a whole /48 has. Fewer, because places are held and do not come back with the time.
-const SITE_PLACES: usize = 4;
+/// How many times the permits of one /64 a whole /48 has. Fewer, because permits are held and do not come back with the
+/// time.
+const SITE_PERMITS: usize = 4;
 
 /// What a call takes out of a budget.
 pub mod price {
@@ -94,7 +97,7 @@ pub enum Kind {
 
 impl Kind {
     /// Its name in the header fields.
-    pub fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Reads => "reads",
             Self::Writes => "writes",
@@ -147,12 +150,12 @@ pub struct Callers {
     /// The same for the sites that addresses belong to.
     sites: BTreeMap<Kind, Budget<AddressKey>>,
     accepted: Budget<Hash32>,
-    connections: Places,
-    at_work: Places,
-    holds: Places,
-    streams: Places,
-    /// Holds of those who proved nothing, all together.
-    anonymous_holds: Arc<Semaphore>,
+    connections: Permits,
+    at_work: Permits,
+    long_polls: Permits,
+    streams: Permits,
+    /// Long polls of those who proved nothing, all together.
+    anonymous_long_polls: Arc<Semaphore>,
     warned: Once,
 }
 
@@ -163,11 +166,11 @@ impl fmt::Debug for Callers {
 }
 
 impl Callers {
-    /// Callers under these limits, of a gateway that holds so many requests at the same time.
-    pub fn new(config: &LimitsConfig, holds_max: usize) -> Arc<Self> {
+    /// Callers under these limits, of a gateway that takes so many long polls at the same time.
+    pub fn new(config: &LimitsConfig, long_polls_max: usize) -> Arc<Self> {
         let budget = |rate: RateConfig| Budget::new(rate, config.callers_max);
         let site = |rate: RateConfig| Budget::new(rate.times(SITE_RATES), config.callers_max);
-        let places = |of_address: usize| Places::new(of_address, of_address.saturating_mul(SITE_PLACES));
+        let permits = |of_address: usize| Permits::new(of_address, of_address.saturating_mul(SITE_PERMITS));
         let sites = [(Kind::Reads, config.reads), (Kind::Writes, config.writes), (Kind::Unsigned, config.unsigned)];
         Arc::new(Self {
             source: Source::new(config),
@@ -176,19 +179,19 @@ impl Callers {
             unsigned: budget(config.unsigned),
             sites: sites.map(|(kind, rate)| (kind, site(rate))).into(),
             accepted: Budget::new(config.accepted, config.callers_max),
-            connections: places(config.connections_per_address_max),
-            at_work: places(config.writes_per_address_max),
-            holds: places(config.holds_per_address_max),
-            streams: places(config.event_streams_per_address_max),
+            connections: permits(config.connections_per_address_max),
+            at_work: permits(config.writes_per_address_max),
+            long_polls: permits(config.holds_per_address_max),
+            streams: permits(config.event_streams_per_address_max),
             // Who proved nothing never keeps out who did.
-            anonymous_holds: Arc::new(Semaphore::new((holds_max / 2).min(Semaphore::MAX_PERMITS))),
+            anonymous_long_polls: Arc::new(Semaphore::new((long_polls_max / 2).min(Semaphore::MAX_PERMITS))),
             warned: Once::new(),
         })
     }
 
-    /// A place for a connection from `peer`, until it is dropped; `None` where its address or its site has as many as it may. A
+    /// A permit for a connection from `peer`, until it is dropped; `None` where its address or its site has as many as it may. A
     /// trusted proxy's connections are those of many callers, and are not counted.
-    pub fn connection(&self, peer: SocketAddr) -> Option<Option<Place>> {
+    pub fn connection(&self, peer: SocketAddr) -> Option<Option<Permit>> {
         if self.source.is_exempt(peer.ip()) || self.source.is_trusted_proxy(peer.ip()) {
             return Some(None);
         }
@@ -212,7 +215,7 @@ impl Callers {
             callers: Arc::clone(self),
             address: AddressKey::of(address),
             exempt: self.source.is_exempt(address),
-            standings: Mutex::default(),
+            balances: Mutex::default(),
         }))
     }
 
@@ -235,7 +238,7 @@ struct Inner {
     address: AddressKey,
     exempt: bool,
     /// What this request took, to be told with its answer.
-    standings: Mutex<BTreeMap<Kind, Standing>>,
+    balances: Mutex<BTreeMap<Kind, Balance>>,
 }
 
 impl fmt::Debug for Caller {
@@ -265,7 +268,7 @@ impl Caller {
         self.note(kind, budget.spend(&inner.address, units))?;
         match inner.address.site().zip(inner.callers.sites.get(&kind)) {
             Some((site, budget)) => match budget.spend(&site, units) {
-                Standing { refused: Some(after), .. } => Err(Refusal::Spent { kind, after }),
+                Balance { refused: Some(after), .. } => Err(Refusal::Spent { kind, after }),
                 _ => Ok(()),
             },
             None => Ok(()),
@@ -294,52 +297,52 @@ impl Caller {
         self.spend(Kind::Unsigned, price::FOREIGN_CODE)
     }
 
-    /// A place among the writes of the address that are being received or checked.
+    /// A permit for one of the writes of the address that are being received or checked.
     ///
     /// # Errors
     /// [`Refusal::Crowded`].
-    pub fn work(&self) -> Result<Option<Place>, Refusal> {
+    pub fn work(&self) -> Result<Option<Permit>, Refusal> {
         self.share(&self.0.callers.at_work, 1).ok_or(Refusal::Crowded("writes"))
     }
 
-    /// A place among its event streams.
+    /// A permit for one of its event streams.
     ///
     /// # Errors
     /// [`Refusal::Crowded`].
-    pub fn stream(&self) -> Result<Option<Place>, Refusal> {
+    pub fn stream(&self) -> Result<Option<Permit>, Refusal> {
         self.share(&self.0.callers.streams, 1).ok_or(Refusal::Crowded("event streams"))
     }
 
-    /// A place among its held requests; `None` where it has as many as it may, or, for one that proved nothing, all like
+    /// A permit for one of its long polls; `None` where it has as many as it may, or, for one that proved nothing, all like
     /// it together have as many as they may.
-    pub fn hold(&self, proven: bool) -> Option<Hold> {
+    pub fn long_poll(&self, proven: bool) -> Option<LongPoll> {
         let anonymous = match proven || self.0.exempt {
             true => None,
-            false => Some(Arc::clone(&self.0.callers.anonymous_holds).try_acquire_owned().ok()?),
+            false => Some(Arc::clone(&self.0.callers.anonymous_long_polls).try_acquire_owned().ok()?),
         };
-        Some(Hold { _of_caller: self.share(&self.0.callers.holds, 1)?, _anonymous: anonymous })
+        Some(LongPoll { _of_caller: self.share(&self.0.callers.long_polls, 1)?, _anonymous: anonymous })
     }
 
-    /// So many of `places`; `None` where it has as many as it may. Who is exempt takes none.
-    pub fn share(&self, places: &Places, count: usize) -> Option<Option<Place>> {
-        if self.0.exempt { Some(None) } else { places.take(self.0.address, count).map(Some) }
+    /// So many of `permits`; `None` where it has as many as it may. Who is exempt takes none.
+    pub fn share(&self, permits: &Permits, count: usize) -> Option<Option<Permit>> {
+        if self.0.exempt { Some(None) } else { permits.take(self.0.address, count).map(Some) }
     }
 
-    fn note(&self, kind: Kind, standing: Standing) -> Result<(), Refusal> {
-        let refused = standing.refused;
-        self.0.standings.lock().unwrap_or_else(PoisonError::into_inner).insert(kind, standing);
+    fn note(&self, kind: Kind, balance: Balance) -> Result<(), Refusal> {
+        let refused = balance.refused;
+        self.0.balances.lock().unwrap_or_else(PoisonError::into_inner).insert(kind, balance);
         refused.map_or(Ok(()), |after| Err(Refusal::Spent { kind, after }))
     }
 
     /// Says in `headers` what this request took, and what is left.
     pub fn declare(&self, headers: &mut HeaderMap) {
-        let standings = self.0.standings.lock().unwrap_or_else(PoisonError::into_inner);
-        if standings.is_empty() {
+        let balances = self.0.balances.lock().unwrap_or_else(PoisonError::into_inner);
+        if balances.is_empty() {
             return;
         }
-        let (policies, left): (Vec<_>, Vec<_>) = standings
+        let (policies, left): (Vec<_>, Vec<_>) = balances
             .iter()
-            .map(|(kind, Standing { quota, window, left, whole_in, .. })| {
+            .map(|(kind, Balance { quota, window, left, whole_in, .. })| {
                 let (name, window, whole_in) = (kind.name(), whole_seconds(*window), whole_seconds(*whole_in));
                 (format!("\"{name}\";q={quota};w={window}"), format!("\"{name}\";r={left};t={whole_in}"))
             })
@@ -353,10 +356,10 @@ impl Caller {
     }
 }
 
-/// A place among the held requests.
+/// The permit of a long poll, until it is dropped.
 #[derive(Debug)]
-pub struct Hold {
-    _of_caller: Option<Place>,
+pub struct LongPoll {
+    _of_caller: Option<Permit>,
     _anonymous: Option<OwnedSemaphorePermit>,
 }
 

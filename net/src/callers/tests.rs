@@ -55,7 +55,7 @@ fn an_originator_is_counted_wherever_it_calls_from() {
 }
 
 #[test]
-fn places_are_counted_for_each_and_anonymous_holds_for_all_together() {
+fn permits_are_counted_for_each_and_anonymous_long_polls_for_all_together() {
     let callers = Callers::new(
         &limits(|config| {
             config.event_streams_per_address_max = 1;
@@ -72,13 +72,14 @@ fn places_are_counted_for_each_and_anonymous_holds_for_all_together() {
     drop(stream);
     assert!(one.stream().is_ok());
 
-    let held: Vec<_> = (1..=3).map(|n| caller(&callers, &format!("198.51.100.{n}")).hold(false).unwrap()).collect();
-    assert!(caller(&callers, "198.51.100.4").hold(false).is_none());
+    let held: Vec<_> =
+        (1..=3).map(|n| caller(&callers, &format!("198.51.100.{n}")).long_poll(false).unwrap()).collect();
+    assert!(caller(&callers, "198.51.100.4").long_poll(false).is_none());
     let proven = caller(&callers, "198.51.100.4");
-    let _two = (proven.hold(true).unwrap(), proven.hold(true).unwrap());
-    assert!(proven.hold(true).is_none());
+    let _two = (proven.long_poll(true).unwrap(), proven.long_poll(true).unwrap());
+    assert!(proven.long_poll(true).is_none());
     drop(held);
-    assert!(one.hold(false).is_some());
+    assert!(one.long_poll(false).is_some());
 
     let peer = SocketAddr::from(([198, 51, 100, 1], 1));
     let _connection = callers.connection(peer).unwrap();
@@ -86,7 +87,7 @@ fn places_are_counted_for_each_and_anonymous_holds_for_all_together() {
 }
 
 #[test]
-fn addresses_of_one_site_share_the_places_of_four() {
+fn addresses_of_one_site_share_the_permits_of_four() {
     let callers = Callers::new(
         &limits(|config| {
             config.event_streams_per_address_max = 1;
@@ -103,11 +104,11 @@ fn addresses_of_one_site_share_the_places_of_four() {
     let connections: Vec<_> = addresses(1).filter_map(|address| callers.connection(peer(address))).collect();
     let work: Vec<_> = attackers.iter().filter_map(|caller| caller.work().ok()).collect();
     let streams: Vec<_> = attackers.iter().filter_map(|caller| caller.stream().ok()).collect();
-    let holds: Vec<_> = attackers.iter().filter_map(|caller| caller.hold(true)).collect();
-    assert_eq!([connections.len(), work.len(), streams.len(), holds.len()], [4; 4]);
-    // The control: who comes from another one has places.
+    let long_polls: Vec<_> = attackers.iter().filter_map(|caller| caller.long_poll(true)).collect();
+    assert_eq!([connections.len(), work.len(), streams.len(), long_polls.len()], [4; 4]);
+    // The control: who comes from another one has permits.
     let other = &others[0];
-    assert!(other.work().is_ok() && other.stream().is_ok() && other.hold(true).is_some());
+    assert!(other.work().is_ok() && other.stream().is_ok() && other.long_poll(true).is_some());
     assert!(callers.connection(peer("2001:db8:2::1".to_owned())).is_some());
     drop(work);
     assert!(attackers[31].work().is_ok());
@@ -126,7 +127,7 @@ fn a_long_body_costs_more_than_a_short_one() {
 
 #[test]
 fn who_is_exempt_is_not_counted_and_is_told_nothing() {
-    let networks = |text: &str| crate::callers::limits::Networks::parse([text]).unwrap();
+    let networks = |text: &str| super::limits::Networks::parse([text]).unwrap();
     let callers = Callers::new(
         &limits(|config| {
             config.exempt = networks("198.51.100.0/24");
@@ -142,7 +143,7 @@ fn who_is_exempt_is_not_counted_and_is_told_nothing() {
         exempt.accept("eip155:0xaa", 1).unwrap();
     }
     let _streams = (exempt.stream().unwrap(), exempt.stream().unwrap());
-    assert!(exempt.hold(false).is_some());
+    assert!(exempt.long_poll(false).is_some());
     let mut headers = HeaderMap::new();
     exempt.declare(&mut headers);
     assert!(headers.is_empty());

@@ -1,6 +1,6 @@
 //! Which connections a server has: a bounded number, of which those at work are never given up.
 //!
-//! When all places are taken, an idle connection makes room: first the one that has waited longest without ever having
+//! When all permits are taken, an idle connection makes room: first the one that has waited longest without ever having
 //! sent the head of a request, then the one that has been idle longest between two requests. Whoever opens connections
 //! and says nothing thus keeps nobody out, however many he opens. A connection is at work from a request's head until the
 //! last of the answer's body was taken up for sending; who is slow to read the rest is as good as idle. Only when all connections are at work is a new one
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 /// The connections of a server. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Connections {
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     idle: Arc<Mutex<Idle>>,
 }
 
@@ -44,19 +44,19 @@ impl Idle {
 impl Connections {
     /// Room for so many, at least one.
     pub(super) fn new(connections_max: usize) -> Self {
-        let places = Arc::new(Semaphore::new(connections_max.clamp(1, Semaphore::MAX_PERMITS)));
-        Self { places, idle: Arc::default() }
+        let permits = Arc::new(Semaphore::new(connections_max.clamp(1, Semaphore::MAX_PERMITS)));
+        Self { permits, idle: Arc::default() }
     }
 
-    /// A place for one more connection, for which an idle one goes when there is no other; `None` when all are at work.
-    pub(super) async fn admit(&self) -> Option<Place> {
-        let place = match Arc::clone(&self.places).try_acquire_owned() {
-            Ok(place) => place,
+    /// A permit for one more connection, for which an idle one goes when there is no other; `None` when all are at work.
+    pub(super) async fn admit(&self) -> Option<Permit> {
+        let permit = match Arc::clone(&self.permits).try_acquire_owned() {
+            Ok(permit) => permit,
             Err(_) => {
                 let oldest = self.idle().take_oldest()?;
                 oldest.cancel();
                 // It ends when it is polled next, so this waits for no peer; and until it has ended its socket is open.
-                Arc::clone(&self.places).acquire_owned().await.ok()?
+                Arc::clone(&self.permits).acquire_owned().await.ok()?
             }
         };
         let (evicted, mut idle) = (CancellationToken::new(), self.idle());
@@ -64,7 +64,7 @@ impl Connections {
         let turn = idle.turn;
         idle.fresh.insert(turn, evicted.clone());
         let state = State { asked: AtomicBool::new(false), turn: Mutex::new(turn), evicted };
-        Some(Place(Arc::new(Held { idle: Arc::clone(&self.idle), state, _place: place })))
+        Some(Permit(Arc::new(Held { idle: Arc::clone(&self.idle), state, _permit: permit })))
     }
 
     fn idle(&self) -> MutexGuard<'_, Idle> {
@@ -72,14 +72,14 @@ impl Connections {
     }
 }
 
-/// A connection's place, free again when the last clone is dropped.
+/// A connection's permit, free again when the last clone is dropped.
 #[derive(Clone)]
-pub(super) struct Place(Arc<Held>);
+pub(super) struct Permit(Arc<Held>);
 
 struct Held {
     idle: Arc<Mutex<Idle>>,
     state: State,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 struct State {
@@ -90,7 +90,7 @@ struct State {
     evicted: CancellationToken,
 }
 
-impl Place {
+impl Permit {
     /// Marks the connection as at work until the answer is dropped.
     pub(super) fn busy(&self) -> Busy {
         let held = &self.0;
@@ -127,7 +127,7 @@ impl Drop for Held {
 }
 
 /// A request of a connection at work.
-pub(super) struct Busy(Place);
+pub(super) struct Busy(Permit);
 
 impl Drop for Busy {
     fn drop(&mut self) {

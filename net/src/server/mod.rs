@@ -1,15 +1,15 @@
 //! The HTTP/1.1 server under the API and under the verifier: bounded connections, buffers and waits.
 //!
 //! `axum::serve` has none of these bounds, so hyper is driven here directly. What a connection may hold on to, and for how
-//! long, is said by [`Limits`]; which connections there may be, by [`connections`](self::connections). A body is read by its
+//! long, is said by [`Limits`]; which connections there may be, by `connections`. A body is read by its
 //! route, which bounds its size and its time.
 //!
 //! Requests carry the address that they come from, as axum's `ConnectInfo<SocketAddr>`.
 
 mod connections;
-mod tally;
 #[cfg(test)]
 mod tests;
+mod throttled_log;
 
 use std::{convert::Infallible, io, net::SocketAddr, time::Duration};
 
@@ -33,8 +33,8 @@ use tokio_io_timeout::TimeoutWriter;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::Service;
 
-use self::connections::{Busy, Connections, Place};
-pub use self::tally::Tally;
+use self::connections::{Busy, Connections, Permit};
+pub use self::throttled_log::ThrottledLog;
 
 /// How long requests in flight may take once the process is to stop.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
@@ -87,17 +87,17 @@ pub async fn serve<T: Send + 'static>(
     http.timer(TokioTimer::new()).header_read_timeout(limits.idle_max);
     http.max_buf_size(BUFFER_BYTES_MAX);
     let server = Server { http, router, limits, shutdown: shutdown.clone(), tracker: TaskTracker::new() };
-    let closed = Tally::default();
+    let closed = ThrottledLog::default();
     while let Some(accepted) = shutdown.run_until_cancelled(listener.accept()).await {
         match accepted {
             Ok((stream, peer)) => {
                 // Nobody makes room for a peer that has as many as it may.
                 let admitted = match admit(peer) {
-                    Some(admitted) => connections.admit().await.map(|place| (admitted, place)),
+                    Some(admitted) => connections.admit().await.map(|permit| (admitted, permit)),
                     None => None,
                 };
                 match admitted {
-                    Some((admitted, place)) => server.serve(stream, peer, place, admitted),
+                    Some((admitted, permit)) => server.serve(stream, peer, permit, admitted),
                     None => {
                         if let Some(closed) = closed.count() {
                             tracing::warn!(
@@ -130,12 +130,12 @@ struct Server {
 }
 
 impl Server {
-    fn serve<T: Send + 'static>(&self, stream: TcpStream, peer: SocketAddr, place: Place, admitted: T) {
+    fn serve<T: Send + 'static>(&self, stream: TcpStream, peer: SocketAddr, permit: Permit, admitted: T) {
         // Without this an event of a stream may wait for the client's acknowledgement of the one before.
         let _ = stream.set_nodelay(true);
         let mut stream = TimeoutWriter::new(stream);
         stream.set_timeout(Some(self.limits.write_max));
-        let (router, marks) = (self.router.clone(), place.clone());
+        let (router, marks) = (self.router.clone(), permit.clone());
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             let answer = answer(router.clone(), request.map(Body::new), peer, marks.busy());
             async move { Ok::<_, Infallible>(answer.await) }
@@ -147,13 +147,13 @@ impl Server {
             let mut connection = std::pin::pin!(connection);
             let silent = async {
                 sleep(head_max).await;
-                if place.has_asked() {
+                if permit.has_asked() {
                     std::future::pending().await
                 }
             };
             let ended = tokio::select! {
                 ended = connection.as_mut() => ended,
-                () = place.evicted() => return,
+                () = permit.evicted() => return,
                 () = silent => return,
                 () = shutdown.cancelled() => {
                     connection.as_mut().graceful_shutdown();

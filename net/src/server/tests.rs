@@ -98,7 +98,7 @@ async fn connections_above_their_number_are_closed_until_one_ends() {
     assert_eq!(stage.ask(&request("/")).await, "");
     stage.told.notify_one();
     assert!(rest(&mut first).await.ends_with("slow"));
-    // The place is free a moment after the client sees the end.
+    // The permit is free a moment after the client sees the end.
     let mut answer = String::new();
     while answer.is_empty() {
         answer = stage.ask(&request("/")).await;
@@ -228,7 +228,7 @@ async fn who_does_not_read_its_answer_is_let_go() {
     let mut answer = String::new();
     let begun = Instant::now();
     while answer.is_empty() {
-        assert!(begun.elapsed() < PATIENCE, "the place is not free again");
+        assert!(begun.elapsed() < PATIENCE, "the permit is not free again");
         answer = stage.ask(&request("/")).await;
     }
     assert!(answer.ends_with("fast"), "{answer}");

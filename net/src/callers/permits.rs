@@ -1,7 +1,7 @@
-//! Places at the same time, counted by caller: a bulkhead.
+//! Permits: how much of something each caller may have at the same time.
 //!
 //! An address has so many, and the /48 that an IPv6 address belongs to a few times as many: who is given a /48 has 65,536
-//! addresses. Only who has a place is remembered, so the memory is bounded by the places that there are for all together.
+//! addresses. Only who holds a permit is remembered, so the memory is bounded by what there is for all together.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -11,38 +11,39 @@ use std::{
 
 use super::AddressKey;
 
-/// Places of all callers, so many for each address and each site. What is counted may come by the piece or by the KiB.
+/// The permits of all callers, so many for each address and each site. What is counted may come by the piece or by the
+/// KiB.
 #[derive(Debug)]
-pub struct Places {
+pub struct Permits {
     addresses: Arc<Counts<AddressKey>>,
     sites: Arc<Counts<AddressKey>>,
 }
 
-/// Places that are taken, until they are dropped.
+/// What is taken of them, until it is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct Permit {
     of_address: Count<AddressKey>,
     of_site: Option<Count<AddressKey>>,
 }
 
-impl Places {
+impl Permits {
     /// So many for each address, and for each /48.
     pub fn new(of_address: usize, of_site: usize) -> Self {
         Self { addresses: Counts::new(of_address), sites: Counts::new(of_site) }
     }
 
-    /// So many places for `address`; `None` where it, or its site, may not have as many more.
-    pub fn take(&self, address: AddressKey, count: usize) -> Option<Place> {
+    /// A permit for `count` pieces or KiB for `address`; `None` where it, or its site, may not have as many more.
+    pub(super) fn take(&self, address: AddressKey, count: usize) -> Option<Permit> {
         let of_address = self.addresses.take(address, count)?;
         let of_site = match address.site() {
             Some(site) => Some(self.sites.take(site, count)?),
             None => None,
         };
-        Some(Place { of_address, of_site })
+        Some(Permit { of_address, of_site })
     }
 }
 
-impl Place {
+impl Permit {
     /// Holds `more`, which is the same caller's, together with this.
     pub fn merge(&mut self, more: Self) {
         self.of_address.merge(more.of_address);
@@ -109,32 +110,32 @@ mod tests {
 
     #[test]
     fn everybody_has_as_many_and_nobody_is_remembered_who_has_none() {
-        let places = Places::new(3, 4);
+        let permits = Permits::new(3, 4);
         let (address, other) = (key("198.51.100.1"), key("198.51.100.2"));
-        let (mut one, two) = (places.take(address, 1).unwrap(), places.take(address, 2).unwrap());
-        assert!(places.take(address, 1).is_none());
-        let of_other = places.take(other, 3).unwrap();
+        let (mut one, two) = (permits.take(address, 1).unwrap(), permits.take(address, 2).unwrap());
+        assert!(permits.take(address, 1).is_none());
+        let of_other = permits.take(other, 3).unwrap();
         drop(two);
-        assert!(places.take(address, 3).is_none());
-        one.merge(places.take(address, 2).unwrap());
-        assert!(places.take(address, 1).is_none());
+        assert!(permits.take(address, 3).is_none());
+        one.merge(permits.take(address, 2).unwrap());
+        assert!(permits.take(address, 1).is_none());
         drop((one, of_other));
-        assert!(places.addresses.taken.lock().unwrap().is_empty());
+        assert!(permits.addresses.taken.lock().unwrap().is_empty());
     }
 
     #[test]
-    fn the_addresses_of_one_site_share_its_places() {
-        let places = Places::new(3, 4);
+    fn the_addresses_of_one_site_share_its_permits() {
+        let permits = Permits::new(3, 4);
         let (one, two, elsewhere) = (key("2001:db8:1:1::1"), key("2001:db8:1:2::1"), key("2001:db8:2:1::1"));
-        let mut held = places.take(one, 3).unwrap();
-        let second = places.take(two, 1).unwrap();
+        let mut held = permits.take(one, 3).unwrap();
+        let second = permits.take(two, 1).unwrap();
         // What the site refuses, the address has not taken.
-        assert!(places.take(two, 1).is_none());
-        let _of_others = (places.take(elsewhere, 3).unwrap(), places.take(key("198.51.100.1"), 3).unwrap());
+        assert!(permits.take(two, 1).is_none());
+        let _of_others = (permits.take(elsewhere, 3).unwrap(), permits.take(key("198.51.100.1"), 3).unwrap());
         drop(second);
-        held.merge(places.take(one, 0).unwrap());
-        let two = places.take(two, 1).unwrap();
+        held.merge(permits.take(one, 0).unwrap());
+        let two = permits.take(two, 1).unwrap();
         drop((held, two));
-        assert_eq!(places.sites.taken.lock().unwrap().len(), 1);
+        assert_eq!(permits.sites.taken.lock().unwrap().len(), 1);
     }
 }

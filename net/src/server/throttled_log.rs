@@ -1,4 +1,5 @@
-//! Counting what happens too often for a line in the log each time, as refusals do: those would be the next overload.
+//! A throttled log: what happens too often for a line in the log each time, as refusals do, is counted and told of at
+//! times. A line each would be the next overload.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -8,21 +9,21 @@ use std::{
 /// Least time between two lines in the log.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// How often something happened.
-pub struct Tally {
+/// How often something happened, told of at most once in ten seconds.
+pub struct ThrottledLog {
     begun: Instant,
     count: AtomicU64,
     /// When it was told last, in milliseconds since `begun` and one more; zero for never.
     told: AtomicU64,
 }
 
-impl Default for Tally {
+impl Default for ThrottledLog {
     fn default() -> Self {
         Self { begun: Instant::now(), count: AtomicU64::new(0), told: AtomicU64::new(0) }
     }
 }
 
-impl Tally {
+impl ThrottledLog {
     /// Counts one, and says how many there were in all when it is time to tell.
     pub fn count(&self) -> Option<u64> {
         let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
@@ -41,11 +42,11 @@ mod tests {
 
     #[test]
     fn the_first_is_told_and_what_follows_soon_is_not() {
-        let tally = Tally::default();
-        assert_eq!(tally.count(), Some(1));
-        assert_eq!((tally.count(), tally.count()), (None, None));
+        let log = ThrottledLog::default();
+        assert_eq!(log.count(), Some(1));
+        assert_eq!((log.count(), log.count()), (None, None));
         // As if ten seconds had passed.
-        let tally = Tally { begun: Instant::now() - TELL_EVERY, told: AtomicU64::new(1), ..tally };
-        assert_eq!(tally.count(), Some(4));
+        let log = ThrottledLog { begun: Instant::now() - TELL_EVERY, told: AtomicU64::new(1), ..log };
+        assert_eq!(log.count(), Some(4));
     }
 }

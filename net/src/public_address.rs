@@ -1,4 +1,4 @@
-//! Which addresses a stranger may name.
+//! Which addresses are of the public internet: a stranger may name no others.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
