@@ -14,7 +14,7 @@ use ed25519_dalek::VerifyingKey;
 use events::Did;
 use settler::message_signature::{self, Signed};
 
-use super::lanes::{Ask, Bounds, Lanes};
+use super::bulkhead::{Ask, Bounds, Bulkhead};
 
 /// Who is known, and how much each and all strangers together may ask.
 #[derive(Debug, Clone)]
@@ -39,7 +39,7 @@ pub struct CallerOptions {
 
 /// Why a signature does not prove who asks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unproven {
+pub(super) enum Unproven {
     /// Its header fields cannot be read.
     #[error(transparent)]
     Malformed(#[from] message_signature::Error),
@@ -61,8 +61,8 @@ pub enum Unproven {
 pub(super) struct Caller {
     /// The DID of a known one.
     pub(super) did: Option<Did>,
-    /// Whose lanes it has one of.
-    lanes: Lanes,
+    /// In which it has a lane.
+    bulkhead: Bulkhead,
     lane: usize,
     signed: Option<Signed>,
 }
@@ -70,7 +70,7 @@ pub(super) struct Caller {
 impl Caller {
     /// One more ask of this caller; `None` when it has as many under way as it may.
     pub(super) fn enter(&self) -> Option<Ask> {
-        self.lanes.enter(self.lane)
+        self.bulkhead.enter(self.lane)
     }
 
     /// Whether `body` is what a known caller signed; whatever a stranger sends is its body.
@@ -79,44 +79,44 @@ impl Caller {
         if holds { Ok(()) } else { Err(Unproven::OtherBody) }
     }
 
-    /// Least time that a judgement for this caller keeps its place. For strangers it bounds how often the chains are read,
+    /// Least time that a judgement for this caller keeps its permit. For strangers it bounds how often the chains are read,
     /// however fast they answer.
     pub(super) fn pace(&self) -> Duration {
         if self.did.is_some() { Duration::ZERO } else { ANONYMOUS_PACE }
     }
 }
 
-/// Least time that a judgement for a stranger keeps its place.
+/// Least time that a judgement for a stranger keeps its permit.
 const ANONYMOUS_PACE: Duration = Duration::from_secs(1);
 
-/// Everybody's lanes.
+/// Who is known, and everybody's lanes.
 pub(super) struct Callers {
     origins: Vec<String>,
     signature_seconds_max: u64,
     known: HashMap<String, (Did, VerifyingKey, usize)>,
-    lanes: Lanes,
-    /// One lane with places of its own: strangers can take none of the others'.
-    strangers: Option<Lanes>,
+    bulkhead: Bulkhead,
+    /// One lane with permits of its own: strangers can take none of the others'.
+    strangers: Option<Bulkhead>,
 }
 
 impl Callers {
     pub(super) fn new(options: CallerOptions) -> Self {
-        let lanes = Lanes::new(
+        let bulkhead = Bulkhead::new(
             options.known.len(),
             Bounds {
-                places: options.judgements_max,
-                places_per_lane: options.judgements_per_caller_max,
+                permits: options.judgements_max,
+                permits_per_lane: options.judgements_per_caller_max,
                 asks_per_lane: options.asks_per_caller_max,
             },
         );
-        let places = options.anonymous_judgements_max;
-        let strangers = (places > 0).then(|| {
-            Lanes::new(1, Bounds { places, places_per_lane: places, asks_per_lane: options.anonymous_asks_max })
+        let permits = options.anonymous_judgements_max;
+        let strangers = (permits > 0).then(|| {
+            Bulkhead::new(1, Bounds { permits, permits_per_lane: permits, asks_per_lane: options.anonymous_asks_max })
         });
         let CallerOptions { origins, signature_seconds_max, known, .. } = options;
         let known = known.into_iter().enumerate();
         let known = known.map(|(lane, (did, key))| (did.as_str().to_owned(), (did, key, lane))).collect();
-        Self { origins, signature_seconds_max, known, lanes, strangers }
+        Self { origins, signature_seconds_max, known, bulkhead, strangers }
     }
 
     /// Who sends a request with this head.
@@ -124,8 +124,8 @@ impl Callers {
         let signed = Signed::read(&head.headers)?;
         let named = signed.and_then(|signed| Some((self.known.get(signed.keyid())?, signed)));
         let Some(((did, key, lane), signed)) = named else {
-            let lanes = self.strangers.clone().ok_or(Unproven::Unknown)?;
-            return Ok(Caller { did: None, lanes, lane: 0, signed: None });
+            let bulkhead = self.strangers.clone().ok_or(Unproven::Unknown)?;
+            return Ok(Caller { did: None, bulkhead, lane: 0, signed: None });
         };
         if !signed.is_fresh(unix_now(), self.signature_seconds_max) {
             return Err(Unproven::Stale(self.signature_seconds_max));
@@ -133,7 +133,7 @@ impl Callers {
         if !self.is_by(&signed, key, &head.method, &head.uri) {
             return Err(Unproven::Wrong(did.to_string()));
         }
-        Ok(Caller { did: Some(did.clone()), lanes: self.lanes.clone(), lane: *lane, signed: Some(signed) })
+        Ok(Caller { did: Some(did.clone()), bulkhead: self.bulkhead.clone(), lane: *lane, signed: Some(signed) })
     }
 
     fn is_by(&self, signed: &Signed, key: &VerifyingKey, method: &Method, uri: &Uri) -> bool {

@@ -7,6 +7,10 @@ use reqwest::{Client, StatusCode, header::HeaderMap};
 use tracing::warn;
 
 use events::{event::VerifierRef, quote::SignedQuote, time::unix_seconds};
+use net::{
+    origin::origin,
+    ssrf_guard::{self, guarded_client},
+};
 use sagas::ports::{Chains, Statement, Transient, VerificationCase, Verifier};
 use settler::{
     message_signature::Signer,
@@ -14,11 +18,6 @@ use settler::{
         self, AttestationRequest, AttestationResponse, AttestationStatus, DELIVERY_ATTESTATION_PATH,
         NON_DELIVERY_ATTESTATION_PATH, Version,
     },
-};
-
-use net::{
-    origin::origin,
-    ssrf_guard::{self, guarded_client},
 };
 
 /// Largest answer that is read, in bytes: a signature and a reason are a fraction of it.
@@ -33,14 +32,14 @@ pub struct Options {
     pub trusted_origins: Vec<String>,
     /// How long one question may take, from the look-up of the name to the last byte.
     pub wait_max: Duration,
-    /// Signs what is asked, so that a verifier that knows the gateway keeps places for it.
+    /// Signs what is asked, so that a verifier that knows the gateway keeps permits for it.
     pub signer: Option<Signer>,
 }
 
 /// Why [`Options`] cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
-    /// A trusted origin is none.
+    /// A trusted origin is not an origin.
     #[error("`{0}` is not an origin, `http(s)://host[:port]` without a path")]
     NotAnOrigin(String),
     /// No HTTP client can be made, for example because the system has no root certificates.
@@ -87,11 +86,11 @@ impl HttpVerifier {
         statement: &Statement,
     ) -> Result<Option<String>, Transient> {
         let asked = tokio::time::timeout(self.wait_max, self.ask(verifier, case, path)).await;
-        let answer = asked.map_err(|_| fault(verifier, "did not answer in time"))??;
+        let answer = asked.map_err(|_| unreachable(verifier, "did not answer in time"))??;
         let reason = answer.reason.as_deref().map(quoted).unwrap_or_default();
         let signature = match (answer.status, answer.signature) {
             (AttestationStatus::Attested, Some(signature)) => signature,
-            (AttestationStatus::Attested, None) => return Err(fault(verifier, "attested without a signature")),
+            (AttestationStatus::Attested, None) => return Err(contradiction(verifier, "attested without a signature")),
             (AttestationStatus::Pending, _) => return Ok(None),
             (AttestationStatus::Refused, _) => {
                 warn!(payment_id = %case.payment_id, endpoint = verifier.endpoint, reason, "verifier refuses");
@@ -102,7 +101,7 @@ impl HttpVerifier {
             Ok(Some(signature))
         } else {
             let releaser = &case.escrow.releaser;
-            Err(fault(verifier, &format!("gave a signature that is not the statement of releaser {releaser}")))
+            Err(contradiction(verifier, &format!("gave a signature that is not the statement of releaser {releaser}")))
         }
     }
 
@@ -112,11 +111,11 @@ impl HttpVerifier {
         case: &VerificationCase,
         path: &str,
     ) -> Result<AttestationResponse, Transient> {
-        let origin = origin(&verifier.endpoint).ok_or_else(|| fault(verifier, "is not an origin"))?;
+        let origin = origin(&verifier.endpoint).ok_or_else(|| unreachable(verifier, "is not an origin"))?;
         let client = if self.trusted_origins.contains(&origin) {
             self.trusted.clone()
         } else {
-            ssrf_guard::client(&origin).await.map_err(|error| fault(verifier, &error.to_string()))?
+            ssrf_guard::client(&origin).await.map_err(|error| unreachable(verifier, &error.to_string()))?
         };
         let body = protocol::write(&AttestationRequest {
             version: Version,
@@ -132,20 +131,24 @@ impl HttpVerifier {
             request = request.headers(HeaderMap::from_iter(signed));
         }
         let request = request.body(body);
-        let mut response = request.send().await.map_err(|error| fault(verifier, &chain_of(&error)))?;
+        let mut response = request.send().await.map_err(|error| unreachable(verifier, &chain_of(&error)))?;
         let status = response.status();
         let mut answer = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| fault(verifier, &chain_of(&error)))? {
+        while let Some(chunk) = response.chunk().await.map_err(|error| unreachable(verifier, &chain_of(&error)))? {
             if answer.len() + chunk.len() > ANSWER_BYTES_MAX {
-                return Err(fault(verifier, &format!("answered more than {ANSWER_BYTES_MAX} bytes")));
+                return Err(contradiction(verifier, &format!("answered more than {ANSWER_BYTES_MAX} bytes")));
             }
             answer.extend_from_slice(&chunk);
         }
         if status != StatusCode::OK {
             let text = quoted(&String::from_utf8_lossy(&answer));
-            return Err(fault(verifier, &format!("answered {status}: {text}")));
+            let what = format!("answered {status}: {text}");
+            return Err(match status {
+                StatusCode::TOO_MANY_REQUESTS => Transient::rate_limited(about(verifier, &what)),
+                _ => unreachable(verifier, &what),
+            });
         }
-        protocol::read(&answer).map_err(|error| fault(verifier, &quoted(&error.to_string())))
+        protocol::read(&answer).map_err(|error| contradiction(verifier, &quoted(&error.to_string())))
     }
 }
 
@@ -182,8 +185,19 @@ fn awarded_quote(case: &VerificationCase) -> Result<SignedQuote, Transient> {
     })
 }
 
-fn fault(verifier: &VerifierRef, what: &str) -> Transient {
-    Transient::unreachable(format!("verifier {} {what}", quoted(&verifier.endpoint)))
+/// A verifier that gives no answer, or not yet. One that must not be called counts as that, too: its endpoint is of the
+/// payer's choice, so no operator has to hear of it.
+fn unreachable(verifier: &VerifierRef, what: &str) -> Transient {
+    Transient::unreachable(about(verifier, what))
+}
+
+/// A verifier whose answer cannot be one.
+fn contradiction(verifier: &VerifierRef, what: &str) -> Transient {
+    Transient::contradiction(about(verifier, what))
+}
+
+fn about(verifier: &VerifierRef, what: &str) -> String {
+    format!("verifier {} {what}", quoted(&verifier.endpoint))
 }
 
 /// The error with its causes, which reqwest's own text leaves out.

@@ -5,12 +5,12 @@
 //! signature, so the service believes nothing it is told, and [`HttpVerifier`] returns a signature only when the escrow
 //! would take it.
 
+mod bulkhead;
 mod callers;
 mod client;
-mod flights;
 mod judge;
-mod lanes;
 mod service;
+mod single_flight;
 #[cfg(test)]
 mod tests;
 
@@ -18,9 +18,9 @@ use async_trait::async_trait;
 
 use sagas::ports::{Transient, VerificationCase};
 
-pub use callers::{CallerOptions, Unproven};
+pub use callers::CallerOptions;
 pub use client::{HttpVerifier, Options, OptionsError};
-pub use service::{ServiceOptions, router, serve};
+pub use service::{ServiceOptions, serve};
 
 /// What a verifier makes of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -26,7 +26,7 @@ use config::VerifierConfig;
 use events::Hash32;
 use net::{
     origin::origin,
-    server::{self, Limits, Tally},
+    server::{self, Limits, ThrottledLog},
 };
 use sagas::ports::VerificationCase;
 use settler::protocol::{
@@ -36,9 +36,9 @@ use settler::protocol::{
 
 use super::{
     Judge, Verdict,
+    bulkhead::Permit,
     callers::{Caller, CallerOptions, Callers, Unproven},
-    flights::Flights,
-    lanes::Place,
+    single_flight::SingleFlight,
 };
 
 /// How long a judgement may take, which is a handful of calls to the chains' nodes.
@@ -89,11 +89,12 @@ impl From<&VerifierConfig> for ServiceOptions {
     }
 }
 
-/// The routes of a verifier: the two attestations and `/healthz`.
-pub fn router(judge: Arc<dyn Judge>, options: ServiceOptions) -> Router {
+/// The routes of a verifier.
+fn router(judge: Arc<dyn Judge>, options: ServiceOptions) -> Router {
     let ServiceOptions { body_max, callers, .. } = options;
     let callers = Callers::new(callers);
-    let service = Arc::new(Service { judge, callers, flights: Flights::new(), body_max, refused: Tally::default() });
+    let (flights, refused) = (SingleFlight::new(), ThrottledLog::default());
+    let service = Arc::new(Service { judge, callers, flights, body_max, refused });
     Router::new()
         .route(DELIVERY_ATTESTATION_PATH, post(attest_delivery))
         .route(NON_DELIVERY_ATTESTATION_PATH, post(attest_non_delivery))
@@ -105,7 +106,7 @@ pub fn router(judge: Arc<dyn Judge>, options: ServiceOptions) -> Router {
         .with_state(service)
 }
 
-/// Serves [`router`] until `shutdown`, and then for as long as the requests under way take, within bounds.
+/// Serves the two attestations and `/healthz` until `shutdown`, and then for as long as the requests under way take, within bounds.
 pub async fn serve(listener: TcpListener, judge: Arc<dyn Judge>, options: ServiceOptions, shutdown: CancellationToken) {
     let limits = options.limits;
     server::serve(listener, router(judge, options), limits, |_| Some(()), shutdown).await;
@@ -114,9 +115,9 @@ pub async fn serve(listener: TcpListener, judge: Arc<dyn Judge>, options: Servic
 struct Service {
     judge: Arc<dyn Judge>,
     callers: Callers,
-    flights: Flights<Judged>,
+    flights: SingleFlight<Judged>,
     body_max: Duration,
-    refused: Tally,
+    refused: ThrottledLog,
 }
 
 /// What came of a judgement; `None` when the chains cannot be read.
@@ -127,9 +128,9 @@ struct Health {
     status: &'static str,
 }
 
-/// What is said to have happened.
+/// What is to be attested.
 #[derive(Debug, Clone, Copy)]
-enum Claim {
+enum Question {
     Delivery,
     NonDelivery,
 }
@@ -142,15 +143,15 @@ struct Asked {
 }
 
 async fn attest_delivery(State(service): State<Arc<Service>>, request: Request) -> Result<Response, Problem> {
-    service.attest(Claim::Delivery, request).await
+    service.attest(Question::Delivery, request).await
 }
 
 async fn attest_non_delivery(State(service): State<Arc<Service>>, request: Request) -> Result<Response, Problem> {
-    service.attest(Claim::NonDelivery, request).await
+    service.attest(Question::NonDelivery, request).await
 }
 
 impl Service {
-    async fn attest(self: Arc<Self>, claim: Claim, request: Request) -> Result<Response, Problem> {
+    async fn attest(self: Arc<Self>, question: Question, request: Request) -> Result<Response, Problem> {
         let (head, body) = request.into_parts();
         let caller = self.callers.recognise(&head)?;
         let Some(ask) = caller.enter() else {
@@ -164,20 +165,20 @@ impl Service {
             }
             return Err(if caller.did.is_some() { Problem::Busy } else { Problem::BusyWithStrangers });
         };
-        let asked = read_ask(claim, &caller, Request::from_parts(head, body), self.body_max).await?;
+        let asked = read_ask(question, &caller, Request::from_parts(head, body), self.body_max).await?;
         if let Err(reason) = self.judge.screen(&asked.case) {
-            debug!(payment_id = %asked.case.payment_id, ?claim, reason, "refused before any chain was asked");
+            debug!(payment_id = %asked.case.payment_id, ?question, reason, "refused before any chain was asked");
             return Ok(Json(answer(Verdict::Refused { reason })).into_response());
         }
         let flight = match self.flights.running(&asked.key) {
             Some(flight) => flight,
             None => {
-                let (place, pace) = (ask.place().await, caller.pace());
+                let (permit, pace) = (ask.permit().await, caller.pace());
                 let (key, service) = (asked.key, Arc::clone(&self));
                 self.flights.start(key, async move {
                     let begun = Instant::now();
-                    let judged = service.judge(claim, asked.case).await;
-                    keep(place, begun + pace);
+                    let judged = service.judge(question, asked.case).await;
+                    keep(permit, begun + pace);
                     judged
                 })
             }
@@ -189,36 +190,36 @@ impl Service {
         }
     }
 
-    async fn judge(&self, claim: Claim, case: VerificationCase) -> Judged {
+    async fn judge(&self, question: Question, case: VerificationCase) -> Judged {
         let judged = async {
-            match claim {
-                Claim::Delivery => self.judge.delivery(&case).await,
-                Claim::NonDelivery => self.judge.non_delivery(&case).await,
+            match question {
+                Question::Delivery => self.judge.delivery(&case).await,
+                Question::NonDelivery => self.judge.non_delivery(&case).await,
             }
         };
         match timeout(JUDGEMENT_WAIT_MAX, judged).await {
             Ok(Ok(verdict)) => {
-                info!(payment_id = %case.payment_id, ?claim, ?verdict, "judged");
+                info!(payment_id = %case.payment_id, ?question, ?verdict, "judged");
                 Some(verdict)
             }
             Ok(Err(fault)) => {
-                warn!(payment_id = %case.payment_id, ?claim, reason = %fault, "chains cannot be read");
+                warn!(payment_id = %case.payment_id, ?question, reason = %fault, "chains cannot be read");
                 None
             }
             Err(_) => {
-                warn!(payment_id = %case.payment_id, ?claim, "chains do not answer in time");
+                warn!(payment_id = %case.payment_id, ?question, "chains do not answer in time");
                 None
             }
         }
     }
 }
 
-/// Keeps a place taken until then.
-fn keep(place: Place, until: Instant) {
+/// Keeps a permit taken until then.
+fn keep(permit: Permit, until: Instant) {
     if until > Instant::now() {
         tokio::spawn(async move {
             sleep_until(until).await;
-            drop(place);
+            drop(permit);
         });
     }
 }
@@ -232,7 +233,7 @@ fn answer(verdict: Verdict) -> AttestationResponse {
     AttestationResponse { version: Version, status, signature, reason }
 }
 
-async fn read_ask(claim: Claim, caller: &Caller, request: Request, body_max: Duration) -> Result<Asked, Problem> {
+async fn read_ask(question: Question, caller: &Caller, request: Request, body_max: Duration) -> Result<Asked, Problem> {
     let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let media_type = content_type.and_then(|value| value.split(';').next()).unwrap_or_default().trim();
     if !media_type.eq_ignore_ascii_case("application/json") {
@@ -245,7 +246,7 @@ async fn read_ask(claim: Claim, caller: &Caller, request: Request, body_max: Dur
         malformed @ protocol::Error::Malformed(_) => Problem::Invalid(malformed.to_string()),
     })?;
     // Written again, so that members that nobody reads make no other ask of it.
-    let key = Hash32::sha256([format!("{claim:?} ").as_bytes(), &protocol::write(&request)].concat());
+    let key = Hash32::sha256([format!("{question:?} ").as_bytes(), &protocol::write(&request)].concat());
     let case = VerificationCase {
         payment_id: request.payment_id,
         terms: request.terms,

@@ -32,7 +32,7 @@ impl SlowJudge {
 #[async_trait]
 impl Judge for SlowJudge {
     fn screen(&self, case: &VerificationCase) -> Result<(), String> {
-        if case.escrow.contract == ACCOUNT { Ok(()) } else { Err("somebody else's escrow".to_owned()) }
+        if case.escrow.contract.as_str() == ACCOUNT { Ok(()) } else { Err("somebody else's escrow".to_owned()) }
     }
 
     async fn delivery(&self, case: &VerificationCase) -> Result<Verdict, Transient> {
@@ -82,7 +82,7 @@ impl Listening {
         HeaderMap::from_iter(signer.sign("POST", &format!("{}{path}", self.origin()), body.as_bytes(), created))
     }
 
-    /// Waits until this caller has as many asks under way as it may. What asks is never judged: it is no ask.
+    /// Waits until this caller has as many asks under way as it may. What asks is never judged: its body is not an ask.
     async fn full(&self, seed: Option<u8>) {
         let path = DELIVERY_ATTESTATION_PATH;
         let busy = async || {
@@ -172,7 +172,7 @@ async fn the_own_clients_are_known_callers() {
 /// Strangers fill what is theirs, with asks and with bodies that never come, and one known caller all of its own; another
 /// known caller is answered all the same.
 #[tokio::test]
-async fn nobody_takes_the_places_of_another() {
+async fn nobody_takes_the_permits_of_another() {
     let judge = Arc::new(SlowJudge::default());
     let listening = Listening::service(judge.clone(), |options| {
         known(options, &[1, 2]);
@@ -291,7 +291,7 @@ async fn the_same_ask_is_one_judgement() {
 
 /// What is somebody else's escrow is refused by configuration alone, in no queue, however many ask.
 #[tokio::test]
-async fn a_case_that_is_not_ours_takes_no_place() {
+async fn a_case_that_is_not_ours_takes_no_permit() {
     let judge = Arc::new(SlowJudge::default());
     let listening = Listening::service(judge.clone(), |options| options.callers.anonymous_judgements_max = 1).await;
     let listening = Arc::new(listening);

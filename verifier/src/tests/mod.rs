@@ -56,12 +56,12 @@ fn case() -> VerificationCase {
         settler: Did::from_ed25519(&key.verifying_key()),
         source_chain: ChainId::evm(1),
         source_amount: amount("105"),
-        payout_account: ACCOUNT.to_owned(),
-        escrow_contract: ACCOUNT.to_owned(),
+        payout_account: ACCOUNT.parse().unwrap(),
+        escrow_contract: ACCOUNT.parse().unwrap(),
         destination: owned(10),
         fulfillment_amount: amount("100"),
-        delivery_account: ACCOUNT.to_owned(),
-        fulfillment_proxy: ACCOUNT.to_owned(),
+        delivery_account: ACCOUNT.parse().unwrap(),
+        fulfillment_proxy: ACCOUNT.parse().unwrap(),
         fulfill_by: at(1_800_000_100),
         valid_until: at(1_800_000_050),
     };
@@ -70,9 +70,9 @@ fn case() -> VerificationCase {
         terms,
         escrow: EscrowPlan {
             chain_id: ChainId::evm(1),
-            contract: ACCOUNT.to_owned(),
-            reserver: ACCOUNT.to_owned(),
-            releaser: ACCOUNT.to_owned(),
+            contract: ACCOUNT.parse().unwrap(),
+            reserver: ACCOUNT.parse().unwrap(),
+            releaser: ACCOUNT.parse().unwrap(),
             reserve_deadline: 1_800_000_050,
             fulfillment_deadline: 1_800_000_100,
             refund_after: 1_800_000_200,
@@ -249,7 +249,7 @@ impl Listening {
     }
 
     fn reference(&self) -> VerifierRef {
-        VerifierRef { account: ACCOUNT.to_owned(), endpoint: self.origin() }
+        VerifierRef { account: ACCOUNT.parse().unwrap(), endpoint: self.origin() }
     }
 
     fn client(&self, escrow: &Arc<Escrow>) -> HttpVerifier {
@@ -294,7 +294,7 @@ async fn an_attestation_travels_from_judge_to_engine() {
     let quote = events::quote::SignedQuote::parse(&case.quote_document).unwrap();
     let (payment_id, quote_hash) = (case.payment_id, quote.hash());
     let expected = [
-        Statement::Delivery { payment_id: payment_id.clone(), quote_hash, payout_account: ACCOUNT.to_owned() },
+        Statement::Delivery { payment_id: payment_id.clone(), quote_hash, payout_account: ACCOUNT.parse().unwrap() },
         Statement::NonDelivery { payment_id, quote_hash },
     ];
     assert_eq!(*escrow.asked.lock().unwrap(), expected);
@@ -425,7 +425,7 @@ async fn strangers_reach_nothing_but_public_https() {
         (String::new(), "is not an origin"),
     ];
     for (endpoint, text) in endpoints {
-        let verifier = VerifierRef { account: ACCOUNT.to_owned(), endpoint };
+        let verifier = VerifierRef { account: ACCOUNT.parse().unwrap(), endpoint };
         assert_fault(&client.attest_delivery(&verifier, &case()).await, text);
     }
     assert!(judge.shown.lock().unwrap().is_empty());

@@ -1,7 +1,7 @@
-//! Fair queueing of judgements: a lane a caller, each with places of its own, and turns between them.
+//! A bulkhead with fair queueing: a lane for each caller, each with permits of its own, and turns between them.
 //!
-//! Judgements read chains, and what the chains' nodes take is what runs out first. So there is a bounded number of places;
-//! a free one goes to the lane whose turn it is, round robin, and no lane holds more than its share. What a caller may
+//! Judgements read chains, and what the chains' nodes take is what runs out first. So there is a bounded number of permits
+//! to judge; a free one goes to the lane whose turn it is, round robin, and no lane holds more than its share. What a caller may
 //! have under way besides, bodies that arrive and asks that wait, is bounded in its own lane, too: whoever asks too much
 //! keeps himself waiting and nobody else.
 
@@ -16,23 +16,23 @@ use tokio::sync::oneshot;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bounds {
     /// Judgements at work at the same time, of all lanes.
-    pub(super) places: usize,
+    pub(super) permits: usize,
     /// Judgements at work at the same time, of one lane.
-    pub(super) places_per_lane: usize,
+    pub(super) permits_per_lane: usize,
     /// Asks under way at the same time, of one lane: those that arrive, wait and are at work.
     pub(super) asks_per_lane: usize,
 }
 
-/// A number of lanes that share places. Cheap to clone.
+/// A number of lanes that share permits. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Lanes {
+pub(super) struct Bulkhead {
     bounds: Bounds,
     state: Arc<Mutex<State>>,
 }
 
 struct State {
     free: usize,
-    /// The lane that is looked at first for the next free place.
+    /// The lane that is looked at first for the next free permit.
     turn: usize,
     lanes: Vec<Lane>,
 }
@@ -41,14 +41,14 @@ struct State {
 struct Lane {
     asks: usize,
     at_work: usize,
-    waiting: VecDeque<oneshot::Sender<Place>>,
+    waiting: VecDeque<oneshot::Sender<Permit>>,
 }
 
-impl Lanes {
+impl Bulkhead {
     /// So many lanes within these bounds.
     pub(super) fn new(lanes: usize, bounds: Bounds) -> Self {
         let lanes = (0..lanes).map(|_| Lane::default()).collect();
-        Self { bounds, state: Arc::new(Mutex::new(State { free: bounds.places, turn: 0, lanes })) }
+        Self { bounds, state: Arc::new(Mutex::new(State { free: bounds.permits, turn: 0, lanes })) }
     }
 
     /// One more ask in a lane; `None` when it has as many under way as it may, or there is no such lane.
@@ -56,7 +56,7 @@ impl Lanes {
         let mut state = self.state();
         let counted = state.lanes.get_mut(lane).filter(|lane| lane.asks < self.bounds.asks_per_lane)?;
         counted.asks += 1;
-        Some(Ask { lanes: self.clone(), lane })
+        Some(Ask { bulkhead: self.clone(), lane })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -64,25 +64,25 @@ impl Lanes {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives free places to those that wait.
+    /// Gives free permits to those that wait.
     fn grant(&self) {
         let mut granted = Vec::new();
         {
             let mut state = self.state();
-            while let Some((lane, waiting)) = state.next(self.bounds.places_per_lane) {
-                granted.push((waiting, Place { lanes: self.clone(), lane }));
+            while let Some((lane, waiting)) = state.next(self.bounds.permits_per_lane) {
+                granted.push((waiting, Permit { bulkhead: self.clone(), lane }));
             }
         }
-        // Whoever is gone by now drops its place, which is granted again; that takes the lock.
-        for (waiting, place) in granted {
-            drop(waiting.send(place));
+        // Whoever is gone by now drops its permit, which is granted again; that takes the lock.
+        for (waiting, permit) in granted {
+            drop(waiting.send(permit));
         }
     }
 }
 
 impl State {
-    /// Whose turn it is, with its place counted.
-    fn next(&mut self, places_per_lane: usize) -> Option<(usize, oneshot::Sender<Place>)> {
+    /// Whose turn it is, with its permit counted.
+    fn next(&mut self, permits_per_lane: usize) -> Option<(usize, oneshot::Sender<Permit>)> {
         let count = self.lanes.len();
         if self.free == 0 || count == 0 {
             return None;
@@ -90,7 +90,7 @@ impl State {
         for offset in 0..count {
             let index = (self.turn + offset) % count;
             let lane = &mut self.lanes[index];
-            if lane.at_work >= places_per_lane {
+            if lane.at_work >= permits_per_lane {
                 continue;
             }
             // Those that have gone meanwhile are passed over.
@@ -109,22 +109,22 @@ impl State {
 
 /// An ask under way in a lane, until it is dropped.
 pub(super) struct Ask {
-    lanes: Lanes,
+    bulkhead: Bulkhead,
     lane: usize,
 }
 
 impl Ask {
-    /// A place, when it is the lane's turn. Whoever stops waiting gives up its turn.
-    pub(super) async fn place(&self) -> Place {
+    /// A permit to judge, when it is the lane's turn. Whoever stops waiting gives up its turn.
+    pub(super) async fn permit(&self) -> Permit {
         let (sender, granted) = oneshot::channel();
         {
-            let waiting = &mut self.lanes.state().lanes[self.lane].waiting;
+            let waiting = &mut self.bulkhead.state().lanes[self.lane].waiting;
             waiting.retain(|waiting| !waiting.is_closed());
             waiting.push_back(sender);
         }
-        self.lanes.grant();
+        self.bulkhead.grant();
         match granted.await {
-            Ok(place) => place,
+            Ok(permit) => permit,
             // The sender waits in the lane until it is used, and the lane is there for as long as `self` is.
             Err(_) => std::future::pending().await,
         }
@@ -133,24 +133,24 @@ impl Ask {
 
 impl Drop for Ask {
     fn drop(&mut self) {
-        self.lanes.state().lanes[self.lane].asks -= 1;
+        self.bulkhead.state().lanes[self.lane].asks -= 1;
     }
 }
 
-/// A place at work, until it is dropped.
-pub(super) struct Place {
-    lanes: Lanes,
+/// Permission for one judgement at work, until it is dropped.
+pub(super) struct Permit {
+    bulkhead: Bulkhead,
     lane: usize,
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         {
-            let mut state = self.lanes.state();
+            let mut state = self.bulkhead.state();
             state.free += 1;
             state.lanes[self.lane].at_work -= 1;
         }
-        self.lanes.grant();
+        self.bulkhead.grant();
     }
 }
 
@@ -160,38 +160,38 @@ mod tests {
 
     use super::*;
 
-    fn lanes(places: usize, places_per_lane: usize, asks_per_lane: usize) -> Lanes {
-        Lanes::new(3, Bounds { places, places_per_lane, asks_per_lane })
+    fn bulkhead(permits: usize, permits_per_lane: usize, asks_per_lane: usize) -> Bulkhead {
+        Bulkhead::new(3, Bounds { permits, permits_per_lane, asks_per_lane })
     }
 
     /// An ask in the queue of its lane.
-    fn queued(lanes: &Lanes, lane: usize) -> BoxFuture<'static, Place> {
-        let ask = lanes.enter(lane).unwrap();
-        let mut waiting = async move { ask.place().await }.boxed();
-        assert!((&mut waiting).now_or_never().is_none(), "a place is free");
+    fn queued(bulkhead: &Bulkhead, lane: usize) -> BoxFuture<'static, Permit> {
+        let ask = bulkhead.enter(lane).unwrap();
+        let mut waiting = async move { ask.permit().await }.boxed();
+        assert!((&mut waiting).now_or_never().is_none(), "a permit is free");
         waiting
     }
 
-    async fn place(lanes: &Lanes, lane: usize) -> Place {
-        lanes.enter(lane).unwrap().place().await
+    async fn permit(bulkhead: &Bulkhead, lane: usize) -> Permit {
+        bulkhead.enter(lane).unwrap().permit().await
     }
 
     #[test]
     fn a_lane_has_so_many_asks_and_others_as_many() {
-        let lanes = lanes(1, 1, 2);
-        let (first, _second) = (lanes.enter(0), lanes.enter(0));
-        assert!(first.is_some() && lanes.enter(0).is_none() && lanes.enter(1).is_some());
+        let bulkhead = bulkhead(1, 1, 2);
+        let (first, _second) = (bulkhead.enter(0), bulkhead.enter(0));
+        assert!(first.is_some() && bulkhead.enter(0).is_none() && bulkhead.enter(1).is_some());
         drop(first);
-        assert!(lanes.enter(0).is_some());
-        assert!(lanes.enter(3).is_none());
+        assert!(bulkhead.enter(0).is_some());
+        assert!(bulkhead.enter(3).is_none());
     }
 
     #[tokio::test]
     async fn lanes_take_turns_however_long_their_queues_are() {
-        let lanes = lanes(1, 1, 100);
-        let held = place(&lanes, 0).await;
-        let eager: Vec<_> = (0..10).map(|_| queued(&lanes, 1)).collect();
-        let (modest, other) = (queued(&lanes, 2), queued(&lanes, 0));
+        let bulkhead = bulkhead(1, 1, 100);
+        let held = permit(&bulkhead, 0).await;
+        let eager: Vec<_> = (0..10).map(|_| queued(&bulkhead, 1)).collect();
+        let (modest, other) = (queued(&bulkhead, 2), queued(&bulkhead, 0));
         drop(held);
         // One of the eager lane, then each of the others, although nine of its asks came before theirs.
         let mut eager = eager.into_iter();
@@ -205,10 +205,10 @@ mod tests {
 
     #[tokio::test]
     async fn no_lane_holds_more_than_its_share() {
-        let lanes = lanes(4, 2, 100);
-        let held = [place(&lanes, 0).await, place(&lanes, 0).await];
-        let mut waiting = queued(&lanes, 0);
-        let others = [place(&lanes, 1).await, place(&lanes, 2).await];
+        let bulkhead = bulkhead(4, 2, 100);
+        let held = [permit(&bulkhead, 0).await, permit(&bulkhead, 0).await];
+        let mut waiting = queued(&bulkhead, 0);
+        let others = [permit(&bulkhead, 1).await, permit(&bulkhead, 2).await];
         drop(others);
         assert!((&mut waiting).now_or_never().is_none());
         drop(held);
@@ -216,20 +216,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_is_gone_is_passed_over_and_takes_no_place_along() {
-        let lanes = lanes(1, 1, 100);
-        let held = place(&lanes, 0).await;
-        let (gone, mut stays) = (queued(&lanes, 1), queued(&lanes, 1));
+    async fn who_is_gone_is_passed_over_and_takes_no_permit_along() {
+        let bulkhead = bulkhead(1, 1, 100);
+        let held = permit(&bulkhead, 0).await;
+        let (gone, mut stays) = (queued(&bulkhead, 1), queued(&bulkhead, 1));
         drop(gone);
         drop(held);
-        drop((&mut stays).now_or_never().expect("the place is free"));
+        drop((&mut stays).now_or_never().expect("the permit is free"));
         // Granted, and gone before it was taken up.
-        let held = place(&lanes, 0).await;
-        let late = queued(&lanes, 1);
+        let held = permit(&bulkhead, 0).await;
+        let late = queued(&bulkhead, 1);
         drop(held);
         drop(late);
-        drop(place(&lanes, 2).await);
-        assert_eq!(lanes.state().free, 1);
-        assert!(lanes.state().lanes.iter().all(|lane| (lane.asks, lane.at_work) == (0, 0)));
+        drop(permit(&bulkhead, 2).await);
+        assert_eq!(bulkhead.state().free, 1);
+        assert!(bulkhead.state().lanes.iter().all(|lane| (lane.asks, lane.at_work) == (0, 0)));
     }
 }

@@ -1,4 +1,4 @@
-//! Single flight: asks for the same judgement at the same time are one judgement.
+//! Single flight: the same judgement, asked for more than once at the same time, is made once.
 //!
 //! A verdict is kept for a moment after it was found, so that whoever repeats an ask reads the chains a few times a second
 //! and not as often as he asks. What makes two asks the same is all that they say: one that differs in anything is judged
@@ -25,11 +25,11 @@ const VERDICT_KEPT: Duration = Duration::from_millis(250);
 type Flight<T> = Shared<BoxFuture<'static, Option<T>>>;
 
 /// The judgements at work, by what is asked. Cheap to clone.
-pub(super) struct Flights<T> {
+pub(super) struct SingleFlight<T> {
     running: Arc<Mutex<HashMap<Hash32, Flight<T>>>>,
 }
 
-impl<T: Clone + Send + Sync + 'static> Flights<T> {
+impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
     pub(super) fn new() -> Self {
         Self { running: Arc::default() }
     }
@@ -74,7 +74,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_same_is_judged_once_and_again_after_a_moment() {
-        let (flights, count, go) = (Flights::new(), Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+        let (flights, count, go) = (SingleFlight::new(), Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
         let judgement = || {
             let (count, go) = (count.clone(), go.clone());
             async move {
@@ -101,7 +101,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_judgement_that_panics_gives_nothing_and_is_forgotten() {
-        let flights = Flights::<u8>::new();
+        let flights = SingleFlight::<u8>::new();
         let key = Hash32([1; 32]);
         assert_eq!(flights.start(key, async { panic!("as a judge may") }).await, None);
         sleep(VERDICT_KEPT * 2).await;
