@@ -30,7 +30,7 @@ use settler::protocol::{
 
 use super::{
     Inner,
-    ration::Ration,
+    rate_limited::RateLimitedSubscription,
     streams::{ANSWERS_STREAM, answered_subject},
 };
 
@@ -200,7 +200,7 @@ impl Inner {
 
     /// Hears answers, for ever: each settler's by a subscription of its own, so that nobody's flood is in another's way.
     pub(super) async fn listen_to_answers(self: &Arc<Self>) {
-        let places = Arc::new(Semaphore::new(LOOKED_INTO_MAX));
+        let permits = Arc::new(Semaphore::new(LOOKED_INTO_MAX));
         let mut heard = HashSet::new();
         let mut listening = JoinSet::new();
         let mut known = self.known.subscribe();
@@ -208,30 +208,31 @@ impl Inner {
             let new: Vec<SettlerToken> = known.borrow_and_update().difference(&heard).cloned().collect();
             for settler in new {
                 heard.insert(settler.clone());
-                let (inner, places) = (self.clone(), places.clone());
-                listening.spawn(async move { inner.listen_to_answers_of(&settler, &places).await });
+                let (inner, permits) = (self.clone(), permits.clone());
+                listening.spawn(async move { inner.listen_to_answers_of(&settler, &permits).await });
             }
             // The sender lives as long as `self`.
             let _ = known.changed().await;
         }
     }
 
-    async fn listen_to_answers_of(self: &Arc<Self>, settler: &SettlerToken, places: &Arc<Semaphore>) {
+    async fn listen_to_answers_of(self: &Arc<Self>, settler: &SettlerToken, permits: &Arc<Semaphore>) {
         let mut answers =
-            Ration::new(self.client.clone(), answer_subjects(settler), ANSWERS_MAX, ANSWERS_PERIOD).shared(QUEUE_GROUP);
-        let own = Arc::new(Semaphore::new(LOOKED_INTO_OF_ONE_MAX));
+            RateLimitedSubscription::new(self.client.clone(), answer_subjects(settler), ANSWERS_MAX, ANSWERS_PERIOD)
+                .shared(QUEUE_GROUP);
+        let of_settler = Arc::new(Semaphore::new(LOOKED_INTO_OF_ONE_MAX));
         let mut looked_into = JoinSet::new();
         loop {
             let message = answers.next().await;
             while looked_into.try_join_next().is_some() {}
-            let Ok(lane) = own.clone().try_acquire_owned() else { continue };
-            let Ok(place) = places.clone().try_acquire_owned() else { continue };
+            let Ok(own_permit) = of_settler.clone().try_acquire_owned() else { continue };
+            let Ok(permit) = permits.clone().try_acquire_owned() else { continue };
             let inner = self.clone();
             looked_into.spawn(async move {
                 if let Err(fault) = inner.take_answer(&message).await {
                     tracing::debug!(subject = %message.subject, %fault, "an answer is not taken for now");
                 }
-                drop((lane, place));
+                drop((own_permit, permit));
             });
         }
     }

@@ -89,17 +89,18 @@ impl Inner {
 
     /// Whether what lies under `subject` is this award, or its end.
     async fn is_stored(&self, subject: &str, notice: &AwardNotice) -> Result<(), Transient> {
-        let unknown = |reason: String| Transient::unreachable(format!("award is not known to be stored: {reason}"));
         let stored = self.last_under(AWARDS_STREAM, subject).await?;
-        let (_, payload) =
-            stored.ok_or_else(|| unknown("another is said to be stored, and is not found".to_owned()))?;
-        let stored = AwardMessage::read(&payload).map_err(|error| unknown(error.to_string()))?;
+        let (_, payload) = stored.ok_or_else(|| {
+            Transient::unreachable("award is not known to be stored: another is said to be stored, and is not found")
+        })?;
+        let stored = AwardMessage::read(&payload)
+            .map_err(|error| Transient::contradiction(format!("award is not known to be stored: {error}")))?;
         if stored.quote_hash() == notice.quote_hash {
             return Ok(());
         }
         let (found, awarded) = (stored.quote_hash(), notice.quote_hash);
         tracing::error!(subject, stored = %found, %awarded, "two awards for one payment");
-        Err(unknown("another award is stored for this payment".to_owned()))
+        Err(Transient::contradiction("award is not known to be stored: another award is stored for this payment"))
     }
 
     /// The newest message under `subject` with its sequence, read from the leader: a replica may not have it yet.

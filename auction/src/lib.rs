@@ -13,21 +13,22 @@
 //!
 //! A settler is a stranger with valid credentials. It can say nothing in an auction that it was not asked in, because its
 //! permission to bid is the permission to answer a request, and so often. What it fills is its own streams. What it says
-//! unasked, answers to awards, registrations and reports, comes in [`ration`]s.
+//! unasked, answers to awards, registrations and reports, comes through rate-limited
+//! subscriptions.
 //!
-//! Nothing here judges a bid: `sagas::auction` does. The wire form of the messages is `settler::protocol`; [`wire`] turns
+//! Nothing here judges a bid: `sagas::auction` does. The wire form of the messages is `settler::protocol`; `wire` turns
 //! it into the engine's types and back.
 
 mod answers;
 mod awards;
 mod gather;
 mod progress;
-mod ration;
+mod rate_limited;
 mod registry;
 pub mod selector;
 mod stored;
 pub mod streams;
-pub mod wire;
+mod wire;
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -43,7 +44,7 @@ use sagas::ports::{
 };
 use settler::protocol::{self, Report, split_subject};
 
-use self::{answers::Waiting, ration::Ration, registry::Registry};
+use self::{answers::Waiting, rate_limited::RateLimitedSubscription, registry::Registry};
 pub use self::{progress::Progress, streams::Error};
 
 /// Reports that may wait to be looked at; more are dropped, since each is a hint only.
@@ -157,7 +158,8 @@ impl Service {
 
     async fn listen_to_reports(&self) {
         let client = self.inner.client.clone();
-        let mut reports = Ration::new(client, protocol::REPORT_SUBJECTS, REPORTS_MAX, Duration::from_secs(1));
+        let period = Duration::from_secs(1);
+        let mut reports = RateLimitedSubscription::new(client, protocol::REPORT_SUBJECTS, REPORTS_MAX, period);
         loop {
             if let Some(payment_id) = reported(&reports.next().await) {
                 // Full: the engine has enough to look at, and finds deliveries without being told.

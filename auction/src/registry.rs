@@ -1,9 +1,9 @@
 //! Which settlers are there.
 //!
 //! A settler costs by what it changes, not by what it says: an unchanged renewal is known by its hash and not read, and
-//! changes beyond a settler's allowance wait. Whatever one settler does, auctions are woken a few times a minute at most.
+//! changes beyond a settler's token bucket wait. Whatever one settler does, auctions are woken a few times a minute at most.
 
-mod allowance;
+mod token_bucket;
 
 use std::{
     collections::HashMap,
@@ -24,10 +24,10 @@ use events::{Did, Hash32, SettlerToken};
 use sagas::ports::RequestForQuotes;
 use settler::protocol::{self, REGISTRATION_BYTES_MAX, REGISTRATION_SUBJECTS, Registration, registration_subject};
 
-use self::allowance::Allowance;
+use self::token_bucket::TokenBucket;
 use super::{
     Inner,
-    ration::Ration,
+    rate_limited::RateLimitedSubscription,
     stored::{self, StoredMessage},
     streams,
 };
@@ -60,7 +60,7 @@ pub struct Registry {
 struct Settlers {
     there: HashMap<SettlerToken, Entry>,
     /// Of each settler that changed lately, whether it is there or not.
-    allowances: HashMap<SettlerToken, Allowance>,
+    changes_left: HashMap<SettlerToken, TokenBucket>,
 }
 
 struct Entry {
@@ -160,11 +160,11 @@ impl Registry {
             return Err("there are too many settlers".to_owned());
         }
         // Before it is read: what is not allowed costs a hash and nothing else.
-        settlers.allowances.retain(|_, allowance| !allowance.is_whole(now));
-        if settlers.allowances.len() >= 2 * SETTLERS_MAX && !settlers.allowances.contains_key(token) {
+        settlers.changes_left.retain(|_, bucket| !bucket.is_full(now));
+        if settlers.changes_left.len() >= 2 * SETTLERS_MAX && !settlers.changes_left.contains_key(token) {
             return Ok(Noted::Deferred);
         }
-        if !settlers.allowances.entry(token.clone()).or_insert_with(|| Allowance::new(now)).take(now) {
+        if !settlers.changes_left.entry(token.clone()).or_insert_with(|| TokenBucket::new(now)).take(now) {
             if let Some(entry) = settlers.there.get_mut(token) {
                 entry.seen = now;
             }
@@ -200,7 +200,8 @@ impl Inner {
     }
 
     async fn hear_all(&self) {
-        let mut heard = Ration::new(self.client.clone(), REGISTRATION_SUBJECTS, HEARD_MAX, Duration::from_secs(1));
+        let (client, period) = (self.client.clone(), Duration::from_secs(1));
+        let mut heard = RateLimitedSubscription::new(client, REGISTRATION_SUBJECTS, HEARD_MAX, period);
         loop {
             self.hear(heard.next().await).await;
         }
@@ -376,10 +377,10 @@ mod tests {
             registry.note(&token, Some(&gone), &[], now).unwrap();
         }
         let woken = *registry.changes().borrow();
-        assert_eq!(woken, u64::from(allowance::BURST));
+        assert_eq!(woken, u64::from(token_bucket::BURST));
         assert!(registry.tokens().is_empty());
         // Once it has come to rest it is there again.
-        let later = now + allowance::REFILL;
+        let later = now + token_bucket::REFILL;
         assert_eq!(registry.note(&token, None, &one, later), Ok(Noted::Changed));
         assert_eq!(registry.tokens(), [token]);
     }
@@ -394,7 +395,7 @@ mod tests {
         }
         assert_eq!(registry.note(&token, None, &registration(7).1, now), Ok(Noted::Deferred));
         let woken = *registry.changes().borrow();
-        assert_eq!(woken, u64::from(allowance::BURST));
+        assert_eq!(woken, u64::from(token_bucket::BURST));
         for _ in 0..100 {
             assert_eq!(registry.note(&token, None, &registration(4).1, now), Ok(Noted::Renewed));
         }

@@ -22,15 +22,15 @@ use settler::protocol::{
 use super::Options;
 
 /// Stream of who was asked for bids. Gateways alone write it.
-pub const ASKED_STREAM: &str = "ASKED";
+pub(super) const ASKED_STREAM: &str = "ASKED";
 /// Stream of what stands as the answer to each award.
-pub const ANSWERS_STREAM: &str = "ANSWERS";
+pub(super) const ANSWERS_STREAM: &str = "ANSWERS";
 /// Its subjects.
 const ANSWERED_SUBJECTS: &str = "auction.answered.*.*";
 /// Largest answer that is kept, in bytes.
 const ANSWER_BYTES_MAX: i32 = 1024;
 /// Subjects of who was asked, by auction.
-pub const ASKED_SUBJECTS: &str = "auction.asked.*";
+const ASKED_SUBJECTS: &str = "auction.asked.*";
 
 /// Bids are of no use once their auction is over.
 const BIDS_AGE: Duration = Duration::from_secs(3600);
@@ -55,23 +55,23 @@ pub struct Error {
 
 /// What [`ensure`] had to create.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Created {
+pub(super) struct Created {
     /// The stream of awards.
-    pub awards: bool,
+    pub(super) awards: bool,
 }
 
 /// Subject under which it is kept who was asked in an auction.
-pub fn asked_subject(auction_id: &str) -> String {
+pub(super) fn asked_subject(auction_id: &str) -> String {
     format!("auction.asked.{auction_id}")
 }
 
 /// Subject under which the answer to an award is kept. Only gateways write there.
-pub fn answered_subject(settler: &SettlerToken, payment_id: &PaymentId) -> String {
+pub(super) fn answered_subject(settler: &SettlerToken, payment_id: &PaymentId) -> String {
     format!("auction.answered.{settler}.{payment_id}")
 }
 
 /// Creates the streams that are missing.
-pub async fn ensure(jetstream: &jetstream::Context, options: Options) -> Result<Created, Error> {
+pub(super) async fn ensure(jetstream: &jetstream::Context, options: Options) -> Result<Created, Error> {
     let mut created = Created::default();
     for config in [asked(), awards(), answers()] {
         let name = config.name.clone();
@@ -84,7 +84,7 @@ pub async fn ensure(jetstream: &jetstream::Context, options: Options) -> Result<
 
 /// Creates what a settler needs, or finds it as it is: the stream of its registration, the stream of its bids, and its durable
 /// consumer of awards. Settlers may not do this themselves.
-pub async fn ensure_settler(
+pub(super) async fn ensure_settler(
     jetstream: &jetstream::Context,
     settler: &SettlerToken,
     options: Options,
@@ -97,7 +97,7 @@ pub async fn ensure_settler(
 }
 
 /// The settlers that have a consumer of awards: every one that any gateway has seen.
-pub async fn settlers(jetstream: &jetstream::Context) -> Result<Vec<SettlerToken>, Error> {
+pub(super) async fn settlers(jetstream: &jetstream::Context) -> Result<Vec<SettlerToken>, Error> {
     let unknown = |error: String| Error { what: "the list of settlers".to_owned(), reason: error };
     let stream = jetstream.get_stream_no_info(AWARDS_STREAM).await.map_err(|error| unknown(error.to_string()))?;
     let names: Vec<String> = stream.consumer_names().try_collect().await.map_err(|error| unknown(error.to_string()))?;
@@ -132,7 +132,7 @@ pub fn consumer(settler: &SettlerToken) -> pull::Config {
 }
 
 /// Who was asked for a bid.
-pub fn asked() -> Config {
+fn asked() -> Config {
     Config {
         name: ASKED_STREAM.to_owned(),
         description: Some("who was asked in each auction".to_owned()),
@@ -144,7 +144,7 @@ pub fn asked() -> Config {
 }
 
 /// The stream of a settler's bids.
-pub fn bids_stream(settler: &SettlerToken) -> String {
+pub(super) fn bids_stream(settler: &SettlerToken) -> String {
     format!("BIDS_{settler}")
 }
 
@@ -214,7 +214,7 @@ pub fn awards() -> Config {
 }
 
 /// What stands as the answers to awards: one of each, kept as long as the award.
-pub fn answers() -> Config {
+fn answers() -> Config {
     Config {
         name: ANSWERS_STREAM.to_owned(),
         description: Some("what stands as the answer to each award".to_owned()),

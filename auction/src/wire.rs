@@ -7,7 +7,7 @@ use settler::protocol::{self, AwardNotice, Bid, Rfq, Version};
 const MALFORMED_CHARS_MAX: usize = 200;
 
 /// The request as settlers see it. Whom else the payer admits or excludes is not their business.
-pub fn rfq(request: &RequestForQuotes) -> Rfq {
+pub(super) fn rfq(request: &RequestForQuotes) -> Rfq {
     Rfq {
         version: Version,
         auction_id: request.auction_id.clone(),
@@ -23,7 +23,7 @@ pub fn rfq(request: &RequestForQuotes) -> Rfq {
 }
 
 /// What a settler's bid says.
-pub fn answer(payload: &[u8]) -> Answer {
+pub(super) fn answer(payload: &[u8]) -> Answer {
     match protocol::read::<Bid>(payload) {
         Ok(Bid { quote: Some(document), .. }) => Answer::Quote(document),
         Ok(Bid { decline: Some(reason), .. }) => Answer::Decline(reason),
@@ -33,7 +33,7 @@ pub fn answer(payload: &[u8]) -> Answer {
 }
 
 /// The notice to the winner.
-pub fn notice(award: &Award) -> AwardNotice {
+pub(super) fn notice(award: &Award) -> AwardNotice {
     AwardNotice {
         version: Version,
         settler: award.settler.clone(),

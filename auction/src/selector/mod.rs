@@ -2,18 +2,17 @@
 //! one.
 //!
 //! A payer who names a selector (spec 2.1) has its choice followed instead of the gateway's own rule. The gateway shows it
-//! the quotes that are eligible, in no case others, and follows a choice only when the selector's key signed it about exactly
+//! the quotes that are eligible and no others, and follows a choice only when the selector's key signed it about exactly
 //! these quotes; what is signed is in `events::selection`, the messages are in `settler::protocol::selection`. A selector
 //! keeps nothing: what it answers follows from the request and its configuration.
 
 mod client;
+mod nats_credentials;
 mod rule;
 mod service;
-mod stanza;
 #[cfg(test)]
 mod tests;
 
 pub use client::NatsSelector;
-pub use rule::{TAKES_TOO_LONG, choose};
-pub use service::{Refused, answer, run};
-pub use stanza::{nats_import, nats_stanza};
+pub use nats_credentials::{nats_account, nats_import};
+pub use service::{Error, run};

@@ -1,4 +1,4 @@
-//! What a selector goes by.
+//! The rule by which a selector chooses.
 
 use chrono::TimeDelta;
 use ruint::{Uint, aliases::U256};
@@ -11,7 +11,7 @@ use events::{
 };
 
 /// Why none is taken when all quotes promise to deliver later than is allowed.
-pub const TAKES_TOO_LONG: &str = "ALL_TAKE_TOO_LONG";
+pub(super) const TAKES_TOO_LONG: &str = "ALL_TAKE_TOO_LONG";
 
 /// Wide enough for an amount times basis points times seconds.
 type Cost = Uint<448, 7>;
@@ -20,7 +20,7 @@ type Cost = Uint<448, 7>;
 ///
 /// # Errors
 /// The reason code when none does.
-pub fn choose<'a>(
+pub(super) fn choose<'a>(
     rule: &SelectorRule,
     quotes: &'a [SignedQuote],
     quote_deadline: Timestamp,

@@ -1,7 +1,6 @@
 //! The service: answers what gateways ask.
 
-use anyhow::Context;
-use async_nats::Client;
+use async_nats::{Client, SubscribeError, client::FlushError};
 use futures::StreamExt;
 use tokio_util::sync::CancellationToken;
 
@@ -16,15 +15,15 @@ use settler::protocol::{
     selection::{SelectionAnswer, SelectionRequest, selector_subject},
 };
 
-use super::choose;
+use super::rule::choose;
 
 /// Why a request gets no answer. A gateway shows none of this kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    /// It is no request.
+pub(super) enum Refused {
+    /// It is not a request.
     #[error(transparent)]
     Unreadable(#[from] protocol::Error),
-    /// A document is no valid quote.
+    /// A document is not a valid quote.
     #[error("a quote is not valid: {0}")]
     Quote(#[from] events::quote::Error),
     /// A quote answers something else.
@@ -37,7 +36,7 @@ pub enum Refused {
 ///
 /// # Errors
 /// See [`Refused`].
-pub fn answer(
+pub(super) fn answer(
     payload: &[u8],
     signer: &SelectorSigner,
     rule: SelectorRule,
@@ -67,25 +66,44 @@ pub fn answer(
     Ok(choice.sign(signer).into())
 }
 
+/// Why a selector does not answer any more.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Its subject cannot be subscribed to.
+    #[error("listen to {subject}")]
+    Subscribe {
+        /// The subject.
+        subject: String,
+        /// What the client says.
+        source: SubscribeError,
+    },
+    /// The server did not hear of the subscription.
+    #[error("listen to requests")]
+    Flush(#[from] FlushError),
+    /// The connection is closed for good.
+    #[error("the connection was closed")]
+    Closed,
+}
+
 /// Answers requests until `shutdown`. Several processes with the same key share them.
 ///
 /// # Errors
-/// When the subject cannot be listened to, or the connection is closed for good.
+/// See [`Error`].
 pub async fn run(
     client: Client,
     signer: SelectorSigner,
     rule: SelectorRule,
     delivery_seconds_max: Option<u32>,
     shutdown: CancellationToken,
-) -> anyhow::Result<()> {
+) -> Result<(), Error> {
     let key = signer.key();
     let subject = selector_subject(&key);
     let listening = client.queue_subscribe(subject.clone(), "selector".to_owned()).await;
-    let mut requests = listening.with_context(|| format!("listen to {subject}"))?;
-    client.flush().await.context("listen to requests")?;
+    let mut requests = listening.map_err(|source| Error::Subscribe { subject: subject.clone(), source })?;
+    client.flush().await?;
     tracing::info!(selector = %key, subject, ?rule, "selector listens");
     while let Some(message) = shutdown.run_until_cancelled(requests.next()).await {
-        let message = message.context("the connection was closed")?;
+        let message = message.ok_or(Error::Closed)?;
         let Some(reply) = message.reply else { continue };
         match answer(&message.payload, &signer, rule, delivery_seconds_max) {
             Ok(answer) => {

@@ -4,6 +4,7 @@ use chrono::TimeDelta;
 use ed25519_dalek::SigningKey;
 use proptest::prelude::*;
 
+use config::SelectorRule;
 use events::{
     Amount, ChainId, Did, Hash32, OwnedAsset, Terms,
     quote::{Quote, SignedQuote},
@@ -12,9 +13,10 @@ use events::{
 };
 use settler::protocol::{self, Version, selection::SelectionRequest};
 
-use config::SelectorRule;
-
-use super::*;
+use super::{
+    rule::{TAKES_TOO_LONG, choose},
+    service::{Refused, answer},
+};
 
 const ACCOUNT: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
 
@@ -40,12 +42,12 @@ fn quote(n: u8, price: Amount, fulfill_by: i64) -> SignedQuote {
         settler: Did::from_ed25519(&key.verifying_key()),
         source_chain: ChainId::evm(1),
         source_amount: price,
-        payout_account: ACCOUNT.to_owned(),
-        escrow_contract: ACCOUNT.to_owned(),
+        payout_account: ACCOUNT.parse().unwrap(),
+        escrow_contract: ACCOUNT.parse().unwrap(),
         destination: terms.destination()[0].clone(),
         fulfillment_amount: terms.fulfillment_amount,
-        delivery_account: ACCOUNT.to_owned(),
-        fulfillment_proxy: ACCOUNT.to_owned(),
+        delivery_account: ACCOUNT.parse().unwrap(),
+        fulfillment_proxy: ACCOUNT.parse().unwrap(),
         fulfill_by: at(fulfill_by),
         valid_until: at(30),
     };

@@ -1,11 +1,11 @@
-//! What nats-server needs for a selector.
+//! NATS credentials of a selector: what nats-server's configuration says of it.
 
 use events::selection::SelectorKey;
 use settler::protocol::selection::selector_subject;
 
 /// The account of the selector with `key` on NATS, which admits `nkey`, for `nats/accounts.conf`. It bears the key's token.
-pub fn nats_stanza(key: &SelectorKey, nkey: &str) -> String {
-    let (subject, name) = (selector_subject(key), account(key));
+pub fn nats_account(key: &SelectorKey, nkey: &str) -> String {
+    let (subject, name) = (selector_subject(key), account_name(key));
     format!(
         r#"  # {key}
   {name} {{
@@ -23,9 +23,9 @@ pub fn nats_stanza(key: &SelectorKey, nkey: &str) -> String {
 
 /// The line in `SELECTORS` of `nats/keys.conf` with which gateways reach the selector.
 pub fn nats_import(key: &SelectorKey) -> String {
-    format!(r#"  {{ service: {{ account: {}, subject: "{}" }} }}"#, account(key), selector_subject(key))
+    format!(r#"  {{ service: {{ account: {}, subject: "{}" }} }}"#, account_name(key), selector_subject(key))
 }
 
-fn account(key: &SelectorKey) -> String {
+fn account_name(key: &SelectorKey) -> String {
     format!("SELECTOR_{}", key.token().to_ascii_uppercase())
 }

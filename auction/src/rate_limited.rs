@@ -1,7 +1,7 @@
-//! Rate limit on what settlers say unasked.
+//! Rate-limited subscriptions: what settlers say unasked is taken at a bounded rate.
 //!
 //! A settler may publish as fast as its connection takes it, and the server hands everything on. The server is therefore told
-//! after how many messages a subscription ends: beyond the ration nothing crosses to this process.
+//! after how many messages a subscription ends: beyond the limit nothing crosses to this process.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::RETRY_PAUSE;
 
-/// A subscription that yields so many messages a period, and misses what comes beyond.
-pub(super) struct Ration {
+/// A subscription that yields at most `messages_max` messages a period, and misses what comes beyond.
+pub(super) struct RateLimitedSubscription {
     client: Client,
     subject: String,
-    /// The group whose members share the messages, each with a ration of its own; everybody gets them without one.
+    /// The group whose members share the messages, each with a limit of its own; without one everybody gets them all.
     group: Option<&'static str>,
     messages_max: u64,
     period: Duration,
@@ -24,7 +24,7 @@ pub(super) struct Ration {
     next: Instant,
 }
 
-impl Ration {
+impl RateLimitedSubscription {
     pub(super) fn new(client: Client, subject: impl Into<String>, messages_max: u64, period: Duration) -> Self {
         Self { client, subject: subject.into(), group: None, messages_max, period, live: None, next: Instant::now() }
     }
@@ -78,10 +78,10 @@ mod tests {
     async fn a_flood_is_cut_off_at_the_server_and_the_next_period_begins_anew() -> Result<()> {
         let server = NatsServer::open().await?;
         let (reader, writer) = (async_nats::connect(server.url()).await?, async_nats::connect(server.url()).await?);
-        let mut ration = Ration::new(reader.clone(), "flood", 8, Duration::from_secs(2));
+        let mut limited = RateLimitedSubscription::new(reader.clone(), "flood", 8, Duration::from_secs(2));
         let before = Instant::now();
         let first = async {
-            while tokio::time::timeout(Duration::from_millis(10), ration.next()).await.is_err() {
+            while tokio::time::timeout(Duration::from_millis(10), limited.next()).await.is_err() {
                 writer.publish("flood", "x".into()).await?;
             }
             anyhow::Ok(())
@@ -93,14 +93,14 @@ mod tests {
         writer.flush().await?;
         let read = reader.statistics().in_messages.load(std::sync::atomic::Ordering::Relaxed);
         for _ in 1..8 {
-            ration.next().await;
+            limited.next().await;
         }
         assert!(read < 1_000, "{read} of 50000 messages crossed");
         // The ninth is of the next period.
         let ninth = async {
             loop {
                 writer.publish("flood", "z".into()).await?;
-                if tokio::time::timeout(Duration::from_millis(10), ration.next()).await.is_ok() {
+                if tokio::time::timeout(Duration::from_millis(10), limited.next()).await.is_ok() {
                     return anyhow::Ok(());
                 }
             }

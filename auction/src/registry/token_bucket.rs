@@ -1,4 +1,4 @@
-//! How often a settler may change: a token bucket.
+//! A token bucket: how often a settler may change.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ pub(super) const REFILL: Duration = Duration::from_secs(20);
 
 /// What is left of a settler's changes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Allowance {
+pub(super) struct TokenBucket {
     left: u32,
     since: Instant,
 }
 
-impl Allowance {
+impl TokenBucket {
     pub(super) fn new(now: Instant) -> Self {
         Self { left: BURST, since: now }
     }
@@ -29,8 +29,8 @@ impl Allowance {
         taken
     }
 
-    /// Whether it says nothing more than none would.
-    pub(super) fn is_whole(&self, now: Instant) -> bool {
+    /// Whether it is as full as a new one, so that it need not be remembered.
+    pub(super) fn is_full(&self, now: Instant) -> bool {
         let mut refilled = *self;
         refilled.refill(now);
         refilled.left == BURST
