@@ -4,11 +4,11 @@
 //! is journaled with what it authorized. [`SettlerPolicies`] verifies what settlers present for policies that payers
 //! require.
 
+mod did_web;
 mod legacy;
+mod originator_check;
 mod request;
 mod settlers;
-mod sites;
-mod stored;
 #[cfg(test)]
 mod tests;
 
@@ -22,12 +22,12 @@ use proofs::{
     did::{NoWeb, Resolver, Web},
 };
 
-use self::sites::Sites;
+use self::did_web::DidWebSites;
 pub use self::{
     legacy::signed_text,
+    originator_check::{OriginatorCheck, check_originator},
     request::{Holder, NOBODY, Proven, Refusal},
     settlers::{Policy, SettlerPolicies},
-    stored::{Standing, standing},
 };
 
 /// How long all proofs of one request may take to be verified, sites included.
@@ -97,7 +97,7 @@ impl Identities {
             texts => Some(Contexts::with(texts.iter().map(|(url, text)| (*url, text.as_str())))?),
         };
         let origins = config.did_web_origins.clone();
-        Ok(Self(Arc::new(Inner { contexts, origins, resolver: Box::new(Sites::public()) })))
+        Ok(Self(Arc::new(Inner { contexts, origins, resolver: Box::new(DidWebSites::public()) })))
     }
 
     fn trust(&self, now: Timestamp) -> Trust<'_> {

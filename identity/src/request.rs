@@ -62,8 +62,7 @@ pub struct Proven {
 pub static NOBODY: Proven = Proven { holders: Vec::new(), fault: None, at: DateTime::<Utc>::UNIX_EPOCH };
 
 impl Proven {
-    /// Who asks, where a proof says so: the envelope's holder, else the DID of `originator_auth` (design: identity and
-    /// idempotency).
+    /// Who asks, where a proof says so: the envelope's holder, else the DID of `originator_auth` (spec 2.5).
     pub fn originator(&self) -> Option<&Did> {
         let of = |carrier| self.holders.iter().find(|holder| holder.carrier == carrier);
         of(Carrier::Envelope).or_else(|| of(Carrier::OriginatorAuth)).map(|holder| &holder.did)

@@ -1,4 +1,5 @@
-//! What a journaled request shows of its originator, for auditors: the proof stands in the body, so anybody can check it.
+//! The originator check for auditors: what a journaled request shows of its originator. The proof stands in the body, so
+//! anybody can make it.
 
 use futures::FutureExt;
 use serde_json::{Map, Value};
@@ -8,9 +9,9 @@ use proofs::{contexts::Contexts, did::Did};
 
 use super::Identities;
 
-/// How a journaled originator stands to the request that it was taken from.
+/// What the request shows of the originator that was journaled with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum OriginatorCheck {
     /// It is the source account, or the request proves it.
     Shown,
     /// The request does not prove it.
@@ -21,32 +22,34 @@ pub enum Standing {
 
 /// Checks that the body `request` proves `originator` as of `at`, unless this is the source account itself, `account`. No
 /// site is asked. Credentials, and the service that a proof was made for, are not looked at.
-pub fn standing(request: &str, originator: &str, account: &str, at: Timestamp) -> Standing {
+pub fn check_originator(request: &str, originator: &str, account: &str, at: Timestamp) -> OriginatorCheck {
     if originator == account {
-        return Standing::Shown;
+        return OriginatorCheck::Shown;
     }
     let Ok(body) = serde_json::from_str::<Map<String, Value>>(request) else {
-        return Standing::Contradicted("the request is no JSON object, so it proves no originator".to_owned());
+        return OriginatorCheck::Contradicted(
+            "the request is not a JSON object, so it proves no originator".to_owned(),
+        );
     };
     let identities = Identities::default();
     // Nothing is waited for where no site is asked.
     let Some(verified) = identities.verify(request, &body, None, at).now_or_never() else {
-        return Standing::Unverifiable("the proof takes what is not at hand".to_owned());
+        return OriginatorCheck::Unverifiable("the proof takes what is not at hand".to_owned());
     };
     match verified {
-        Ok(proven) if proven.originator().is_some_and(|did| did.as_str() == originator) => Standing::Shown,
+        Ok(proven) if proven.originator().is_some_and(|did| did.as_str() == originator) => OriginatorCheck::Shown,
         Ok(proven) => {
             let shown = proven.originator().map_or("none", Did::as_str);
-            Standing::Contradicted(format!("the originator is {originator}, the request proves {shown}"))
+            OriginatorCheck::Contradicted(format!("the originator is {originator}, the request proves {shown}"))
         }
         Err(refusal) => {
             let known = |url: &Value| url.as_str().is_some_and(|url| Contexts::bundled().knows(url));
             let contexts = body.get("@context").and_then(Value::as_array);
             let self_contained = originator.parse().is_ok_and(|did: Did| did.is_self_contained());
             if self_contained && contexts.is_none_or(|contexts| contexts.iter().all(known)) {
-                Standing::Contradicted(format!("the request does not prove its originator: {refusal}"))
+                OriginatorCheck::Contradicted(format!("the request does not prove its originator: {refusal}"))
             } else {
-                Standing::Unverifiable(refusal.to_string())
+                OriginatorCheck::Unverifiable(refusal.to_string())
             }
         }
     }
@@ -54,11 +57,12 @@ pub fn standing(request: &str, originator: &str, account: &str, at: Timestamp) -
 
 #[cfg(test)]
 mod tests {
-    use proofs::suites::Suite;
     use serde_json::json;
 
-    use super::*;
     use devkit::holder::Holder;
+    use proofs::suites::Suite;
+
+    use super::*;
 
     #[test]
     fn an_originator_is_shown_by_its_proof_alone() {
@@ -66,21 +70,21 @@ mod tests {
         let (alice, mallory) = (Holder::ed25519(1).unwrap(), Holder::ed25519(2).unwrap());
         let body = alice.envelope(&json!({"request_id": "order-1"}), Suite::EddsaRdfc2022, &[], at).unwrap();
         let account = "eip155:0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359";
-        let judge = |body: &Value, originator: &str| standing(&body.to_string(), originator, account, at);
+        let judge = |body: &Value, originator: &str| check_originator(&body.to_string(), originator, account, at);
         let (shown, other) = (alice.did().as_str(), mallory.did().as_str());
-        assert_eq!(judge(&body, shown), Standing::Shown);
-        assert_eq!(judge(&json!({}), account), Standing::Shown);
+        assert_eq!(judge(&body, shown), OriginatorCheck::Shown);
+        assert_eq!(judge(&json!({}), account), OriginatorCheck::Shown);
         let mut forged = body.clone();
         forged["request_id"] = json!("order-2");
         for (body, originator) in [(&body, other), (&forged, shown), (&json!({}), shown), (&json!([]), shown)] {
-            assert!(matches!(judge(body, originator), Standing::Contradicted(_)), "{body} {originator}");
+            assert!(matches!(judge(body, originator), OriginatorCheck::Contradicted(_)), "{body} {originator}");
         }
         let site = "did:web:bank.example";
         let mut of_site = body.clone();
         of_site["proof"]["verificationMethod"] = json!(format!("{site}#key-1"));
-        assert!(matches!(judge(&of_site, site), Standing::Unverifiable(_)));
+        assert!(matches!(judge(&of_site, site), OriginatorCheck::Unverifiable(_)));
         let mut own_terms = forged;
         own_terms["@context"] = json!([body["@context"][0], "https://kyc.example/v1"]);
-        assert!(matches!(judge(&own_terms, shown), Standing::Unverifiable(_)));
+        assert!(matches!(judge(&own_terms, shown), OriginatorCheck::Unverifiable(_)));
     }
 }

@@ -1,4 +1,4 @@
-//! Asking the web sites of `did:web`: https to public addresses, no redirects, bounded in time and size, and not again
+//! Resolving `did:web` at its web sites: https to public addresses, no redirects, bounded in time and size, and not again
 //! for a while.
 
 use std::{
@@ -25,7 +25,7 @@ use proofs::{
 /// How long one site may take, from the look-up of its name to the last byte.
 const WAIT_MAX: Duration = Duration::from_secs(4);
 /// The part of it in which others may have to be done first.
-const SLOT_WAIT_MAX: Duration = Duration::from_millis(250);
+const PERMIT_WAIT_MAX: Duration = Duration::from_millis(250);
 /// How long a document is not asked for again. A key that a site takes back may be used for so long.
 const KEPT: Duration = Duration::from_secs(60);
 /// How long after a failure a document is not asked for again.
@@ -44,19 +44,19 @@ type Reach = dyn Fn(String) -> BoxFuture<'static, Result<(Client, String), Unrea
 type Kept = HashMap<Location, (Instant, Result<String, ResolveError>)>;
 
 /// The sites of `did:web`.
-pub(super) struct Sites {
+pub(super) struct DidWebSites {
     reach: Box<Reach>,
     kept: Mutex<Kept>,
-    slots: Semaphore,
+    permits: Semaphore,
 }
 
-impl fmt::Debug for Sites {
+impl fmt::Debug for DidWebSites {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sites").finish_non_exhaustive()
+        f.debug_struct("DidWebSites").finish_non_exhaustive()
     }
 }
 
-impl Sites {
+impl DidWebSites {
     /// Sites at public addresses.
     pub(super) fn public() -> Self {
         Self::reached(|origin| {
@@ -70,7 +70,7 @@ impl Sites {
     pub(super) fn reached(
         reach: impl Fn(String) -> BoxFuture<'static, Result<(Client, String), Unreachable>> + Send + Sync + 'static,
     ) -> Self {
-        Self { reach: Box::new(reach), kept: Mutex::default(), slots: Semaphore::new(ASKED_MAX) }
+        Self { reach: Box::new(reach), kept: Mutex::default(), permits: Semaphore::new(ASKED_MAX) }
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -80,10 +80,10 @@ impl Sites {
 
     async fn ask(&self, location: &Location) -> Result<String, ResolveError> {
         let unavailable = |reason: &str| ResolveError::Unavailable(reason.to_owned());
-        // Who waits here keeps a place that others need, and a site that is slow on purpose must not fill them all.
-        let slot = timeout(SLOT_WAIT_MAX, self.slots.acquire()).await;
-        let slot = slot.map_err(|_| unavailable("is not asked, as enough others are being asked"))?;
-        let _slot = slot.map_err(|_| unavailable("is not asked any more"))?;
+        // Who waits here keeps a permit that others need, and a site that is slow on purpose must not take them all.
+        let permit = timeout(PERMIT_WAIT_MAX, self.permits.acquire()).await;
+        let permit = permit.map_err(|_| unavailable("is not asked, as enough others are being asked"))?;
+        let _permit = permit.map_err(|_| unavailable("is not asked any more"))?;
         let (client, base) = (self.reach)(location.origin.clone()).await.map_err(|error| match error {
             Unreachable::Unresolved(_) | Unreachable::Client(_) => ResolveError::Unavailable(error.to_string()),
             Unreachable::Forbidden(_) => ResolveError::Refused(error.to_string()),
@@ -109,7 +109,7 @@ impl Sites {
 }
 
 #[async_trait]
-impl Resolver for Sites {
+impl Resolver for DidWebSites {
     async fn fetch(&self, location: &Location) -> Result<String, ResolveError> {
         let now = Instant::now();
         if let Some((asked, answer)) = self.kept().get(location) {
@@ -147,11 +147,12 @@ mod tests {
     use axum::{Router, extract::Path, http::header, response::IntoResponse};
     use tokio::net::TcpListener;
 
-    use super::*;
     use net::ssrf_guard::guarded_client;
 
+    use super::*;
+
     /// A site on loopback that answers by path, and counts.
-    async fn site() -> (Sites, Arc<AtomicUsize>) {
+    async fn site() -> (DidWebSites, Arc<AtomicUsize>) {
         let asked = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&asked);
         let answer = move |Path(path): Path<String>| async move {
@@ -170,7 +171,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, router).await });
-        let sites = Sites::reached(move |_| {
+        let sites = DidWebSites::reached(move |_| {
             let base = base.clone();
             Box::pin(async move { Ok((guarded_client().build().unwrap(), base)) })
         });
@@ -218,7 +219,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_private_address_is_never_asked() {
-        let sites = Sites::public();
+        let sites = DidWebSites::public();
         for origin in ["https://127.0.0.1", "https://10.0.0.1:8443", "https://[::1]", "http://1.1.1.1"] {
             let location = Location { origin: origin.to_owned(), path: "/.well-known/did.json".to_owned() };
             let answer = sites.fetch(&location).await;
