@@ -9,11 +9,7 @@ use journal::{
 };
 use journal_jetstream::raw::{BATCH_MESSAGES, RawMessage};
 
-use super::{
-    Finding, Place, Severity,
-    memory::Seen,
-    source::{Error, Source},
-};
+use super::{Error, Finding, Place, Severity, audit_state::Seen, source::Source};
 
 /// The walk along one shard's checkpoints. Memory holds one batch of them at a time.
 pub struct Walk<'a> {

@@ -32,7 +32,7 @@ pub struct Examined {
     pub commits: Vec<Recorded>,
     /// The state they lead to; `None` when a message could not be read or is not legal where it stands, and for a mark.
     pub state: Option<State>,
-    /// Whether this is no stream but the mark in the place of one that begins in a later epoch.
+    /// Whether this is not a stream but the mark in the place of one that begins in a later epoch.
     pub is_mark: bool,
     /// What is wrong.
     pub findings: Vec<Finding>,
@@ -206,7 +206,7 @@ pub(super) mod tests {
     use super::*;
     use crate::layout;
 
-    /// An event that is no legal beginning.
+    /// An event that is not a legal beginning.
     pub(crate) fn abandoned(attempt: u32) -> Event {
         let abandoned_at = "2026-01-02T03:04:05Z".parse().unwrap();
         let event = TransactionAbandoned { attempt, evidence: "nonce consumed".into(), abandoned_at };

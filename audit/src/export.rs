@@ -1,4 +1,4 @@
-//! `gw audit export`: whole streams as files, in the format of [`line`], resumable.
+//! `gw audit export`: whole streams as files, in the format of [`json_lines`], resumable.
 //!
 //! Into a directory goes one file a stream, `EVT_00.jsonl` and so on; into a file they go one after another. A file that is
 //! there is gone on with: each stream behind its last whole line. A line without its end, which a killed run leaves, is
@@ -20,10 +20,9 @@ use journal::{checkpoint, envelope};
 use journal_jetstream::raw::{BATCH_MESSAGES, RawReader, Unavailable};
 
 use super::{
+    json_lines::{self, Contents},
     layout::{self, Layout},
-    line::{self, Contents},
     progress::Progress,
-    source,
 };
 
 /// The file of a directory that holds the epochs.
@@ -60,7 +59,7 @@ pub enum Error {
     NoStream(String),
     /// The journal's epochs cannot be told.
     #[error(transparent)]
-    Layout(#[from] source::Error),
+    Layout(#[from] super::Error),
     /// A message is missing in the stream.
     #[error("message {sequence} of {stream} is missing: the stream holds it no longer")]
     Gap {
@@ -191,7 +190,7 @@ fn say_beside(directory: &Path, layout: Option<layout::Exported>) -> Result<(), 
         return Ok(());
     }
     let (path, new) = (directory.join(LAYOUT), directory.join(format!("{LAYOUT}.new")));
-    let line = line::write_contents(&Contents { streams: Vec::new(), layout });
+    let line = json_lines::write_contents(&Contents { streams: Vec::new(), layout });
     let written = File::create(&new).and_then(|mut file| {
         file.write_all(&line)?;
         file.sync_all()
@@ -229,7 +228,7 @@ async fn copy(
             continue;
         }
         asked = 0;
-        let lines: Vec<u8> = whole.iter().flat_map(|message| line::write(message)).collect();
+        let lines: Vec<u8> = whole.iter().flat_map(|message| json_lines::write(message)).collect();
         output.append(&lines)?;
         last += whole.len() as u64;
         added += whole.len() as u64;
@@ -270,12 +269,12 @@ impl Output {
             }
             number += 1;
             let foreign = |reason: String| Error::Foreign { path: self.path.clone(), line: number, reason };
-            if let Some(contents) = line::contents(&bytes) {
+            if let Some(contents) = json_lines::contents(&bytes) {
                 self.said = Some(contents);
                 whole += read as u64;
                 continue;
             }
-            let head = line::head(&bytes).map_err(|error| foreign(error.to_string()))?;
+            let head = json_lines::head(&bytes).map_err(|error| foreign(error.to_string()))?;
             if let Some(last) = self.held.get(&head.stream)
                 && head.sequence != last + 1
             {
@@ -291,7 +290,7 @@ impl Output {
     fn say(&mut self, contents: Contents) -> Result<(), Error> {
         let needed = contents.layout.is_some() || (contents.streams.len() > 1 && self.held.is_empty());
         if needed && self.said.as_ref() != Some(&contents) {
-            self.append(&line::write_contents(&contents))?;
+            self.append(&json_lines::write_contents(&contents))?;
             self.said = Some(contents);
         }
         Ok(())

@@ -8,7 +8,7 @@ use events::{Epoch, Epochs, StreamId};
 use journal::envelope;
 use journal_jetstream::raw::{About, RawReader};
 
-use super::source::Error;
+use super::Error;
 
 /// The epochs of a journal, and which of its shards are sealed.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use sagas::{
     ports::{EscrowState, PayerDeposit, Statement, Transient},
 };
 
-use super::{Finding, Severity, connect, examine::Examined};
+use super::{Finding, Severity, adapters, examine::Examined};
 
 /// The chains to ask, and how far the journal may be behind them.
 #[derive(Debug, Clone)]
@@ -55,8 +55,8 @@ impl<'a> Check<'a> {
     /// Takes over what a chain said about an event.
     fn take(&mut self, check: &str, event: &str, asked: Result<Vec<Discrepancy>, Transient>) {
         match asked {
-            Ok(doubts) => {
-                for Discrepancy { kind, what } in doubts {
+            Ok(discrepancies) => {
+                for Discrepancy { kind, what } in discrepancies {
                     let severity = match kind {
                         Kind::Missing => Severity::Missing,
                         Kind::Contradiction => Severity::Contradiction,
@@ -95,7 +95,7 @@ impl<'a> Check<'a> {
         let events = self.examined.commits.iter().flat_map(|commit| commit.payment_events());
         let wrong: Vec<(&'static str, String)> = events
             .filter_map(|event| Some((event.type_name(), transaction_of(event)?)))
-            .filter_map(|(name, transaction)| Some((name, connect::check_prepared(transaction).err()?)))
+            .filter_map(|(name, transaction)| Some((name, adapters::check_prepared(transaction).err()?)))
             .collect();
         for (name, what) in wrong {
             self.find(Severity::Contradiction, "prepared", name, what);
@@ -131,9 +131,9 @@ impl<'a> Check<'a> {
         self.claims(node).await;
         self.attestations(node).await;
         match node.audit_escrow(&submitted.payment_id, plan, case.as_ref()).await {
-            Ok((standing, doubts)) => {
-                self.take("escrow", "EscrowSecured", Ok(doubts));
-                self.standing(node, &standing).await;
+            Ok((snapshot, discrepancies)) => {
+                self.take("escrow", "EscrowSecured", Ok(discrepancies));
+                self.snapshot(node, &snapshot).await;
             }
             Err(fault) => self.find(Severity::Unverifiable, "escrow", "EscrowSecured", fault.to_string()),
         }
@@ -207,22 +207,22 @@ impl<'a> Check<'a> {
     }
 
     /// Compares where the stream ends with where the chain is.
-    async fn standing(&mut self, node: &dyn Audit, standing: &EscrowSnapshot) {
+    async fn snapshot(&mut self, node: &dyn Audit, snapshot: &EscrowSnapshot) {
         let payment = self.payment;
         let last = payment.refunded.as_ref().map(|refunded| &refunded.inclusion).or(payment.released.as_ref());
         let last = last.or(payment.secured.as_ref().map(|secured| &secured.inclusion));
         let last = last.or(payment.opened.as_ref().map(|opened| &opened.inclusion));
         let (severity, check, what) = match last {
-            Some(last) if last.block_number > standing.settled_number => {
+            Some(last) if last.block_number > snapshot.settled_number => {
                 let Inclusion { transaction_hash, block_number, .. } = last;
-                let settled = standing.settled_number;
+                let settled = snapshot.settled_number;
                 let what = format!(
                     "{transaction_hash} is in block {block_number}, and {settled} is the newest at the depth that the \
                      configuration requires"
                 );
                 (Severity::Open, "open", what)
             }
-            _ => match self.compare(node, standing).await {
+            _ => match self.compare(node, snapshot).await {
                 Some(found) => found,
                 None => return,
             },
@@ -231,12 +231,12 @@ impl<'a> Check<'a> {
         self.find(severity, check, last.map_or("Submitted", |event| event.type_name()), what);
     }
 
-    async fn compare(&self, node: &dyn Audit, standing: &EscrowSnapshot) -> Option<(Severity, &'static str, String)> {
+    async fn compare(&self, node: &dyn Audit, snapshot: &EscrowSnapshot) -> Option<(Severity, &'static str, String)> {
         let (payment, stage) = (self.payment, self.payment.stage());
-        let late = |since: u64| standing.settled_time > since.saturating_add(self.chains.lag_seconds);
+        let late = |since: u64| snapshot.settled_time > since.saturating_add(self.chains.lag_seconds);
         let plan = &payment.submitted.escrow;
         let at_rest = stage == Stage::Rest;
-        match (standing.state, stage) {
+        match (snapshot.state, stage) {
             // The money is where the stream says.
             (Some(State::Released), Stage::Rest) if payment.released.is_some() => None,
             (Some(State::Refunded), Stage::Rest) if payment.refunded.is_some() => None,

@@ -52,7 +52,7 @@ impl Progress {
             loop {
                 tokio::time::sleep(if terminal { TERMINAL_EVERY } else { LOG_EVERY }).await;
                 let line = progress.line();
-                // What cannot be shown is no reason to stop.
+                // What cannot be shown is not a reason to stop.
                 let _ = if terminal { write!(stderr(), "\r\x1b[K{line}") } else { writeln!(stderr(), "{line}") };
             }
         }))

@@ -9,12 +9,12 @@ use journal::{Recorded, envelope};
 use journal_jetstream::raw::RawMessage;
 
 use super::{
-    Finding, Place, Severity,
+    Error, Finding, Place, Severity,
+    entry::Entry,
     examine::{Examined, examine},
-    source::{Error, Source},
+    source::Source,
     uniqueness,
 };
-use crate::entry::Entry;
 
 /// One stream, message by message.
 #[derive(Debug, Clone, Serialize)]

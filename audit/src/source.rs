@@ -9,35 +9,16 @@ use std::{
 };
 
 use journal::{checkpoint, envelope};
-use journal_jetstream::raw::{RawMessage, RawReader, Unavailable};
+use journal_jetstream::raw::{RawMessage, RawReader};
 
 use super::{
-    Finding, Place, Severity,
+    Error, Finding, Place, Severity,
+    json_lines::{self, Contents},
     layout::{self, Layout},
-    line::{self, Contents},
 };
 
 /// Longest line of an exported file; a commit has at most 900 KiB, and escaping may double it.
 const LINE_BYTES_MAX: u64 = 4 * 1024 * 1024;
-
-/// Why there are no messages to read.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The server gives no answer.
-    #[error(transparent)]
-    Unavailable(#[from] Unavailable),
-    /// There is no journal, or part of it is not there.
-    #[error("there is no journal: {0}")]
-    NoJournal(String),
-    /// A file cannot be read.
-    #[error("{}: {error}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        error: std::io::Error,
-    },
-}
 
 /// Messages to audit.
 pub enum Source {
@@ -213,7 +194,7 @@ impl Exported {
             number += 1;
             let spot = Spot { file: self.files.len(), offset, bytes: read };
             offset += read as u64;
-            if let Some(Contents { streams, layout }) = line::contents(&bytes) {
+            if let Some(Contents { streams, layout }) = json_lines::contents(&bytes) {
                 for stream in streams {
                     self.streams.entry(stream).or_default();
                 }
@@ -221,7 +202,7 @@ impl Exported {
                 self.layout = layout.or(self.layout.take());
                 continue;
             }
-            match line::read(&bytes) {
+            match json_lines::read(&bytes) {
                 Ok(message) => self.note(&message, spot),
                 Err(error) => {
                     let what = format!("line {number} of {name}: {error}");
@@ -281,6 +262,6 @@ impl Exported {
         let fault = |error| Error::File { path: path.clone(), error };
         let mut bytes = vec![0; spot.bytes];
         file.read_exact_at(&mut bytes, spot.offset).map_err(fault)?;
-        line::read(&bytes).map_err(|error| fault(std::io::Error::other(error)))
+        json_lines::read(&bytes).map_err(|error| fault(std::io::Error::other(error)))
     }
 }

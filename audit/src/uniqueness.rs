@@ -14,12 +14,12 @@ use journal::{checkpoint, envelope};
 use journal_jetstream::raw::RawMessage;
 
 use super::{
-    Finding, Place, Severity,
+    Error, Finding, Place, Severity,
+    audit_state::AuditState,
     examine::{Examined, is_mark},
     layout::Layout,
-    memory::Memory,
     report::Report,
-    source::{Error, Source},
+    source::Source,
 };
 
 /// How many shards beyond the last one are looked for.
@@ -100,14 +100,14 @@ pub async fn check(
 ///
 /// # Errors
 /// [`Error`].
-pub async fn shards_that_are_gone(source: &Source, layout: &Layout, memory: &Memory) -> Result<Vec<Finding>, Error> {
+pub async fn shards_that_are_gone(source: &Source, layout: &Layout, state: &AuditState) -> Result<Vec<Finding>, Error> {
     let signed = source.has_checkpoints().await?;
     let last = layout.shards();
-    let mut shards: BTreeSet<u16> = memory.shards.keys().copied().filter(|shard| *shard >= last).collect();
+    let mut shards: BTreeSet<u16> = state.shards.keys().copied().filter(|shard| *shard >= last).collect();
     shards.extend(last..last.saturating_add(SHARDS_BEYOND));
     let mut gone = Vec::new();
     for shard in shards {
-        let by = if memory.shards.contains_key(&shard) {
+        let by = if state.shards.contains_key(&shard) {
             "an earlier run saw"
         } else if signed && source.last(checkpoint::STREAM, &checkpoint::subject(shard)).await?.is_some() {
             "there is"
@@ -132,10 +132,10 @@ mod tests {
 
     use super::*;
     use crate::{
+        audit_state::Seen,
         examine::tests::{abandoned, stored},
+        json_lines::{self, Contents},
         layout::{self, Run},
-        line::{self, Contents},
-        memory::Seen,
         progress::Progress,
         source::Exported,
         verify::Auditor,
@@ -146,8 +146,8 @@ mod tests {
         let epochs = [0, 1].map(|number| Run { number, first: number, shards: 1 }).to_vec();
         let layout = Some(layout::Exported { epochs, sealed: sealed.iter().copied().collect() });
         let streams = ["CHK", "EVT_00", "EVT_01"].map(str::to_owned).to_vec();
-        let mut lines = line::write_contents(&Contents { streams, layout });
-        lines.extend(messages.iter().flat_map(line::write));
+        let mut lines = json_lines::write_contents(&Contents { streams, layout });
+        lines.extend(messages.iter().flat_map(json_lines::write));
         let path = directory.join("export.jsonl");
         std::fs::write(&path, lines).unwrap();
         let source = Source::Export(Exported::open(&path).unwrap());
@@ -155,8 +155,8 @@ mod tests {
     }
 
     /// What an audit of everything finds, and one of the stream alone, but for what is wrong with its events.
-    async fn found(auditor: &Arc<Auditor>, id: &StreamId, memory: &mut Memory) -> [Vec<(Severity, String)>; 2] {
-        let whole = auditor.verify_all(memory, &Progress::new("test")).await.unwrap();
+    async fn found(auditor: &Arc<Auditor>, id: &StreamId, state: &mut AuditState) -> [Vec<(Severity, String)>; 2] {
+        let whole = auditor.verify_all(state, &Progress::new("test")).await.unwrap();
         let alone = auditor.verify(id).await.unwrap();
         [whole, alone].map(|report| {
             let findings = report.findings.into_iter().filter(|finding| finding.check != "transition");
@@ -187,7 +187,7 @@ mod tests {
             let messages: Vec<_> = messages.into_iter().cloned().collect();
             let auditor = auditor(directory.path(), sealed, &messages);
             let case = format!("{sealed:?} {:?}", messages.iter().map(|message| &message.stream).collect::<Vec<_>>());
-            assert_eq!(found(&auditor, &id, &mut Memory::default()).await, expected, "{case}");
+            assert_eq!(found(&auditor, &id, &mut AuditState::default()).await, expected, "{case}");
         }
     }
 
@@ -196,12 +196,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (id, message) = stored(0, Position::START, abandoned(1));
         let seen = Seen { stored: 9, sequence: 9, hash: message.hash() };
-        let mut memory = Memory { shards: [(70, seen)].into() };
+        let mut state = AuditState { shards: [(70, seen)].into() };
         // Only that there is one counts: what it says cannot be compared any more.
         let checkpoint =
             RawMessage { stream: checkpoint::STREAM.to_owned(), subject: checkpoint::subject(3), ..message.clone() };
         let auditor = auditor(directory.path(), &[], &[checkpoint, message]);
-        let [whole, _] = found(&auditor, &id, &mut memory).await;
+        let [whole, _] = found(&auditor, &id, &mut state).await;
         assert_eq!(whole, vec![(Severity::Missing, "shard-gone".to_owned()); 2]);
     }
 }

@@ -17,16 +17,16 @@ use journal::{
 use journal_jetstream::raw::{BATCH_MESSAGES, RawMessage};
 
 use super::{
-    Finding, Place, Severity,
+    Error, Finding, Place, Severity,
+    audit_state::{AuditState, Seen},
     checkpoints::Walk,
-    claims::{self, about},
+    consistency::{self, about},
     examine::{Examined, State, examine},
     layout::Layout,
-    memory::{Memory, Seen},
     onchain::Chains,
     progress::Progress,
     report::Report,
-    source::{Error, Source},
+    source::Source,
     uniqueness,
 };
 
@@ -96,11 +96,15 @@ impl Auditor {
     }
 
     /// Checks everything: every message of every shard, every stream, every checkpoint. Memory holds what is being worked
-    /// on and 8 bytes a stream. `memory` is told what was seen.
+    /// on and 8 bytes a stream. `state` is told what was seen.
     ///
     /// # Errors
     /// [`Error`] when the messages cannot be read.
-    pub async fn verify_all(self: &Arc<Self>, memory: &mut Memory, progress: &Arc<Progress>) -> Result<Report, Error> {
+    pub async fn verify_all(
+        self: &Arc<Self>,
+        state: &mut AuditState,
+        progress: &Arc<Progress>,
+    ) -> Result<Report, Error> {
         let mut report = Report::default();
         for fault in self.source.faults() {
             report.add(fault.clone());
@@ -111,7 +115,7 @@ impl Auditor {
             for shard in 0..layout.shards() {
                 heads.push(self.source.head(&envelope::stream(shard)).await?);
             }
-            let strays = uniqueness::shards_that_are_gone(&self.source, &layout, memory).await?;
+            let strays = uniqueness::shards_that_are_gone(&self.source, &layout, state).await?;
             // What lies before these heads was begun in these epochs, and a shard that was open is so still.
             if self.source.layout().await? == layout {
                 break (Arc::new(layout), heads, strays);
@@ -122,18 +126,18 @@ impl Auditor {
             report.add(stray);
         }
         progress.expect(heads.iter().sum());
-        self.check_checkpoints_exist(memory, &heads, &mut report).await?;
+        self.check_checkpoints_exist(state, &heads, &mut report).await?;
         let mut running = JoinSet::new();
         for (shard, head) in (0..layout.shards()).zip(heads) {
             let (auditor, layout, progress) = (self.clone(), layout.clone(), progress.clone());
-            let remembered = memory.shards.get(&shard).cloned();
+            let remembered = state.shards.get(&shard).cloned();
             running.spawn(async move { auditor.verify_shard(layout, shard, head, remembered, &progress).await });
         }
         while let Some(ended) = running.join_next().await {
             // A panic of the check is a bug, and goes on up as it would without the task.
             let outcome = ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
             if let Some(seen) = outcome.seen {
-                memory.note(outcome.shard, seen);
+                state.note(outcome.shard, seen);
             }
             report.absorb(outcome.report);
         }
@@ -159,11 +163,16 @@ impl Auditor {
         }
     }
 
-    async fn check_checkpoints_exist(&self, memory: &Memory, heads: &[u64], report: &mut Report) -> Result<(), Error> {
+    async fn check_checkpoints_exist(
+        &self,
+        state: &AuditState,
+        heads: &[u64],
+        report: &mut Report,
+    ) -> Result<(), Error> {
         if self.source.has_checkpoints().await? {
             return Ok(());
         }
-        let expected = !memory.shards.is_empty() || !self.signers.is_empty();
+        let expected = !state.shards.is_empty() || !self.signers.is_empty();
         if expected && heads.iter().any(|head| *head > 0) {
             let place = Place::stream(checkpoint::STREAM, None);
             report.add(Finding::new(Severity::Missing, "checkpoint", place, "there are no checkpoints at all"));
@@ -284,7 +293,7 @@ impl Auditor {
         let examined = examine(layout, shard, &subject, &messages);
         let mut report = Report { messages: messages.len() as u64, ..Report::default() };
         let sound = examined.findings.is_empty();
-        for finding in examined.findings.iter().cloned().chain(claims::check(&examined)) {
+        for finding in examined.findings.iter().cloned().chain(consistency::check(&examined)) {
             report.add(finding);
         }
         if examined.is_mark {

@@ -7,7 +7,7 @@ use async_nats::{HeaderMap, jetstream};
 use ed25519_dalek::SigningKey;
 use serde_json::Value;
 
-use audit::line;
+use audit::json_lines;
 use devkit::NatsServer;
 use devnet::users::{self, NatsUser};
 use events::{Did, Hash32};
@@ -63,7 +63,7 @@ impl Stored {
         let mut messages = Vec::new();
         for path in paths {
             for line in std::fs::read(path)?.split_inclusive(|byte| *byte == b'\n') {
-                messages.push(Message(line::read(line)?));
+                messages.push(Message(json_lines::read(line)?));
             }
         }
         Ok(Self(messages))
@@ -121,7 +121,7 @@ impl Stored {
             files.entry(format!("EVT_{shard:02}")).or_default();
         }
         for message in &self.0 {
-            files.entry(message.stream.clone()).or_default().extend(line::write(message));
+            files.entry(message.stream.clone()).or_default().extend(json_lines::write(message));
         }
         std::fs::create_dir_all(directory)?;
         for (stream, lines) in files {
@@ -195,13 +195,14 @@ pub fn edit_line(
         let mut bytes = std::fs::read(&path)?;
         if path.file_stem().is_some_and(|name| name == stream) {
             let mut lines: Vec<Vec<u8>> = bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
-            let line = lines.iter_mut().find(|line| line::read(line).is_ok_and(|message| message.sequence == sequence));
+            let line =
+                lines.iter_mut().find(|line| json_lines::read(line).is_ok_and(|message| message.sequence == sequence));
             let line = line.context("no such line")?;
-            let mut message = line::read(line)?;
+            let mut message = json_lines::read(line)?;
             let mut body = String::from_utf8(message.body.to_vec())?;
             change(&mut body)?;
             message.body = body.into();
-            *line = line::write(&message);
+            *line = json_lines::write(&message);
             bytes = lines.concat();
         }
         std::fs::write(to.join(path.file_name().context("a name")?), bytes)?;

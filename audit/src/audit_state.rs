@@ -1,4 +1,4 @@
-//! What an auditor remembers from run to run: the highest checkpoint of each shard.
+//! The audit state, which an auditor keeps from run to run: the highest checkpoint of each shard.
 //!
 //! Whoever can cut off the journal can cut off the checkpoints with it, and sign none of what is gone. Only somebody who
 //! saw them before can tell; that is what this file is for.
@@ -27,7 +27,7 @@ pub struct Seen {
 /// The highest checkpoint seen of each shard.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Memory {
+pub struct AuditState {
     /// By shard.
     pub shards: BTreeMap<u16, Seen>,
 }
@@ -40,7 +40,7 @@ pub struct Error {
     reason: String,
 }
 
-impl Memory {
+impl AuditState {
     /// What `path` remembers; nothing when it does not exist yet.
     ///
     /// # Errors
@@ -86,17 +86,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_highest_is_remembered_and_a_damaged_file_is_no_new_one() {
+    fn the_highest_is_remembered_and_a_damaged_file_is_not_a_new_one() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("state.json");
         let seen = |stored| Seen { stored, sequence: stored * 2, hash: Hash32([1; 32]) };
-        let mut memory = Memory::load(&path).unwrap();
-        assert_eq!(memory, Memory::default());
-        memory.note(3, seen(7));
-        memory.note(3, seen(6));
-        memory.save(&path).unwrap();
-        assert_eq!(Memory::load(&path).unwrap().shards[&3], seen(7));
+        let mut state = AuditState::load(&path).unwrap();
+        assert_eq!(state, AuditState::default());
+        state.note(3, seen(7));
+        state.note(3, seen(6));
+        state.save(&path).unwrap();
+        assert_eq!(AuditState::load(&path).unwrap().shards[&3], seen(7));
         std::fs::write(&path, "{\"shards\":").unwrap();
-        assert!(Memory::load(&path).is_err());
+        assert!(AuditState::load(&path).is_err());
     }
 }

@@ -1,5 +1,5 @@
-//! Checking what a stream claims against itself: ids, hashes, signatures of settlers, the choice of the winner, windows.
-//! No chain is asked.
+//! Consistency of a stream with itself: ids, hashes, signatures of settlers, the choice of the winner, windows. No chain is
+//! asked.
 
 use events::{
     Amount, Failure, Hash32, PaymentEvent, PaymentId, StreamId,
@@ -7,7 +7,7 @@ use events::{
     quote::{Quote, SignedQuote},
     time::{Timestamp, from_unix_seconds, unix_seconds},
 };
-use identity::{Standing, standing};
+use identity::{OriginatorCheck, check_originator};
 use journal::Recorded;
 use sagas::{
     auction::{check_content, request_for_batch, request_for_quotes},
@@ -22,21 +22,21 @@ use super::{
 
 /// The findings in a stream that was examined without a fault.
 pub fn check(examined: &Examined) -> Vec<Finding> {
-    let mut claims = Claims { examined, findings: Vec::new() };
+    let mut consistency = Consistency { examined, findings: Vec::new() };
     match &examined.state {
-        Some(State::Payment(payment)) => claims.payment(payment),
-        Some(State::Batch(batch)) => claims.batch(batch),
+        Some(State::Payment(payment)) => consistency.payment(payment),
+        Some(State::Batch(batch)) => consistency.batch(batch),
         None => {}
     }
-    claims.findings
+    consistency.findings
 }
 
-struct Claims<'a> {
+struct Consistency<'a> {
     examined: &'a Examined,
     findings: Vec<Finding>,
 }
 
-impl Claims<'_> {
+impl Consistency<'_> {
     fn require(&mut self, holds: bool, check: &str, event: &str, what: impl FnOnce() -> String) {
         if !holds {
             let place = self.examined.place_of(event);
@@ -165,10 +165,10 @@ impl Claims<'_> {
 
     /// That the request proves who is on record as its originator.
     fn originator(&mut self, request: &str, originator: &str, account: &str, at: Timestamp, event: &str) {
-        let (severity, what) = match standing(request, originator, account, at) {
-            Standing::Shown => return,
-            Standing::Contradicted(what) => (Severity::Contradiction, what),
-            Standing::Unverifiable(what) => (Severity::Unverifiable, what),
+        let (severity, what) = match check_originator(request, originator, account, at) {
+            OriginatorCheck::Shown => return,
+            OriginatorCheck::Contradicted(what) => (Severity::Contradiction, what),
+            OriginatorCheck::Unverifiable(what) => (Severity::Unverifiable, what),
         };
         self.findings.push(Finding::new(severity, "originator", self.examined.place_of(event), what));
     }

@@ -1,11 +1,11 @@
-//! The format of exported files: one JSON object a line, with everything that a message's hash is made of.
+//! JSON lines, the format of exported files: one JSON object a line, with everything that a message's hash is made of.
 //!
 //! ```text
 //! {"stream":"EVT_00","sequence":1,"time":"2026-01-02T03:04:05.678901234Z","subject":"gw.evt.00.pay_…",
 //!  "headers":{"Gw-Type":"Submitted",…},"body":"[{\"type\":\"Submitted\",…}]"}
 //! ```
 //!
-//! `body` is the text as it is stored; a body that is no UTF-8 stands as base64 in `body_base64` instead. A header that
+//! `body` is the text as it is stored; a body that is not UTF-8 stands as base64 in `body_base64` instead. A header that
 //! stands more than once has an array of its values.
 //!
 //! A file that holds several streams begins with a line that names them all, `{"streams":["CHK","EVT_00",…]}`, because those
@@ -58,9 +58,9 @@ pub struct Head {
     pub subject: String,
 }
 
-/// A line that is no exported message.
+/// A line that is not an exported message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("line is no exported message: {0}")]
+#[error("line is not an exported message: {0}")]
 pub struct Error(String);
 
 /// A line that says what there is in the file.
