@@ -137,7 +137,7 @@ impl Rpc {
             what.push_str(&format!(", nothing is sent for {} ms", self.pause(asked).as_millis()));
         }
         match status {
-            // Providers answer 403 to a key that is over its limit, too, and say then when to come back.
+            // A provider that wants the caller back later has not refused its key.
             StatusCode::FORBIDDEN if asked.is_some() => Transient::rate_limited(what),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Transient::misconfigured(what),
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Transient::rate_limited(what),

@@ -105,10 +105,11 @@ async fn a_node_that_wants_to_be_left_alone_is_left_alone_by_everybody() -> Resu
     until(|| node.head(), |_| true).await?;
     assert!(started.elapsed() >= Duration::from_millis(900), "{:?}", started.elapsed());
 
-    for (status, header, pause) in [
-        (StatusCode::SERVICE_UNAVAILABLE, None, 5_000),
-        (StatusCode::FORBIDDEN, Some("86400"), 60_000),
-        (StatusCode::TOO_MANY_REQUESTS, Some("soon"), 5_000),
+    for (status, header, pause, kind) in [
+        (StatusCode::SERVICE_UNAVAILABLE, None, 5_000, "rate limited"),
+        (StatusCode::FORBIDDEN, Some("86400"), 60_000, "rate limited"),
+        (StatusCode::FORBIDDEN, None, 5_000, "misconfigured"),
+        (StatusCode::TOO_MANY_REQUESTS, Some("soon"), 5_000, "rate limited"),
     ] {
         let node = world.node_at(&liar.url);
         refuse(status, header);
@@ -116,13 +117,18 @@ async fn a_node_that_wants_to_be_left_alone_is_left_alone_by_everybody() -> Resu
         assert!(
             fault.to_string().ends_with(&format!("HTTP status {}, nothing is sent for {pause} ms", status.as_u16()))
         );
+        assert_eq!(fault.kind(), kind, "{status}");
     }
     // Other faults ask for no pause.
     let node = world.node_at(&liar.url);
-    refuse(StatusCode::INTERNAL_SERVER_ERROR, Some("60"));
-    node.head().await.expect_err("answered");
-    refuse(StatusCode::TEMPORARY_REDIRECT, Some("60"));
-    node.head().await.expect_err("answered");
+    for (status, kind) in [
+        (StatusCode::INTERNAL_SERVER_ERROR, "unreachable"),
+        (StatusCode::TEMPORARY_REDIRECT, "unreachable"),
+        (StatusCode::UNAUTHORIZED, "misconfigured"),
+    ] {
+        refuse(status, Some("60"));
+        assert_eq!(node.head().await.expect_err("answered").kind(), kind, "{status}");
+    }
     liar.be_honest();
     node.head().await?;
     Ok(())
