@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use chains_evm::{
     node::Node,
-    payers::ContractPayer,
+    payers::{ContractPayer, Payers},
     permit2::{self, AuthorizationError, Choice, EscrowSettings, OnchainError, Scheme, SpendRequest},
 };
 use events::ChainId;
@@ -17,13 +17,13 @@ use net::callers::Refusal;
 use sagas::ports::Clock;
 
 use crate::{
-    admission::{
-        bulkhead::{Bulkhead, Full},
-        line::Line,
-    },
     authorization::{
         AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MessageScheme, Prepared, PreparedDraw,
         UnsignedMessage,
+    },
+    bulkhead::{
+        Bulkhead,
+        fair::{FairBulkhead, Full},
     },
 };
 
@@ -47,9 +47,9 @@ pub struct EvmAuthorizer {
 
 #[derive(Clone)]
 struct EvmChain {
-    node: Node,
-    looks: Arc<Line>,
-    foreign: Bulkhead,
+    payers: Payers,
+    looks: Arc<Bulkhead>,
+    foreign: FairBulkhead,
 }
 
 impl EvmAuthorizer {
@@ -57,9 +57,9 @@ impl EvmAuthorizer {
     pub fn new(nodes: impl IntoIterator<Item = Node>, budgets: Arc<dyn Budgets>, clock: Arc<dyn Clock>) -> Self {
         let chain = |node: Node| {
             let gas = &node.config().gas;
-            let foreign = Bulkhead::new(gas.calls_max, gas.caller_calls_max, TURN_WAIT_MAX);
-            let looks = Arc::new(Line::new(LOOKS_MAX, LOOKS_MAX, LOOK_WAIT_MAX));
-            (node.chain_id().clone(), EvmChain { node, looks, foreign })
+            let foreign = FairBulkhead::new(gas.calls_max, gas.caller_calls_max, TURN_WAIT_MAX);
+            let looks = Arc::new(Bulkhead::new(LOOKS_MAX, LOOKS_MAX, LOOK_WAIT_MAX));
+            (node.chain_id().clone(), EvmChain { payers: Payers::new(node), looks, foreign })
         };
         Self { chains: nodes.into_iter().map(chain).collect(), budgets, clock }
     }
@@ -72,7 +72,7 @@ impl EvmAuthorizer {
 
 impl EvmChain {
     /// What the chain says of a signature that no key of the payer made, at the caller's expense: whoever is exempt from limits
-    /// per caller shares the places account by account.
+    /// per caller shares the permits account by account.
     async fn judge(
         &self,
         request: &AuthorizationRequest<'_>,
@@ -81,7 +81,7 @@ impl EvmChain {
     ) -> Result<Authorized, AuthorizeError> {
         let full = |full| match full {
             Full::Caller => AuthorizeError::Limited(Refusal::Crowded("signatures that contracts judge")),
-            Full::All => AuthorizeError::Unavailable("all places for contracts' signatures are taken".to_owned()),
+            Full::All => AuthorizeError::Unavailable("all permits for contracts' signatures are taken".to_owned()),
         };
         let limited = request.caller.filter(|caller| !caller.is_exempt());
         let share = match limited {
@@ -91,9 +91,9 @@ impl EvmChain {
             }
             None => request.terms.source.account().to_string(),
         };
-        let _place = self.foreign.place(&share).await.map_err(full)?;
-        let longest = Duration::from_millis(self.node.config().gas.call_ms_max);
-        match timeout(longest, permit2::authorize_onchain(spend, signed, &self.node)).await {
+        let _permit = self.foreign.permit(&share).await.map_err(full)?;
+        let longest = Duration::from_millis(self.payers.node().config().gas.call_ms_max);
+        match timeout(longest, permit2::authorize_onchain(spend, signed, &self.payers)).await {
             Ok(Ok((authorization, escrow))) => Ok(Authorized { authorization, escrow }),
             Ok(Err(OnchainError::Denied(error))) => Err(refused(&error)),
             Ok(Err(OnchainError::Transient(error))) => Err(AuthorizeError::Unavailable(error.to_string())),
@@ -107,10 +107,10 @@ impl EvmChain {
         request: &AuthorizationRequest<'_>,
         authorized: &Authorized,
     ) -> Result<Option<ContractPayer>, AuthorizeError> {
-        let account = request.terms.source.account().as_str();
+        let account = request.terms.source.account();
         let full = || AuthorizeError::Unavailable("as many accounts as there may be are looked up".to_owned());
-        let _place = self.looks.place().await.ok_or_else(full)?;
-        let payer = self.node.contract_payer(account, &authorized.authorization).await;
+        let _permit = self.looks.permit().await.ok_or_else(full)?;
+        let payer = self.payers.contract_payer(account, &authorized.authorization).await;
         payer.map_err(|fault| AuthorizeError::Unavailable(fault.to_string()))
     }
 }
@@ -135,11 +135,11 @@ impl Authorizer for EvmAuthorizer {
             signature: signed.signature.clone(),
             payload: signed.payload.clone().map(Value::Object),
         };
-        let account = request.terms.source.account().as_str();
+        let account = request.terms.source.account();
         match permit2::authorize(&spend, &signed) {
             Ok((authorization, escrow)) => Ok(Authorized { authorization, escrow }),
             // An account that is not there yet may be deployed by its deposit; without code and without that it is a key's.
-            Err(error) if error.may_be_contract() && (error.may_deploy() || !chain.node.had_no_code(account)) => {
+            Err(error) if error.may_be_contract() && (error.may_deploy() || !chain.payers.had_no_code(account)) => {
                 chain.judge(request, &spend, &signed).await
             }
             Err(error) => Err(refused(&error)),
@@ -161,11 +161,11 @@ impl Authorizer for EvmAuthorizer {
     async fn confirm(&self, request: &AuthorizationRequest<'_>, authorized: &Authorized) -> Result<(), AuthorizeError> {
         let chain = self.chain(request)?;
         let Some(payer) = chain.payer(request, authorized).await? else { return Ok(()) };
-        if !chain.node.config().contract_payers {
+        if !chain.payers.node().config().contract_payers {
             let rule = "source.account: is a contract, and this gateway takes payments from accounts with keys only";
             return Err(AuthorizeError::Refused(rule.to_owned()));
         }
-        let shut_out = payer.shut_out_until(&chain.node, &*self.budgets, self.clock.now()).await;
+        let shut_out = payer.shut_out_until(chain.payers.node(), &*self.budgets, self.clock.now()).await;
         match shut_out.map_err(|fault| AuthorizeError::Unavailable(fault.to_string()))? {
             Some(until) => Err(AuthorizeError::Exhausted { until }),
             None => Ok(()),
@@ -218,7 +218,7 @@ fn spend(request: &AuthorizationRequest<'_>) -> Result<SpendRequest, AuthorizeEr
         escrow: EscrowSettings {
             contract: request.escrow_contract.to_string(),
             reserver: request.reserver.to_string(),
-            releaser: request.releaser.to_owned(),
+            releaser: request.releaser.to_string(),
             permit2: permit2.to_string(),
             refund_delay_seconds: request.refund_delay_seconds,
         },

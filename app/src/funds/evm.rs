@@ -48,8 +48,8 @@ impl EvmFunds {
         Ok(Parties {
             views,
             token: erc20(asset).map_err(fault)?,
-            payer: address(spend.source.account().as_str()).map_err(fault)?,
-            permit2: address(&views.node().config().permit2).map_err(fault)?,
+            payer: address(spend.source.account()).map_err(fault)?,
+            permit2: views.node().permit2(),
         })
     }
 }

@@ -5,7 +5,9 @@ use alloy::{
     sol,
 };
 
+use chains::perform::PerformError;
 use events::{Account, Amount, AssetId, Family, Hash32};
+use sagas::ports::{PrepareError, Transient};
 
 sol!(
     #[sol(abi)]
@@ -63,27 +65,61 @@ sol! {
 /// Gas of one payout of a `GatewayEscrow` on a chain that counts as Ethereum does, the constructor's `payoutGas_`.
 pub const PAYOUT_GAS: u64 = 300_000;
 
-/// A text that should be an EVM address, an ERC-20 or a native coin, and is not.
+/// What should be an EVM address, an ERC-20, a native coin or a time, and is not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConvertError {
-    /// No EVM address.
-    #[error("{0:?} is no EVM address")]
+    /// Not an EVM address.
+    #[error("{0:?} is not an EVM address")]
     Address(String),
     /// An asset that is neither an ERC-20 nor the chain's own coin.
     #[error("{0} is neither an ERC-20 nor the chain's own coin")]
     Asset(String),
     /// A time beyond the contracts' 48 bits.
-    #[error("{0} is no UNIX time a contract can hold")]
+    #[error("{0} is not a UNIX time that a contract can hold")]
     Time(u64),
+}
+
+impl From<ConvertError> for Transient {
+    fn from(error: ConvertError) -> Self {
+        Self::misconfigured(format!("unusable order: {error}"))
+    }
+}
+
+impl From<ConvertError> for PrepareError {
+    fn from(error: ConvertError) -> Self {
+        Self::Transient(error.into())
+    }
+}
+
+impl From<ConvertError> for PerformError {
+    fn from(error: ConvertError) -> Self {
+        Self::Transient(error.into())
+    }
+}
+
+/// The address of an EVM account.
+///
+/// # Errors
+/// [`ConvertError::Address`] for an account of another family.
+pub fn address(account: &Account) -> Result<Address, ConvertError> {
+    match account.family() {
+        Family::Evm => Ok(Address::from_slice(&account.to_bytes())),
+        Family::Solana | Family::Tron => Err(ConvertError::Address(account.to_string())),
+    }
 }
 
 /// The address written as `text`: 0x and 40 hex digits, with a right EIP-55 checksum if mixed-case, not zero.
 ///
 /// # Errors
 /// [`ConvertError::Address`].
-pub fn address(text: &str) -> Result<Address, ConvertError> {
+pub fn parse_address(text: &str) -> Result<Address, ConvertError> {
     let account = Account::parse(Family::Evm, text).map_err(|_| ConvertError::Address(text.to_owned()))?;
-    Address::try_from(account.to_bytes().as_slice()).map_err(|_| ConvertError::Address(text.to_owned()))
+    address(&account)
+}
+
+/// The EVM account of `address`; `None` for the zero address.
+pub fn account(address: Address) -> Option<Account> {
+    Account::from_bytes(Family::Evm, address.as_slice())
 }
 
 /// `address` as the engine writes addresses: lower case.
@@ -97,7 +133,7 @@ pub fn text(address: Address) -> String {
 /// [`ConvertError::Asset`] for every other kind of asset.
 pub fn erc20(asset: &AssetId) -> Result<Address, ConvertError> {
     match asset.namespace() {
-        "erc20" => address(asset.reference()).map_err(|_| ConvertError::Asset(asset.to_string())),
+        "erc20" => parse_address(asset.reference()).map_err(|_| ConvertError::Asset(asset.to_string())),
         _ => Err(ConvertError::Asset(asset.to_string())),
     }
 }

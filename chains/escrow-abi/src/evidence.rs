@@ -165,7 +165,7 @@ impl Evidence {
     ) {
         let found: Vec<FulfillmentProxy::Fulfilled> = self.events(proxy);
         if !found.contains(wanted) {
-            let what = format!("{} is no delivery of {} under the quote", inclusion.transaction_hash, wanted.amount);
+            let what = format!("{} is not a delivery of {} under the quote", inclusion.transaction_hash, wanted.amount);
             discrepancies.add(if found.is_empty() { Kind::Missing } else { Kind::Contradiction }, what);
         }
     }

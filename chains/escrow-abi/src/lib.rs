@@ -1,7 +1,8 @@
 //! The Solidity contracts as callers see them, on EVM chains and on Tron alike. No chain is asked here.
 //!
 //! - [`contracts`]: their bindings, and the conversions between their types and the engine's.
-//! - [`eip712`]: the messages that payers, reservers and releasers sign; [`signature`] and [`attest`] read and make signatures.
+//! - [`eip712`]: the messages that payers, reservers and releasers sign; [`attest`] is what a releaser states and how it is signed,
+//!   [`signature`] reads signatures.
 //! - [`revert`]: why a contract refused, in words.
 //! - [`record`]: what an escrow has on record. [`evidence`] and [`claims`]: what the events of a transaction prove.
 

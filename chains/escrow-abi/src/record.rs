@@ -3,7 +3,7 @@
 use alloy::primitives::Address;
 
 use chains::escrow::{EscrowRecord, State};
-use events::{Amount, ChainId, Family, Hash32};
+use events::{Account, Amount, ChainId, Family, Hash32};
 
 use crate::contracts::{GatewayEscrow, seconds};
 
@@ -33,27 +33,27 @@ pub fn state(number: u8) -> Result<Option<State>, RecordError> {
     }
 }
 
-/// The record that `escrow` is on the chain `chain_id`; `None` when the contract knows nothing of the payment. `text` is how the
-/// chain's family writes an address.
+/// The record that `escrow` is on the chain `chain_id`, EVM or Tron; `None` when the contract knows nothing of the payment.
 ///
 /// # Errors
 /// [`RecordError`].
-pub fn read(
-    escrow: &GatewayEscrow::Escrow,
-    chain_id: &ChainId,
-    text: fn(Address) -> String,
-) -> Result<Option<EscrowRecord>, RecordError> {
+pub fn read(escrow: &GatewayEscrow::Escrow, chain_id: &ChainId) -> Result<Option<EscrowRecord>, RecordError> {
     let Some(state) = state(escrow.state)? else { return Ok(None) };
-    let namespace = if chain_id.family() == Some(Family::Tron) { "trc20" } else { "erc20" };
-    let asset = format!("{chain_id}/{namespace}:{}", text(escrow.token));
+    let (family, namespace) = match chain_id.family() {
+        Some(Family::Tron) => (Family::Tron, "trc20"),
+        _ => (Family::Evm, "erc20"),
+    };
+    let account = |address: Address| Account::from_bytes(family, address.as_slice());
+    let token = account(escrow.token).ok_or_else(|| RecordError::Token(escrow.token.to_string()))?;
+    let asset = format!("{chain_id}/{namespace}:{token}");
     Ok(Some(EscrowRecord {
         chain_id: chain_id.clone(),
         state,
-        payer: text(escrow.payer),
-        reserver: text(escrow.reserver),
-        releaser: text(escrow.releaser),
+        payer: account(escrow.payer),
+        reserver: account(escrow.reserver),
+        releaser: account(escrow.releaser),
         asset: asset.parse().map_err(|_| RecordError::Token(asset))?,
-        settler: text(escrow.settler),
+        settler: account(escrow.settler),
         deposited: Amount::new(escrow.deposited),
         source_amount: Amount::new(escrow.sourceAmount),
         terms_hash: Hash32(escrow.termsHash.0),

@@ -3,13 +3,12 @@
 use alloy::{primitives::Address, signers::local::PrivateKeySigner};
 
 use escrow_abi::{
-    attest::{SignError, sign_digest},
+    attest::{SignError, sign_digest, statement_digest},
+    contracts::address,
     eip712::{self, Admission, escrow_domain},
     signature,
 };
 use sagas::ports::Statement;
-
-use super::escrows::statement_digest;
 
 /// The releaser's signed statement for the escrow at `escrow` on the chain `evm_id`.
 ///
@@ -21,7 +20,7 @@ pub fn sign_statement(
     evm_id: u64,
     escrow: Address,
 ) -> Result<String, SignError> {
-    sign_digest(signer, statement_digest(statement, evm_id, escrow)?)
+    sign_digest(signer, statement_digest(statement, evm_id, escrow, address)?)
 }
 
 /// Whether `signature` is a statement signed by the key of `releaser`. A contract account must be asked on its chain:
@@ -33,7 +32,7 @@ pub fn verify_statement(
     escrow: Address,
     signature: &str,
 ) -> bool {
-    match (statement_digest(statement, evm_id, escrow), signature::bytes(signature)) {
+    match (statement_digest(statement, evm_id, escrow, address), signature::bytes(signature)) {
         (Ok(digest), Ok(bytes)) => signature::is_of_key(releaser, digest, &bytes),
         _ => false,
     }

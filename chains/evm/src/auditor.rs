@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use chains::{
     auditor::{self, Audit, Case, Discrepancies, Discrepancy, EscrowSnapshot, Kind},
-    config::ChainConfig,
+    config::CommonConfig,
 };
 use escrow_abi::{
     contracts::{self, ConvertError, FulfillmentProxy, GatewayEscrow, address, text, units, word},
@@ -28,7 +28,11 @@ use events::{
 use sagas::ports::{EscrowState, Statement, Transient};
 
 use super::{
+    calls::Calls,
+    erc6492,
+    escrows::{Escrows, SettledEscrow},
     node::{At, Node},
+    query::Query,
     transaction::raw_bytes,
 };
 
@@ -52,16 +56,29 @@ fn unreadable(error: impl Display) -> Vec<Discrepancy> {
 /// # Errors
 /// What is wrong.
 pub fn check_prepared(transaction: &TransactionPrepared) -> Result<(), String> {
-    let raw = raw_bytes(&transaction.raw).ok_or("its bytes are no hex")?;
+    let raw = raw_bytes(&transaction.raw).ok_or("its bytes are not hex")?;
     let hash = keccak256(&raw);
-    let stated: Hash32 = transaction.transaction_hash.parse().map_err(|_| "its hash is no hash")?;
+    let stated: Hash32 = transaction.transaction_hash.parse().map_err(|_| "its hash is not a hash")?;
     if word(stated) == hash { Ok(()) } else { Err(format!("its bytes hash to {hash}, not to {stated}")) }
 }
 
+/// [`Audit`] of one EVM chain.
+#[derive(Debug, Clone)]
+pub struct Auditor {
+    node: Node,
+}
+
+impl Auditor {
+    /// The auditor of the chain of `node`.
+    pub fn new(node: Node) -> Self {
+        Self { node }
+    }
+}
+
 #[async_trait]
-impl Audit for Node {
-    fn config(&self) -> &ChainConfig {
-        self.config()
+impl Audit for Auditor {
+    fn config(&self) -> &CommonConfig {
+        &self.node.config().common
     }
 
     async fn audit_authorization(
@@ -175,12 +192,12 @@ impl Audit for Node {
         case: Option<&Case<'_>>,
     ) -> Result<(EscrowSnapshot, Vec<Discrepancy>), Transient> {
         let mut discrepancies = Discrepancies::default();
-        let (settled, record) = self.escrows().settled(payment_id, &plan.contract).await?;
+        let SettledEscrow { block, record } = Escrows::of(&self.node).settled(payment_id, &plan.contract).await?;
         if let (Some(record), Some(case)) = (&record, case) {
             discrepancies.committed(case, record);
         }
         let state = record.filter(|record| record.is_of(plan)).map(|record| record.state);
-        Ok((EscrowSnapshot { state, settled_number: settled.number, settled_time: settled.time }, discrepancies.0))
+        Ok((EscrowSnapshot { state, settled_number: block.number, settled_time: block.time }, discrepancies.0))
     }
 
     async fn attestation_holds(
@@ -189,11 +206,11 @@ impl Audit for Node {
         plan: &EscrowPlan,
         signature: &str,
     ) -> Result<bool, Transient> {
-        self.escrows().attestation_holds(statement, plan, signature).await
+        Escrows::of(&self.node).attestation_holds(statement, plan, signature).await
     }
 
     async fn escrow_state(&self, payment_id: &PaymentId, plan: &EscrowPlan) -> Result<EscrowState, Transient> {
-        self.escrows().state(payment_id, plan).await
+        Escrows::of(&self.node).state(payment_id, plan).await
     }
 
     async fn claims(
@@ -202,11 +219,11 @@ impl Audit for Node {
         plan: &EscrowPlan,
         end: &Inclusion,
     ) -> Result<Vec<Claim>, Transient> {
-        self.escrows().claims(payment_id, plan, end).await
+        Escrows::of(&self.node).claims(payment_id, plan, end).await
     }
 }
 
-impl Node {
+impl Auditor {
     fn permit_digest(
         &self,
         payment_id: &PaymentId,
@@ -215,8 +232,8 @@ impl Node {
         permit: &Permit2,
         with_witness: bool,
     ) -> Result<(Address, B256), ConvertError> {
-        let payer = address(terms.source.account().as_str())?;
-        let domain = permit2_domain(self.evm_id(), address(&self.config().permit2)?);
+        let payer = address(terms.source.account())?;
+        let domain = permit2_domain(self.node.evm_id(), self.node.permit2());
         let permitted =
             TokenPermissions { token: contracts::erc20(terms.source.asset())?, amount: units(permit.amount) };
         let spender = address(&plan.contract)?;
@@ -251,15 +268,15 @@ impl Node {
         if recovered == Ok(account) {
             return Ok(None);
         }
-        let head = At::Block(self.head().await?);
-        if !self.code(account, head).await?.is_empty() {
-            let accepts = self.contract_accepts(account, digest, &inner, head).await?;
+        let head = At::Block(self.node.head().await?);
+        if !Query::of(&self.node).code(account, head).await?.is_empty() {
+            let accepts = Calls::of(&self.node).contract_accepts(account, digest, &inner, head).await?;
             // A contract account may have changed its keys since.
             let what = format!("the contract account {account} does not take the payer's signature today");
             return Ok((!accepts).then_some(Discrepancy { kind: Kind::Unverifiable, what }));
         }
         if let Some(Ok(wrapped)) = &wrapped
-            && self.undeployed_accepts(account, digest, wrapped, head).await?
+            && erc6492::accepts(&self.node, account, digest, wrapped, head).await?
         {
             return Ok(None);
         }
@@ -274,18 +291,18 @@ impl Node {
     ) -> Result<Option<Evidence>, Transient> {
         let place = &inclusion.transaction_hash;
         let Ok(hash) = place.parse::<B256>() else {
-            discrepancies.add(Kind::Contradiction, format!("{place} is no transaction hash"));
+            discrepancies.add(Kind::Contradiction, format!("{place} is not a transaction hash"));
             return Ok(None);
         };
-        let receipt: Option<LoggedReceipt> = self.request("eth_getTransactionReceipt", (hash,)).await?;
+        let receipt: Option<LoggedReceipt> = self.node.request("eth_getTransactionReceipt", (hash,)).await?;
         let Some(receipt) = receipt else {
-            discrepancies.add(Kind::Missing, format!("transaction {place} is not on {}", self.chain_id()));
+            discrepancies.add(Kind::Missing, format!("transaction {place} is not on {}", self.node.chain_id()));
             return Ok(None);
         };
         if receipt.transaction_hash != hash {
-            return Err(self.contradiction("a receipt of another transaction"));
+            return Err(self.node.contradiction("a receipt of another transaction"));
         }
-        let block = self.canonical(receipt.block_number.to(), receipt.block_hash).await?;
+        let block = self.node.canonical(receipt.block_number.to(), receipt.block_hash).await?;
         discrepancies.same(&format!("the block of {place}"), inclusion.block_number, block.number);
         discrepancies.same(&format!("the block hash of {place}"), inclusion.block_hash.clone(), block.hash.to_string());
         discrepancies.same(&format!("the block time of {place}"), inclusion.block_time, block.time);
@@ -303,7 +320,7 @@ fn parties(case: &Case<'_>) -> Result<(Parties, Address), ConvertError> {
     let parties = Parties {
         id: word(case.payment_id.on_chain()),
         escrow: address(&case.plan.contract)?,
-        payer: address(case.terms.source.account().as_str())?,
+        payer: address(case.terms.source.account())?,
         token: contracts::erc20(case.terms.source.asset())?,
         text,
     };
@@ -318,7 +335,7 @@ fn delivery(case: &Case<'_>) -> Result<(FulfillmentProxy::Fulfilled, Address), C
         quoteHash: word(case.quote_hash),
         settler: address(&quote.delivery_account)?,
         token: contracts::token_or_coin(quote.destination.asset())?,
-        recipient: address(quote.destination.account().as_str())?,
+        recipient: address(quote.destination.account())?,
         amount: units(quote.fulfillment_amount),
         fulfillBy: contracts::time(unix_seconds(quote.fulfill_by))?,
     };

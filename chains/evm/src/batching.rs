@@ -13,7 +13,10 @@ use tokio::sync::{Semaphore, oneshot};
 
 use sagas::ports::Transient;
 
-use super::node::{At, Node};
+use super::{
+    calls::Calls,
+    node::{At, Node},
+};
 
 /// Calls in one request; providers take about a hundred.
 const BATCH_MAX: usize = 60;
@@ -62,7 +65,7 @@ impl Views {
         let returned =
             answered.await.map_err(|_| Transient::unreachable(format!("{chain}: a request was given up")))??;
         C::abi_decode_returns(&returned).map_err(|error| {
-            Transient::contradiction(format!("{chain}: {contract} returned what is no {}: {error}", C::SIGNATURE))
+            Transient::contradiction(format!("{chain}: {contract} returned what is not a {}: {error}", C::SIGNATURE))
         })
     }
 
@@ -88,7 +91,7 @@ impl Views {
 
     async fn ask(&self, batch: Vec<Asked>) {
         let calls: Vec<_> = batch.iter().map(|asked| (asked.contract, asked.data.clone())).collect();
-        let answers = self.0.node.view_all(&calls, At::Latest).await;
+        let answers = Calls::of(&self.0.node).view_all(&calls, At::Latest).await;
         for (asked, answer) in batch.into_iter().zip(answers) {
             // Nobody listens when who asked is gone.
             let _ = asked.answer.send(answer);

@@ -10,8 +10,8 @@ use events::mutant;
 use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
 
 use super::{
-    escrows::unusable,
-    logs::Found,
+    calls::Calls,
+    logs::{Found, Logs},
     node::{At, BlockRef, Node},
 };
 
@@ -19,33 +19,31 @@ use super::{
 ///
 /// # Errors
 /// [`ConvertError`] when the order holds no addresses, asset or time that fit an EVM chain.
-pub fn fulfillment_key(order: &DeliveryOrder) -> Result<B256, ConvertError> {
+fn fulfillment_key(order: &DeliveryOrder) -> Result<B256, ConvertError> {
     let terms = (
         word(order.payment_id.on_chain()),
         word(order.quote_hash),
         address(&order.delivery_account)?,
         contracts::token_or_coin(order.destination.asset())?,
-        address(order.destination.account().as_str())?,
+        address(order.destination.account())?,
         units(order.amount),
         contracts::time(order.fulfill_by)?,
     );
     Ok(keccak256(terms.abi_encode()))
 }
 
-/// The deliveries on one chain; see [`Node::deliveries`].
+/// The deliveries on one chain.
 #[derive(Debug, Clone, Copy)]
 pub struct Deliveries<'a> {
     node: &'a Node,
 }
 
-impl Node {
-    /// The deliveries on the chain, as the destination of payments.
-    pub fn deliveries(&self) -> Deliveries<'_> {
-        Deliveries { node: self }
+impl<'a> Deliveries<'a> {
+    /// The deliveries on the chain of `node`, as the destination of payments.
+    pub fn of(node: &'a Node) -> Self {
+        Self { node }
     }
-}
 
-impl Deliveries<'_> {
     /// Where the delivery stands, on this chain as its destination.
     ///
     /// # Errors
@@ -71,29 +69,29 @@ impl Deliveries<'_> {
         order: &DeliveryOrder,
         block: BlockRef,
     ) -> Result<Option<Found<FulfillmentProxy::Fulfilled>>, Transient> {
-        let key = fulfillment_key(order).map_err(unusable)?;
-        let proxy = address(&order.proxy).map_err(unusable)?;
+        let key = fulfillment_key(order)?;
+        let proxy = address(&order.proxy)?;
         let call = FulfillmentProxy::fulfilledAtCall { key };
-        let Some(number) = self.node.view(proxy, &call, At::Block(block)).await? else { return Ok(None) };
+        let Some(number) = Calls::of(self.node).view(proxy, &call, At::Block(block)).await? else { return Ok(None) };
         if mutant!("delivery-amount-not-compared") {
-            let wanted = Delivery::of(order).map_err(unusable)?;
+            let wanted = Delivery::of(order)?;
             let id = word(order.payment_id.on_chain());
             let is = |event: &FulfillmentProxy::Fulfilled| wanted.is_but_for_amount(event);
-            return Ok(self.node.logs().find(proxy, id, block, is).await.ok());
+            return Ok(Logs::of(self.node).find(proxy, id, block, is).await.ok());
         }
         if number.is_zero() {
             return Ok(None);
         }
-        let wanted = Delivery::of(order).map_err(unusable)?;
+        let wanted = Delivery::of(order)?;
         let id = word(order.payment_id.on_chain());
         // On some rollups a contract's block number is another chain's; then the event is searched for.
         if let Some(number) = u64::try_from(number).ok().filter(|number| *number <= block.number)
             && let Some(holder) = self.node.block(number).await?
-            && let Some(found) = self.node.logs().find_in(proxy, id, holder, block, |event| wanted.is(event)).await?
+            && let Some(found) = Logs::of(self.node).find_in(proxy, id, holder, block, |event| wanted.is(event)).await?
         {
             return Ok(Some(found));
         }
-        self.node.logs().find(proxy, id, block, |event| wanted.is(event)).await.map(Some)
+        Logs::of(self.node).find(proxy, id, block, |event| wanted.is(event)).await.map(Some)
     }
 }
 
@@ -107,7 +105,7 @@ impl Delivery {
             quoteHash: word(order.quote_hash),
             settler: address(&order.delivery_account)?,
             token: contracts::token_or_coin(order.destination.asset())?,
-            recipient: address(order.destination.account().as_str())?,
+            recipient: address(order.destination.account())?,
             amount: units(order.amount),
             fulfillBy: contracts::time(order.fulfill_by)?,
         }))

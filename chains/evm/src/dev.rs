@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use escrow_abi::contracts::{
-    ConvertError, DevAccountFactory, DevHostileAccount, DevToken, GatewayEscrow, PAYOUT_GAS, address, text,
+    ConvertError, DevAccountFactory, DevHostileAccount, DevToken, GatewayEscrow, PAYOUT_GAS, parse_address, text,
 };
 
 use super::{
@@ -143,9 +143,9 @@ impl DevChain {
     ) -> Result<DevContracts, DevError> {
         let permit2 = self.install_permit2(permit2_artefact).await?;
         let arguments = GatewayEscrow::constructorCall {
-            permit2_: address(&permit2)?,
-            reserver_: address(reserver)?,
-            guardian_: address(guardian)?,
+            permit2_: parse_address(&permit2)?,
+            reserver_: parse_address(reserver)?,
+            guardian_: parse_address(guardian)?,
             payoutGas_: U256::from(PAYOUT_GAS),
         };
         let escrow = include_bytes!("../../../contracts/artifacts/GatewayEscrow.json");
@@ -190,9 +190,9 @@ impl DevChain {
     /// # Errors
     /// [`DevError`].
     pub async fn account_of(&self, factory: &str, owner: &str, token: &str, spender: &str) -> Result<String, DevError> {
-        let (owner, token, spender) = (address(owner)?, address(token)?, address(spender)?);
+        let (owner, token, spender) = (parse_address(owner)?, parse_address(token)?, parse_address(spender)?);
         let question = DevAccountFactory::accountOfCall { owner, token, spender };
-        let call = serde_json::json!({"to": address(factory)?, "data": Bytes::from(question.abi_encode())});
+        let call = serde_json::json!({"to": parse_address(factory)?, "data": Bytes::from(question.abi_encode())});
         let returned: Bytes = self.rpc.call("eth_call", (call, "latest")).await?;
         let account = DevAccountFactory::accountOfCall::abi_decode_returns(&returned);
         Ok(text(account.map_err(|error| DevError::Chain(error.to_string()))?))
@@ -211,11 +211,11 @@ impl DevChain {
     ) -> Result<String, DevError> {
         let account = self.account_of(factory, owner, token, spender).await?;
         let deploy = DevAccountFactory::deployCall {
-            owner: address(owner)?,
-            token: address(token)?,
-            spender: address(spender)?,
+            owner: parse_address(owner)?,
+            token: parse_address(token)?,
+            spender: parse_address(spender)?,
         };
-        self.execute(&self.deployer, TxKind::Call(address(factory)?), deploy.abi_encode()).await?;
+        self.execute(&self.deployer, TxKind::Call(parse_address(factory)?), deploy.abi_encode()).await?;
         Ok(account)
     }
 
@@ -234,9 +234,9 @@ impl DevChain {
     ) -> Result<String, DevError> {
         let artefact = include_bytes!("../../../contracts/artifacts/DevHostileAccount.json");
         let constructor = DevHostileAccount::constructorCall {
-            owner_: address(owner)?,
-            token: address(token)?,
-            spender: address(spender)?,
+            owner_: parse_address(owner)?,
+            token: parse_address(token)?,
+            spender: parse_address(spender)?,
             mood_: U256::from(mood as u8),
             work_: U256::from(work),
         };
@@ -248,7 +248,7 @@ impl DevChain {
     /// # Errors
     /// [`DevError`].
     pub async fn turn_hostile_account(&self, account: &str, mood: HostileMood) -> Result<(), DevError> {
-        let slot = (address(account)?, U256::ZERO, B256::with_last_byte(mood as u8));
+        let slot = (parse_address(account)?, U256::ZERO, B256::with_last_byte(mood as u8));
         let _: bool = self.rpc("anvil_setStorageAt", slot).await?;
         Ok(())
     }
@@ -258,7 +258,7 @@ impl DevChain {
     /// # Errors
     /// [`DevError`].
     pub async fn fund(&self, account: &str, wei: U256) -> Result<(), DevError> {
-        let _: Value = self.rpc.call("anvil_setBalance", (address(account)?, wei)).await?;
+        let _: Value = self.rpc.call("anvil_setBalance", (parse_address(account)?, wei)).await?;
         Ok(())
     }
 
@@ -267,8 +267,8 @@ impl DevChain {
     /// # Errors
     /// [`DevError`].
     pub async fn mint(&self, token: &str, to: &str, amount: U256) -> Result<(), DevError> {
-        let mint = DevToken::mintCall { to: address(to)?, amount };
-        self.execute(&self.deployer, TxKind::Call(address(token)?), mint.abi_encode()).await.map(|_| ())
+        let mint = DevToken::mintCall { to: parse_address(to)?, amount };
+        self.execute(&self.deployer, TxKind::Call(parse_address(token)?), mint.abi_encode()).await.map(|_| ())
     }
 
     /// Lets `spender`, mostly Permit2, take `amount` of `owner`'s `token`.
@@ -282,8 +282,8 @@ impl DevChain {
         spender: &str,
         amount: U256,
     ) -> Result<(), DevError> {
-        let approve = DevToken::approveCall { spender: address(spender)?, value: amount };
-        self.execute(owner, TxKind::Call(address(token)?), approve.abi_encode()).await.map(|_| ())
+        let approve = DevToken::approveCall { spender: parse_address(spender)?, value: amount };
+        self.execute(owner, TxKind::Call(parse_address(token)?), approve.abi_encode()).await.map(|_| ())
     }
 
     /// What `account` holds of `token`.
@@ -291,8 +291,8 @@ impl DevChain {
     /// # Errors
     /// [`DevError`].
     pub async fn token_balance(&self, token: &str, account: &str) -> Result<U256, DevError> {
-        let data = Bytes::from(DevToken::balanceOfCall { account: address(account)? }.abi_encode());
-        let call = serde_json::json!({"to": address(token)?, "data": data});
+        let data = Bytes::from(DevToken::balanceOfCall { account: parse_address(account)? }.abi_encode());
+        let call = serde_json::json!({"to": parse_address(token)?, "data": data});
         let returned: Bytes = self.rpc.call("eth_call", (call, "latest")).await?;
         DevToken::balanceOfCall::abi_decode_returns(&returned).map_err(|error| DevError::Chain(error.to_string()))
     }

@@ -16,37 +16,35 @@ use escrow_abi::{
 use sagas::ports::Transient;
 
 use super::{
+    calls::{Call, CallError, Calls},
     node::{At, Node},
-    query::{Call, CallError},
 };
 
-impl Node {
-    /// Whether `account` takes the wrapped signature for its own, deployed by its factory if it is not yet, within the gas
-    /// that its deposit may take. Nothing is sent to the chain.
-    ///
-    /// # Errors
-    /// [`Transient`].
-    pub async fn undeployed_accepts(
-        &self,
-        account: Address,
-        digest: B256,
-        wrapped: &Wrapped,
-        at: At,
-    ) -> Result<bool, Transient> {
-        let arguments = AccountProbe::constructorCall {
-            account,
-            digest,
-            signature: wrapped.signature.clone(),
-            factory: wrapped.factory,
-            factoryCall: wrapped.factory_call.clone(),
-        };
-        let data = [AccountProbe::BYTECODE.to_vec(), arguments.abi_encode()].concat();
-        let call = Call { from: Address::ZERO, to: None, value: U256::ZERO, data: data.into() };
-        match self.call_foreign(&call, at, self.config().gas.deposit_max).await {
-            Ok(answer) => Ok(answer.as_ref() == B256::with_last_byte(1).as_slice()),
-            Err(CallError::Reverted(_)) => Ok(false),
-            Err(CallError::Transient(fault)) => Err(fault),
-        }
+/// Whether `account` takes the wrapped signature for its own, deployed by its factory if it is not yet, within the gas that its
+/// deposit may take. Nothing is sent to the chain.
+///
+/// # Errors
+/// [`Transient`].
+pub(crate) async fn accepts(
+    node: &Node,
+    account: Address,
+    digest: B256,
+    wrapped: &Wrapped,
+    at: At,
+) -> Result<bool, Transient> {
+    let arguments = AccountProbe::constructorCall {
+        account,
+        digest,
+        signature: wrapped.signature.clone(),
+        factory: wrapped.factory,
+        factoryCall: wrapped.factory_call.clone(),
+    };
+    let data = [AccountProbe::BYTECODE.to_vec(), arguments.abi_encode()].concat();
+    let call = Call { from: Address::ZERO, to: None, value: U256::ZERO, data: data.into() };
+    match Calls::of(node).call_foreign(&call, at, node.config().gas.deposit_max).await {
+        Ok(answer) => Ok(answer.as_ref() == B256::with_last_byte(1).as_slice()),
+        Err(CallError::Reverted(_)) => Ok(false),
+        Err(CallError::Transient(fault)) => Err(fault),
     }
 }
 

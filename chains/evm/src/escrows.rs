@@ -1,43 +1,48 @@
 //! Escrows: what their contracts have on record about a payment, read so that it can be concluded from.
 
-use alloy::primitives::{Address, B256};
+use alloy::primitives::Address;
 
 use chains::escrow::{EscrowRecord, State};
 use escrow_abi::{
+    attest::statement_digest,
     claims,
-    contracts::{self, ConvertError, GatewayEscrow, address, text, word},
-    eip712::{self, escrow_domain},
+    contracts::{self, GatewayEscrow, account, address, word},
     record, signature,
 };
 use events::{
-    Amount, PaymentId,
+    Account, Amount, PaymentId,
     event::{Claim, EscrowPlan, EscrowRefunded, Inclusion},
 };
 use sagas::ports::{EscrowState, Statement, Transient};
 
 use super::{
-    logs::Found,
+    calls::Calls,
+    logs::{Found, Logs},
     node::{At, BlockRef, Node},
+    query::Query,
 };
 
-pub(crate) fn unusable(error: ConvertError) -> Transient {
-    Transient::misconfigured(format!("unusable order: {error}"))
-}
-
-/// The escrows of one chain; see [`Node::escrows`].
+/// The escrows of one chain.
 #[derive(Debug, Clone, Copy)]
 pub struct Escrows<'a> {
     node: &'a Node,
 }
 
-impl Node {
-    /// The escrows of the chain.
-    pub fn escrows(&self) -> Escrows<'_> {
-        Escrows { node: self }
-    }
+/// An escrow at the newest settled block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettledEscrow {
+    /// The block.
+    pub block: BlockRef,
+    /// What the escrow has on record for the payment there; `None` when it knows nothing.
+    pub record: Option<EscrowRecord>,
 }
 
-impl Escrows<'_> {
+impl<'a> Escrows<'a> {
+    /// The escrows of the chain of `node`.
+    pub fn of(node: &'a Node) -> Self {
+        Self { node }
+    }
+
     /// What the escrow at `contract` knows of the payment at `at`; `None` when it knows nothing, or there is no contract.
     ///
     /// # Errors
@@ -49,24 +54,20 @@ impl Escrows<'_> {
         at: At,
     ) -> Result<Option<EscrowRecord>, Transient> {
         let call = GatewayEscrow::escrowOfCall { paymentId: word(payment_id.on_chain()) };
-        let Some(escrow) = self.node.view(contract, &call, at).await? else { return Ok(None) };
-        record::read(&escrow, self.node.chain_id(), text)
-            .map_err(|error| Transient::unreachable(format!("{contract} is in {error}")))
+        let Some(escrow) = Calls::of(self.node).view(contract, &call, at).await? else { return Ok(None) };
+        record::read(&escrow, self.node.chain_id())
+            .map_err(|error| self.node.contradiction(format!("the record of {payment_id} in {contract}: {error}")))
     }
 
-    /// The newest settled block, and what the escrow at `contract` has on record for the payment there.
+    /// The escrow at `contract` at the newest settled block.
     ///
     /// # Errors
     /// [`Transient`].
-    pub async fn settled(
-        &self,
-        payment_id: &PaymentId,
-        contract: &str,
-    ) -> Result<(BlockRef, Option<EscrowRecord>), Transient> {
-        let contract = address(contract).map_err(unusable)?;
-        let settled = self.node.settled().await?;
-        let record = self.record(payment_id, contract, At::Block(settled)).await?;
-        Ok((settled, record))
+    pub async fn settled(&self, payment_id: &PaymentId, contract: &Account) -> Result<SettledEscrow, Transient> {
+        let contract = address(contract)?;
+        let block = self.node.settled().await?;
+        let record = self.record(payment_id, contract, At::Block(block)).await?;
+        Ok(SettledEscrow { block, record })
     }
 
     /// Where the escrow stands at the required depth; an escrow of somebody else under the same payment id is none.
@@ -74,9 +75,8 @@ impl Escrows<'_> {
     /// # Errors
     /// [`Transient`].
     pub async fn state(&self, payment_id: &PaymentId, plan: &EscrowPlan) -> Result<EscrowState, Transient> {
-        let settled = self.node.settled().await?;
-        let contract = address(&plan.contract).map_err(unusable)?;
-        let record = self.record(payment_id, contract, At::Block(settled)).await?;
+        let contract = address(&plan.contract)?;
+        let SettledEscrow { block: settled, record } = self.settled(payment_id, &plan.contract).await?;
         let Some(record) = record.filter(|record| record.is_of(plan)) else { return Ok(EscrowState::Absent) };
         let (id, quote) = (word(payment_id.on_chain()), word(record.quote_hash));
         match record.state {
@@ -84,18 +84,14 @@ impl Escrows<'_> {
             State::Deposited | State::Reserved if settled.time >= record.refund_after => Ok(EscrowState::Lapsed),
             State::Deposited | State::Reserved => Ok(EscrowState::Held),
             State::Released => {
-                let found: Found<GatewayEscrow::Released> = self
-                    .node
-                    .logs()
+                let found: Found<GatewayEscrow::Released> = Logs::of(self.node)
                     .find(contract, id, settled, |event: &GatewayEscrow::Released| event.quoteHash == quote)
                     .await?;
                 Ok(EscrowState::Released(found.inclusion))
             }
             State::Refunded => {
-                let found: Found<GatewayEscrow::Refunded> = self
-                    .node
-                    .logs()
-                    .find(contract, id, settled, |event: &GatewayEscrow::Refunded| text(event.payer) == record.payer)
+                let found: Found<GatewayEscrow::Refunded> = Logs::of(self.node)
+                    .find(contract, id, settled, |event: &GatewayEscrow::Refunded| account(event.payer) == record.payer)
                     .await?;
                 let amount =
                     Amount::new(found.event.amount).ok_or_else(|| self.node.contradiction("a refund of nothing"))?;
@@ -114,8 +110,8 @@ impl Escrows<'_> {
         plan: &EscrowPlan,
         end: &Inclusion,
     ) -> Result<Vec<Claim>, Transient> {
-        let contract = address(&plan.contract).map_err(unusable)?;
-        let logs = self.node.logs().of_transaction(contract, end).await?;
+        let contract = address(&plan.contract)?;
+        let logs = Logs::of(self.node).of_transaction(contract, end).await?;
         let found = claims::of_end(&logs, contract, word(payment_id.on_chain()), contracts::text);
         found.ok_or_else(|| self.node.contradiction(format!("{} does not end {payment_id}", end.transaction_hash)))
     }
@@ -130,37 +126,15 @@ impl Escrows<'_> {
         plan: &EscrowPlan,
         signature: &str,
     ) -> Result<bool, Transient> {
-        let contract = address(&plan.contract).map_err(unusable)?;
-        let releaser = address(&plan.releaser).map_err(unusable)?;
+        let contract = address(&plan.contract)?;
+        let releaser = address(&plan.releaser)?;
         // A statement that names no account, or bytes that are not hex, are not the releaser's.
-        let Ok(digest) = statement_digest(statement, self.node.evm_id(), contract) else { return Ok(false) };
+        let Ok(digest) = statement_digest(statement, self.node.evm_id(), contract, address) else { return Ok(false) };
         let Ok(bytes) = signature::bytes(signature) else { return Ok(false) };
         let head = At::Block(self.node.head().await?);
-        if self.node.code(releaser, head).await?.is_empty() {
+        if Query::of(self.node).code(releaser, head).await?.is_empty() {
             return Ok(signature::is_of_key(releaser, digest, &bytes));
         }
-        self.node.contract_accepts(releaser, digest, &bytes, head).await
+        Calls::of(self.node).contract_accepts(releaser, digest, &bytes, head).await
     }
-}
-
-/// The digest of a releaser's statement in the domain of one escrow.
-///
-/// # Errors
-/// [`ConvertError`] when the payout account is not an address.
-pub fn statement_digest(statement: &Statement, evm_id: u64, escrow: Address) -> Result<B256, ConvertError> {
-    let domain = escrow_domain(evm_id, escrow);
-    Ok(match statement {
-        Statement::Delivery { payment_id, quote_hash, payout_account } => {
-            let message = eip712::Delivery {
-                paymentId: word(payment_id.on_chain()),
-                quoteHash: word(*quote_hash),
-                settler: address(payout_account)?,
-            };
-            eip712::digest(&message, &domain)
-        }
-        Statement::NonDelivery { payment_id, quote_hash } => {
-            let message = eip712::NonDelivery { paymentId: word(payment_id.on_chain()), quoteHash: word(*quote_hash) };
-            eip712::digest(&message, &domain)
-        }
-    })
 }

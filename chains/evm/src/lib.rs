@@ -1,10 +1,14 @@
 //! EVM chains.
 //!
 //! - [`permit2`]: what the payer signs, rebuilt and checked field by field; no chain needed unless the payer is a contract.
-//! - [`node`]: one connection to a chain, and what may be believed of it; [`query`] is what it is asked. [`escrows`], [`deliveries`]
-//!   and the gateway's transactions are read through it, each by a type of its own.
-//! - [`adapter`]: the engine's port over any number of chains; [`submitters`] are the accounts it sends from. [`settler`] and [`verifier`] are the other two parties.
-//! - [`batching`] asks for what many want to read in few requests.
+//!   [`payers`] says which ones are, `erc6492` how one that is not deployed yet pays.
+//! - [`node`]: one connection to a chain, and what may be believed of its blocks, over `rpc`. [`query`] asks it about accounts and
+//!   transactions, `calls` tries out calls of contracts, [`batching`] asks for what many want to read in few requests.
+//! - [`escrows`], [`deliveries`] and `transaction_status` conclude from that where an escrow, a delivery and a transaction of the
+//!   gateway stand; `logs` finds their events, `log_watcher` says when it is worth looking.
+//! - [`adapter`]: the engine's port of one chain. `preparation` makes its transactions, `deposit_call` what a deposit calls,
+//!   `transaction` their bytes; [`submitters`] are the accounts that send them, `payer_budgets` what they may cost in vain.
+//! - [`settler`], `verifier` and [`auditor`] are the other parties' views; a settler sends through its [`wallet`].
 //! - [`attest`] signs what the escrow is told. The contracts' types are in [`escrow_abi`].
 //! - [`dev`] puts the contracts on a local anvil and is for nothing else.
 
@@ -12,20 +16,24 @@ pub mod adapter;
 pub mod attest;
 pub mod auditor;
 pub mod batching;
+pub mod calls;
 pub mod deliveries;
+mod deposit_call;
 pub mod dev;
-pub mod erc6492;
+mod erc6492;
 pub mod escrows;
 mod log_watcher;
 mod logs;
 pub mod node;
+mod payer_budgets;
 pub mod payers;
 pub mod permit2;
+mod preparation;
 pub mod query;
 mod rpc;
 pub mod settler;
 pub mod submitters;
 mod transaction;
-mod transaction_status;
-pub mod verifier;
+pub mod transaction_status;
+mod verifier;
 pub mod wallet;

@@ -31,20 +31,18 @@ pub struct Found<E> {
     pub inclusion: Inclusion,
 }
 
-/// The events on one chain; see [`Node::logs`].
+/// The events on one chain.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Logs<'a> {
     node: &'a Node,
 }
 
-impl Node {
-    /// The events on the chain.
-    pub(crate) fn logs(&self) -> Logs<'_> {
-        Logs { node: self }
+impl<'a> Logs<'a> {
+    /// The events on the chain of `node`.
+    pub(crate) fn of(node: &'a Node) -> Self {
+        Self { node }
     }
-}
 
-impl Logs<'_> {
     /// The newest event of `contract` with `first` as its first indexed parameter for which `matches`, in a canonical
     /// block not above `up_to`.
     ///
@@ -111,13 +109,13 @@ impl Logs<'_> {
     ///
     /// # Errors
     /// [`Transient`].
-    pub(super) async fn of_transaction(
+    pub(crate) async fn of_transaction(
         &self,
         contract: Address,
         inclusion: &Inclusion,
     ) -> Result<Vec<primitives::Log>, Transient> {
         let word =
-            |text: &str| text.parse::<B256>().map_err(|_| Transient::misconfigured(format!("{text} is no hash")));
+            |text: &str| text.parse::<B256>().map_err(|_| Transient::misconfigured(format!("{text} is not a hash")));
         let (block, transaction) = (word(&inclusion.block_hash)?, word(&inclusion.transaction_hash)?);
         let filter = json!({"blockHash": block, "address": contract});
         let mut logs: Vec<Log> = self.node.request("eth_getLogs", (filter,)).await?;

@@ -12,7 +12,7 @@ use std::{
 };
 
 use alloy::{
-    primitives::{B256, U64, U256},
+    primitives::{Address, B256, U64, U256},
     rpc::client::RpcClient,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -22,17 +22,13 @@ use url::Url;
 
 use chains::{
     block_poller::BlockPoller,
-    config::{ChainConfig, Depth},
+    config::{Depth, EvmConfig},
 };
-use escrow_abi::contracts::{ConvertError, address};
+use escrow_abi::contracts::{ConvertError, parse_address};
 use events::{ChainId, event::Inclusion, mutant};
 use sagas::ports::Transient;
 
-use super::{
-    log_watcher::LogWatcher,
-    payers::Codes,
-    rpc::{Fault, Rpc},
-};
+use super::rpc::{Fault, Rpc};
 
 /// Below the block that is concluded from, so many blocks are followed from child to parent.
 const DESCENT_BLOCKS: u64 = 64;
@@ -64,10 +60,10 @@ impl HeaderCache {
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The chain is not of the EVM family.
-    #[error("{0} is no EVM chain")]
+    #[error("{0} is not an EVM chain")]
     Family(ChainId),
-    /// The endpoint is no URL.
-    #[error("rpc_url of {chain_id} is no URL: {reason}")]
+    /// The endpoint is not a URL.
+    #[error("rpc_url of {chain_id} is not a URL: {reason}")]
     Url {
         /// The chain.
         chain_id: ChainId,
@@ -113,7 +109,7 @@ pub enum At {
 
 impl At {
     /// The parameter of JSON-RPC calls (EIP-1898).
-    pub(super) fn parameter(self) -> Value {
+    pub(crate) fn parameter(self) -> Value {
         match self {
             Self::Latest => "latest".into(),
             Self::Pending => "pending".into(),
@@ -139,15 +135,14 @@ pub struct Node(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    config: ChainConfig,
+    config: EvmConfig,
     evm_id: u64,
+    permit2: Address,
     rpc: Rpc,
     chain_checked: OnceCell<()>,
     settled: Mutex<Option<BlockRef>>,
     header_cache: Mutex<HeaderCache>,
     poller: BlockPoller<BlockRef>,
-    log_watcher: LogWatcher,
-    codes: Codes,
 }
 
 impl Node {
@@ -156,12 +151,12 @@ impl Node {
     ///
     /// # Errors
     /// [`ConnectError`] when the configuration cannot be meant.
-    pub fn connect(config: &ChainConfig) -> Result<Self, ConnectError> {
-        let url: Url = config.rpc_url.parse().map_err(|error: url::ParseError| ConnectError::Url {
-            chain_id: config.chain_id.clone(),
+    pub fn connect(config: &EvmConfig) -> Result<Self, ConnectError> {
+        let url: Url = config.common.rpc_url.parse().map_err(|error: url::ParseError| ConnectError::Url {
+            chain_id: config.common.chain_id.clone(),
             reason: error.to_string(),
         })?;
-        let rpc = Rpc::new(url, Duration::from_millis(config.rpc_timeout_ms))
+        let rpc = Rpc::new(url, Duration::from_millis(config.common.rpc_timeout_ms))
             .map_err(|error| ConnectError::Client(error.to_string()))?;
         Self::with(config, rpc)
     }
@@ -171,43 +166,42 @@ impl Node {
     ///
     /// # Errors
     /// [`ConnectError`] when the configuration cannot be meant.
-    pub fn over(config: &ChainConfig, client: RpcClient) -> Result<Self, ConnectError> {
-        Self::with(config, Rpc::over(client, config.rpc_url.clone()))
+    pub fn over(config: &EvmConfig, client: RpcClient) -> Result<Self, ConnectError> {
+        Self::with(config, Rpc::over(client, config.common.rpc_url.clone()))
     }
 
-    fn with(config: &ChainConfig, rpc: Rpc) -> Result<Self, ConnectError> {
-        let chain_id = config.chain_id.clone();
+    fn with(config: &EvmConfig, rpc: Rpc) -> Result<Self, ConnectError> {
+        let chain_id = config.common.chain_id.clone();
         let evm_id = chain_id.evm_id().ok_or_else(|| ConnectError::Family(chain_id.clone()))?;
-        for (field, text) in [
-            ("escrow_contract", &config.escrow_contract),
-            ("fulfillment_proxy", &config.fulfillment_proxy),
-            ("permit2", &config.permit2),
-            ("reserver", &config.reserver),
-            ("releaser", &config.releaser),
-        ] {
-            address(text).map_err(|error| ConnectError::Address { chain_id: chain_id.clone(), field, error })?;
-        }
+        let parse = |field, text: &str| {
+            let chain_id = chain_id.clone();
+            parse_address(text).map_err(|error| ConnectError::Address { chain_id, field, error })
+        };
+        parse("escrow_contract", &config.common.escrow_contract)?;
+        parse("fulfillment_proxy", &config.common.fulfillment_proxy)?;
+        let permit2 = parse("permit2", &config.permit2)?;
+        parse("reserver", &config.common.reserver)?;
+        parse("releaser", &config.common.releaser)?;
         Ok(Self(Arc::new(Inner {
             config: config.clone(),
             evm_id,
+            permit2,
             rpc,
             chain_checked: OnceCell::new(),
             settled: Mutex::new(None),
             header_cache: Mutex::default(),
-            poller: BlockPoller::new(config.poll_ms),
-            log_watcher: LogWatcher::new(config),
-            codes: Codes::default(),
+            poller: BlockPoller::new(config.common.poll_ms),
         })))
     }
 
     /// What the configuration says.
-    pub fn config(&self) -> &ChainConfig {
+    pub fn config(&self) -> &EvmConfig {
         &self.0.config
     }
 
     /// The chain.
     pub fn chain_id(&self) -> &ChainId {
-        &self.0.config.chain_id
+        &self.0.config.common.chain_id
     }
 
     /// Its EIP-155 id.
@@ -215,6 +209,12 @@ impl Node {
         self.0.evm_id
     }
 
+    /// Uniswap's Permit2 on the chain.
+    pub fn permit2(&self) -> Address {
+        self.0.permit2
+    }
+
+    /// What the node answers to `method`, once it has said that it is of this chain.
     pub(crate) async fn request<P, R>(&self, method: &'static str, params: P) -> Result<R, Fault>
     where
         P: Serialize + Clone + Debug + Send + Sync + Unpin,
@@ -246,7 +246,7 @@ impl Node {
         Err(Fault::Unanswered(Transient::misconfigured(text)))
     }
 
-    pub(super) async fn header(&self, block: Value) -> Result<Option<(BlockRef, Option<U256>)>, Transient> {
+    pub(crate) async fn header(&self, block: Value) -> Result<Option<(BlockRef, Option<U256>)>, Transient> {
         let header: Option<Header> = self.request("eth_getBlockByNumber", (block, false)).await?;
         let Some(header) = header else { return Ok(None) };
         let (Some(number), Some(hash)) = (header.number, header.hash) else {
@@ -257,7 +257,7 @@ impl Node {
     }
 
     /// Base fee of the newest block, if it has one, and the gas that it had room for.
-    pub(super) async fn newest_gas(&self) -> Result<(Option<U256>, u64), Transient> {
+    pub(crate) async fn newest_gas(&self) -> Result<(Option<U256>, u64), Transient> {
         let header: Option<Header> = self.request("eth_getBlockByNumber", ("latest", false)).await?;
         let header = header.ok_or_else(|| self.contradiction("no newest block"))?;
         // A node that does not say leaves it to the configured limits.
@@ -329,7 +329,7 @@ impl Node {
                 let what = format!("settled block {} is below {} seen before", block.number, before.number);
                 return Err(self.contradiction(what));
             }
-            let final_changed = self.0.config.required_depth == Depth::Finalized
+            let final_changed = self.0.config.common.required_depth == Depth::Finalized
                 && block.number == before.number
                 && block.hash != before.hash;
             if final_changed {
@@ -341,7 +341,7 @@ impl Node {
     }
 
     async fn said_to_be_settled(&self) -> Result<BlockRef, Transient> {
-        let block = match self.0.config.required_depth {
+        let block = match self.0.config.common.required_depth {
             _ if mutant!("newest-is-settled") => Some(self.head().await?),
             Depth::Finalized => self.header("finalized".into()).await?.map(|(block, _)| block),
             Depth::Confirmations(blocks) => {
@@ -356,7 +356,7 @@ impl Node {
     ///
     /// # Errors
     /// [`Transient`], also when the node does not have one of the blocks between.
-    pub(super) async fn ancestor(&self, block: BlockRef, number: u64) -> Result<BlockRef, Transient> {
+    pub(crate) async fn ancestor(&self, block: BlockRef, number: u64) -> Result<BlockRef, Transient> {
         let mut at = block;
         while at.number > number {
             let (_, parent) = self.header_by_hash(at.number, at.hash).await?;
@@ -407,7 +407,7 @@ impl Node {
     ///
     /// # Errors
     /// [`Transient`], also when that block is on another branch.
-    pub(super) async fn below(&self, number: u64, hash: B256, up_to: BlockRef) -> Result<BlockRef, Transient> {
+    pub(crate) async fn below(&self, number: u64, hash: B256, up_to: BlockRef) -> Result<BlockRef, Transient> {
         if up_to.number.saturating_sub(number) <= DESCENT_BLOCKS {
             let block = self.ancestor(up_to, number).await?;
             let what = || format!("block {number} below {} is {}, not {hash}", up_to.hash, block.hash);
@@ -434,27 +434,14 @@ impl Node {
         let node = Arc::downgrade(&self.0);
         let look = move || {
             let node = node.upgrade().map(Node);
-            async move {
-                let node = node?;
-                let head = node.head().await;
-                let told =
-                    head.inspect_err(|fault| tracing::debug!(chain_id = %node.chain_id(), %fault, "no newest block"));
-                let head = told.ok()?;
-                if node.is_watched() {
-                    // Whoever waits for the block alone need not wait for its events.
-                    tokio::spawn(async move { node.watch_logs(head).await });
-                }
-                Some(head)
-            }
+            async move { node?.polled_head().await }
         };
         self.0.poller.next(look).await;
     }
 
-    pub(super) fn codes(&self) -> &Codes {
-        &self.0.codes
-    }
-
-    pub(super) fn log_watcher(&self) -> &LogWatcher {
-        &self.0.log_watcher
+    /// The newest block for a poller, which looks again where there is none.
+    pub(crate) async fn polled_head(&self) -> Option<BlockRef> {
+        let head = self.head().await;
+        head.inspect_err(|fault| tracing::debug!(chain_id = %self.chain_id(), %fault, "no newest block")).ok()
     }
 }

@@ -1,14 +1,11 @@
-//! Payers, and what their deposits may cost the gateway: bounded, counted and charged to them.
+//! Payers: whether an account's own code judges its signatures, and what a deposit of such an account counts against.
 //!
-//! Where the account is a contract, its code runs in the gateway's deposit. Permit2 asks an account's code wherever there is some, also where a key signed (EIP-7702). So an account counts as a
-//! contract by its code and not by its signature.
-//!
-//! An account without code runs nothing, but it can take its money away while its deposits are on their way, and all of them
-//! revert. So what they cost in vain counts against it as well, and only so many of them are under way at a time.
+//! Permit2 asks an account's code wherever there is some, also where a key signed (EIP-7702). So an account counts as a contract
+//! by its code and not by its signature.
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -19,100 +16,20 @@ use escrow_abi::{
     contracts::{address, text},
     signature,
 };
-use events::{
-    Hash32,
-    event::{Authorization, TransactionPrepared},
-    time::Timestamp,
-};
-use journal::{
-    budget::{self, Budget, BudgetKey, Budgets, Room},
-    ledger::Purpose,
-};
-use sagas::ports::{DepositOrder, DepositState, PrepareError, Transient};
+use events::{Account, Hash32, event::Authorization, time::Timestamp};
+use journal::budget::{self, Budget, BudgetKey, Budgets};
+use sagas::ports::Transient;
 
 use super::{
-    adapter::{EvmChains, hash_of},
-    escrows::unusable,
     node::{At, Node},
-    transaction::{self, raw_bytes},
+    query::Query,
+    transaction::raw_bytes,
 };
 
 /// How long what an account's code was counts as what it is, where nothing is sent on the strength of it.
 const KNOWN_FOR: Duration = Duration::from_secs(15);
 /// So many accounts' code is known at a time.
 const KNOWN_MAX: usize = 16_384;
-
-/// How long a deposit of an account without code is taken to be under way, unless its end is seen.
-const UNDER_WAY_FOR: Duration = Duration::from_secs(3_600);
-/// How often those whose end was never seen are dropped.
-const SWEEP_EVERY: Duration = Duration::from_secs(60);
-
-/// Whose deposit it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Payer {
-    /// An account without code.
-    Key(Address),
-    /// A contract, or what becomes one.
-    Contract(ContractPayer),
-}
-
-/// Deposits of accounts without code, as this process has seen them.
-#[derive(Debug, Default)]
-pub(super) struct KeyDeposits(Mutex<Seen>);
-
-#[derive(Debug, Default)]
-struct Seen {
-    /// Since when each is under way.
-    accounts: HashMap<BudgetKey, HashMap<Purpose, Instant>>,
-    /// When what is too old was last dropped.
-    swept: Option<Instant>,
-}
-
-impl KeyDeposits {
-    fn lock(&self) -> MutexGuard<'_, Seen> {
-        // Nothing panics between two changes that belong together.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn has(&self, account: &BudgetKey, purpose: &Purpose) -> bool {
-        self.lock().accounts.get(account).is_some_and(|own| own.contains_key(purpose))
-    }
-
-    /// Whether `purpose` is one of the `most` deposits of this account that are under way, and from now on it is.
-    fn enter(&self, account: &BudgetKey, purpose: &Purpose, most: usize, now: Instant) -> bool {
-        let mut seen = self.lock();
-        seen.drop_old(now);
-        let own = seen.accounts.entry(account.clone()).or_default();
-        let enters = own.contains_key(purpose) || own.len() < most;
-        if enters {
-            own.entry(purpose.clone()).or_insert(now);
-        }
-        enters
-    }
-
-    /// It is over, and what it did cost in vain is counted.
-    fn leave(&self, account: &BudgetKey, purpose: &Purpose) {
-        let mut seen = self.lock();
-        let Some(own) = seen.accounts.get_mut(account) else { return };
-        own.remove(purpose);
-        if own.is_empty() {
-            seen.accounts.remove(account);
-        }
-    }
-}
-
-impl Seen {
-    fn drop_old(&mut self, now: Instant) {
-        if self.swept.is_some_and(|at| now - at < SWEEP_EVERY) {
-            return;
-        }
-        self.swept = Some(now);
-        self.accounts.retain(|_, own| {
-            own.retain(|_, since| now - *since < UNDER_WAY_FOR);
-            !own.is_empty()
-        });
-    }
-}
 
 /// A payer that is a contract, or becomes one by its deposit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,19 +70,14 @@ impl ContractPayer {
     }
 }
 
-fn loss_window(node: &Node) -> TimeDelta {
+/// How long what was lost counts.
+pub(crate) fn loss_window(node: &Node) -> TimeDelta {
     TimeDelta::seconds(i64::try_from(node.config().gas.loss_window_seconds).unwrap_or(i64::MAX / 1_000))
-}
-
-/// What deposits of an account without code count against.
-fn budget_of(node: &Node, account: Address) -> Budget {
-    let key = BudgetKey::account(node.chain_id(), &text(account));
-    Budget { key, gas_max: node.config().gas.account_loss_max, window: loss_window(node) }
 }
 
 /// The code of accounts, as it was a moment ago: the hash of it, `None` where there was none.
 #[derive(Debug, Default)]
-pub(super) struct Codes(Mutex<Known>);
+struct Codes(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
@@ -195,29 +107,41 @@ impl Codes {
     }
 }
 
-impl Node {
+/// The payers on one chain, and what is known of their code. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Payers {
+    node: Node,
+    codes: Arc<Codes>,
+}
+
+impl Payers {
+    /// The payers on the chain of `node`.
+    pub fn new(node: Node) -> Self {
+        Self { node, codes: Arc::default() }
+    }
+
+    /// The node that is asked about them.
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
     /// The hash of the code that `account` had a moment ago, `None` for no code. Asked of the chain where it is not known.
     ///
     /// # Errors
     /// [`Transient`].
-    pub(super) async fn code_lately(&self, account: Address) -> Result<Option<B256>, Transient> {
+    pub(crate) async fn code_lately(&self, account: Address) -> Result<Option<B256>, Transient> {
         let now = Instant::now();
-        if let Some(known) = self.codes().get(account, now) {
+        if let Some(known) = self.codes.get(account, now) {
             return Ok(known);
         }
-        let hash = self.code_hash(account).await?;
-        self.codes().put(account, hash, now);
+        let hash = code_hash(&self.node, account).await?;
+        self.codes.put(account, hash, now);
         Ok(hash)
     }
 
-    async fn code_hash(&self, account: Address) -> Result<Option<B256>, Transient> {
-        let code = self.code(account, At::Latest).await?;
-        Ok((!code.is_empty()).then(|| keccak256(&code)))
-    }
-
     /// Whether `account` is known to have had no code a moment ago. Nothing is asked.
-    pub fn had_no_code(&self, account: &str) -> bool {
-        address(account).is_ok_and(|account| self.codes().get(account, Instant::now()) == Some(None))
+    pub fn had_no_code(&self, account: &Account) -> bool {
+        address(account).is_ok_and(|account| self.codes.get(account, Instant::now()) == Some(None))
     }
 
     /// The payer of an authorization as the contract that it is, or was a moment ago; `None` for an account without code.
@@ -226,12 +150,29 @@ impl Node {
     /// [`Transient`].
     pub async fn contract_payer(
         &self,
-        account: &str,
+        account: &Account,
         authorization: &Authorization,
     ) -> Result<Option<ContractPayer>, Transient> {
-        let account = address(account).map_err(unusable)?;
+        let account = address(account)?;
         Ok(contract(account, factory(authorization)?, self.code_lately(account).await?))
     }
+}
+
+/// The payer of an authorization as the contract that it is at the newest state; `None` for an account without code.
+///
+/// # Errors
+/// [`Transient`].
+pub(crate) async fn newest(
+    node: &Node,
+    account: Address,
+    authorization: &Authorization,
+) -> Result<Option<ContractPayer>, Transient> {
+    Ok(contract(account, factory(authorization)?, code_hash(node, account).await?))
+}
+
+async fn code_hash(node: &Node, account: Address) -> Result<Option<B256>, Transient> {
+    let code = Query::of(node).code(account, At::Latest).await?;
+    Ok((!code.is_empty()).then(|| keccak256(&code)))
 }
 
 fn contract(account: Address, factory: Option<Address>, code_hash: Option<B256>) -> Option<ContractPayer> {
@@ -245,7 +186,7 @@ fn factory(authorization: &Authorization) -> Result<Option<Address>, Transient> 
         Authorization::Solana(_) | Authorization::Tron(_) => return Ok(None),
     };
     let raw =
-        raw_bytes(&permit.signature).ok_or_else(|| Transient::misconfigured("the payer's signature is no hex"))?;
+        raw_bytes(&permit.signature).ok_or_else(|| Transient::misconfigured("the payer's signature is not hex"))?;
     if !signature::is_erc6492(&raw) {
         return Ok(None);
     }
@@ -253,141 +194,9 @@ fn factory(authorization: &Authorization) -> Result<Option<Address>, Transient> 
     Ok(Some(wrapped.factory))
 }
 
-impl EvmChains {
-    /// The payer of an order as what it is at the newest state.
-    pub(super) async fn payer(&self, node: &Node, order: &DepositOrder) -> Result<Payer, Transient> {
-        let account = address(order.terms.source.account().as_str()).map_err(unusable)?;
-        let contract = contract(account, factory(&order.authorization)?, node.code_hash(account).await?);
-        Ok(contract.map_or(Payer::Key(account), Payer::Contract))
-    }
-
-    /// Puts the gas of a deposit at stake, before there is a nonce for it. Of an account without code nothing is stored as
-    /// long as nothing is lost.
-    ///
-    /// # Errors
-    /// [`PrepareError::Waiting`] while other deposits have all that may be at stake; the refusal made by `refused` when too
-    /// much was lost lately.
-    pub(super) async fn charge_payer(
-        &self,
-        node: &Node,
-        payer: &Payer,
-        purpose: &Purpose,
-        gas: u64,
-        refused: impl FnOnce(String) -> PrepareError,
-    ) -> Result<(), PrepareError> {
-        let now = self.clock.now();
-        let (room, whose) = match payer {
-            Payer::Contract(contract) => {
-                let budgets = contract.budgets(node);
-                // It may have been an account without code when this attempt was begun.
-                self.key_deposits.leave(&budgets[0].key, purpose);
-                (budget::charge(&*self.budgets, &budgets, purpose, gas, now).await, "by code like this")
-            }
-            Payer::Key(account) => (self.room_of_key(node, *account, purpose, gas).await, "of this"),
-        };
-        match room.map_err(Transient::from)? {
-            Room::Now => Ok(()),
-            Room::Soon => Err(PrepareError::Waiting(format!("deposits {whose} account that are under way end first"))),
-            Room::At(until) => Err(refused(format!(
-                "deposits {whose} account came to nothing too often; the next is taken from {} on",
-                until.to_rfc3339()
-            ))),
-        }
-    }
-
-    /// Whether an account without code may make one more deposit.
-    async fn room_of_key(
-        &self,
-        node: &Node,
-        account: Address,
-        purpose: &Purpose,
-        gas: u64,
-    ) -> Result<Room, budget::Error> {
-        let budget = budget_of(node, account);
-        // It may have been a contract when this attempt was begun.
-        if self.key_deposits.has(&budget.key, purpose) || self.budgets.charged(&budget.key, purpose).await?.is_some() {
-            return Ok(Room::Now);
-        }
-        let room = self.budgets.room_of(&budget, gas, self.clock.now()).await?;
-        let most = node.config().gas.account_deposits_max;
-        let is_full = room == Room::Now && !self.key_deposits.enter(&budget.key, purpose, most, Instant::now());
-        Ok(if is_full { Room::Soon } else { room })
-    }
-
-    /// Counts what a deposit that is over did cost in vain.
-    pub(super) async fn settle_payer(
-        &self,
-        node: &Node,
-        order: &DepositOrder,
-        versions: &[TransactionPrepared],
-        state: &DepositState,
-    ) -> Result<(), Transient> {
-        let (Some(newest), false) = (versions.last(), matches!(state, DepositState::Pending)) else { return Ok(()) };
-        let account = address(order.terms.source.account().as_str()).map_err(unusable)?;
-        let budget = budget_of(node, account);
-        let key = &budget.key;
-        let purpose = Purpose::deposit(&order.payment_id, newest.attempt);
-        // What an account without code deposits is charged nowhere before it is lost, whichever process prepared it.
-        if self.key_deposits.has(key, &purpose) || self.budgets.charged(key, &purpose).await?.is_none() {
-            // One that came too late, or found its payment ended, is no doing of the payer's.
-            let lost = match state {
-                DepositState::Reverted(_) => lost_in(node, versions).await?.unwrap_or(0),
-                _ => 0,
-            };
-            if lost > 0 {
-                let (now, all) = (self.clock.now(), Budget { gas_max: u64::MAX, ..budget.clone() });
-                if self.budgets.charge_one(&all, &purpose, lost, &[], now).await? == Room::Now {
-                    self.budgets.settle_one(key, &purpose, lost, now).await?;
-                    let payer = text(account);
-                    tracing::info!(payment_id = %order.payment_id, payer, lost, "an account's deposit cost gas in vain");
-                }
-            }
-            self.key_deposits.leave(key, &purpose);
-            return Ok(());
-        }
-        let lost = lost_in(node, versions).await?;
-        // One that is in no block may still get into one, unless its nonce is gone.
-        let most = || transaction::unsigned(&newest.raw).map_or(node.config().gas.deposit_max, |sent| sent.gas_limit);
-        let lost = lost.unwrap_or_else(|| if matches!(state, DepositState::Superseded { .. }) { 0 } else { most() });
-        if lost > 0 {
-            tracing::info!(payment_id = %order.payment_id, payer = text(account), lost, "a contract account's deposit cost gas");
-        }
-        Ok(budget::settle(&*self.budgets, key, &purpose, lost, self.clock.now()).await?)
-    }
-}
-
-/// What the version that is in a block has cost in vain; `None` when none is.
-async fn lost_in(node: &Node, versions: &[TransactionPrepared]) -> Result<Option<u64>, Transient> {
-    let mut lost = None;
-    for version in versions {
-        if let Some(receipt) = node.receipt(hash_of(version)?).await? {
-            lost = Some(if receipt.success { 0 } else { receipt.gas_used });
-        }
-    }
-    Ok(lost)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn so_many_deposits_of_an_account_are_under_way_until_their_end_is_seen_or_long_past() {
-        let (deposits, start) = (KeyDeposits::default(), Instant::now());
-        let account = |n: &str| BudgetKey::account(&"eip155:1".parse().unwrap(), n);
-        let purpose = |n: u32| Purpose(format!("pay_a/deposit/{n}"));
-        let enters = |of: &str, n, at| deposits.enter(&account(of), &purpose(n), 2, at);
-        assert!(enters("a", 1, start) && enters("a", 2, start));
-        assert!(!enters("a", 3, start) && enters("a", 2, start) && enters("b", 3, start));
-        deposits.leave(&account("a"), &purpose(1));
-        assert!(enters("a", 3, start) && !enters("a", 4, start));
-        assert!(deposits.has(&account("a"), &purpose(2)) && !deposits.has(&account("a"), &purpose(4)));
-        // All that was never seen to end is forgotten, whoever comes next.
-        assert!(enters("c", 6, start + UNDER_WAY_FOR));
-        assert_eq!(deposits.lock().accounts.len(), 1);
-        deposits.leave(&account("c"), &purpose(6));
-        assert!(deposits.lock().accounts.is_empty());
-    }
 
     #[test]
     fn code_is_known_for_a_while_and_of_so_many() {

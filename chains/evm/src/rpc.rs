@@ -4,8 +4,8 @@ use std::{borrow::Cow, fmt::Debug, time::Duration};
 
 use alloy::{
     primitives::Bytes,
-    rpc::client::RpcClient,
-    transports::{RpcError, TransportError, TransportErrorKind, http::reqwest},
+    rpc::{client::RpcClient, json_rpc::ErrorPayload},
+    transports::{RpcError, TransportError, http::reqwest},
 };
 use futures::future::join_all;
 use serde::{Serialize, de::DeserializeOwned};
@@ -99,26 +99,47 @@ impl Rpc {
         match error {
             RpcError::ErrorResp(answer) => {
                 let data = answer.data.as_ref().and_then(|raw| serde_json::from_str(raw.get()).ok());
-                match revert(answer.code, &answer.message, data) {
-                    Some(revert) => Fault::Reverted(revert),
-                    None => Fault::Rejected(format!("{place}: {} (code {})", answer.message, answer.code)),
+                if let Some(revert) = revert(answer.code, &answer.message, data) {
+                    return Fault::Reverted(revert);
+                }
+                let text = format!("{place}: {} (code {})", answer.message, answer.code);
+                match is_rate_limit(&answer) {
+                    true => Fault::Unanswered(Transient::rate_limited(text)),
+                    false => Fault::Rejected(text),
                 }
             }
             // The error's own text may hold the whole URL, and so a key.
-            RpcError::Transport(TransportErrorKind::HttpError(error)) => {
-                let text = format!("{place}: HTTP status {}", error.status);
-                Fault::Unanswered(match error.is_rate_limit_err() {
-                    true => Transient::rate_limited(text),
-                    false => Transient::unreachable(text),
-                })
-            }
-            RpcError::Transport(_) => Fault::Unanswered(Transient::unreachable(format!("{place}: no answer"))),
+            RpcError::Transport(kind) => Fault::Unanswered(match kind.as_http_error() {
+                Some(error) => refused(error.status, format!("{place}: HTTP status {}", error.status)),
+                None => Transient::unreachable(format!("{place}: no answer")),
+            }),
             RpcError::DeserError { err, .. } => {
                 Fault::Unanswered(Transient::unreachable(format!("{place}: unreadable answer: {err}")))
             }
             RpcError::NullResp => Fault::Unanswered(Transient::unreachable(format!("{place}: null"))),
             other => Fault::Unanswered(Transient::unreachable(format!("{place}: {}", kind(&other)))),
         }
+    }
+}
+
+/// The fault of an HTTP status other than success.
+fn refused(status: u16, text: String) -> Transient {
+    match status {
+        // The key in the URL is wrong or has ended, or the provider does not serve this caller.
+        401 | 403 => Transient::misconfigured(text),
+        429 => Transient::rate_limited(text),
+        _ => Transient::unreachable(text),
+    }
+}
+
+/// Whether a node refuses because too much was asked of it for now. The code −32005 alone does not say so: it stands for every
+/// limit, also for that of one answer's size (EIP-1474). A header that is not found is a node's that lags.
+fn is_rate_limit(answer: &ErrorPayload) -> bool {
+    const RATES: [&str; 4] = ["rate limit", "rate exceeded", "too many requests", "request count exceeded"];
+    let words = answer.message.to_ascii_lowercase();
+    match answer.code {
+        -32005 => RATES.iter().any(|rate| words.contains(rate)),
+        _ => words != "header not found" && answer.is_retry_err(),
     }
 }
 
@@ -174,6 +195,30 @@ fn find_hex(value: &Value) -> Option<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_and_keys_are_told_from_other_refusals() {
+        let answer = |code, message: &'static str| ErrorPayload { code, message: message.into(), data: None };
+        for (code, message) in [
+            (429, "over capacity"),
+            (-32005, "project ID request rate exceeded"),
+            (-32005, "daily request count exceeded, request rate limited"),
+            (-32007, "100/second request limit reached - reduce calls per second"),
+            (-32000, "too many requests"),
+        ] {
+            assert!(is_rate_limit(&answer(code, message)), "{message}");
+        }
+        for (code, message) in [
+            (-32005, "query returned more than 10000 results"),
+            (-32005, "limit exceeded"),
+            (-32000, "header not found"),
+            (-32000, "nonce too low"),
+        ] {
+            assert!(!is_rate_limit(&answer(code, message)), "{message}");
+        }
+        let kinds = [401, 403, 429, 503].map(|status| refused(status, String::new()).kind());
+        assert_eq!(kinds, ["misconfigured", "misconfigured", "rate limited", "unreachable"]);
+    }
 
     #[test]
     fn reverts_are_told_from_other_refusals() {

@@ -1,4 +1,4 @@
-//! Making EIP-1559 transactions, and what a call of a contract would do.
+//! EIP-1559 transactions: making, signing and reading them.
 
 use alloy::{
     consensus::{SignableTransaction, Transaction, TxEip1559, TxEnvelope},
@@ -7,7 +7,11 @@ use alloy::{
     signers::{SignerSync, local::PrivateKeySigner},
 };
 
-use super::query::{Call, Fees};
+use escrow_abi::contracts::{self, word};
+use events::{Account, Hash32, event::TransactionPrepared};
+use sagas::ports::Transient;
+
+use super::{calls::Call, query::Fees};
 
 /// Added to every estimate: state may change between the estimate and the block, and the escrow asks for spare gas.
 const GAS_RESERVE: u64 = 40_000;
@@ -45,6 +49,11 @@ pub(crate) fn transaction(call: &Call, evm_id: u64, nonce: u64, gas_limit: u64, 
     }
 }
 
+/// The account of a private key.
+pub(crate) fn account_of(signer: &PrivateKeySigner) -> Account {
+    contracts::account(signer.address()).expect("no private key has the zero address")
+}
+
 /// Signs `transaction`; the message says why the key did not.
 pub(crate) fn sign(signer: &PrivateKeySigner, transaction: &TxEip1559) -> Result<Signed, String> {
     let signature = signer.sign_hash_sync(&transaction.signature_hash()).map_err(|error| error.to_string())?;
@@ -79,7 +88,7 @@ pub(crate) fn replacement(transaction: &TxEip1559, current: Fees) -> Option<TxEi
     within.then_some(bumped)
 }
 
-/// What was signed, without its signature; `None` when the bytes are no EIP-1559 transaction.
+/// What was signed, without its signature; `None` when the bytes are not an EIP-1559 transaction.
 pub(crate) fn unsigned(raw: &str) -> Option<TxEip1559> {
     match TxEnvelope::decode_2718(&mut raw_bytes(raw)?.as_ref()).ok()? {
         TxEnvelope::Eip1559(signed) => Some(signed.strip_signature()),
@@ -101,4 +110,13 @@ pub(crate) fn plain(from: Address, to: Address, data: Vec<u8>) -> Call {
 /// The bytes of hex with 0x.
 pub(crate) fn raw_bytes(text: &str) -> Option<Bytes> {
     hex::decode(text.strip_prefix("0x")?).ok().map(Bytes::from)
+}
+
+/// The hash of a journaled transaction.
+pub(crate) fn hash_of(transaction: &TransactionPrepared) -> Result<B256, Transient> {
+    let hash: Hash32 = transaction
+        .transaction_hash
+        .parse()
+        .map_err(|_| Transient::misconfigured("the transaction hash is not a hash"))?;
+    Ok(word(hash))
 }

@@ -3,7 +3,7 @@
 use alloy::{primitives::Address, sol_types::SolCall};
 
 use chains::escrow::{EscrowRecord, State};
-use escrow_abi::contracts::{GatewayEscrow, address, seconds, text, units, word};
+use escrow_abi::contracts::{GatewayEscrow, account, address, seconds, text, units, word};
 use events::{
     PaymentId,
     event::{EscrowPlan, EscrowSecured, TransactionPrepared},
@@ -13,13 +13,13 @@ use events::{
 use sagas::ports::{DepositOrder, DepositState, TransactionState, Transient};
 
 use super::{
-    adapter::hash_of,
+    calls::Calls,
     erc6492,
-    escrows::unusable,
-    logs::Found,
+    escrows::{Escrows, SettledEscrow},
+    logs::{Found, Logs},
     node::{At, BlockRef, Node},
-    query::{Call, CallError, Receipt, Trial},
-    transaction::call_of,
+    query::{Query, Receipt},
+    transaction::{call_of, hash_of},
 };
 
 /// What a settled block proves about a transaction, which has one nonce in all its versions.
@@ -32,54 +32,18 @@ enum TransactionStatus {
     Superseded { evidence: String },
 }
 
-impl Node {
-    /// The transactions that the gateway sends on the chain.
-    pub fn transactions(&self) -> Transactions<'_> {
-        Transactions { node: self }
-    }
-
-    /// The context of a failure on this chain, with nothing but the place and the reason.
-    pub(crate) fn refusal(&self, contract: Option<Address>, reason: String) -> BlockchainContext {
-        BlockchainContext {
-            chain_id: self.chain_id().clone(),
-            transaction_hash: None,
-            block_number: None,
-            contract_address: contract.map(text),
-            revert_reason: Some(reason),
-            gas_used: None,
-            estimated_gas_needed: None,
-        }
-    }
-
-    /// Gas that `call` needs at the newest state when it is tried out under these terms, or why the contract refuses it.
-    pub(crate) async fn simulate(&self, call: &Call, trial: Trial) -> Result<u64, CallError> {
-        // Asked first by `eth_call`: not every node passes on the reason from an estimate.
-        self.call_under(call, At::Latest, trial).await?;
-        self.estimate_gas(call, trial).await
-    }
-
-    /// Why `call` reverts at the end of block `number`, or of the one before; `None` when it does not, or when the node
-    /// no longer has those states.
-    pub(crate) async fn replay(&self, call: &Call, number: u64) -> Result<Option<String>, Transient> {
-        for number in [number, number.saturating_sub(1)] {
-            let Some(block) = self.block(number).await? else { continue };
-            // What it runs may be a stranger's, and only its words are wanted.
-            let gas = self.config().gas.deposit_max;
-            if let Err(CallError::Reverted(revert)) = self.call_foreign(call, At::Block(block), gas).await {
-                return Ok(Some(revert.reason));
-            }
-        }
-        Ok(None)
-    }
-}
-
-/// The gateway's transactions on one chain; see [`Node::transactions`].
+/// The gateway's transactions on one chain.
 #[derive(Debug, Clone, Copy)]
 pub struct Transactions<'a> {
     node: &'a Node,
 }
 
-impl Transactions<'_> {
+impl<'a> Transactions<'a> {
+    /// The transactions that the gateway sends on the chain of `node`.
+    pub fn of(node: &'a Node) -> Self {
+        Self { node }
+    }
+
     /// Where a prepared deposit stands, of whose `versions` any may have landed. See [`DepositState`]; everything is
     /// concluded from one settled block.
     ///
@@ -90,9 +54,9 @@ impl Transactions<'_> {
         order: &DepositOrder,
         versions: &[TransactionPrepared],
     ) -> Result<DepositState, Transient> {
-        let settled = self.node.settled().await?;
-        let contract = address(&order.escrow.contract).map_err(unusable)?;
-        let record = self.node.escrows().record(&order.payment_id, contract, At::Block(settled)).await?;
+        let contract = address(&order.escrow.contract)?;
+        let SettledEscrow { block: settled, record } =
+            Escrows::of(self.node).settled(&order.payment_id, &order.escrow.contract).await?;
         if let Some(record) = record.filter(|record| is_of_order(record, order)) {
             return self.secured(order, contract, &record, settled).await.map(DepositState::Secured);
         }
@@ -157,8 +121,8 @@ impl Transactions<'_> {
         if settled.time <= after {
             return Ok(false);
         }
-        let contract = address(&plan.contract).map_err(unusable)?;
-        let record = self.node.escrows().record(payment_id, contract, At::Block(settled)).await?;
+        let contract = address(&plan.contract)?;
+        let record = Escrows::of(self.node).record(payment_id, contract, At::Block(settled)).await?;
         Ok(!record.is_some_and(|record| record.is_of(plan)))
     }
 
@@ -167,11 +131,11 @@ impl Transactions<'_> {
     /// # Errors
     /// [`Transient`].
     pub async fn deposit_secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
-        let settled = self.node.settled().await?;
-        let contract = address(&order.escrow.contract).map_err(unusable)?;
-        let record = self.node.escrows().record(&order.payment_id, contract, At::Block(settled)).await?;
+        let contract = address(&order.escrow.contract)?;
+        let SettledEscrow { block, record } =
+            Escrows::of(self.node).settled(&order.payment_id, &order.escrow.contract).await?;
         match record.filter(|record| is_of_order(record, order)) {
-            Some(record) => self.secured(order, contract, &record, settled).await.map(Some),
+            Some(record) => self.secured(order, contract, &record, block).await.map(Some),
             None => Ok(None),
         }
     }
@@ -202,11 +166,9 @@ impl Transactions<'_> {
         settled: BlockRef,
     ) -> Result<EscrowSecured, Transient> {
         let quote = word(order.reservation.quote_hash);
-        let found: Found<GatewayEscrow::Reserved> = self
-            .node
-            .logs()
+        let found: Found<GatewayEscrow::Reserved> = Logs::of(self.node)
             .find(contract, word(order.payment_id.on_chain()), settled, |event: &GatewayEscrow::Reserved| {
-                event.quoteHash == quote && text(event.settler) == record.settler
+                event.quoteHash == quote && account(event.settler) == record.settler
             })
             .await?;
         let amount = record.deposited.ok_or_else(|| self.node.contradiction("an escrow of nothing"))?;
@@ -220,11 +182,11 @@ impl Transactions<'_> {
     ) -> Result<TransactionStatus, Transient> {
         let (sender, nonce) = sender_and_nonce(versions)?;
         let at = if mutant!("superseded-by-the-newest-state") { At::Latest } else { At::Block(settled) };
-        let used = self.node.nonce(sender, at).await?;
+        let used = Query::of(self.node).nonce(sender, at).await?;
         // The receipts are asked for after the nonce: a node that has the nonce's block has its receipts.
         for version in versions {
             let hash = hash_of(version)?;
-            let Some(receipt) = self.node.receipt(hash).await? else { continue };
+            let Some(receipt) = Query::of(self.node).receipt(hash).await? else { continue };
             let is_settled = receipt.block_number <= settled.number;
             let block = match is_settled {
                 true => self.node.below(receipt.block_number, receipt.block_hash, settled).await?,
@@ -241,7 +203,7 @@ impl Transactions<'_> {
         let mut hashes = Vec::with_capacity(versions.len());
         for version in versions {
             let hash = hash_of(version)?;
-            if self.node.knows(hash).await? {
+            if Query::of(self.node).knows(hash).await? {
                 return Err(self
                     .node
                     .contradiction(format!("{hash} is known and has no receipt, and its nonce is used")));
@@ -270,7 +232,7 @@ impl Transactions<'_> {
         let mut reason = None;
         // All versions make the same call.
         if let Some(call) = versions.first().and_then(|version| call_of(&version.raw, sender)) {
-            reason = self.node.replay(&call, receipt.block_number).await?;
+            reason = Calls::of(self.node).replay(&call, receipt.block_number).await?;
         }
         Ok(BlockchainContext {
             chain_id: self.node.chain_id().clone(),
@@ -294,7 +256,7 @@ pub(super) fn sender_and_nonce(versions: &[TransactionPrepared]) -> Result<(Addr
     }
     let nonce =
         first.validity.nonce().ok_or_else(|| Transient::misconfigured("a transaction of this chain has no nonce"))?;
-    Ok((address(&first.sender).map_err(unusable)?, nonce))
+    Ok((address(&first.sender)?, nonce))
 }
 
 /// The last second in which the escrow takes the deposit that `transaction` makes, from whomever.
@@ -315,10 +277,10 @@ fn is_of_order(record: &EscrowRecord, order: &DepositOrder) -> bool {
     let source = &order.terms.source;
     matches!(record.state, State::Reserved | State::Released | State::Refunded)
         && record.is_of(&order.escrow)
-        && record.names(&record.payer, source.account().as_str())
+        && record.payer.as_ref() == Some(source.account())
         && record.asset == *source.asset()
         && record.terms_hash == order.terms_hash
         && record.quote_hash == order.reservation.quote_hash
-        && record.names(&record.settler, &order.reservation.payout_account)
+        && record.settler.as_ref() == Some(&order.reservation.payout_account)
         && record.source_amount.map(units) == Some(units(order.reservation.source_amount))
 }

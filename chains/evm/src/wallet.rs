@@ -14,12 +14,13 @@ use tokio::{sync::Mutex, time::Instant};
 
 use chains::perform::PerformError;
 use escrow_abi::contracts::text;
-use events::failure::BlockchainContext;
+use events::{Account, failure::BlockchainContext};
 use sagas::ports::Transient;
 
 use super::{
+    calls::{Call, CallError, Calls, Trial},
     node::{At, Node},
-    query::{Call, CallError, Receipt, Trial},
+    query::{Query, Receipt},
     rpc::Fault,
     transaction::{self, Signed},
 };
@@ -83,6 +84,11 @@ impl Wallet {
         self.signer.address()
     }
 
+    /// The same, as the engine has it.
+    pub fn account(&self) -> Account {
+        transaction::account_of(&self.signer)
+    }
+
     /// The chain.
     pub fn node(&self) -> &Node {
         &self.node
@@ -114,17 +120,19 @@ impl Wallet {
     }
 
     async fn launch(&self, purpose: &str, call: &Call) -> Result<(), PerformError> {
-        let gas = self.node.simulate(call, Trial::default()).await.map_err(|error| match error {
+        let gas = Calls::of(&self.node).simulate(call, Trial::default()).await.map_err(|error| match error {
             CallError::Transient(fault) => PerformError::Transient(fault),
-            CallError::Reverted(revert) => PerformError::Refused(Box::new(self.node.refusal(call.to, revert.reason))),
+            CallError::Reverted(revert) => {
+                PerformError::Refused(Box::new(Calls::of(&self.node).refusal(call.to, revert.reason)))
+            }
         })?;
-        let fees = self.node.fees().await?;
+        let fees = Query::of(&self.node).fees().await?;
         let mut flights = self.flights.lock().await;
         if flights.contains_key(purpose) {
             return Ok(());
         }
         // Whoever waited for these gave up, and they are mined.
-        let pending = self.node.nonce(self.address(), At::Pending).await?;
+        let pending = Query::of(&self.node).nonce(self.address(), At::Pending).await?;
         let forgotten = self.patience.wait_max.saturating_mul(2);
         flights.retain(|_, flight| flight.transaction.nonce >= pending || flight.priced_at.elapsed() < forgotten);
         // A lagging node may not know yet what is on its way. What was mined is the node's to count: a reorganisation
@@ -133,7 +141,7 @@ impl Wallet {
         let nonce = pending.max(above);
         let transaction = transaction::transaction(call, self.node.evm_id(), nonce, transaction::gas_limit(gas), fees);
         let Signed { hash, raw } = transaction::sign(&self.signer, &transaction).map_err(Transient::misconfigured)?;
-        match self.node.try_send(&raw).await {
+        match Query::of(&self.node).try_send(&raw).await {
             // Silence is not refusal: the transaction may be on its way, so it is watched.
             Ok(()) | Err(Fault::Unanswered(_)) => {}
             Err(fault) => return Err(Transient::from(fault).into()),
@@ -148,9 +156,9 @@ impl Wallet {
     async fn look(&self, purpose: &str) -> Result<Option<Receipt>, Lost> {
         let flight = self.flights.lock().await.get(purpose).cloned();
         let flight = flight.ok_or_else(|| Lost::Elsewhere(format!("{purpose}: finished by another call")))?;
-        let used = self.node.nonce(self.address(), At::Latest).await?;
+        let used = Query::of(&self.node).nonce(self.address(), At::Latest).await?;
         for hash in &flight.hashes {
-            if let Some(receipt) = self.node.receipt(*hash).await? {
+            if let Some(receipt) = Query::of(&self.node).receipt(*hash).await? {
                 self.node.canonical(receipt.block_number, receipt.block_hash).await?;
                 self.flights.lock().await.remove(purpose);
                 return Ok(Some(receipt));
@@ -171,18 +179,18 @@ impl Wallet {
 
     /// Sends again whatever is on its way up to `nonce`, since what is missing below holds up what is above.
     async fn keep_alive(&self, nonce: u64) -> Result<(), Transient> {
-        let fees = self.node.fees().await?;
+        let fees = Query::of(&self.node).fees().await?;
         let mut flights = self.flights.lock().await;
         for flight in flights.values_mut().filter(|flight| flight.transaction.nonce <= nonce) {
             flight.sent_at = Instant::now();
             let priced = flight.priced_at.elapsed() >= self.patience.reprice_after && flight.hashes.len() < HASHES_MAX;
             if !(priced && transaction::is_outpriced(&flight.transaction, fees)) {
-                self.node.send(&flight.raw).await?;
+                Query::of(&self.node).send(&flight.raw).await?;
                 continue;
             }
             let bumped = transaction::bumped(&flight.transaction, fees);
             let Signed { hash, raw } = transaction::sign(&self.signer, &bumped).map_err(Transient::misconfigured)?;
-            match self.node.try_send(&raw).await {
+            match Query::of(&self.node).try_send(&raw).await {
                 Ok(()) | Err(Fault::Unanswered(_)) => {
                     flight.transaction = bumped;
                     flight.raw = raw;
@@ -197,7 +205,7 @@ impl Wallet {
     }
 
     async fn reverted(&self, call: &Call, receipt: Receipt) -> Result<PerformError, Transient> {
-        let reason = self.node.replay(call, receipt.block_number).await?;
+        let reason = Calls::of(&self.node).replay(call, receipt.block_number).await?;
         Ok(PerformError::Refused(Box::new(BlockchainContext {
             chain_id: self.node.chain_id().clone(),
             transaction_hash: Some(receipt.transaction_hash.to_string()),

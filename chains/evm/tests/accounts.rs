@@ -14,7 +14,7 @@ use chains_evm::permit2::{
     AuthorizationError, Choice, OnchainError, Scheme, SignedMessage, SpendRequest, authorize_onchain, prepare,
 };
 use escrow_abi::{
-    contracts::{DevAccountFactory, address},
+    contracts::{DevAccountFactory, parse_address},
     signature::Wrapped,
 };
 use events::{
@@ -71,7 +71,7 @@ impl Account {
 
     fn factory_call(&self, world: &World) -> Result<Vec<u8>> {
         let source = &world.source;
-        let (token, spender) = (address(&source.token)?, address(&source.contracts.permit2)?);
+        let (token, spender) = (parse_address(&source.token)?, parse_address(&source.contracts.permit2)?);
         Ok(DevAccountFactory::deployCall { owner: self.owner.address(), token, spender }.abi_encode())
     }
 
@@ -81,10 +81,12 @@ impl Account {
         let signature = self.owner.sign_hash_sync(&prepared.digest.0.into())?.as_bytes().to_vec();
         let signature = match factory_call {
             None => signature,
-            Some(call) => {
-                Wrapped { factory: address(&self.factory)?, factory_call: call.into(), signature: signature.into() }
-                    .encode()
+            Some(call) => Wrapped {
+                factory: parse_address(&self.factory)?,
+                factory_call: call.into(),
+                signature: signature.into(),
             }
+            .encode(),
         };
         Ok(SignedMessage {
             message: prepared.digest.to_string(),
@@ -125,13 +127,13 @@ async fn a_contract_account_pays_under_both_schemes() -> Result<()> {
     for (id, scheme) in [("witness", Scheme::EvmPermit2Escrow), ("plain", Scheme::EvmPermit2)] {
         let spend = account.spend(&world, id, scheme)?;
         let signed = account.signed(&spend, None)?;
-        let (authorization, escrow) = authorize_onchain(&spend, &signed, &world.source.node).await?;
+        let (authorization, escrow) = authorize_onchain(&spend, &signed, &world.source.payers()).await?;
         assert_eq!(signature_of(&authorization), signed.signature);
         is_secured(&world, &world.awarded(spend, authorization, escrow)?).await?;
     }
     let stranger = Account { owner: key(21), factory: account.factory.clone(), address: account.address.clone() };
     let spend = account.spend(&world, "forged", Scheme::EvmPermit2Escrow)?;
-    let forged = authorize_onchain(&spend, &stranger.signed(&spend, None)?, &world.source.node).await;
+    let forged = authorize_onchain(&spend, &stranger.signed(&spend, None)?, &world.source.payers()).await;
     let refused = OnchainError::Denied(AuthorizationError::RefusedByContract {
         account: account.address.parse::<Address>()?.to_string(),
     });
@@ -144,10 +146,10 @@ async fn an_account_is_deployed_with_its_first_deposit() -> Result<()> {
     let world = World::start().await?;
     for (seed, scheme) in [(22, Scheme::EvmPermit2Escrow), (23, Scheme::EvmPermit2)] {
         let account = Account::of(key(seed), &world).await?;
-        let node = &world.source.node;
+        let payers = world.source.payers();
         let spend = account.spend(&world, "first", scheme)?;
         let wrapped = account.signed(&spend, Some(account.factory_call(&world)?))?;
-        let (authorization, escrow) = authorize_onchain(&spend, &wrapped, node).await?;
+        let (authorization, escrow) = authorize_onchain(&spend, &wrapped, &payers).await?;
         assert_eq!(signature_of(&authorization), wrapped.signature, "the deposit needs the wrapper");
         assert!(!account.is_deployed(&world).await?, "judging changes nothing");
 
@@ -158,7 +160,7 @@ async fn an_account_is_deployed_with_its_first_deposit() -> Result<()> {
         // Wrapped all the same, as wallets do that do not know yet; nothing needs deploying.
         let spend = account.spend(&world, "second", scheme)?;
         let wrapped = account.signed(&spend, Some(account.factory_call(&world)?))?;
-        let (authorization, escrow) = authorize_onchain(&spend, &wrapped, node).await?;
+        let (authorization, escrow) = authorize_onchain(&spend, &wrapped, &payers).await?;
         assert_eq!(signature_of(&authorization).len(), 2 + 2 * 65, "only what the account takes is kept");
         is_secured(&world, &world.awarded(spend, authorization, escrow)?).await?;
     }
@@ -171,7 +173,7 @@ async fn an_account_that_somebody_deploys_first_pays_all_the_same() -> Result<()
     let account = Account::of(key(24), &world).await?;
     let spend = account.spend(&world, "order", Scheme::EvmPermit2Escrow)?;
     let wrapped = account.signed(&spend, Some(account.factory_call(&world)?))?;
-    let (authorization, escrow) = authorize_onchain(&spend, &wrapped, &world.source.node).await?;
+    let (authorization, escrow) = authorize_onchain(&spend, &wrapped, &world.source.payers()).await?;
     let payment = world.awarded(spend, authorization, escrow)?;
     let prepared = world.chains.prepare_deposit(&payment.deposit(), 1).await?;
     account.deploy(&world).await?;
@@ -188,7 +190,7 @@ async fn an_accounts_first_deposit_that_came_too_late_is_tried_again() -> Result
     let account = Account::of(key(28), &world).await?;
     let spend = account.spend(&world, "order", Scheme::EvmPermit2Escrow)?;
     let wrapped = account.signed(&spend, Some(account.factory_call(&world)?))?;
-    let (authorization, escrow) = authorize_onchain(&spend, &wrapped, &world.source.node).await?;
+    let (authorization, escrow) = authorize_onchain(&spend, &wrapped, &world.source.payers()).await?;
     let payment = world.awarded(spend, authorization, escrow)?;
     let late = world.chains.prepare_deposit(&payment.deposit(), 1).await?;
     world.end_admissions().await?;
@@ -202,7 +204,7 @@ async fn an_accounts_first_deposit_that_came_too_late_is_tried_again() -> Result
 #[tokio::test]
 async fn what_a_factory_does_not_prove_is_refused() -> Result<()> {
     let world = World::start().await?;
-    let node = &world.source.node;
+    let payers = world.source.payers();
     let account = Account::of(key(25), &world).await?;
     let spend = account.spend(&world, "order", Scheme::EvmPermit2Escrow)?;
     let call = account.factory_call(&world)?;
@@ -214,14 +216,14 @@ async fn what_a_factory_does_not_prove_is_refused() -> Result<()> {
         ("another account is deployed", account.signed(&spend, Some(other.factory_call(&world)?))?),
         ("nothing is deployed", account.signed(&spend, Some(Vec::new()))?),
     ] {
-        let refused = authorize_onchain(&spend, &signed, node).await;
+        let refused = authorize_onchain(&spend, &signed, &payers).await;
         let denied = matches!(&refused, Err(OnchainError::Denied(AuthorizationError::RefusedByContract { .. })));
         assert!(denied, "{why}: {refused:?}");
     }
     for garbage in ["00", "ffff", &"00".repeat(96)] {
         let mut signed = account.signed(&spend, None)?;
         signed.signature = format!("0x{garbage}{}", "6492".repeat(16));
-        let refused = authorize_onchain(&spend, &signed, node).await;
+        let refused = authorize_onchain(&spend, &signed, &payers).await;
         assert!(matches!(refused, Err(OnchainError::Denied(_))), "{garbage}: {refused:?}");
     }
     Ok(())
@@ -233,7 +235,7 @@ async fn a_deposit_whose_account_cannot_be_deployed_is_refused_with_the_reason()
     let account = Account::of(key(27), &world).await?;
     let spend = account.spend(&world, "order", Scheme::EvmPermit2Escrow)?;
     let wrapped = account.signed(&spend, Some(account.factory_call(&world)?))?;
-    let (authorization, escrow) = authorize_onchain(&spend, &wrapped, &world.source.node).await?;
+    let (authorization, escrow) = authorize_onchain(&spend, &wrapped, &world.source.payers()).await?;
     let payment = world.awarded(spend, authorization, escrow)?;
     let _: serde_json::Value = world.source.dev.rpc("anvil_setCode", (&account.factory, "0x00")).await?;
     match world.chains.prepare_deposit(&payment.deposit(), 1).await {
@@ -252,6 +254,7 @@ async fn a_deposit_whose_account_cannot_be_deployed_is_refused_with_the_reason()
 async fn what_a_deposit_of_a_contract_costs_in_vain_is_counted_once() -> Result<()> {
     let world = World::start().await?;
     let (node, dev, now) = (&world.source.node, &world.source.dev, world.clock.now());
+    let payers = world.source.payers();
     // A key's account is charged nothing.
     let by_key = world.payment("by-key")?;
     let prepared = world.chains.prepare_deposit(&by_key.deposit(), 1).await?;
@@ -262,9 +265,10 @@ async fn what_a_deposit_of_a_contract_costs_in_vain_is_counted_once() -> Result<
     let lands = Account::of(key(30), &world).await?;
     let spend = lands.spend(&world, "order", Scheme::EvmPermit2Escrow)?;
     let signed = lands.signed(&spend, Some(lands.factory_call(&world)?))?;
-    let (authorization, escrow) = authorize_onchain(&spend, &signed, node).await?;
+    let (authorization, escrow) = authorize_onchain(&spend, &signed, &payers).await?;
     let own =
-        node.contract_payer(&lands.address, &authorization).await?.context("a contract")?.budgets(node)[0].clone();
+        payers.contract_payer(&lands.address.parse()?, &authorization).await?.context("a contract")?.budgets(node)[0]
+            .clone();
     let payment = world.awarded(spend, authorization, escrow)?;
     is_secured(&world, &payment).await?;
     assert_eq!(world.budgets.charged(&own.key, &Purpose::deposit(payment.id(), 1)).await?, None);
@@ -273,8 +277,9 @@ async fn what_a_deposit_of_a_contract_costs_in_vain_is_counted_once() -> Result<
     let account = Account::of(key(29), &world).await?;
     let spend = account.spend(&world, "order", Scheme::EvmPermit2Escrow)?;
     let wrapped = account.signed(&spend, Some(account.factory_call(&world)?))?;
-    let (authorization, escrow) = authorize_onchain(&spend, &wrapped, node).await?;
-    let payer = node.contract_payer(&account.address, &authorization).await?.context("it becomes a contract")?;
+    let (authorization, escrow) = authorize_onchain(&spend, &wrapped, &payers).await?;
+    let payer =
+        payers.contract_payer(&account.address.parse()?, &authorization).await?.context("it becomes a contract")?;
     let budgets = payer.budgets(node);
     let payment = world.awarded(spend, authorization, escrow)?;
     let purpose = Purpose::deposit(payment.id(), 1);
@@ -290,7 +295,8 @@ async fn what_a_deposit_of_a_contract_costs_in_vain_is_counted_once() -> Result<
         let state = world.chains.deposit_state(&payment.deposit(), from_ref(&prepared)).await?;
         assert!(matches!(state, DepositState::Reverted(_)), "{state:?}");
     }
-    let receipt = node.receipt(prepared.transaction_hash.parse()?).await?.context("it is in a block")?;
+    let receipt =
+        world.source.query().receipt(prepared.transaction_hash.parse()?).await?.context("it is in a block")?;
     assert!(!receipt.success);
     for budget in &budgets {
         let left = budget.gas_max - receipt.gas_used;
@@ -345,7 +351,7 @@ async fn what_deposits_of_a_key_cost_in_vain_is_counted_once_and_bounded() -> Re
         assert!(matches!(state, DepositState::Reverted(_)), "{state:?}");
         // The end is looked at again, as after an append of unknown outcome.
         world.chains.deposit_state(&payment.deposit(), from_ref(prepared)).await?;
-        let receipt = node.receipt(prepared.transaction_hash.parse()?).await?.context("it is in a block")?;
+        let receipt = source.query().receipt(prepared.transaction_hash.parse()?).await?.context("it is in a block")?;
         used += receipt.gas_used;
         assert!(lost(used).await?, "{used}");
     }

@@ -66,7 +66,7 @@ fn what_was_prepared_and_signed_is_authorized() {
         assert_eq!(plan.reserve_deadline, FULFILLMENT_DEADLINE);
         assert_eq!(plan.fulfillment_deadline, FULFILLMENT_DEADLINE);
         assert_eq!(plan.refund_after, REFUND_AFTER);
-        assert_eq!(plan.contract, spend.escrow.contract);
+        assert_eq!(plan.contract.as_str(), spend.escrow.contract);
         let permit = match (scheme, &authorization) {
             (Scheme::EvmPermit2Escrow, Authorization::EvmPermit2Escrow(permit)) => permit,
             (Scheme::EvmPermit2, Authorization::EvmPermit2(permit)) => permit,

@@ -13,9 +13,11 @@ use alloy::primitives::{B256, U256};
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
-use chains::config::{ChainConfig, Depth};
-use chains_evm::{node::Node, settler::SettlerChain};
-use escrow_abi::contracts::address;
+use chains::config::Depth;
+use chains_evm::{
+    deliveries::Deliveries, node::Node, query::Query, settler::SettlerChain, transaction_status::Transactions,
+};
+use escrow_abi::contracts::parse_address;
 use events::ChainId;
 use sagas::ports::{Chains, DeliveryState, DepositState};
 
@@ -23,7 +25,8 @@ use crate::support::{liar::Liar, *};
 
 async fn lying(chain: &Chain) -> Result<(Liar, Node)> {
     let liar = Liar::before(&chain.anvil.url()).await?;
-    let config = ChainConfig { rpc_url: liar.url.clone(), ..chain.config.clone() };
+    let mut config = chain.config.clone();
+    config.common.rpc_url = liar.url.clone();
     Ok((liar, Node::connect(&config)?))
 }
 
@@ -35,7 +38,8 @@ async fn a_node_of_another_chain_is_refused_until_it_is_the_right_one() -> Resul
     assert!(node.head().await.unwrap_err().to_string().contains("is of chain 1"));
     liar.be_honest();
     assert!(node.head().await.is_ok());
-    let config = ChainConfig { chain_id: ChainId::evm(5), ..world.source.config.clone() };
+    let mut config = world.source.config.clone();
+    config.common.chain_id = ChainId::evm(5);
     assert!(Node::connect(&config)?.settled().await.is_err());
     Ok(())
 }
@@ -56,7 +60,7 @@ async fn silence_and_refusals_conclude_nothing() -> Result<()> {
             false => truth,
         });
         // Without a contract's answer the code is not asked for.
-        let state = node.transactions().deposit_state(&payment.deposit(), from_ref(&prepared)).await;
+        let state = Transactions::of(&node).deposit_state(&payment.deposit(), from_ref(&prepared)).await;
         assert!(state.is_err() || method == "eth_getCode", "{method}: {state:?}");
     }
     world.source.anvil.kill().await?;
@@ -120,12 +124,15 @@ async fn a_block_is_settled_only_when_a_second_answer_reaches_it() -> Result<()>
         truth
     });
     // By its word the deposit's block, the newest, has the depth.
-    let fault = node.transactions().deposit_state(&order, from_ref(&prepared)).await.unwrap_err();
+    let fault = Transactions::of(&node).deposit_state(&order, from_ref(&prepared)).await.unwrap_err();
     assert!(fault.to_string().contains("settled block"), "{fault}");
     // It erred once, and what it said then is not kept either.
-    assert_eq!(node.transactions().deposit_state(&order, from_ref(&prepared)).await?, DepositState::Pending);
+    assert_eq!(Transactions::of(&node).deposit_state(&order, from_ref(&prepared)).await?, DepositState::Pending);
     world.source.mine(DEPTH).await?;
-    assert!(matches!(node.transactions().deposit_state(&order, from_ref(&prepared)).await?, DepositState::Secured(_)));
+    assert!(matches!(
+        Transactions::of(&node).deposit_state(&order, from_ref(&prepared)).await?,
+        DepositState::Secured(_)
+    ));
     Ok(())
 }
 
@@ -172,8 +179,11 @@ async fn the_block_of_an_event_is_one_of_the_settled_branch() -> Result<()> {
         }
         truth
     });
-    assert!(node.transactions().deposit_state(&order, from_ref(&prepared)).await.is_err());
-    assert_eq!(node.transactions().deposit_state(&order, from_ref(&prepared)).await?, DepositState::Secured(secured));
+    assert!(Transactions::of(&node).deposit_state(&order, from_ref(&prepared)).await.is_err());
+    assert_eq!(
+        Transactions::of(&node).deposit_state(&order, from_ref(&prepared)).await?,
+        DepositState::Secured(secured)
+    );
     Ok(())
 }
 
@@ -181,8 +191,8 @@ async fn the_block_of_an_event_is_one_of_the_settled_branch() -> Result<()> {
 async fn a_finalized_block_that_changes_is_not_believed() -> Result<()> {
     let world = World::start().await?;
     let liar = Liar::before(&world.source.anvil.url()).await?;
-    let config =
-        ChainConfig { rpc_url: liar.url.clone(), required_depth: Depth::Finalized, ..world.source.config.clone() };
+    let mut config = world.source.config.clone();
+    (config.common.rpc_url, config.common.required_depth) = (liar.url.clone(), Depth::Finalized);
     let node = Node::connect(&config)?;
     let _: Value = world.source.dev.rpc("anvil_mine", (U256::from(100),)).await?;
     let settled = node.settled().await?;
@@ -210,8 +220,8 @@ async fn lagging_receipts_and_logs_never_give_a_false_end() -> Result<()> {
 
     // The deposit reverted, but the receipt does not come: it was not superseded.
     liar.say("eth_getTransactionReceipt", Value::Null);
-    assert!(node.transactions().deposit_state(&order, from_ref(&prepared)).await.is_err());
-    assert!(node.transactions().state(from_ref(&prepared)).await.is_err());
+    assert!(Transactions::of(&node).deposit_state(&order, from_ref(&prepared)).await.is_err());
+    assert!(Transactions::of(&node).state(from_ref(&prepared)).await.is_err());
     // A receipt from a block that is not canonical proves nothing.
     liar.tell(|request, mut truth| {
         if request["method"] == "eth_getTransactionReceipt" {
@@ -219,7 +229,7 @@ async fn lagging_receipts_and_logs_never_give_a_false_end() -> Result<()> {
         }
         truth
     });
-    assert!(node.transactions().deposit_state(&order, from_ref(&prepared)).await.is_err());
+    assert!(Transactions::of(&node).deposit_state(&order, from_ref(&prepared)).await.is_err());
     // Nor does one that claims success where nothing is in escrow.
     liar.tell(|request, mut truth| {
         if request["method"] == "eth_getTransactionReceipt" {
@@ -227,11 +237,14 @@ async fn lagging_receipts_and_logs_never_give_a_false_end() -> Result<()> {
         }
         truth
     });
-    assert!(node.transactions().deposit_state(&order, from_ref(&prepared)).await.is_err());
+    assert!(Transactions::of(&node).deposit_state(&order, from_ref(&prepared)).await.is_err());
     liar.be_honest();
-    assert_eq!(node.transactions().deposit_state(&order, from_ref(&prepared)).await?, DepositState::Pending);
+    assert_eq!(Transactions::of(&node).deposit_state(&order, from_ref(&prepared)).await?, DepositState::Pending);
     world.end_admissions().await?;
-    assert!(matches!(node.transactions().deposit_state(&order, from_ref(&prepared)).await?, DepositState::Reverted(_)));
+    assert!(matches!(
+        Transactions::of(&node).deposit_state(&order, from_ref(&prepared)).await?,
+        DepositState::Reverted(_)
+    ));
     Ok(())
 }
 
@@ -244,10 +257,10 @@ async fn an_effect_without_its_event_is_waited_for() -> Result<()> {
     world.source.mine(1 + DEPTH).await?;
     let (liar, node) = lying(&world.source).await?;
     liar.say("eth_getLogs", json!([]));
-    assert!(node.transactions().deposit_state(&payment.deposit(), from_ref(&prepared)).await.is_err());
+    assert!(Transactions::of(&node).deposit_state(&payment.deposit(), from_ref(&prepared)).await.is_err());
     liar.be_honest();
     assert!(matches!(
-        node.transactions().deposit_state(&payment.deposit(), from_ref(&prepared)).await?,
+        Transactions::of(&node).deposit_state(&payment.deposit(), from_ref(&prepared)).await?,
         DepositState::Secured(_)
     ));
 
@@ -261,7 +274,7 @@ async fn an_effect_without_its_event_is_waited_for() -> Result<()> {
         }
         truth
     });
-    assert!(node.deliveries().state(&payment.delivery()).await.is_err(), "an event of another contract");
+    assert!(Deliveries::of(&node).state(&payment.delivery()).await.is_err(), "an event of another contract");
     liar.tell(|request, mut truth| {
         if request["method"] == "eth_getLogs" {
             for log in truth["result"].as_array_mut().unwrap() {
@@ -270,9 +283,9 @@ async fn an_effect_without_its_event_is_waited_for() -> Result<()> {
         }
         truth
     });
-    assert!(node.deliveries().state(&payment.delivery()).await.is_err(), "an event of another fork");
+    assert!(Deliveries::of(&node).state(&payment.delivery()).await.is_err(), "an event of another fork");
     liar.be_honest();
-    assert!(matches!(node.deliveries().state(&payment.delivery()).await?, DeliveryState::Seen(_)));
+    assert!(matches!(Deliveries::of(&node).state(&payment.delivery()).await?, DeliveryState::Seen(_)));
     Ok(())
 }
 
@@ -293,7 +306,7 @@ async fn nodes_that_allow_short_ranges_only_are_asked_for_short_ranges() -> Resu
         truth
     });
     let DepositState::Secured(secured) =
-        node.transactions().deposit_state(&payment.deposit(), from_ref(&prepared)).await?
+        Transactions::of(&node).deposit_state(&payment.deposit(), from_ref(&prepared)).await?
     else {
         bail!("not secured");
     };
@@ -319,7 +332,7 @@ async fn what_a_node_has_already_is_sent() -> Result<()> {
             true => json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32000, "message": message}}),
             false => truth,
         });
-        assert_eq!(node.send(&raw).await.is_ok(), sent, "{message}");
+        assert_eq!(Query::of(&node).send(&raw).await.is_ok(), sent, "{message}");
     }
     Ok(())
 }
@@ -365,19 +378,21 @@ async fn a_contract_account_is_asked_for_its_word() -> Result<()> {
     let prepared = prepare(&spend, &Choice::default())?;
     let signed = sign(&key(77), prepared.digest, Some(prepared.typed_data.to_string()))?;
     assert!(authorize(&spend, &signed).unwrap_err().may_be_contract());
-    let node = &world.source.node;
-    // Over a connection of its own: that there was no code is remembered for a moment.
-    let other = chains_evm::node::Node::connect(&world.source.config)?;
-    assert!(matches!(authorize_onchain(&spend, &signed, &other).await, Err(OnchainError::Denied(_))), "no code there");
+    let payers = world.source.payers();
+    // That there was no code is remembered for a moment, by those who share it.
+    assert!(
+        matches!(authorize_onchain(&spend, &signed, &world.source.payers()).await, Err(OnchainError::Denied(_))),
+        "no code there"
+    );
 
     // A contract that answers every call with ERC-1271's magic value.
     let yes = "0x631626ba7e60e01b60005260206000f3";
     let no = "0x60006000f3";
-    let payer = address(&text(&world.payer))?;
+    let payer = parse_address(&text(&world.payer))?;
     let _: Value = world.source.dev.rpc("anvil_setCode", (payer, no)).await?;
-    assert!(matches!(authorize_onchain(&spend, &signed, node).await, Err(OnchainError::Denied(_))));
+    assert!(matches!(authorize_onchain(&spend, &signed, &payers).await, Err(OnchainError::Denied(_))));
     let _: Value = world.source.dev.rpc("anvil_setCode", (payer, yes)).await?;
-    let (authorization, escrow) = authorize_onchain(&spend, &signed, node).await?;
+    let (authorization, escrow) = authorize_onchain(&spend, &signed, &payers).await?;
     // And Permit2 asks the same.
     let payment = world.awarded(spend, authorization, escrow)?;
     world.secure(&payment).await?;

@@ -4,9 +4,10 @@ use alloy::primitives::{Bytes, U256};
 use anyhow::{Result, bail};
 use serde_json::Value;
 
+use chains::settler::DeliveryChain;
 use chains_evm::{attest, node::At, settler::SettlerChain};
 use devkit::denying::denying;
-use escrow_abi::contracts::address;
+use escrow_abi::contracts::{address, parse_address};
 use events::{AssetId, event::Claim};
 use sagas::ports::{Chains, EscrowState, RefundOrder};
 
@@ -17,9 +18,9 @@ use crate::support::{
 
 /// A token whose code is before that of `implementation` and denies these.
 async fn deny(chain: &Chain, implementation: &str, accounts: &[&str]) -> Result<()> {
-    let accounts = accounts.iter().map(|account| address(account).map(|account| account.0.0));
-    let code = denying(&accounts.collect::<Result<Vec<_>, _>>()?, address(implementation)?.0.0);
-    let _: Value = chain.dev.rpc("anvil_setCode", (address(&chain.token)?, Bytes::from(code))).await?;
+    let accounts = accounts.iter().map(|account| parse_address(account).map(|account| account.0.0));
+    let code = denying(&accounts.collect::<Result<Vec<_>, _>>()?, parse_address(implementation)?.0.0);
+    let _: Value = chain.dev.rpc("anvil_setCode", (parse_address(&chain.token)?, Bytes::from(code))).await?;
     Ok(())
 }
 
@@ -38,7 +39,7 @@ async fn a_settler_whom_the_token_denied_collects_once_it_does_not() -> Result<(
     deny(source, &code, &[&text(&world.settler)]).await?;
 
     let settling = SettlerChain::new(source.node.clone(), world.settler.clone());
-    let (escrow, asset): (_, AssetId) = (payment.escrow.contract.as_str(), source.asset().parse()?);
+    let (escrow, asset): (_, AssetId) = (&payment.escrow.contract, source.asset().parse()?);
     assert_eq!(settling.claimable(escrow, &asset).await?, U256::ZERO);
     assert!(reason(settling.claim(escrow, &asset).await)?.starts_with("NothingToClaim"));
     let before = source.balance(&world.settler).await?;
@@ -52,7 +53,7 @@ async fn a_settler_whom_the_token_denied_collects_once_it_does_not() -> Result<(
     assert_eq!(told, [Claim { owner: text(&world.settler), amount: PRICE.to_string().parse()? }]);
 
     // It is denied still: nothing is sent, and no gas is paid.
-    let sent = || source.node.nonce(world.settler.address(), At::Pending);
+    let sent = async || source.query().nonce(world.settler.address(), At::Pending).await;
     let nonce = sent().await?;
     assert!(reason(settling.claim(escrow, &asset).await)?.starts_with("ClaimNotPaid"));
     assert_eq!((sent().await?, settling.claimable(escrow, &asset).await?), (nonce, U256::from(PRICE)));
@@ -62,7 +63,7 @@ async fn a_settler_whom_the_token_denied_collects_once_it_does_not() -> Result<(
     assert_eq!((sent().await?, source.balance(&world.settler).await?), (nonce + 1, before + PRICE));
     assert_eq!(settling.claimable(escrow, &asset).await?, U256::ZERO);
     assert!(reason(settling.claim(escrow, &asset).await)?.starts_with("NothingToClaim"));
-    assert!(settling.claimable(&text(&key(77)), &asset).await.is_err(), "there is no escrow");
+    assert!(settling.claimable(&text(&key(77)).parse()?, &asset).await.is_err(), "there is no escrow");
     Ok(())
 }
 

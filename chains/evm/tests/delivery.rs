@@ -6,14 +6,18 @@ use alloy::{primitives::U256, sol_types::SolCall};
 use anyhow::{Result, bail};
 use serde_json::Value;
 
-use chains::verifier::{Outcome, Verifier};
+use chains::{
+    perform::PerformError,
+    settler::DeliveryChain,
+    verifier::{Outcome, Verifier},
+};
 use chains_evm::{
+    calls::Call,
     permit2::Scheme,
-    query::Call,
-    settler::{PerformError, SettlerChain},
+    settler::SettlerChain,
     wallet::{Patience, Wallet},
 };
-use escrow_abi::contracts::{DevToken, FulfillmentProxy, address, time, token_or_coin, units, word};
+use escrow_abi::contracts::{DevToken, FulfillmentProxy, address, parse_address, time, token_or_coin, units, word};
 use events::{AssetId, Hash32, quote::SignedQuote};
 use sagas::ports::{Chains, DeliveryOrder, DeliveryState, EscrowState, Statement, VerificationCase};
 
@@ -38,13 +42,13 @@ async fn a_payment_goes_all_the_way() -> Result<()> {
     let verifier = verifier(&world);
     let case = payment.case();
 
-    assert_eq!(source.reservation(payment.id(), &payment.escrow.contract).await?, None);
+    assert_eq!(source.reservation(payment.id(), &payment.escrow.contract).await?.1, None);
     assert!(matches!(verifier.attest_delivery(&case).await?, Outcome::NotYet(_)));
     world.secure(&payment).await?;
-    let record = source.reservation(payment.id(), &payment.escrow.contract).await?.unwrap();
+    let record = source.reservation(payment.id(), &payment.escrow.contract).await?.1.unwrap();
     assert!(record.is_of(&payment.escrow));
     assert_eq!(record.quote_hash, payment.quote.hash());
-    assert_eq!(record.settler, source.account());
+    assert_eq!(record.settler, Some(source.account()));
     assert_eq!(record.asset.to_string(), world.source.asset());
     assert_eq!(record.fulfill_by, payment.fulfill_by());
 
@@ -92,7 +96,7 @@ async fn the_chains_own_coin_is_delivered_too() -> Result<()> {
     let delivered = destination.deliver(&payment.delivery()).await?;
     world.destination.mine(DEPTH).await?;
     assert_eq!(world.chains.delivery_state(&payment.delivery()).await?, DeliveryState::Final(delivered));
-    let received = world.destination.node.asset_balance(&asset, world.recipient.address()).await?;
+    let received = SettlerChain::new(world.destination.node.clone(), world.recipient.clone()).balance(&asset).await?;
     assert_eq!(received, U256::from(DELIVERED));
     Ok(())
 }
@@ -117,7 +121,7 @@ async fn a_delivery_that_differs_in_any_field_is_none() -> Result<()> {
     let wrong: Vec<(&str, &SettlerChain, DeliveryOrder)> = vec![
         ("payment", &own, DeliveryOrder { payment_id: world.payment("other")?.id().clone(), ..right.clone() }),
         ("quote", &own, DeliveryOrder { quote_hash: Hash32([5; 32]), ..right.clone() }),
-        ("settler", &theirs, DeliveryOrder { delivery_account: text(&stranger), ..right.clone() }),
+        ("settler", &theirs, DeliveryOrder { delivery_account: text(&stranger).parse()?, ..right.clone() }),
         ("token", &own, DeliveryOrder { destination: owned(&other_token, &recipient), ..right.clone() }),
         (
             "recipient",
@@ -190,7 +194,7 @@ async fn a_delivery_refused_by_the_token_is_told_with_its_reason() -> Result<()>
     let poor = key(45);
     world.destination.dev.fund(&text(&poor), U256::from(10).pow(U256::from(18))).await?;
     let settler = SettlerChain::new(world.destination.node.clone(), poor.clone());
-    let order = DeliveryOrder { delivery_account: text(&poor), ..payment.delivery() };
+    let order = DeliveryOrder { delivery_account: text(&poor).parse()?, ..payment.delivery() };
     match settler.deliver(&order).await {
         Err(PerformError::Refused(context)) => {
             let reason = context.revert_reason.unwrap();
@@ -215,13 +219,13 @@ async fn a_delivery_on_its_way_is_waited_for_and_not_sent_twice() -> Result<()> 
         paymentId: word(order.payment_id.on_chain()),
         quoteHash: word(order.quote_hash),
         token: token_or_coin(order.destination.asset())?,
-        recipient: address(order.destination.account().as_str())?,
+        recipient: address(order.destination.account())?,
         amount: units(order.amount),
         fulfillBy: time(order.fulfill_by)?,
     };
     let call = Call {
         from: world.settler.address(),
-        to: Some(address(proxy)?),
+        to: Some(parse_address(proxy)?),
         value: U256::ZERO,
         data: call.abi_encode().into(),
     };
@@ -269,10 +273,10 @@ async fn a_verifier_refuses_whatever_does_not_match() -> Result<()> {
     windows.escrow.refund_after += 1;
     cases.push(("other windows", windows));
     let mut releaser = right.clone();
-    releaser.escrow.releaser = text(&key(9));
+    releaser.escrow.releaser = text(&key(9)).parse()?;
     cases.push(("another releaser", releaser));
     let mut chain = right.clone();
-    chain.escrow.chain_id = world.destination.config.chain_id.clone();
+    chain.escrow.chain_id = world.destination.config.common.chain_id.clone();
     cases.push(("another chain", chain));
     let tampered = right.quote_document.replace(&text(&world.settler), &text(&key(9)));
     assert!(SignedQuote::parse(&tampered).is_err());
@@ -301,7 +305,7 @@ async fn pending(world: &World) -> Result<Option<String>> {
 fn harmless(world: &World) -> Result<Call> {
     let from = world.settler.address();
     let approve = DevToken::approveCall { spender: from, value: U256::from(1) };
-    let to = Some(address(&world.destination.token)?);
+    let to = Some(parse_address(&world.destination.token)?);
     Ok(Call { from, to, value: U256::ZERO, data: approve.abi_encode().into() })
 }
 

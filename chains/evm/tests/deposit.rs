@@ -8,10 +8,10 @@ use alloy::{
 };
 use anyhow::{Result, bail};
 
-use chains_evm::{attest, node::At, permit2::Scheme};
+use chains_evm::{adapter::EvmChain, attest, node::At, permit2::Scheme};
 use escrow_abi::{
     attest::sign_digest,
-    contracts::{GatewayEscrow, address},
+    contracts::{GatewayEscrow, address, parse_address},
     eip712,
 };
 use events::{Hash32, event::EscrowPlan};
@@ -273,15 +273,17 @@ async fn a_nonce_that_nothing_used_is_filled_in_time() -> Result<()> {
         })
         .await
     };
-    let in_time = tokio::time::timeout(std::time::Duration::from_millis(300), world.chains.maintain()).await;
+    let gateway = [world.gateway.clone()];
+    let in_time =
+        tokio::time::timeout(std::time::Duration::from_millis(300), EvmChain::maintain(&gateway, &*world.clock)).await;
     assert!(in_time.is_err(), "it runs for as long as it is let");
-    let next = world.source.node.nonce(world.submitter.address(), At::Latest).await?;
+    let next = world.source.query().nonce(world.submitter.address(), At::Latest).await?;
     assert_eq!(next, nonce_of(&unused), "too young to be given up");
     world.clock.advance(REPRICE_SECONDS as i64 + 1);
-    world.chains.tend_once().await;
+    world.gateway.maintain_once().await;
     world.clock.advance(REPRICE_SECONDS as i64 + 1);
     tokio::select! {
-        () = world.chains.maintain() => bail!("it ended"),
+        () = EvmChain::maintain(&gateway, &*world.clock) => bail!("it ended"),
         secured = secured => secured?,
     }
     world.end_admissions().await?;
@@ -344,11 +346,11 @@ async fn an_escrow_of_another_payer_under_the_payment_id_is_not_the_payments() -
     source.dev.fund(&text(&stranger), U256::from(10).pow(U256::from(18))).await?;
     source.dev.mint(&source.token, &text(&stranger), U256::from(1)).await?;
     source.dev.approve(&stranger, &source.token, &source.contracts.escrow, U256::MAX).await?;
-    let plan = EscrowPlan { releaser: text(&stranger), ..payment.escrow.clone() };
+    let plan = EscrowPlan { releaser: text(&stranger).parse()?, ..payment.escrow.clone() };
     let deposit = eip712::deposit(payment.id(), Hash32::ZERO, Hash32::ZERO, stranger.address(), &plan)?;
-    let (token, amount) = (address(&source.token)?, U256::from(1));
+    let (token, amount) = (parse_address(&source.token)?, U256::from(1));
     let opening = Opening { deposit: deposit.clone().into(), token, amount };
-    let domain = eip712::escrow_domain(31_337, address(&source.contracts.escrow)?);
+    let domain = eip712::escrow_domain(31_337, parse_address(&source.contracts.escrow)?);
     let signed = sign_digest(&key(2), eip712::digest(&opening, &domain))?;
     let call = GatewayEscrow::depositOwnCall {
         d: (&deposit).into(),
@@ -374,7 +376,7 @@ async fn an_escrow_of_another_payer_under_the_payment_id_is_not_the_payments() -
 async fn an_escrow_address_without_a_contract_is_refused() -> Result<()> {
     let world = World::start().await?;
     let mut order = world.payment("order")?.deposit();
-    order.escrow.contract = text(&key(50));
+    order.escrow.contract = text(&key(50)).parse()?;
     assert!(matches!(world.chains.prepare_deposit(&order, 1).await, Err(PrepareError::Refused(_))));
     assert_eq!(world.chains.escrow_state(&order.payment_id, &order.escrow).await?, EscrowState::Absent);
     Ok(())
@@ -450,8 +452,8 @@ async fn send_as(
     to: &str,
     data: Vec<u8>,
 ) -> Result<String> {
-    use chains_evm::{query::Call, wallet::Wallet};
+    use chains_evm::{calls::Call, wallet::Wallet};
     let wallet = Wallet::new(world.source.node.clone(), signer.clone());
-    let call = Call { from: signer.address(), to: Some(address(to)?), value: U256::ZERO, data: data.into() };
+    let call = Call { from: signer.address(), to: Some(parse_address(to)?), value: U256::ZERO, data: data.into() };
     Ok(wallet.execute("test", &call).await?.transaction_hash.to_string())
 }

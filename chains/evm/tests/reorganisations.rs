@@ -25,8 +25,8 @@ impl World {
     async fn send(&self, transaction: &TransactionPrepared) -> Result<Receipt> {
         self.chains.broadcast(transaction).await?;
         let hash = transaction.transaction_hash.parse()?;
-        eventually("it is mined", async || Ok(self.source.node.receipt(hash).await?.is_some())).await?;
-        self.source.node.receipt(hash).await?.context("a receipt")
+        eventually("it is mined", async || Ok(self.source.query().receipt(hash).await?.is_some())).await?;
+        self.source.query().receipt(hash).await?.context("a receipt")
     }
 
     async fn deposited(&self, payment: &Payment, prepared: &TransactionPrepared) -> Result<DepositState> {
@@ -42,7 +42,7 @@ async fn a_deposit_that_disappears_is_pending_again_and_lands_by_the_same_bytes(
     let mined = world.send(&prepared).await?;
     world.source.mine(DEPTH - 1).await?;
     world.source.forget(DEPTH).await?;
-    assert_eq!(world.source.node.receipt(prepared.transaction_hash.parse()?).await?, None);
+    assert_eq!(world.source.query().receipt(prepared.transaction_hash.parse()?).await?, None);
     assert_eq!(world.deposited(&payment, &prepared).await?, DepositState::Pending);
     assert_eq!(world.chains.deposit_secured(&payment.deposit()).await?, None);
     world.source.mine(2 * DEPTH).await?;
@@ -64,7 +64,7 @@ async fn nonces_that_a_reorganisation_gave_back_are_not_given_out_again() -> Res
     let first = world.chains.prepare_deposit(&gone.deposit(), 1).await?;
     world.send(&first).await?;
     world.source.forget(1).await?;
-    assert_eq!(world.source.node.nonce(world.submitter.address(), At::Latest).await?, nonce_of(&first));
+    assert_eq!(world.source.query().nonce(world.submitter.address(), At::Latest).await?, nonce_of(&first));
     let second = world.chains.prepare_deposit(&next.deposit(), 1).await?;
     assert_eq!(nonce_of(&second), nonce_of(&first) + 1, "the first is still that payment's");
     world.chains.broadcast(&second).await?;
@@ -92,7 +92,7 @@ async fn another_version_may_land_after_a_reorganisation() -> Result<()> {
     let versions = [first.clone(), second.clone()];
     world.chains.broadcast(&second).await?;
     world.source.mine(1).await?;
-    assert!(world.source.node.receipt(second.transaction_hash.parse()?).await?.is_some());
+    assert!(world.source.query().receipt(second.transaction_hash.parse()?).await?.is_some());
     assert_eq!(world.chains.reprice(&versions).await?, None, "it is mined");
     world.source.forget(1).await?;
     // Now the older one is taken.

@@ -1,6 +1,6 @@
 //! The accounts that send: what waits is replaced, what is in nobody's way is used up, and coins run out.
 
-use std::slice::from_ref;
+use std::{slice::from_ref, sync::Arc};
 
 use alloy::{
     consensus::{Transaction, TxEnvelope},
@@ -12,14 +12,14 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use chains_evm::{
-    adapter::{EvmChain, EvmChains, Keys},
+    adapter::{EvmChain, Keys},
     node::At,
 };
 use events::{
     event::{TransactionPrepared, Validity},
     time::unix_seconds,
 };
-use journal::ledger::{Ledger, Purpose, SignerAccount};
+use journal::ledger::{Ledger, Purpose, SignerAccount, memory::MemoryLedger};
 use sagas::{
     payment::VERSIONS_MAX,
     ports::{Chains, Clock, DepositState, PrepareError, RefundOrder, TransactionState},
@@ -48,7 +48,7 @@ impl Chain {
     }
 
     async fn next_nonce(&self, signer: &PrivateKeySigner) -> Result<u64> {
-        Ok(self.node.nonce(signer.address(), At::Latest).await?)
+        Ok(self.query().nonce(signer.address(), At::Latest).await?)
     }
 }
 
@@ -61,14 +61,18 @@ impl World {
 }
 
 fn submitter_account(world: &World, signer: &PrivateKeySigner) -> SignerAccount {
-    SignerAccount { chain_id: world.source.config.chain_id.clone(), address: text(signer) }
+    SignerAccount { chain_id: world.source.config.common.chain_id.clone(), address: text(signer) }
 }
 
 /// The engine's port over the source chain with these submitters, on the ledger and the clock of `world`.
-fn with_submitters(world: &World, submitters: &[PrivateKeySigner]) -> Result<EvmChains> {
-    let keys = Some(Keys { reserver: key(2), submitters: submitters.to_vec(), exit_submitters: Vec::new() });
-    let source = EvmChain { node: world.source.node.clone(), keys };
-    Ok(EvmChains::new([source], world.ledger.clone(), world.budgets.clone(), world.clock.clone())?)
+fn with_submitters(world: &World, submitters: &[PrivateKeySigner]) -> Result<EvmChain> {
+    let keys = Keys { reserver: key(2), submitters: submitters.to_vec(), exit_submitters: Vec::new() };
+    source_chain(world, keys, world.ledger.clone())
+}
+
+fn source_chain(world: &World, keys: Keys, ledger: Arc<MemoryLedger>) -> Result<EvmChain> {
+    let (budgets, clock) = (world.budgets.clone(), world.clock.clone());
+    Ok(EvmChain::new(world.source.node.clone(), Some(keys), ledger, budgets, clock)?)
 }
 
 /// A deposit that was sent and that no block takes any more: the price has gone up.
@@ -207,7 +211,7 @@ async fn prices_have_an_end() -> Result<()> {
         versions.push(next);
     }
     assert!((2..=VERSIONS_MAX).contains(&versions.len()), "{}", versions.len());
-    let fees = world.source.node.fees().await?;
+    let fees = world.source.query().fees().await?;
     let last = decoded(versions.last().context("a version")?)?;
     assert!(last.max_fee_per_gas() <= 2 * fees.max, "{} for {fees:?}", last.max_fee_per_gas());
     assert!(last.max_priority_fee_per_gas().unwrap() <= 10 * fees.priority);
@@ -264,33 +268,29 @@ async fn payments_go_on_when_one_of_three_accounts_runs_dry() -> Result<()> {
     let payments: Vec<_> = (0..9).map(|n| world.payment(&format!("order-{n}"))).collect::<Result<_>>()?;
     // What each payment prefers, told without taking a nonce.
     let spread: Vec<_> = {
-        let probe = EvmChains::new(
-            [EvmChain {
-                node: source.node.clone(),
-                keys: Some(Keys { reserver: key(2), submitters: submitters.to_vec(), exit_submitters: Vec::new() }),
-            }],
-            std::sync::Arc::new(journal::ledger::memory::MemoryLedger::default()),
-            world.budgets.clone(),
-            world.clock.clone(),
-        )?;
+        let keys = Keys { reserver: key(2), submitters: submitters.to_vec(), exit_submitters: Vec::new() };
+        let probe = source_chain(&world, keys, Arc::default())?;
         let mut senders = Vec::new();
         for payment in &payments {
             senders.push(probe.prepare_deposit(&payment.deposit(), 1).await?.sender);
         }
         senders
     };
-    let dry = spread[0].clone();
-    assert!(spread.iter().any(|sender| *sender != dry), "{spread:?}");
-    source.dev.fund(&dry, U256::ZERO).await?;
+    let dry = spread[0].as_str();
+    assert!(spread.iter().any(|sender| sender.as_str() != dry), "{spread:?}");
+    source.dev.fund(dry, U256::ZERO).await?;
     for (payment, preferred) in payments.iter().zip(&spread) {
         let prepared = chains.prepare_deposit(&payment.deposit(), 1).await?;
-        assert_ne!(prepared.sender, dry);
-        assert!(*preferred == dry || *preferred == prepared.sender, "the preferred one is taken where it can pay");
+        assert_ne!(prepared.sender.as_str(), dry);
+        assert!(
+            preferred.as_str() == dry || *preferred == prepared.sender,
+            "the preferred one is taken where it can pay"
+        );
         // Asked again for the same attempt, also when the preferred account has coins again: the same account and nonce.
-        source.dev.fund(&dry, U256::from(10).pow(U256::from(20))).await?;
+        source.dev.fund(dry, U256::from(10).pow(U256::from(20))).await?;
         let again = chains.prepare_deposit(&payment.deposit(), 1).await?;
         assert_eq!((again.sender, again.validity), (prepared.sender.clone(), prepared.validity));
-        source.dev.fund(&dry, U256::ZERO).await?;
+        source.dev.fund(dry, U256::ZERO).await?;
         chains.broadcast(&prepared).await?;
         source.mine(1 + DEPTH).await?;
         let state = chains.deposit_state(&payment.deposit(), from_ref(&prepared)).await?;
@@ -324,10 +324,9 @@ async fn deposits_never_spend_what_exits_need() -> Result<()> {
     world.secure(&held).await?;
     let refund = RefundOrder { payment_id: held.id().clone(), escrow: held.escrow.clone(), non_delivery: None };
     let (usual, apart) = (key(60), key(61));
-    let chains = |exit_submitters| -> Result<EvmChains> {
-        let keys = Some(Keys { reserver: key(2), submitters: vec![usual.clone()], exit_submitters });
-        let source = EvmChain { node: source.node.clone(), keys };
-        Ok(EvmChains::new([source], world.ledger.clone(), world.budgets.clone(), world.clock.clone())?)
+    let chains = |exit_submitters| {
+        let keys = Keys { reserver: key(2), submitters: vec![usual.clone()], exit_submitters };
+        source_chain(&world, keys, world.ledger.clone())
     };
     let (separate, shared) = (chains(vec![apart.clone()])?, chains(Vec::new())?);
 
@@ -337,42 +336,42 @@ async fn deposits_never_spend_what_exits_need() -> Result<()> {
     let refused = separate.prepare_deposit(&fresh.deposit(), 1).await;
     assert!(matches!(refused, Err(PrepareError::Transient(_))), "{refused:?}");
     // Enough for a deposit and not for the exits besides, which are another account's affair in one case; the control has it all.
-    let fees = source.node.fees().await?;
+    let fees = source.query().fees().await?;
     let some = U256::from(source.config.gas.deposit_max) * U256::from(fees.max) * U256::from(2);
     let exits = U256::from(10 * 500_000) * U256::from(fees.base + fees.priority);
     source.dev.fund(&text(&usual), some).await?;
-    assert_eq!(separate.prepare_deposit(&fresh.deposit(), 1).await?.sender, text(&usual));
+    assert_eq!(separate.prepare_deposit(&fresh.deposit(), 1).await?.sender.as_str(), text(&usual));
     let fresh = world.payment("order-2")?;
     source.dev.fund(&text(&usual), some / U256::from(2) + exits / U256::from(2)).await?;
     let refused = shared.prepare_deposit(&fresh.deposit(), 1).await;
     assert!(matches!(refused, Err(PrepareError::Transient(_))), "{refused:?}");
     source.dev.fund(&text(&usual), coins).await?;
-    assert_eq!(shared.prepare_deposit(&fresh.deposit(), 1).await?.sender, text(&usual));
+    assert_eq!(shared.prepare_deposit(&fresh.deposit(), 1).await?.sender.as_str(), text(&usual));
 
     // What deposits left pays for an exit, that of the usual account also where its own cannot.
     source.pass(held.escrow.refund_after).await?;
-    assert_eq!(separate.prepare_refund(&refund, 1).await?.sender, text(&apart));
+    assert_eq!(separate.prepare_refund(&refund, 1).await?.sender.as_str(), text(&apart));
     source.dev.fund(&text(&apart), none).await?;
     source.dev.fund(&text(&usual), exits).await?;
-    assert_eq!(separate.prepare_refund(&refund, 2).await?.sender, text(&usual));
-    assert_eq!(shared.prepare_refund(&refund, 3).await?.sender, text(&usual));
+    assert_eq!(separate.prepare_refund(&refund, 2).await?.sender.as_str(), text(&usual));
+    assert_eq!(shared.prepare_refund(&refund, 3).await?.sender.as_str(), text(&usual));
     Ok(())
 }
 
 #[tokio::test]
 async fn an_account_that_runs_low_is_told_before_it_is_dry() -> Result<()> {
     let world = World::start().await?;
-    assert!(world.chains.signer_health().is_empty(), "not looked at yet");
-    world.chains.tend_once().await;
-    let [healthy] = &world.chains.signer_health()[..] else { bail!("one account") };
+    assert!(world.gateway.signer_health().is_empty(), "not looked at yet");
+    world.gateway.maintain_once().await;
+    let [healthy] = &world.gateway.signer_health()[..] else { bail!("one account") };
     assert_eq!((healthy.account.as_str(), healthy.low), (text(&world.submitter).as_str(), false));
-    let fees = world.source.node.fees().await?;
+    let fees = world.source.query().fees().await?;
     let deposit = U256::from(300_000 * (fees.base + fees.priority));
     world.source.dev.fund(&text(&world.submitter), deposit * U256::from(70)).await?;
-    world.chains.tend_once().await;
-    let [low] = &world.chains.signer_health()[..] else { bail!("one account") };
+    world.gateway.maintain_once().await;
+    let [low] = &world.gateway.signer_health()[..] else { bail!("one account") };
     assert_eq!((low.low, low.deposits_left, low.balance), (true, 70, deposit * U256::from(70)));
-    assert_eq!(low.chain_id, world.source.config.chain_id);
+    assert_eq!(low.chain_id, world.source.config.common.chain_id);
     // Such an account still pays, and has the coins for exits left.
     world.secure(&world.payment("order")?).await
 }
@@ -388,18 +387,18 @@ async fn what_an_ended_payment_left_waiting_does_not_hold_up_the_account() -> Re
     world.chains.broadcast(&stuck).await?;
     let behind = world.chains.prepare_deposit(&next.deposit(), 1).await?;
     world.chains.broadcast(&behind).await?;
-    assert_eq!(source.node.nonce(world.submitter.address(), At::Pending).await?, nonce_of(&stuck) + 2);
+    assert_eq!(source.query().nonce(world.submitter.address(), At::Pending).await?, nonce_of(&stuck) + 2);
     let hash = stuck.transaction_hash.parse()?;
     let (step, lasts) = (REPRICE_SECONDS as i64 - 5, (ADMISSION_SECONDS + 2 * REPRICE_SECONDS) as i64);
     let mut passed = 0;
     while passed < lasts {
-        world.chains.tend_once().await;
-        assert!(source.node.knows(hash).await?, "its admission may last");
+        world.gateway.maintain_once().await;
+        assert!(source.query().knows(hash).await?, "its admission may last");
         world.clock.advance(step);
         passed += step;
     }
-    world.chains.tend_once().await;
-    assert!(!source.node.knows(hash).await?, "another took its place");
+    world.gateway.maintain_once().await;
+    assert!(!source.query().knows(hash).await?, "another took its place");
     source.mine(1).await?;
     assert_eq!(source.next_nonce(&world.submitter).await?, nonce_of(&stuck) + 2, "the account goes on");
     let account = submitter_account(&world, &world.submitter);
@@ -419,10 +418,10 @@ async fn a_nonce_that_was_given_to_nobody_is_used_up() -> Result<()> {
     // A reorganisation took back what the account did from elsewhere; the ledger had seen it.
     let ahead = Purpose("seen ahead".to_owned());
     assert_eq!(world.ledger.reserve(&account, &ahead, next + 2, next, world.clock.now()).await?, next + 2);
-    world.chains.tend_once().await;
+    world.gateway.maintain_once().await;
     for filled in 1..=2 {
         assert_eq!(world.source.next_nonce(&world.submitter).await?, next + filled - 1);
-        world.chains.tend_once().await;
+        world.gateway.maintain_once().await;
         a_gap_grows_old(&world).await;
         world.reaches(next + filled).await?;
     }
@@ -437,7 +436,7 @@ async fn a_gateway_that_was_away_does_not_fill_what_its_payments_are_about_to_se
     // Everything stops for an hour, the node included, so it knows nothing.
     world.clock.advance(3_600);
     let started = with_submitters(&world, from_ref(&world.submitter))?;
-    started.tend_once().await;
+    started.maintain_once().await;
     assert_eq!(
         world.source.next_nonce(&world.submitter).await?,
         nonce_of(&prepared),
@@ -454,7 +453,7 @@ async fn a_gateway_that_was_away_does_not_fill_what_its_payments_are_about_to_se
 async fn a_gap_grows_old(world: &World) {
     for _ in 0..2 {
         world.clock.advance(REPRICE_SECONDS as i64 + 1);
-        world.chains.tend_once().await;
+        world.gateway.maintain_once().await;
     }
 }
 
@@ -465,21 +464,21 @@ async fn a_node_that_knows_nothing_for_a_moment_or_a_long_pause_fills_no_nonce()
     source.automine(false).await?;
     let prepared = world.chains.prepare_deposit(&payment.deposit(), 1).await?;
     world.chains.broadcast(&prepared).await?;
-    world.chains.tend_once().await;
+    world.gateway.maintain_once().await;
     a_gap_grows_old(&world).await;
     // Another node behind the same address, or one that was started a moment ago.
     let dropped: Option<String> = source.dev.rpc("anvil_dropTransaction", (&prepared.transaction_hash,)).await?;
     assert_eq!(dropped.as_ref(), Some(&prepared.transaction_hash));
-    assert_eq!(source.node.nonce(world.submitter.address(), At::Pending).await?, nonce_of(&prepared));
-    world.chains.tend_once().await;
-    assert_eq!(source.node.nonce(world.submitter.address(), At::Pending).await?, nonce_of(&prepared));
+    assert_eq!(source.query().nonce(world.submitter.address(), At::Pending).await?, nonce_of(&prepared));
+    world.gateway.maintain_once().await;
+    assert_eq!(source.query().nonce(world.submitter.address(), At::Pending).await?, nonce_of(&prepared));
     // Nobody looked for an hour, and nobody sent anything.
     world.clock.advance(3_600);
-    world.chains.tend_once().await;
-    assert_eq!(source.node.nonce(world.submitter.address(), At::Pending).await?, nonce_of(&prepared));
+    world.gateway.maintain_once().await;
+    assert_eq!(source.query().nonce(world.submitter.address(), At::Pending).await?, nonce_of(&prepared));
     a_gap_grows_old(&world).await;
     assert_eq!(
-        source.node.nonce(world.submitter.address(), At::Pending).await?,
+        source.query().nonce(world.submitter.address(), At::Pending).await?,
         nonce_of(&prepared) + 1,
         "it is filled"
     );
@@ -492,18 +491,18 @@ async fn a_worker_that_comes_back_for_its_nonce_keeps_it_or_has_another() -> Res
     let (slow, given_up) = (world.payment("slow")?, world.payment("given-up")?);
     let first = world.chains.prepare_deposit(&slow.deposit(), 1).await?;
     for _ in 0..2 {
-        world.chains.tend_once().await;
+        world.gateway.maintain_once().await;
         world.clock.advance(REPRICE_SECONDS as i64 + 1);
     }
     // The worker asks again just in time, so the nonce is not old any more.
     let again = world.chains.prepare_deposit(&slow.deposit(), 1).await?;
     assert_eq!(again.validity, first.validity);
-    world.chains.tend_once().await;
+    world.gateway.maintain_once().await;
     assert_eq!(world.source.next_nonce(&world.submitter).await?, nonce_of(&first));
     world.chains.broadcast(&again).await?;
 
     let lost = world.chains.prepare_deposit(&given_up.deposit(), 1).await?;
-    world.chains.tend_once().await;
+    world.gateway.maintain_once().await;
     a_gap_grows_old(&world).await;
     world.reaches(nonce_of(&lost) + 1).await.context("it is used up")?;
     // The worker comes too late, and is not given a nonce that is gone.

@@ -42,7 +42,7 @@ impl Holder {
     /// A DID whose document says that `key` is the one behind the DID URL `method`.
     ///
     /// # Errors
-    /// When `method` is no DID URL.
+    /// When `method` is not a DID URL.
     pub fn with_method(key: SigningKey, method: &str) -> Result<Self> {
         let (did, _) = Did::of_url(method)?;
         Ok(Self { key, did, method: method.to_owned() })
@@ -102,7 +102,7 @@ impl Holder {
     pub fn carrier(&self, carrier: Carrier, body: &Value, credential: &Value) -> Result<Value> {
         use ed25519_dalek::Signer;
 
-        let SigningKey::Ed25519(key) = &self.key else { anyhow::bail!("the key is no Ed25519 key") };
+        let SigningKey::Ed25519(key) = &self.key else { anyhow::bail!("the key is not an Ed25519 key") };
         let (body, held) = (body.as_object().context("an object")?, credential.as_object().context("an object")?);
         let text = identity::signed_text(carrier, body, held, &self.method).context("no RFC 8785 form")?;
         let signature = format!("0x{}", hex::encode(key.sign(text.as_bytes()).to_bytes()));

@@ -115,7 +115,7 @@ impl Surfnet {
             let (process, direct) =
                 spawn(slot_ms, directory, port, &log).await.with_context(|| format!("see {}", log.display()))?;
             let genesis_hash = ask(&http, &direct, "getGenesisHash", json!([])).await?;
-            let genesis_hash = genesis_hash.as_str().context("a genesis hash that is no text")?.to_owned();
+            let genesis_hash = genesis_hash.as_str().context("a genesis hash that is not text")?.to_owned();
             // A panic while the set is held leaves it whole.
             if CLUSTERS.lock().unwrap_or_else(PoisonError::into_inner).insert(genesis_hash.clone()) {
                 let endpoint = Some(Endpoint::open(port, runtime(&direct)?).await?);
@@ -155,7 +155,7 @@ impl Surfnet {
     pub async fn airdrop(&self, address: &str, lamports: u64) -> Result<()> {
         self.rpc("requestAirdrop", json!([address, lamports])).await?;
         let balance = self.rpc("getBalance", json!([address, {"commitment": "processed"}])).await?;
-        let balance = balance.get("value").and_then(Value::as_u64).context("a balance that is no number")?;
+        let balance = balance.get("value").and_then(Value::as_u64).context("a balance that is not a number")?;
         ensure!(balance >= lamports, "{address} was given {lamports} lamports and has {balance}");
         Ok(())
     }
@@ -234,7 +234,7 @@ async fn ask(http: &reqwest::Client, url: &str, method: &str, params: Value) -> 
 }
 
 fn runtime(url: &str) -> Result<SocketAddr> {
-    Ok(url.strip_prefix("http://").context("the runtime's address is no http address")?.parse()?)
+    Ok(url.strip_prefix("http://").context("the runtime's address is not an http address")?.parse()?)
 }
 
 /// Starts the runtime and returns the address it chose.

@@ -13,7 +13,7 @@ const WITHIN: Duration = Duration::from_secs(60);
 
 async fn slot(chain: &Surfnet, commitment: &str) -> Result<u64> {
     let slot = chain.rpc("getSlot", json!([{"commitment": commitment}])).await?;
-    slot.as_u64().context("a slot that is no number")
+    slot.as_u64().context("a slot that is not a number")
 }
 
 async fn clock(chain: &Surfnet) -> Result<Value> {
@@ -59,9 +59,9 @@ async fn money_programs_and_time_are_given_to_it() -> Result<()> {
     let data = chain.rpc("getAccountInfo", json!([data, {"encoding": "jsonParsed"}])).await?;
     assert_eq!(data.pointer("/value/data/parsed/info/authority"), Some(&json!(ADDRESS)));
 
-    let now = clock(&chain).await?.as_u64().context("a time that is no number")?;
+    let now = clock(&chain).await?.as_u64().context("a time that is not a number")?;
     chain.travel_to(now + 3_600).await?;
-    let later = clock(&chain).await?.as_u64().context("a time that is no number")?;
+    let later = clock(&chain).await?.as_u64().context("a time that is not a number")?;
     assert!((now + 3_600..now + 3_660).contains(&later), "{now} became {later}");
     Ok(())
 }

@@ -62,7 +62,13 @@ use sagas::ports::Transient;
 
 pub use self::claims::Choice;
 use self::claims::{Claims, Expected};
-use super::node::{At, Node};
+use super::{
+    calls::Calls,
+    erc6492,
+    node::{At, Node},
+    payers::Payers,
+    query::Query,
+};
 
 /// A Permit2 message scheme (spec 2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -220,7 +226,7 @@ pub enum OnchainError {
 /// The message that [`authorize`] expects for `spend`, with the numbers that are the payer's to choose.
 ///
 /// # Errors
-/// [`AuthorizationError`] when the request can't be authorized under this scheme at all (a source that is no ERC-20), or
+/// [`AuthorizationError`] when the request can't be authorized under this scheme at all (a source that is not an ERC-20), or
 /// a choice breaks the windows.
 pub fn prepare(spend: &SpendRequest, choice: &Choice) -> Result<Prepared, AuthorizationError> {
     let expected = Expected::of(spend)?;
@@ -270,7 +276,7 @@ pub fn authorize(
 pub async fn authorize_onchain(
     spend: &SpendRequest,
     signed: &SignedMessage,
-    node: &Node,
+    payers: &Payers,
 ) -> Result<(Authorization, EscrowPlan), OnchainError> {
     let error = match authorize(spend, signed) {
         Ok(authorized) => return Ok(authorized),
@@ -280,14 +286,15 @@ pub async fn authorize_onchain(
     let rebuilt = Rebuilt::of(spend, signed)?;
     let bytes = signature::bytes(&signed.signature).map_err(AuthorizationError::from)?;
     let is_wrapped = signature::is_erc6492(&bytes);
-    if !is_wrapped && node.code_lately(rebuilt.payer).await?.is_none() {
+    if !is_wrapped && payers.code_lately(rebuilt.payer).await?.is_none() {
         return Err(error.into());
     }
+    let node = payers.node();
     let head = At::Block(node.head().await?);
     if is_wrapped {
         return wrapped_onchain(spend, rebuilt, &bytes, node, head).await;
     }
-    if !node.contract_accepts(rebuilt.payer, rebuilt.digest, &bytes, head).await? {
+    if !Calls::of(node).contract_accepts(rebuilt.payer, rebuilt.digest, &bytes, head).await? {
         return Err(AuthorizationError::RefusedByContract { account: rebuilt.payer.to_string() }.into());
     }
     Ok(rebuilt.authorization(spend.scheme, &bytes)?)
@@ -301,12 +308,12 @@ async fn wrapped_onchain(
     head: At,
 ) -> Result<(Authorization, EscrowPlan), OnchainError> {
     let wrapped = signature::unwrap_erc6492(bytes).map_err(AuthorizationError::from)?;
-    if !node.code(rebuilt.payer, head).await?.is_empty()
-        && node.contract_accepts(rebuilt.payer, rebuilt.digest, &wrapped.signature, head).await?
+    if !Query::of(node).code(rebuilt.payer, head).await?.is_empty()
+        && Calls::of(node).contract_accepts(rebuilt.payer, rebuilt.digest, &wrapped.signature, head).await?
     {
         return Ok(rebuilt.authorization(spend.scheme, &wrapped.signature)?);
     }
-    if !node.undeployed_accepts(rebuilt.payer, rebuilt.digest, &wrapped, head).await? {
+    if !erc6492::accepts(node, rebuilt.payer, rebuilt.digest, &wrapped, head).await? {
         return Err(AuthorizationError::RefusedByContract { account: rebuilt.payer.to_string() }.into());
     }
     Ok(rebuilt.authorization(spend.scheme, bytes)?)

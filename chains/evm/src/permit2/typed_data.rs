@@ -10,7 +10,7 @@ use escrow_abi::{
     contracts,
     eip712::{GatewayDeposit, uint},
 };
-use events::codec::UniqueValue;
+use events::json::UniqueValue;
 
 use super::{AuthorizationError, Scheme, claims::Claims};
 
@@ -104,7 +104,7 @@ pub(super) fn read(scheme: Scheme, text: &str) -> Result<Claims, AuthorizationEr
         return Err(AuthorizationError::malformed("message_prehash", reason));
     }
     let value: UniqueValue = serde_json::from_str(text).map_err(|error| {
-        AuthorizationError::malformed("message_prehash", format!("is no JSON object with unique keys: {error}"))
+        AuthorizationError::malformed("message_prehash", format!("is not a JSON object with unique keys: {error}"))
     })?;
     let value = value.into_inner();
     let whole = Object::exactly("message_prehash", &value, &["types", "primaryType", "domain", "message"])?;

@@ -23,14 +23,17 @@ use ed25519_dalek::SigningKey;
 use serde_json::Value;
 
 use chains::{
-    config::{ChainConfig, Depth},
+    config::{CommonConfig, Depth, EvmConfig},
     gas::GasConfig,
+    registry::ChainRegistry,
 };
 use chains_evm::{
-    adapter::{EvmChain, EvmChains, Keys},
+    adapter::{EvmChain, Keys},
     dev::{DevChain, DevContracts},
     node::Node,
+    payers::Payers,
     permit2::{Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest, authorize, prepare},
+    query::Query,
 };
 use devkit::anvil::{Anvil, Mining};
 use events::{
@@ -94,7 +97,7 @@ pub struct Chain {
     pub dev: DevChain,
     pub contracts: DevContracts,
     pub token: String,
-    pub config: ChainConfig,
+    pub config: EvmConfig,
     pub node: Node,
 }
 
@@ -106,30 +109,30 @@ impl Chain {
             .context("run `scripts/tools.sh`")?;
         let contracts = dev.deploy_contracts(&artefact, &text(&key(2)), &text(&key(20))).await?;
         let token = dev.deploy_token("Development USD", "dUSD", 6).await?;
-        let config = ChainConfig {
-            chain_id: ChainId::evm(evm_id),
-            rpc_url: anvil.url(),
-            api_key: None,
-            escrow_contract: contracts.escrow.clone(),
-            fulfillment_proxy: contracts.proxy.clone(),
-            trusted_escrow_contracts: Vec::new(),
-            trusted_fulfillment_proxies: Vec::new(),
-            signature_cluster_id: None,
-            signature_domain_version: 1,
+        let config = EvmConfig {
+            common: CommonConfig {
+                chain_id: ChainId::evm(evm_id),
+                rpc_url: anvil.url(),
+                escrow_contract: contracts.escrow.clone(),
+                fulfillment_proxy: contracts.proxy.clone(),
+                trusted_escrow_contracts: Vec::new(),
+                trusted_fulfillment_proxies: Vec::new(),
+                reserver: text(&key(2)),
+                releaser: text(&key(3)),
+                required_depth: depth,
+                refund_delay_seconds: REFUND_DELAY,
+                submitter_deposits_warning: DEPOSITS_WARNING,
+                exits_reserved: 10,
+                poll_ms: 20,
+                rpc_timeout_ms: 5_000,
+                assets: Vec::new(),
+            },
             permit2: contracts.permit2.clone(),
-            reserver: text(&key(2)),
-            releaser: text(&key(3)),
-            required_depth: depth,
-            refund_delay_seconds: REFUND_DELAY,
+            permit2_without_witness: false,
             admission_seconds: ADMISSION_SECONDS,
             reprice_seconds: REPRICE_SECONDS,
-            submitter_deposits_warning: DEPOSITS_WARNING,
-            exits_reserved: 10,
             contract_payers: true,
             gas: GasConfig::default(),
-            poll_ms: 20,
-            rpc_timeout_ms: 5_000,
-            assets: Vec::new(),
         };
         let node = Node::connect(&config)?;
         Ok(Self { anvil, dev, contracts, token, config, node })
@@ -147,6 +150,15 @@ impl Chain {
         self.mine(1 + DEPTH).await
     }
 
+    pub fn query(&self) -> Query<'_> {
+        Query::of(&self.node)
+    }
+
+    /// The payers there, of whom nothing is known yet.
+    pub fn payers(&self) -> Payers {
+        Payers::new(self.node.clone())
+    }
+
     pub async fn automine(&self, on: bool) -> Result<()> {
         let _: Value = self.dev.rpc("evm_setAutomine", (on,)).await?;
         Ok(())
@@ -157,7 +169,7 @@ impl Chain {
     }
 
     pub fn asset(&self) -> String {
-        format!("{}/erc20:{}", self.config.chain_id, self.token)
+        format!("{}/erc20:{}", self.config.common.chain_id, self.token)
     }
 }
 
@@ -172,7 +184,10 @@ pub struct World {
     pub ledger: Arc<MemoryLedger>,
     pub budgets: Arc<MemoryBudgets>,
     pub clock: Arc<TestClock>,
-    pub chains: EvmChains,
+    /// The source as the engine has it, with the keys to act there.
+    pub gateway: Arc<EvmChain>,
+    /// Both chains as the engine has them.
+    pub chains: ChainRegistry,
 }
 
 impl World {
@@ -193,17 +208,13 @@ impl World {
         let ledger = Arc::new(MemoryLedger::default());
         let budgets = Arc::new(MemoryBudgets::default());
         let clock = Arc::new(TestClock::default());
-        let keys = || Some(Keys { reserver: key(2), submitters: vec![submitter.clone()], exit_submitters: Vec::new() });
-        let chains = EvmChains::new(
-            [
-                EvmChain { node: source.node.clone(), keys: keys() },
-                EvmChain { node: destination.node.clone(), keys: None },
-            ],
-            ledger.clone(),
-            budgets.clone(),
-            clock.clone(),
-        )?;
-        Ok(Self { source, destination, payer, recipient, settler, submitter, ledger, budgets, clock, chains })
+        let keys = Keys { reserver: key(2), submitters: vec![submitter.clone()], exit_submitters: Vec::new() };
+        let connect = |chain: &Chain, keys| {
+            EvmChain::new(chain.node.clone(), keys, ledger.clone(), budgets.clone(), clock.clone()).map(Arc::new)
+        };
+        let gateway = connect(&source, Some(keys))?;
+        let chains = ChainRegistry::new(clock.clone()).with(gateway.clone())?.with(connect(&destination, None)?)?;
+        Ok(Self { source, destination, payer, recipient, settler, submitter, ledger, budgets, clock, gateway, chains })
     }
 
     /// A payment under `request_id` that the payer signed, with the quote that won it.
@@ -211,7 +222,7 @@ impl World {
         self.payment_by(
             request_id,
             Scheme::EvmPermit2Escrow,
-            &format!("{}/erc20:{}", self.destination.config.chain_id, self.destination.token),
+            &format!("{}/erc20:{}", self.destination.config.common.chain_id, self.destination.token),
         )
     }
 
@@ -239,11 +250,11 @@ impl World {
             quote_deadline: after(5),
             fulfillment_deadline: after(600),
             escrow: EscrowSettings {
-                contract: config.escrow_contract.clone(),
-                reserver: config.reserver.clone(),
-                releaser: config.releaser.clone(),
+                contract: config.common.escrow_contract.clone(),
+                reserver: config.common.reserver.clone(),
+                releaser: config.common.releaser.clone(),
                 permit2: config.permit2.clone(),
-                refund_delay_seconds: config.refund_delay_seconds,
+                refund_delay_seconds: config.common.refund_delay_seconds,
             },
             quote_hash: Hash32::ZERO,
         })
@@ -259,12 +270,12 @@ impl World {
             settler: Did::from_ed25519(&signing.verifying_key()),
             source_chain: escrow.chain_id.clone(),
             source_amount: PRICE.to_string().parse()?,
-            payout_account: text(&self.settler),
+            payout_account: text(&self.settler).parse()?,
             escrow_contract: escrow.contract.clone(),
             destination,
             fulfillment_amount: spend.terms.fulfillment_amount,
-            delivery_account: text(&self.settler),
-            fulfillment_proxy: self.destination.contracts.proxy.clone(),
+            delivery_account: text(&self.settler).parse()?,
+            fulfillment_proxy: self.destination.contracts.proxy.parse()?,
             fulfill_by: from_unix_seconds(escrow.fulfillment_deadline - 60).unwrap(),
             valid_until: spend.fulfillment_deadline,
         };

@@ -17,12 +17,12 @@ use tokio::time::Instant;
 
 use chains::config::Depth;
 use chains_evm::{
-    adapter::{EvmChain, EvmChains, Keys},
+    adapter::{EvmChain, Keys},
     attest,
 };
 use devkit::anvil::{Anvil, Mining};
 use escrow_abi::contracts::{
-    DevToken, FulfillmentProxy, GatewayEscrow, PAYOUT_GAS, address, text as lower, time, units, word,
+    DevToken, FulfillmentProxy, GatewayEscrow, PAYOUT_GAS, parse_address, text as lower, time, units, word,
 };
 use journal::{budget::memory::MemoryBudgets, ledger::memory::MemoryLedger};
 use sagas::ports::{Chains, Statement};
@@ -222,20 +222,16 @@ async fn a_payment_leaves_the_same_traces_on_both() -> Result<()> {
 
     // The deposit is the adapter's own, prepared on the simulated chain and sent to both.
     let mut config = lock(&pair.chain).config(Depth::Confirmations(0), REFUND_DELAY);
-    (config.escrow_contract, config.fulfillment_proxy) = (lower(escrow), lower(proxy));
-    config.assets.truncate(1);
-    config.assets[0].asset_identifier = format!("{}/erc20:{}", config.chain_id, lower(token)).parse()?;
+    (config.common.escrow_contract, config.common.fulfillment_proxy) = (lower(escrow), lower(proxy));
+    config.common.assets.truncate(1);
+    config.common.assets[0].asset_identifier = format!("{}/erc20:{}", config.common.chain_id, lower(token)).parse()?;
     let node = SimTransport::honest(pair.chain.clone()).connect(&config)?;
     let keys = Keys { reserver: key(2), submitters: vec![submitter.clone()], exit_submitters: Vec::new() };
     let clock = Arc::new(TestClock(Instant::now()));
-    let chains = EvmChains::new(
-        [EvmChain { node, keys: Some(keys) }],
-        Arc::new(MemoryLedger::default()),
-        Arc::new(MemoryBudgets::default()),
-        clock,
-    )?;
+    let (ledger, budgets) = (Arc::new(MemoryLedger::default()), Arc::new(MemoryBudgets::default()));
+    let chain = EvmChain::new(node, Some(keys), ledger, budgets, clock)?;
     let payment = payment_on(&config, &config, pair.time, "order")?;
-    let deposit = chains.prepare_deposit(&payment.deposit(), 1).await?;
+    let deposit = chain.prepare_deposit(&payment.deposit(), 1).await?;
     let raw: Bytes = deposit.raw.parse()?;
     let hash = pair.send(&raw).await?;
     pair.refused("eth_sendRawTransaction", json!([raw])).await?;
@@ -257,7 +253,7 @@ async fn a_payment_leaves_the_same_traces_on_both() -> Result<()> {
     let statement = Statement::Delivery {
         payment_id: order.payment_id.clone(),
         quote_hash: order.quote_hash,
-        payout_account: text(&settler),
+        payout_account: text(&settler).parse()?,
     };
     let attestation: Bytes = attest::sign_statement(&key(3), &statement, EVM_ID, escrow)?.parse()?;
     let release = GatewayEscrow::releaseCall { paymentId: word(order.payment_id.on_chain()), attestation };
@@ -334,7 +330,7 @@ async fn a_payment_leaves_the_same_traces_on_both() -> Result<()> {
     ] {
         pair.refused(method, params).await?;
     }
-    assert_eq!(address(&lower(escrow))?, escrow);
+    assert_eq!(parse_address(&lower(escrow))?, escrow);
     Ok(())
 }
 

@@ -16,8 +16,10 @@ use tokio::time::Instant;
 
 use chains::config::Depth;
 use chains_evm::{
+    calls::Call,
+    deliveries::Deliveries,
     node::{At, Node},
-    query::Call,
+    query::Query,
     wallet::{Patience, Wallet},
 };
 use sagas::ports::{Chains, DeliveryOrder, DeliveryState, DepositState, EscrowState, UNSEEN_MAX, Waiting};
@@ -65,14 +67,14 @@ async fn nodes_show_what_they_see() -> Result<()> {
     mine(&chain, 1)?;
     let (node, outcome) = steered(&chain, Depth::Finalized)?;
     assert_eq!(node.head().await?, lock(&chain).head());
-    assert_eq!(node.receipt(hash).await?.map(|receipt| receipt.block_number), Some(1));
+    assert_eq!(Query::of(&node).receipt(hash).await?.map(|receipt| receipt.block_number), Some(1));
 
     // A node that is behind knows the transaction, but no block that holds it.
     steer(&outcome, RpcOutcome::Deliver(NodeKind::Lagging { blocks: 1 }));
-    assert_eq!((node.head().await?.number, node.receipt(hash).await?), (0, None));
-    assert!(node.knows(hash).await?);
-    assert_eq!(node.nonce(payer.address(), At::Latest).await?, 0);
-    assert_eq!(node.nonce(payer.address(), At::Pending).await?, 1);
+    assert_eq!((node.head().await?.number, Query::of(&node).receipt(hash).await?), (0, None));
+    assert!(Query::of(&node).knows(hash).await?);
+    assert_eq!(Query::of(&node).nonce(payer.address(), At::Latest).await?, 0);
+    assert_eq!(Query::of(&node).nonce(payer.address(), At::Pending).await?, 1);
 
     // What was settled before is below what a node that is further behind has.
     steer(&outcome, RpcOutcome::Deliver(NodeKind::Honest));
@@ -88,10 +90,10 @@ async fn nodes_show_what_they_see() -> Result<()> {
     let new = lock(&chain).head();
     steer(&outcome, RpcOutcome::Deliver(NodeKind::OnFork));
     assert_eq!(node.head().await?, old);
-    assert!(node.nonce(payer.address(), At::Block(new)).await.is_err());
+    assert!(Query::of(&node).nonce(payer.address(), At::Block(new)).await.is_err());
     steer(&outcome, RpcOutcome::Deliver(NodeKind::Honest));
-    assert_eq!(node.nonce(payer.address(), At::Block(new)).await?, 1);
-    assert!(node.nonce(payer.address(), At::Block(old)).await.is_err());
+    assert_eq!(Query::of(&node).nonce(payer.address(), At::Block(new)).await?, 1);
+    assert!(Query::of(&node).nonce(payer.address(), At::Block(old)).await.is_err());
 
     // A liar has blocks that nothing can be read at, and nothing that is not final.
     steer(&outcome, RpcOutcome::Deliver(NodeKind::LyingHead { ahead: 3 }));
@@ -99,7 +101,7 @@ async fn nodes_show_what_they_see() -> Result<()> {
     assert_eq!((claimed.number, node.settled().await?), (new.number + 3, new));
     assert_eq!(node.block(claimed.number).await?, Some(claimed));
     assert_eq!(node.block(claimed.number + 1).await?, None);
-    assert!(node.nonce(payer.address(), At::Block(claimed)).await.is_err());
+    assert!(Query::of(&node).nonce(payer.address(), At::Block(claimed)).await.is_err());
     steer(&outcome, RpcOutcome::Deliver(NodeKind::Honest));
     assert!(node.settled().await.is_err(), "the truth is below the lie that was believed");
     Ok(())
@@ -118,19 +120,19 @@ async fn calls_are_lost_before_or_after_their_effect() -> Result<()> {
 
     steer(&outcome, RpcOutcome::LoseRequest);
     let started = Instant::now();
-    assert!(node.send(&raw).await.is_err());
+    assert!(Query::of(&node).send(&raw).await.is_err());
     assert_eq!((started.elapsed(), lock(&chain).pending().len()), (RPC_TIMEOUT, 0));
 
     steer(&outcome, RpcOutcome::LoseAnswer(NodeKind::Honest));
     let started = Instant::now();
-    assert!(node.send(&raw).await.is_err());
+    assert!(Query::of(&node).send(&raw).await.is_err());
     assert_eq!((started.elapsed(), lock(&chain).pending().len()), (RPC_TIMEOUT, 1));
 
     // Sent again it is known, which is not a fault.
     let late = Duration::from_millis(400);
     steer(&outcome, RpcOutcome::Late(late, NodeKind::Honest));
     let started = Instant::now();
-    node.send(&raw).await?;
+    Query::of(&node).send(&raw).await?;
     assert_eq!((started.elapsed(), lock(&chain).pending().len()), (late, 1));
     steer(&outcome, RpcOutcome::Late(2 * RPC_TIMEOUT, NodeKind::Honest));
     let started = Instant::now();
@@ -298,7 +300,7 @@ async fn a_settled_delivery_is_never_said_to_be_in_a_dropped_block() -> Result<(
             };
             RpcOutcome::Deliver(if on_fork { NodeKind::OnFork } else { NodeKind::Honest })
         });
-        let state = transport.connect(&config)?.deliveries().state(&order).await;
+        let state = Deliveries::of(&transport.connect(&config)?).state(&order).await;
         if let Ok(DeliveryState::Final(found)) = state {
             finals += 1;
             assert_eq!(Some(found.block_hash), inclusion, "calls {mask:07b}, events of the fork: {events_of_fork}");

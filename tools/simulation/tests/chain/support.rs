@@ -15,11 +15,12 @@ use ed25519_dalek::SigningKey;
 use tokio::time::Instant;
 
 use chains::{
-    config::{ChainConfig, Depth},
+    config::{Depth, EvmConfig},
+    registry::ChainRegistry,
     verifier::Verifier,
 };
 use chains_evm::{
-    adapter::{EvmChain, EvmChains, Keys},
+    adapter::{EvmChain, Keys},
     node::Node,
     permit2::{Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest, authorize, prepare},
     settler::SettlerChain,
@@ -109,7 +110,7 @@ pub struct World {
     pub destination: SharedChain,
     pub source_node: Node,
     pub destination_node: Node,
-    pub chains: EvmChains,
+    pub chains: ChainRegistry,
     pub verifier: Verifier,
     pub source_settler: SettlerChain,
     pub destination_settler: SettlerChain,
@@ -135,15 +136,11 @@ impl World {
         };
         let clock = TestClock(Instant::now());
         let keys = Keys { reserver: key(2), submitters: vec![key(13)], exit_submitters: Vec::new() };
-        let chains = EvmChains::new(
-            [
-                EvmChain { node: faulty(&source)?, keys: Some(keys) },
-                EvmChain { node: faulty(&destination)?, keys: None },
-            ],
-            Arc::new(MemoryLedger::default()),
-            Arc::new(MemoryBudgets::default()),
-            Arc::new(clock),
-        )?;
+        let (ledger, budgets) = (Arc::new(MemoryLedger::default()), Arc::new(MemoryBudgets::default()));
+        let adapter = |node, keys| EvmChain::new(node, keys, ledger.clone(), budgets.clone(), Arc::new(clock));
+        let chains = ChainRegistry::new(Arc::new(clock))
+            .with(Arc::new(adapter(faulty(&source)?, Some(keys))?))?
+            .with(Arc::new(adapter(faulty(&destination)?, None)?))?;
         let (source_node, destination_node) = (connect(&source)?, connect(&destination)?);
         for chain in [&source, &destination] {
             tokio::spawn(make_blocks(chain.clone(), clock));
@@ -169,25 +166,25 @@ impl World {
 }
 
 /// A payment under `request_id` from one chain to another that the payer signs at `now`, with the quote that won it.
-pub fn payment_on(source: &ChainConfig, destination: &ChainConfig, now: u64, request_id: &str) -> Result<Payment> {
+pub fn payment_on(source: &EvmConfig, destination: &EvmConfig, now: u64, request_id: &str) -> Result<Payment> {
     let after = |seconds: u64| from_unix_seconds(now + seconds).unwrap();
     let spend = SpendRequest {
         scheme: Scheme::EvmPermit2Escrow,
         payment_id: PaymentId::derive(&format!("eip155:{}", text(&key(10))), request_id),
         terms: Terms::new(
-            OwnedAsset::new(source.assets[0].asset_identifier.clone(), &text(&key(10)))?,
-            vec![OwnedAsset::new(destination.assets[0].asset_identifier.clone(), &text(&key(11)))?],
+            OwnedAsset::new(source.common.assets[0].asset_identifier.clone(), &text(&key(10)))?,
+            vec![OwnedAsset::new(destination.common.assets[0].asset_identifier.clone(), &text(&key(11)))?],
             DELIVERED.to_string().parse()?,
             Some(CAP.to_string().parse()?),
         ),
         quote_deadline: after(5),
         fulfillment_deadline: after(600),
         escrow: EscrowSettings {
-            contract: source.escrow_contract.clone(),
-            reserver: source.reserver.clone(),
-            releaser: source.releaser.clone(),
+            contract: source.common.escrow_contract.clone(),
+            reserver: source.common.reserver.clone(),
+            releaser: source.common.releaser.clone(),
             permit2: source.permit2.clone(),
-            refund_delay_seconds: source.refund_delay_seconds,
+            refund_delay_seconds: source.common.refund_delay_seconds,
         },
         quote_hash: Hash32::ZERO,
     };
@@ -208,12 +205,12 @@ pub fn payment_on(source: &ChainConfig, destination: &ChainConfig, now: u64, req
         settler: Did::from_ed25519(&signing.verifying_key()),
         source_chain: escrow.chain_id.clone(),
         source_amount: PRICE.to_string().parse()?,
-        payout_account: text(&key(12)),
+        payout_account: text(&key(12)).parse()?,
         escrow_contract: escrow.contract.clone(),
         destination: spend.terms.destination()[0].clone(),
         fulfillment_amount: spend.terms.fulfillment_amount,
-        delivery_account: text(&key(12)),
-        fulfillment_proxy: destination.fulfillment_proxy.clone(),
+        delivery_account: text(&key(12)).parse()?,
+        fulfillment_proxy: destination.common.fulfillment_proxy.parse()?,
         fulfill_by: from_unix_seconds(escrow.fulfillment_deadline - 60).unwrap(),
         valid_until: spend.fulfillment_deadline,
     };

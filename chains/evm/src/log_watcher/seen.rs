@@ -1,35 +1,16 @@
-//! Log watcher: follows the events of all payments on one chain, so that a payment need not be looked at in every block.
-//!
-//! Each round asks once for what the escrows and proxies said in the newest blocks, and remembers whom it concerns until that
-//! is settled. All of it is a hint for when to look: what a node invents costs a look, and what it keeps back is found by
-//! whoever looks without a hint.
+//! What was seen of a chain's events so far, and whether that is news to a payment that waits.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::{BTreeMap, BTreeSet};
 
-use alloy::{
-    primitives::{Address, B256, U64},
-    rpc::types::Log,
-};
-use serde_json::json;
-use tokio::sync::watch;
+use alloy::primitives::B256;
 
-use chains::config::ChainConfig;
-use escrow_abi::contracts::{address, word};
-use sagas::ports::{Cursor, Transient, Waiting};
+use sagas::ports::Waiting;
 
-use super::{
-    node::{BlockRef, Node},
-    rpc::Fault,
-};
+use crate::node::BlockRef;
 
 /// Blocks below the newest that are asked about again: a node may have been behind, and the newest blocks change most.
-const AGAIN_BLOCKS: u64 = 32;
-/// Most blocks that are asked about at once.
-const RANGE_BLOCKS_MAX: u64 = 2_000;
-/// Rounds in which a payment is looked at after something happened to it: another node than the one that told may answer,
+pub(super) const AGAIN_BLOCKS: u64 = 32;
+/// Rounds in which a payment is looked at after something happened to it: another node than the one that gave the hint may answer,
 /// and be behind.
 const ROUNDS: u64 = 3;
 /// Rounds for which it is known to whom something happened.
@@ -40,32 +21,24 @@ const MISSES_MAX: u32 = 8;
 const SPREAD_ROUNDS: u64 = 8;
 /// Most events that are remembered; beyond that everybody looks.
 const EVENTS_MAX: usize = 100_000;
-/// For so long after a deadline every round tells, in seconds of the chain: as with [`ROUNDS`].
+/// For so long after a deadline every round is news, in seconds of the chain: as with [`ROUNDS`].
 const DEADLINE_SECONDS: u64 = 60;
 
 /// An event: whom it concerns, the hash of its block, and whether an escrow said it. To a proxy anyone may bring any id.
-type Event = (B256, B256, bool);
+pub(super) type Event = (B256, B256, bool);
 
-/// What is known of one chain.
+/// What rounds have seen.
 #[derive(Debug, Default)]
-pub(super) struct LogWatcher {
-    escrows: BTreeSet<Address>,
-    proxies: BTreeSet<Address>,
-    seen: Mutex<Seen>,
-    /// Held while a round lasts.
-    at_work: tokio::sync::Mutex<()>,
-    rounds: watch::Sender<u64>,
-}
-
-#[derive(Debug, Default)]
-struct Seen {
-    round: u64,
+pub(super) struct Seen {
+    /// How many rounds there were.
+    pub round: u64,
     /// The newest block that was asked about, in vain or not.
-    asked: Option<BlockRef>,
+    pub asked: Option<BlockRef>,
     /// The newest block up to which everything is known.
-    head: Option<BlockRef>,
+    pub head: Option<BlockRef>,
     settled: u64,
-    settled_time: u64,
+    /// UNIX second of the newest settled block.
+    pub settled_time: u64,
     /// Events by the number of their block: of those that are not settled, and of those that are asked about again.
     events: BTreeMap<u64, BTreeSet<Event>>,
     /// When something last happened to a payment.
@@ -75,51 +48,9 @@ struct Seen {
     misses: u32,
 }
 
-impl LogWatcher {
-    pub(super) fn new(config: &ChainConfig) -> Self {
-        let addresses = |default: &String, others: &[String]| {
-            others.iter().chain([default]).filter_map(|text| address(text).ok()).collect()
-        };
-        Self {
-            escrows: addresses(&config.escrow_contract, &config.trusted_escrow_contracts),
-            proxies: addresses(&config.fulfillment_proxy, &config.trusted_fulfillment_proxies),
-            ..Self::default()
-        }
-    }
-
-    // A panic while it is held leaves at worst a hint too many or too few.
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What was seen so far; `None` where the events of `contract` are not followed.
-    pub(super) fn cursor(&self, contract: &str) -> Option<Cursor> {
-        let contract = address(contract).ok()?;
-        let is_followed = self.escrows.contains(&contract) || self.proxies.contains(&contract);
-        let seen = self.seen();
-        is_followed.then_some(Cursor { round: seen.round, settled: seen.settled_time })
-    }
-
-    /// Whether in the rounds since something happened that a payment waits for. Where nothing did, those are over for it.
-    pub(super) fn has_news(&self, waiting: &mut Waiting<'_>) -> bool {
-        let payment = word(waiting.payment_id.on_chain());
-        let seen = self.seen();
-        let news = seen.has_news(payment, waiting);
-        if !news {
-            waiting.since.round = seen.round;
-        }
-        news
-    }
-
-    /// Whether an escrow has said something of the payment that is not settled.
-    pub(super) fn has_unsettled_event(&self, waiting: &Waiting<'_>) -> bool {
-        let payment = word(waiting.payment_id.on_chain());
-        self.seen().has_unsettled_event(payment)
-    }
-}
-
 impl Seen {
-    fn has_news(&self, payment: B256, waiting: &Waiting<'_>) -> bool {
+    /// Whether in the rounds since something happened that the payment waits for.
+    pub fn has_news(&self, payment: B256, waiting: &Waiting<'_>) -> bool {
         let Waiting { since, deadline, .. } = *waiting;
         if self.round <= since.round {
             return false;
@@ -131,7 +62,8 @@ impl Seen {
             || (self.settled_time > deadline && since.settled <= deadline.saturating_add(DEADLINE_SECONDS))
     }
 
-    fn has_unsettled_event(&self, payment: B256) -> bool {
+    /// Whether an escrow has said something of the payment that is not settled.
+    pub fn has_unsettled_event(&self, payment: B256) -> bool {
         let mut unsettled = self.events.range(self.settled.saturating_add(1)..).map(|(_, events)| events);
         unsettled.any(|events| {
             let mut of_payment = events.range((payment, B256::ZERO, false)..).take_while(|event| event.0 == payment);
@@ -139,8 +71,8 @@ impl Seen {
         })
     }
 
-    /// Takes in all events of the blocks from `from` to `head`.
-    fn take_in(&mut self, from: u64, head: BlockRef, settled: BlockRef, events: Vec<(u64, Event)>) {
+    /// A round that sees all events of the blocks from `from` to `head`.
+    pub fn apply(&mut self, from: u64, head: BlockRef, settled: BlockRef, events: Vec<(u64, Event)>) {
         self.round += 1;
         self.misses = 0;
         let round = self.round;
@@ -178,7 +110,7 @@ impl Seen {
     }
 
     /// A round that sees nothing; how many there were in a row.
-    fn miss(&mut self) -> u32 {
+    pub fn miss(&mut self) -> u32 {
         self.round += 1;
         self.misses = self.misses.saturating_add(1);
         if self.misses.is_multiple_of(MISSES_MAX) {
@@ -188,7 +120,7 @@ impl Seen {
     }
 
     /// The first block to ask about.
-    fn from(&self, head: u64, settled: u64) -> u64 {
+    pub fn from(&self, head: u64, settled: u64) -> u64 {
         let again = |newest: u64| newest.saturating_add(1).saturating_sub(AGAIN_BLOCKS);
         match self.head {
             Some(last) => again(last.number.min(head)),
@@ -197,106 +129,13 @@ impl Seen {
     }
 }
 
-impl Node {
-    /// Sees what happened up to `head`, once. Where another round lasts still, the next block's round sees it.
-    pub(super) async fn watch_logs(&self, head: BlockRef) {
-        let log_watcher = self.log_watcher();
-        let Ok(_at_work) = log_watcher.at_work.try_lock() else { return };
-        if log_watcher.seen().asked.replace(head) == Some(head) {
-            return;
-        }
-        let news = self.news(head).await;
-        let round = {
-            let mut seen = log_watcher.seen();
-            match news {
-                Ok(News { from, settled, events }) => seen.take_in(from, head, settled, events),
-                Err(fault) => {
-                    let misses = seen.miss();
-                    if misses.is_power_of_two() {
-                        tracing::warn!(chain_id = %self.chain_id(), misses, %fault, "events of new blocks unknown");
-                    }
-                }
-            }
-            seen.round
-        };
-        log_watcher.rounds.send_replace(round);
-    }
-
-    async fn news(&self, head: BlockRef) -> Result<News, Transient> {
-        let settled = self.settled().await?;
-        let from = self.log_watcher().seen().from(head.number, settled.number);
-        let blocks = head.number.saturating_add(1).saturating_sub(from);
-        if blocks <= RANGE_BLOCKS_MAX {
-            match self.events(from, head.number).await {
-                // Providers differ in how many blocks they allow.
-                Err(Fault::Rejected(_)) if blocks > AGAIN_BLOCKS => {}
-                events => return Ok(News { from, settled, events: events? }),
-            }
-        }
-        let from = head.number.saturating_add(1).saturating_sub(AGAIN_BLOCKS);
-        let events = self.events(from, head.number).await?;
-        // What happened before is not among them.
-        self.log_watcher().seen().head = None;
-        Ok(News { from, settled, events })
-    }
-
-    /// What escrows and proxies said in these blocks.
-    async fn events(&self, from: u64, to: u64) -> Result<Vec<(u64, Event)>, Fault> {
-        let LogWatcher { escrows, proxies, .. } = self.log_watcher();
-        let contracts: BTreeSet<_> = escrows.union(proxies).collect();
-        let filter = json!({"fromBlock": U64::from(from), "toBlock": U64::from(to), "address": contracts});
-        let logs: Vec<Log> = self.request("eth_getLogs", (filter,)).await?;
-        let events = logs.into_iter().filter(|log| !log.removed && contracts.contains(&log.address()));
-        let events = events.filter_map(|log| {
-            let number = log.block_number.filter(|number| (from..=to).contains(number))?;
-            Some((number, (*log.topics().get(1)?, log.block_hash?, escrows.contains(&log.address()))))
-        });
-        Ok(events.collect())
-    }
-
-    /// Returns when something may have happened that is waited for.
-    pub(super) async fn next_event(&self, waiting: &Waiting<'_>) {
-        let log_watcher = self.log_watcher();
-        // Seen from now on, also where nobody else waits.
-        let mut rounds = log_watcher.rounds.subscribe();
-        if waiting.is_pushed && !log_watcher.has_unsettled_event(waiting) {
-            return self.next_block().await;
-        }
-        let mut waiting = *waiting;
-        let blocks = async {
-            loop {
-                // Blocks are looked for only while somebody waits for them.
-                self.next_block().await;
-            }
-        };
-        tokio::pin!(blocks);
-        while !log_watcher.has_news(&mut waiting) {
-            tokio::select! {
-                biased;
-                // The sender lives as long as this node.
-                _ = rounds.changed() => {}
-                () = &mut blocks => {}
-            }
-        }
-    }
-
-    /// Whether anybody waits for events.
-    pub(super) fn is_watched(&self) -> bool {
-        self.log_watcher().rounds.receiver_count() > 0
-    }
-}
-
-/// The events of all blocks from one on, with the numbers of their blocks.
-struct News {
-    from: u64,
-    settled: BlockRef,
-    events: Vec<(u64, Event)>,
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use escrow_abi::contracts::word;
     use events::{ChainId, PaymentId};
+    use sagas::ports::Cursor;
+
+    use super::*;
 
     fn block(number: u64, fork: u8) -> BlockRef {
         BlockRef { number, hash: B256::repeat_byte(fork), time: 1_000 + number }
@@ -329,25 +168,25 @@ mod tests {
 
         /// A round that finds events of the payment, by the escrow, in these blocks of the branch `fork`.
         fn round(&mut self, fork: u8, head: u64, settled: u64, events: &[u64]) {
-            self.told_by(true, fork, head, settled, events);
+            self.round_of(true, fork, head, settled, events);
         }
 
-        fn told_by(&mut self, escrow: bool, fork: u8, head: u64, settled: u64, events: &[u64]) {
+        fn round_of(&mut self, escrow: bool, fork: u8, head: u64, settled: u64, events: &[u64]) {
             let from = self.seen.from(head, settled);
             let payment = self.payment();
             let events = events.iter().filter(|number| **number >= from);
             let events = events.map(|number| (*number, (payment, B256::repeat_byte(fork), escrow))).collect();
-            self.seen.take_in(from, block(head, fork), block(settled, fork), events);
+            self.seen.apply(from, block(head, fork), block(settled, fork), events);
         }
 
-        fn told(&self, since: Cursor, deadline: u64) -> bool {
+        fn has_news_until(&self, since: Cursor, deadline: u64) -> bool {
             let (chain_id, payment_id) = (&self.chain_id, &self.payment_id);
             let waiting = Waiting { chain_id, payment_id, since, deadline, is_pushed: false };
             self.seen.has_news(self.payment(), &waiting)
         }
 
         fn has_news(&self, since: Cursor) -> bool {
-            self.told(since, u64::MAX)
+            self.has_news_until(since, u64::MAX)
         }
     }
 
@@ -416,24 +255,24 @@ mod tests {
         let mut world = World::new();
         let since = world.cursor();
         world.round(1, 1_010, 1_006, &[]);
-        assert!(!world.told(since, 2_006));
+        assert!(!world.has_news_until(since, 2_006));
         world.round(1, 1_011, 1_007, &[]);
-        assert!(world.told(since, 2_006));
+        assert!(world.has_news_until(since, 2_006));
         let since = world.cursor();
-        assert!(!world.told(since, 2_006));
+        assert!(!world.has_news_until(since, 2_006));
         world.round(1, 1_012, 1_008, &[]);
-        assert!(world.told(since, 2_006));
+        assert!(world.has_news_until(since, 2_006));
         world.round(1, 1_100, 1_096, &[]);
         let since = world.cursor();
         world.round(1, 1_101, 1_097, &[]);
-        assert!(!world.told(since, 2_006));
+        assert!(!world.has_news_until(since, 2_006));
     }
 
     #[test]
-    fn an_escrow_speaks_until_it_is_settled_and_a_proxy_never() {
+    fn an_escrow_has_an_unsettled_event_until_it_is_settled_and_a_proxy_never() {
         let mut world = World::new();
         let payment = world.payment();
-        world.told_by(false, 1, 1_001, 997, &[1_001]);
+        world.round_of(false, 1, 1_001, 997, &[1_001]);
         assert!(!world.seen.has_unsettled_event(payment), "anyone can have a proxy say any id");
         world.round(1, 1_002, 998, &[1_002]);
         assert!(world.seen.has_unsettled_event(payment));
@@ -468,7 +307,7 @@ mod tests {
                 BlockRef { time: 0, number: head, ..block(0, 1) },
                 BlockRef { time: 0, number: settled, ..block(0, 1) },
             );
-            world.seen.take_in(from, head, settled, Vec::new());
+            world.seen.apply(from, head, settled, Vec::new());
             assert!(!world.seen.has_unsettled_event(world.payment()));
         }
     }

@@ -1,0 +1,86 @@
+//! The call of the escrow that deposits a payer's money and reserves it for a settler.
+
+use alloy::{
+    primitives::{Address, Bytes, U256},
+    signers::local::PrivateKeySigner,
+    sol_types::SolCall,
+};
+
+use escrow_abi::{
+    contracts::{self, GatewayEscrow, address, units},
+    eip712::{self, Admission},
+    signature,
+};
+use events::{
+    Hash32,
+    event::{Authorization, Permit2},
+};
+use sagas::ports::{DepositOrder, Transient};
+
+use super::{
+    attest,
+    calls::Call,
+    erc6492,
+    transaction::{plain, raw_bytes},
+};
+
+/// The deposit-and-reserve, admitted by the reserver up to the UNIX second `admitted_until`.
+///
+/// # Errors
+/// [`Transient`] for an order that fits no EVM chain.
+pub(crate) fn deposit_call(
+    order: &DepositOrder,
+    reserver: &PrivateKeySigner,
+    evm_id: u64,
+    sender: Address,
+    admitted_until: u64,
+) -> Result<Call, Transient> {
+    let escrow = address(&order.escrow.contract)?;
+    let source = &order.terms.source;
+    let payer = address(source.account())?;
+    let token = contracts::erc20(source.asset())?;
+    let (permit, with_witness) = match &order.authorization {
+        Authorization::EvmPermit2Escrow(permit) => (permit, true),
+        Authorization::EvmPermit2(permit) => (permit, false),
+        Authorization::Solana(_) | Authorization::Tron(_) => {
+            return Err(Transient::misconfigured("the payer signed for no EVM chain"));
+        }
+    };
+    let deposit = eip712::deposit(&order.payment_id, order.terms_hash, permit.quote_hash, payer, &order.escrow)?;
+    let reservation = eip712::reservation(&order.payment_id, &order.reservation)?;
+    let d = GatewayEscrow::GatewayDeposit::from(&deposit);
+    let r = GatewayEscrow::Reservation::from(&reservation);
+    let raw =
+        raw_bytes(&permit.signature).ok_or_else(|| Transient::misconfigured("the payer's signature is not hex"))?;
+    let wrapped = match signature::is_erc6492(&raw) {
+        true => Some(signature::unwrap_erc6492(&raw).map_err(Transient::misconfigured)?),
+        false => None,
+    };
+    let p = permit_of(permit, token, wrapped.as_ref().map_or(raw, |wrapped| wrapped.signature.clone()));
+    let until = contracts::time(admitted_until)?;
+    let admission = Admission { deposit, reservation, token, admittedUntil: until };
+    let signed = attest::sign_admission(reserver, &admission, evm_id, escrow).map_err(Transient::misconfigured)?;
+    let signature =
+        raw_bytes(&signed).ok_or_else(|| Transient::misconfigured("the reserver's signature is not hex"))?;
+    let data = match with_witness {
+        true => GatewayEscrow::depositWithWitnessCall { d, p, r, admittedUntil: until, reserverSignature: signature }
+            .abi_encode(),
+        false => GatewayEscrow::depositWithPermitCall { d, p, r, admittedUntil: until, reserverSignature: signature }
+            .abi_encode(),
+    };
+    Ok(match wrapped {
+        None => plain(sender, escrow, data),
+        Some(wrapped) => erc6492::deposit(sender, payer, &wrapped, escrow, data),
+    })
+}
+
+fn permit_of(permit: &Permit2, token: Address, signature: Bytes) -> GatewayEscrow::Permit {
+    let Hash32(nonce) = permit.nonce;
+    GatewayEscrow::Permit {
+        token,
+        amount: units(permit.amount),
+        nonce: U256::from_be_bytes(nonce),
+        deadline: U256::from(permit.deadline),
+        signature,
+    }
+}

@@ -1,0 +1,255 @@
+//! Payer budgets: what deposits may cost the gateway in vain, bounded, counted and charged to their payers.
+//!
+//! Where the account is a contract, its code runs in the gateway's deposit. An account without code runs nothing, but it can take
+//! its money away while its deposits are on their way, and all of them revert. So what they cost in vain counts against it as
+//! well, and only so many of them are under way at a time.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use alloy::primitives::Address;
+
+use escrow_abi::contracts::{address, text};
+use events::event::TransactionPrepared;
+use journal::{
+    budget::{self, Budget, BudgetKey, Budgets, Room},
+    ledger::Purpose,
+};
+use sagas::ports::{Clock, DepositOrder, DepositState, PrepareError, Transient};
+
+use super::{
+    node::Node,
+    payers::{self, ContractPayer, loss_window},
+    query::Query,
+    transaction::{self, hash_of},
+};
+
+/// How long a deposit of an account without code is taken to be under way, unless its end is seen.
+const UNDER_WAY_FOR: Duration = Duration::from_secs(3_600);
+/// How often those whose end was never seen are dropped.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+
+/// Whose deposit it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Payer {
+    /// An account without code.
+    Key(Address),
+    /// A contract, or what becomes one.
+    Contract(ContractPayer),
+}
+
+/// Deposits of accounts without code, as this process has seen them.
+#[derive(Debug, Default)]
+struct KeyDeposits(Mutex<Seen>);
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// Since when each is under way.
+    accounts: HashMap<BudgetKey, HashMap<Purpose, Instant>>,
+    /// When what is too old was last dropped.
+    swept: Option<Instant>,
+}
+
+impl KeyDeposits {
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        // Nothing panics between two changes that belong together.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has(&self, account: &BudgetKey, purpose: &Purpose) -> bool {
+        self.lock().accounts.get(account).is_some_and(|own| own.contains_key(purpose))
+    }
+
+    /// Whether `purpose` is one of the `most` deposits of this account that are under way, and from now on it is.
+    fn enter(&self, account: &BudgetKey, purpose: &Purpose, most: usize, now: Instant) -> bool {
+        let mut seen = self.lock();
+        seen.drop_old(now);
+        let own = seen.accounts.entry(account.clone()).or_default();
+        let enters = own.contains_key(purpose) || own.len() < most;
+        if enters {
+            own.entry(purpose.clone()).or_insert(now);
+        }
+        enters
+    }
+
+    /// It is over, and what it did cost in vain is counted.
+    fn leave(&self, account: &BudgetKey, purpose: &Purpose) {
+        let mut seen = self.lock();
+        let Some(own) = seen.accounts.get_mut(account) else { return };
+        own.remove(purpose);
+        if own.is_empty() {
+            seen.accounts.remove(account);
+        }
+    }
+}
+
+impl Seen {
+    fn drop_old(&mut self, now: Instant) {
+        if self.swept.is_some_and(|at| now - at < SWEEP_EVERY) {
+            return;
+        }
+        self.swept = Some(now);
+        self.accounts.retain(|_, own| {
+            own.retain(|_, since| now - *since < UNDER_WAY_FOR);
+            !own.is_empty()
+        });
+    }
+}
+
+/// What deposits of an account without code count against.
+fn budget_of(node: &Node, account: Address) -> Budget {
+    let key = BudgetKey::account(node.chain_id(), &text(account));
+    Budget { key, gas_max: node.config().gas.account_loss_max, window: loss_window(node) }
+}
+
+/// The budgets of the payers on one chain.
+pub(crate) struct PayerBudgets {
+    node: Node,
+    budgets: Arc<dyn Budgets>,
+    clock: Arc<dyn Clock>,
+    key_deposits: KeyDeposits,
+}
+
+impl PayerBudgets {
+    /// The budgets on the chain of `node`, which all gateways share that share `budgets`.
+    pub fn new(node: Node, budgets: Arc<dyn Budgets>, clock: Arc<dyn Clock>) -> Self {
+        Self { node, budgets, clock, key_deposits: KeyDeposits::default() }
+    }
+
+    /// The payer of an order as what it is at the newest state.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn payer(&self, order: &DepositOrder) -> Result<Payer, Transient> {
+        let account = address(order.terms.source.account())?;
+        let contract = payers::newest(&self.node, account, &order.authorization).await?;
+        Ok(contract.map_or(Payer::Key(account), Payer::Contract))
+    }
+
+    /// Puts the gas of a deposit at stake, before there is a nonce for it. Of an account without code nothing is stored as
+    /// long as nothing is lost.
+    ///
+    /// # Errors
+    /// [`PrepareError::Waiting`] while other deposits have all that may be at stake; the refusal made by `refused` when too
+    /// much was lost lately.
+    pub async fn charge(
+        &self,
+        payer: &Payer,
+        purpose: &Purpose,
+        gas: u64,
+        refused: impl FnOnce(String) -> PrepareError,
+    ) -> Result<(), PrepareError> {
+        let now = self.clock.now();
+        let (room, whose) = match payer {
+            Payer::Contract(contract) => {
+                let budgets = contract.budgets(&self.node);
+                // It may have been an account without code when this attempt was begun.
+                self.key_deposits.leave(&budgets[0].key, purpose);
+                (budget::charge(&*self.budgets, &budgets, purpose, gas, now).await, "by code like this")
+            }
+            Payer::Key(account) => (self.room_of_key(*account, purpose, gas).await, "of this"),
+        };
+        match room.map_err(Transient::from)? {
+            Room::Now => Ok(()),
+            Room::Soon => Err(PrepareError::Waiting(format!("deposits {whose} account that are under way end first"))),
+            Room::At(until) => Err(refused(format!(
+                "deposits {whose} account came to nothing too often; the next is taken from {} on",
+                until.to_rfc3339()
+            ))),
+        }
+    }
+
+    /// Whether an account without code may make one more deposit.
+    async fn room_of_key(&self, account: Address, purpose: &Purpose, gas: u64) -> Result<Room, budget::Error> {
+        let budget = budget_of(&self.node, account);
+        // It may have been a contract when this attempt was begun.
+        if self.key_deposits.has(&budget.key, purpose) || self.budgets.charged(&budget.key, purpose).await?.is_some() {
+            return Ok(Room::Now);
+        }
+        let room = self.budgets.room_of(&budget, gas, self.clock.now()).await?;
+        let most = self.node.config().gas.account_deposits_max;
+        let is_full = room == Room::Now && !self.key_deposits.enter(&budget.key, purpose, most, Instant::now());
+        Ok(if is_full { Room::Soon } else { room })
+    }
+
+    /// Counts what a deposit that is over did cost in vain.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn settle(
+        &self,
+        order: &DepositOrder,
+        versions: &[TransactionPrepared],
+        state: &DepositState,
+    ) -> Result<(), Transient> {
+        let (Some(newest), false) = (versions.last(), matches!(state, DepositState::Pending)) else { return Ok(()) };
+        let account = address(order.terms.source.account())?;
+        let budget = budget_of(&self.node, account);
+        let key = &budget.key;
+        let purpose = Purpose::deposit(&order.payment_id, newest.attempt);
+        // What an account without code deposits is charged nowhere before it is lost, whichever process prepared it.
+        if self.key_deposits.has(key, &purpose) || self.budgets.charged(key, &purpose).await?.is_none() {
+            // One that came too late, or found its payment ended, is no doing of the payer's.
+            let lost = match state {
+                DepositState::Reverted(_) => self.lost_in(versions).await?.unwrap_or(0),
+                _ => 0,
+            };
+            if lost > 0 {
+                let (now, all) = (self.clock.now(), Budget { gas_max: u64::MAX, ..budget.clone() });
+                if self.budgets.charge_one(&all, &purpose, lost, &[], now).await? == Room::Now {
+                    self.budgets.settle_one(key, &purpose, lost, now).await?;
+                    let payer = text(account);
+                    tracing::info!(payment_id = %order.payment_id, payer, lost, "an account's deposit cost gas in vain");
+                }
+            }
+            self.key_deposits.leave(key, &purpose);
+            return Ok(());
+        }
+        let lost = self.lost_in(versions).await?;
+        // One that is in no block may still get into one, unless its nonce is gone.
+        let most =
+            || transaction::unsigned(&newest.raw).map_or(self.node.config().gas.deposit_max, |sent| sent.gas_limit);
+        let lost = lost.unwrap_or_else(|| if matches!(state, DepositState::Superseded { .. }) { 0 } else { most() });
+        if lost > 0 {
+            tracing::info!(payment_id = %order.payment_id, payer = text(account), lost, "a contract account's deposit cost gas");
+        }
+        Ok(budget::settle(&*self.budgets, key, &purpose, lost, self.clock.now()).await?)
+    }
+
+    /// What the version that is in a block has cost in vain; `None` when none is.
+    async fn lost_in(&self, versions: &[TransactionPrepared]) -> Result<Option<u64>, Transient> {
+        let mut lost = None;
+        for version in versions {
+            if let Some(receipt) = Query::of(&self.node).receipt(hash_of(version)?).await? {
+                lost = Some(if receipt.success { 0 } else { receipt.gas_used });
+            }
+        }
+        Ok(lost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_deposits_of_an_account_are_under_way_until_their_end_is_seen_or_long_past() {
+        let (deposits, start) = (KeyDeposits::default(), Instant::now());
+        let account = |n: &str| BudgetKey::account(&"eip155:1".parse().unwrap(), n);
+        let purpose = |n: u32| Purpose(format!("pay_a/deposit/{n}"));
+        let enters = |of: &str, n, at| deposits.enter(&account(of), &purpose(n), 2, at);
+        assert!(enters("a", 1, start) && enters("a", 2, start));
+        assert!(!enters("a", 3, start) && enters("a", 2, start) && enters("b", 3, start));
+        deposits.leave(&account("a"), &purpose(1));
+        assert!(enters("a", 3, start) && !enters("a", 4, start));
+        assert!(deposits.has(&account("a"), &purpose(2)) && !deposits.has(&account("a"), &purpose(4)));
+        // All that was never seen to end is forgotten, whoever comes next.
+        assert!(enters("c", 6, start + UNDER_WAY_FOR));
+        assert_eq!(deposits.lock().accounts.len(), 1);
+        deposits.leave(&account("c"), &purpose(6));
+        assert!(deposits.lock().accounts.is_empty());
+    }
+}

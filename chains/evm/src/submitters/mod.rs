@@ -1,0 +1,373 @@
+//! The accounts that send the gateway's transactions: which one sends what, what is done when a transaction waits, nonces
+//! that nothing uses, and how long their coins last.
+
+mod watch;
+
+use std::{sync::Arc, time::Duration};
+
+use alloy::{
+    primitives::{Address, U256},
+    signers::local::PrivateKeySigner,
+};
+use chrono::TimeDelta;
+
+use chains::submitters::{Leg, Submitters};
+use escrow_abi::contracts::text;
+use events::{PaymentId, event::TransactionPrepared, mutant, time::Timestamp};
+use journal::ledger::{Ledger, Purpose, RENEW_AFTER, SignerAccount};
+use sagas::{
+    payment::VERSIONS_MAX,
+    ports::{Clock, Transient},
+};
+
+pub use self::watch::SignerHealth;
+use self::watch::{Seen, Watch};
+use super::{
+    node::{At, Node},
+    query::{Fees, Query},
+    rpc::Fault,
+    transaction::{self, hash_of, plain},
+    transaction_status::sender_and_nonce,
+};
+
+/// Longest time between two looks at the submitters; there are two in each chain's `reprice_seconds`.
+const MAINTAIN_EVERY: Duration = Duration::from_secs(30);
+/// Shortest time between two of them.
+const MAINTAIN_EVERY_MIN: Duration = Duration::from_secs(1);
+/// A nonce that is the next one for so many times the chain's `reprice_seconds`, and that the node knows no transaction at, is
+/// filled with an empty one. Within that time a payment under way has signed its transaction again and sent it. It is no
+/// less than twice [`RENEW_AFTER`], so that a worker that asks for its nonce again is heard in time.
+const PATIENCE_WITH_A_GAP: i32 = 2;
+/// A transaction that offers enough and still waits gets a higher tip after so many times the chain's `reprice_seconds`.
+const PATIENCE_OF_THE_PRICED: i32 = 4;
+/// Gas of a transfer of coins to an account without code.
+const TRANSFER_GAS: u64 = 21_000;
+/// Gas of a usual deposit, for the estimate of how many an account can still pay.
+const DEPOSIT_GAS: u64 = 300_000;
+/// Gas of an exit, for what deposits leave over: the escrow asks for much of it only so that nobody can starve a payout.
+const EXIT_GAS: u64 = 500_000;
+/// Prices at which an empty transaction is offered to a node that holds another at its nonce.
+const FILLER_PRICES_MAX: u32 = 10;
+
+/// How long a nonce is the next one before it counts as one that nothing uses.
+fn gap_age(node: &Node) -> TimeDelta {
+    (seconds(node.config().reprice_seconds) * PATIENCE_WITH_A_GAP).max(RENEW_AFTER * 2)
+}
+
+/// A time from the configuration; beyond a year nobody waits.
+fn seconds(seconds: u64) -> TimeDelta {
+    const YEAR: i64 = 31_536_000;
+    TimeDelta::seconds(i64::try_from(seconds).unwrap_or(YEAR).min(YEAR))
+}
+
+/// What a transaction may cost at most, wei: what nodes ask its sender to hold.
+fn cost(gas_limit: u64, fees: Fees) -> U256 {
+    U256::from(gas_limit).saturating_mul(U256::from(fees.max))
+}
+
+/// The accounts that may send a transaction.
+pub(crate) struct Senders<'a> {
+    /// The preferred one first.
+    pub signers: Vec<&'a PrivateKeySigner>,
+    /// The preferred one, which is named as the caller where it does not matter who that is.
+    pub preferred: Address,
+    /// How many exits whoever sends it must have the coins for after it.
+    pub exits_left: u64,
+}
+
+/// A nonce that was taken for a transaction.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TakenNonce {
+    pub nonce: u64,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// The submitters of one chain.
+pub(crate) struct SubmitterAccounts {
+    node: Node,
+    usual: Vec<PrivateKeySigner>,
+    exits: Vec<PrivateKeySigner>,
+    ledger: Arc<dyn Ledger>,
+    clock: Arc<dyn Clock>,
+    watch: Watch,
+}
+
+/// How often the submitters of chains that replace transactions after so many seconds are looked at.
+pub(crate) fn maintain_every(reprice_seconds: impl IntoIterator<Item = u64>) -> Duration {
+    let reprice = reprice_seconds.into_iter().map(Duration::from_secs).min();
+    reprice.map_or(MAINTAIN_EVERY, |reprice| (reprice / 2).clamp(MAINTAIN_EVERY_MIN, MAINTAIN_EVERY))
+}
+
+impl SubmitterAccounts {
+    /// The accounts of the keys `usual`, which send everything that `exits` do not; nonces come from `ledger`.
+    pub fn new(
+        node: Node,
+        usual: Vec<PrivateKeySigner>,
+        exits: Vec<PrivateKeySigner>,
+        ledger: Arc<dyn Ledger>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self { node, usual, exits, ledger, clock, watch: Watch::default() }
+    }
+
+    fn keys(&self) -> Submitters<'_, PrivateKeySigner> {
+        Submitters { usual: &self.usual, exits: &self.exits }
+    }
+
+    /// The accounts that may send a transaction of this leg of a payment.
+    ///
+    /// # Errors
+    /// [`Transient`] when there are none: the chain is a destination only.
+    pub fn senders(&self, leg: Leg, payment_id: &PaymentId) -> Result<Senders<'_>, Transient> {
+        let signers = self.keys().of(leg, payment_id);
+        let preferred = signers.first().map(|signer| signer.address());
+        let preferred =
+            preferred.ok_or_else(|| Transient::misconfigured(format!("{} has no keys", self.node.chain_id())))?;
+        let exits_left = self.keys().left_over(leg, self.node.config().common.exits_reserved);
+        Ok(Senders { signers, preferred, exits_left })
+    }
+
+    /// The account of a submitter in the ledger.
+    pub fn account(&self, signer: &PrivateKeySigner) -> SignerAccount {
+        SignerAccount { chain_id: self.node.chain_id().clone(), address: text(signer.address()) }
+    }
+
+    /// The one of `signers` that `purpose` has a nonce of.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn holder<'a>(
+        &self,
+        signers: &[&'a PrivateKeySigner],
+        purpose: &Purpose,
+    ) -> Result<Option<&'a PrivateKeySigner>, Transient> {
+        for signer in signers {
+            let open = self.ledger.open(&self.account(signer)).await;
+            let open = open.map_err(Transient::from)?;
+            if open.iter().any(|reservation| reservation.purpose == *purpose) {
+                return Ok(Some(signer));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first of `senders` that can pay for one more transaction, besides those it has on their way, and has the coins for
+    /// the exits left then.
+    ///
+    /// # Errors
+    /// [`Transient`], also when none can: no nonce is taken before somebody can pay for its transaction.
+    pub async fn payer_of_gas<'a>(
+        &self,
+        senders: &Senders<'a>,
+        gas_limit: u64,
+        fees: Fees,
+    ) -> Result<&'a PrivateKeySigner, Transient> {
+        let query = Query::of(&self.node);
+        let exit = U256::from(EXIT_GAS).saturating_mul(U256::from(fees.base.saturating_add(fees.priority)));
+        let reserve = exit.saturating_mul(U256::from(senders.exits_left));
+        for signer in &senders.signers {
+            let account = signer.address();
+            let (balance, mined, sent) = tokio::try_join!(
+                query.balance(account, At::Latest),
+                query.nonce(account, At::Latest),
+                query.nonce(account, At::Pending),
+            )?;
+            let waiting = sent.saturating_sub(mined);
+            let on_their_way = cost(gas_limit.min(DEPOSIT_GAS), fees).saturating_mul(U256::from(waiting));
+            if balance >= cost(gas_limit, fees).saturating_add(on_their_way).saturating_add(reserve) {
+                return Ok(signer);
+            }
+        }
+        Err(Transient::rate_limited(format!("no submitter of {} has the coins for its gas", self.node.chain_id())))
+    }
+
+    /// Takes the nonce with which `signer` sends for `purpose`: the same one however often it is asked for.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn take_nonce(&self, signer: &PrivateKeySigner, purpose: &Purpose) -> Result<TakenNonce, Transient> {
+        let (node, query, account) = (&self.node, Query::of(&self.node), self.account(signer));
+        let final_nonce = query.nonce(signer.address(), At::Block(node.settled().await?)).await?;
+        let chain_nonce = query.nonce(signer.address(), At::Latest).await?;
+        if chain_nonce < final_nonce {
+            return Err(node.contradiction("the newest nonce is below the settled one"));
+        }
+        let at = self.clock.now();
+        let nonce = self.ledger.reserve(&account, purpose, chain_nonce, final_nonce, at).await?;
+        Ok(TakenNonce { nonce: if mutant!("nonce-from-the-chain") { chain_nonce } else { nonce }, at })
+    }
+
+    /// See [`sagas::ports::Chains::reprice`].
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn replacement(
+        &self,
+        versions: &[TransactionPrepared],
+    ) -> Result<Option<TransactionPrepared>, Transient> {
+        let Some(newest) = versions.last().filter(|_| versions.len() < VERSIONS_MAX) else { return Ok(None) };
+        let query = Query::of(&self.node);
+        let now = self.clock.now();
+        let patience = seconds(self.node.config().reprice_seconds);
+        if now - newest.prepared_at < patience {
+            return Ok(None);
+        }
+        let (sender, nonce) = sender_and_nonce(versions)?;
+        let next = query.nonce(sender, At::Latest).await?;
+        if next > nonce {
+            return Ok(None);
+        }
+        let Some(signer) = self.keys().all().find(|signer| signer.address() == sender) else {
+            self.warn_of(newest, "a waiting transaction cannot be signed again: its sender's key is not configured");
+            return Ok(None);
+        };
+        let waiting = transaction::unsigned(&newest.raw)
+            .ok_or_else(|| Transient::misconfigured("a journaled transaction cannot be read"))?;
+        let fees = query.fees().await?;
+        if !transaction::is_outpriced(&waiting, fees) {
+            let long = now - newest.prepared_at >= patience * PATIENCE_OF_THE_PRICED;
+            // One that waits for a nonce below it would only grow dearer, and so would one that the node has lost.
+            if !long || next < nonce || !query.knows(hash_of(newest)?).await? {
+                return Ok(None);
+            }
+        }
+        let Some(bumped) = transaction::replacement(&waiting, fees) else { return Ok(None) };
+        let needed = U256::from(bumped.gas_limit).saturating_mul(U256::from(bumped.max_fee_per_gas));
+        if query.balance(sender, At::Latest).await? < needed {
+            self.warn_of(newest, "a waiting transaction needs a higher price than its sender has coins for");
+            return Ok(None);
+        }
+        let signed = transaction::sign(signer, &bumped).map_err(Transient::misconfigured)?;
+        let version = versions.len() + 1;
+        tracing::info!(chain_id = %newest.chain_id, sender = newest.sender.as_str(), nonce, version,
+            max_fee = bumped.max_fee_per_gas, "a waiting transaction is signed again with higher fees");
+        if version == VERSIONS_MAX {
+            tracing::warn!(chain_id = %newest.chain_id, sender = newest.sender.as_str(), nonce,
+                "a waiting transaction has its last price; from here on it is only sent again");
+        }
+        Ok(Some(TransactionPrepared {
+            transaction_hash: signed.hash.to_string(),
+            raw: signed.raw.to_string(),
+            prepared_at: now,
+            ..newest.clone()
+        }))
+    }
+
+    /// Says what keeps a transaction waiting, once in a while for each account.
+    fn warn_of(&self, waiting: &TransactionPrepared, reason: &'static str) {
+        let account = SignerAccount { chain_id: waiting.chain_id.clone(), address: waiting.sender.to_string() };
+        if self.watch.is_due(&account, self.clock.now()) {
+            tracing::warn!(chain_id = %waiting.chain_id, sender = waiting.sender.as_str(), nonce = waiting.validity.nonce(), "{reason}");
+        }
+    }
+
+    /// Looks at the submitters once.
+    ///
+    /// A nonce whose transaction never comes holds up everything behind it. A worker may have died between taking it and
+    /// journaling its transaction, for a payment that then needed none any more; or the payment ended, by somebody else's
+    /// transaction or by its deadline, while its own transaction waits for a price that no block takes. Such nonces are
+    /// used up by empty transactions. Also watches the submitters' coins.
+    pub async fn maintain_once(&self) {
+        for signer in self.keys().all() {
+            let chain_id = self.node.chain_id();
+            if let Err(fault) = self.unblock(signer).await {
+                tracing::debug!(%chain_id, %fault, "nonces not maintained");
+            }
+            if let Err(fault) = self.check_coins(signer).await {
+                tracing::debug!(%chain_id, %fault, "coins not checked");
+            }
+        }
+    }
+
+    /// The state of the submitters, as the last look found it; without those that were not looked at yet.
+    pub fn health(&self) -> Vec<SignerHealth> {
+        self.watch.health()
+    }
+
+    /// Notes that no node will take `transaction`, so that its nonce is used up by another one.
+    pub fn give_up(&self, transaction: &TransactionPrepared) {
+        self.watch.give_up(transaction);
+    }
+
+    /// Uses up the next nonce by an empty transaction when nothing else is going to.
+    ///
+    /// What it takes the place of can have no effect any more, or never existed. A payment under way keeps its transaction
+    /// known to the node and prices it, so one that the node does not know is nobody's; and one that it knows is left
+    /// alone until every admission signed for the nonce has ended. The ledger takes the nonce from its purpose *before*
+    /// the empty transaction is signed, so that nobody is given it any more; and a worker that asked for it again in the
+    /// meantime keeps it. Should a transaction be under way all the same, one of the two lands, and the payment's saga
+    /// finds out which.
+    async fn unblock(&self, signer: &PrivateKeySigner) -> Result<(), Transient> {
+        let (node, query, account) = (&self.node, Query::of(&self.node), self.account(signer));
+        let open = self.ledger.open(&account).await.map_err(Transient::from)?;
+        let next = query.nonce(signer.address(), At::Latest).await?;
+        let now = self.clock.now();
+        let awaited = open.iter().any(|reservation| reservation.nonce >= next);
+        let reservation = open.into_iter().find(|reservation| reservation.nonce == next);
+        let known = awaited && query.nonce(signer.address(), At::Pending).await? > next;
+        let gap_age = gap_age(node);
+        let seen = awaited.then_some(Seen { nonce: next, reservation, known });
+        let Some(blocked) = self.watch.blocked(&account, seen, gap_age, now) else {
+            return Ok(());
+        };
+        // Of several nodes behind one address, or one that was just started, one answer proves nothing. What was refused for
+        // its size needs no more of them: whichever transaction uses the nonce, its payment finds out.
+        let is_young =
+            now - blocked.since < gap_age || blocked.unknown_since.is_some_and(|since| now - since < gap_age);
+        if is_young && !self.watch.is_hopeless(&account, next) {
+            return Ok(());
+        }
+        let admission = seconds(node.config().admission_seconds);
+        let given_out = blocked.reservation.as_ref().map_or(blocked.since, |reservation| reservation.reserved_at);
+        if known && now - given_out < admission + gap_age {
+            return Ok(());
+        }
+        if let Some(reservation) = &blocked.reservation {
+            let retired = self.ledger.retire(&account, reservation).await;
+            if !retired.map_err(Transient::from)? {
+                return Ok(());
+            }
+        }
+        let purpose = blocked.reservation.as_ref().map_or("none", |reservation| &reservation.purpose.0);
+        tracing::warn!(chain_id = %account.chain_id, sender = account.address, nonce = next, purpose, known,
+            "using up a nonce that nothing else does");
+        self.fill(signer, next).await?;
+        self.watch.restart(&account, now);
+        Ok(())
+    }
+
+    async fn fill(&self, signer: &PrivateKeySigner, nonce: u64) -> Result<(), Transient> {
+        let (node, query) = (&self.node, Query::of(&self.node));
+        let call = plain(signer.address(), signer.address(), Vec::new());
+        let fees = query.fees().await?;
+        let mut filler = transaction::transaction(&call, node.evm_id(), nonce, TRANSFER_GAS, fees);
+        for _ in 1..FILLER_PRICES_MAX {
+            match query.try_send(&transaction::sign(signer, &filler).map_err(Transient::misconfigured)?.raw).await {
+                Err(Fault::Rejected(text)) if text.contains("underpriced") => {
+                    filler = transaction::bumped(&filler, fees);
+                }
+                sent => return sent.map_err(Transient::from),
+            }
+        }
+        Err(Transient::rate_limited(format!("{}: nonce {nonce} is held by a dearer transaction", node.chain_id())))
+    }
+
+    async fn check_coins(&self, signer: &PrivateKeySigner) -> Result<(), Transient> {
+        let (query, account) = (Query::of(&self.node), self.account(signer));
+        let fees = query.fees().await?;
+        let balance = query.balance(signer.address(), At::Latest).await?;
+        let price = U256::from(DEPOSIT_GAS).saturating_mul(U256::from(fees.base.saturating_add(fees.priority)));
+        let deposits_left = balance.checked_div(price).unwrap_or(U256::MAX).saturating_to::<u64>();
+        let seen = SignerHealth {
+            chain_id: account.chain_id.clone(),
+            account: account.address.clone(),
+            balance,
+            deposits_left,
+            low: deposits_left < self.node.config().common.submitter_deposits_warning,
+            checked_at: self.clock.now(),
+        };
+        self.watch.note(account, seen);
+        Ok(())
+    }
+}
