@@ -15,8 +15,7 @@ use crate::{
     chain::{BaseFee, Dropped, NodeKind},
     coverage,
     random::RandomSource,
-    settlers,
-    world::{ChainHandle, World},
+    world::{ChainHandle, World, settlers},
 };
 
 /// Base fee of a quiet chain, wei.

@@ -12,15 +12,15 @@ use events::Hash32;
 use journal::parking::Parking;
 
 use crate::{
-    blocks, client,
+    blocks,
     coverage::{self, FaultCoverage},
-    gateway,
-    gateway::Gateway,
-    invariants::{Violation, require},
-    operator,
     plan::Plan,
-    reports, sim_journal,
-    world::{BEGIN, SetupError, World},
+    world::{
+        BEGIN, SetupError, World, client,
+        gateway::{self, Gateway},
+        invariants::{Violation, require},
+        operator, reports, sim_journal,
+    },
 };
 
 /// How long a run goes on after everything is at rest, to see that it stays so: first with faults, then without.

@@ -227,7 +227,7 @@ impl SimChain {
         let call = GatewayEscrow::escrowOfCall { paymentId: word(payment_id.on_chain()) };
         let escrow = self.view(self.contracts().escrow, &call)?;
         record::read(&escrow, &ChainId::evm(self.evm_id()))
-            .map_err(|error| SimError::Refused(format!("the escrow is in {error}")))
+            .map_err(|error| SimError::Refused(format!("the record of {payment_id}: {error}")))
     }
 
     /// How often each event of a payment is in the canonical blocks.

@@ -210,7 +210,7 @@ impl Entry {
             let right = event.quoteHash == word(signed.hash())
                 && Ok(event.settler) == address(&quote.delivery_account)
                 && Ok(event.token) == contracts::token_or_coin(quote.destination.asset())
-                && Ok(event.recipient) == address(quote.destination.account().as_str())
+                && Ok(event.recipient) == address(quote.destination.account())
                 && event.amount == units(self.submitted.terms.fulfillment_amount)
                 && contracts::seconds(event.fulfillBy) <= self.submitted.escrow.fulfillment_deadline;
             right.then(|| number(log, "blockNumber")).flatten()

@@ -19,7 +19,8 @@ use journal::{
     memory::MemoryJournal,
 };
 
-use crate::{coverage, process::Process, random::RandomSource, world::World};
+use super::World;
+use crate::{coverage, process::Process, random::RandomSource};
 
 /// Shards of a run.
 pub const SHARDS: u16 = 2;

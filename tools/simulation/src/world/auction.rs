@@ -16,7 +16,7 @@ use sagas::ports::{
     Transient,
 };
 
-use crate::{ports::PortContext, settlers, world::World};
+use super::{World, ports::PortContext, settlers};
 
 /// How often a gathering looks for new answers.
 const LOOK_EVERY: Duration = Duration::from_millis(250);

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use chains::escrow::State;
 use escrow_abi::contracts::{address, units};
 use events::{
-    ChainId, Event, PaymentEvent, PaymentId, QuoteRequestEvent, QuoteRequestId, StreamId,
+    Account, ChainId, Event, PaymentEvent, PaymentId, QuoteRequestEvent, QuoteRequestId, StreamId,
     event::{Submitted, TransactionPrepared, Validity},
 };
 use journal::Recorded;
@@ -24,11 +24,10 @@ use sagas::{
 };
 
 use self::entry::{End, Entry};
+use super::{ChainHandle, TOKENS, World, projection::View};
 use crate::{
     chain::{NodeKind, SimChain},
     coverage,
-    projection::View,
-    world::{ChainHandle, TOKENS, World},
 };
 
 /// After its deadline, and after faults ended, a payment is final within so many seconds.
@@ -67,7 +66,7 @@ pub struct Invariants {
     accepted: BTreeSet<PaymentId>,
     clients_done: usize,
     /// What each nonce of the gateway's accounts was signed for.
-    nonces: BTreeMap<(ChainId, String, Validity), String>,
+    nonces: BTreeMap<(ChainId, Account, Validity), String>,
     /// When each payment that was left behind was swept last.
     swept: BTreeMap<PaymentId, u64>,
     /// Hashes of all transactions that were stored.
@@ -309,7 +308,7 @@ impl Invariants {
             require(quoted.is_some_and(|quoted| deposited <= quoted), "no more is taken than was quoted", || {
                 format!("{payment_id}: {deposited} of {quoted:?}")
             })?;
-            let payer = address(&record.payer).unwrap_or_default();
+            let payer = record.payer.as_ref().and_then(|payer| address(payer).ok()).unwrap_or_default();
             match record.state {
                 State::Refunded => {}
                 State::Deposited | State::Reserved => {

@@ -7,10 +7,13 @@ use async_trait::async_trait;
 use chrono::TimeDelta;
 use tokio::time::sleep;
 
-use chains::verifier::{self, Outcome};
-use chains_evm::{adapter::EvmChains, attest};
+use chains::{
+    registry::Chain,
+    verifier::{self, Outcome},
+};
+use chains_evm::{adapter::EvmChain, attest};
 use events::{
-    ChainId, PaymentId,
+    Account, ChainId, PaymentId,
     event::{Claim, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, VerifierRef},
     quote::SignedQuote,
     time::Timestamp,
@@ -21,7 +24,8 @@ use sagas::ports::{
     RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, VerificationCase, Verifier, Waiting,
 };
 
-use crate::{coverage, process::Process, random::RandomSource, world::World};
+use super::World;
+use crate::{coverage, process::Process, random::RandomSource};
 
 /// Longest wait for a block that does not come.
 const NEXT_BLOCK_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -79,16 +83,22 @@ impl Clock for PortContext {
     }
 }
 
-/// The adapter for EVM chains, woken by the world's blocks.
-pub struct SimChains {
+/// The adapter of one EVM chain, woken by the world's blocks.
+pub struct SimAdapter {
     /// The real one.
-    pub inner: Arc<EvmChains>,
+    pub inner: Arc<EvmChain>,
     /// Whose it is.
     pub context: PortContext,
 }
 
+impl Chain for SimAdapter {
+    fn id(&self) -> &ChainId {
+        self.inner.id()
+    }
+}
+
 #[async_trait]
-impl Chains for SimChains {
+impl Chains for SimAdapter {
     async fn prepare_deposit(&self, order: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
         self.inner.prepare_deposit(order, attempt).await
     }
@@ -176,7 +186,7 @@ impl Chains for SimChains {
         self.context.rest(Duration::from_millis(random.number(1..=400))).await;
     }
 
-    fn cursor(&self, chain_id: &ChainId, contract: &str) -> Option<Cursor> {
+    fn cursor(&self, chain_id: &ChainId, contract: &Account) -> Option<Cursor> {
         self.inner.cursor(chain_id, contract)
     }
 
@@ -186,7 +196,7 @@ impl Chains for SimChains {
         while is_pushed || !self.inner.has_news(&mut waiting) {
             self.next_block(waiting.chain_id).await;
             // A failure is repeated in the next round.
-            drop(self.inner.watch_logs(waiting.chain_id).await);
+            drop(self.inner.watch_logs().await);
             if is_pushed {
                 return;
             }

@@ -11,14 +11,13 @@ use sagas::quote_request::{
     award::{AwardCall, AwardError, AwardOutcome, AwardRefusal, award},
 };
 
-use crate::{
+use super::{
+    World,
     client::{ANSWERED_WITHIN, Order},
-    coverage,
     gateway::Gateway,
     invariants::require,
-    random::RandomSource,
-    world::World,
 };
+use crate::{coverage, random::RandomSource};
 
 /// The state of a batch as a client found it.
 enum Found {

@@ -5,12 +5,12 @@ use std::{
     time::Duration,
 };
 
+use super::World;
 use crate::{
     chain::{NodeKind, RpcOutcome},
     coverage,
     process::Process,
     random::RandomSource,
-    world::World,
 };
 
 /// At most one of so many calls of a party is answered by a lying node.

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use events::{Epoch, StreamId};
 use journal::parking::{Error, Parked, Parking, ParkingPartition, Record, Replayed};
 
-use crate::ports::PortContext;
+use super::ports::PortContext;
 
 /// How often a follower looks for new entries.
 const LOOK_EVERY: Duration = Duration::from_millis(300);

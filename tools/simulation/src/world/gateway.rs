@@ -8,22 +8,22 @@ use std::{
 use tokio::{task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-use chains_evm::adapter::{EvmChain, EvmChains, Keys};
+use chains::registry::ChainRegistry;
+use chains_evm::adapter::{EvmChain, Keys};
 use events::PaymentId;
 use sagas::runner::{Engine, Options, Ports, Runner};
 
-use crate::{
+use super::{
+    SetupError, World,
     auction::SimAuction,
-    coverage,
     parking::SimParking,
-    ports::{PortContext, SimChains, SimLedger, SimVerifier},
-    process::Process,
+    ports::{PortContext, SimAdapter, SimLedger, SimVerifier},
     projection::{ProjectionStore, SimOpenStreams, follow},
-    random::RandomSource,
     rpc_faults::rpc_faults,
+    signer,
     sim_journal::SimJournal,
-    world::{SetupError, World, signer},
 };
+use crate::{coverage, process::Process, random::RandomSource};
 
 /// A slot for one process at a time.
 pub struct Gateway {
@@ -119,33 +119,35 @@ fn start(
     let skew_ms = world.plan.gateways[index].skew_ms;
     let context = PortContext { world: world.clone(), process: process.clone(), random: random.clone(), skew_ms };
     let submitters: Vec<_> = (0..world.plan.submitters).map(|number| signer(&format!("submitter {number}"))).collect();
-    let mut chains = Vec::new();
+    let clock = Arc::new(context.clone());
+    let (ledger, budgets) = (Arc::new(SimLedger(context.clone())), Arc::new(world.budgets.clone()));
+    let (mut chains, mut registry) = (Vec::new(), ChainRegistry::new(clock.clone()));
     for handle in &world.chains {
         let node = handle.connect(rpc_faults(Arc::downgrade(world), Some(process.clone()), random.clone()))?;
         let keys = Keys { reserver: signer("reserver"), submitters: submitters.clone(), exit_submitters: Vec::new() };
-        chains.push(EvmChain { node, keys: Some(keys) });
+        let inner = EvmChain::new(node, Some(keys), ledger.clone(), budgets.clone(), clock.clone());
+        let inner = Arc::new(inner.map_err(|error| SetupError::Connect(error.to_string()))?);
+        let adapter = Arc::new(SimAdapter { inner: inner.clone(), context: context.clone() });
+        registry = registry.with(adapter).map_err(|error| SetupError::Connect(error.to_string()))?;
+        chains.push(inner);
     }
-    let clock = Arc::new(context.clone());
-    let inner =
-        EvmChains::new(chains, Arc::new(SimLedger(context.clone())), Arc::new(world.budgets.clone()), clock.clone());
-    let inner = Arc::new(inner.map_err(|error| SetupError::Connect(error.to_string()))?);
     let journal = Arc::new(SimJournal::new(world.clone(), process.clone(), random.clone()));
     let impostor = signer("impostor");
     let ports = Ports {
         journal: journal.clone(),
-        chains: Arc::new(SimChains { inner: inner.clone(), context: context.clone() }),
+        chains: Arc::new(registry),
         auction: Arc::new(SimAuction(context.clone())),
         verifier: Arc::new(SimVerifier { service: world.verifier(), context: context.clone(), impostor }),
         selector: Arc::new(context.clone()),
         open_streams: Arc::new(SimOpenStreams(gateway.store.clone())),
         parking: Arc::new(SimParking(context.clone())),
-        clock,
+        clock: clock.clone(),
     };
     let engine = Engine::new(ports, Options::default());
     let runner = Runner::new(engine.clone(), format!("gateway {index} process {incarnation}"));
     let mut tasks = JoinSet::new();
     tasks.spawn(runner.run(CancellationToken::new()));
-    tasks.spawn(async move { inner.maintain().await });
+    tasks.spawn(async move { EvmChain::maintain(&chains, &*clock).await });
     tasks.spawn(follow(world.clone(), journal.clone(), gateway.store.clone(), random.clone()));
     let running = Running { process: process.clone(), journal, engine };
     *gateway.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(running);

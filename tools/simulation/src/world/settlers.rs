@@ -11,22 +11,19 @@ use ed25519_dalek::SigningKey;
 use tokio::time::sleep;
 
 use chains::{escrow::State, verifier::Outcome};
-use chains_evm::{
-    attest,
-    node::{At, Node},
-};
-use escrow_abi::contracts::{self, FulfillmentProxy, GatewayEscrow, address, text, units, word};
+use chains_evm::{attest, deliveries::Deliveries, escrows::Escrows};
+use escrow_abi::contracts::{self, FulfillmentProxy, GatewayEscrow, account, address, units, word};
 use events::{
-    Amount, Did,
+    Account, Amount, Did,
     quote::{Quote, SignedQuote},
     time::{from_unix_seconds, unix_seconds},
 };
 use sagas::ports::{Answer, Award, AwardAnswer, Bid, DeliveryOrder, DeliveryState, RequestForQuotes, Statement};
 
+use super::{ChainHandle, World};
 use crate::{
     coverage,
     plan::{Character, SettlerPlan},
-    world::{ChainHandle, World},
 };
 
 /// How long a quote is firm after the auction.
@@ -55,8 +52,8 @@ impl Settler {
         Self { did: Did::from_ed25519(&key.verifying_key()), key, signer, plan }
     }
 
-    fn account(&self) -> String {
-        text(self.signer.address())
+    fn account(&self) -> Account {
+        account(self.signer.address()).expect("no private key has the zero address")
     }
 }
 
@@ -138,7 +135,7 @@ fn quote(world: &World, settler: &Settler, request: &RequestForQuotes) -> Option
         destination,
         fulfillment_amount: request.terms.fulfillment_amount,
         delivery_account: settler.account(),
-        fulfillment_proxy: request.fulfillment_proxies.first()?.clone(),
+        fulfillment_proxy: request.fulfillment_proxies.first()?.parse().ok()?,
         fulfill_by: from_unix_seconds(request.escrow.fulfillment_deadline)?,
         valid_until: from_unix_seconds(unix_seconds(request.quote_deadline) + FIRM_SECONDS)?,
     };
@@ -223,7 +220,7 @@ impl Job {
             if self.settler.plan.character == Character::Tardy && self.world.seconds() + 8 < fulfill_by {
                 continue;
             }
-            let state = self.destination.node.deliveries().state(&self.order).await;
+            let state = Deliveries::of(&self.destination.node).state(&self.order).await;
             if matches!(state, Ok(DeliveryState::Seen(_) | DeliveryState::Final(_))) && !reported {
                 self.world.reports.report_delivery(&self.order.payment_id);
                 reported = true;
@@ -245,12 +242,11 @@ impl Job {
 
     /// The escrow's state at the depth that a settler trusts; `None` unless the escrow is the one the quote is for.
     async fn escrow(&self) -> Option<State> {
-        let node: &Node = &self.source.node;
-        let settled = node.settled().await.ok()?;
-        let contract = address(&self.award.case.escrow.contract).ok()?;
-        let record = node.escrows().record(&self.order.payment_id, contract, At::Block(settled)).await.ok()??;
+        let contract = &self.award.case.escrow.contract;
+        let settled = Escrows::of(&self.source.node).settled(&self.order.payment_id, contract).await;
+        let record = settled.ok()?.record?;
         let right = record.quote_hash == self.award.quote_hash
-            && record.settler == text(self.settler.signer.address())
+            && record.settler == Some(self.settler.account())
             && record.source_amount == Some(self.quote.source_amount)
             && record.is_of(&self.award.case.escrow);
         right.then_some(record.state)
@@ -259,7 +255,7 @@ impl Job {
     fn deliver(&self, first: bool) {
         let amount = units(self.order.amount);
         let token = contracts::token_or_coin(self.order.destination.asset()).unwrap_or_default();
-        let recipient = address(self.order.destination.account().as_str()).unwrap_or_default();
+        let recipient = address(self.order.destination.account()).unwrap_or_default();
         match self.settler.plan.character {
             Character::WrongAmount if amount > U256::from(1) => self.fulfill(token, recipient, amount - U256::from(1)),
             Character::WrongRecipient => self.fulfill(token, self.settler.signer.address(), amount),

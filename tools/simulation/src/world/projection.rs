@@ -14,13 +14,12 @@ use journal::{Recorded, ShardLog, StreamStore};
 use projections::{Applied, PaymentView, QuoteRequestView};
 use sagas::ports::{OpenStreams, Transient};
 
-use crate::{
-    coverage,
+use super::{
+    World,
     invariants::{Violation, require},
-    random::RandomSource,
     sim_journal::{SHARDS, SimJournal},
-    world::World,
 };
+use crate::{coverage, random::RandomSource};
 
 /// Commits asked for at a time.
 const PAGE: usize = 16;

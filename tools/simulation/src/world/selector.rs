@@ -15,10 +15,10 @@ use events::{
 };
 use sagas::ports::{SelectionRequest, Selector, Transient};
 
+use super::ports::PortContext;
 use crate::{
     coverage,
     plan::{Chooser, Route},
-    ports::PortContext,
 };
 
 /// The signed choices of selectors: the auction and the quote.

@@ -20,15 +20,13 @@ use events::{
 };
 use journal::{AppendError, Commit, Journal, Position};
 
+use super::{
+    ChainHandle, REFUND_DELAY, World, batch, gateway::Gateway, invariants::Violation, operator, selector, signer,
+};
 use crate::{
-    batch, coverage,
-    gateway::Gateway,
-    invariants::Violation,
-    operator,
+    coverage,
     plan::{Funding, PaymentPlan, Route},
     random::RandomSource,
-    selector,
-    world::{ChainHandle, REFUND_DELAY, World, signer},
 };
 
 /// How long a client waits for an answer.
@@ -282,7 +280,10 @@ impl Order {
     }
 
     fn verifier(&self) -> VerifierRef {
-        VerifierRef { account: self.source.config.common.releaser.clone(), endpoint: "http://verifier".to_owned() }
+        VerifierRef {
+            account: self.source.config.common.releaser.parse().unwrap(),
+            endpoint: "http://verifier".to_owned(),
+        }
     }
 
     fn submission(&self, world: &World) -> Option<Submitted> {

@@ -10,7 +10,8 @@ use tokio::{sync::Notify, time::sleep};
 
 use events::PaymentId;
 
-use crate::{coverage, gateway::Gateway, world::World};
+use super::{World, gateway::Gateway};
+use crate::coverage;
 
 /// Reports on their way.
 #[derive(Default)]

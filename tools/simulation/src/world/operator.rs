@@ -7,7 +7,8 @@ use tokio::time::sleep;
 use events::StreamId;
 use journal::parking::{Parking, Replayed};
 
-use crate::{coverage, invariants::require, plan::Poison, sim_journal::SHARDS, world::World};
+use super::{World, invariants::require, sim_journal::SHARDS};
+use crate::{coverage, plan::Poison};
 
 /// Makes the stream unreadable as planned. Its shard changes hands then, so that the new owner has to read it.
 pub async fn poison(world: Arc<World>, stream_id: StreamId, plan: Poison) {
