@@ -97,11 +97,6 @@ impl EvmChain {
         })
     }
 
-    /// The connection to the chain.
-    pub fn node(&self) -> &Node {
-        &self.node
-    }
-
     /// Sees what happened in the newest blocks, as [`Chains::next_event`] does by itself: for who learns of blocks in another
     /// way.
     ///

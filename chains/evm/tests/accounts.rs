@@ -337,8 +337,7 @@ async fn what_deposits_of_a_key_cost_in_vain_is_counted_once_and_bounded() -> Re
     assert!(matches!(state, DepositState::Superseded { .. }), "{state:?}");
     assert!(lost(0).await?);
 
-    let first = world.payment("first")?;
-    let second = world.payment("second")?;
+    let (first, second) = (world.payment("first")?, world.payment("second")?);
     let prepared = [&first, &second].map(|payment| payment.deposit());
     let prepared =
         [world.chains.prepare_deposit(&prepared[0], 1).await?, world.chains.prepare_deposit(&prepared[1], 1).await?];
