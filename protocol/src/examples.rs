@@ -65,7 +65,7 @@ pub(super) fn request_for_quotes() -> Value {
         payment_id: Some(parts.payment_id),
         terms_hash: parts.terms.hash(),
         terms: parts.terms,
-        escrow: escrow(),
+        escrow: parts.escrow,
         fulfillment_proxies: vec![PROXY.to_owned()],
         quote_deadline: at(QUOTE_DEADLINE),
         fulfillment_deadline: at(FULFILLMENT_DEADLINE),
@@ -78,15 +78,17 @@ pub(super) fn bid() -> Value {
 }
 
 pub(super) fn award() -> Value {
-    shown(parts().map(|parts| AwardNotice {
-        version: Version,
-        settler: parts.settler,
-        payment_id: parts.payment_id,
-        terms: parts.terms,
-        escrow: escrow(),
-        quote: parts.quote.document().to_owned(),
-        quote_hash: parts.quote.hash(),
-        verifier: Verifier { account: RELEASER.to_owned(), endpoint: "https://verifier.example".to_owned() },
+    shown(parts().and_then(|parts| {
+        Some(AwardNotice {
+            version: Version,
+            settler: parts.settler,
+            payment_id: parts.payment_id,
+            terms: parts.terms,
+            escrow: parts.escrow,
+            quote: parts.quote.document().to_owned(),
+            quote_hash: parts.quote.hash(),
+            verifier: Verifier { account: RELEASER.parse().ok()?, endpoint: "https://verifier.example".to_owned() },
+        })
     }))
 }
 
@@ -162,7 +164,7 @@ pub(super) fn attestation_request() -> Value {
         version: Version,
         payment_id: parts.payment_id,
         terms: parts.terms,
-        escrow: escrow(),
+        escrow: parts.escrow,
         quote: parts.quote.document().to_owned(),
     }))
 }
@@ -186,6 +188,7 @@ struct Parts {
     settler: Did,
     payment_id: PaymentId,
     terms: Terms,
+    escrow: Escrow,
     quote: SignedQuote,
 }
 
@@ -205,29 +208,29 @@ fn parts() -> Option<Parts> {
         settler: settler.clone(),
         source_chain: ChainId::evm(1),
         source_amount: "25025000".parse().ok()?,
-        payout_account: SETTLER.to_owned(),
-        escrow_contract: ESCROW.to_owned(),
+        payout_account: SETTLER.parse().ok()?,
+        escrow_contract: ESCROW.parse().ok()?,
         destination,
         fulfillment_amount: amount,
-        delivery_account: SETTLER.to_owned(),
-        fulfillment_proxy: PROXY.to_owned(),
+        delivery_account: SETTLER.parse().ok()?,
+        fulfillment_proxy: PROXY.parse().ok()?,
         fulfill_by: at(FULFILLMENT_DEADLINE),
         valid_until: at(RESERVE_DEADLINE),
     };
     let quote = quote.sign(&key, at(SENT)).ok()?;
-    Some(Parts { settler, payment_id, terms, quote })
+    Some(Parts { settler, payment_id, terms, escrow: escrow()?, quote })
 }
 
-fn escrow() -> Escrow {
-    Escrow {
+fn escrow() -> Option<Escrow> {
+    Some(Escrow {
         chain_id: ChainId::evm(1),
-        contract: ESCROW.to_owned(),
-        reserver: RESERVER.to_owned(),
-        releaser: RELEASER.to_owned(),
+        contract: ESCROW.parse().ok()?,
+        reserver: RESERVER.parse().ok()?,
+        releaser: RELEASER.parse().ok()?,
         reserve_deadline: Seconds(RESERVE_DEADLINE),
         fulfillment_deadline: Seconds(FULFILLMENT_DEADLINE),
         refund_after: Seconds(REFUND_AFTER),
-    }
+    })
 }
 
 fn at(seconds: u64) -> Timestamp {
