@@ -4,7 +4,7 @@
 #
 #   scripts/test.sh build   builds them, and no more
 #
-#   QUICK=1         what a developer wants after each change: nothing that needs .tools/, and few simulated worlds
+#   QUICK=1         what a developer wants after each change: units, tests in memory, and few simulated worlds
 #   SIM_SEEDS=n     how many worlds the simulation plays, from the first seed on
 #   TEST_THREADS=n  how many tests run at a time
 set -uo pipefail
@@ -101,7 +101,7 @@ few_authorities() {
 }
 
 quick() {
-  # Programs of tests in memory; the names of two crates are those of programs, too.
+  # Units and programs of tests in memory; a few units start a nats-server or anvil.
   local targets=(--lib --bins --test events --test interface --test projections --test proofs --test sagas --test seeds
     --test settler)
   export SIM_SEEDS="${SIM_SEEDS:-50}"
