@@ -1,10 +1,10 @@
-//! Payment identifiers of x402 on a real nats-server with nats.conf: each belongs to the payload that claimed it first.
+//! Payment identifiers of x402 on a real nats-server with nats.conf: each belongs to the payload that it was first bound to.
 
 use anyhow::{Context, Result, ensure};
 use async_nats::jetstream;
 use futures::future::join_all;
 
-use api::x402::{Claim, Identifiers, IdentifiersError, NatsIdentifiers};
+use app::payment_identifiers::{Binding, Identifiers, IdentifiersError, nats::NatsIdentifiers};
 use devkit::NatsServer;
 use events::{Hash32, PaymentId};
 
@@ -12,8 +12,8 @@ use crate::nats_roles::{Role, connect, server, until};
 
 const IDENTIFIER: &str = "pay_7d5d747be160e280504c099d984bcfe0";
 
-fn claim(payload: &str) -> Claim {
-    Claim {
+fn binding(payload: &str) -> Binding {
+    Binding {
         payload: Hash32::sha256(payload),
         payment_id: PaymentId::derive("somebody", payload),
         terms_hash: Hash32::sha256("terms"),
@@ -24,67 +24,67 @@ async fn open(server: &NatsServer) -> Result<NatsIdentifiers> {
     Ok(NatsIdentifiers::open(connect(server, Role::Gateway).await?, 1).await?)
 }
 
-/// The server's name for the one stream of claims.
-async fn subject_of_the_only_claim(context: &jetstream::Context) -> Result<String> {
+/// The server's name for the one stream of bindings.
+async fn subject_of_the_only_binding(context: &jetstream::Context) -> Result<String> {
     let stream = context.get_stream("X402").await?;
     Ok(stream.get_raw_message(1).await?.subject.to_string())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_claim_holds_wherever_the_others_come_from() -> Result<()> {
+async fn the_first_binding_holds_wherever_the_others_come_from() -> Result<()> {
     let server = server().await?;
     let gateways = [open(&server).await?, open(&server).await?, open(&server).await?];
     for round in 0..20 {
         let identifier = format!("{IDENTIFIER}_{round}");
-        ensure!(gateways[0].holder(&identifier).await?.is_none());
-        let claims = (0..12).map(|n| {
+        ensure!(gateways[0].bound(&identifier).await?.is_none());
+        let bindings = (0..12).map(|n| {
             let (gateway, identifier) = (&gateways[n % 3], &identifier);
             async move {
-                let mine = claim(&format!("payload {n}"));
-                let told = gateway.claim(identifier, &mine).await?;
+                let mine = binding(&format!("payload {n}"));
+                let told = gateway.bind(identifier, &mine).await?;
                 anyhow::Ok((mine, told))
             }
         });
-        let claims = join_all(claims).await.into_iter().collect::<Result<Vec<_>>>()?;
-        let holder = &claims[0].1;
-        assert!(claims.iter().all(|(_, told)| told == holder), "{claims:?}");
-        assert_eq!(claims.iter().filter(|(mine, _)| mine == holder).count(), 1);
+        let bindings = join_all(bindings).await.into_iter().collect::<Result<Vec<_>>>()?;
+        let holder = &bindings[0].1;
+        assert!(bindings.iter().all(|(_, told)| told == holder), "{bindings:?}");
+        assert_eq!(bindings.iter().filter(|(mine, _)| mine == holder).count(), 1);
         for gateway in &gateways {
-            assert_eq!(gateway.holder(&identifier).await?.as_ref(), Some(holder));
-            assert_eq!(gateway.claim(&identifier, holder).await?, *holder);
+            assert_eq!(gateway.bound(&identifier).await?.as_ref(), Some(holder));
+            assert_eq!(gateway.bind(&identifier, holder).await?, *holder);
         }
     }
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_outlives_its_server_and_cannot_be_replaced() -> Result<()> {
+async fn a_binding_outlives_its_server_and_cannot_be_replaced() -> Result<()> {
     let mut server = server().await?;
-    let (mine, other) = (claim("mine"), claim("other"));
+    let (mine, other) = (binding("mine"), binding("other"));
     let before = open(&server).await?;
-    assert_eq!(before.claim(IDENTIFIER, &mine).await?, mine);
+    assert_eq!(before.bind(IDENTIFIER, &mine).await?, mine);
 
     server.kill().await?;
-    // Nothing is known while the server is away, and nothing is claimed to be.
-    assert!(matches!(before.claim(IDENTIFIER, &other).await, Err(IdentifiersError::Unavailable(_))));
-    assert!(matches!(before.holder(IDENTIFIER).await, Err(IdentifiersError::Unavailable(_))));
+    // Nothing is known while the server is away, and nothing is said to be.
+    assert!(matches!(before.bind(IDENTIFIER, &other).await, Err(IdentifiersError::Unavailable(_))));
+    assert!(matches!(before.bound(IDENTIFIER).await, Err(IdentifiersError::Unavailable(_))));
     server.restart().await?;
     let after = open(&server).await?;
-    assert_eq!(after.holder(IDENTIFIER).await?.as_ref(), Some(&mine));
-    assert_eq!(after.claim(IDENTIFIER, &other).await?, mine);
+    assert_eq!(after.bound(IDENTIFIER).await?.as_ref(), Some(&mine));
+    assert_eq!(after.bind(IDENTIFIER, &other).await?, mine);
     // The connection that was there comes back by itself.
-    until("the first connection is back", || async { before.holder(IDENTIFIER).await == Ok(Some(mine.clone())) })
+    until("the first connection is back", || async { before.bound(IDENTIFIER).await == Ok(Some(mine.clone())) })
         .await?;
 
     // The gateway's own credentials cannot change it, whatever they publish.
     let context = jetstream::new(connect(&server, Role::Gateway).await?);
-    let subject = subject_of_the_only_claim(&context).await?;
+    let subject = subject_of_the_only_binding(&context).await?;
     let overwritten = context.publish(subject.clone(), "{}".into()).await?.await;
     assert!(overwritten.is_err(), "{overwritten:?}");
     let stream = context.get_stream("X402").await?;
     assert!(stream.delete_message(1).await.is_err());
     assert!(stream.purge().await.is_err());
-    assert_eq!(after.holder(IDENTIFIER).await?.as_ref(), Some(&mine));
+    assert_eq!(after.bound(IDENTIFIER).await?.as_ref(), Some(&mine));
 
     // And nobody else's do.
     for role in [Role::Auditor, Role::Selector, Role::Settler(1)] {
@@ -94,8 +94,8 @@ async fn a_claim_outlives_its_server_and_cannot_be_replaced() -> Result<()> {
         let foreign = jetstream::new(stranger);
         assert!(foreign.get_stream("X402").await.is_err() || role == Role::Auditor, "{role:?}");
     }
-    assert_eq!(after.holder(IDENTIFIER).await?.as_ref(), Some(&mine));
-    let info = context.get_stream("X402").await.context("the stream of claims")?;
+    assert_eq!(after.bound(IDENTIFIER).await?.as_ref(), Some(&mine));
+    let info = context.get_stream("X402").await.context("the stream of bindings")?;
     assert_eq!(info.cached_info().state.messages, 1);
     Ok(())
 }

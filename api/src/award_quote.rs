@@ -15,7 +15,7 @@ use events::QuoteRequestId;
 
 use super::{
     error::ApiError,
-    hold::{self, Applied},
+    long_poll::{self, Applied},
     request_id::RequestId,
     state::HttpState,
     write::Write,
@@ -30,10 +30,10 @@ pub(super) async fn handle(
 ) -> Result<(Applied, Json<PaymentResponse>), ApiError> {
     let id: Option<QuoteRequestId> = path.ok().and_then(|Path(text)| text.parse().ok());
     let id = id.ok_or(Code::QUOTE_REQUEST_NOT_FOUND)?;
-    let hold_max = hold::longest(&write.headers, state.hold_max());
-    let applied = hold::applied(&write.headers, state.hold_max());
-    let Write { caller, body, place, .. } = write;
-    let accepting = award::accept(&state, id, correlation.as_str(), caller.clone(), body.json()?, place);
+    let hold_max = long_poll::longest(&write.headers, state.hold_max());
+    let applied = long_poll::applied(&write.headers, state.hold_max());
+    let Write { caller, body, permit, .. } = write;
+    let accepting = award::accept(&state, id, correlation.as_str(), caller.clone(), body.json()?, permit);
     let (view, replay) = Box::pin(accepting).await?;
     let view = if replay { view } else { submit::outcome(&state, &caller, true, view, hold_max).await };
     Ok((applied, Json(PaymentResponse::new(view, replay, &state.http.base_url))))

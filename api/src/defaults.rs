@@ -62,7 +62,7 @@ pub(super) struct ChainBody<'a> {
     signature_domain_version: Option<u8>,
     /// Schemes a payer on this chain may sign with. `EVM_PERMIT2` is there only by the operator's word: it has no witness, so
     /// the gateway's reserver alone decides on verifier, windows and quote, and could take the whole cap.
-    #[schemars(schema_with = "schema::message_schemes")]
+    #[schemars(schema_with = "MessageScheme::list_schema")]
     message_schemes: Vec<&'static str>,
     /// Least seconds from `fulfillment_deadline` to the refund window.
     refund_delay_seconds: u64,
@@ -166,7 +166,7 @@ fn chain_body<'a>(state: &HttpState, corridor: &'a Corridor) -> ChainBody<'a> {
     ChainBody {
         family: corridor.family,
         quote_selector: "",
-        fulfillment_verifier: VerifierBody { account, endpoint },
+        fulfillment_verifier: VerifierBody { account: account.to_string(), endpoint },
         escrow_contract_address: corridor.escrow.as_str(),
         fulfillment_proxy: corridor.proxy.as_str(),
         reserver: corridor.reserver.as_str(),

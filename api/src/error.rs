@@ -6,7 +6,6 @@ use axum::{
 };
 
 use app::error::{Code, Error};
-use events::PaymentId;
 
 /// An error on its way to the client. It becomes a body in the outermost layer, which knows the request's id and the
 /// address of the service.
@@ -17,11 +16,6 @@ impl ApiError {
     /// An error with a message of its own; see [`Error::new`].
     pub fn new(code: &'static Code, message: impl Into<String>) -> Self {
         Self(Error::new(code, message))
-    }
-
-    /// Says which payment the error is about.
-    pub fn about(self, payment_id: &PaymentId) -> Self {
-        Self(self.0.about(payment_id))
     }
 
     /// The table's entry for a status that was answered without an error of ours, as by the framework.

@@ -1,7 +1,7 @@
-//! The HTTP API: one file a route, one table of routes ([`routes`]), one table of errors ([`error`]).
+//! The HTTP API: one file a route, and one table of routes, [`routes`].
 //!
-//! Bodies are types of this module and nowhere else; each is turned once into or out of the types of `events` and
-//! `projections`.
+//! A handler reads a body, calls one use case of the crate `app`, and answers with what it says. What the service says about
+//! itself is made in `openapi` and `docs`.
 
 mod award_quote;
 mod body;
@@ -11,11 +11,13 @@ mod cors;
 mod defaults;
 mod deprecation;
 mod docs;
-pub mod error;
+mod documentation;
+mod documents;
+mod error;
 mod health;
-mod hold;
+mod long_poll;
 mod open_quote_request;
-pub mod openapi;
+mod openapi;
 mod payment_events;
 mod payment_status;
 mod payment_timeline;
@@ -30,7 +32,8 @@ mod submit_payment;
 #[cfg(test)]
 mod tests;
 mod verify_payment;
+mod worked_quote;
 mod write;
-pub mod x402;
+mod x402;
 
-pub use self::{request_id::RequestId, routes::router, state::HttpState};
+pub use self::state::HttpState;

@@ -11,10 +11,10 @@ use serde::Deserialize;
 use app::{
     error::Code,
     open_quote_request,
-    views::{quote_request_body::QuoteRequestResponse, quote_requests::turnout},
+    views::{quote_request_body::QuoteRequestResponse, quote_requests::statistics},
 };
 
-use super::{caller_secret, error::ApiError, hold, request_id::RequestId, state::HttpState, write::Write};
+use super::{caller_secret, error::ApiError, long_poll, request_id::RequestId, state::HttpState, write::Write};
 
 #[derive(Deserialize)]
 pub(super) struct Parameters {
@@ -29,17 +29,17 @@ pub(super) async fn handle(
     write: Write,
 ) -> Result<Json<QuoteRequestResponse>, ApiError> {
     let hold_max = if wait(parameters)? {
-        hold::longest(&write.headers, Duration::from_millis(state.http.quotes_hold_ms_max))
+        long_poll::longest(&write.headers, Duration::from_millis(state.http.quotes_hold_ms_max))
     } else {
         Duration::ZERO
     };
-    let Write { caller, headers, body, place } = write;
+    let Write { caller, headers, body, permit } = write;
     let secret = caller_secret::hash(&headers)?;
-    let opening = open_quote_request::open(&state, correlation.as_str(), &caller, secret, body.json()?, place);
+    let opening = open_quote_request::open(&state, correlation.as_str(), &caller, secret, body.json()?, permit);
     let (view, replay) = Box::pin(opening).await?;
     let view = open_quote_request::collected(&state, &caller, view, hold_max).await;
-    let turnout = turnout(state.services.journal.as_ref(), state.services.auctions.as_ref(), &view).await;
-    Ok(Json(QuoteRequestResponse::new(&view, turnout, replay, &state.http.base_url)))
+    let statistics = statistics(state.services.journal.as_ref(), state.services.auctions.as_ref(), &view).await;
+    Ok(Json(QuoteRequestResponse::new(&view, statistics, replay, &state.http.base_url)))
 }
 
 /// Whether to hold for quotes.

@@ -27,7 +27,7 @@ use app::{
 };
 use events::PaymentId;
 use journal::ReadError;
-use net::callers::{Caller, Place};
+use net::callers::{Caller, Permit};
 
 use super::{payment_timeline::history, state::HttpState};
 use crate::error::ApiError;
@@ -104,7 +104,7 @@ struct Follow {
     news: VecDeque<Entry>,
     at_rest: bool,
     permit: OwnedSemaphorePermit,
-    _of_caller: Option<Place>,
+    _of_caller: Option<Permit>,
 }
 
 impl Follow {

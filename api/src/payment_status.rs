@@ -12,7 +12,7 @@ use axum::{
 use app::{error::Code, resolve, views::payment_body::StatusBody};
 use events::PaymentId;
 
-use super::{state::HttpState, status_page};
+use super::{docs, state::HttpState, status_page};
 use crate::error::ApiError;
 
 /// The payment's status as the read model has it, and as the journal has it where the read model has not; as a page where
@@ -26,7 +26,8 @@ pub(super) async fn handle(
     let view = resolve::find(&state, &payment_id.ok_or(Code::PAYMENT_NOT_FOUND)?).await?;
     let base_url = &state.http.base_url;
     let mut response = if status_page::is_wanted(&headers) {
-        state.documents().page(&status_page::render(&view, base_url).into())
+        let page = status_page::render(&view, base_url).into();
+        docs::page(&page, &docs::documents(&state).content_security_policy)
     } else {
         Json(StatusBody::new(view, base_url)).into_response()
     };

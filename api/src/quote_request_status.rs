@@ -12,7 +12,7 @@ use app::{
     views::{
         payments::read_failed,
         quote_request_body::QuoteRequestBody,
-        quote_requests::{from_journal, turnout},
+        quote_requests::{from_journal, statistics},
     },
 };
 
@@ -31,7 +31,7 @@ pub(super) async fn handle(
         Ok(None) | Err(_) => from_journal(services.journal.as_ref(), &id).await.map_err(|error| read_failed(&error))?,
     };
     let view = view.ok_or(Code::QUOTE_REQUEST_NOT_FOUND)?;
-    let turnout = turnout(state.services.journal.as_ref(), state.services.auctions.as_ref(), &view).await;
+    let statistics = statistics(state.services.journal.as_ref(), state.services.auctions.as_ref(), &view).await;
     let now = services.clock.now();
-    Ok(Json(QuoteRequestBody::new(&view, turnout, now, &state.http.base_url)))
+    Ok(Json(QuoteRequestBody::new(&view, statistics, now, &state.http.base_url)))
 }

@@ -16,9 +16,9 @@ use app::error::Code;
 use net::callers::{Caller, Kind, price};
 
 use super::{
-    award_quote, contexts, cors, defaults, docs, health, open_quote_request, payment_events, payment_status,
-    payment_timeline, prepare_payment, quote_request_status, request_id, resolve_payment, state::HttpState,
-    verify_payment, x402,
+    award_quote, contexts, cors, defaults, docs, documentation, health, open_quote_request, payment_events,
+    payment_status, payment_timeline, prepare_payment, quote_request_status, request_id, resolve_payment,
+    state::HttpState, verify_payment, x402,
 };
 use crate::{error::ApiError, submit_payment};
 
@@ -29,20 +29,6 @@ pub struct Route {
     /// Path, with parameters in braces.
     pub path: &'static str,
     handler: fn() -> MethodRouter<Arc<HttpState>>,
-}
-
-/// The writes that anybody may send, because nothing hangs on a signature in them, with what each costs before its body is
-/// there, in units of the budget for what nobody signed. They take nothing of the budget for writes.
-const UNSIGNED: &[(&str, u32)] = &[
-    ("/v1/payments/quote-requests", price::WRITE),
-    ("/v1/payments/verify", price::VERIFY),
-    ("/v1/payments/prepare", price::PREPARE),
-    ("/x402/v1/verify", price::X402_VERIFY),
-];
-
-/// What a write to the route costs that anybody may send; `None` for those that somebody has to sign.
-pub(super) fn unsigned_price(path: &str) -> Option<u32> {
-    UNSIGNED.iter().find(|(unsigned, _)| *unsigned == path).map(|(_, units)| *units)
 }
 
 /// Every route there is.
@@ -75,11 +61,11 @@ pub const ROUTES: &[Route] = &[
     Route { method: Method::POST, path: "/x402/v1/settle", handler: || post(x402::settle::handle) },
     Route { method: Method::GET, path: "/healthz", handler: || get(health::live) },
     Route { method: Method::GET, path: "/readyz", handler: || get(health::ready) },
-    Route { method: Method::GET, path: "/openapi.json", handler: || get(docs::openapi) },
-    Route { method: Method::GET, path: "/asyncapi.json", handler: || get(docs::asyncapi) },
-    Route { method: Method::GET, path: "/docs", handler: || get(docs::reference) },
-    Route { method: Method::GET, path: "/docs/errors", handler: || get(docs::errors) },
-    Route { method: Method::GET, path: "/docs/quote-hash", handler: || get(docs::quote_hash) },
+    Route { method: Method::GET, path: "/openapi.json", handler: || get(documentation::openapi) },
+    Route { method: Method::GET, path: "/asyncapi.json", handler: || get(documentation::asyncapi) },
+    Route { method: Method::GET, path: "/docs", handler: || get(documentation::reference) },
+    Route { method: Method::GET, path: "/docs/errors", handler: || get(documentation::errors) },
+    Route { method: Method::GET, path: "/docs/quote-hash", handler: || get(documentation::quote_hash) },
     Route { method: Method::GET, path: "/contexts/{vocabulary}/{version}", handler: || get(contexts::handle) },
 ];
 
@@ -87,7 +73,7 @@ pub const ROUTES: &[Route] = &[
 pub fn router(state: Arc<HttpState>) -> Router {
     let router = ROUTES.iter().fold(Router::new(), |router, route| router.route(route.path, (route.handler)()));
     router
-        .route(docs::SCRIPT_PATH, get(docs::script))
+        .route(docs::SCRIPT_PATH, get(documentation::script))
         .fallback(async || ApiError::from(Code::NOT_FOUND))
         .layer(middleware::from_fn(limit_reads))
         .layer(CatchPanicLayer::custom(request_id::panicked))

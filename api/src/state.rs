@@ -13,13 +13,14 @@ use config::GatewayConfig;
 use events::caip;
 use net::callers::Callers;
 
-use super::docs::Documents;
+use super::documents::Documents;
 
 /// The routes' state: that of the use cases, and what is HTTP's alone.
 pub struct HttpState {
     app: App,
     pub(super) streams: Arc<Semaphore>,
-    documents: OnceLock<Documents>,
+    /// What the service says about itself, made when it is first asked for.
+    pub(super) documents: OnceLock<Documents>,
 }
 
 impl Deref for HttpState {
@@ -46,11 +47,6 @@ impl HttpState {
     /// Who calls, and how much each may ask for.
     pub fn callers(&self) -> &Arc<Callers> {
         &self.app.callers
-    }
-
-    /// What the service says about itself, made when it is first asked for.
-    pub(super) fn documents(&self) -> &Documents {
-        self.documents.get_or_init(|| Documents::new(&self.http.base_url))
     }
 
     pub(super) fn hold_max(&self) -> Duration {

@@ -14,6 +14,6 @@ use super::{error::ApiError, state::HttpState, write::Write};
 
 /// Makes all checks of a submission and accepts nothing.
 pub(super) async fn handle(State(state): State<Arc<HttpState>>, write: Write) -> Result<Json<VerifiedBody>, ApiError> {
-    let Write { caller, body, place: _place, .. } = write;
+    let Write { caller, body, permit: _permit, .. } = write;
     Ok(Json(rehearse(&state, caller, body.json()?).await?))
 }

@@ -7,15 +7,28 @@ use axum::{
     http::HeaderMap,
 };
 
-use app::admission::writes::Place;
+use app::admission::writes::Permit;
 use net::callers::{self, Caller, Kind, Refusal, price};
 
 use super::{
     body::{self, RawBody, Unread},
     error::ApiError,
-    routes::unsigned_price,
     state::HttpState,
 };
+
+/// The writes that anybody may send, because nothing hangs on a signature in them, with what each costs before its body is
+/// there, in units of the budget for what nobody signed. They take nothing of the budget for writes.
+const UNSIGNED: &[(&str, u32)] = &[
+    ("/v1/payments/quote-requests", price::WRITE),
+    ("/v1/payments/verify", price::VERIFY),
+    ("/v1/payments/prepare", price::PREPARE),
+    ("/x402/v1/verify", price::X402_VERIFY),
+];
+
+/// What a write to the route costs that anybody may send; `None` for those that somebody has to sign.
+fn unsigned_price(path: &str) -> Option<u32> {
+    UNSIGNED.iter().find(|(unsigned, _)| *unsigned == path).map(|(_, units)| *units)
+}
 
 /// A write that may be worked on.
 #[derive(Debug)]
@@ -26,8 +39,8 @@ pub(super) struct Write {
     pub(super) headers: HeaderMap,
     /// Its body, as it came.
     pub(super) body: RawBody,
-    /// Its place.
-    pub(super) place: Place,
+    /// Its permit to be at work.
+    pub(super) permit: Permit,
 }
 
 impl FromRequest<Arc<HttpState>> for Write {
@@ -48,13 +61,13 @@ impl FromRequest<Arc<HttpState>> for Write {
         let headers = request.headers().clone();
         let (body, room) = RawBody::receive(request, &caller, state).await?;
         caller.spend(budget(unsigned), price::length(body.len()))?;
-        let place = state.writes.place(unsigned.is_some(), room, of_caller).await?;
-        Ok(Self { caller, headers, body, place })
+        let permit = state.writes.permit(unsigned.is_some(), room, of_caller).await?;
+        Ok(Self { caller, headers, body, permit })
     }
 }
 
-/// Takes what a write costs before its body is there, and its place among those of its caller.
-fn admit(caller: &Caller, unsigned: Option<u32>) -> Result<Option<callers::Place>, Refusal> {
+/// Takes what a write costs before its body is there, and its permit among those of its caller.
+fn admit(caller: &Caller, unsigned: Option<u32>) -> Result<Option<callers::Permit>, Refusal> {
     caller.spend(budget(unsigned), unsigned.unwrap_or(price::WRITE))?;
     caller.work()
 }

@@ -19,9 +19,9 @@ use crate::{
     authorization::Authorizer,
     error::Error,
     funds::{Funds, FundsCheck},
+    payment_identifiers::Identifiers,
     request::{body::JsonBody, corridors::Corridors, envelope},
     views::{payments::Payments, quote_requests::QuoteRequests},
-    x402::Identifiers,
 };
 
 /// Whether the gateway can serve.

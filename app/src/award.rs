@@ -6,11 +6,14 @@
 use std::sync::Arc;
 
 use events::{
-    Account, Amount, Family, PaymentEvent, PaymentId, QuoteRequestId, caip, event::EscrowPlan, quote::SignedQuote,
-    quote_request::CollectedDocument, time::Timestamp,
+    Amount, Family, PaymentEvent, PaymentId, QuoteRequestId,
+    event::{CounterpartyDecision, EscrowPlan},
+    quote::SignedQuote,
+    quote_request::CollectedDocument,
+    time::Timestamp,
 };
 use identity::Proven;
-use journal::Recorded;
+use journal::{Journal, Recorded};
 use net::callers::Caller;
 use projections::PaymentView;
 use sagas::quote_request::{self, AwardCall, AwardError, AwardOutcome, AwardRefusal, QuoteRequest};
@@ -19,11 +22,11 @@ use crate::{
     App,
     admission::{
         policy::{Proposal, Stage},
-        writes::Place,
+        writes::Permit,
     },
     authorization::{AuthorizationRequest, Authorized, MessageScheme, SignedMessage},
     error::{Code, Error},
-    funds::{Draw, Spend},
+    funds::{Draw, Promised, Spend},
     request::{award::AwardRequest, body::JsonBody, envelope, fields::Faults, horizons},
     views::payments::read_failed,
 };
@@ -38,7 +41,7 @@ pub async fn accept(
     correlation: &str,
     caller: Caller,
     body: JsonBody,
-    place: Place,
+    permit: Permit,
 ) -> Result<(PaymentView, bool), Error> {
     let request = AwardRequest::read(&body.members)?;
     let batch = load(state, &id).await?;
@@ -51,9 +54,8 @@ pub async fn accept(
     let originator = awarder(&proven, &batch)?;
     let payment_id = PaymentId::derive(&originator, &request.request_id);
     let award = Award { batch: &batch, quote, payment_id };
-    let accounts = award.accounts(state)?;
     let sender_auth = &request.sender_auth;
-    let spend = award.authorization(&accounts, sender_auth.message_scheme, &sender_auth.signed_messages);
+    let spend = award.authorization(state, sender_auth.message_scheme, &sender_auth.signed_messages)?;
     let spend = AuthorizationRequest { caller: Some(&caller), ..spend };
     let authorized = state.services.authorizer.authorize(&spend).await?;
 
@@ -63,18 +65,7 @@ pub async fn accept(
         return Ok((award.replay(&existing)?, true));
     }
     let now = state.services.clock.now();
-    award.check(now)?;
-    state.corridors.check_scheme(batch.opened.terms.source.asset().chain(), sender_auth.message_scheme)?;
-    envelope::credentials_count(&proven)?;
-    award.check_horizons(&authorized.escrow, state)?;
-    let is_contract = state.services.authorizer.payer_is_contract(&spend, &authorized).await?;
-    state.services.authorizer.confirm(&spend, &authorized).await?;
-    let (source, draw) = (&batch.opened.terms.source, Draw::of(&authorized.authorization));
-    let amount = award.drawn(authorized.authorization.permitted());
-    let spent = Spend { source, amount, draw, escrow: &authorized.escrow };
-    let payments = state.services.payments.as_ref();
-    let promised = state.funds.promised(&spent, &award.payment_id, payments, now).await?;
-    let counterparty = state.services.admission.admit(&award.proposal(&originator, &proven, is_contract), now)?;
+    let (counterparty, promised) = award.admit(state, &originator, &proven, &spend, &authorized, now).await?;
     caller.accept(&originator, body.text.len())?;
     let Authorized { authorization, escrow } = authorized;
     let call = AwardCall {
@@ -89,19 +80,7 @@ pub async fn accept(
         request: body.text,
         correlation: correlation.to_owned(),
     };
-    let awarded = place.finish(async move { quote_request::award(journal.as_ref(), &call, now).await }).await;
-    let awarded = awarded.unwrap_or_else(|| Err(AwardError::Unknown("the award ended without an outcome".to_owned())));
-    if matches!(&awarded, Ok(AwardOutcome::Created(_)) | Err(AwardError::Unknown(_))) {
-        promised.keep();
-    }
-    match awarded.map_err(|error| award.failed(error))? {
-        AwardOutcome::Created(first) => {
-            let view = PaymentView::begin(&first).ok_or_else(|| award.unreadable())?;
-            Ok((view, false))
-        }
-        AwardOutcome::Existing(commits) => Ok((award.replay(&commits)?, true)),
-        AwardOutcome::Refused(refusal) => Err(award.refused(refusal)),
-    }
+    award.append(journal, call, promised, permit, now).await
 }
 
 /// Who awards. Of a batch that a proven DID opened nobody else may take a quote: it can be taken once, so another who pays
@@ -110,7 +89,7 @@ pub async fn accept(
 ///
 /// # Errors
 /// 401 `INVALID_PROOF`.
-pub fn awarder(proven: &Proven, batch: &QuoteRequest) -> Result<String, Error> {
+pub(crate) fn awarder(proven: &Proven, batch: &QuoteRequest) -> Result<String, Error> {
     let opened = &batch.opened;
     let originator = envelope::originator(proven, &opened.terms);
     if opened.originator == originator || opened.originator == opened.terms.source.account().originator() {
@@ -121,7 +100,7 @@ pub fn awarder(proven: &Proven, batch: &QuoteRequest) -> Result<String, Error> {
 }
 
 /// The batch as the journal has it: what is decided on must not lag.
-pub async fn load(state: &App, id: &QuoteRequestId) -> Result<QuoteRequest, Error> {
+pub(crate) async fn load(state: &App, id: &QuoteRequestId) -> Result<QuoteRequest, Error> {
     let commits = state.services.journal.load(&id.into()).await.map_err(|error| read_failed(&error))?;
     let batch = quote_request::fold(commits.iter().flat_map(Recorded::quote_request_events)).map_err(|error| {
         tracing::error!(quote_request_id = %id, %error, "the batch cannot be read");
@@ -131,7 +110,7 @@ pub async fn load(state: &App, id: &QuoteRequestId) -> Result<QuoteRequest, Erro
 }
 
 /// The quote of the batch that bears this id.
-pub fn quote<'a>(batch: &'a QuoteRequest, quote_id: &str) -> Result<&'a CollectedDocument, Error> {
+pub(crate) fn quote<'a>(batch: &'a QuoteRequest, quote_id: &str) -> Result<&'a CollectedDocument, Error> {
     if batch.collected.is_none() {
         return Err(Code::QUOTE_REQUEST_COLLECTING.into());
     }
@@ -139,63 +118,39 @@ pub fn quote<'a>(batch: &'a QuoteRequest, quote_id: &str) -> Result<&'a Collecte
 }
 
 /// The award of a quote that there is.
-pub struct Award<'a> {
-    pub batch: &'a QuoteRequest,
-    pub quote: &'a CollectedDocument,
-    pub payment_id: PaymentId,
-}
-
-/// The accounts that the payer signs for.
-pub struct Accounts<'a> {
-    escrow: Account,
-    permit2: Option<&'a Account>,
-    reserver: Account,
+pub(crate) struct Award<'a> {
+    pub(crate) batch: &'a QuoteRequest,
+    pub(crate) quote: &'a CollectedDocument,
+    pub(crate) payment_id: PaymentId,
 }
 
 impl Award<'_> {
-    /// The accounts of the batch's source chain.
-    pub fn accounts<'a>(&self, state: &'a App) -> Result<Accounts<'a>, Error> {
-        let opened = &self.batch.opened;
-        let source = &opened.terms.source;
-        // The batch outlives configurations: its chain may be served no longer.
-        let corridor = state.corridors.get(source.asset().chain()).ok_or(Code::UNSUPPORTED_ASSET)?;
-        let account = |text: &str| {
-            Account::parse(source.family(), text).map_err(|error: caip::Error| {
-                tracing::error!(quote_request_id = %self.batch.id(), %error, "the batch holds an account that is none");
-                Code::INTERNAL_ERROR
-            })
-        };
-        Ok(Accounts {
-            escrow: account(&opened.escrow.contract)?,
-            permit2: corridor.permit2.as_ref(),
-            reserver: account(&opened.escrow.reserver)?,
-        })
-    }
-
     /// What the payer's signature has to hold for: corridor and deadlines of the batch, and the quote.
-    pub fn authorization<'a>(
+    pub(crate) fn authorization<'a>(
         &'a self,
-        accounts: &'a Accounts<'_>,
+        state: &'a App,
         message_scheme: MessageScheme,
         signed_messages: &'a [SignedMessage],
-    ) -> AuthorizationRequest<'a> {
+    ) -> Result<AuthorizationRequest<'a>, Error> {
         let opened = &self.batch.opened;
-        AuthorizationRequest {
+        // The batch outlives configurations: its chain may be served no longer.
+        let corridor = state.corridors.get(opened.terms.source.asset().chain()).ok_or(Code::UNSUPPORTED_ASSET)?;
+        Ok(AuthorizationRequest {
             payment_id: &self.payment_id,
             terms: &opened.terms,
             terms_hash: opened.terms_hash,
             quote_deadline: opened.quote_deadline,
             fulfillment_deadline: opened.fulfillment_deadline,
             refund_delay_seconds: opened.escrow.refund_after.saturating_sub(opened.escrow.fulfillment_deadline),
-            escrow_contract: &accounts.escrow,
-            permit2: accounts.permit2,
-            reserver: &accounts.reserver,
+            escrow_contract: &opened.escrow.contract,
+            permit2: corridor.permit2.as_ref(),
+            reserver: &opened.escrow.reserver,
             releaser: &opened.escrow.releaser,
             quote_hash: self.quote.quote_hash,
             message_scheme,
             signed_messages,
             caller: None,
-        }
+        })
     }
 
     /// Judges a payment that was accepted before under the same id: it is the answer when it is the award of this quote.
@@ -221,26 +176,83 @@ impl Award<'_> {
     }
 
     /// Whether the quote may still be awarded. An award that the batch records already was in time.
-    pub fn check(&self, now: Timestamp) -> Result<(), Error> {
+    pub(crate) fn check(&self, now: Timestamp) -> Result<(), Error> {
         let quote_id = &self.quote.quote_id;
         let may = quote_request::may_award(self.batch, quote_id, &self.payment_id, now);
         may.map(drop).map_err(|refusal| self.refused(refusal))
     }
 
     /// Whether the windows of the batch, and those that are signed for it, keep the limits that hold now.
-    pub fn check_horizons(&self, plan: &EscrowPlan, state: &App) -> Result<(), Error> {
+    pub(crate) fn check_horizons(&self, plan: &EscrowPlan, state: &App) -> Result<(), Error> {
         let opened = &self.batch.opened;
         horizons::check_settlement(opened.quote_deadline, opened.fulfillment_deadline, state.deadlines)?;
         horizons::check_plan(plan, opened.quote_deadline, state.deadlines)
     }
 
     /// What is drawn of what is permitted: the price, but on Tron, where the payer's own transaction deposits it all.
-    pub fn drawn(&self, permitted: Amount) -> Amount {
+    pub(crate) fn drawn(&self, permitted: Amount) -> Amount {
         let quote = SignedQuote::parse_stored(&self.quote.document).ok();
         match (self.batch.opened.terms.source.family(), quote) {
             (Family::Evm | Family::Solana, Some(signed)) => permitted.min(signed.quote().source_amount),
             (Family::Tron, _) | (_, None) => permitted,
         }
+    }
+
+    /// Appends the payment's first commit, and gives `permit` back.
+    async fn append(
+        &self,
+        journal: Arc<dyn Journal>,
+        call: AwardCall,
+        promised: Promised,
+        permit: Permit,
+        now: Timestamp,
+    ) -> Result<(PaymentView, bool), Error> {
+        let awarding = async move {
+            let awarded = quote_request::award(journal.as_ref(), &call, now).await;
+            // What the payer has signed away stays so when the caller is gone before this.
+            if matches!(&awarded, Ok(AwardOutcome::Created(_)) | Err(AwardError::Unknown(_))) {
+                promised.keep();
+            }
+            awarded
+        };
+        let awarded = permit.finish(awarding).await;
+        let no_outcome = || Err(AwardError::Unknown("the award ended without an outcome".to_owned()));
+        match awarded.unwrap_or_else(no_outcome).map_err(|error| self.failed(error))? {
+            AwardOutcome::Created(first) => {
+                let view = PaymentView::begin(&first).ok_or_else(|| self.unreadable())?;
+                Ok((view, false))
+            }
+            AwardOutcome::Existing(commits) => Ok((self.replay(&commits)?, true)),
+            AwardOutcome::Refused(refusal) => Err(self.refused(refusal)),
+        }
+    }
+
+    /// Whether a payment may be made of it now (design: order of checks). What asks a chain comes behind what does not, and the
+    /// counterparties last, as the policies are nobody else's business.
+    async fn admit(
+        &self,
+        state: &App,
+        originator: &str,
+        proven: &Proven,
+        signed: &AuthorizationRequest<'_>,
+        authorized: &Authorized,
+        now: Timestamp,
+    ) -> Result<(Option<CounterpartyDecision>, Promised), Error> {
+        self.check(now)?;
+        let source = &self.batch.opened.terms.source;
+        state.corridors.check_scheme(source.asset().chain(), signed.message_scheme)?;
+        envelope::credentials_count(proven)?;
+        self.check_horizons(&authorized.escrow, state)?;
+        let authorizer = &state.services.authorizer;
+        let is_contract = authorizer.payer_is_contract(signed, authorized).await?;
+        authorizer.confirm(signed, authorized).await?;
+        let draw = Draw::of(&authorized.authorization);
+        let amount = self.drawn(authorized.authorization.permitted());
+        let spend = Spend { source, amount, draw, escrow: &authorized.escrow };
+        let payments = state.services.payments.as_ref();
+        let promised = state.funds.promised(&spend, &self.payment_id, payments, now).await?;
+        let proposal = self.proposal(originator, proven, is_contract);
+        Ok((state.services.admission.admit(&proposal, now)?, promised))
     }
 
     fn proposal<'a>(&'a self, originator: &'a str, proven: &'a Proven, payer_is_contract: bool) -> Proposal<'a> {

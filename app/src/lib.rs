@@ -1,8 +1,10 @@
 //! The use cases of the gateway, without HTTP.
 //!
-//! One file a use case: [`submit`], [`rehearse`], [`prepare`], [`open_quote_request`], [`award`], [`resolve`]. [`request`] reads what callers ask for and checks it by itself; [`authorization`] checks what payers signed, and
-//! [`funds`] whether they hold it; [`admission`] decides whether something new may be taken at all; [`views`] are what
-//! callers are shown. What goes wrong is an [`error::Error`] with a [`error::Code`] of the one table that there is.
+//! One file a use case: [`submit`], [`rehearse`], [`prepare`], [`open_quote_request`], [`award`], [`resolve`], and the two of
+//! [`x402`]. [`request`] reads what callers ask for and checks it by itself; [`authorization`] checks what payers signed, and
+//! [`funds`] whether they hold it; [`admission`] decides whether something new may be taken at all, and [`idempotency`] who
+//! holds a key; [`views`] are what callers are shown, and [`long_poll`] holds them until there is something new. What goes
+//! wrong is an [`error::Error`] with an [`error::Code`] of the one table that there is.
 //!
 //! The crate knows no web framework; the crate `api` puts it on the wire.
 
@@ -10,11 +12,13 @@ pub mod admission;
 mod app;
 pub mod authorization;
 pub mod award;
+mod bulkhead;
 pub mod error;
 pub mod funds;
-pub mod hold;
-pub mod idempotency;
+mod idempotency;
+mod long_poll;
 pub mod open_quote_request;
+pub mod payment_identifiers;
 pub mod prepare;
 pub mod rehearse;
 pub mod request;

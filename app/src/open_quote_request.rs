@@ -20,12 +20,12 @@ use crate::{
     admission::{
         open_windows::Window,
         policy::{Proposal, Stage},
-        writes::Place,
+        writes::Permit,
     },
     award,
     error::{Code, Error},
-    hold,
-    idempotency::{ClaimError, claim},
+    idempotency::{KeyError, append_first},
+    long_poll,
     request::{
         batch_terms::{BatchTerms, comes_to_the_same},
         body::JsonBody,
@@ -45,11 +45,11 @@ pub async fn open(
     caller: &Caller,
     secret: Option<Hash32>,
     body: JsonBody,
-    place: Place,
+    permit: Permit,
 ) -> Result<(QuoteRequestView, bool), Error> {
     let opening = Opening::read(body, secret, state).await?;
     match opening.judge(state, caller).await? {
-        Verdict::New { decision, now } => opening.append(state, decision, now, correlation, place).await,
+        Verdict::New { decision, now } => opening.append(state, decision, now, correlation, permit).await,
         Verdict::Replay(view) => Ok((*view, true)),
     }
 }
@@ -102,7 +102,7 @@ impl Opening {
         let now = services.clock.now();
         let admitted = self.request.order.check_deadlines(now, state.deadlines);
         let credible = admitted.and_then(|()| envelope::credentials_count(&self.proven));
-        // The policies last, and a place only for what nothing else refuses.
+        // The policies last, and a window only for what nothing else refuses.
         let paid_for = credible.and_then(|()| Ok(self.charge(caller)?));
         let admitted = paid_for.and_then(|()| services.admission.admit(&self.proposal(), now)).and_then(|decision| {
             self.take_window(state, caller, now)?;
@@ -131,7 +131,7 @@ impl Opening {
         }
     }
 
-    /// Takes a place among the batches that collect quotes.
+    /// Takes one of the windows of batches that collect quotes.
     fn take_window(&self, state: &App, caller: &Caller, now: Timestamp) -> Result<(), Error> {
         let window = Window {
             id: &self.quote_request_id,
@@ -142,14 +142,14 @@ impl Opening {
         state.open_windows.admit(&window, state.services.quote_requests.as_ref(), now)
     }
 
-    /// Claims the batch's id with its first commit, and gives `place` back.
+    /// Appends the batch's first commit, and gives `permit` back.
     async fn append(
         &self,
         state: &App,
         decision: Option<CounterpartyDecision>,
         now: Timestamp,
         correlation: &str,
-        place: Place,
+        permit: Permit,
     ) -> Result<(QuoteRequestView, bool), Error> {
         let commit = Commit {
             stream_id: self.quote_request_id.clone().into(),
@@ -159,19 +159,19 @@ impl Opening {
             correlation: correlation.to_owned(),
             causation: correlation.to_owned(),
         };
-        let claimed = claim(Arc::clone(&state.services.journal), commit, place).await;
-        let claimed = claimed.map_err(|error| match error {
-            ClaimError::NotStored(answer) => {
+        let keyed = append_first(Arc::clone(&state.services.journal), commit, permit, |_| ()).await;
+        let keyed = keyed.map_err(|error| match error {
+            KeyError::NotStored(answer) => {
                 state.open_windows.forget(&self.quote_request_id);
                 answer
             }
-            ClaimError::OutcomeUnknown => outcome_unknown(),
+            KeyError::OutcomeUnknown => outcome_unknown(),
         })?;
-        let view = QuoteRequestView::fold(&claimed.commits).ok_or_else(|| {
+        let view = QuoteRequestView::fold(&keyed.commits).ok_or_else(|| {
             tracing::error!(quote_request_id = %self.quote_request_id, "the journal recorded another first commit");
             outcome_unknown()
         })?;
-        if claimed.mine { Ok((view, false)) } else { Ok((self.replay(state, view).await?, true)) }
+        if keyed.mine { Ok((view, false)) } else { Ok((self.replay(state, view).await?, true)) }
     }
 
     /// Judges a batch that was opened before under the same id (idempotency rules 3, 5 and 7): it is the answer when it
@@ -217,8 +217,8 @@ impl Opening {
         let QuoteRequest { order, quote_deadline_text, fulfillment_deadline_text } = &self.request;
         let escrow = EscrowPlan {
             chain_id: order.terms.source.asset().chain().clone(),
-            contract: order.escrow_contract.to_string(),
-            reserver: order.reserver.to_string(),
+            contract: order.escrow_contract.clone(),
+            reserver: order.reserver.clone(),
             releaser: order.verifier.account.clone(),
             reserve_deadline: 0,
             fulfillment_deadline: 0,
@@ -270,5 +270,5 @@ pub async fn collected(state: &App, caller: &Caller, view: QuoteRequestView, hol
         async move { quote_requests.changed(&id, version, left).await }
     };
     // Anybody may have this batch opened, and whoever names it is held.
-    hold::until(state, caller, false, view, hold_max, |view| view.quotes.is_some(), changed).await
+    long_poll::until(state, caller, false, view, hold_max, |view| view.quotes.is_some(), changed).await
 }

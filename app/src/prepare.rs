@@ -45,7 +45,7 @@ pub struct PreparedBody {
     /// Tracking id of the payment.
     payment_id: PaymentId,
     /// The scheme the messages are for.
-    #[schemars(schema_with = "schema::message_scheme")]
+    #[schemars(schema_with = "MessageScheme::schema")]
     message_scheme: &'static str,
     #[schemars(length(min = 1))]
     signed_messages: Vec<MessageBody>,
@@ -149,8 +149,7 @@ async fn of_award(json: &JsonBody, state: &App) -> Result<PreparedBody, Error> {
     if terms.max_source_amount.is_none() {
         manner.permit_at_most(quote);
     }
-    let accounts = award.accounts(state)?;
-    let request = award.authorization(&accounts, manner.scheme(terms.source.family()), &[]);
+    let request = award.authorization(state, manner.scheme(terms.source.family()), &[])?;
     let checked = |plan: &EscrowPlan| award.check_horizons(plan, state);
     messages(&request, manner.payload.as_ref(), state, checked, |permitted| award.drawn(permitted)).await
 }

@@ -11,8 +11,6 @@ use events::{
 };
 use projections::PaymentStatus;
 
-use crate::{authorization::MessageScheme, error::Code, request::order::REQUEST_ID_CHARS_MAX};
-
 /// A CAIP-2 chain id (spec 2.7).
 pub const CHAIN_ID_PATTERN: &str = "^[a-z0-9]+:[a-zA-Z0-9_-]+$";
 /// A CAIP-19 asset (spec 2.2).
@@ -28,11 +26,6 @@ pub const CODE_PATTERN: &str = "^[A-Z][A-Z0-9_]*$";
 pub const PAYMENT_ID_PATTERN: &str = "^pay_[a-z2-7]{52}$";
 /// The same for a batch.
 pub const QUOTE_REQUEST_ID_PATTERN: &str = "^qrq_[a-z2-7]{52}$";
-
-/// A caller's idempotency key (spec 1, rule 1; length by design: readings of the contract).
-pub fn request_id_pattern() -> String {
-    format!("^[A-Za-z0-9_.-]{{1,{REQUEST_ID_CHARS_MAX}}}$")
-}
 
 /// The status of a payment, a schema of its own that others refer to.
 pub enum StatusName {}
@@ -71,16 +64,6 @@ pub fn free_form(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object"})
 }
 
-/// The name of a message scheme.
-pub fn message_scheme(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "string", "enum": MessageScheme::ALL.map(MessageScheme::name)})
-}
-
-/// Names of message schemes.
-pub fn message_schemes(generator: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "array", "items": message_scheme(generator)})
-}
-
 /// A family of chains.
 pub fn family(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "enum": [Family::Evm, Family::Solana, Family::Tron]})
@@ -111,9 +94,4 @@ pub fn retry_classification(_: &mut SchemaGenerator) -> Schema {
     };
     let classes = [RetryAfterDelay, RetryWithNewRequestId, NotRetryableFixRequest, NotRetryable, ReconcileThenDecide];
     json_schema!({"type": "string", "enum": classes})
-}
-
-/// The codes of the table that answer no request themselves.
-pub fn codes_inside_payments(of: fn(Domain) -> bool) -> Vec<&'static str> {
-    Code::ALL.iter().filter(|code| code.status.is_none() && of(code.domain)).map(|code| code.code).collect()
 }

@@ -1,4 +1,4 @@
-//! Submitting a payment (spec 4.1): read, judged, then accepted by the append that claims its id.
+//! Submitting a payment (spec 4.1): read, judged, then accepted by the first append under its id.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,13 +17,13 @@ use crate::{
     admission::{
         Admission,
         policy::{Proposal, Stage},
-        writes::Place,
+        writes::Permit,
     },
     authorization::{AuthorizationRequest, Authorized},
     error::{Code, Error},
     funds::{Draw, Promised, Spend},
-    hold,
-    idempotency::{ClaimError, claim},
+    idempotency::{KeyError, Keyed, append_first},
+    long_poll,
     request::{body::JsonBody, envelope, horizons, order::Order, payment::PaymentRequest},
     views::payments::{from_journal, read_failed},
 };
@@ -37,7 +37,7 @@ pub async fn accept(
     correlation: &str,
     caller: Caller,
     body: JsonBody,
-    place: Place,
+    permit: Permit,
 ) -> Result<(PaymentView, bool), Error> {
     let submission = Submission::read(body, caller, state).await?;
     let admitted = match submission.judge(state, &state.services.admission).await? {
@@ -45,25 +45,25 @@ pub async fn accept(
         Verdict::Replay(view) => return Ok((*view, true)),
     };
     submission.charge()?;
-    match submission.append(state, admitted, correlation, place).await? {
+    match submission.append(state, admitted, correlation, permit).await? {
         Accepted::New(view) => Ok((view, false)),
         Accepted::Before(view) => Ok((submission.replay(view)?, true)),
     }
 }
 
 /// A submission whose body is in order.
-pub struct Submission {
-    pub payment_id: PaymentId,
+pub(crate) struct Submission {
+    pub(crate) payment_id: PaymentId,
     originator: String,
     proven: Proven,
-    pub terms_hash: Hash32,
+    pub(crate) terms_hash: Hash32,
     request: PaymentRequest,
     text: String,
     caller: Caller,
 }
 
 /// What a submission comes to.
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// It may be accepted, unless another comes first.
     New(Box<Admitted>),
     /// It was accepted before.
@@ -71,7 +71,7 @@ pub enum Verdict {
 }
 
 /// What is known of a submission that may be accepted.
-pub struct Admitted {
+pub(crate) struct Admitted {
     authorized: Authorized,
     counterparty: Option<CounterpartyDecision>,
     /// What the payer has signed away by it.
@@ -80,7 +80,7 @@ pub struct Admitted {
 }
 
 /// The payment behind a submission.
-pub enum Accepted {
+pub(crate) enum Accepted {
     /// This submission created it.
     New(PaymentView),
     /// Another one did, before.
@@ -89,12 +89,12 @@ pub enum Accepted {
 
 impl Submission {
     /// What is asked for.
-    pub fn order(&self) -> &Order {
+    pub(crate) fn order(&self) -> &Order {
         &self.request.order
     }
 
     /// Checks a body by itself, and who asks.
-    pub async fn read(body: JsonBody, caller: Caller, state: &App) -> Result<Self, Error> {
+    pub(crate) async fn read(body: JsonBody, caller: Caller, state: &App) -> Result<Self, Error> {
         let request = PaymentRequest::read(&body.members, &state.corridors)?;
         let proven = state.prove(&body).await?;
         let originator = envelope::originator(&proven, &request.order.terms);
@@ -111,7 +111,7 @@ impl Submission {
     }
 
     /// Checks everything else, in the order of the design, and accepts nothing.
-    pub async fn judge(&self, state: &App, admission: &Admission) -> Result<Verdict, Error> {
+    pub(crate) async fn judge(&self, state: &App, admission: &Admission) -> Result<Verdict, Error> {
         let authorized = self.authorize(state).await?;
         if let Some(view) = self.known(state).await {
             return Ok(Verdict::Replay(Box::new(self.replay(view)?)));
@@ -155,7 +155,7 @@ impl Submission {
     }
 
     /// The payment that was accepted before under the same id, as the journal has it.
-    pub async fn stored(&self, state: &App) -> Result<Option<PaymentView>, Error> {
+    pub(crate) async fn stored(&self, state: &App) -> Result<Option<PaymentView>, Error> {
         let existing = from_journal(state.services.journal.as_ref(), &self.payment_id).await;
         existing.map_err(|error| read_failed(&error))?.map(|view| self.replay(view)).transpose()
     }
@@ -203,7 +203,7 @@ impl Submission {
     }
 
     /// Judges a payment that was accepted before under the same id (idempotency rules 3, 5 and 7).
-    pub fn replay(&self, view: PaymentView) -> Result<PaymentView, Error> {
+    pub(crate) fn replay(&self, view: PaymentView) -> Result<PaymentView, Error> {
         if view.source.account() != self.request.order.terms.source.account() {
             return Err(Code::REQUEST_ID_TAKEN.into());
         }
@@ -247,22 +247,22 @@ impl Submission {
     }
 
     /// Takes what a new payment costs, of its originator.
-    pub fn charge(&self) -> Result<(), Error> {
+    pub(crate) fn charge(&self) -> Result<(), Error> {
         Ok(self.caller.accept(&self.originator, self.text.len())?)
     }
 
-    /// Takes what it costs to claim an identifier for a payment that there is, of the address that asks.
-    pub fn charge_for_identifier(&self) -> Result<(), Error> {
+    /// Takes what it costs to bind an identifier to a payment that there is, of the address that asks.
+    pub(crate) fn charge_for_identifier(&self) -> Result<(), Error> {
         Ok(self.caller.spend(Kind::Unsigned, price::IDENTIFIER)?)
     }
 
-    /// Claims the payment's id with its first commit, and gives `place` back.
-    pub async fn append(
+    /// Appends the payment's first commit, and gives `permit` back.
+    pub(crate) async fn append(
         &self,
         state: &App,
         admitted: Box<Admitted>,
         correlation: &str,
-        place: Place,
+        permit: Permit,
     ) -> Result<Accepted, Error> {
         let Admitted { authorized, counterparty, promised, now } = *admitted;
         let commit = Commit {
@@ -273,23 +273,22 @@ impl Submission {
             correlation: correlation.to_owned(),
             causation: correlation.to_owned(),
         };
-        let claimed = claim(Arc::clone(&state.services.journal), commit, place).await;
-        let claimed = match claimed {
-            Ok(claimed) => claimed,
-            Err(ClaimError::NotStored(answer)) => return Err(answer),
-            Err(ClaimError::OutcomeUnknown) => {
+        // What the payer has signed away stays so when the caller is gone before the append has ended.
+        let keep = move |keyed: &Result<Keyed, KeyError>| {
+            if matches!(keyed, Ok(Keyed { mine: true, .. }) | Err(KeyError::OutcomeUnknown)) {
                 promised.keep();
-                return Err(self.outcome_unknown());
             }
         };
-        if claimed.mine {
-            promised.keep();
-        }
-        let view = PaymentView::fold(&claimed.commits).ok_or_else(|| {
+        let keyed = append_first(Arc::clone(&state.services.journal), commit, permit, keep).await;
+        let keyed = keyed.map_err(|error| match error {
+            KeyError::NotStored(answer) => answer,
+            KeyError::OutcomeUnknown => self.outcome_unknown(),
+        })?;
+        let view = PaymentView::fold(&keyed.commits).ok_or_else(|| {
             tracing::error!(payment_id = %self.payment_id, "the journal recorded another first commit");
             self.outcome_unknown()
         })?;
-        Ok(if claimed.mine { Accepted::New(view) } else { Accepted::Before(view) })
+        Ok(if keyed.mine { Accepted::New(view) } else { Accepted::Before(view) })
     }
 
     fn outcome_unknown(&self) -> Error {
@@ -305,5 +304,5 @@ pub async fn outcome(state: &App, caller: &Caller, proven: bool, view: PaymentVi
         let (payment_id, version) = (view.payment_id.clone(), view.version);
         async move { payments.changed(&payment_id, version, left).await }
     };
-    hold::until(state, caller, proven, view, hold_max, |view| view.status.is_final(), changed).await
+    long_poll::until(state, caller, proven, view, hold_max, |view| view.status.is_final(), changed).await
 }

@@ -1,6 +1,7 @@
 //! Writing HTML: escaping, and the little markup that descriptions use.
 
-use super::STYLE;
+/// The style of every page but the reference.
+pub(super) const STYLE: &str = include_str!("style.css");
 
 /// `text` as it may stand in an element or a quoted attribute.
 pub(crate) fn escape(text: &str) -> String {

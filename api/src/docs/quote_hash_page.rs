@@ -6,11 +6,7 @@ use events::quote::{CONTEXTS_MAX, DOCUMENT_BYTES_MAX};
 use proofs::{contexts::QUOTE, suites::Suite};
 
 use super::html::{escape, inline, page};
-
-/// A quote as a settler signed it. It and [`EXAMPLE_NQUADS`] were made with npm `jsonld`, not with the gateway.
-pub(crate) const EXAMPLE: &str = include_str!("quote.json");
-/// Its canonical N-Quads.
-const EXAMPLE_NQUADS: &str = include_str!("quote.nq");
+use crate::worked_quote;
 
 const LEAD: &str = "A payment's `quote_hash` is committed on chain, in the events of the escrow and of the delivery. The \
     signed quote behind it is returned as `fulfillment_quote`. Whoever holds both can check, without asking anyone, that \
@@ -69,14 +65,14 @@ pub(super) fn render() -> String {
 }
 
 fn example() -> String {
-    let hash = hex::encode(Sha256::digest(EXAMPLE_NQUADS));
+    let hash = hex::encode(Sha256::digest(worked_quote::NQUADS));
     format!(
         "<section class=\"card\" id=\"example\"><h3>Worked example</h3><p>{}</p><pre><code>{}</code></pre>\
          <p>{}</p><pre><code>{}</code></pre><p>{}</p><pre><code>0x{hash}</code></pre><p>{}</p></section>",
         inline("The signed document:"),
-        escape(EXAMPLE),
+        escape(worked_quote::DOCUMENT),
         inline("The canonical N-Quads of the document without `proof`, the last line ended like the others:"),
-        escape(EXAMPLE_NQUADS),
+        escape(worked_quote::NQUADS),
         inline("Their SHA-256:"),
         inline(
             "`gw quote hash FILE` prints this hash, `gw quote hash --nquads FILE` the N-Quads, and `gw quote verify FILE` \
@@ -113,10 +109,10 @@ mod tests {
 
     #[test]
     fn the_worked_example_is_what_the_gateway_makes_of_it() {
-        assert_eq!(quote::canonical(EXAMPLE).unwrap().as_str(), EXAMPLE_NQUADS);
-        let signed = SignedQuote::parse(EXAMPLE).unwrap();
+        assert_eq!(quote::canonical(worked_quote::DOCUMENT).unwrap().as_str(), worked_quote::NQUADS);
+        let signed = SignedQuote::parse(worked_quote::DOCUMENT).unwrap();
         assert!(render().contains(&format!("<code>{}</code>", signed.hash())));
-        let stated: serde_json::Value = serde_json::from_str(EXAMPLE).unwrap();
+        let stated: serde_json::Value = serde_json::from_str(worked_quote::DOCUMENT).unwrap();
         assert_eq!(stated["@context"], serde_json::json!(QUOTE));
     }
 }

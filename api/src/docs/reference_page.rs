@@ -1,11 +1,6 @@
 //! The API reference: Redoc, a bundled script that draws the OpenAPI document of this gateway and searches it in the
 //! browser. Neither the page nor the script needs another host.
 
-use axum::{
-    http::{HeaderMap, HeaderValue, StatusCode, header},
-    response::{IntoResponse, Response},
-};
-
 use super::html::escape;
 
 /// Redoc's version, which names the script: what is under one path never changes.
@@ -19,8 +14,9 @@ macro_rules! version {
 pub(crate) const SCRIPT_PATH: &str = concat!("/docs/redoc-", version!(), ".js");
 
 /// The script of the npm package, compressed; `scripts/redoc.sh` brings it here.
-const SCRIPT: &[u8] = include_bytes!("redoc/redoc.standalone.js.gz");
-const SCRIPT_TAG: &str = concat!("\"redoc-", version!(), "\"");
+pub(crate) const SCRIPT: &[u8] = include_bytes!("redoc/redoc.standalone.js.gz");
+/// Its `ETag`.
+pub(crate) const SCRIPT_TAG: &str = concat!("\"redoc-", version!(), "\"");
 
 /// The style of the page around it.
 pub(super) const STYLE: &str = include_str!("reference.css");
@@ -48,25 +44,4 @@ pub(super) fn render(title: &str) -> String {
         title = escape(title),
         theme = escape(THEME),
     )
-}
-
-/// `GET` of the script. Its route is not in the table of routes: it is a part of the page and not of the API.
-pub(crate) async fn script(headers: HeaderMap) -> Response {
-    // The bytes under one name never change, so a browser need not ask a second time.
-    let cached = [
-        (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable")),
-        (header::ETAG, HeaderValue::from_static(SCRIPT_TAG)),
-    ];
-    let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-    let mut known = known.flat_map(|value| value.split(',')).map(|tag| tag.trim().trim_start_matches("W/"));
-    if known.any(|tag| tag == SCRIPT_TAG || tag == "*") {
-        return (StatusCode::NOT_MODIFIED, cached).into_response();
-    }
-    // Every browser that can run it takes gzip.
-    let described = [
-        (header::CONTENT_TYPE, HeaderValue::from_static("text/javascript; charset=utf-8")),
-        (header::CONTENT_ENCODING, HeaderValue::from_static("gzip")),
-        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
-    ];
-    (cached, described, SCRIPT).into_response()
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use events::{PaymentId, QuoteRequestId};
 
-use crate::docs::QUOTE_EXAMPLE;
+use crate::worked_quote;
 
 const SOURCE_CHAIN: &str = "eip155:31337";
 const DESTINATION_CHAIN: &str = "eip155:31338";
@@ -136,7 +136,7 @@ fn transaction(hash: &str, chain: &str, block: u64) -> Value {
 
 fn quote() -> Value {
     // That it is one, and this story's, is what the tests show.
-    serde_json::from_str(QUOTE_EXAMPLE).unwrap_or_default()
+    serde_json::from_str(worked_quote::DOCUMENT).unwrap_or_default()
 }
 
 /// What a completed payment shows.

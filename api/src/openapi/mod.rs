@@ -1,4 +1,4 @@
-//! `GET /openapi.json`: the API as an OpenAPI 3.1 document, made from the table of routes, the table of errors and the
+//! `GET /openapi.json`: the API as an OpenAPI 3.1 document, made from the table of operations, the table of errors and the
 //! schemas beside the limits they state.
 
 mod examples;
@@ -12,8 +12,7 @@ use serde_json::{Map, Value, json};
 
 use app::error::Code;
 
-pub use self::{operation::Operation, operations::OPERATIONS};
-use super::routes::ROUTES;
+pub use self::operations::OPERATIONS;
 
 /// The document for a service that is reached at `base_url`.
 pub fn document(base_url: &str) -> Value {
@@ -63,12 +62,9 @@ to responses; an explicit `null` is refused.";
 
 fn paths(base_url: &str) -> Value {
     let mut paths = Map::new();
-    for route in ROUTES {
-        let Some(operation) = OPERATIONS.iter().find(|op| op.method == route.method && op.path == route.path) else {
-            continue;
-        };
-        let item = paths.entry(route.path).or_insert_with(|| json!({}));
-        item[route.method.as_str().to_ascii_lowercase()] = operation.object(base_url);
+    for operation in OPERATIONS {
+        let item = paths.entry(operation.path).or_insert_with(|| json!({}));
+        item[operation.method.as_str().to_ascii_lowercase()] = operation.object(base_url);
     }
     Value::Object(paths)
 }

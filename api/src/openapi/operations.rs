@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use app::{
     error::Code,
-    schema::{CHAIN_ID_PATTERN, PAYMENT_ID_PATTERN, QUOTE_REQUEST_ID_PATTERN, request_id_pattern},
+    request::order::request_id_pattern,
+    schema::{CHAIN_ID_PATTERN, PAYMENT_ID_PATTERN, QUOTE_REQUEST_ID_PATTERN},
 };
 use proofs::contexts::BUNDLED;
 
@@ -74,7 +75,7 @@ const WRITTEN: &[&Code] = &[
 /// What may go wrong with whatever needs the journal or a chain.
 pub(super) const READ: &[&Code] = &[Code::INTERNAL_ERROR, Code::SERVICE_UNAVAILABLE];
 
-/// Every operation, in the order in which the page shows them.
+/// Every operation, in the order in which the document has them: that of the table of routes.
 pub const OPERATIONS: &[Operation] = &[
     Operation {
         method: Method::POST,
@@ -94,20 +95,50 @@ pub const OPERATIONS: &[Operation] = &[
         errors: &[ORDER, PROVEN, SIGNED, FUNDED, WRITTEN, READ],
     },
     Operation {
-        method: Method::POST,
-        path: "/v1/payments/prepare",
-        id: "preparePayment",
+        method: Method::GET,
+        path: "/v1/payments/{payment_id}/status",
+        id: "readPaymentStatus",
         tag: PAYMENT,
-        summary: "Learn exactly what to sign",
-        description: "Makes the messages that authorize the payment in the body, or the award of a collected quote. \
-                      Where the payer's allowance is too small, `approval` is the call by which it gives it first. \
-                      Nothing is kept.",
-        parameters: Vec::new,
-        request: Some(Body::OneOf(&["PrepareRequest", "PrepareAwardRequest"], examples::prepare_request)),
-        response: Body::Json("PreparedPayment", examples::prepared_payment),
+        summary: "Read a payment's status",
+        description: "A read without side effects, to be polled until the status is `completed` or `failed`. Who prefers \
+                      `text/html`, as browsers do, gets a page.",
+        parameters: || vec![payment_id()],
+        request: None,
+        response: Body::JsonOrPage("PaymentStatusRead", examples::status_read),
         no_content: None,
-        headers: &["Deprecation"],
-        errors: &[ORDER, PROVEN, PREPARED, QUOTED, READ],
+        headers: &[],
+        errors: &[&[Code::PAYMENT_NOT_FOUND], READ],
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/payments/{payment_id}/timeline",
+        id: "readPaymentTimeline",
+        tag: PAYMENT,
+        summary: "Read everything that happened to a payment",
+        description: "Every stage with its time, its transactions and, where there is one, its cause; the refund of a \
+                      failed payment too.",
+        parameters: || vec![payment_id()],
+        request: None,
+        response: Body::Json("PaymentTimeline", examples::timeline),
+        no_content: None,
+        headers: &[],
+        errors: &[&[Code::PAYMENT_NOT_FOUND], READ],
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/payments/{payment_id}/events",
+        id: "followPayment",
+        tag: PAYMENT,
+        summary: "Follow a payment live",
+        description: "The timeline as server-sent events: what happened, then what happens. The data of each event is \
+                      a TimelineEntry. The stream ends by itself once nothing more will happen; a connection that \
+                      broke is resumed with `Last-Event-ID`, as browsers do by themselves.",
+        parameters: || vec![payment_id(), last_event_id()],
+        request: None,
+        response: Body::Events,
+        no_content: Some("There is nothing behind `Last-Event-ID`, and never will be."),
+        headers: &[],
+        errors: &[&[Code::INVALID_REQUEST, Code::PAYMENT_NOT_FOUND, Code::TOO_MANY_STREAMS], READ],
     },
     Operation {
         method: Method::POST,
@@ -132,19 +163,20 @@ pub const OPERATIONS: &[Operation] = &[
         ],
     },
     Operation {
-        method: Method::GET,
-        path: "/v1/payments/{payment_id}/status",
-        id: "readPaymentStatus",
+        method: Method::POST,
+        path: "/v1/payments/prepare",
+        id: "preparePayment",
         tag: PAYMENT,
-        summary: "Read a payment's status",
-        description: "A read without side effects, to be polled until the status is `completed` or `failed`. Who prefers \
-                      `text/html`, as browsers do, gets a page.",
-        parameters: || vec![payment_id()],
-        request: None,
-        response: Body::JsonOrPage("PaymentStatusRead", examples::status_read),
+        summary: "Learn exactly what to sign",
+        description: "Makes the messages that authorize the payment in the body, or the award of a collected quote. \
+                      Where the payer's allowance is too small, `approval` is the call by which it gives it first. \
+                      Nothing is kept.",
+        parameters: Vec::new,
+        request: Some(Body::OneOf(&["PrepareRequest", "PrepareAwardRequest"], examples::prepare_request)),
+        response: Body::Json("PreparedPayment", examples::prepared_payment),
         no_content: None,
-        headers: &[],
-        errors: &[&[Code::PAYMENT_NOT_FOUND], READ],
+        headers: &["Deprecation"],
+        errors: &[ORDER, PROVEN, PREPARED, QUOTED, READ],
     },
     Operation {
         method: Method::GET,
@@ -181,37 +213,6 @@ pub const OPERATIONS: &[Operation] = &[
         no_content: None,
         headers: &[],
         errors: &[&[Code::INVALID_REQUEST, Code::INVALID_REQUEST_ID, Code::PAYMENT_NOT_FOUND], READ],
-    },
-    Operation {
-        method: Method::GET,
-        path: "/v1/payments/{payment_id}/timeline",
-        id: "readPaymentTimeline",
-        tag: PAYMENT,
-        summary: "Read everything that happened to a payment",
-        description: "Every stage with its time, its transactions and, where there is one, its cause; the refund of a \
-                      failed payment too.",
-        parameters: || vec![payment_id()],
-        request: None,
-        response: Body::Json("PaymentTimeline", examples::timeline),
-        no_content: None,
-        headers: &[],
-        errors: &[&[Code::PAYMENT_NOT_FOUND], READ],
-    },
-    Operation {
-        method: Method::GET,
-        path: "/v1/payments/{payment_id}/events",
-        id: "followPayment",
-        tag: PAYMENT,
-        summary: "Follow a payment live",
-        description: "The timeline as server-sent events: what happened, then what happens. The data of each event is \
-                      a TimelineEntry. The stream ends by itself once nothing more will happen; a connection that \
-                      broke is resumed with `Last-Event-ID`, as browsers do by themselves.",
-        parameters: || vec![payment_id(), last_event_id()],
-        request: None,
-        response: Body::Events,
-        no_content: Some("There is nothing behind `Last-Event-ID`, and never will be."),
-        headers: &[],
-        errors: &[&[Code::INVALID_REQUEST, Code::PAYMENT_NOT_FOUND, Code::TOO_MANY_STREAMS], READ],
     },
     Operation {
         method: Method::POST,
@@ -272,9 +273,6 @@ pub const OPERATIONS: &[Operation] = &[
             READ,
         ],
     },
-    x402::SUPPORTED,
-    x402::VERIFY,
-    x402::SETTLE,
     Operation {
         method: Method::GET,
         path: "/v1/defaults",
@@ -293,6 +291,9 @@ pub const OPERATIONS: &[Operation] = &[
         headers: &[],
         errors: &[&[Code::INVALID_REQUEST, Code::CHAIN_NOT_SUPPORTED, Code::INTERNAL_ERROR]],
     },
+    x402::SUPPORTED,
+    x402::VERIFY,
+    x402::SETTLE,
     Operation {
         method: Method::GET,
         path: "/healthz",

@@ -7,7 +7,7 @@ use std::{
 
 use futures::future::join_all;
 
-use app::views::{fresh::CurrentViews, quote_requests::QuoteRequests};
+use app::views::{fresh::FreshViews, quote_requests::QuoteRequests};
 use events::{Epochs, StreamId, event::TransactionAbandoned};
 use journal::{
     AppendError, Commit, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore, memory::MemoryJournal,
@@ -98,7 +98,7 @@ struct Follower {
     gateway: Gateway,
     journal: Arc<Lagging>,
     projections: Projections,
-    views: CurrentViews,
+    views: FreshViews,
     _directory: tempfile::TempDir,
 }
 
@@ -110,7 +110,7 @@ impl Follower {
         let followed = projections.clone();
         let follow = (journal.clone(), CancellationToken::new());
         tokio::spawn(async move { followed.run(follow.0, follow.1).await });
-        let views = CurrentViews::new(projections.clone(), journal.clone(), tokio::runtime::Handle::current());
+        let views = FreshViews::new(projections.clone(), journal.clone(), tokio::runtime::Handle::current());
         Self { gateway, journal, projections, views, _directory: directory }
     }
 

@@ -5,6 +5,8 @@ mod bad_bodies;
 mod browsers;
 mod current;
 mod document;
+mod doubles;
+mod event_streams;
 mod history;
 mod hoarding;
 mod idempotency;
@@ -40,25 +42,22 @@ use axum::{
     body::{Body, to_bytes},
     http::{HeaderMap, Request, StatusCode},
 };
-use ruint::aliases::U256;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use app::{
-    Readiness, Services,
+    Services,
     admission::{
         Admission,
         pause::PauseState,
         policy::{Counterparties, Decimals},
     },
-    authorization::{
-        AuthorizationRequest, AuthorizeError, Authorized, Authorizer, Prepared, PreparedDraw, SignedMessage,
-        UnsignedMessage,
-    },
-    funds::{Approval, Funds, FundsError, Holding, Spend},
-    views::payments::{Payments, from_journal},
+    authorization::{AuthorizationRequest, AuthorizeError, Authorized, Authorizer, Prepared},
+    funds::{Funds, Holding, Spend},
+    payment_identifiers::{Identifiers, MemoryIdentifiers},
+    views::payments::Payments,
 };
 use config::GatewayConfig;
 use events::{
@@ -67,17 +66,15 @@ use events::{
     time::{Timestamp, unix_seconds},
 };
 use identity::Identities;
-use journal::{Commit, Journal, Position, ShardLog, StreamStore, memory::MemoryJournal};
+use journal::{Commit, Journal, Position, StreamStore, memory::MemoryJournal};
 use net::callers::limits::Networks;
-use projections::{PaymentView, Unavailable};
-use sagas::ports::Clock;
+use projections::Unavailable;
 
-use self::quote_requests::SetAuctions;
-use super::{
-    routes::router,
-    state::HttpState,
-    x402::{Identifiers, MemoryIdentifiers},
+use self::{
+    doubles::{JournalPayments, LenientAuthorizer, SetClock, SetFunds, SetReadiness},
+    quote_requests::SetAuctions,
 };
+use super::{routes::router, state::HttpState};
 
 pub const PAYER: &str = "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359";
 pub const RECIPIENT: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
@@ -369,192 +366,4 @@ pub fn without(pointer: &str) -> Value {
 
 pub fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
-}
-
-/// Takes every signature but the few that are named above.
-struct LenientAuthorizer;
-
-#[async_trait]
-impl Authorizer for LenientAuthorizer {
-    async fn authorize(&self, request: &AuthorizationRequest<'_>) -> Result<Authorized, AuthorizeError> {
-        match request.signed_messages[0].signature.as_str() {
-            FORGED => return Err(AuthorizeError::Refused("signature is not that of the payer".to_owned())),
-            UNJUDGED => return Err(AuthorizeError::Unavailable("node secret.internal is down".to_owned())),
-            PANICKING => panic!("a defect, with secrets"),
-            _ => {}
-        }
-        let fulfillment_deadline = unix_seconds(request.fulfillment_deadline);
-        let authorization = Authorization::EvmPermit2Escrow(Permit2 {
-            amount: request.terms.max_source_amount.unwrap_or(request.terms.fulfillment_amount),
-            nonce: Hash32::ZERO,
-            deadline: fulfillment_deadline,
-            quote_hash: request.quote_hash,
-            signature: request.signed_messages[0].signature.clone(),
-        });
-        let escrow = EscrowPlan {
-            chain_id: request.terms.source.asset().chain().clone(),
-            contract: request.escrow_contract.to_string(),
-            reserver: request.reserver.to_string(),
-            releaser: request.releaser.to_owned(),
-            reserve_deadline: fulfillment_deadline,
-            fulfillment_deadline,
-            refund_after: fulfillment_deadline + request.refund_delay_seconds,
-        };
-        Ok(Authorized { authorization, escrow })
-    }
-
-    async fn confirm(&self, _: &AuthorizationRequest<'_>, authorized: &Authorized) -> Result<(), AuthorizeError> {
-        match &authorized.authorization {
-            Authorization::EvmPermit2Escrow(permit) if permit.signature == UNAPPROVED => {
-                Err(AuthorizeError::Refused("signer is not approved".to_owned()))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    async fn prepare(
-        &self,
-        request: &AuthorizationRequest<'_>,
-        _: Option<&Map<String, Value>>,
-    ) -> Result<Prepared, AuthorizeError> {
-        let message = request.terms_hash.to_string();
-        let signed = AuthorizationRequest {
-            signed_messages: &[SignedMessage {
-                message: message.clone(),
-                message_prehash: None,
-                signature: String::new(),
-                payload: None,
-            }],
-            ..*request
-        };
-        let Authorized { authorization, escrow } = self.authorize(&signed).await?;
-        Ok(Prepared {
-            messages: vec![UnsignedMessage { message, message_prehash: "{}".to_owned(), payload: Map::new() }],
-            amount: authorization.permitted(),
-            draw: PreparedDraw::Permit2(Hash32::ZERO),
-            escrow,
-        })
-    }
-}
-
-/// A read model that is the journal itself, and that can be made to know nothing.
-pub struct JournalPayments {
-    journal: MemoryJournal,
-    blind: AtomicBool,
-    /// Batches that are said to collect quotes.
-    pub collecting: AtomicUsize,
-}
-
-impl JournalPayments {
-    pub fn set_blind(&self, blind: bool) {
-        self.blind.store(blind, Ordering::SeqCst);
-    }
-}
-
-#[async_trait]
-impl Payments for JournalPayments {
-    async fn view(&self, payment_id: &PaymentId) -> Result<Option<PaymentView>, Unavailable> {
-        if self.blind.load(Ordering::SeqCst) {
-            return Err(Unavailable::CatchingUp { shard: 0 });
-        }
-        Ok(from_journal(&self.journal, payment_id).await.unwrap())
-    }
-
-    async fn changed(&self, payment_id: &PaymentId, seen_version: u64, wait_max: Duration) -> Option<PaymentView> {
-        let shard = payment_id.shard(self.journal.shards());
-        let newer = async {
-            loop {
-                let head = self.journal.head(shard).await.unwrap();
-                match from_journal(&self.journal, payment_id).await.unwrap() {
-                    Some(view) if view.version > seen_version => return view,
-                    _ => self.journal.wait_beyond(shard, head).await.unwrap(),
-                }
-            }
-        };
-        tokio::time::timeout(wait_max, newer).await.ok()
-    }
-}
-
-pub struct SetClock(pub Mutex<Timestamp>);
-
-impl SetClock {
-    pub fn set(&self, text: &str) {
-        *self.0.lock().unwrap() = at(text);
-    }
-}
-
-#[async_trait]
-impl Clock for SetClock {
-    fn now(&self) -> Timestamp {
-        *self.0.lock().unwrap()
-    }
-
-    async fn sleep(&self, duration: Duration) {
-        tokio::time::sleep(duration).await;
-    }
-}
-
-pub struct SetReadiness(pub Mutex<Result<(), String>>, pub Mutex<Vec<String>>);
-
-#[async_trait]
-impl Readiness for SetReadiness {
-    async fn check(&self) -> Result<(), String> {
-        self.0.lock().unwrap().clone()
-    }
-
-    fn alarms(&self) -> Vec<String> {
-        self.1.lock().unwrap().clone()
-    }
-}
-
-/// What every payer holds, lets be drawn, and has used up.
-pub struct SetFunds {
-    pub holding: Mutex<Result<Holding, FundsError>>,
-    pub used: AtomicBool,
-    /// How often a node was asked.
-    pub asked: AtomicUsize,
-}
-
-impl SetFunds {
-    pub fn set(&self, balance: u64, allowance: u64) {
-        let (balance, allowance) = (U256::from(balance), Some(U256::from(allowance)));
-        *self.holding.lock().unwrap() = Ok(Holding { balance, allowance, spender: "permit2".to_owned() });
-    }
-
-    pub fn fail(&self, reason: &str) {
-        *self.holding.lock().unwrap() = Err(FundsError(reason.to_owned()));
-    }
-
-    pub fn asked(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
-    }
-}
-
-impl Default for SetFunds {
-    fn default() -> Self {
-        let endless = Holding { balance: U256::MAX, allowance: Some(U256::MAX), spender: "permit2".to_owned() };
-        Self { holding: Mutex::new(Ok(endless)), used: AtomicBool::new(false), asked: AtomicUsize::new(0) }
-    }
-}
-
-#[async_trait]
-impl Funds for SetFunds {
-    async fn holding(&self, _: &Spend<'_>) -> Result<Holding, FundsError> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
-        self.holding.lock().unwrap().clone()
-    }
-
-    async fn is_used(&self, _: &Spend<'_>) -> Result<bool, FundsError> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
-        Ok(self.used.load(Ordering::SeqCst))
-    }
-
-    async fn approval(&self, spend: &Spend<'_>) -> Result<Option<Approval>, FundsError> {
-        Ok(Some(Approval {
-            asset_identifier: spend.source.asset().clone(),
-            spender: "permit2".to_owned(),
-            amount: spend.amount,
-            call: json!({"to": "token"}),
-        }))
-    }
 }

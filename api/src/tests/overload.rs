@@ -38,7 +38,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// One place at work, one in line.
+    /// One permit, and one place in the queue.
     fn set(change: impl FnOnce(&mut GatewayConfig)) -> Self {
         let journal = MemoryJournal::new(4);
         let slow = Arc::new(Slow { journal: journal.clone(), gate: Semaphore::new(0), begun: watch::Sender::new(0) });
@@ -62,14 +62,14 @@ impl Stage {
         self.slow.begun.subscribe().wait_for(|begun| *begun >= count).await.unwrap();
     }
 
-    /// Returns when so many places are free at work and in line.
+    /// Returns when so many permits and so many places in the queue are free.
     async fn free(&self, free: (usize, usize)) {
         while self.gateway.state.writes.free() != free {
             tokio::task::yield_now().await;
         }
     }
 
-    /// Takes the place at work and the one in line.
+    /// Takes the permit and the place in the queue.
     async fn fill(&self) -> [JoinHandle<Answer>; 2] {
         let at_work = self.submit("order-at-work");
         self.begun(1).await;
@@ -191,6 +191,21 @@ async fn what_was_begun_is_brought_to_its_end_when_the_client_is_gone() {
     stage.free((1, 1)).await;
     assert_eq!((stage.stored("order-at-work").await, stage.stored("order-in-line").await), (1, 0));
     assert_eq!(stage.gateway.post(&order("order-at-work")).await.expect(200).body["idempotent_replay"], true);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_payer_signed_away_stays_so_when_the_client_is_gone() {
+    let stage = Stage::set(|config| config.http.writes_in_flight_max = 2);
+    // Enough for one payment.
+    stage.gateway.funds.set(1_100_000, u64::MAX);
+    let gone = stage.submit("order-gone");
+    stage.begun(1).await;
+    gone.abort();
+    assert!(gone.await.unwrap_err().is_cancelled());
+    stage.slow.gate.add_permits(10);
+    stage.free((2, 1)).await;
+    assert_eq!(stage.stored("order-gone").await, 1);
+    stage.gateway.post(&order("order-next")).await.expect_error(400, "INSUFFICIENT_FUNDS");
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,7 +17,10 @@ use events::{identity::Carrier, quote::SignedQuote};
 use proofs::contexts::BUNDLED;
 
 use super::{Answer, FORGED, Gateway, at, bad_bodies::credential_auth, body, set, with};
-use crate::{docs::SCRIPT_PATH, openapi::document};
+use crate::{
+    docs::SCRIPT_PATH,
+    openapi::{OPERATIONS, document},
+};
 
 async fn page(gateway: &Gateway, path: &str) -> String {
     let answer = gateway.get(path).await.expect(200);
@@ -87,17 +90,30 @@ async fn every_code_has_its_place_on_the_page_of_errors() {
 }
 
 #[tokio::test]
-async fn the_reference_is_drawn_from_the_document() {
+async fn the_reference_is_drawn_from_a_document_with_every_operation() {
     let gateway = Gateway::new();
     let page = page(&gateway, "/docs").await;
-    assert_eq!(values(&page, "spec-url"), ["/openapi.json"]);
+    let loaded = values(&page, "spec-url");
+    assert_eq!(loaded, ["/openapi.json"]);
     let theme = values(&page, "theme")[0].replace("&quot;", "\"");
     assert!(serde_json::from_str::<Value>(&theme).unwrap().is_object(), "{theme}");
-    let shown = gateway.get("/openapi.json").await.expect(200);
+    let shown = gateway.get(loaded[0]).await.expect(200);
     assert_eq!(shown.headers["content-type"], "application/json");
     assert_eq!(shown.body, document("https://pay.example"));
     assert_eq!(shown.body["openapi"], "3.1.1");
     assert_eq!(shown.body["servers"][0]["url"], "https://pay.example");
+
+    let sections: BTreeSet<&str> =
+        shown.body["tags"].as_array().unwrap().iter().map(|tag| tag["name"].as_str().unwrap()).collect();
+    for operation in OPERATIONS {
+        let (method, path) = (operation.method.as_str(), operation.path);
+        let drawn = &shown.body["paths"][path][method.to_lowercase()];
+        assert!(drawn["operationId"].is_string() && drawn["summary"].is_string(), "{method} {path}");
+        // What is in no section is not drawn in one.
+        assert!(sections.contains(drawn["tags"][0].as_str().unwrap()), "{method} {path}");
+    }
+    let drawn = shown.body["paths"].as_object().unwrap().values().map(|item| item.as_object().unwrap().len());
+    assert_eq!(drawn.sum::<usize>(), OPERATIONS.len());
 }
 
 #[tokio::test]

@@ -29,7 +29,7 @@ pub(super) fn prepared() -> PaymentEvent {
     PaymentEvent::DepositPrepared(TransactionPrepared {
         attempt: 1,
         chain_id: ChainId::evm(31_337),
-        sender: VERIFIER.to_owned(),
+        sender: VERIFIER.parse().unwrap(),
         validity: Validity::Nonce(1),
         transaction_hash: Hash32([1; 32]).to_string(),
         raw: "0x00".to_owned(),
@@ -96,6 +96,21 @@ async fn status(gateway: &Gateway, payment_id: &PaymentId) -> Answer {
     gateway.get(&format!("/v1/payments/{payment_id}/status")).await.expect(200)
 }
 
+/// The receipt of a payment with the events of these tests.
+fn confirmation(id: &PaymentId) -> Value {
+    json!({
+        "payment_id": id.as_str(),
+        "request_id": "order-1",
+        "source_chain_id": "eip155:31337",
+        "destination_chain_id": "eip155:31338",
+        "source_tx_hash": Hash32([1; 32]).to_string(),
+        "destination_tx_hash": Hash32([2; 32]).to_string(),
+        "fulfillment_timestamp": "2030-01-01T00:02:00Z",
+        "source_block_number": 1,
+        "destination_block_number": 2,
+    })
+}
+
 #[tokio::test]
 async fn a_payment_is_shown_as_it_becomes_known() {
     let gateway = Gateway::new();
@@ -143,20 +158,9 @@ async fn a_payment_is_shown_as_it_becomes_known() {
     assert!(response.get("fulfillment_confirmation").is_none());
 
     gateway.append(&id, vec![confirmed()]).await;
-    let confirmation = json!({
-        "payment_id": id.as_str(),
-        "request_id": "order-1",
-        "source_chain_id": "eip155:31337",
-        "destination_chain_id": "eip155:31338",
-        "source_tx_hash": Hash32([1; 32]).to_string(),
-        "destination_tx_hash": Hash32([2; 32]).to_string(),
-        "fulfillment_timestamp": "2030-01-01T00:02:00Z",
-        "source_block_number": 1,
-        "destination_block_number": 2,
-    });
     for answer in [gateway.post(&body()).await.expect(200), status(&gateway, &id).await] {
         assert_eq!(answer.body["status"], "completed");
-        assert_eq!(answer.body["fulfillment_confirmation"], confirmation);
+        assert_eq!(answer.body["fulfillment_confirmation"], confirmation(&id));
         assert_eq!(answer.body["quote_id"], "quo_1");
         assert!(answer.text.contains(DOCUMENT), "{}", answer.text);
         assert!(answer.body.get("error").is_none());

@@ -140,7 +140,7 @@ async fn what_was_prepared_and_signed_is_accepted() {
     assert_eq!(accepted.body["payment_id"], verified.body["payment_id"]);
     let submitted = gateway.submitted(accepted.payment_id().as_str()).await;
     let Authorization::Solana(spend) = &submitted.authorization else { panic!("{submitted:?}") };
-    assert_eq!((spend.amount.to_string().as_str(), &spend.signer), ("1100000", &account(&payer)));
+    assert_eq!((spend.amount.to_string().as_str(), spend.signer.as_str()), ("1100000", account(&payer).as_str()));
     assert_eq!((submitted.escrow.contract.as_str(), submitted.escrow.releaser.as_str()), (PROGRAM, RELEASER));
 
     let mut short = body.clone();

@@ -1,5 +1,7 @@
 //! Payers on Tron through the routes: real transactions, against a development chain with the contracts.
 
+mod prepared;
+
 use alloy::{
     primitives::{B256, U256},
     signers::{SignerSync, local::PrivateKeySigner},
@@ -7,8 +9,9 @@ use alloy::{
 
 use app::{
     authorization::{families::Authorizers, tron::TronAuthorizer},
-    funds::{Draw, Standing, TronFunds},
+    funds::{Coverage, Draw, TronFunds},
 };
+use chains::config::ChainConfig;
 use chains_tron::{address::text, dev::DevChain, node::Node, transaction};
 use config::{GatewayChain, examples::with_tron};
 use devkit::holder::Holder;
@@ -62,17 +65,18 @@ impl World {
         let dev = DevChain::connect(&tron.url(), key(1)).await.unwrap();
         dev.control("time", json!({"unix_ms": NOW_MS})).await.unwrap();
         let mut served = chain();
-        let contracts = dev.deploy_contracts(&served.chain.reserver, &served.chain.reserver).await.unwrap();
+        let ChainConfig::Tron(config) = &mut served.chain else { panic!("the section is of a Tron chain") };
+        let contracts = dev.deploy_contracts(&config.common.reserver, &config.common.reserver).await.unwrap();
         let token = dev.deploy_token("Tether USD", "USDT", 6).await.unwrap();
         dev.mint(&token, &account(&payer()), U256::from(10_000_000)).await.unwrap();
         dev.fund(&account(&payer()), 1_000_000_000).await.unwrap();
         dev.mine(3).await.unwrap();
 
-        served.chain.rpc_url = tron.url();
-        served.chain.escrow_contract = contracts.escrow.clone();
-        served.chain.fulfillment_proxy = contracts.proxy.clone();
-        served.chain.assets[0].asset_identifier = format!("{CHAIN}/trc20:{token}").parse().unwrap();
-        let node = Node::connect(&served.chain).unwrap();
+        config.common.rpc_url = tron.url();
+        config.common.escrow_contract = contracts.escrow.clone();
+        config.common.fulfillment_proxy = contracts.proxy.clone();
+        config.common.assets[0].asset_identifier = format!("{CHAIN}/trc20:{token}").parse().unwrap();
+        let node = Node::connect(config).unwrap();
         let reserver = served.reserver_key.expose().parse().unwrap();
         let tron_authorizer = TronAuthorizer::new([(node.clone(), reserver)]);
         let evm: Arc<dyn Authorizer> = Arc::new(LenientAuthorizer);
@@ -150,11 +154,11 @@ async fn the_defaults_of_a_tron_chain_can_be_sent_back() {
     let expected = json!({
         "family": "tron",
         "quote_selector": "",
-        "fulfillment_verifier": {"account": chain().chain.releaser, "endpoint": "http://127.0.0.1:8090"},
+        "fulfillment_verifier": {"account": chain().chain.common().releaser, "endpoint": "http://127.0.0.1:8090"},
         "escrow_contract_address": world.escrow,
         "fulfillment_proxy": world.proxy,
-        "reserver": chain().chain.reserver,
-        "releaser": chain().chain.releaser,
+        "reserver": chain().chain.common().reserver,
+        "releaser": chain().chain.common().releaser,
         "message_schemes": ["TRON"],
         "refund_delay_seconds": 3600,
         "deadlines": deadline_limits(),
@@ -199,7 +203,9 @@ async fn what_was_prepared_and_signed_is_accepted() {
         assert_eq!(message["message"], kept.transaction_hash);
         assert_eq!(kept.expires_at, FULFILLMENT_DEADLINE * 1_000);
     }
-    assert_eq!((&submitted.escrow.contract, &submitted.escrow.releaser), (&world.escrow, &chain().chain.releaser));
+    let releaser = chain().chain.common().releaser.clone();
+    let EscrowPlan { contract, releaser: by, .. } = &submitted.escrow;
+    assert_eq!((contract.as_str(), by.as_str()), (world.escrow.as_str(), releaser.as_str()));
     // The longest delay among the chains of the payment counts: the destination's.
     assert_eq!(submitted.escrow.refund_after, FULFILLMENT_DEADLINE + 7_200);
     let timeline = gateway.get(&format!("/v1/payments/{}/timeline", accepted.payment_id())).await.expect(200);
@@ -345,88 +351,6 @@ async fn what_does_not_fit_tron_is_refused_by_its_field() {
     }
 }
 
-#[tokio::test]
-async fn an_award_that_was_prepared_and_signed_is_accepted() {
-    let world = World::start().await;
-    let gateway = &world.gateway;
-    for (n, capped) in [true, false].into_iter().enumerate() {
-        let mut batch = world.unsigned();
-        set(&mut batch, "/request_id", json!(format!("batch-{n}")));
-        if !capped {
-            batch.as_object_mut().unwrap().remove("max_source_amount");
-        }
-        let id = quote_requests::open(gateway, &batch).await;
-        let quotes = quote_requests::collect(gateway, &id, &[1, 2]).await;
-        let (quote, other) = (&quotes[1], &quotes[0]);
-        let request = json!({
-            "version": "1.0", "request_id": format!("order-{n}"), "quote_request_id": id, "quote_id": quote.id(),
-        });
-        let mut award = world.signed(&request).await;
-        // Without a cap no more is permitted than the quote asks for.
-        let price = quote.quote().source_amount.to_string();
-        let deposit = &award["sender_auth"]["signed_messages"][1]["payload"];
-        assert_eq!(deposit["amount"], if capped { "1100000" } else { &price });
-
-        let path = format!("/v1/payments/quote-requests/{id}/award");
-        award["quote_id"] = json!(other.id());
-        let refused = gateway.post_to(&path, &award).await.expect_error(401, "INVALID_SENDER_AUTH");
-        assert!(refused.message().contains("message_prehash.depositOwn.d.quoteHash"), "{refused:?}");
-        award["quote_id"] = json!(quote.id());
-        let awarded = gateway.post_to(&path, &award).await.expect(200);
-        let submitted = gateway.submitted(awarded.payment_id().as_str()).await;
-        assert_eq!(submitted.authorization.quote_hash(), Some(quote.hash()));
-    }
-}
-
-/// What is prepared carries the reserver's signature for the payment id, with which a payer can use the id up on chain. So
-/// nobody gets it in another's name.
-#[tokio::test]
-async fn an_originator_is_proven_before_anything_is_prepared_in_its_name() {
-    let world = World::start().await;
-    let (gateway, alice) = (&world.gateway, Holder::ed25519(1).unwrap());
-    let enveloped = |body: &Value| alice.envelope(body, Suite::EddsaJcs2022, &[], at("2030-01-01T00:00:00Z")).unwrap();
-    let mut named = world.unsigned();
-    set(&mut named, "/originator", json!(alice.did().as_str()));
-    let refused = gateway.post_to(PREPARE, &named).await.expect_error(400, "INVALID_REQUEST");
-    assert!(refused.message().starts_with("originator: must be proven"), "{refused:?}");
-    let id = json!(PaymentId::derive(alice.did().as_str(), "order-1"));
-    for body in [enveloped(&named), enveloped(&world.unsigned())] {
-        assert_eq!(gateway.post_to(PREPARE, &body).await.expect(200).body["payment_id"], id);
-    }
-    // Elsewhere nothing is signed before the award, and naming it is enough.
-    let mut elsewhere = without("/sender_auth");
-    set(&mut elsewhere, "/originator", json!(alice.did().as_str()));
-    assert_eq!(gateway.post_to(PREPARE, &elsewhere).await.expect(200).body["payment_id"], id);
-
-    // An award of the payer's own batch, in the name of somebody else.
-    let batch = quote_requests::open_batch_of(gateway, &world.unsigned()).await;
-    let mut award = json!({
-        "version": "1.0", "request_id": "order-1", "quote_request_id": batch.id, "quote_id": batch.quote_ids[0],
-        "originator": alice.did().as_str(),
-    });
-    gateway.post_to(PREPARE, &award).await.expect_error(400, "INVALID_REQUEST");
-    assert_eq!(gateway.post_to(PREPARE, &enveloped(&award)).await.expect(200).body["payment_id"], id);
-    award.as_object_mut().unwrap().remove("originator");
-    let own = json!(PaymentId::derive(&format!("tron:{}", account(&payer())), "order-1"));
-    assert_eq!(gateway.post_to(PREPARE, &award).await.expect(200).body["payment_id"], own);
-
-    // A batch that somebody else opened by proof: its payer is not whom it would be asked for.
-    let mut opened = world.unsigned();
-    set(&mut opened, "/request_id", json!("batch-2"));
-    let hers = quote_requests::open_batch_of(gateway, &enveloped(&opened)).await;
-    award["quote_request_id"] = json!(hers.id);
-    award["quote_id"] = json!(hers.quote_ids[0]);
-    for named in [None, Some(alice.did())] {
-        let mut award = award.clone();
-        if let Some(did) = named {
-            award["originator"] = json!(did.as_str());
-        }
-        let refused = gateway.post_to(PREPARE, &award).await.expect_error(400, "INVALID_REQUEST");
-        assert!(refused.message().starts_with("originator: must be proven"), "{refused:?}");
-    }
-    assert_eq!(gateway.post_to(PREPARE, &enveloped(&award)).await.expect(200).body["payment_id"], id);
-}
-
 /// A payer on Tron has to prepare what it signs, so x402 names Tron as a destination only.
 #[tokio::test]
 async fn tron_is_no_source_of_x402_payments() {
@@ -467,28 +391,6 @@ async fn tron_is_no_source_of_x402_payments() {
     }
 }
 
-/// What the payer signs carries the reserver's signature, which nobody gets for windows beyond the limits.
-#[tokio::test]
-async fn windows_beyond_the_limits_are_not_prepared() {
-    let world = World::start().await;
-    let most = FULFILLMENT_DEADLINE + 86_400;
-    for (refund_after, code) in [
-        (most + 1, "INVALID_DEADLINE"),
-        ((1 << 48) - 1, "INVALID_DEADLINE"),
-        (1 << 48, "INVALID_REQUEST"),
-        (u64::MAX, "INVALID_REQUEST"),
-    ] {
-        let mut asked = world.unsigned();
-        asked["payload"] = json!({"refund_after": refund_after});
-        world.gateway.post_to(PREPARE, &asked).await.expect_error(400, code);
-    }
-    let mut asked = world.unsigned();
-    asked["payload"] = json!({"refund_after": most});
-    let body = world.signed(&asked).await;
-    let accepted = world.gateway.post(&body).await.expect(200);
-    assert_eq!(world.gateway.submitted(accepted.payment_id().as_str()).await.escrow.refund_after, most);
-}
-
 #[tokio::test]
 async fn a_balance_that_does_not_reach_is_refused_and_a_deposit_that_was_made_is_not() {
     let world = World::start().await;
@@ -507,7 +409,7 @@ async fn a_balance_that_does_not_reach_is_refused_and_a_deposit_that_was_made_is
     let expected = Holding { balance: U256::from(10_000_000), allowance: None, spender: world.escrow.clone() };
     assert_eq!(funds.holding(&whole).await.unwrap(), expected);
     assert_eq!(funds.approval(&whole).await.unwrap(), None);
-    assert_eq!(expected.standing("10000001".parse().unwrap()), Standing::Balance(U256::from(10_000_000)));
+    assert_eq!(expected.coverage("10000001".parse().unwrap()), Coverage::Balance(U256::from(10_000_000)));
     assert!(!funds.has_landed(&whole).await.unwrap());
     let alone = Authorization::Tron(events::event::TronSpend { approval: None, ..own.clone() });
     let holding = funds.holding(&spend("1100000", &alone)).await.unwrap();

@@ -119,7 +119,7 @@ async fn what_was_asked_for_is_what_is_journaled() {
     assert_eq!(submitted.blacklist[0].as_str(), "did:web:b");
     assert_eq!((submitted.verifier.account.as_str(), submitted.escrow.releaser.as_str()), (TRUSTED, TRUSTED));
     assert_eq!(submitted.verifier.endpoint, "https://verifier.example");
-    assert_eq!(submitted.escrow.contract, TRUSTED);
+    assert_eq!(submitted.escrow.contract.as_str(), TRUSTED);
     // The slowest of the chains decides: 3600 s on the source, 7200 s on the other.
     assert_eq!(submitted.escrow.refund_after - submitted.escrow.fulfillment_deadline, 7_200);
     assert_eq!(submitted.submitted_at, at("2030-01-01T00:00:00Z"));

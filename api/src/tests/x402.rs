@@ -130,6 +130,45 @@ fn mirrored(answer: &Answer) {
     assert_eq!(BASE64.decode(header).unwrap(), answer.text.as_bytes());
 }
 
+/// What settling a payment is answered with before its delivery.
+fn pending(id: &PaymentId, replay: bool, transaction: &str) -> Value {
+    json!({
+        "success": false,
+        "errorReason": "settlement_pending",
+        "transaction": transaction,
+        "network": "eip155:31338",
+        "payer": PAYER,
+        "extensions": {"gw": {
+            "paymentId": id,
+            "state": "pending",
+            "statusUrl": format!("https://pay.example/v1/payments/{id}/status"),
+            "idempotentReplay": replay,
+            "code": "SETTLEMENT_PENDING",
+            "retryClassification": "RETRY_AFTER_DELAY",
+            "docsUrl": "https://pay.example/docs/errors#SETTLEMENT_PENDING",
+        }},
+    })
+}
+
+/// What it is answered with after, where `status` is the status read.
+fn completed(id: &PaymentId, delivery: &str, status: &Value) -> Value {
+    json!({
+        "success": true,
+        "transaction": delivery,
+        "network": "eip155:31338",
+        "payer": PAYER,
+        "extensions": {"gw": {
+            "paymentId": id,
+            "state": "completed",
+            "statusUrl": format!("https://pay.example/v1/payments/{id}/status"),
+            "idempotentReplay": true,
+            "transactions": status["transactions"],
+            "fulfillmentConfirmation": status["fulfillment_confirmation"],
+        }},
+        "fulfillmentConfirmation": status["fulfillment_confirmation"],
+    })
+}
+
 #[tokio::test]
 async fn a_payment_is_verified_settled_and_told_for_ever() {
     let gateway = gateway();
@@ -145,25 +184,6 @@ async fn a_payment_is_verified_settled_and_told_for_ever() {
     );
     gateway.get(&format!("/v1/payments/{id}/status")).await.expect(404);
 
-    let url = format!("https://pay.example/v1/payments/{id}/status");
-    let pending = |replay: bool, transaction: &str| {
-        json!({
-            "success": false,
-            "errorReason": "settlement_pending",
-            "transaction": transaction,
-            "network": "eip155:31338",
-            "payer": PAYER,
-            "extensions": {"gw": {
-                "paymentId": id,
-                "state": "pending",
-                "statusUrl": url,
-                "idempotentReplay": replay,
-                "code": "SETTLEMENT_PENDING",
-                "retryClassification": "RETRY_AFTER_DELAY",
-                "docsUrl": "https://pay.example/docs/errors#SETTLEMENT_PENDING",
-            }},
-        })
-    };
     let settle = async || {
         let answer = gateway.post_to(SETTLE, &message()).await.expect(200);
         mirrored(&answer);
@@ -171,7 +191,7 @@ async fn a_payment_is_verified_settled_and_told_for_ever() {
     };
     let mut answer = settle().await;
     assert!(answer.as_object_mut().unwrap().remove("errorMessage").unwrap().is_string());
-    assert_eq!(answer, pending(false, ""));
+    assert_eq!(answer, pending(&id, false, ""));
     let submitted = gateway.submitted(id.as_str()).await;
     assert_eq!((submitted.request_id.as_str(), submitted.request), ("order-1", body().to_string()));
 
@@ -179,7 +199,7 @@ async fn a_payment_is_verified_settled_and_told_for_ever() {
     let deposit = Hash32([1; 32]).to_string();
     let mut answer = settle().await;
     answer.as_object_mut().unwrap().remove("errorMessage");
-    let mut expected = pending(true, &deposit);
+    let mut expected = pending(&id, true, &deposit);
     expected["extensions"]["gw"]["transactions"] =
         json!({"deposit": {"transaction_hash": deposit, "chain_id": "eip155:31337"}});
     assert_eq!(answer, expected);
@@ -194,24 +214,7 @@ async fn a_payment_is_verified_settled_and_told_for_ever() {
     let answer = settle().await;
     let delivery = Hash32([2; 32]).to_string();
     let status = gateway.get(&format!("/v1/payments/{id}/status")).await.expect(200).body;
-    assert_eq!(
-        answer,
-        json!({
-            "success": true,
-            "transaction": delivery,
-            "network": "eip155:31338",
-            "payer": PAYER,
-            "extensions": {"gw": {
-                "paymentId": id,
-                "state": "completed",
-                "statusUrl": url,
-                "idempotentReplay": true,
-                "transactions": status["transactions"],
-                "fulfillmentConfirmation": status["fulfillment_confirmation"],
-            }},
-            "fulfillmentConfirmation": status["fulfillment_confirmation"],
-        })
-    );
+    assert_eq!(answer, completed(&id, &delivery, &status));
     assert_eq!(answer["fulfillmentConfirmation"]["destination_tx_hash"], delivery);
 
     // Deadlines and funds are of no interest any more.

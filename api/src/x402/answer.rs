@@ -13,11 +13,12 @@ use app::{
     error::{Code, Error, docs_url},
     schema,
     views::payment_body::{ConfirmationBody, FailureBody, TransactionsBody, confirmation, failure, transactions},
+    x402::Refusal,
 };
 use events::{PaymentId, failure::RetryClassification};
 use projections::{PaymentStatus, PaymentView, Transaction};
 
-use super::message::Outline;
+use super::outline::Outline;
 use crate::{
     error::ApiError,
     request_id::{OwnBody, RetryAfter},
@@ -25,14 +26,14 @@ use crate::{
 
 const PAYMENT_RESPONSE: HeaderName = HeaderName::from_static("payment-response");
 
-/// A payment that is not taken, or cannot be judged.
+/// A call that is not followed, with the status that says so.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct Refused {
     error: Error,
     status: StatusCode,
 }
 
-impl Refusal {
+impl Refused {
     /// Refuses something for its form: 400, unless the fault has nothing to do with it.
     pub(super) fn of_form(error: Error) -> Self {
         let status = match error.status() {
@@ -44,21 +45,19 @@ impl Refusal {
     }
 }
 
-impl From<Error> for Refusal {
+impl From<Refusal> for Refused {
     /// A judgement is answered with 200; conflicts, who asks for too much, and what could not be judged keep their status.
-    fn from(error: Error) -> Self {
+    fn from(refusal: Refusal) -> Self {
+        let error = match refusal {
+            Refusal::Form(error) => return Self::of_form(error),
+            Refusal::Payment(error) => error,
+        };
         let status = match error.status() {
             status @ (StatusCode::CONFLICT | StatusCode::TOO_MANY_REQUESTS) => status,
             status if status.is_server_error() => status,
             _ => StatusCode::OK,
         };
         Self { error, status }
-    }
-}
-
-impl From<&'static Code> for Refusal {
-    fn from(code: &'static Code) -> Self {
-        Error::from(code).into()
     }
 }
 
@@ -240,8 +239,8 @@ pub(super) fn known(view: &PaymentView, outline: Outline, base_url: &str) -> Res
 }
 
 /// The payment would not be settled.
-pub(super) fn not_valid(refusal: Refusal, outline: Outline, base_url: &str) -> Response {
-    let Refusal { error, status } = refusal;
+pub(super) fn not_valid(refused: Refused, outline: Outline, base_url: &str) -> Response {
+    let Refused { error, status } = refused;
     let gw = Gw::refused(&error, status, base_url);
     let why = Some((error.code.code.to_owned(), error.message()));
     come_again(verified(false, why, outline, gw, status), &error)
@@ -284,8 +283,8 @@ pub(super) fn settled(view: &PaymentView, replay: bool, outline: Outline, base_u
 }
 
 /// Nothing was settled by this call.
-pub(super) fn not_settled(refusal: Refusal, outline: Outline, base_url: &str) -> Response {
-    let Refusal { error, status } = refusal;
+pub(super) fn not_settled(refused: Refused, outline: Outline, base_url: &str) -> Response {
+    let Refused { error, status } = refused;
     let why = Some((error.code.code.to_owned(), error.message()));
     let body = SettleBody {
         network: outline.network,

@@ -9,10 +9,10 @@ use serde::Serialize;
 use app::{
     authorization::MessageScheme,
     request::corridors::{Corridor, Corridors},
+    x402::{PAYMENT_IDENTIFIER, SCHEME, VERSION, is_source},
 };
 use events::{AssetId, ChainId};
 
-use super::{PAYMENT_IDENTIFIER, SCHEME, VERSION, is_source};
 use crate::state::HttpState;
 
 /// What the facilitator takes.
@@ -161,7 +161,7 @@ fn gw(corridor: &Corridor, corridors: &Corridors, base_url: &str) -> Gw {
     Gw {
         escrow: corridor.escrow.to_string(),
         reserver: corridor.reserver.to_string(),
-        releaser: verifier.account,
+        releaser: verifier.account.to_string(),
         fulfillment_verifier_endpoint: verifier.endpoint,
         permit2: corridor.permit2.as_ref().map(ToString::to_string),
         svm_signature_cluster_id: domain.map(|(cluster_id, _)| cluster_id.clone()),

@@ -1,8 +1,8 @@
 //! The journal as the routes see it: with bounds on what they ask of it at the same time.
 //!
 //! Writes at work are bounded by [`super::writes`], whichever shard they are for. Were that all, one shard whose leader
-//! is silent would soon have all places, because its appends take seconds, and the others nothing to do. So no shard
-//! gets more than twice its share at a time, and as many in line for it. Reads are not writes and have no places; those
+//! is silent would soon have all permits, because its appends take seconds, and the others nothing to do. So no shard
+//! gets more than twice its share at a time, and as many in the queue for it. Reads are not writes and have no permits; those
 //! that go to the journal, such as for ids that no payment has, are bounded here, in the same way.
 
 use std::{sync::Arc, time::Duration};
@@ -13,7 +13,7 @@ use config::HttpConfig;
 use events::{Epochs, StreamId};
 use journal::{AppendError, Commit, Journal, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore};
 
-use super::line::Line;
+use crate::bulkhead::Bulkhead;
 
 /// Streams that are loaded at a time, of all shards, and those that wait for it.
 const LOADS_MAX: usize = 256;
@@ -32,9 +32,9 @@ pub struct BoundedJournal {
     /// Where streams are loaded.
     reads: Arc<dyn Journal>,
     /// One for each shard of the epoch that was current at the start; later epochs share them out as their own.
-    loads: Vec<Line>,
+    loads: Vec<Bulkhead>,
     /// The same.
-    appends: Vec<Line>,
+    appends: Vec<Bulkhead>,
 }
 
 impl BoundedJournal {
@@ -44,15 +44,15 @@ impl BoundedJournal {
         Self {
             journal,
             reads,
-            loads: (0..shards).map(|_| Line::new(loads_of(shards), LOADS_WAITING_MAX / shards, WAIT_MAX)).collect(),
-            appends: (0..shards).map(|_| Line::new(share, share, WAIT_MAX)).collect(),
+            loads: (0..shards).map(|_| Bulkhead::new(loads_of(shards), LOADS_WAITING_MAX / shards, WAIT_MAX)).collect(),
+            appends: (0..shards).map(|_| Bulkhead::new(share, share, WAIT_MAX)).collect(),
         }
     }
 
-    fn of<'a>(&self, lines: &'a [Line], stream_id: &StreamId) -> &'a Line {
+    fn of<'a>(&self, bulkheads: &'a [Bulkhead], stream_id: &StreamId) -> &'a Bulkhead {
         let shard = usize::from(stream_id.shard(self.journal.epochs().current().shards));
         // There is at least one.
-        &lines[shard % lines.len()]
+        &bulkheads[shard % bulkheads.len()]
     }
 }
 
@@ -65,16 +65,16 @@ fn loads_of(shards: usize) -> usize {
 impl StreamStore for BoundedJournal {
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
         // Nothing of it was sent, so it is certain that nothing is stored.
-        let _place = self.of(&self.appends, &commit.stream_id).place().await.ok_or_else(|| {
+        let _permit = self.of(&self.appends, &commit.stream_id).permit().await.ok_or_else(|| {
             AppendError::Unavailable("as many appends to its shard are on their way as there may be".to_owned())
         })?;
         self.journal.append(commit).await
     }
 
     async fn load(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, ReadError> {
-        let _place = self
+        let _permit = self
             .of(&self.loads, stream_id)
-            .place()
+            .permit()
             .await
             .ok_or_else(|| ReadError::Unavailable("as many streams are being loaded as there may be".to_owned()))?;
         self.reads.load(stream_id).await

@@ -1,8 +1,8 @@
-//! What everything new has to pass before it is stored: the pause and the counterparty authorization.
+//! Admission control: what everything new has to pass before it is stored. [`writes`] bounds how many writes are at work,
+//! [`open_windows`] how many quote-requests collect quotes, [`bounded_journal`] what one shard is asked for; [`pause`] and
+//! [`policy`] say whether anything new, or this payment, is wanted.
 
 pub mod bounded_journal;
-pub mod bulkhead;
-pub mod line;
 pub mod open_windows;
 pub mod pause;
 pub mod policy;
@@ -10,11 +10,11 @@ pub mod writes;
 
 use events::{event::CounterpartyDecision, time::Timestamp};
 
-use super::error::{Code, Error};
-use crate::admission::{
+use self::{
     pause::PauseState,
     policy::{Counterparties, Proposal},
 };
+use crate::error::{Code, Error};
 
 /// The gate in front of every write. Replays do not go through it: what exists is shown whatever holds now.
 #[derive(Debug, Clone)]

@@ -13,7 +13,7 @@ use std::{
 use events::{Hash32, QuoteRequestId, time::Timestamp};
 use net::{
     callers::{AddressKey, Caller, Refusal},
-    server::Tally,
+    server::ThrottledLog,
 };
 
 use crate::{
@@ -33,7 +33,7 @@ const REMEMBERED: usize = 2;
 pub struct OpenWindows {
     max: usize,
     known: Mutex<Known>,
-    refused: Tally,
+    refused: ThrottledLog,
 }
 
 /// A window that somebody wants to open.
@@ -83,7 +83,7 @@ struct Holding {
 impl OpenWindows {
     /// At most `max` at a time.
     pub fn new(max: usize) -> Self {
-        Self { max, known: Mutex::default(), refused: Tally::default() }
+        Self { max, known: Mutex::default(), refused: ThrottledLog::default() }
     }
 
     /// Lets one more in.
@@ -116,7 +116,7 @@ impl OpenWindows {
         Ok(())
     }
 
-    /// Gives back the place of a window that was admitted and is certain not to open.
+    /// Gives back a window that was admitted and is certain not to open.
     pub fn forget(&self, id: &QuoteRequestId) {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).forget(id);
     }

@@ -1,16 +1,16 @@
-//! How many writes the gateway takes at a time, and the refusal of those above.
+//! Admission control of writes: how many the gateway takes at a time, and the refusal of those above.
 //!
 //! A write is any request that costs checks or a commit: submissions, quote-requests and awards, new or repeated, and
 //! the calls that rehearse them. What it holds until it is done with is bounded three times: the bytes of all bodies
 //! that are arriving or were read, the writes at work, and those that wait for them, in number and in time. Whatever is
-//! above is answered with 503 before its body is parsed, and where there is not even room in line before it is kept.
+//! above is answered with 503 before its body is parsed, and where there is not even a place in the queue before it is kept.
 //!
-//! The place at work is taken when the body is there and not before: else as many slow clients as there are places
+//! The permit is taken when the body is there and not before: else as many slow clients as there are permits
 //! would keep everybody out. It is given back as soon as the commit is stored, so that holding for an outcome takes
 //! none; `tower`'s limits last until the response and cannot do that.
 //!
-//! Nobody takes all of it: each caller has so many places and a share of the memory, and the writes that nobody has to sign
-//! take half of the places together at most.
+//! Nobody takes all of it: each caller has so many permits and a share of the memory, and the writes that nobody has to sign
+//! take half of the permits together at most.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,12 +19,14 @@ use tracing::{Instrument, Span};
 
 use config::HttpConfig;
 use net::{
-    callers::{self, Caller, Places, Refusal},
-    server::Tally,
+    callers::{self, Caller, Permits, Refusal},
+    server::ThrottledLog,
 };
 
-use super::line::Line;
-use crate::error::{Code, Error};
+use crate::{
+    bulkhead::Bulkhead,
+    error::{Code, Error},
+};
 
 /// Unit in which the bytes of bodies are counted.
 const KIBIBYTE: usize = 1_024;
@@ -38,27 +40,27 @@ const SITE_SHARE: usize = 8;
 pub struct Writes {
     bodies: Arc<Semaphore>,
     /// Each caller's share of them.
-    shares: Places,
-    at_work: Line,
-    /// Half of the places: the most that those writes take together that nobody has to sign.
-    unsigned: Line,
-    refused: Tally,
+    shares: Permits,
+    at_work: Bulkhead,
+    /// Half of the permits: the most that those writes take together that nobody has to sign.
+    unsigned: Bulkhead,
+    refused: ThrottledLog,
 }
 
-/// A place at work, and the memory of a body. Whoever drops it has nothing more to do but to answer.
+/// The permit of a write to be at work, and the memory of its body. Whoever drops it has nothing more to do but to answer.
 #[derive(Debug)]
-pub struct Place {
+pub struct Permit {
     _at_work: OwnedSemaphorePermit,
     _unsigned: Option<OwnedSemaphorePermit>,
     _body: Room,
-    _of_caller: Option<callers::Place>,
+    _of_caller: Option<callers::Permit>,
 }
 
 /// Memory for a body, of all that there is for bodies and of its caller's share.
 #[derive(Debug)]
 pub struct Room {
     of_all: OwnedSemaphorePermit,
-    of_caller: Option<callers::Place>,
+    of_caller: Option<callers::Permit>,
 }
 
 impl Room {
@@ -70,12 +72,12 @@ impl Room {
     }
 }
 
-impl Place {
-    /// What `work` comes to. It goes on to its end when the caller is gone, and only then is the place given back.
+impl Permit {
+    /// What `work` comes to. It goes on to its end when the caller is gone, and only then is the permit given back.
     /// `None` when it panics.
     pub async fn finish<T: Send + 'static>(self, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
         let work = async move {
-            let _place = self;
+            let _permit = self;
             work.await
         };
         let ended = tokio::spawn(work.instrument(Span::current())).await;
@@ -92,18 +94,18 @@ impl Writes {
         let all = BODIES_KIB_MAX.max(largest);
         Self {
             bodies: Arc::new(Semaphore::new(all)),
-            shares: Places::new((all / ADDRESS_SHARE).max(largest), (all / SITE_SHARE).max(largest)),
-            at_work: Line::new(config.writes_in_flight_max, config.writes_waiting_max, wait_max),
-            unsigned: Line::new(
+            shares: Permits::new((all / ADDRESS_SHARE).max(largest), (all / SITE_SHARE).max(largest)),
+            at_work: Bulkhead::new(config.writes_in_flight_max, config.writes_waiting_max, wait_max),
+            unsigned: Bulkhead::new(
                 config.writes_in_flight_max.div_ceil(2),
                 config.writes_waiting_max.div_ceil(2),
                 wait_max,
             ),
-            refused: Tally::default(),
+            refused: ThrottledLog::default(),
         }
     }
 
-    /// Places at work, and in line for them, that are free.
+    /// Permits that are free, and places in the queue for them.
     pub fn free(&self) -> (usize, usize) {
         self.at_work.free()
     }
@@ -130,22 +132,27 @@ impl Writes {
         Ok(())
     }
 
-    /// Whether who comes now would get no place, not even in line.
+    /// Whether who comes now would get neither a permit nor a place in the queue.
     pub fn is_full(&self, unsigned: bool) -> bool {
         self.at_work.is_full() || unsigned && self.unsigned.is_full()
     }
 
-    /// A place at work, at once or after a short wait in line.
+    /// A permit, at once or after a short wait in the queue.
     ///
     /// # Errors
     /// 503.
-    pub async fn place(&self, unsigned: bool, body: Room, of_caller: Option<callers::Place>) -> Result<Place, Error> {
+    pub async fn permit(
+        &self,
+        unsigned: bool,
+        body: Room,
+        of_caller: Option<callers::Permit>,
+    ) -> Result<Permit, Error> {
         let unsigned = match unsigned {
-            true => Some(self.unsigned.place().await.ok_or_else(|| self.refuse())?),
+            true => Some(self.unsigned.permit().await.ok_or_else(|| self.refuse())?),
             false => None,
         };
-        let at_work = self.at_work.place().await.ok_or_else(|| self.refuse())?;
-        Ok(Place { _at_work: at_work, _unsigned: unsigned, _body: body, _of_caller: of_caller })
+        let at_work = self.at_work.permit().await.ok_or_else(|| self.refuse())?;
+        Ok(Permit { _at_work: at_work, _unsigned: unsigned, _body: body, _of_caller: of_caller })
     }
 
     /// The refusal of what comes when as much is at work and waiting as there may be.

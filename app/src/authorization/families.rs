@@ -9,14 +9,14 @@ use tokio::sync::OwnedSemaphorePermit;
 use events::Family;
 
 use crate::{
-    admission::line::Line,
     authorization::{AuthorizationRequest, AuthorizeError, Authorized, Authorizer, Prepared},
+    bulkhead::Bulkhead,
 };
 
 /// Checks of one family that are being made at a time, and that wait for it. Some ask a node, and one that hangs must
-/// not take the places of all writes, whichever chains they are for.
+/// not take the permits of all writes, whichever chains they are for.
 const CHECKS_MAX: usize = 64;
-/// The same for what is prepared. Whoever asks for that has proven nothing, so it takes no place of a check.
+/// The same for what is prepared. Whoever asks for that has proven nothing, so it takes no permit of a check.
 const PREPARATIONS_MAX: usize = 16;
 /// How long they wait.
 const WAIT_MAX: Duration = Duration::from_millis(250);
@@ -27,23 +27,24 @@ pub struct Authorizers(BTreeMap<Family, Lanes>);
 /// Those who ask the authorizer of one family.
 struct Lanes {
     authorizer: Arc<dyn Authorizer>,
-    signed: Line,
-    unsigned: Line,
+    signed: Bulkhead,
+    unsigned: Bulkhead,
 }
 
 impl Authorizers {
     /// An authorizer for payers of these families.
     pub fn new(families: impl IntoIterator<Item = (Family, Arc<dyn Authorizer>)>) -> Self {
-        let line = |places| Line::new(places, places, WAIT_MAX);
-        let lanes = |authorizer| Lanes { authorizer, signed: line(CHECKS_MAX), unsigned: line(PREPARATIONS_MAX) };
+        let bulkhead = |permits| Bulkhead::new(permits, permits, WAIT_MAX);
+        let lanes =
+            |authorizer| Lanes { authorizer, signed: bulkhead(CHECKS_MAX), unsigned: bulkhead(PREPARATIONS_MAX) };
         Self(families.into_iter().map(|(family, authorizer)| (family, lanes(authorizer))).collect())
     }
 
-    /// The authorizer of the source's family, and a place with it.
+    /// The authorizer of the source's family, and a permit to ask it.
     async fn of(
         &self,
         request: &AuthorizationRequest<'_>,
-        line: impl Fn(&Lanes) -> &Line,
+        bulkhead: impl Fn(&Lanes) -> &Bulkhead,
     ) -> Result<(Option<OwnedSemaphorePermit>, &dyn Authorizer), AuthorizeError> {
         let family = request.terms.source.family();
         let unavailable = |what: &str| AuthorizeError::Unavailable(format!("{what} {}", family.namespace()));
@@ -51,18 +52,18 @@ impl Authorizers {
         if lanes.authorizer.has_lanes() {
             return Ok((None, lanes.authorizer.as_ref()));
         }
-        let place = line(lanes)
-            .place()
+        let permit = bulkhead(lanes)
+            .permit()
             .await
             .ok_or_else(|| unavailable("as many checks as there may be wait for chains of"))?;
-        Ok((Some(place), lanes.authorizer.as_ref()))
+        Ok((Some(permit), lanes.authorizer.as_ref()))
     }
 }
 
 #[async_trait]
 impl Authorizer for Authorizers {
     async fn authorize(&self, request: &AuthorizationRequest<'_>) -> Result<Authorized, AuthorizeError> {
-        let (_place, authorizer) = self.of(request, |lanes| &lanes.signed).await?;
+        let (_permit, authorizer) = self.of(request, |lanes| &lanes.signed).await?;
         authorizer.authorize(request).await
     }
 
@@ -71,12 +72,12 @@ impl Authorizer for Authorizers {
         request: &AuthorizationRequest<'_>,
         authorized: &Authorized,
     ) -> Result<bool, AuthorizeError> {
-        let (_place, authorizer) = self.of(request, |lanes| &lanes.signed).await?;
+        let (_permit, authorizer) = self.of(request, |lanes| &lanes.signed).await?;
         authorizer.payer_is_contract(request, authorized).await
     }
 
     async fn confirm(&self, request: &AuthorizationRequest<'_>, authorized: &Authorized) -> Result<(), AuthorizeError> {
-        let (_place, authorizer) = self.of(request, |lanes| &lanes.signed).await?;
+        let (_permit, authorizer) = self.of(request, |lanes| &lanes.signed).await?;
         authorizer.confirm(request, authorized).await
     }
 
@@ -85,7 +86,7 @@ impl Authorizer for Authorizers {
         request: &AuthorizationRequest<'_>,
         payload: Option<&Map<String, Value>>,
     ) -> Result<Prepared, AuthorizeError> {
-        let (_place, authorizer) = self.of(request, |lanes| &lanes.unsigned).await?;
+        let (_permit, authorizer) = self.of(request, |lanes| &lanes.unsigned).await?;
         authorizer.prepare(request, payload).await
     }
 }

@@ -7,6 +7,7 @@ pub mod tron;
 
 use async_trait::async_trait;
 use chrono::{SecondsFormat, Utc};
+use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value};
 
 use events::{
@@ -16,7 +17,7 @@ use events::{
 };
 use net::callers::{Caller, Refusal};
 
-use super::{
+use crate::{
     error::{Code, Error},
     funds::Draw,
 };
@@ -56,6 +57,16 @@ impl MessageScheme {
             Self::Tron => Family::Tron,
         }
     }
+
+    /// The JSON Schema of a scheme's name.
+    pub fn schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "enum": Self::ALL.map(Self::name)})
+    }
+
+    /// The JSON Schema of a list of names.
+    pub fn list_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "array", "items": Self::schema(generator)})
+    }
 }
 
 /// One signed message (spec 2.4), of the right shape and otherwise not believed.
@@ -93,7 +104,7 @@ pub struct AuthorizationRequest<'a> {
     /// Account that signs reservations.
     pub reserver: &'a Account,
     /// Account that attests delivery: the payment's verifier.
-    pub releaser: &'a str,
+    pub releaser: &'a Account,
     /// Hash of the quote that the payer accepts; zero in the one-call flow, where it signs before the auction.
     pub quote_hash: Hash32,
     /// How the payer signed.
@@ -145,7 +156,7 @@ pub enum PreparedDraw {
     /// Out of the allowance for deposits that this key signs, Base58.
     Delegate(String),
     /// By the payer's own transactions.
-    Own,
+    PayerDeposit,
 }
 
 impl Prepared {
@@ -154,7 +165,7 @@ impl Prepared {
         match &self.draw {
             PreparedDraw::Permit2(nonce) => Draw::Permit2 { nonce: *nonce, prepares: false },
             PreparedDraw::Delegate(signer) => Draw::Delegate { signer },
-            PreparedDraw::Own => Draw::Own { deposit: None, approves: self.messages.len() > 1 },
+            PreparedDraw::PayerDeposit => Draw::PayerDeposit { deposit: None, approves: self.messages.len() > 1 },
         }
     }
 }
@@ -220,7 +231,7 @@ pub trait Authorizer: Send + Sync {
         Ok(false)
     }
 
-    /// Whether it sees to it by itself that checks which wait for a node do not take the places of others.
+    /// Whether it sees to it by itself that checks which wait for a node do not take the permits of others.
     fn has_lanes(&self) -> bool {
         false
     }

@@ -121,7 +121,7 @@ fn spend(request: &AuthorizationRequest<'_>) -> Result<SpendRequest, AuthorizeEr
         escrow: EscrowSettings {
             contract: request.escrow_contract.to_string(),
             reserver: request.reserver.to_string(),
-            releaser: request.releaser.to_owned(),
+            releaser: request.releaser.to_string(),
             refund_delay_seconds: request.refund_delay_seconds,
         },
         quote_hash: request.quote_hash,

@@ -11,11 +11,11 @@ use events::{
 };
 
 use super::{
-    Approval, Draw, Funds, FundsError, Holding, Spend, Standing,
+    Approval, Coverage, Draw, Funds, FundsError, Holding, Spend,
     promises::{Overdrawn, Promised, Promises},
 };
 use crate::{
-    admission::line::Line,
+    bulkhead::Bulkhead,
     error::{Code, Error},
     views::payments::Payments,
 };
@@ -23,7 +23,7 @@ use crate::{
 /// Payers of one family that are being asked about at a time and proved who they are by a signature, and as many more that
 /// wait for it.
 const SIGNED_MAX: usize = 64;
-/// The same for callers that proved nothing: they share what is left to them, and can never take a place of the others.
+/// The same for callers that proved nothing: they share what is left to them, and can never take a permit of the others.
 const UNSIGNED_MAX: usize = 16;
 /// How long they wait.
 const WAIT_MAX: Duration = Duration::from_millis(250);
@@ -42,15 +42,15 @@ pub struct FundsCheck {
 /// Those who ask about payers of one family.
 struct Lanes {
     funds: Arc<dyn Funds>,
-    signed: Line,
-    unsigned: Line,
+    signed: Bulkhead,
+    unsigned: Bulkhead,
 }
 
 impl FundsCheck {
     /// A check of payers of these families.
     pub fn new(families: impl IntoIterator<Item = (Family, Arc<dyn Funds>)>) -> Self {
-        let line = |places| Line::new(places, places, WAIT_MAX);
-        let lanes = |funds| Lanes { funds, signed: line(SIGNED_MAX), unsigned: line(UNSIGNED_MAX) };
+        let bulkhead = |permits| Bulkhead::new(permits, permits, WAIT_MAX);
+        let lanes = |funds| Lanes { funds, signed: bulkhead(SIGNED_MAX), unsigned: bulkhead(UNSIGNED_MAX) };
         Self {
             families: families.into_iter().map(|(family, funds)| (family, lanes(funds))).collect(),
             recent: Cache::builder().time_to_live(RECENT).max_capacity(RECENT_MAX).build(),
@@ -99,7 +99,7 @@ impl FundsCheck {
     /// Whether the payer of a spend whose signature holds can pay it; what it holds, or `None` where it has paid already.
     async fn signed(&self, spend: &Spend<'_>) -> Result<Option<U256>, Error> {
         let lanes = self.lanes(spend)?;
-        let _place = lanes.signed.place().await.ok_or(Code::SERVICE_UNAVAILABLE)?;
+        let _permit = lanes.signed.permit().await.ok_or(Code::SERVICE_UNAVAILABLE)?;
         let funds = lanes.funds.as_ref();
         let asked = async { tokio::try_join!(self.holding(funds, spend, true), funds.is_used(spend)) };
         let (holding, used) = asked.await.map_err(unavailable)?;
@@ -119,15 +119,15 @@ impl FundsCheck {
     /// 400 with what is missing besides an approval; 503 when the chain cannot be asked.
     pub async fn unsigned(&self, spend: &Spend<'_>) -> Result<Option<Approval>, Error> {
         let lanes = self.lanes(spend)?;
-        let _place = lanes.unsigned.place().await.ok_or(Code::SERVICE_UNAVAILABLE)?;
+        let _permit = lanes.unsigned.permit().await.ok_or(Code::SERVICE_UNAVAILABLE)?;
         let funds = lanes.funds.as_ref();
         let asked = async { tokio::try_join!(self.holding(funds, spend, false), funds.is_used(spend)) };
         let (holding, used) = asked.await.map_err(unavailable)?;
-        match holding.standing(spend.amount) {
+        match holding.coverage(spend.amount) {
             _ if used => Err(Code::NONCE_ALREADY_USED.into()),
-            Standing::Sufficient => Ok(None),
-            Standing::Allowance(_) => funds.approval(spend).await.map_err(unavailable),
-            Standing::Balance(_) => refusal(spend, &holding).map_or(Ok(None), Err),
+            Coverage::Sufficient => Ok(None),
+            Coverage::Allowance(_) => funds.approval(spend).await.map_err(unavailable),
+            Coverage::Balance(_) => refusal(spend, &holding).map_or(Ok(None), Err),
         }
     }
 
@@ -149,7 +149,7 @@ impl FundsCheck {
         let key = key(spend);
         let read = || self.recent.entry_by_ref(&key).or_try_insert_with(funds.holding(spend));
         let known = read().await.map_err(|error| error.as_ref().clone())?;
-        let suffices = known.value().standing(spend.amount) == Standing::Sufficient;
+        let suffices = known.value().coverage(spend.amount) == Coverage::Sufficient;
         if suffices || known.is_fresh() || !refusal_is_fresh {
             return Ok(known.into_value());
         }
@@ -166,7 +166,7 @@ fn key(spend: &Spend<'_>) -> String {
         Draw::Permit2 { prepares: false, .. } => "permit2".to_owned(),
         Draw::Permit2 { nonce, prepares: true } => format!("permit2 {nonce}"),
         Draw::Delegate { signer } => format!("{} {signer}", escrow.contract),
-        Draw::Own { deposit, approves } => {
+        Draw::PayerDeposit { deposit, approves } => {
             let is_told = deposit.is_some() && !approves;
             format!("{} {is_told}", escrow.contract)
         }
@@ -177,10 +177,10 @@ fn key(spend: &Spend<'_>) -> String {
 fn refusal(spend: &Spend<'_>, holding: &Holding) -> Option<Error> {
     let (asset, amount, spender) = (spend.source.asset(), spend.amount, &holding.spender);
     let short = |units: U256, what: String| format!("source: {what} {units} of {asset}, needs {amount}");
-    match holding.standing(spend.amount) {
-        Standing::Sufficient => None,
-        Standing::Balance(units) => Some(Error::new(Code::INSUFFICIENT_FUNDS, short(units, "holds".to_owned()))),
-        Standing::Allowance(units) => {
+    match holding.coverage(spend.amount) {
+        Coverage::Sufficient => None,
+        Coverage::Balance(units) => Some(Error::new(Code::INSUFFICIENT_FUNDS, short(units, "holds".to_owned()))),
+        Coverage::Allowance(units) => {
             let message = short(units, format!("allows {spender} to draw"));
             Some(Error::new(Code::INSUFFICIENT_ALLOWANCE, message))
         }
@@ -236,11 +236,12 @@ mod tests {
     async fn ask(check: &FundsCheck, account: usize, signed: bool) -> Result<(), &'static str> {
         let asset = "eip155:1/erc20:0x9fe46736679d2d9a65f0992f2272de9f3c7fa6e0".parse().unwrap();
         let source = OwnedAsset::new(asset, &format!("0x{:040x}", account + 1)).unwrap();
+        let account: events::Account = "0x9fe46736679d2d9a65f0992f2272de9f3c7fa6e0".parse().unwrap();
         let escrow = EscrowPlan {
             chain_id: "eip155:1".parse().unwrap(),
-            contract: String::new(),
-            reserver: String::new(),
-            releaser: String::new(),
+            contract: account.clone(),
+            reserver: account.clone(),
+            releaser: account.clone(),
             reserve_deadline: 0,
             fulfillment_deadline: 0,
             refund_after: 0,
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn those_who_proved_nothing_take_no_place_of_those_who_signed() {
+    async fn those_who_proved_nothing_take_no_permit_of_those_who_signed() {
         let (check, gated) = check(10, 0);
         let unsigned: Vec<_> = (0..10 * UNSIGNED_MAX)
             .map(|account| {

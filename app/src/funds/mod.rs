@@ -58,7 +58,7 @@ pub enum Draw<'a> {
         signer: &'a str,
     },
     /// By the payer's own transaction.
-    Own {
+    PayerDeposit {
         /// The deposit; `None` while it is being prepared.
         deposit: Option<&'a PayerTransaction>,
         /// The allowance is given by another transaction that is signed together with it.
@@ -74,9 +74,9 @@ impl<'a> Draw<'a> {
                 nonce: permit.nonce,
                 prepares: signature::bytes(&permit.signature).is_ok_and(|bytes| signature::is_erc6492(&bytes)),
             },
-            Authorization::Solana(spend) => Self::Delegate { signer: &spend.signer },
+            Authorization::Solana(spend) => Self::Delegate { signer: spend.signer.as_str() },
             Authorization::Tron(spend) => {
-                Self::Own { deposit: Some(&spend.deposit), approves: spend.approval.is_some() }
+                Self::PayerDeposit { deposit: Some(&spend.deposit), approves: spend.approval.is_some() }
             }
         }
     }
@@ -93,9 +93,9 @@ pub struct Holding {
     pub spender: String,
 }
 
-/// How a payer stands.
+/// Whether what a payer holds covers an amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum Coverage {
     /// It can pay, as far as the chain can say.
     Sufficient,
     /// It holds only so much of the asset, smallest unit.
@@ -106,11 +106,11 @@ pub enum Standing {
 
 impl Holding {
     /// Whether it is enough for `amount`. The balance is judged before the allowance.
-    pub fn standing(&self, amount: Amount) -> Standing {
+    pub fn coverage(&self, amount: Amount) -> Coverage {
         match self.allowance {
-            _ if self.balance < amount.get() => Standing::Balance(self.balance),
-            Some(allowance) if allowance < amount.get() => Standing::Allowance(allowance),
-            Some(_) | None => Standing::Sufficient,
+            _ if self.balance < amount.get() => Coverage::Balance(self.balance),
+            Some(allowance) if allowance < amount.get() => Coverage::Allowance(allowance),
+            Some(_) | None => Coverage::Sufficient,
         }
     }
 }
@@ -177,13 +177,13 @@ mod tests {
     fn the_balance_is_judged_before_the_allowance() {
         let amount: Amount = "10".parse().unwrap();
         let [nine, ten] = [9_u64, 10].map(U256::from);
-        let standing = |balance, allowance| Holding { balance, allowance, spender: String::new() }.standing(amount);
-        assert_eq!(standing(ten, Some(ten)), Standing::Sufficient);
-        assert_eq!(standing(nine, Some(ten)), Standing::Balance(nine));
-        assert_eq!(standing(nine, Some(U256::ZERO)), Standing::Balance(nine));
-        assert_eq!(standing(ten, Some(nine)), Standing::Allowance(nine));
+        let standing = |balance, allowance| Holding { balance, allowance, spender: String::new() }.coverage(amount);
+        assert_eq!(standing(ten, Some(ten)), Coverage::Sufficient);
+        assert_eq!(standing(nine, Some(ten)), Coverage::Balance(nine));
+        assert_eq!(standing(nine, Some(U256::ZERO)), Coverage::Balance(nine));
+        assert_eq!(standing(ten, Some(nine)), Coverage::Allowance(nine));
         // What comes with the deposit cannot be said before it.
-        assert_eq!(standing(ten, None), Standing::Sufficient);
-        assert_eq!(standing(nine, None), Standing::Balance(nine));
+        assert_eq!(standing(ten, None), Coverage::Sufficient);
+        assert_eq!(standing(nine, None), Coverage::Balance(nine));
     }
 }

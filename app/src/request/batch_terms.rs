@@ -75,7 +75,7 @@ impl BatchTerms {
 pub fn comes_to_the_same(member: &str, order: &Order, opened: &QuoteRequestOpened) -> bool {
     match member {
         "fulfillment_verifier" => order.verifier == opened.verifier,
-        "escrow_contract_address" => order.escrow_contract.to_string() == opened.escrow.contract,
+        "escrow_contract_address" => order.escrow_contract == opened.escrow.contract,
         "fulfillment_proxy" => order.fulfillment_proxies == opened.fulfillment_proxies,
         _ => false,
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use events::codec::UniqueValue;
+use events::json::UniqueValue;
 
 use crate::error::{Code, Error};
 

@@ -171,32 +171,32 @@ impl Corridors {
 
     /// The default verifier of payments whose source lies on `corridor`.
     pub fn default_verifier(&self, corridor: &Corridor) -> VerifierRef {
-        VerifierRef { account: corridor.releaser.to_string(), endpoint: self.verifier_endpoint.clone() }
+        VerifierRef { account: corridor.releaser.clone(), endpoint: self.verifier_endpoint.clone() }
     }
 
     /// The verifier with this account and origin, when it is the default or trusted.
     pub fn verifier(&self, corridor: &Corridor, account: &Account, origin: &str) -> Option<VerifierRef> {
-        let is_it = |stated: &str, endpoint: &str| {
-            Account::parse(corridor.family, stated).as_ref() == Ok(account)
-                && net::origin::origin(endpoint).as_deref() == Some(origin)
-        };
+        let is_origin = |endpoint: &str| net::origin::origin(endpoint).as_deref() == Some(origin);
         let default = self.default_verifier(corridor);
-        if is_it(&default.account, &default.endpoint) {
+        if default.account == *account && is_origin(&default.endpoint) {
             return Some(default);
         }
-        let trusted = self.trusted_verifiers.iter().find(|trusted| is_it(&trusted.account, &trusted.endpoint))?;
-        Some(VerifierRef { account: account.to_string(), endpoint: trusted.endpoint.clone() })
+        let trusted = self.trusted_verifiers.iter().find(|trusted| {
+            Account::parse(corridor.family, &trusted.account).as_ref() == Ok(account) && is_origin(&trusted.endpoint)
+        })?;
+        Some(VerifierRef { account: account.clone(), endpoint: trusted.endpoint.clone() })
     }
 
     /// Accounts and origins of the verifiers that a payment whose source lies on `corridor` may have: the default one first.
     pub fn verifiers(&self, corridor: &Corridor) -> impl Iterator<Item = (Account, String)> {
         let family = corridor.family;
         let default = self.default_verifier(corridor);
-        let trusted = self.trusted_verifiers.iter().map(|trusted| (trusted.account.clone(), trusted.endpoint.clone()));
-        let stated = [(default.account, default.endpoint)].into_iter().chain(trusted);
-        stated.filter_map(move |(account, endpoint)| {
-            Some((Account::parse(family, &account).ok()?, net::origin::origin(&endpoint)?))
-        })
+        let trusted = self.trusted_verifiers.iter().filter_map(move |trusted| {
+            Some((Account::parse(family, &trusted.account).ok()?, trusted.endpoint.as_str()))
+        });
+        let default = (default.account, self.verifier_endpoint.as_str());
+        let stated = [default].into_iter().chain(trusted);
+        stated.filter_map(|(account, endpoint)| Some((account, net::origin::origin(endpoint)?)))
     }
 
     /// The selector that `text` names, by any form of its key, when it is trusted.

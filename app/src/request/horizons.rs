@@ -105,11 +105,12 @@ mod tests {
     }
 
     fn plan(reserve_deadline: u64, fulfillment_deadline: u64, refund_after: u64) -> EscrowPlan {
+        let account: events::Account = "0x9fe46736679d2d9a65f0992f2272de9f3c7fa6e0".parse().unwrap();
         EscrowPlan {
             chain_id: "eip155:1".parse().unwrap(),
-            contract: String::new(),
-            reserver: String::new(),
-            releaser: String::new(),
+            contract: account.clone(),
+            reserver: account.clone(),
+            releaser: account.clone(),
             reserve_deadline,
             fulfillment_deadline,
             refund_after,

@@ -25,7 +25,7 @@ pub const DESTINATIONS_MAX: usize = 16;
 /// Most settlers in one list (spec 8).
 pub const SETTLERS_MAX: usize = 100;
 /// Longest `request_id` (design: readings of the contract).
-pub const REQUEST_ID_CHARS_MAX: usize = 128;
+const REQUEST_ID_CHARS_MAX: usize = 128;
 /// What a `request_id` must be (idempotency rule 1).
 pub const REQUEST_ID_RULE: &str = "must have 1 to 128 characters out of letters, digits, _ - .";
 
@@ -64,13 +64,7 @@ impl Order {
             let bits = families.map(Family::amount_bits).min().unwrap_or(256);
             amount(text, bits, "fulfillment_amount", faults)
         });
-        let max_source_amount = match body.optional("max_source_amount", faults) {
-            None => Some(None),
-            Some(text) => {
-                let bits = source.as_ref().map_or(256, |source| source.family().amount_bits());
-                amount(text, bits, "max_source_amount", faults).map(Some)
-            }
-        };
+        let max_source_amount = max_source_amount(body, source.as_ref(), faults);
         let quote_deadline = deadline(body, "quote_deadline", faults);
         let fulfillment_deadline = deadline(body, "fulfillment_deadline", faults);
         if let (Some(quote), Some(fulfillment)) = (quote_deadline, fulfillment_deadline) {
@@ -116,9 +110,8 @@ impl Order {
         })
     }
 
-    /// The deadlines of something new against the clock: in the future, with room to act and within the
-    /// longest windows (design: order of checks; a
-    /// replay is answered whatever its deadlines). That they are in order was checked with the body.
+    /// The deadlines of something new against the clock: in the future, with room to act and within the longest windows
+    /// (design: order of checks; a replay is answered whatever its deadlines). That they are in order was checked with the body.
     ///
     /// # Errors
     /// 400 with the rule that is broken.
@@ -145,6 +138,13 @@ fn milliseconds(count: u64) -> TimeDelta {
     i64::try_from(count).ok().and_then(TimeDelta::try_milliseconds).unwrap_or(TimeDelta::MAX)
 }
 
+/// The member `max_source_amount`, which may be left out.
+fn max_source_amount(body: &Object<'_>, source: Option<&OwnedAsset>, faults: &mut Faults) -> Option<Option<Amount>> {
+    let Some(text) = body.optional("max_source_amount", faults) else { return Some(None) };
+    let bits = source.map_or(256, |source| source.family().amount_bits());
+    amount(text, bits, "max_source_amount", faults).map(Some)
+}
+
 /// Checks the member `version`.
 pub fn version(body: &Object<'_>, faults: &mut Faults) {
     if let Some(version) = body.required::<&str>("version", faults) {
@@ -169,6 +169,11 @@ pub fn request_id<'a>(body: &Object<'a>, faults: &mut Faults) -> Option<&'a str>
 pub fn is_request_id(text: &str) -> bool {
     let legal = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
     (1..=REQUEST_ID_CHARS_MAX).contains(&text.len()) && text.bytes().all(legal)
+}
+
+/// [`REQUEST_ID_RULE`] as a regular expression, for JSON Schemas.
+pub fn request_id_pattern() -> String {
+    format!("^[A-Za-z0-9_.-]{{1,{REQUEST_ID_CHARS_MAX}}}$")
 }
 
 /// An asset of the body, by the code with which a malformed one is answered.

@@ -186,7 +186,7 @@ pub struct FailureBody {
     /// Stable identity of the reason: branch on it, not on `message`.
     #[schemars(
         regex(pattern = schema::CODE_PATTERN),
-        extend("examples" = schema::codes_inside_payments(|domain| domain != Domain::SettlerAgent))
+        extend("examples" = Code::inside_payments(|domain| domain != Domain::SettlerAgent))
     )]
     code: String,
     /// For humans; may be reworded.
@@ -243,7 +243,7 @@ struct BlockchainContextBody {
 #[schemars(rename = "DeclineSummary", extend("required" = ["reason", "count"]))]
 pub struct DeclineBody {
     /// Reason code, such as `INSUFFICIENT_LIQUIDITY`. Settlers may have their own.
-    #[schemars(extend("examples" = schema::codes_inside_payments(|domain| domain == Domain::SettlerAgent)))]
+    #[schemars(extend("examples" = Code::inside_payments(|domain| domain == Domain::SettlerAgent)))]
     reason: String,
     /// Number of settlers.
     count: u64,

@@ -14,7 +14,7 @@ use projections::{
 
 use super::{
     payment_body::{DeclineBody, signed_document},
-    quote_requests::Turnout,
+    quote_requests::AuctionStatistics,
 };
 use crate::schema;
 
@@ -114,20 +114,30 @@ fn knows_two_statuses(schema: &mut Schema) {
 impl QuoteRequestResponse {
     /// The response for a batch that this request opened, or found (`idempotent_replay`). It knows `collecting` and `ready`
     /// only: that a batch was awarded or has expired is for the status read to say (spec 2.13).
-    pub fn new(view: &QuoteRequestView, turnout: Turnout, idempotent_replay: bool, base_url: &str) -> Self {
+    pub fn new(
+        view: &QuoteRequestView,
+        statistics: AuctionStatistics,
+        idempotent_replay: bool,
+        base_url: &str,
+    ) -> Self {
         let collected = view.quotes.is_some();
         let status = if collected { QuoteRequestStatus::Ready } else { QuoteRequestStatus::Collecting };
-        Self { batch: QuoteRequestBody::with(view, status, turnout, base_url), idempotent_replay }
+        Self { batch: QuoteRequestBody::with(view, status, statistics, base_url), idempotent_replay }
     }
 }
 
 impl QuoteRequestBody {
     /// The status read of a batch at `now`.
-    pub fn new(view: &QuoteRequestView, turnout: Turnout, now: Timestamp, base_url: &str) -> Self {
-        Self::with(view, view.status(now), turnout, base_url)
+    pub fn new(view: &QuoteRequestView, statistics: AuctionStatistics, now: Timestamp, base_url: &str) -> Self {
+        Self::with(view, view.status(now), statistics, base_url)
     }
 
-    fn with(view: &QuoteRequestView, status: QuoteRequestStatus, turnout: Turnout, base_url: &str) -> Self {
+    fn with(
+        view: &QuoteRequestView,
+        status: QuoteRequestStatus,
+        statistics: AuctionStatistics,
+        base_url: &str,
+    ) -> Self {
         let quote = |offered: &OfferedQuote| {
             let fulfillment_quote = signed_document(&offered.document)?;
             Some(QuoteBody { quote_id: offered.quote_id.clone(), fulfillment_quote })
@@ -141,8 +151,8 @@ impl QuoteRequestBody {
             fulfillment_deadline: view.fulfillment_deadline_text.clone(),
             quote_deadline: view.quote_deadline_text.clone(),
             quotes: view.quotes.as_ref().map(|quotes| quotes.iter().filter_map(quote).collect()),
-            requested_count: turnout.requested_count,
-            decline_summary: turnout.declines.map(|declines| DeclineBody::summary(&declines, base_url)),
+            requested_count: statistics.requested_count,
+            decline_summary: statistics.declines.map(|declines| DeclineBody::summary(&declines, base_url)),
         }
     }
 }

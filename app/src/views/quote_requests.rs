@@ -14,7 +14,8 @@ use sagas::{auction, quote_request};
 /// Quote-requests as they are shown.
 #[async_trait]
 pub trait QuoteRequests: Send + Sync {
-    /// The view of a batch, as new as any answer that was given before. `None` does not prove that there is no such batch: the journal does.
+    /// The view of a batch, as new as any answer that was given before. `None` does not prove that there is no such batch: the
+    /// journal does.
     ///
     /// # Errors
     /// [`Unavailable`] when the journal has to be asked.
@@ -43,24 +44,24 @@ pub async fn from_journal(journal: &dyn Journal, id: &QuoteRequestId) -> Result<
     QuoteRequestView::fold(&commits).map(Some).ok_or_else(unreadable)
 }
 
-/// Who was asked for quotes and who declined.
+/// Auction statistics: who was asked for quotes and who declined.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Turnout {
+pub struct AuctionStatistics {
     /// Settlers that were asked; absent while unknown.
     pub requested_count: Option<u64>,
     /// Declines by reason; absent while unknown.
     pub declines: Option<Vec<DeclineCount>>,
 }
 
-/// The turnout of a batch: as recorded, and while quotes are collected as it is for now. What cannot be read for now is
+/// The statistics of a batch: as recorded, and while quotes are collected as it is for now. What cannot be read for now is
 /// left out, since a provisional figure is worth no error.
-pub async fn turnout(journal: &dyn Journal, auctions: &dyn Progress, view: &QuoteRequestView) -> Turnout {
+pub async fn statistics(journal: &dyn Journal, auctions: &dyn Progress, view: &QuoteRequestView) -> AuctionStatistics {
     if view.quotes.is_some() {
-        return Turnout { requested_count: view.requested_count, declines: view.declines.clone() };
+        return AuctionStatistics { requested_count: view.requested_count, declines: view.declines.clone() };
     }
     let commits = journal.load(&(&view.quote_request_id).into()).await.unwrap_or_default();
     let batch = quote_request::fold(commits.iter().flat_map(Recorded::quote_request_events)).ok().flatten();
-    let Some(batch) = batch else { return Turnout::default() };
+    let Some(batch) = batch else { return AuctionStatistics::default() };
     let request = auction::request_for_batch(&batch.opened);
     match auctions.so_far(&request).await {
         Ok(gathered) => {
@@ -71,11 +72,11 @@ pub async fn turnout(journal: &dyn Journal, auctions: &dyn Progress, view: &Quot
                 *counts.entry(decline.reason).or_default() += 1;
             }
             let declines = counts.into_iter().map(|(reason, count)| DeclineCount { reason, count });
-            Turnout { requested_count: (asked > 0).then_some(asked), declines: Some(declines.collect()) }
+            AuctionStatistics { requested_count: (asked > 0).then_some(asked), declines: Some(declines.collect()) }
         }
         Err(error) => {
-            tracing::debug!(quote_request_id = %view.quote_request_id, %error, "turnout is unknown for now");
-            Turnout::default()
+            tracing::debug!(quote_request_id = %view.quote_request_id, %error, "the statistics of an auction are unknown for now");
+            AuctionStatistics::default()
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One question that many ask at the same time.
+//! Single flight: one question that many ask at the same time.
 //!
 //! Who comes while an answer is on its way gets the one after it: a question that began before may be answered with
 //! less than its asker was told elsewhere. Of each question one is on its way at a time, however many wait for it.
@@ -15,7 +15,7 @@ use tokio::{
 };
 
 /// A question and its answers. Clones are the same question.
-pub struct Shared<T>(Arc<Inner<T>>);
+pub struct SingleFlight<T>(Arc<Inner<T>>);
 
 struct Inner<T> {
     /// Where it is asked.
@@ -36,13 +36,13 @@ struct Asking {
     running: bool,
 }
 
-impl<T> Clone for Shared<T> {
+impl<T> Clone for SingleFlight<T> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<T: Clone + Send + Sync + 'static> Shared<T> {
+impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
     /// A question that nobody has asked yet, to be asked on `runtime`.
     pub fn new(runtime: Handle, pace: Duration) -> Self {
         Self(Arc::new(Inner { runtime, pace, asking: Mutex::default(), answered: watch::Sender::new((0, None)) }))
@@ -139,7 +139,7 @@ mod tests {
             Some(before)
         }
 
-        async fn answer(&self, shared: &Shared<usize>) -> Option<usize> {
+        async fn answer(&self, shared: &SingleFlight<usize>) -> Option<usize> {
             let counter = self.clone();
             shared.answer(WAIT_MAX, move || counter.clone().ask()).await
         }
@@ -147,7 +147,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_comes_while_a_question_is_on_its_way_gets_the_next_one() {
-        let (shared, counter) = (Shared::new(Handle::current(), Duration::ZERO), Counter::default());
+        let (shared, counter) = (SingleFlight::new(Handle::current(), Duration::ZERO), Counter::default());
         let late = async {
             tokio::time::sleep(TAKES / 2).await;
             join_all((0..100).map(|_| counter.answer(&shared))).await
@@ -163,7 +163,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn questions_keep_their_pace() {
-        let (shared, counter) = (Shared::new(Handle::current(), TAKES * 10), Counter::default());
+        let (shared, counter) = (SingleFlight::new(Handle::current(), TAKES * 10), Counter::default());
         let started = Instant::now();
         for expected in 0..5 {
             assert_eq!(counter.answer(&shared).await, Some(expected));
@@ -173,7 +173,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_takes_too_long_or_fails_is_none_and_the_next_is_asked_all_the_same() {
-        let (shared, counter) = (Shared::new(Handle::current(), Duration::ZERO), Counter::default());
+        let (shared, counter) = (SingleFlight::new(Handle::current(), Duration::ZERO), Counter::default());
         let asked = counter.clone();
         assert_eq!(shared.answer(TAKES / 2, move || asked.clone().ask()).await, None);
         assert_eq!(counter.answer(&shared).await, Some(1));

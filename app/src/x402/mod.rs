@@ -1,9 +1,59 @@
-//! Payment identifiers of x402: whom each belongs to.
+//! x402, version 2 (spec 2.14, 4.4): the gateway as a facilitator of the scheme `gw-escrow`.
+//!
+//! A settle is a submission of the payment request inside the payload, with two things besides: the request has to be what
+//! the merchant's requirement asks for, and a payment identifier belongs to one payload for ever
+//! ([`crate::payment_identifiers`]). Everything else is the submission's own code.
 
-mod identifiers;
-mod nats_identifiers;
+mod checks;
+mod matching;
+mod message;
+mod requirement;
+mod settle;
+mod verify;
+
+use events::Family;
 
 pub use self::{
-    identifiers::{Claim, Identifiers, IdentifiersError, MemoryIdentifiers},
-    nats_identifiers::NatsIdentifiers,
+    message::Call,
+    settle::{Settled, settle},
+    verify::{Verified, verify},
 };
+use crate::error::{Code, Error};
+
+/// The scheme.
+pub const SCHEME: &str = "gw-escrow";
+/// The version of x402.
+pub const VERSION: u64 = 2;
+/// The extension that names a payment.
+pub const PAYMENT_IDENTIFIER: &str = "payment-identifier";
+/// Fewest characters of a payment identifier (design: x402).
+pub const IDENTIFIER_CHARS_MIN: usize = 16;
+/// Most characters of a payment identifier (design: x402).
+pub const IDENTIFIER_CHARS_MAX: usize = 128;
+
+/// Whether payments come from chains of this family. A payer on Tron signs a transaction with the reserver's signature in it,
+/// which it gets by preparing the payment; no 402 holds that.
+pub fn is_source(family: Family) -> bool {
+    matches!(family, Family::Evm | Family::Solana)
+}
+
+/// Why a call is not followed.
+#[derive(Debug)]
+pub enum Refusal {
+    /// The payment request inside is not of the right form, or who asks is not proven.
+    Form(Error),
+    /// The payment is not taken, or cannot be judged.
+    Payment(Error),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::Payment(error)
+    }
+}
+
+impl From<&'static Code> for Refusal {
+    fn from(code: &'static Code) -> Self {
+        Self::Payment(code.into())
+    }
+}

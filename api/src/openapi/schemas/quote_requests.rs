@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use app::{request::award::QUOTE_ID_CHARS_MAX, schema::request_id_pattern};
+use app::request::{award::QUOTE_ID_CHARS_MAX, order::request_id_pattern};
 
 use super::{
     VERSION_PATTERN, matching, object,

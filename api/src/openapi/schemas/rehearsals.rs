@@ -2,10 +2,7 @@
 
 use serde_json::{Value, json};
 
-use app::{
-    authorization::MessageScheme,
-    schema::{QUOTE_REQUEST_ID_PATTERN, request_id_pattern},
-};
+use app::{authorization::MessageScheme, request::order::request_id_pattern, schema::QUOTE_REQUEST_ID_PATTERN};
 
 use super::{
     DID_PATTERN, VERSION_PATTERN, free_form, matching, object,

@@ -8,10 +8,9 @@ use app::{
         credential::{CREDENTIAL_TYPE, CREDENTIALS_CONTEXT},
         envelope::{CONTEXTS_MAX, CREDENTIALS_MAX},
         fields::DATE_TIME_CHARS_MAX,
-        order::{DESTINATIONS_MAX, SETTLERS_MAX},
+        order::{DESTINATIONS_MAX, SETTLERS_MAX, request_id_pattern},
         sender_auth::SIGNED_MESSAGES_MAX,
     },
-    schema::request_id_pattern,
 };
 use proofs::contexts::GATEWAY_V1;
 

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use app::x402::{IDENTIFIER_CHARS_MAX, IDENTIFIER_CHARS_MIN, PAYMENT_IDENTIFIER, SCHEME, VERSION};
+
 use super::{described, free_form, object, schema, text, whole};
-use crate::x402::{IDENTIFIER_CHARS_MAX, IDENTIFIER_CHARS_MIN, PAYMENT_IDENTIFIER, SCHEME, VERSION};
 
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     vec![("X402Message", message()), ("X402PaymentRequirements", requirements())]

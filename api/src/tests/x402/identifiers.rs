@@ -71,7 +71,7 @@ async fn an_identified_payload_has_its_outcome_whatever_has_changed() {
             config.x402.settle_hold_ms_max = 0;
             config.trust.escrow_contracts.clear();
             for served in &mut config.chains {
-                served.chain.escrow_contract = escrow.to_owned();
+                served.chain.common_mut().escrow_contract = escrow.to_owned();
             }
         })
     };
@@ -102,7 +102,7 @@ async fn a_claim_does_not_stand_for_another_payment() {
     // Its append failed, whatever the reason.
     gateway.journal.inject(journal::memory::Fault::Unavailable);
     gateway.post_to(SETTLE, &message).await.expect(503);
-    assert!(identifiers.holder(IDENTIFIER).await.unwrap().is_some());
+    assert!(identifiers.bound(IDENTIFIER).await.unwrap().is_some());
     // Under the same request id, something cheaper.
     gateway.post(&with("/fulfillment_amount", json!("1"))).await.expect(200);
     for path in [VERIFY, SETTLE] {
@@ -127,20 +127,20 @@ async fn an_identifier_is_claimed_when_it_is_paid_for() {
     };
     let (settled, refused) = flood(async |n| post(&gateway, ATTACKER, SETTLE, &fresh(n)).await).await;
     assert_eq!(refused.body["errorReason"], "rate_limited");
-    assert!(identifiers.holder(&named("fresh", 0)).await.unwrap().is_some());
-    assert_eq!(identifiers.holder(&named("fresh", settled)).await.unwrap(), None);
+    assert!(identifiers.bound(&named("fresh", 0)).await.unwrap().is_some());
+    assert_eq!(identifiers.bound(&named("fresh", settled)).await.unwrap(), None);
     // The control: it is the first's who has paid.
     let mut others = fresh(settled);
     set(&mut others, "/paymentPayload/payload/paymentRequest/source/account", json!(RECIPIENT));
     let answer = post(&gateway, VICTIM, SETTLE, &others).await.expect(200);
     assert_eq!(answer.body["errorReason"], "settlement_pending", "{answer:?}");
-    assert!(identifiers.holder(&named("fresh", settled)).await.unwrap().is_some());
+    assert!(identifiers.bound(&named("fresh", settled)).await.unwrap().is_some());
 
     // One payment under identifier after identifier: the address pays, by what it has for what nobody signs.
     let again = |n: usize| identified(message_of(&with("/request_id", json!("order-0"))), &named("again", n));
     let (claimed, refused) = flood(async |n| post(&gateway, ATTACKER, SETTLE, &again(n)).await).await;
     assert_eq!((claimed, &refused.body["errorReason"]), (2, &json!("rate_limited")));
-    assert_eq!(identifiers.holder(&named("again", claimed)).await.unwrap(), None);
+    assert_eq!(identifiers.bound(&named("again", claimed)).await.unwrap(), None);
     // What is claimed is answered for nothing.
     let answer = post(&gateway, ATTACKER, SETTLE, &again(0)).await.expect(200);
     assert_eq!(answer.body["extensions"]["gw"]["idempotentReplay"], true);

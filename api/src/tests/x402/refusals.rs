@@ -141,6 +141,11 @@ async fn what_is_no_message_is_refused_with_400() {
     }
     let deep = json!({"more": {"a": "REMOVED"}});
     refused(&gateway, &deep, 400, version).await;
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_json_is_refused_in_the_shape_of_the_call() {
+    let gateway = gateway();
     for path in [VERIFY, SETTLE] {
         let post = |content_type: &str, text: String| {
             Request::post(path).header("content-type", content_type).body(text.into()).unwrap()

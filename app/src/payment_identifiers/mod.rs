@@ -1,4 +1,7 @@
-//! Payment identifiers: each belongs, for ever and at every gateway, to the payload it was first settled with.
+//! Payment identifiers of x402: each belongs, for ever and at every gateway, to the payload it was first settled with. [`nats`]
+//! keeps them for all gateways on one NATS.
+
+pub mod nats;
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use events::{Hash32, PaymentId};
 
-/// What is known of payment identifiers cannot be read or written. Repeating a claim is harmless.
+/// What is known of payment identifiers cannot be read or written. Binding one again is harmless.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdentifiersError {
     /// For now.
@@ -28,9 +31,9 @@ impl IdentifiersError {
     }
 }
 
-/// What an identifier belongs to.
+/// What an identifier is bound to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claim {
+pub struct Binding {
     /// SHA-256 of the RFC 8785 form of what the payer accepted and of its payment request.
     pub payload: Hash32,
     /// The payment that the payload makes.
@@ -42,32 +45,32 @@ pub struct Claim {
 /// The payloads that payment identifiers belong to.
 #[async_trait]
 pub trait Identifiers: Send + Sync {
-    /// What `identifier` belongs to; `None` proves that it belongs to nothing.
+    /// What `identifier` is bound to; `None` proves that it is bound to nothing.
     ///
     /// # Errors
     /// [`IdentifiersError`] when that cannot be said.
-    async fn holder(&self, identifier: &str) -> Result<Option<Claim>, IdentifiersError>;
+    async fn bound(&self, identifier: &str) -> Result<Option<Binding>, IdentifiersError>;
 
-    /// Makes `identifier` belong to `claim`, unless another came before; returns what it belongs to from now on.
+    /// Binds `identifier` to `binding`, unless another came before; returns what it is bound to from now on.
     ///
     /// # Errors
-    /// [`IdentifiersError`] when that cannot be said. The claim may hold all the same; it is then this payload's, so that
+    /// [`IdentifiersError`] when that cannot be said. The binding may hold all the same; it is then this payload's, so that
     /// the identical call goes through later.
-    async fn claim(&self, identifier: &str, claim: &Claim) -> Result<Claim, IdentifiersError>;
+    async fn bind(&self, identifier: &str, binding: &Binding) -> Result<Binding, IdentifiersError>;
 }
 
 /// Payment identifiers of one process, for where there is no NATS.
 #[derive(Debug, Default)]
-pub struct MemoryIdentifiers(Mutex<BTreeMap<String, Claim>>);
+pub struct MemoryIdentifiers(Mutex<BTreeMap<String, Binding>>);
 
 #[async_trait]
 impl Identifiers for MemoryIdentifiers {
-    async fn holder(&self, identifier: &str) -> Result<Option<Claim>, IdentifiersError> {
+    async fn bound(&self, identifier: &str) -> Result<Option<Binding>, IdentifiersError> {
         Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).get(identifier).cloned())
     }
 
-    async fn claim(&self, identifier: &str, claim: &Claim) -> Result<Claim, IdentifiersError> {
+    async fn bind(&self, identifier: &str, binding: &Binding) -> Result<Binding, IdentifiersError> {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(held.entry(identifier.to_owned()).or_insert_with(|| claim.clone()).clone())
+        Ok(held.entry(identifier.to_owned()).or_insert_with(|| binding.clone()).clone())
     }
 }

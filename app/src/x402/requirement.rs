@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use app::{
+use crate::{
     error::{Code, Error},
     request::fields::{Faults, Object},
 };

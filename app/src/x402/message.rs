@@ -1,20 +1,28 @@
-//! The body of a verify or settle call (spec 2.14), read up to what it says about the payment.
+//! The message of a verify or settle call (spec 2.14), read up to what it says about the payment.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
-use app::{
+use events::Hash32;
+
+use super::{IDENTIFIER_CHARS_MAX, IDENTIFIER_CHARS_MIN, PAYMENT_IDENTIFIER, VERSION, requirement::Requirement};
+use crate::{
     error::{Code, Error},
     request::{
         body::JsonBody,
         fields::{Faults, Object},
     },
 };
-use events::{Account, ChainId, Hash32};
 
-use super::{IDENTIFIER_CHARS_MAX, IDENTIFIER_CHARS_MIN, PAYMENT_IDENTIFIER, VERSION, requirement::Requirement};
+/// A verify or settle call of the right form.
+#[derive(Debug)]
+pub struct Call {
+    /// The payment request in the payload, as it came.
+    pub request: JsonBody,
+    pub(super) message: Message,
+}
 
-/// A message of the right form.
+/// What a call says besides.
 #[derive(Debug)]
 pub(super) struct Message {
     /// What the merchant asked for.
@@ -26,38 +34,6 @@ pub(super) struct Message {
     accepted: Map<String, Value>,
     requirements: Map<String, Value>,
 }
-
-/// What can be said of a message before it is known to be one: what every answer has to name.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Outline {
-    /// The destination's chain, else the requirement's, else empty.
-    pub(super) network: String,
-    /// The source account.
-    pub(super) payer: Option<String>,
-}
-
-impl Outline {
-    /// The outline of a body. What is no chain or account is left out, so that nothing else is ever repeated.
-    pub(super) fn of(body: &Map<String, Value>) -> Self {
-        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
-        let requirements = body.get("paymentRequirements");
-        let network = |pointer: &str| {
-            let text = text(requirements.and_then(|requirements| requirements.pointer(pointer)))?;
-            text.parse::<ChainId>().ok().map(|chain| chain.to_string()).filter(|chain| chain.len() <= CHAIN_CHARS_MAX)
-        };
-        let source = body.get("paymentPayload").and_then(|payload| payload.pointer("/payload/paymentRequest/source"));
-        let payer = || {
-            let source = source?;
-            let chain: ChainId = text(source.get("asset_identifier"))?.split('/').next()?.parse().ok()?;
-            Account::parse(chain.family()?, source.get("account")?.as_str()?).ok().map(|account| account.to_string())
-        };
-        let destination = network("/extra/gw/destination/network");
-        Self { network: destination.or_else(|| network("/network")).unwrap_or_default(), payer: payer() }
-    }
-}
-
-/// Longest chain id that is repeated: CAIP-2 has 41 characters at most.
-const CHAIN_CHARS_MAX: usize = 41;
 
 /// The way to the payment request, whose text is kept as it came: a proof in it is over that.
 #[derive(Deserialize)]
@@ -80,12 +56,12 @@ struct Inner<'a> {
     payment_request: &'a RawValue,
 }
 
-impl Message {
-    /// Reads a body, and the payment request in it as it came.
+impl Call {
+    /// Reads a body.
     ///
     /// # Errors
-    /// What is wrong with its form; answered with 400.
-    pub(super) fn read(body: &JsonBody) -> Result<(Self, JsonBody), Error> {
+    /// What is wrong with its form.
+    pub fn read(body: &JsonBody) -> Result<Self, Error> {
         let root = Object::root(&body.members);
         version(&root)?;
         let mut faults = Faults::default();
@@ -104,19 +80,21 @@ impl Message {
         // The path was just walked, so the text has it.
         let outer: Outer<'_> = serde_json::from_str(&body.text).map_err(|_| Code::INVALID_REQUEST)?;
         let text = outer.payment_payload.payload.payment_request.get().to_owned();
-        let claimed = json!({"accepted": accepted, "paymentRequest": request});
+        let bound = json!({"accepted": accepted, "paymentRequest": request});
         // What was read from JSON has an RFC 8785 form.
-        let canonical = serde_json_canonicalizer::to_vec(&claimed).map_err(|_| Code::INVALID_REQUEST)?;
-        let message = Self {
+        let canonical = serde_json_canonicalizer::to_vec(&bound).map_err(|_| Code::INVALID_REQUEST)?;
+        let message = Message {
             requirement,
             identifier,
             fingerprint: Hash32::sha256(canonical),
             accepted: accepted.clone(),
             requirements: requirements.clone(),
         };
-        Ok((message, JsonBody { text, members: request.clone() }))
+        Ok(Self { request: JsonBody { text, members: request.clone() }, message })
     }
+}
 
+impl Message {
     /// Whether what the payer accepted is what the merchant asks for; `extra` may hold more.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Holding a request for its outcome.
+//! Long poll: for how long a request is held for its outcome.
 
 use std::time::Duration;
 

@@ -5,23 +5,23 @@
 
 use chrono::TimeDelta;
 
-use app::{
-    error::{Code, Error},
-    request::{
-        corridors::{Corridor, Corridors},
-        order::Order,
-    },
-};
 use events::{Account, Amount, AssetId, ChainId, Family, OwnedAsset, caip, time::Timestamp};
 
 use super::{
     SCHEME,
     requirement::{Destination, Requirement},
 };
+use crate::{
+    error::{Code, Error},
+    request::{
+        corridors::{Corridor, Corridors},
+        order::Order,
+    },
+};
 
 /// How far the payer's clock may be ahead, in seconds. The payer sets its deadlines before the gateway sees them, so that
 /// a clock that is behind needs no tolerance.
-pub(super) const CLOCK_TOLERANCE_SECONDS: i64 = 30;
+const CLOCK_TOLERANCE_SECONDS: i64 = 30;
 
 /// A requirement whose every member means something that is served here.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ impl<'a> Resolved<'a> {
     }
 
     /// The destination's chain.
-    pub(super) fn destination_chain(&self) -> &ChainId {
+    fn destination_chain(&self) -> &ChainId {
         self.destination.asset().chain()
     }
 
@@ -115,10 +115,8 @@ impl<'a> Resolved<'a> {
     /// `PAYMENT_REQUIREMENTS_MISMATCH` with the first field that differs.
     pub(super) fn check(&self, order: &Order, corridors: &Corridors, now: Timestamp) -> Result<(), Error> {
         let terms = &order.terms;
-        let chain = self.source.chain();
         let verifier_is_asked = || {
-            let family = chain.family().unwrap_or(Family::Evm);
-            Account::parse(family, &order.verifier.account).as_ref() == Ok(&self.releaser)
+            order.verifier.account == self.releaser
                 && net::origin::origin(&order.verifier.endpoint).as_deref() == Some(&self.verifier_origin)
         };
         let proxies = &order.fulfillment_proxies;

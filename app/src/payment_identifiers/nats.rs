@@ -17,21 +17,21 @@ use tokio::time::timeout;
 
 use events::Hash32;
 
-use super::identifiers::{Claim, Identifiers, IdentifiersError};
+use super::{Binding, Identifiers, IdentifiersError};
 
 const STREAM: &str = "X402";
 const SUBJECT: &str = "gw.x402";
 /// How long one question to the stream may take.
 const ANSWER_MAX: Duration = Duration::from_secs(3);
-/// How often a claim whose outcome is unknown is repeated. It can be stored only once.
+/// How often a binding whose outcome is unknown is repeated. It can be stored only once.
 const ATTEMPTS: u32 = 3;
 
-/// A claim, as it is stored.
+/// A binding, as it is stored.
 #[derive(Debug, Serialize, Deserialize)]
 struct Stored {
     identifier: String,
     #[serde(flatten)]
-    claim: Claim,
+    binding: Binding,
 }
 
 /// [`Identifiers`] of all gateways on one NATS.
@@ -49,16 +49,16 @@ impl NatsIdentifiers {
     pub async fn open(client: Client, replicas: usize) -> Result<Self, IdentifiersError> {
         let context = jetstream::new(client);
         let stream = context.get_or_create_stream(config(replicas)).await.map_err(unavailable)?;
-        // What makes a claim final. A stream without it was not made by a gateway.
+        // What makes a binding final. A stream without it was not made by a gateway.
         let found = &stream.cached_info().config;
         if found.discard != DiscardPolicy::New || !found.discard_new_per_subject || !found.deny_delete {
-            return Err(IdentifiersError::Unusable(format!("stream {STREAM} does not keep every first claim")));
+            return Err(IdentifiersError::Unusable(format!("stream {STREAM} does not keep every first binding")));
         }
         Ok(Self { context, stream })
     }
 
-    async fn publish(&self, identifier: &str, claim: &Claim) -> Result<(), IdentifiersError> {
-        let stored = Stored { identifier: identifier.to_owned(), claim: claim.clone() };
+    async fn publish(&self, identifier: &str, binding: &Binding) -> Result<(), IdentifiersError> {
+        let stored = Stored { identifier: identifier.to_owned(), binding: binding.clone() };
         let body = serde_json::to_vec(&stored).map_err(unavailable)?;
         let message = PublishMessage::build().payload(body.into()).expected_last_subject_sequence(0);
         let stored = self.context.send_publish(subject(identifier), message).await.map_err(unavailable)?;
@@ -69,32 +69,32 @@ impl NatsIdentifiers {
 
 #[async_trait]
 impl Identifiers for NatsIdentifiers {
-    async fn holder(&self, identifier: &str) -> Result<Option<Claim>, IdentifiersError> {
-        // The leader, which knows every claim: a replica may lag.
+    async fn bound(&self, identifier: &str) -> Result<Option<Binding>, IdentifiersError> {
+        // The leader, which knows every binding: a replica may lag.
         let subject = subject(identifier);
         let last = timeout(ANSWER_MAX, self.stream.get_last_raw_message_by_subject(&subject)).await;
         match last.map_err(|_| unavailable("no answer in time"))? {
             Ok(message) => {
                 let stored: Stored = serde_json::from_slice(&message.payload)
-                    .map_err(|error| IdentifiersError::Unusable(format!("{subject} holds no claim: {error}")))?;
-                Ok(Some(stored.claim))
+                    .map_err(|error| IdentifiersError::Unusable(format!("{subject} holds no binding: {error}")))?;
+                Ok(Some(stored.binding))
             }
             Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
             Err(error) => Err(unavailable(error)),
         }
     }
 
-    async fn claim(&self, identifier: &str, claim: &Claim) -> Result<Claim, IdentifiersError> {
+    async fn bind(&self, identifier: &str, binding: &Binding) -> Result<Binding, IdentifiersError> {
         let mut last = unavailable("no attempt was made");
         for _ in 0..ATTEMPTS {
-            match timeout(ANSWER_MAX, self.publish(identifier, claim)).await {
-                Ok(Ok(())) => return Ok(claim.clone()),
+            match timeout(ANSWER_MAX, self.publish(identifier, binding)).await {
+                Ok(Ok(())) => return Ok(binding.clone()),
                 Ok(Err(error)) => last = error,
                 Err(_) => last = unavailable("no acknowledgement in time"),
             }
             // Refused, lost, or stored with a lost acknowledgement: what stands there says which.
-            if let Some(holder) = self.holder(identifier).await? {
-                return Ok(holder);
+            if let Some(bound) = self.bound(identifier).await? {
+                return Ok(bound);
             }
         }
         Err(last)

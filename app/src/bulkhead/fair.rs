@@ -1,6 +1,6 @@
-//! A bulkhead: so many at a time, so many of them for one caller, and turns for the callers who wait.
+//! A fair bulkhead: so many permits at a time, so many of them for one caller, and turns for the callers who wait.
 //!
-//! What waits here waits for code of strangers. Whoever brings much of it waits for himself: a place that becomes free goes to
+//! What waits here waits for code of strangers. Whoever brings much of it waits for himself: a permit that becomes free goes to
 //! the caller whose turn is next, not to who came first, and nobody has more than his share.
 
 use std::{
@@ -11,23 +11,23 @@ use std::{
 
 use tokio::{sync::oneshot, time::timeout};
 
-/// So many of one caller may wait for each of the places that he may have.
-const WAITING_PER_PLACE: usize = 2;
-/// So many may wait for each place in all.
-const WAITING_PER_PLACE_MAX: usize = 4;
+/// So many of one caller may wait for each of the permits that he may have.
+const WAITING_PER_PERMIT: usize = 2;
+/// So many may wait for each permit in all.
+const WAITING_PER_PERMIT_MAX: usize = 4;
 
-/// Why there is no place.
+/// Why there is no permit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Full {
     /// The caller waits for as many as he may, or his turn did not come in time for what he has at work.
     Caller,
-    /// All places are taken, mostly by others.
+    /// All permits are taken, mostly by others.
     All,
 }
 
-/// The places. Cheap to clone.
+/// The permits. Cheap to clone.
 #[derive(Clone)]
-pub struct Bulkhead(Arc<Inner>);
+pub struct FairBulkhead(Arc<Inner>);
 
 struct Inner {
     caller_max: usize,
@@ -47,44 +47,44 @@ struct Callers {
 #[derive(Default)]
 struct Caller {
     at_work: usize,
-    line: VecDeque<oneshot::Sender<Place>>,
+    queue: VecDeque<oneshot::Sender<Permit>>,
 }
 
-/// A place, until it is dropped.
-pub struct Place {
+/// A permit, until it is dropped.
+pub struct Permit {
     inner: Arc<Inner>,
     caller: String,
 }
 
-impl Bulkhead {
-    /// So many places, so many of them for one caller, and how long one may wait for his.
-    pub fn new(places: usize, caller_max: usize, wait_max: Duration) -> Self {
-        let callers = Callers { free: places, waiting: 0, of: HashMap::new(), turns: VecDeque::new() };
+impl FairBulkhead {
+    /// So many permits, so many of them for one caller, and how long one may wait for his.
+    pub fn new(permits: usize, caller_max: usize, wait_max: Duration) -> Self {
+        let callers = Callers { free: permits, waiting: 0, of: HashMap::new(), turns: VecDeque::new() };
         Self(Arc::new(Inner {
             caller_max,
-            waiting_max: places.saturating_mul(WAITING_PER_PLACE_MAX),
+            waiting_max: permits.saturating_mul(WAITING_PER_PERMIT_MAX),
             wait_max,
             callers: Mutex::new(callers),
         }))
     }
 
-    /// A place for `caller`.
+    /// A permit for `caller`.
     ///
     /// # Errors
     /// [`Full`], at once when nobody else may wait, and later when the wait is too long.
-    pub async fn place(&self, caller: &str) -> Result<Place, Full> {
+    pub async fn permit(&self, caller: &str) -> Result<Permit, Full> {
         let coming = {
             let mut callers = self.0.callers();
             let callers = &mut *callers;
             let own = callers.of.entry(caller.to_owned()).or_default();
-            // Who gave up waiting takes no room in line.
+            // Who gave up waiting takes no room in the queue.
             callers.waiting -= own.drop_gone();
-            if callers.free > 0 && own.at_work < self.0.caller_max && own.line.is_empty() {
+            if callers.free > 0 && own.at_work < self.0.caller_max && own.queue.is_empty() {
                 own.at_work += 1;
                 callers.free -= 1;
-                return Ok(Place { inner: Arc::clone(&self.0), caller: caller.to_owned() });
+                return Ok(Permit { inner: Arc::clone(&self.0), caller: caller.to_owned() });
             }
-            if own.line.len() >= self.0.caller_max * WAITING_PER_PLACE {
+            if own.queue.len() >= self.0.caller_max * WAITING_PER_PERMIT {
                 return Err(Full::Caller);
             }
             if callers.waiting >= self.0.waiting_max {
@@ -92,7 +92,7 @@ impl Bulkhead {
                 return Err(Full::All);
             }
             let (told, coming) = oneshot::channel();
-            own.line.push_back(told);
+            own.queue.push_back(told);
             callers.waiting += 1;
             if !callers.turns.iter().any(|turn| turn == caller) {
                 callers.turns.push_back(caller.to_owned());
@@ -100,7 +100,7 @@ impl Bulkhead {
             coming
         };
         match timeout(self.0.wait_max, coming).await {
-            Ok(Ok(place)) => Ok(place),
+            Ok(Ok(permit)) => Ok(permit),
             _ => Err(Full::All),
         }
     }
@@ -114,29 +114,29 @@ impl Inner {
 }
 
 impl Caller {
-    /// Drops those in line who gave up; how many they were.
+    /// Drops those in the queue who gave up; how many they were.
     fn drop_gone(&mut self) -> usize {
-        let before = self.line.len();
-        self.line.retain(|waiter| !waiter.is_closed());
-        before - self.line.len()
+        let before = self.queue.len();
+        self.queue.retain(|waiter| !waiter.is_closed());
+        before - self.queue.len()
     }
 }
 
 impl Callers {
     /// Drops a caller of whom nothing is here.
     fn forget(&mut self, caller: &str) {
-        if self.of.get(caller).is_some_and(|own| own.at_work == 0 && own.line.is_empty()) {
+        if self.of.get(caller).is_some_and(|own| own.at_work == 0 && own.queue.is_empty()) {
             self.of.remove(caller);
         }
     }
 
     /// Whose turn it is, with who waits for it there; whoever gave up is passed over.
-    fn next(&mut self, caller_max: usize) -> Option<(String, oneshot::Sender<Place>)> {
+    fn next(&mut self, caller_max: usize) -> Option<(String, oneshot::Sender<Permit>)> {
         for _ in 0..self.turns.len() {
             let caller = self.turns.pop_front()?;
             let Some(own) = self.of.get_mut(&caller) else { continue };
             self.waiting -= own.drop_gone();
-            if own.line.is_empty() {
+            if own.queue.is_empty() {
                 self.forget(&caller);
                 continue;
             }
@@ -144,11 +144,11 @@ impl Callers {
                 self.turns.push_back(caller);
                 continue;
             }
-            let waiter = own.line.pop_front()?;
+            let waiter = own.queue.pop_front()?;
             self.waiting -= 1;
             own.at_work += 1;
             self.free -= 1;
-            if !own.line.is_empty() {
+            if !own.queue.is_empty() {
                 self.turns.push_back(caller.clone());
             }
             return Some((caller, waiter));
@@ -157,9 +157,9 @@ impl Callers {
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
-        // The next one's place is given outside the lock: should he be gone just now, it is dropped there, and goes on.
+        // The next one's permit is given outside the lock: should he be gone just now, it is dropped there, and goes on.
         let next = {
             let mut callers = self.inner.callers();
             callers.free += 1;
@@ -170,7 +170,7 @@ impl Drop for Place {
             callers.next(self.inner.caller_max)
         };
         if let Some((caller, waiter)) = next {
-            let _ = waiter.send(Place { inner: Arc::clone(&self.inner), caller });
+            let _ = waiter.send(Permit { inner: Arc::clone(&self.inner), caller });
         }
     }
 }
@@ -186,12 +186,12 @@ mod tests {
 
     const WAIT: Duration = Duration::from_millis(100);
 
-    fn wait(bulkhead: &Bulkhead, caller: &'static str) -> JoinHandle<Result<Place, Full>> {
+    fn wait(bulkhead: &FairBulkhead, caller: &'static str) -> JoinHandle<Result<Permit, Full>> {
         let bulkhead = bulkhead.clone();
-        tokio::spawn(async move { bulkhead.place(caller).await })
+        tokio::spawn(async move { bulkhead.permit(caller).await })
     }
 
-    async fn waiting(bulkhead: &Bulkhead, count: usize) {
+    async fn waiting(bulkhead: &FairBulkhead, count: usize) {
         while bulkhead.0.callers().waiting != count {
             yield_now().await;
         }
@@ -199,14 +199,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn nobody_has_more_than_his_share_and_turns_go_round() {
-        let bulkhead = Bulkhead::new(3, 2, WAIT);
-        let first = bulkhead.place("a").await.unwrap();
-        let _second = bulkhead.place("a").await.unwrap();
-        // A third waits although a place is free, and that one is another's at once.
+        let bulkhead = FairBulkhead::new(3, 2, WAIT);
+        let first = bulkhead.permit("a").await.unwrap();
+        let _second = bulkhead.permit("a").await.unwrap();
+        // A third waits although a permit is free, and that one is another's at once.
         let mut of_a: Vec<_> = (0..4).map(|_| wait(&bulkhead, "a")).collect();
         waiting(&bulkhead, 4).await;
-        assert_eq!(bulkhead.place("a").await.err(), Some(Full::Caller));
-        let of_b = bulkhead.place("b").await.unwrap();
+        assert_eq!(bulkhead.permit("a").await.err(), Some(Full::Caller));
+        let of_b = bulkhead.permit("b").await.unwrap();
         // All are taken: `c` came after four of `a`, and is not behind them.
         let of_c = wait(&bulkhead, "c");
         waiting(&bulkhead, 5).await;
@@ -218,9 +218,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn waits_end_and_leave_nothing_behind() {
-        let bulkhead = Bulkhead::new(1, 1, WAIT);
+        let bulkhead = FairBulkhead::new(1, 1, WAIT);
         let started = Instant::now();
-        let held = bulkhead.place("a").await.unwrap();
+        let held = bulkhead.permit("a").await.unwrap();
         let late = wait(&bulkhead, "b");
         assert_eq!(late.await.unwrap().err(), Some(Full::All));
         assert_eq!(started.elapsed(), WAIT);
@@ -239,11 +239,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn all_who_wait_are_bounded() {
-        let bulkhead = Bulkhead::new(1, 1, WAIT);
-        let _held = bulkhead.place("a").await.unwrap();
+        let bulkhead = FairBulkhead::new(1, 1, WAIT);
+        let _held = bulkhead.permit("a").await.unwrap();
         let waits: Vec<_> = ["b", "c"].iter().flat_map(|name| [wait(&bulkhead, name), wait(&bulkhead, name)]).collect();
-        waiting(&bulkhead, WAITING_PER_PLACE_MAX).await;
-        assert_eq!(bulkhead.place("f").await.err(), Some(Full::All));
+        waiting(&bulkhead, WAITING_PER_PERMIT_MAX).await;
+        assert_eq!(bulkhead.permit("f").await.err(), Some(Full::All));
         for wait in waits {
             assert_eq!(wait.await.unwrap().err(), Some(Full::All));
         }

@@ -1,0 +1,16 @@
+//! What the service publishes about itself, as it is sent; [`crate::docs`] makes it.
+
+use axum::{body::Bytes, http::HeaderValue};
+
+/// The documents for one address of the service.
+pub(crate) struct Documents {
+    pub(crate) openapi: Bytes,
+    pub(crate) asyncapi: Bytes,
+    pub(crate) reference: Bytes,
+    pub(crate) errors: Bytes,
+    pub(crate) quote_hash: Bytes,
+    /// What pages may load.
+    pub(crate) content_security_policy: HeaderValue,
+    /// What the reference may load.
+    pub(crate) reference_security_policy: HeaderValue,
+}

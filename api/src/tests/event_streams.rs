@@ -1,0 +1,193 @@
+//! What happens to a payment, as server-sent events.
+
+use axum::{body::BodyDataStream, response::Response};
+use futures::StreamExt;
+
+use events::{Epochs, StreamId};
+use journal::{AppendError, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore};
+
+use super::{
+    history::{completed, released},
+    reads::{DOCUMENT, awarded, closed, confirmed, prepared, secured, seen},
+    *,
+};
+
+/// An open event stream.
+pub(super) struct Stream {
+    data: BodyDataStream,
+    text: String,
+}
+
+impl Stream {
+    async fn open(gateway: &Gateway, id: &PaymentId, last: Option<&str>) -> Response {
+        let mut request = Request::get(format!("/v1/payments/{id}/events"));
+        if let Some(last) = last {
+            request = request.header("last-event-id", last);
+        }
+        gateway.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+    }
+
+    pub(super) async fn follow(gateway: &Gateway, id: &PaymentId, last: Option<&str>) -> Self {
+        let response = Self::open(gateway, id, last).await;
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        assert!(response.headers().contains_key("x-request-id"));
+        Self { data: response.into_body().into_data_stream(), text: String::new() }
+    }
+
+    /// The next event's id and data; `None` at the end.
+    pub(super) async fn next(&mut self) -> Option<(String, Value)> {
+        loop {
+            while let Some((event, rest)) = self.text.split_once("\n\n") {
+                let line = |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
+                let (id, data) = (line("id: "), line("data: "));
+                self.text = rest.to_owned();
+                if let Some(id) = id {
+                    return Some((id, serde_json::from_str(&data.unwrap()).unwrap()));
+                }
+            }
+            self.text += std::str::from_utf8(&self.data.next().await?.unwrap()).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn events_come_live_and_end_by_themselves() {
+    let gateway = Gateway::new();
+    let id = gateway.post(&body()).await.expect(200).payment_id();
+    let mut stream = Stream::follow(&gateway, &id, None).await;
+    let (event_id, entry) = stream.next().await.unwrap();
+    assert_eq!((event_id.as_str(), &entry["event"]), ("1.0", &json!("Submitted")));
+    for (event, name) in [
+        (closed(&[]), "AuctionClosed"),
+        (awarded(DOCUMENT), "QuoteAwarded"),
+        (prepared(), "DepositPrepared"),
+        (secured(), "EscrowSecured"),
+        (seen(), "FulfillmentSeen"),
+        (confirmed(), "FulfillmentConfirmed"),
+        (released(), "EscrowReleased"),
+    ] {
+        gateway.append(&id, vec![event]).await;
+        assert_eq!(stream.next().await.unwrap().1["event"], name);
+    }
+    assert_eq!(stream.next().await, None);
+
+    let timeline = gateway.get(&format!("/v1/payments/{id}/timeline")).await.expect(200).body;
+    let mut again = Stream::follow(&gateway, &id, None).await;
+    for entry in timeline["entries"].as_array().unwrap() {
+        assert_eq!(again.next().await.unwrap(), (entry["id"].as_str().unwrap().to_owned(), entry.clone()));
+    }
+    assert_eq!(again.next().await, None);
+}
+
+#[tokio::test]
+async fn a_stream_goes_on_after_the_last_event() {
+    let gateway = Gateway::new();
+    let id = completed(&gateway).await;
+    for (last, next) in [("1.0", "2.0"), ("2.0", "2.1"), ("2.1", "3.0"), ("2.7", "3.0"), ("0.0", "1.0"), ("", "1.0")] {
+        let mut stream = Stream::follow(&gateway, &id, Some(last)).await;
+        assert_eq!(stream.next().await.unwrap().0, next, "{last}");
+    }
+    // Nothing is left and nothing will come: a browser stops asking.
+    assert_eq!(Stream::open(&gateway, &id, Some("7.0")).await.status(), 204);
+    for bad in ["7", "a.b", "1.-1", "+1.0", "1.0.0"] {
+        let request = Request::get(format!("/v1/payments/{id}/events")).header("last-event-id", bad);
+        let answer = gateway.send(request.body(Body::empty()).unwrap()).await.expect_error(400, "INVALID_REQUEST");
+        assert!(answer.message().starts_with("Last-Event-ID"), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn streams_above_their_number_are_refused_until_one_ends() {
+    let gateway = Gateway::configured(|config| config.http.event_streams_max = 1);
+    let id = gateway.post(&body()).await.expect(200).payment_id();
+    let first = Stream::follow(&gateway, &id, None).await;
+    gateway.get(&format!("/v1/payments/{id}/events")).await.expect_error(503, "TOO_MANY_STREAMS");
+    drop(first);
+    let mut second = Stream::follow(&gateway, &id, None).await;
+    assert_eq!(second.next().await.unwrap().0, "1.0");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_stream_beats_and_a_stopping_gateway_ends_it() {
+    let gateway = Gateway::new();
+    let id = gateway.post(&body()).await.expect(200).payment_id();
+    let mut stream = Stream::follow(&gateway, &id, None).await;
+    stream.next().await.unwrap();
+    let beat = stream.data.next().await.unwrap().unwrap();
+    assert!(beat.starts_with(b":"), "{beat:?}");
+    gateway.stopping.cancel();
+    assert_eq!(stream.next().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_survives_the_journal_being_away() {
+    let journal = MemoryJournal::new(4);
+    let away = Arc::new(Away { journal: journal.clone(), away: AtomicBool::new(false) });
+    let gateway = Gateway::with_journal(away.clone(), journal, |_| {});
+    let id = gateway.post(&body()).await.expect(200).payment_id();
+    let mut stream = Stream::follow(&gateway, &id, None).await;
+    stream.next().await.unwrap();
+
+    away.away.store(true, Ordering::SeqCst);
+    gateway.get(&format!("/v1/payments/{id}/timeline")).await.expect_error(503, "SERVICE_UNAVAILABLE");
+    gateway.append(&id, vec![closed(&[])]).await;
+    // Nothing but beats comes while the journal is away, also on a stream that is opened meanwhile.
+    let mut later = Stream::follow(&gateway, &id, Some("1.0")).await;
+    for open in [&mut stream, &mut later] {
+        assert!(tokio::time::timeout(Duration::from_secs(300), open.next()).await.is_err());
+    }
+    away.away.store(false, Ordering::SeqCst);
+    assert_eq!(stream.next().await.unwrap().0, "2.0");
+    assert_eq!(later.next().await.unwrap().0, "2.0");
+
+    gateway.payments.set_blind(true);
+    away.away.store(true, Ordering::SeqCst);
+    gateway.get(&format!("/v1/payments/{id}/events")).await.expect_error(503, "SERVICE_UNAVAILABLE");
+}
+
+/// A journal that can be made unreadable.
+struct Away {
+    journal: MemoryJournal,
+    away: AtomicBool,
+}
+
+#[async_trait]
+impl StreamStore for Away {
+    async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
+        self.journal.append(commit).await
+    }
+
+    async fn load(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, ReadError> {
+        if self.away.load(Ordering::SeqCst) {
+            return Err(ReadError::Unavailable("away".to_owned()));
+        }
+        self.journal.load(stream_id).await
+    }
+}
+
+#[async_trait]
+impl ShardLog for Away {
+    fn epochs(&self) -> Epochs {
+        self.journal.epochs()
+    }
+
+    async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
+        self.journal.replay(shard, from, limit).await
+    }
+
+    async fn head(&self, shard: u16) -> Result<u64, ReadError> {
+        self.journal.head(shard).await
+    }
+
+    async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
+        self.journal.wait_beyond(shard, sequence).await
+    }
+}
+
+#[async_trait]
+impl ShardLeases for Away {
+    async fn work(&self, shard: u16, owner: &str) -> Box<dyn ShardWorker> {
+        self.journal.work(shard, owner).await
+    }
+}

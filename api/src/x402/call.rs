@@ -1,0 +1,19 @@
+//! Reading a verify or settle call.
+
+use app::x402::Call;
+
+use super::{answer::Refused, outline::Outline};
+use crate::body::RawBody;
+
+/// Reads a call. `outline` is set as soon as there is one.
+///
+/// # Errors
+/// What is wrong with its form.
+pub(super) fn read(body: RawBody, outline: &mut Outline) -> Result<Call, Refused> {
+    let deprecated = body.deprecated.clone();
+    let body = body.json().map_err(|error| Refused::of_form(error.0))?;
+    *outline = Outline::of(&body.members);
+    let call = Call::read(&body).map_err(Refused::of_form)?;
+    deprecated.note(&call.request.members);
+    Ok(call)
+}

@@ -1,0 +1,37 @@
+//! What every answer names, whatever becomes of the call.
+
+use serde_json::{Map, Value};
+
+use events::{Account, ChainId};
+
+/// Longest chain id that is repeated: CAIP-2 has 41 characters at most.
+const CHAIN_CHARS_MAX: usize = 41;
+
+/// What can be said of a message before it is known to be one: what every answer has to name.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Outline {
+    /// The destination's chain, else the requirement's, else empty.
+    pub(super) network: String,
+    /// The source account.
+    pub(super) payer: Option<String>,
+}
+
+impl Outline {
+    /// The outline of a body. What is no chain or account is left out, so that nothing else is ever repeated.
+    pub(super) fn of(body: &Map<String, Value>) -> Self {
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+        let requirements = body.get("paymentRequirements");
+        let network = |pointer: &str| {
+            let text = text(requirements.and_then(|requirements| requirements.pointer(pointer)))?;
+            text.parse::<ChainId>().ok().map(|chain| chain.to_string()).filter(|chain| chain.len() <= CHAIN_CHARS_MAX)
+        };
+        let source = body.get("paymentPayload").and_then(|payload| payload.pointer("/payload/paymentRequest/source"));
+        let payer = || {
+            let source = source?;
+            let chain: ChainId = text(source.get("asset_identifier"))?.split('/').next()?.parse().ok()?;
+            Account::parse(chain.family()?, source.get("account")?.as_str()?).ok().map(|account| account.to_string())
+        };
+        let destination = network("/extra/gw/destination/network");
+        Self { network: destination.or_else(|| network("/network")).unwrap_or_default(), payer: payer() }
+    }
+}

@@ -1,0 +1,140 @@
+//! Why a use case was not carried out: an [`Error`] with a [`Code`] of the one table that there is, `codes.rs`.
+
+mod body;
+mod code;
+mod codes;
+
+use http::StatusCode;
+
+use events::PaymentId;
+use net::callers::Refusal;
+
+pub use self::{
+    body::ErrorResponse,
+    code::{Code, docs_url},
+};
+
+/// Longest `message` of an ErrorResponse (spec 8).
+pub const MESSAGE_CHARS_MAX: usize = 500;
+
+/// Why a use case was not carried out. It becomes an [`ErrorResponse`] at the edge, which knows the request's id and the
+/// address of the service.
+#[derive(Debug, Clone)]
+pub struct Error {
+    pub code: &'static Code,
+    message: String,
+    payment_id: Option<PaymentId>,
+    /// When to come again, where the error knows better than the configuration.
+    retry_after_seconds: Option<u64>,
+}
+
+impl Error {
+    /// An error with a message of its own. The message is shown to anyone, so it must not carry secrets or internals.
+    pub fn new(code: &'static Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), payment_id: None, retry_after_seconds: None }
+    }
+
+    /// Says which payment the error is about.
+    pub fn about(mut self, payment_id: &PaymentId) -> Self {
+        self.payment_id = Some(payment_id.clone());
+        self
+    }
+
+    /// Says when to come again.
+    pub fn after(mut self, seconds: u64) -> Self {
+        self.retry_after_seconds = Some(seconds);
+        self
+    }
+
+    /// When to come again, where that is known.
+    pub fn retry_after_seconds(&self) -> Option<u64> {
+        self.retry_after_seconds
+    }
+
+    /// The table's entry for a status that was answered without an error of ours, as by the framework.
+    pub fn of_status(status: StatusCode) -> Self {
+        let of_server = if status.is_server_error() { Code::INTERNAL_ERROR } else { Code::INVALID_REQUEST };
+        let own = match status {
+            StatusCode::NOT_FOUND => Code::NOT_FOUND,
+            StatusCode::METHOD_NOT_ALLOWED => Code::METHOD_NOT_ALLOWED,
+            StatusCode::PAYLOAD_TOO_LARGE => Code::REQUEST_TOO_LARGE,
+            StatusCode::TOO_MANY_REQUESTS => Code::RATE_LIMITED,
+            StatusCode::SERVICE_UNAVAILABLE => Code::SERVICE_UNAVAILABLE,
+            _ => of_server,
+        };
+        own.into()
+    }
+
+    /// The status to answer with.
+    pub fn status(&self) -> StatusCode {
+        self.code.status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// What is said, as long as it may be.
+    pub fn message(&self) -> String {
+        self.message.chars().take(MESSAGE_CHARS_MAX).collect()
+    }
+
+    /// The payment it is about.
+    pub fn payment_id(&self) -> Option<&PaymentId> {
+        self.payment_id.as_ref()
+    }
+}
+
+impl From<&'static Code> for Error {
+    fn from(code: &'static Code) -> Self {
+        Self::new(code, code.message)
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        let message = format!("Too many requests: {refusal}. Come again after as long as Retry-After says.");
+        Self { retry_after_seconds: Some(refusal.retry_after_seconds()), ..Self::new(Code::RATE_LIMITED, message) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use events::failure::RetryClassification;
+
+    use super::*;
+
+    #[test]
+    fn the_table_keeps_the_contract() {
+        let codes: BTreeSet<_> = Code::ALL.iter().map(|code| code.code).collect();
+        assert_eq!(codes.len(), Code::ALL.len());
+        for code in Code::ALL {
+            assert!(
+                code.code.bytes().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == b'_'),
+                "{}",
+                code.code
+            );
+            assert!(code.code.starts_with(|c: char| c.is_ascii_uppercase()), "{}", code.code);
+            for text in [code.message, code.explanation, code.remedy] {
+                assert!((1..=MESSAGE_CHARS_MAX).contains(&text.chars().count()), "{}: {text}", code.code);
+                assert!(text.ends_with('.') && !text.contains("  "), "{}: {text}", code.code);
+                assert_eq!(text.matches('`').count() % 2, 0, "{}: {text}", code.code);
+                // What the service is made of is nobody's business.
+                let lower = text.to_lowercase();
+                for internal in ["nats", "jetstream", "sled", "tokio", "axum", "::", ".rs", "panic", "127.0.0.1"] {
+                    assert!(!lower.contains(internal), "{}: {text}", code.code);
+                }
+            }
+            // 503 promises that nothing was accepted (idempotency rule 10).
+            if code.status == Some(StatusCode::SERVICE_UNAVAILABLE) {
+                assert_ne!(code.request_id_reusable, Some(false), "{}", code.code);
+                assert_eq!(code.retry_classification, RetryClassification::RetryAfterDelay, "{}", code.code);
+            }
+            assert_eq!(Code::find(code.code), Some(*code));
+        }
+    }
+
+    #[test]
+    fn messages_are_cut_to_length_between_characters() {
+        let error = Error::new(Code::INVALID_REQUEST, "ü".repeat(600));
+        assert_eq!(error.message().chars().count(), 500);
+    }
+}

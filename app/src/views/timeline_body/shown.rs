@@ -1,0 +1,304 @@
+//! What each kind of event shows of itself in a payment's history.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use events::{
+    PaymentEvent,
+    event::{
+        AttestationAwaited, AuctionClosed, AwardWithdrawn, EscrowOpened, EscrowRefunded, EscrowReleased, Failed,
+        FulfillmentConfirmed, Inclusion, QuoteAwarded, RefundDue, SelectorAnswered, Submitted, TransactionAbandoned,
+        TransactionPrepared, WithdrawalCause,
+    },
+    selection::Choice,
+    time::{Timestamp, from_unix_seconds},
+};
+use projections::PaymentView;
+
+use crate::views::payment_body::{ClaimBody, FailureBody, TransactionBody, date_time};
+
+/// What an event shows of itself.
+pub(super) struct Shown {
+    pub(super) summary: String,
+    pub(super) transactions: Option<(&'static str, TransactionBody)>,
+    pub(super) data: Map<String, Value>,
+}
+
+impl Shown {
+    fn new(summary: impl Into<String>, data: Value) -> Self {
+        let data = match data {
+            Value::Object(members) => members.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+            _ => Map::new(),
+        };
+        Self { summary: summary.into(), transactions: None, data }
+    }
+
+    fn at(mut self, stage: &'static str, inclusion: &Inclusion) -> Self {
+        let transaction = TransactionBody {
+            transaction_hash: inclusion.transaction_hash.clone(),
+            chain_id: inclusion.chain_id.clone(),
+            block_number: Some(inclusion.block_number),
+        };
+        self.transactions = Some((stage, transaction));
+        self
+    }
+
+    fn sent(mut self, stage: &'static str, prepared: &TransactionPrepared) -> Self {
+        let transaction = TransactionBody {
+            transaction_hash: prepared.transaction_hash.clone(),
+            chain_id: prepared.chain_id.clone(),
+            block_number: None,
+        };
+        self.transactions = Some((stage, transaction));
+        self
+    }
+}
+
+/// What `event` shows of itself. `view` is the payment after the commit that holds the event.
+pub(super) fn shown(event: &PaymentEvent, view: &PaymentView, base_url: &str) -> Shown {
+    match event {
+        PaymentEvent::Submitted(submitted) => self::submitted(submitted),
+        PaymentEvent::AuctionClosed(closed) => auction_closed(closed),
+        PaymentEvent::SelectorAsked(asked) => Shown::new(
+            "The quotes are shown to the selector that the request names.",
+            json!({"quote_count": asked.documents.len()}),
+        ),
+        PaymentEvent::SelectorAnswered(answered) => selector_answered(answered),
+        PaymentEvent::QuoteAwarded(awarded) => quote_awarded(awarded),
+        PaymentEvent::AwardWithdrawn(withdrawn) => award_withdrawn(withdrawn),
+        PaymentEvent::WinnerTold(_) => {
+            Shown::new("The settler that had won finds that its award is over, and lets go of its tokens.", json!({}))
+        }
+        PaymentEvent::DepositPrepared(prepared) => deposit_prepared(prepared, view),
+        PaymentEvent::DepositRepriced(prepared) => repriced("deposit", prepared),
+        PaymentEvent::DepositAbandoned(abandoned) => {
+            self::abandoned("deposit", "another attempt may follow", abandoned)
+        }
+        PaymentEvent::EscrowSecured(secured) => {
+            let data = json!({"amount": secured.amount, "block_time": block_time(&secured.inclusion)});
+            Shown::new("The funds are in escrow, reserved for the settler.", data).at("deposit", &secured.inclusion)
+        }
+        PaymentEvent::EscrowOpened(opened) => escrow_opened(opened),
+        PaymentEvent::DepositRuledOut(_) => {
+            Shown::new("The payer's own transaction can deposit nothing any more. No money was taken.", json!({}))
+        }
+        PaymentEvent::FulfillmentSeen(seen) => {
+            let data = json!({"block_time": block_time(&seen.inclusion)});
+            Shown::new("The delivery is on chain and gathers confirmations.", data).at("fulfillment", &seen.inclusion)
+        }
+        PaymentEvent::FulfillmentConfirmed(confirmed) => fulfillment_confirmed(confirmed),
+        PaymentEvent::AttestationAwaited(awaited) => attestation_awaited(awaited, view),
+        PaymentEvent::ReleasePrepared(prepared) => {
+            let summary =
+                "The settler has not released the escrow, so the gateway does: the release is signed and being sent.";
+            attempt(summary, prepared.attempt).sent("release", prepared)
+        }
+        PaymentEvent::ReleaseRepriced(prepared) => repriced("release", prepared),
+        PaymentEvent::ReleaseAbandoned(abandoned) => {
+            self::abandoned("release", "another attempt may follow", abandoned)
+        }
+        PaymentEvent::EscrowReleased(released) => escrow_released(released, view),
+        PaymentEvent::Failed(failed) => self::failed(failed, view, base_url),
+        PaymentEvent::RefundPrepared(prepared) => {
+            attempt("The refund is signed and being sent.", prepared.attempt).sent("refund", prepared)
+        }
+        PaymentEvent::RefundRepriced(prepared) => repriced("refund", prepared),
+        PaymentEvent::RefundAbandoned(abandoned) => self::abandoned("refund", "another attempt follows", abandoned),
+        PaymentEvent::EscrowRefunded(refunded) => escrow_refunded(refunded, view),
+    }
+}
+
+fn attempt(summary: impl Into<String>, attempt: u32) -> Shown {
+    Shown::new(summary, json!({"attempt": attempt}))
+}
+
+/// The transaction of a stage is sent again.
+fn repriced(stage: &'static str, prepared: &TransactionPrepared) -> Shown {
+    let summary = format!(
+        "The {stage} waits for a block and is sent again with higher fees; one of its transactions lands at most."
+    );
+    attempt(summary, prepared.attempt).sent(stage, prepared)
+}
+
+/// The transaction of a stage is given up.
+fn abandoned(stage: &str, what_follows: &str, abandoned: &TransactionAbandoned) -> Shown {
+    attempt(format!("The {stage} that was sent can never land; {what_follows}."), abandoned.attempt)
+}
+
+fn deposit_prepared(prepared: &TransactionPrepared, view: &PaymentView) -> Shown {
+    let summary = match view.payer_deposit {
+        true => "The payer's deposit is on chain; its reservation for the settler is signed and being sent.",
+        false => "The deposit is signed and being sent.",
+    };
+    attempt(summary, prepared.attempt).sent("deposit", prepared)
+}
+
+fn escrow_opened(opened: &EscrowOpened) -> Shown {
+    let data = json!({"amount": opened.amount, "block_time": block_time(&opened.inclusion)});
+    let summary = "The payer's own transaction brought the funds into escrow, where no settler can be named any more; they \
+                   go back to the payer when the refund window opens.";
+    Shown::new(summary, data).at("deposit", &opened.inclusion)
+}
+
+fn fulfillment_confirmed(confirmed: &FulfillmentConfirmed) -> Shown {
+    let data = json!({
+        "block_time": block_time(&confirmed.inclusion),
+        "release_from": confirmed.release_from.map(date_time),
+    });
+    Shown::new("The delivery is final.", data).at("fulfillment", &confirmed.inclusion)
+}
+
+fn attestation_awaited(awaited: &AttestationAwaited, view: &PaymentView) -> Shown {
+    let data = json!({
+        "block_time": block_time(&awaited.inclusion),
+        "fulfillment_verifier": {"account": view.verifier.account, "endpoint": view.verifier.endpoint},
+    });
+    let summary = "The delivery is final, and the fulfillment verifier has not attested it so far; without that the settler \
+                   cannot be paid.";
+    Shown::new(summary, data).at("fulfillment", &awaited.inclusion)
+}
+
+fn escrow_released(released: &EscrowReleased, view: &PaymentView) -> Shown {
+    let summary = match released.claims.is_empty() {
+        true => "The escrow paid the settler.",
+        false => {
+            "The escrow was released. The token would not hand over all of it; what it did not waits in the escrow as a claim \
+             of its owner, to whom anyone can bring it."
+        }
+    };
+    let data = json!({"block_time": block_time(&released.inclusion), "claims": claims(view)});
+    Shown::new(summary, data).at("release", &released.inclusion)
+}
+
+fn escrow_refunded(refunded: &EscrowRefunded, view: &PaymentView) -> Shown {
+    let summary = match refunded.claims.is_empty() {
+        true => "The payer has the money back.",
+        false => {
+            "The escrow was refunded. The token would not hand the money to the payer; it waits in the escrow as the payer's \
+             claim, which anyone can bring there, and which the payer can take to another account."
+        }
+    };
+    let data = json!({
+        "amount": refunded.amount,
+        "block_time": block_time(&refunded.inclusion),
+        "claims": claims(view),
+    });
+    Shown::new(summary, data).at("refund", &refunded.inclusion)
+}
+
+fn submitted(submitted: &Submitted) -> Shown {
+    let terms = &submitted.terms;
+    let message_scheme = submitted.authorization.scheme();
+    let escrow = &submitted.escrow;
+    let collected = submitted.collected_quote.as_ref();
+    let data = json!({
+        "request_id": submitted.request_id,
+        "source": terms.source,
+        "destination": terms.destination(),
+        "fulfillment_amount": terms.fulfillment_amount,
+        "max_source_amount": terms.max_source_amount,
+        "quote_deadline": date_time(submitted.quote_deadline),
+        "fulfillment_deadline": date_time(submitted.fulfillment_deadline),
+        "message_scheme": message_scheme,
+        "escrow": {
+            "chain_id": escrow.chain_id,
+            "contract_address": escrow.contract,
+            "reserve_deadline": seconds(escrow.reserve_deadline),
+            "refund_after": seconds(escrow.refund_after),
+        },
+        "fulfillment_verifier": {"account": submitted.verifier.account, "endpoint": submitted.verifier.endpoint},
+        "quote_request_id": collected.map(|collected| &collected.quote_request_id),
+        "quote_id": collected.map(|collected| &collected.quote_id),
+        "quote_selector": submitted.selector.as_ref().map(|selector| selector.key),
+    });
+    Shown::new("The payment was accepted.", data)
+}
+
+fn auction_closed(closed: &AuctionClosed) -> Shown {
+    let mut declines = BTreeMap::<&str, u64>::new();
+    // A settler that answered more than once counts under its last reason (spec 2.11).
+    let latest: BTreeMap<_, _> = closed.declines.iter().map(|decline| (&decline.settler, &decline.reason)).collect();
+    for reason in latest.into_values() {
+        *declines.entry(reason).or_default() += 1;
+    }
+    let declines: Vec<_> = declines.iter().map(|(reason, count)| json!({"reason": reason, "count": count})).collect();
+    let (requested, quotes) = (closed.addressed.len(), closed.quotes.len());
+    let data = json!({
+        "requested_count": requested,
+        "quote_count": quotes,
+        "dropped_count": closed.dropped.len(),
+        "decline_summary": declines,
+        "closed_at": date_time(closed.closed_at),
+    });
+    Shown::new(format!("The auction is over: {requested} settlers asked, {quotes} quotes."), data)
+}
+
+fn selector_answered(answered: &SelectorAnswered) -> Shown {
+    // It was verified before it was stored.
+    let choice: Option<Choice> = serde_json::from_str(&answered.choice).ok();
+    let (chosen, reason) = choice.map(|choice| (choice.quote_hash, choice.reason)).unwrap_or_default();
+    let summary = match chosen {
+        Some(_) => "The selector chose a quote.",
+        None => "The selector took none of the quotes.",
+    };
+    Shown::new(summary, json!({"quote_hash": chosen, "reason": reason}))
+}
+
+fn quote_awarded(awarded: &QuoteAwarded) -> Shown {
+    let signed = awarded.signed_quote().ok();
+    let quote = signed.as_ref().map(|signed| signed.quote());
+    let data = json!({
+        "quote_id": awarded.quote_id,
+        "quote_hash": awarded.quote_hash,
+        "settler": quote.map(|quote| &quote.settler),
+        "source_amount": quote.map(|quote| quote.source_amount),
+        "destination": quote.map(|quote| &quote.destination),
+        "fulfill_by": quote.map(|quote| date_time(quote.fulfill_by)),
+    });
+    Shown::new("A quote was awarded.", data)
+}
+
+fn award_withdrawn(withdrawn: &AwardWithdrawn) -> Shown {
+    let (summary, reason) = match &withdrawn.cause {
+        WithdrawalCause::Refused { reason } => ("The settler that won does not stand by its quote.", Some(reason)),
+        WithdrawalCause::Unanswered => ("The settler that won did not answer its award in time.", None),
+        WithdrawalCause::NotDeposited => ("No deposit was made for the settler that won, and none can be.", None),
+    };
+    Shown::new(summary, json!({"cause": withdrawn.cause.code(), "reason": reason}))
+}
+
+fn failed(failed: &Failed, view: &PaymentView, base_url: &str) -> Shown {
+    let refund = match &failed.refund {
+        RefundDue::Nothing => "nothing_due",
+        RefundDue::ByNonDelivery { .. } => "by_cancellation",
+        RefundDue::AfterWindow => "after_refund_window",
+    };
+    let error = FailureBody::new(failed.failure.clone(), base_url);
+    let summary = match &failed.refund {
+        RefundDue::Nothing if view.watched => {
+            "The payment failed. The payer's own transaction is watched until it can deposit nothing any more; what it \
+             deposits goes back."
+        }
+        RefundDue::Nothing => "The payment failed. No money was taken.",
+        RefundDue::ByNonDelivery { .. } => "The payment failed. The escrow is being cancelled in favour of the payer.",
+        RefundDue::AfterWindow => "The payment failed. The escrow goes back to the payer when its refund window opens.",
+    };
+    // A body of strings and numbers is always representable.
+    let error = serde_json::to_value(error).unwrap_or_default();
+    Shown::new(summary, json!({"error": error, "refund": refund}))
+}
+
+/// What waits in the escrow; nothing when all was paid out.
+fn claims(view: &PaymentView) -> Option<Vec<ClaimBody>> {
+    Some(ClaimBody::all(view)).filter(|claims| !claims.is_empty())
+}
+
+fn block_time(inclusion: &Inclusion) -> Option<String> {
+    from_unix_seconds(inclusion.block_time).map(date_time)
+}
+
+/// A time of a chain, as responses write times.
+fn seconds(unix: u64) -> Option<String> {
+    from_unix_seconds(unix).map(|at: Timestamp| date_time(at))
+}

@@ -1,0 +1,84 @@
+//! What verify and settle check alike before a signature is judged.
+
+use net::callers::Caller;
+use projections::PaymentView;
+
+use super::{
+    Refusal, is_source,
+    matching::Resolved,
+    message::{Call, Message},
+};
+use crate::{
+    App,
+    error::{Code, Error},
+    payment_identifiers::Binding,
+    resolve,
+    submit::Submission,
+};
+
+/// A message whose payment is what its requirement asks for.
+pub(super) struct Checked {
+    pub(super) message: Message,
+    pub(super) payment: Payment,
+}
+
+/// The payment of a message.
+pub(super) enum Payment {
+    /// It has to be judged.
+    Due(Box<Submission>),
+    /// It was made with this very payload, as its identifier shows.
+    Known(Box<PaymentView>),
+}
+
+/// Checks everything that needs no signature.
+///
+/// # Errors
+/// What the call is answered with.
+pub(super) async fn check(state: &App, caller: Caller, call: Call) -> Result<Checked, Refusal> {
+    let Call { request, message } = call;
+    if let Some(binding) = binding(state, &message).await? {
+        message.check_accepted()?;
+        // The payload passed every other check when it made the payment, to the byte, and contracts, clocks and keys may
+        // have changed since.
+        if let Some(view) = payment_of(state, binding).await? {
+            return Ok(Checked { message, payment: Payment::Known(Box::new(view)) });
+        }
+    }
+    // The form of the request comes before every judgement.
+    let submission = Submission::read(request, caller, state).await.map_err(Refusal::Form)?;
+    message.check_accepted()?;
+    let resolved = Resolved::new(&message.requirement, &state.corridors)?;
+    if !resolved.source_family().is_some_and(is_source) {
+        let rule =
+            "paymentRequirements.network: is no source of x402 payments; /x402/v1/supported lists those that are";
+        return Err(Error::new(Code::INVALID_NETWORK, rule).into());
+    }
+    resolved.check(submission.order(), &state.corridors, state.services.clock.now())?;
+    Ok(Checked { message, payment: Payment::Due(Box::new(submission)) })
+}
+
+/// What the message's identifier was bound to before by this payload.
+///
+/// # Errors
+/// `PAYMENT_IDENTIFIER_CONFLICT` when the identifier belongs to another payload.
+async fn binding(state: &App, message: &Message) -> Result<Option<Binding>, Refusal> {
+    let Some(identifier) = &message.identifier else { return Ok(None) };
+    let bound = state.services.identifiers.bound(identifier).await.map_err(|error| {
+        tracing::warn!(%error, "a payment identifier cannot be looked up");
+        Code::SERVICE_UNAVAILABLE
+    })?;
+    match bound {
+        Some(bound) if bound.payload != message.fingerprint => Err(Code::PAYMENT_IDENTIFIER_CONFLICT.into()),
+        bound => Ok(bound),
+    }
+}
+
+/// The payment that a binding was made for. There is none when its append failed, and another one when somebody else's came
+/// first under the same request id.
+async fn payment_of(state: &App, binding: Binding) -> Result<Option<PaymentView>, Error> {
+    match resolve::find(state, &binding.payment_id).await {
+        Ok(view) => Ok(Some(view).filter(|view| view.terms_hash == binding.terms_hash)),
+        Err(error) if *error.code == *Code::PAYMENT_NOT_FOUND => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,40 @@
+//! Verifying a payment for a merchant: every check of a settle, and nothing is accepted.
+
+use events::PaymentId;
+use net::callers::Caller;
+use projections::PaymentView;
+
+use super::{
+    Refusal,
+    checks::{Payment, check},
+    message::Call,
+};
+use crate::{App, submit::Verdict};
+
+/// What verifying a payment comes to that is not refused.
+pub enum Verified {
+    /// It would be settled under this id, and is new.
+    New(PaymentId),
+    /// It was settled before.
+    Known(Box<PaymentView>),
+}
+
+/// Judges the payment of a call.
+///
+/// # Errors
+/// What a settle would be refused with; a pause refuses nothing here.
+pub async fn verify(state: &App, caller: Caller, call: Call) -> Result<Verified, Refusal> {
+    let submission = match check(state, caller, call).await?.payment {
+        Payment::Due(submission) => submission,
+        Payment::Known(view) => return Ok(Verified::Known(view)),
+    };
+    let verdict = submission.judge(state, &state.services.admission.unpaused()).await?;
+    Ok(match verdict {
+        Verdict::Replay(view) => Verified::Known(view),
+        // A settle would find out by its append.
+        Verdict::New(_) => match submission.stored(state).await? {
+            Some(view) => Verified::Known(Box::new(view)),
+            None => Verified::New(submission.payment_id),
+        },
+    })
+}
