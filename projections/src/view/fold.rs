@@ -2,7 +2,9 @@
 
 use events::{
     Did, PaymentEvent,
-    event::{AuctionClosed, EscrowOpened, Failed, RefundDue, Submitted, WithdrawalCause},
+    event::{
+        AuctionClosed, Claim, EscrowOpened, Failed, Inclusion, QuoteAwarded, RefundDue, Submitted, WithdrawalCause,
+    },
     mutant,
     quote::SignedQuote,
     time::from_unix_seconds,
@@ -129,8 +131,7 @@ impl PaymentView {
             }
             PaymentEvent::AwardWithdrawn(withdrawn) => {
                 self.winner_untold = true;
-                let proven = withdrawn.cause == WithdrawalCause::NotDeposited;
-                self.watched = self.payer_deposit && !proven;
+                self.watched = self.payer_deposit && withdrawn.cause != WithdrawalCause::NotDeposited;
             }
             PaymentEvent::WinnerTold(_) => {
                 self.winner_untold = false;
@@ -138,15 +139,7 @@ impl PaymentView {
             }
             PaymentEvent::EscrowOpened(opened) => self.opened(opened),
             PaymentEvent::AuctionClosed(closed) => self.auction_closed(closed),
-            PaymentEvent::QuoteAwarded(awarded) => {
-                self.quote = Some(AwardedQuote {
-                    quote_id: awarded.quote_id.clone(),
-                    quote_hash: awarded.quote_hash,
-                    document: awarded.document.clone(),
-                });
-                // A failure from here on rests on the proof, unless the winner is lost.
-                self.watched = false;
-            }
+            PaymentEvent::QuoteAwarded(awarded) => self.awarded(awarded),
             PaymentEvent::DepositPrepared(prepared) | PaymentEvent::DepositRepriced(prepared) => {
                 self.deposit = Some(prepared.into())
             }
@@ -154,45 +147,32 @@ impl PaymentView {
                 self.deposit = Some((&secured.inclusion).into());
                 self.escrowed = Some(secured.amount);
             }
-            PaymentEvent::FulfillmentSeen(seen) => {
-                if self.status.is_final() {
-                    return false;
-                }
-                self.fulfillment = Some((&seen.inclusion).into());
-                self.status = PaymentStatus::Finalizing;
-                self.unattested = false;
+            // The three that change the status do so while it is not final.
+            PaymentEvent::FulfillmentSeen(_) | PaymentEvent::FulfillmentConfirmed(_) | PaymentEvent::Failed(_)
+                if self.status.is_final() =>
+            {
+                return false;
             }
+            PaymentEvent::FulfillmentSeen(seen) => self.delivered(&seen.inclusion, PaymentStatus::Finalizing),
             PaymentEvent::AttestationAwaited(_) => self.unattested = true,
             PaymentEvent::FulfillmentConfirmed(confirmed) => {
-                if self.status.is_final() {
-                    return false;
-                }
-                self.fulfillment = Some((&confirmed.inclusion).into());
+                self.delivered(&confirmed.inclusion, PaymentStatus::Completed);
                 self.fulfilled_at = from_unix_seconds(confirmed.inclusion.block_time);
-                self.status = PaymentStatus::Completed;
-                self.unattested = false;
             }
-            PaymentEvent::Failed(failed) => {
-                if self.status.is_final() {
-                    return false;
-                }
-                self.failed(failed);
-            }
+            PaymentEvent::Failed(failed) => self.failed(failed),
             PaymentEvent::RefundPrepared(prepared) | PaymentEvent::RefundRepriced(prepared) => {
                 self.refund = Some(prepared.into())
             }
             PaymentEvent::EscrowRefunded(refunded) => {
                 self.refund = Some((&refunded.inclusion).into());
-                self.claims.clone_from(&refunded.claims);
-                self.at_rest = true;
+                self.escrow_ended(&refunded.claims);
             }
             PaymentEvent::ReleasePrepared(prepared) | PaymentEvent::ReleaseRepriced(prepared) => {
                 self.release = Some(prepared.into())
             }
             PaymentEvent::EscrowReleased(released) => {
                 self.release = Some((&released.inclusion).into());
-                self.claims.clone_from(&released.claims);
-                self.at_rest = true;
+                self.escrow_ended(&released.claims);
             }
         }
         true
@@ -201,6 +181,27 @@ impl PaymentView {
     fn auction_closed(&mut self, closed: &AuctionClosed) {
         self.declines = Some(DeclineCount::of(&closed.declines));
         self.requested_count = Some(closed.addressed.len() as u64);
+    }
+
+    fn awarded(&mut self, awarded: &QuoteAwarded) {
+        self.quote = Some(AwardedQuote {
+            quote_id: awarded.quote_id.clone(),
+            quote_hash: awarded.quote_hash,
+            document: awarded.document.clone(),
+        });
+        // A failure from here on rests on the proof, unless the winner is lost.
+        self.watched = false;
+    }
+
+    fn delivered(&mut self, inclusion: &Inclusion, status: PaymentStatus) {
+        self.fulfillment = Some(inclusion.into());
+        self.status = status;
+        self.unattested = false;
+    }
+
+    fn escrow_ended(&mut self, claims: &[Claim]) {
+        self.claims = claims.to_vec();
+        self.at_rest = true;
     }
 
     /// The payer's own deposit is there and can only go back. It may be found before the failure or after it.
