@@ -50,6 +50,7 @@ pub(crate) fn transaction(call: &Call, evm_id: u64, nonce: u64, gas_limit: u64, 
 }
 
 /// The account of a private key.
+#[expect(clippy::expect_used, reason = "no private key has the zero address")]
 pub(crate) fn account_of(signer: &PrivateKeySigner) -> Account {
     contracts::account(signer.address()).expect("no private key has the zero address")
 }

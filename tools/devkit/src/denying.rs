@@ -11,6 +11,7 @@ pub type Address = [u8; 20];
 ///
 /// # Panics
 /// When there are too many accounts for a jump of two bytes, a few thousand.
+#[expect(clippy::expect_used, reason = "it is stated under Panics")]
 pub fn denying(accounts: &[Address], implementation: Address) -> Vec<u8> {
     let mut code = Vec::new();
     // selector = calldata[0..4]; moves = selector is one of the two

@@ -279,9 +279,10 @@ impl Order {
         })
     }
 
+    #[expect(clippy::expect_used, reason = "the configuration was made of the releaser's account")]
     fn verifier(&self) -> VerifierRef {
         VerifierRef {
-            account: self.source.config.common.releaser.parse().unwrap(),
+            account: self.source.config.common.releaser.parse().expect("an account"),
             endpoint: "http://verifier".to_owned(),
         }
     }

@@ -52,6 +52,7 @@ impl Settler {
         Self { did: Did::from_ed25519(&key.verifying_key()), key, signer, plan }
     }
 
+    #[expect(clippy::expect_used, reason = "no private key has the zero address")]
     fn account(&self) -> Account {
         account(self.signer.address()).expect("no private key has the zero address")
     }
