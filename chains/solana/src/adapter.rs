@@ -26,7 +26,7 @@ use super::{
     escrows::Escrows,
     keys,
     node::Node,
-    program::account,
+    program::holder,
     refusal::refused_trial,
     submitters::Warnings,
     transaction::{self, Budget},
@@ -121,7 +121,7 @@ impl SolanaChain {
         Ok(TransactionPrepared {
             attempt,
             chain_id: self.node.chain_id().clone(),
-            sender: account(&payer).expect("the public half of a key pair is not zero"),
+            sender: holder(&payer),
             validity: Validity::LastBlockHeight(blockhash.last_valid_height),
             transaction_hash: signed.hash,
             raw: format!("0x{}", hex::encode(signed.wire)),

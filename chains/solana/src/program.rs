@@ -74,6 +74,12 @@ pub fn account(key: &Key) -> Option<Account> {
     Account::from_bytes(Family::Solana, key)
 }
 
+/// The account of a key pair by its public half, which must be a key that somebody can hold.
+#[expect(clippy::expect_used, reason = "zero is a weak key: no secret has it, and it is refused where keys are read")]
+pub(super) fn holder(key: &Key) -> Account {
+    account(key).expect("no key that somebody can hold is zero")
+}
+
 /// An account as Base58.
 pub fn text(key: &Key) -> String {
     bs58::encode(key).into_string()

@@ -1,7 +1,7 @@
 //! What a settler does on one cluster: reads the reservation that is to pay it, delivers through the program, and brings
 //! the attestation to the escrow.
 //!
-//! Every act begins with a look at the chain, so doing it again, after a crash too, has no second effect.
+//! Every call reads the chain first, so making it again, after a crash too, has no second effect.
 
 use async_trait::async_trait;
 use ed25519_dalek::SigningKey;
@@ -24,7 +24,7 @@ use super::{
     deliveries::Deliveries,
     escrows::Escrows,
     node::{self, Commitment, Node, Snapshot},
-    program::{account, fulfillment, key, mint_or_sol, signature_bytes, text},
+    program::{fulfillment, holder, key, mint_or_sol, signature_bytes, text},
     refusal,
     transaction::BUDGET_INSTRUCTIONS,
     wallet::{Task, Wallet},
@@ -121,7 +121,7 @@ impl SettlerChain {
 #[async_trait]
 impl DeliveryChain for SettlerChain {
     fn account(&self) -> Account {
-        account(&self.wallet.address()).expect("the public half of a key pair is not zero")
+        holder(&self.wallet.address())
     }
 
     /// Of SOL what is above [`FEE_RESERVE_LAMPORTS`]; of a token what its associated token account holds, as long as that

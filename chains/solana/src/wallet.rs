@@ -128,15 +128,15 @@ impl Wallet {
         }
         let started = Instant::now();
         while started.elapsed() < self.patience.wait_max {
-            match self.look(task).await {
+            match self.poll(task).await {
                 Ok(Some(hash)) => return Ok(hash),
                 Ok(None) => {}
                 Err(Lost::Ended(error)) => return Err(error),
                 Err(Lost::Fault(fault)) => {
-                    tracing::debug!(%fault, purpose = task.purpose, "transaction not looked after");
+                    tracing::debug!(%fault, purpose = task.purpose, "transaction not polled");
                 }
             }
-            // However long no slot comes, what is on its way is looked after.
+            // However long no slot comes, what is on its way is polled.
             let _ = tokio::time::timeout(self.patience.resend_after, self.node.next_block()).await;
         }
         let waited = self.patience.wait_max.as_secs();
@@ -200,7 +200,7 @@ impl Wallet {
     }
 
     /// Looks for the transaction; keeps it alive while nobody has seen it.
-    async fn look(&self, task: &Task) -> Result<Option<String>, Lost> {
+    async fn poll(&self, task: &Task) -> Result<Option<String>, Lost> {
         let flight = self.flights.lock().await.get(&task.purpose).filter(|flight| !flight.is_lost).cloned();
         let Some(flight) = flight else {
             return Err(Transient::contradiction(format!("{}: finished by another call", task.purpose)).into_end());
@@ -256,9 +256,9 @@ impl Wallet {
     }
 }
 
-/// Why a look at a transaction does not say that it landed.
+/// Why a poll of a transaction does not say that it landed.
 enum Lost {
-    /// The node gave no answer; look again.
+    /// The node gave no answer; poll again.
     Fault(Transient),
     /// There is nothing to wait for any more.
     Ended(PerformError),

@@ -62,7 +62,7 @@ async fn a_payment_is_secured_delivered_and_released() -> Result<()> {
     assert!(inclusion.block_number > secured.inclusion.block_number);
     assert!(inclusion.block_time >= secured.inclusion.block_time);
     assert_eq!(world.tokens(&world.settler).await?, before + PRICE);
-    // What was secured is still told, by its own transaction.
+    // What was secured is still found, by its own transaction.
     assert_eq!(chain.deposit_secured(&order).await?, Some(secured));
     Ok(())
 }

@@ -10,7 +10,7 @@ use chains::windows::{Broken, Window, Windows};
 use events::{Account, Amount, Family, Hash32, OwnedAsset, event::EscrowPlan, time::unix_seconds};
 
 use super::{AuthorizationError, Choice, EscrowSettings, SpendRequest, bytes32, wallet_key};
-use crate::program::{account, key};
+use crate::program::{holder, key};
 
 /// The values of the preimage in their order, for an error to name the one that differs.
 const FIELDS: [(&str, Form); 16] = [
@@ -132,7 +132,7 @@ impl Rebuilt {
 
     /// Its account.
     pub fn signer_account(&self) -> Account {
-        account(self.signer.as_bytes()).expect("a key that somebody holds is not zero")
+        holder(self.signer.as_bytes())
     }
 
     /// The program's address to which the payer gives its allowance when this key signs.
