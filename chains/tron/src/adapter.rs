@@ -20,7 +20,7 @@ use sagas::ports::{
 };
 
 use super::{
-    address::{account, parse_address, text},
+    address::{account_of, parse_address, text},
     calls::{self, GatewayCall, refused},
     cost::{Cost, with_margin},
     deliveries::Deliveries,
@@ -147,11 +147,10 @@ impl TronChain {
         })?;
         draft.call.owner = submitter.address();
         let signed = draft.sign(submitter);
-        let sender = account(submitter.address()).ok_or_else(|| Transient::misconfigured("a key of no account"))?;
         Ok(TransactionPrepared {
             attempt,
             chain_id: node.chain_id().clone(),
-            sender,
+            sender: account_of(submitter),
             validity: Validity::Expiration(signed.expiration_ms),
             transaction_hash: signed.id.to_string(),
             raw: format!("0x{}", hex::encode(signed.bytes)),

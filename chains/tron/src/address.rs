@@ -1,7 +1,7 @@
 //! Tron's addresses: the EVM's twenty bytes, written with the byte `0x41` before them in Base58Check (`T…`, what people and
 //! the engine use) or in hex (what the HTTP API uses). In ABI they are the twenty bytes alone.
 
-use alloy::primitives::Address;
+use alloy::{primitives::Address, signers::local::PrivateKeySigner};
 
 use chains::perform::PerformError;
 use events::{Account, AssetId, Family};
@@ -57,13 +57,23 @@ pub fn address(account: &Account) -> Result<Address, ConvertError> {
 /// # Errors
 /// [`ConvertError::Address`].
 pub fn parse_address(text: &str) -> Result<Address, ConvertError> {
-    let account = Account::parse(Family::Tron, text).map_err(|_| ConvertError::Address(text.to_owned()))?;
-    address(&account)
+    address(&parse_account(text)?)
+}
+
+/// The account written as `text`; see [`parse_address`].
+pub(super) fn parse_account(text: &str) -> Result<Account, ConvertError> {
+    Account::parse(Family::Tron, text).map_err(|_| ConvertError::Address(text.to_owned()))
 }
 
 /// The Tron account of `address`; `None` for the zero address.
 pub fn account(address: Address) -> Option<Account> {
     Account::from_bytes(Family::Tron, address.as_slice())
+}
+
+/// The account of a private key.
+#[expect(clippy::expect_used, reason = "no private key has the zero address")]
+pub(super) fn account_of(key: &PrivateKeySigner) -> Account {
+    account(key.address()).expect("no private key has the zero address")
 }
 
 /// `address` as the engine writes addresses: `T…`.

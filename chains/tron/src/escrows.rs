@@ -1,5 +1,5 @@
 //! Escrows: what their contracts have on record about a payment, read so that it can be concluded from. How far an answer counts
-//! is [`super::reads`]'s.
+//! is `reads`' to say.
 
 use alloy::primitives::{Address, Log};
 

@@ -23,7 +23,7 @@ use events::{Account, AssetId, PaymentId, event::EscrowPlan};
 use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
 
 use super::{
-    address::{account, address, text, token_or_coin, trc20},
+    address::{address, text, token_or_coin, trc20},
     deliveries::{self, Deliveries, fulfillment_key},
     escrows::{DatedRecord, Escrows},
     node::{Answer, Node, State},
@@ -108,7 +108,7 @@ impl SettlerChain {
 #[async_trait]
 impl DeliveryChain for SettlerChain {
     fn account(&self) -> Account {
-        account(self.wallet.address()).expect("the address of a private key is not zero")
+        self.wallet.account()
     }
 
     /// Of TRX what is above what the account keeps for fees ([`FEE_RESERVE_ENERGY`]); of a token what it holds, as long as that

@@ -230,6 +230,7 @@ pub fn signer(id: B256, signature: &[u8]) -> Option<Address> {
 }
 
 /// The signature of `id` as wallets write it: r, s and 27 or 28.
+#[expect(clippy::expect_used, reason = "a key in memory signs every digest")]
 pub(super) fn signature_of(id: B256, key: &PrivateKeySigner) -> [u8; SIGNATURE_BYTES] {
     // The nonce is derived from key and message (RFC 6979). It fails for none that anybody could find.
     key.sign_hash_sync(&id).expect("a key in memory signs every digest").as_bytes()

@@ -13,10 +13,11 @@ use alloy::{
 use tokio::{sync::Mutex, time::Instant};
 
 use chains::perform::PerformError;
+use events::Account;
 use sagas::ports::Transient;
 
 use super::{
-    address::text,
+    address::account_of,
     cost::{Cost, PAYOUT_ENERGY, with_margin, with_reserve},
     node::{AccountResources, Answer, BLOCK_MS, Block, Info, Node, Prices, State},
     transaction::{Call, Draft, Reference, Signed},
@@ -137,9 +138,9 @@ impl Wallet {
         Self { patience, ..self }
     }
 
-    /// The account, `T…`.
-    pub fn account(&self) -> String {
-        text(self.address())
+    /// The account.
+    pub fn account(&self) -> Account {
+        account_of(&self.key)
     }
 
     /// The account's twenty bytes.

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use alloy::sol_types::SolCall;
+use alloy::{
+    primitives::{U256, aliases::U48},
+    sol_types::SolCall,
+};
 use anyhow::{Context, Result, bail};
 
 use chains::{
@@ -141,6 +144,23 @@ fn again(
     }
 }
 
+/// The spend with approvals that are not the payer's for its deposit.
+fn altered_approvals(world: &World, spend: &TronSpend) -> Result<Vec<(&'static str, TronSpend)>> {
+    let approval = spend.approval.as_ref().context("no approval")?;
+    let with = |approval| TronSpend { approval: Some(approval), ..spend.clone() };
+    let altered = |alter: &dyn Fn(&mut Draft)| with(again(approval, &world.payer, alter));
+    let stranger = key(99);
+    let approve = |spender, value| DevToken::approveCall { spender, value: U256::from(value) }.abi_encode();
+    let (fake, more) = (approve(stranger.address(), CAP), approve(world.escrow(), CAP + 1));
+    Ok(vec![
+        ("approval's signer", with(again(approval, &stranger, |_| {}))),
+        ("approval's token", altered(&|draft| draft.call.contract = stranger.address())),
+        ("approval's spender", altered(&|draft| draft.call.data = fake.clone())),
+        ("approval's amount", altered(&|draft| draft.call.data = more.clone())),
+        ("approval's value", altered(&|draft| draft.call.value_sun = 1)),
+    ])
+}
+
 #[tokio::test]
 async fn every_field_of_what_the_payer_signed_is_compared() -> Result<()> {
     let Done { world, payment, .. } = Done::new().await?;
@@ -156,8 +176,6 @@ async fn every_field_of_what_the_payer_signed_is_compared() -> Result<()> {
             draft.call.data = call.abi_encode();
         })
     };
-    let approving =
-        |alter: &dyn Fn(&mut Draft)| TronSpend { approval: Some(again(&approval, payer, alter)), ..spend.clone() };
     let stranger = key(99);
     let other = stranger.address();
     let own = |alter: &dyn Fn(&mut PayerTransaction)| {
@@ -165,9 +183,6 @@ async fn every_field_of_what_the_payer_signed_is_compared() -> Result<()> {
         alter(&mut altered.deposit);
         altered
     };
-    let fake = DevToken::approveCall { spender: other, value: alloy::primitives::U256::from(CAP) }.abi_encode();
-    let more =
-        DevToken::approveCall { spender: world.escrow(), value: alloy::primitives::U256::from(CAP + 1) }.abi_encode();
     let altered = [
         ("amount", TronSpend { amount: amount(CAP + 1), ..spend.clone() }),
         ("quote", TronSpend { quote_hash: Hash32([1; 32]), ..spend.clone() }),
@@ -187,19 +202,14 @@ async fn every_field_of_what_the_payer_signed_is_compared() -> Result<()> {
         ("payer", call(&|call| call.d.payer = other)),
         ("reserver", call(&|call| call.d.reserver = other)),
         ("releaser", call(&|call| call.d.releaser = other)),
-        ("reserve deadline", call(&|call| call.d.reserveDeadline -= alloy::primitives::aliases::U48::from(1))),
-        ("fulfillment deadline", call(&|call| call.d.fulfillmentDeadline += alloy::primitives::aliases::U48::from(1))),
-        ("refund window", call(&|call| call.d.refundAfter += alloy::primitives::aliases::U48::from(1))),
+        ("reserve deadline", call(&|call| call.d.reserveDeadline -= U48::from(1))),
+        ("fulfillment deadline", call(&|call| call.d.fulfillmentDeadline += U48::from(1))),
+        ("refund window", call(&|call| call.d.refundAfter += U48::from(1))),
         ("token", call(&|call| call.token = other)),
-        ("deposited", call(&|call| call.amount += alloy::primitives::U256::from(1))),
+        ("deposited", call(&|call| call.amount += U256::from(1))),
         ("admission", call(&|call| call.reserverSignature = vec![1; 65].into())),
-        ("approval's signer", TronSpend { approval: Some(again(&approval, &stranger, |_| {})), ..spend.clone() }),
-        ("approval's token", approving(&|draft| draft.call.contract = other)),
-        ("approval's spender", approving(&|draft| draft.call.data = fake.clone())),
-        ("approval's amount", approving(&|draft| draft.call.data = more.clone())),
-        ("approval's value", approving(&|draft| draft.call.value_sun = 1)),
     ];
-    for (name, altered) in altered {
+    for (name, altered) in altered.into_iter().chain(altered_approvals(&world, &spend)?) {
         let authorization = Authorization::Tron(altered);
         let discrepancies =
             auditor.audit_authorization(&payment.id, &payment.terms, &payment.plan, &authorization).await?;
@@ -213,98 +223,134 @@ async fn every_field_of_what_the_payer_signed_is_compared() -> Result<()> {
 
 #[tokio::test]
 async fn every_field_that_a_chain_can_contradict_is_compared() -> Result<()> {
-    let Done { world, payment, secured, delivery, release, .. } = Done::new().await?;
-    let auditor = world.auditor();
-    let stranger = holder(&key(99));
-    type Alter<'a> = Box<dyn Fn(&mut Payment) + 'a>;
-    let altered: Vec<(&str, Alter<'_>)> = vec![
-        ("payment", Box::new(|payment| payment.id = PaymentId::derive("tron:x", "other"))),
-        ("terms", Box::new(|payment| payment.terms.fulfillment_amount = amount(DELIVERED + 1))),
-        ("reserver", Box::new(|payment| payment.plan.reserver = stranger.clone())),
-        ("releaser", Box::new(|payment| payment.plan.releaser = stranger.clone())),
-        ("reserve deadline", Box::new(|payment| payment.plan.reserve_deadline -= 1)),
-        ("fulfillment deadline", Box::new(|payment| payment.plan.fulfillment_deadline += 1)),
-        ("refund window", Box::new(|payment| payment.plan.refund_after += 1)),
-        ("escrow", Box::new(|payment| payment.plan.contract = world.contracts.proxy.parse().unwrap())),
-    ];
-    for (name, alter) in &altered {
-        let mut altered = payment.clone();
-        alter(&mut altered);
-        let Payment { id, terms, plan, authorization, .. } = &altered;
-        let signed = auditor.audit_authorization(id, terms, plan, authorization).await?;
-        assert!(is_contradicted(&signed), "{name}: {signed:?}");
-        // Another contract has no record that could be read.
-        if let Ok((_, discrepancies)) = auditor.audit_escrow(id, plan, Some(&altered.audited())).await {
-            assert!(*name == "payment" || is_contradicted(&discrepancies), "record, {name}: {discrepancies:?}");
+    let done = Done::new().await?;
+    done.compares_payments().await?;
+    done.compares_quotes().await?;
+    done.compares_deliveries().await?;
+    done.compares_amounts().await?;
+    done.compares_inclusions().await
+}
+
+impl Done {
+    async fn compares_payments(&self) -> Result<()> {
+        let Self { world, payment, .. } = self;
+        let (auditor, stranger) = (world.auditor(), holder(&key(99)));
+        type Alter<'a> = Box<dyn Fn(&mut Payment) + 'a>;
+        let altered: Vec<(&str, Alter<'_>)> = vec![
+            ("payment", Box::new(|payment| payment.id = PaymentId::derive("tron:x", "other"))),
+            ("terms", Box::new(|payment| payment.terms.fulfillment_amount = amount(DELIVERED + 1))),
+            ("reserver", Box::new(|payment| payment.plan.reserver = stranger.clone())),
+            ("releaser", Box::new(|payment| payment.plan.releaser = stranger.clone())),
+            ("reserve deadline", Box::new(|payment| payment.plan.reserve_deadline -= 1)),
+            ("fulfillment deadline", Box::new(|payment| payment.plan.fulfillment_deadline += 1)),
+            ("refund window", Box::new(|payment| payment.plan.refund_after += 1)),
+            ("escrow", Box::new(|payment| payment.plan.contract = world.contracts.proxy.parse().unwrap())),
+        ];
+        for (name, alter) in &altered {
+            let mut altered = payment.clone();
+            alter(&mut altered);
+            let Payment { id, terms, plan, authorization, .. } = &altered;
+            let signed = auditor.audit_authorization(id, terms, plan, authorization).await?;
+            assert!(is_contradicted(&signed), "{name}: {signed:?}");
+            // Another contract has no record that could be read.
+            if let Ok((_, discrepancies)) = auditor.audit_escrow(id, plan, Some(&altered.audited())).await {
+                assert!(*name == "payment" || is_contradicted(&discrepancies), "record, {name}: {discrepancies:?}");
+            }
         }
+        Ok(())
     }
-    let case = payment.audited();
-    let quote = payment.quote.quote();
-    let sooner = from_unix_seconds(payment.fulfill_by() - 1).unwrap();
-    let quotes = [
-        ("payout account", Quote { payout_account: stranger.clone(), ..quote.clone() }),
-        ("source amount", Quote { source_amount: amount(PRICE - 1), ..quote.clone() }),
-        ("fulfill by", Quote { fulfill_by: sooner, ..quote.clone() }),
-    ];
-    for (name, quote) in &quotes {
-        let case = Case { quote, ..case };
-        let deposit = auditor.audit_deposit(&case, &secured).await?;
-        assert!(is_contradicted(&deposit), "deposit, {name}: {deposit:?}");
-        let (_, discrepancies) = auditor.audit_escrow(&payment.id, &payment.plan, Some(&case)).await?;
-        assert!(is_contradicted(&discrepancies), "record, {name}: {discrepancies:?}");
+
+    async fn compares_quotes(&self) -> Result<()> {
+        let Self { world, payment, secured, delivery, release, .. } = self;
+        let (auditor, stranger) = (world.auditor(), holder(&key(99)));
+        let (case, quote) = (payment.audited(), payment.quote.quote());
+        let sooner = from_unix_seconds(payment.fulfill_by() - 1).unwrap();
+        let quotes = [
+            ("payout account", Quote { payout_account: stranger.clone(), ..quote.clone() }),
+            ("source amount", Quote { source_amount: amount(PRICE - 1), ..quote.clone() }),
+            ("fulfill by", Quote { fulfill_by: sooner, ..quote.clone() }),
+        ];
+        for (name, quote) in &quotes {
+            let case = Case { quote, ..case };
+            let deposit = auditor.audit_deposit(&case, secured).await?;
+            assert!(is_contradicted(&deposit), "deposit, {name}: {deposit:?}");
+            let (_, discrepancies) = auditor.audit_escrow(&payment.id, &payment.plan, Some(&case)).await?;
+            assert!(is_contradicted(&discrepancies), "record, {name}: {discrepancies:?}");
+        }
+        let other_quote = Case { quote_hash: Hash32([3; 32]), ..case };
+        for (name, discrepancies) in [
+            ("deposit", auditor.audit_deposit(&other_quote, secured).await?),
+            ("delivery", auditor.audit_delivery(&other_quote, delivery).await?),
+            ("release", auditor.audit_release(&other_quote, release, secured.amount).await?),
+        ] {
+            assert!(is_contradicted(&discrepancies), "{name} under another quote: {discrepancies:?}");
+        }
+        Ok(())
     }
-    let deliveries = [
-        ("delivery account", Kind::Contradiction, Quote { delivery_account: stranger.clone(), ..quote.clone() }),
-        ("proxy", Kind::Missing, Quote { fulfillment_proxy: stranger.clone(), ..quote.clone() }),
-        ("amount", Kind::Contradiction, Quote { fulfillment_amount: amount(DELIVERED - 1), ..quote.clone() }),
-        (
-            "recipient",
-            Kind::Contradiction,
-            Quote { destination: world.trc20(&world.token, stranger.as_str()), ..quote.clone() },
-        ),
-        ("token", Kind::Contradiction, Quote { destination: world.trx(), ..quote.clone() }),
-        ("time", Kind::Contradiction, quotes[2].1.clone()),
-    ];
-    for (name, kind, quote) in &deliveries {
-        let discrepancies = auditor.audit_delivery(&Case { quote, ..case }, &delivery).await?;
-        assert_eq!(kinds(&discrepancies), [*kind], "delivery, {name}");
+
+    async fn compares_deliveries(&self) -> Result<()> {
+        let Self { world, payment, delivery, .. } = self;
+        let (auditor, stranger) = (world.auditor(), holder(&key(99)));
+        let (case, quote) = (payment.audited(), payment.quote.quote());
+        let sooner = from_unix_seconds(payment.fulfill_by() - 1).unwrap();
+        let deliveries = [
+            ("delivery account", Kind::Contradiction, Quote { delivery_account: stranger.clone(), ..quote.clone() }),
+            ("proxy", Kind::Missing, Quote { fulfillment_proxy: stranger.clone(), ..quote.clone() }),
+            ("amount", Kind::Contradiction, Quote { fulfillment_amount: amount(DELIVERED - 1), ..quote.clone() }),
+            (
+                "recipient",
+                Kind::Contradiction,
+                Quote { destination: world.trc20(&world.token, stranger.as_str()), ..quote.clone() },
+            ),
+            ("token", Kind::Contradiction, Quote { destination: world.trx(), ..quote.clone() }),
+            ("time", Kind::Contradiction, Quote { fulfill_by: sooner, ..quote.clone() }),
+        ];
+        for (name, kind, quote) in &deliveries {
+            let discrepancies = auditor.audit_delivery(&Case { quote, ..case }, delivery).await?;
+            assert_eq!(kinds(&discrepancies), [*kind], "delivery, {name}");
+        }
+        Ok(())
     }
-    let other_quote = Case { quote_hash: Hash32([3; 32]), ..case };
-    for (name, discrepancies) in [
-        ("deposit", auditor.audit_deposit(&other_quote, &secured).await?),
-        ("delivery", auditor.audit_delivery(&other_quote, &delivery).await?),
-        ("release", auditor.audit_release(&other_quote, &release, secured.amount).await?),
-    ] {
-        assert!(is_contradicted(&discrepancies), "{name} under another quote: {discrepancies:?}");
+
+    async fn compares_amounts(&self) -> Result<()> {
+        let Self { world, payment, secured, release, .. } = self;
+        let auditor = world.auditor();
+        let (case, quote) = (payment.audited(), payment.quote.quote());
+        let paid_more = Case { quote: &Quote { source_amount: amount(PRICE + 1), ..quote.clone() }, ..case };
+        assert_eq!(kinds(&auditor.audit_release(&paid_more, release, secured.amount).await?), [Kind::Contradiction]);
+        let to_another = Case { quote: &Quote { payout_account: holder(&key(99)), ..quote.clone() }, ..case };
+        assert_eq!(kinds(&auditor.audit_release(&to_another, release, secured.amount).await?), [Kind::Contradiction]);
+        // Price and remainder must be the deposit: neither the price alone nor a unit more.
+        for deposited in [PRICE, CAP + 1, CAP - 1] {
+            let discrepancies = auditor.audit_release(&case, release, amount(deposited)).await?;
+            assert_eq!(kinds(&discrepancies), [Kind::Contradiction], "{deposited}");
+            let secured = EscrowSecured { amount: amount(deposited), ..secured.clone() };
+            assert!(is_contradicted(&auditor.audit_deposit(&case, &secured).await?), "{deposited}");
+        }
+        Ok(())
     }
-    let paid_more = Case { quote: &Quote { source_amount: amount(PRICE + 1), ..quote.clone() }, ..case };
-    assert_eq!(kinds(&auditor.audit_release(&paid_more, &release, secured.amount).await?), [Kind::Contradiction]);
-    let to_another = Case { quote: &quotes[0].1, ..case };
-    assert_eq!(kinds(&auditor.audit_release(&to_another, &release, secured.amount).await?), [Kind::Contradiction]);
-    // Price and remainder must be the deposit: neither the price alone nor a unit more.
-    for deposited in [PRICE, CAP + 1, CAP - 1] {
-        let discrepancies = auditor.audit_release(&case, &release, amount(deposited)).await?;
-        assert_eq!(kinds(&discrepancies), [Kind::Contradiction], "{deposited}");
-        let secured = EscrowSecured { amount: amount(deposited), ..secured.clone() };
-        assert!(is_contradicted(&auditor.audit_deposit(&case, &secured).await?), "{deposited}");
+
+    async fn compares_inclusions(&self) -> Result<()> {
+        let Self { world, payment, secured, delivery, release, .. } = self;
+        let (auditor, case) = (world.auditor(), payment.audited());
+        let inclusions = [
+            (Kind::Missing, Inclusion { transaction_hash: Hash32([5; 32]).to_string(), ..release.clone() }),
+            (Kind::Contradiction, Inclusion { transaction_hash: "0x12".to_owned(), ..release.clone() }),
+            (Kind::Contradiction, Inclusion { block_number: release.block_number + 1, ..release.clone() }),
+            (Kind::Contradiction, Inclusion { block_hash: Hash32([6; 32]).to_string(), ..release.clone() }),
+            (Kind::Contradiction, Inclusion { block_time: release.block_time + 1, ..release.clone() }),
+            (Kind::Missing, delivery.clone()),
+            (Kind::Missing, secured.inclusion.clone()),
+        ];
+        for (kind, inclusion) in &inclusions {
+            let discrepancies = auditor.audit_release(&case, inclusion, secured.amount).await?;
+            assert_eq!(kinds(&discrepancies), [*kind], "{inclusion:?}");
+        }
+        let elsewhere = EscrowSecured { inclusion: release.clone(), ..secured.clone() };
+        assert!(kinds(&auditor.audit_deposit(&case, &elsewhere).await?).contains(&Kind::Missing));
+        assert_eq!(kinds(&auditor.audit_delivery(&case, release).await?), [Kind::Missing]);
+        Ok(())
     }
-    let inclusions = [
-        (Kind::Missing, Inclusion { transaction_hash: Hash32([5; 32]).to_string(), ..release.clone() }),
-        (Kind::Contradiction, Inclusion { transaction_hash: "0x12".to_owned(), ..release.clone() }),
-        (Kind::Contradiction, Inclusion { block_number: release.block_number + 1, ..release.clone() }),
-        (Kind::Contradiction, Inclusion { block_hash: Hash32([6; 32]).to_string(), ..release.clone() }),
-        (Kind::Contradiction, Inclusion { block_time: release.block_time + 1, ..release.clone() }),
-        (Kind::Missing, delivery.clone()),
-        (Kind::Missing, secured.inclusion.clone()),
-    ];
-    for (kind, inclusion) in &inclusions {
-        let discrepancies = auditor.audit_release(&case, inclusion, secured.amount).await?;
-        assert_eq!(kinds(&discrepancies), [*kind], "{inclusion:?}");
-    }
-    let elsewhere = EscrowSecured { inclusion: release.clone(), ..secured };
-    assert!(kinds(&auditor.audit_deposit(&case, &elsewhere).await?).contains(&Kind::Missing));
-    assert_eq!(kinds(&auditor.audit_delivery(&case, &release).await?), [Kind::Missing]);
-    Ok(())
 }
 
 /// A deposit that nobody was named for, with or without an award, and its way back.

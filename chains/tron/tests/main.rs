@@ -1,5 +1,8 @@
 //! The ports of Tron against a development chain with the real contracts; a file is a subject.
 
+// A test may panic, and so may what helps it.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
 mod audit;
 mod authorization;
 mod belief;

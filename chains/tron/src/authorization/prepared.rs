@@ -1,10 +1,6 @@
 //! The transactions that a payer has to sign.
 
-use alloy::{
-    primitives::B256,
-    signers::{SignerSync, local::PrivateKeySigner},
-    sol_types::SolCall,
-};
+use alloy::{primitives::B256, signers::local::PrivateKeySigner, sol_types::SolCall};
 use serde_json::{Value, json};
 
 use escrow_abi::contracts::{DevToken::approveCall, GatewayEscrow::depositOwnCall};
@@ -17,7 +13,7 @@ use super::{
 use crate::{
     address::text,
     node::Block,
-    transaction::{Call, Draft, Reference, id},
+    transaction::{Call, Draft, Reference, id, signature_of},
 };
 
 /// Block environment: what a chain says that transactions have to be made of.
@@ -77,9 +73,8 @@ impl Deposit {
         let chosen = expected.chosen(choice)?;
         let terms = expected.deposit(chosen)?;
         let opening = expected.opening(terms.clone(), units);
-        // The nonce is derived from key and message (RFC 6979). It fails for none that anybody could find.
-        let signature = reserver.sign_hash_sync(&opening).expect("a key in memory signs every digest");
-        Ok(Self { amount, chosen, call: deposit_call(expected, &terms, units, &signature.as_bytes()) })
+        let signature = signature_of(opening, reserver);
+        Ok(Self { amount, chosen, call: deposit_call(expected, &terms, units, &signature) })
     }
 }
 

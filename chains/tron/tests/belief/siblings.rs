@@ -23,6 +23,40 @@ type Sibling = fn(&Value) -> Value;
 /// What is answered instead of a block's results.
 type Instead = fn() -> Response;
 
+/// Results that cannot be what they say.
+const SIBLINGS: [(&str, Sibling); 6] = [
+    ("a result that is none", |one| json!({"id": one["id"], "blockNumber": "x"})),
+    ("a log that is none", |one| json!({"id": one["id"], "blockNumber": one["blockNumber"], "log": [{}]})),
+    ("failed and succeeded", |one| {
+        let mut sibling = one.clone();
+        sibling["result"] = json!("FAILED");
+        sibling
+    }),
+    ("null", |_| Value::Null),
+    ("a list", |_| json!([1])),
+    ("an output that is not hex", |one| {
+        let mut sibling = one.clone();
+        sibling["receipt"]["result"] = json!("REVERT");
+        sibling["contractResult"] = json!(["xx"]);
+        sibling
+    }),
+];
+
+/// Answers in which the event's own result cannot be read.
+const ANSWERS: [(&str, Instead); 4] = [
+    ("all that is readable is missing", || Json(json!([{"id": 7}])).into_response()),
+    ("no time for it", || StatusCode::GATEWAY_TIMEOUT.into_response()),
+    ("cut off", || r#"[{"id":"00"#.into_response()),
+    ("too large", || {
+        // Made once: it is asked for again and again.
+        static BODY: LazyLock<Bytes> = LazyLock::new(|| {
+            let (id, output) = ("00".repeat(32), "00".repeat(17 * 1024 * 1024));
+            format!(r#"[{{"id":"{id}","contractResult":["{output}"]}}]"#).into()
+        });
+        ([(CONTENT_TYPE, "application/json")], BODY.clone()).into_response()
+    }),
+];
+
 /// What others have in the same block must not keep an event from being found.
 #[tokio::test]
 async fn an_event_is_found_whatever_its_siblings_are() -> Result<()> {
@@ -40,24 +74,7 @@ async fn an_event_is_found_whatever_its_siblings_are() -> Result<()> {
         assert!(heard.iter().any(|heard| heard.path.ends_with(OF_BLOCK)), "{what}");
         Ok(())
     };
-    let siblings: [(&str, Sibling); 6] = [
-        ("a result that is none", |one| json!({"id": one["id"], "blockNumber": "x"})),
-        ("a log that is none", |one| json!({"id": one["id"], "blockNumber": one["blockNumber"], "log": [{}]})),
-        ("failed and succeeded", |one| {
-            let mut sibling = one.clone();
-            sibling["result"] = json!("FAILED");
-            sibling
-        }),
-        ("null", |_| Value::Null),
-        ("a list", |_| json!([1])),
-        ("an output that is not hex", |one| {
-            let mut sibling = one.clone();
-            sibling["receipt"]["result"] = json!("REVERT");
-            sibling["contractResult"] = json!(["xx"]);
-            sibling
-        }),
-    ];
-    for (what, sibling) in siblings {
+    for (what, sibling) in SIBLINGS {
         secured.liar.tell(move |path, _, mut truth| {
             if path.ends_with(OF_BLOCK)
                 && let Some(infos) = truth.as_array_mut()
@@ -70,20 +87,7 @@ async fn an_event_is_found_whatever_its_siblings_are() -> Result<()> {
         is_found(what).await?;
     }
     // Where the event's own result is the one that cannot be read, or nothing can, it is asked for by itself.
-    let answers: [(&str, Instead); 4] = [
-        ("all that is readable is missing", || Json(json!([{"id": 7}])).into_response()),
-        ("no time for it", || StatusCode::GATEWAY_TIMEOUT.into_response()),
-        ("cut off", || r#"[{"id":"00"#.into_response()),
-        ("too large", || {
-            // Made once: it is asked for again and again.
-            static BODY: LazyLock<Bytes> = LazyLock::new(|| {
-                let (id, output) = ("00".repeat(32), "00".repeat(17 * 1024 * 1024));
-                format!(r#"[{{"id":"{id}","contractResult":["{output}"]}}]"#).into()
-            });
-            ([(CONTENT_TYPE, "application/json")], BODY.clone()).into_response()
-        }),
-    ];
-    for (what, instead) in answers {
+    for (what, instead) in ANSWERS {
         secured.liar.be_honest();
         secured.liar.answer(move |path, _| path.ends_with(OF_BLOCK).then(instead));
         is_found(what).await?;
