@@ -42,10 +42,8 @@ impl Inner {
     /// without quotes: who asks for what nobody serves holds nothing here.
     pub(super) async fn gather(&self, request: &RequestForQuotes) -> Result<Gathered, Transient> {
         if !is_token(&request.auction_id) {
-            return Err(Transient::misconfigured(format!(
-                "auction id {:?} cannot stand in a subject",
-                request.auction_id
-            )));
+            let what = format!("auction id {:?} cannot stand in a subject", request.auction_id);
+            return Err(Transient::misconfigured(what));
         }
         let deadline = instant(request.quote_deadline).min(Instant::now() + self.options.window_max);
         let mut registry = self.registry.changes();
@@ -99,25 +97,23 @@ impl Inner {
                 () = sleep_until(ask_again) => {
                     pause = (pause * 2).min(ASK_AGAIN_AFTER_MAX);
                     ask_again = Instant::now() + pause;
-                    // Whoever registers is asked at once.
-                    if window.addressed.is_empty() && self.registry.eligible(request).is_empty() {
-                        continue;
-                    }
-                    if let Err(fault) = Box::pin(self.ask_again(&mut window)).await {
-                        tracing::warn!(auction_id = request.auction_id, %fault, "cannot ask again for now");
-                    }
+                    Box::pin(self.ask_again(&mut window)).await;
                 }
             }
         }
         if window.late > 0 {
             tracing::info!(auction_id = request.auction_id, late = window.late, "bids came too late");
         }
-        // Those that another gateway asked were not judged here yet.
+        Box::pin(self.judge_others(&mut window)).await;
+        Ok(window.close())
+    }
+
+    /// Judges which policies those hold that another gateway asked; they were not judged here yet.
+    async fn judge_others(&self, window: &mut Window<'_>) {
         for settler in window.dids() {
             let credentials = self.registry.credentials(&settler);
-            Box::pin(self.holds_policies(&mut window, &settler, &credentials)).await;
+            self.holds_policies(window, &settler, &credentials).await;
         }
-        Ok(window.close())
     }
 
     /// When a window that began then is over if nobody can be asked. Settlers that were cut off together with the gateway may
@@ -128,9 +124,19 @@ impl Inner {
         (begun + self.options.grace).max(settled)
     }
 
-    async fn ask_again(&self, window: &mut Window<'_>) -> Result<(), Transient> {
-        self.ask(window, true).await?;
-        self.catch_up(window).await
+    /// Asks those that have not answered once more, and looks for what came meanwhile. What fails is tried at the next time.
+    async fn ask_again(&self, window: &mut Window<'_>) {
+        // Whoever registers is asked at once.
+        if window.addressed.is_empty() && self.registry.eligible(window.request).is_empty() {
+            return;
+        }
+        let asked = async {
+            self.ask(window, true).await?;
+            self.catch_up(window).await
+        };
+        if let Err(fault) = asked.await {
+            tracing::warn!(auction_id = window.request.auction_id, %fault, "cannot ask again for now");
+        }
     }
 
     /// Listens to answers, if that is not done yet. It begins before anyone is asked, so no answer is missed; and no earlier,

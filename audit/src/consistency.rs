@@ -92,6 +92,11 @@ impl Consistency<'_> {
             });
         }
         self.payer_deposit(payment);
+        self.conservation(payment);
+    }
+
+    /// That what went into the escrow is what was agreed, and came out whole.
+    fn conservation(&mut self, payment: &Payment) {
         let escrowed = payment.secured.as_ref().map(|secured| secured.amount);
         let escrowed = escrowed.or(payment.opened.as_ref().map(|opened| opened.amount));
         if let (Some(escrowed), Some(refunded)) = (escrowed, &payment.refunded) {
@@ -101,8 +106,8 @@ impl Consistency<'_> {
         }
         if let (Some(secured), Some(award)) = (&payment.secured, &payment.award) {
             // The payer's own transaction deposits before anybody knows the price: what is left over goes back on release.
-            let own = submitted.authorization.is_payer_deposit();
-            let expected = if own { submitted.authorization.permitted() } else { award.quote.source_amount };
+            let own = payment.submitted.authorization.is_payer_deposit();
+            let expected = if own { payment.submitted.authorization.permitted() } else { award.quote.source_amount };
             self.require(secured.amount == expected, "conservation", "EscrowSecured", || {
                 format!("{} is in escrow, and not {expected}", secured.amount)
             });

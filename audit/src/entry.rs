@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 
 use events::{
     PaymentEvent,
-    event::{Claim, Inclusion, Validity, WithdrawalCause},
+    event::{Claim, Inclusion, QuoteAwarded, TransactionPrepared, Validity, WithdrawalCause},
 };
 
 /// One event with the time it was stored.
@@ -19,14 +19,6 @@ pub struct Entry {
 impl Entry {
     /// One line for people: what happened, and where.
     pub fn describe(&self) -> String {
-        let placed = |what: &str, inclusion: &Inclusion| {
-            format!(
-                "{what} {} in block {} of {}",
-                short(&inclusion.transaction_hash),
-                inclusion.block_number,
-                inclusion.chain_id
-            )
-        };
         match &self.event {
             PaymentEvent::Submitted(submitted) => format!(
                 "{} for {} of at most {}",
@@ -42,15 +34,7 @@ impl Entry {
             ),
             PaymentEvent::SelectorAsked(asked) => format!("{} quotes shown", asked.documents.len()),
             PaymentEvent::SelectorAnswered(answered) => answered.choice.clone(),
-            PaymentEvent::QuoteAwarded(awarded) => match awarded.signed_quote() {
-                Ok(signed) => format!(
-                    "{} to {} for {}",
-                    short(&awarded.quote_id),
-                    short(signed.quote().settler.as_str()),
-                    signed.quote().source_amount
-                ),
-                Err(error) => format!("{} ({error})", awarded.quote_id),
-            },
+            PaymentEvent::QuoteAwarded(awarded) => award(awarded),
             PaymentEvent::AwardWithdrawn(withdrawn) => match &withdrawn.cause {
                 WithdrawalCause::Refused { reason } => format!("the winner refuses: {reason}"),
                 WithdrawalCause::Unanswered => "the winner does not answer".to_owned(),
@@ -59,14 +43,7 @@ impl Entry {
             PaymentEvent::WinnerTold(_) => "the winner finds that its award is over".to_owned(),
             PaymentEvent::DepositPrepared(transaction)
             | PaymentEvent::ReleasePrepared(transaction)
-            | PaymentEvent::RefundPrepared(transaction) => {
-                let hash = short(&transaction.transaction_hash);
-                match transaction.validity {
-                    Validity::Nonce(nonce) => format!("{hash} signed with nonce {nonce}"),
-                    Validity::LastBlockHeight(height) => format!("{hash} counts until block height {height}"),
-                    Validity::Expiration(milliseconds) => format!("{hash} counts until {}", time(milliseconds)),
-                }
-            }
+            | PaymentEvent::RefundPrepared(transaction) => prepared(transaction),
             PaymentEvent::DepositRepriced(transaction)
             | PaymentEvent::ReleaseRepriced(transaction)
             | PaymentEvent::RefundRepriced(transaction) => {
@@ -87,6 +64,35 @@ impl Entry {
                 left(placed(&format!("{} by", refunded.amount), &refunded.inclusion), &refunded.claims)
             }
         }
+    }
+}
+
+/// Where a transaction is on its chain.
+fn placed(what: &str, inclusion: &Inclusion) -> String {
+    let Inclusion { block_number, chain_id, .. } = inclusion;
+    format!("{what} {} in block {block_number} of {chain_id}", short(&inclusion.transaction_hash))
+}
+
+/// Whose quote won, and its price.
+fn award(awarded: &QuoteAwarded) -> String {
+    match awarded.signed_quote() {
+        Ok(signed) => format!(
+            "{} to {} for {}",
+            short(&awarded.quote_id),
+            short(signed.quote().settler.as_str()),
+            signed.quote().source_amount
+        ),
+        Err(error) => format!("{} ({error})", awarded.quote_id),
+    }
+}
+
+/// A transaction before it is sent, with until when it counts.
+fn prepared(transaction: &TransactionPrepared) -> String {
+    let hash = short(&transaction.transaction_hash);
+    match transaction.validity {
+        Validity::Nonce(nonce) => format!("{hash} signed with nonce {nonce}"),
+        Validity::LastBlockHeight(height) => format!("{hash} counts until block height {height}"),
+        Validity::Expiration(milliseconds) => format!("{hash} counts until {}", time(milliseconds)),
     }
 }
 

@@ -233,7 +233,7 @@ impl<'a> Check<'a> {
 
     async fn compare(&self, node: &dyn Audit, snapshot: &EscrowSnapshot) -> Option<(Severity, &'static str, String)> {
         let (payment, stage) = (self.payment, self.payment.stage());
-        let late = |since: u64| snapshot.settled_time > since.saturating_add(self.chains.lag_seconds);
+        let late = |since: u64| self.is_late(snapshot, since);
         let plan = &payment.submitted.escrow;
         let at_rest = stage == Stage::Rest;
         match (snapshot.state, stage) {
@@ -241,33 +241,8 @@ impl<'a> Check<'a> {
             (Some(State::Released), Stage::Rest) if payment.released.is_some() => None,
             (Some(State::Refunded), Stage::Rest) if payment.refunded.is_some() => None,
             (None, Stage::Rest) if payment.secured.is_none() && payment.opened.is_none() => None,
-            // The payer's own transaction may still come; nothing else is under way.
-            (None, Stage::Watching) => {
-                let end = plan.reserve_deadline;
-                Some(match late(end) {
-                    true => {
-                        let what = format!("no deposit was made until {}, and the stream does not say so", time(end));
-                        (Severity::Contradiction, "overdue", what)
-                    }
-                    false => {
-                        let what = format!("failed; the payer's own deposit may come until {}", time(end));
-                        (Severity::Open, "open", what)
-                    }
-                })
-            }
-            (None, Stage::Withdrawn) => {
-                let what = "failed before the escrow; the settler that had won is yet to be told".to_owned();
-                Some((Severity::Open, "open", what))
-            }
-            (None, Stage::Auction | Stage::Awarded | Stage::Depositing) => {
-                let end = plan.reserve_deadline;
-                Some(match late(end) {
-                    true => {
-                        let what = format!("no deposit was made until {}, and the payment has not ended", time(end));
-                        (Severity::Contradiction, "overdue", what)
-                    }
-                    false => (Severity::Open, "open", format!("under way, in stage {stage:?}; nothing is in escrow")),
-                })
+            (None, Stage::Watching | Stage::Withdrawn | Stage::Auction | Stage::Awarded | Stage::Depositing) => {
+                Some(self.without_escrow(snapshot))
             }
             (Some(State::Deposited | State::Reserved), _) if !at_rest => {
                 let since = time(plan.refund_after);
@@ -302,6 +277,38 @@ impl<'a> Check<'a> {
                 Some((Severity::Contradiction, "tail", what))
             }
         }
+    }
+
+    /// What there is to say of a payment under way for which nothing is in escrow.
+    fn without_escrow(&self, snapshot: &EscrowSnapshot) -> (Severity, &'static str, String) {
+        let (stage, end) = (self.payment.stage(), self.payment.submitted.escrow.reserve_deadline);
+        let late = self.is_late(snapshot, end);
+        match stage {
+            // The payer's own transaction may still come; nothing else is under way.
+            Stage::Watching if late => (
+                Severity::Contradiction,
+                "overdue",
+                format!("no deposit was made until {}, and the stream does not say so", time(end)),
+            ),
+            Stage::Watching => {
+                (Severity::Open, "open", format!("failed; the payer's own deposit may come until {}", time(end)))
+            }
+            Stage::Withdrawn => {
+                let what = "failed before the escrow; the settler that had won is yet to be told".to_owned();
+                (Severity::Open, "open", what)
+            }
+            _ if late => (
+                Severity::Contradiction,
+                "overdue",
+                format!("no deposit was made until {}, and the payment has not ended", time(end)),
+            ),
+            _ => (Severity::Open, "open", format!("under way, in stage {stage:?}; nothing is in escrow")),
+        }
+    }
+
+    /// Whether the stream should have told of what was due then.
+    fn is_late(&self, snapshot: &EscrowSnapshot, since: u64) -> bool {
+        snapshot.settled_time > since.saturating_add(self.chains.lag_seconds)
     }
 
     async fn destination(&mut self) {

@@ -203,11 +203,7 @@ impl Auditor {
             if batch.first().is_none_or(|first| first.sequence != next) {
                 rolling = None;
                 let until = batch.first().map_or(head, |first| first.sequence - 1);
-                let what = match until == next {
-                    true => "the message is missing".to_owned(),
-                    false => format!("the messages {next} to {until} are missing"),
-                };
-                report.add(Finding::new(Severity::Missing, "gap", Place::at(&stream, next, None), what));
+                report.add(gap(&stream, next, until));
                 next = until + 1;
             }
             for message in batch {
@@ -240,12 +236,8 @@ impl Auditor {
         while let Some(ended) = checks.join_next().await {
             collect(&mut report, &mut streams, Some(ended))?;
         }
-        if streams.replayed != streams.direct {
-            let what = format!(
-                "the replay holds {} messages of payments and batches, reading each by its subject gives {}",
-                streams.replayed, streams.direct
-            );
-            report.add(Finding::new(Severity::Contradiction, "tail", Place::stream(&stream, None), what));
+        if let Some(difference) = streams.difference(&stream) {
+            report.add(difference);
         }
         walk.finish(head).await?;
         report.checkpoints = walk.compared;
@@ -403,6 +395,24 @@ impl Streams {
             (false, false) => Met::Goes,
         }
     }
+
+    /// What is wrong when a replay of `stream` and reads by subject do not give as many messages.
+    fn difference(&self, stream: &str) -> Option<Finding> {
+        let Self { replayed, direct, .. } = self;
+        let what = format!(
+            "the replay holds {replayed} messages of payments and batches, reading each by its subject gives {direct}"
+        );
+        (replayed != direct).then(|| Finding::new(Severity::Contradiction, "tail", Place::stream(stream, None), what))
+    }
+}
+
+/// The messages of a stream from `next` to `until` are not there.
+fn gap(stream: &str, next: u64, until: u64) -> Finding {
+    let what = match until == next {
+        true => "the message is missing".to_owned(),
+        false => format!("the messages {next} to {until} are missing"),
+    };
+    Finding::new(Severity::Missing, "gap", Place::at(stream, next, None), what)
 }
 
 fn collect(

@@ -129,7 +129,16 @@ pub(super) fn foreign_messages() -> [(&'static str, Value); 3] {
 /// Every channel there is.
 pub(super) fn channels() -> Vec<Channel> {
     let own = Permissions::of(&SettlerToken::from_subject("{settler}"));
-    let named = |subject: &str, parameter: &str| Some(subject.replace(['*', '>'], parameter));
+    [auctions(&own), awards(&own), deliveries(&own), selections()].into_iter().flatten().collect()
+}
+
+/// A subject of `subject` with a parameter in the place of its wildcard.
+fn named(subject: &str, parameter: &str) -> Option<String> {
+    Some(subject.replace(['*', '>'], parameter))
+}
+
+/// Who is there, who is asked, and what is bid.
+fn auctions(own: &Permissions) -> Vec<Channel> {
     vec![
         Channel {
             name: "registrations",
@@ -172,6 +181,12 @@ pub(super) fn channels() -> Vec<Channel> {
             messages: &["Bid"],
             kept: Some(kept(&streams::bids(&SettlerToken::from_subject("{settler}")))),
         },
+    ]
+}
+
+/// What a winner is told and answers, and that an auction is over.
+fn awards(own: &Permissions) -> Vec<Channel> {
+    vec![
         Channel {
             name: "awards",
             address: Some("auction.award.{settler}.{payment}".to_owned()),
@@ -219,6 +234,12 @@ pub(super) fn channels() -> Vec<Channel> {
             messages: &["AuctionOver"],
             kept: None,
         },
+    ]
+}
+
+/// How awards are fetched and acknowledged, and deliveries reported.
+fn deliveries(own: &Permissions) -> Vec<Channel> {
+    vec![
         Channel {
             name: "awardRequests",
             address: Some(own.pull.clone()),
@@ -249,6 +270,12 @@ pub(super) fn channels() -> Vec<Channel> {
             messages: &["Report"],
             kept: None,
         },
+    ]
+}
+
+/// What selectors are asked, and the inboxes.
+fn selections() -> Vec<Channel> {
+    vec![
         Channel {
             name: "selections",
             address: Some("selector.{selector}".to_owned()),
