@@ -51,27 +51,7 @@ pub(super) async fn handle(
 ) -> Result<Response, ApiError> {
     let payment_id: PaymentId = path.ok().and_then(|Path(text)| text.parse().ok()).ok_or(Code::PAYMENT_NOT_FOUND)?;
     let seen = last_event_id(&headers)?;
-    let of_caller = caller.stream()?;
-    let permit = Arc::clone(&state.streams).try_acquire_owned().map_err(|_| Code::TOO_MANY_STREAMS)?;
-    let mut follow = Follow {
-        state,
-        payment_id,
-        seen,
-        version: 0,
-        news: VecDeque::new(),
-        at_rest: false,
-        permit,
-        _of_caller: of_caller,
-    };
-    match history(&follow.state, &follow.payment_id).await {
-        Ok(Some(history)) => follow.take(history),
-        Ok(None) => return Err(Code::PAYMENT_NOT_FOUND.into()),
-        // The read model may know the payment; then the stream can wait for the journal.
-        Err(error) => match follow.state.services.payments.view(&follow.payment_id).await {
-            Ok(Some(_)) if matches!(error, ReadError::Unavailable(_)) => {}
-            _ => return Err(read_failed(&error).into()),
-        },
-    }
+    let follow = Follow::begin(state, payment_id, seen, &caller).await?;
     if follow.at_rest && follow.news.is_empty() {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
@@ -108,6 +88,41 @@ struct Follow {
 }
 
 impl Follow {
+    /// A stream of what comes after `seen`, with what there is of it.
+    ///
+    /// # Errors
+    /// 404 when there is no such payment, 429 and 503 when as many streams are open as there may be, 503 and 500 when the
+    /// payment cannot be read.
+    async fn begin(
+        state: Arc<HttpState>,
+        payment_id: PaymentId,
+        seen: EntryId,
+        caller: &Caller,
+    ) -> Result<Self, ApiError> {
+        let of_caller = caller.stream()?;
+        let permit = Arc::clone(&state.streams).try_acquire_owned().map_err(|_| Code::TOO_MANY_STREAMS)?;
+        let mut follow = Self {
+            state,
+            payment_id,
+            seen,
+            version: 0,
+            news: VecDeque::new(),
+            at_rest: false,
+            permit,
+            _of_caller: of_caller,
+        };
+        match history(&follow.state, &follow.payment_id).await {
+            Ok(Some(history)) => follow.take(history),
+            Ok(None) => return Err(Code::PAYMENT_NOT_FOUND.into()),
+            // The read model may know the payment; then the stream can wait for the journal.
+            Err(error) => match follow.state.services.payments.view(&follow.payment_id).await {
+                Ok(Some(_)) if matches!(error, ReadError::Unavailable(_)) => {}
+                _ => return Err(read_failed(&error).into()),
+            },
+        }
+        Ok(follow)
+    }
+
     /// The next event, and the stream after it.
     async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
         loop {

@@ -66,7 +66,7 @@ pub struct Services {
     pub funds: BTreeMap<Family, Arc<dyn Funds>>,
     /// What `/readyz` asks.
     pub readiness: Arc<dyn Readiness>,
-    /// Ends every hold at once when the process is to stop; the submissions are answered with the status they have.
+    /// Ends every long poll at once when the process is to stop; the submissions are answered with the status they have.
     pub stopping: CancellationToken,
 }
 
@@ -83,14 +83,14 @@ pub struct App {
     /// What is traded.
     pub corridors: Corridors,
     /// Whether payers hold what they sign away.
-    pub funds: FundsCheck,
+    pub(crate) funds: FundsCheck,
     /// Who calls, and how much each may ask for.
     pub callers: Arc<Callers>,
     /// How many writes are taken at a time.
     pub writes: Writes,
     /// Open windows of quote-requests.
-    pub open_windows: OpenWindows,
-    /// How many requests may be held at a time.
+    pub(crate) open_windows: OpenWindows,
+    /// How many requests may be held by long polls at a time.
     pub holds: Semaphore,
 }
 

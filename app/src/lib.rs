@@ -2,8 +2,8 @@
 //!
 //! One file a use case: [`submit`], [`rehearse`], [`prepare`], [`open_quote_request`], [`award`], [`resolve`], and the two of
 //! [`x402`]. [`request`] reads what callers ask for and checks it by itself; [`authorization`] checks what payers signed, and
-//! [`funds`] whether they hold it; [`admission`] decides whether something new may be taken at all, and [`idempotency`] who
-//! holds a key; [`views`] are what callers are shown, and [`long_poll`] holds them until there is something new. What goes
+//! [`funds`] whether they hold it; [`admission`] decides whether something new may be taken at all, and `idempotency` who
+//! holds a key; [`views`] are what callers are shown, and `long_poll` holds them until there is something new. What goes
 //! wrong is an [`error::Error`] with an [`error::Code`] of the one table that there is.
 //!
 //! The crate knows no web framework; the crate `api` puts it on the wire.

@@ -137,7 +137,7 @@ fn quote(n: u8, request: &RequestForQuotes) -> SignedQuote {
         destination: request.terms.destination()[0].clone(),
         fulfillment_amount: request.terms.fulfillment_amount,
         delivery_account: RECIPIENT.parse().unwrap(),
-        fulfillment_proxy: request.fulfillment_proxies[0].clone(),
+        fulfillment_proxy: request.fulfillment_proxies[0].parse().unwrap(),
         fulfill_by: at("2030-01-01T00:05:00Z"),
         valid_until: at("2030-01-01T00:02:00Z"),
     };

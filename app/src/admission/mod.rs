@@ -1,9 +1,9 @@
 //! Admission control: what everything new has to pass before it is stored. [`writes`] bounds how many writes are at work,
-//! [`open_windows`] how many quote-requests collect quotes, [`bounded_journal`] what one shard is asked for; [`pause`] and
+//! `open_windows` how many quote-requests collect quotes, `bounded_journal` what one shard is asked for; [`pause`] and
 //! [`policy`] say whether anything new, or this payment, is wanted.
 
-pub mod bounded_journal;
-pub mod open_windows;
+pub(crate) mod bounded_journal;
+pub(crate) mod open_windows;
 pub mod pause;
 pub mod policy;
 pub mod writes;

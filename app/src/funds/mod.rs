@@ -4,7 +4,7 @@
 //!
 //! Only what only the chain can say is asked here, and only for what passed every check that needs no chain: a forged
 //! signature costs no call to a node. [`FundsCheck`] is the admission control in front of the nodes: a bulkhead apart for
-//! those who proved nothing, and single flight with a short cache for what many ask of one account. [`promises`] sees to it that
+//! those who proved nothing, and single flight with a short cache for what many ask of one account. `promises` sees to it that
 //! one balance is not shown for many payments.
 
 mod check;

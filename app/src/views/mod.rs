@@ -6,5 +6,5 @@ pub mod payment_body;
 pub mod payments;
 pub mod quote_request_body;
 pub mod quote_requests;
-pub mod single_flight;
+mod single_flight;
 pub mod timeline_body;
