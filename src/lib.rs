@@ -1,11 +1,11 @@
-//! The binary `gw`: the command line, the one place that puts a process together ([`serve`]), what operators ask of running
-//! gateways ([`operator`]) and the credentials of NATS ([`nats`]). Everything else is in crates of its own.
+//! The binary `gw`: the command line, the one place that puts a process together (`serve`), what operators ask of running
+//! gateways (`operator`) and the keys and certificates of NATS ([`nats`]). Everything else is in crates of its own.
 
 pub mod cli;
 pub mod clock;
 pub mod nats;
-pub mod operator;
-pub mod serve;
+mod operator;
+mod serve;
 pub mod shutdown;
-pub mod startup;
+mod startup;
 pub mod telemetry;

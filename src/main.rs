@@ -1,4 +1,4 @@
-//! `gw`: the gateway, its verifier, its settler and its development network in one binary.
+//! `gw`: the gateway, its verifier, settler, selector and auditor, and what operators do with them, in one binary.
 
 use std::process::ExitCode;
 

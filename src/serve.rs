@@ -1,7 +1,8 @@
 //! The long-running roles, wired together from their configuration.
 
-mod apart;
-mod families;
+mod connected_chains;
+mod dedicated_runtime;
+mod parts;
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,13 +10,10 @@ use anyhow::{Context, Result};
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, connection::State};
 use async_trait::async_trait;
 use futures::future::{select_ok, try_join_all};
-use tokio::{net::TcpListener, sync::mpsc, task::JoinSet, time::timeout};
+use tokio::{net::TcpListener, sync::mpsc, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-use api::{
-    self, HttpState,
-    x402::{IdentifiersError, NatsIdentifiers},
-};
+use api::HttpState;
 use app::{
     Readiness, Services,
     admission::{
@@ -23,15 +21,17 @@ use app::{
         pause::{self, ControlBucket, PauseFollower},
         policy::{self, Counterparties},
     },
-    views::fresh::CurrentViews,
+    payment_identifiers::{IdentifiersError, nats::NatsIdentifiers},
+    views::fresh::FreshViews,
 };
 use auction::{
     self,
     selector::{self, NatsSelector},
 };
-use chains::verifier::Verifier;
+use chains::{config::ChainConfig, registry::ChainRegistry, verifier::Verifier};
+use chains_evm::adapter::EvmChain;
 use config::{GatewayConfig, NatsConfig, SelectorConfig, VerifierConfig, signing_key};
-use events::{CommitId, Family, PaymentId};
+use events::{CommitId, PaymentId};
 use identity::{Identities, SettlerPolicies};
 use journal::ShardLog;
 use journal_jetstream::{
@@ -48,8 +48,9 @@ use settler::message_signature::Signer;
 use verifier::{self, HttpVerifier};
 
 use self::{
-    apart::Apart,
-    families::{Connected, signer},
+    connected_chains::{ConnectedChains, signer},
+    dedicated_runtime::DedicatedRuntime,
+    parts::Parts,
 };
 use crate::{
     clock::SystemClock,
@@ -78,19 +79,176 @@ const READERS: usize = 4;
 /// When a dependency is not as configured at start-up, or a part ends that should not.
 pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Result<()> {
     let identities = Identities::load(&config.identity).context("[identity]")?;
-    let following = Apart::start("following").context("start a thread")?;
+    let following = DedicatedRuntime::start("following").context("start a thread")?;
     let opened = shutdown.run_until_cancelled(Opened::open(&config, &identities, &following)).await;
-    let Some(Opened { client, journal, reads, ledger, budgets, parking, auction, pause, identifiers }) =
-        opened.transpose()?
-    else {
-        return Ok(());
-    };
-    let (settlers, auction_service, mut reports) = auction;
-    let projections = Projections::open(&config.projections.directory, journal.shards())?;
-    let counterparties = counterparties(&config).context("[counterparty]")?;
+    let Some(opened) = opened.transpose()? else { return Ok(()) };
+    let assembled = Assembled::new(&config, opened, identities, &following, &shutdown)?;
+    assembled.run(&config, &following, shutdown).await
+}
 
-    let clock = Arc::new(SystemClock);
-    let Connected { chains, evm, authorizer, funds } = Connected::new(&config, ledger, budgets, clock.clone())?;
+/// The parts of a gateway, put together and not started yet.
+struct Assembled {
+    client: Client,
+    journal: Arc<NatsJournal>,
+    projections: Projections,
+    engine: Engine,
+    /// Tells this process from others; the owner of its shards.
+    owner: String,
+    /// The DID that it asks verifiers as, where a key is configured.
+    did: Option<String>,
+    clock: Arc<SystemClock>,
+    evm: Vec<Arc<EvmChain>>,
+    auction_service: auction::Service,
+    /// Payments whose delivery a settler reported.
+    reports: mpsc::Receiver<PaymentId>,
+    pause: PauseFollower,
+    counterparties: Counterparties,
+    watchdog: Watchdog,
+    state: Arc<HttpState>,
+}
+
+impl Assembled {
+    fn new(
+        config: &GatewayConfig,
+        opened: Opened,
+        identities: Identities,
+        following: &DedicatedRuntime,
+        shutdown: &CancellationToken,
+    ) -> Result<Self> {
+        let Opened { client, journal, reads, ledger, budgets, parking, auction, pause, identifiers } = opened;
+        let (settlers, auction_service, reports) = auction;
+        let projections = Projections::open(&config.projections.directory, journal.shards())?;
+        let counterparties = counterparties(config).context("[counterparty]")?;
+        let clock = Arc::new(SystemClock);
+        let ConnectedChains { chains, evm, authorizer, funds } =
+            ConnectedChains::new(config, ledger, budgets, clock.clone())?;
+        let (verifier, did) = verifier_client(config, chains.clone())?;
+        let ports = Ports {
+            journal: journal.clone(),
+            chains,
+            auction: Arc::new(settlers.clone()),
+            selector: Arc::new(NatsSelector::new(client.clone())),
+            verifier: Arc::new(verifier),
+            open_streams: Arc::new(projections.clone()),
+            parking,
+            clock: clock.clone(),
+        };
+        let engine = Engine::new(ports, EngineOptions { release: config.release.into(), ..EngineOptions::default() });
+        let owner = CommitId::random().to_string();
+        let watchdog = Watchdog::new(projections.clone(), (*journal).clone(), owner.clone(), watching(config));
+        let readiness = GatewayReadiness::new(&client, &journal, &projections, &watchdog, &engine);
+        let views = FreshViews::new(projections.clone(), reads.clone(), following.handle());
+        let services = Services {
+            journal: journal.clone(),
+            reads,
+            payments: Arc::new(views.clone()),
+            quote_requests: Arc::new(views),
+            auctions: Arc::new(settlers),
+            authorizer,
+            clock: clock.clone(),
+            admission: Admission::new(pause.state(), counterparties.clone()),
+            identities,
+            identifiers: Arc::new(identifiers),
+            funds,
+            readiness: Arc::new(readiness),
+            stopping: shutdown.clone(),
+        };
+        let state = Arc::new(HttpState::new(config, services)?);
+        Ok(Self {
+            client,
+            journal,
+            projections,
+            engine,
+            owner,
+            did,
+            clock,
+            evm,
+            auction_service,
+            reports,
+            pause,
+            counterparties,
+            watchdog,
+            state,
+        })
+    }
+
+    /// Listens, starts the parts and waits for their end.
+    async fn run(
+        self,
+        config: &GatewayConfig,
+        following: &DedicatedRuntime,
+        shutdown: CancellationToken,
+    ) -> Result<()> {
+        let operator = self.operator(config);
+        let Self { client, journal, projections, engine, owner, did, clock, evm, mut reports, counterparties, .. } =
+            self;
+        let callers = Arc::clone(self.state.callers());
+        let router = api::routes::router(self.state);
+        let listener = TcpListener::bind(config.http.listen).await;
+        let listener = listener.with_context(|| format!("listen on {}", config.http.listen))?;
+        let (address, name) = (config.http.listen, config.name());
+        tracing::info!(%address, chains = config.chains.len(), name, owner, did, "gateway listens");
+
+        let replicas = usize::from(config.journal.replicas);
+        let mut parts = Parts::until(shutdown.clone());
+        parts.start_fallible({
+            let (journal, shutdown) = (journal.clone(), shutdown.clone());
+            let follows = following.spawn(async move { projections.run(journal, shutdown).await });
+            async move { follows.await?.context("read models") }
+        });
+        parts.start(Runner::new(engine.clone(), owner).run(shutdown.clone()));
+        parts.start(self.auction_service.run(shutdown.clone()));
+        parts.start(self.pause.run(shutdown.clone()));
+        parts.start({
+            let shutdown = shutdown.clone();
+            async move { counterparties.run(shutdown).await }
+        });
+        parts.start({
+            let shutdown = shutdown.clone();
+            async move {
+                shutdown.run_until_cancelled(EvmChain::maintain(&evm, &*clock)).await;
+            }
+        });
+        parts.start(operator.run(shutdown.clone()));
+        parts.start(self.watchdog.run(shutdown.clone()));
+        parts.start(audit::signing::run(client, config.audit.clone(), journal, replicas, shutdown.clone()));
+        parts.start(async move {
+            // Ends with the auction's service, which holds the sender.
+            while let Some(payment_id) = reports.recv().await {
+                engine.hint(&payment_id);
+            }
+        });
+        let limits = config.http.limits();
+        parts.start(server::serve(listener, router, limits, move |peer| callers.connection(peer), shutdown));
+        parts.join().await
+    }
+
+    /// What answers operators.
+    fn operator(&self, config: &GatewayConfig) -> operator::Service {
+        let subject = operator::Subject {
+            name: config.name(),
+            owner: self.owner.clone(),
+            listen: config.http.listen.to_string(),
+            projections: self.projections.clone(),
+            journal: (*self.journal).clone(),
+            grace: watching(config).grace,
+            unattested: self.watchdog.unattested(),
+        };
+        operator::Service::new(self.client.clone(), subject)
+    }
+}
+
+/// When the watchdog looks, and for what.
+fn watching(config: &GatewayConfig) -> WatchdogOptions {
+    let (every, grace) = (config.watchdog.every_seconds, config.watchdog.grace_seconds);
+    WatchdogOptions { every: Duration::from_secs(every), grace: Duration::from_secs(grace) }
+}
+
+/// The client that asks verifiers, and the DID that it signs as, where a key is configured.
+fn verifier_client(
+    config: &GatewayConfig,
+    chains: Arc<ChainRegistry>,
+) -> Result<(HttpVerifier, Option<String>), verifier::OptionsError> {
     let trusted = config.trust.verifiers.iter().map(|verifier| &verifier.endpoint).chain([&config.verifier.endpoint]);
     let trusted_origins = trusted.cloned().collect();
     let signer = config.gateway.key.as_ref().and_then(signing_key).map(Signer::new);
@@ -99,155 +257,7 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
         tracing::warn!("without `[gateway] key` this gateway is a stranger to verifiers");
     }
     let options = verifier::Options { trusted_origins, wait_max: VERIFIER_WAIT_MAX, signer };
-    let verifier = Arc::new(HttpVerifier::new(chains.clone(), options)?);
-
-    let ports = Ports {
-        journal: journal.clone(),
-        chains: chains.clone(),
-        auction: Arc::new(settlers.clone()),
-        selector: Arc::new(NatsSelector::new(client.clone())),
-        verifier,
-        open_streams: Arc::new(projections.clone()),
-        parking,
-        clock: clock.clone(),
-    };
-    let engine = Engine::new(ports, EngineOptions { release: config.release.into(), ..EngineOptions::default() });
-    let owner = CommitId::random().to_string();
-
-    let name = config.name();
-    let grace = Duration::from_secs(config.watchdog.grace_seconds);
-    let options = WatchdogOptions { every: Duration::from_secs(config.watchdog.every_seconds), grace };
-    let watchdog = Watchdog::new(projections.clone(), (*journal).clone(), owner.clone(), options);
-    let operator = operator::Service::new(
-        client.clone(),
-        operator::Subject {
-            name: name.clone(),
-            owner: owner.clone(),
-            listen: config.http.listen.to_string(),
-            projections: projections.clone(),
-            journal: (*journal).clone(),
-            grace,
-            unattested: watchdog.unattested(),
-        },
-    );
-    let views = CurrentViews::new(projections.clone(), reads.clone(), following.handle());
-
-    let replicas = usize::from(config.journal.replicas);
-    let signing =
-        audit::signing::run(client.clone(), config.audit.clone(), journal.clone(), replicas, shutdown.clone());
-    let services = Services {
-        journal: journal.clone(),
-        reads,
-        payments: Arc::new(views.clone()),
-        quote_requests: Arc::new(views),
-        auctions: Arc::new(settlers),
-        authorizer,
-        clock,
-        admission: Admission::new(pause.state(), counterparties.clone()),
-        identities,
-        identifiers: Arc::new(identifiers),
-        funds,
-        readiness: Arc::new(GatewayReadiness {
-            client,
-            journal: journal.clone(),
-            projections: projections.clone(),
-            unattested: watchdog.unattested(),
-            misconfigured: engine.misconfigured().clone(),
-        }),
-        stopping: shutdown.clone(),
-    };
-    let state = Arc::new(HttpState::new(&config, services)?);
-    let callers = Arc::clone(state.callers());
-    let router = api::routes::router(state);
-    let listener = TcpListener::bind(config.http.listen).await;
-    let listener = listener.with_context(|| format!("listen on {}", config.http.listen))?;
-    tracing::info!(address = %config.http.listen, chains = config.chains.len(), name, owner, did, "gateway listens");
-
-    let mut parts = JoinSet::new();
-    parts.spawn({
-        let (projections, shutdown) = (projections.clone(), shutdown.clone());
-        let follows = following.spawn(async move { projections.run(journal, shutdown).await });
-        async move { follows.await?.context("read models") }
-    });
-    parts.spawn({
-        let (runner, shutdown) = (Runner::new(engine.clone(), owner), shutdown.clone());
-        async move {
-            runner.run(shutdown).await;
-            Ok(())
-        }
-    });
-    parts.spawn({
-        let shutdown = shutdown.clone();
-        async move {
-            auction_service.run(shutdown).await;
-            Ok(())
-        }
-    });
-    parts.spawn({
-        let shutdown = shutdown.clone();
-        async move {
-            pause.run(shutdown).await;
-            Ok(())
-        }
-    });
-    parts.spawn({
-        let shutdown = shutdown.clone();
-        async move {
-            counterparties.run(shutdown).await;
-            Ok(())
-        }
-    });
-    parts.spawn({
-        let shutdown = shutdown.clone();
-        async move {
-            shutdown.run_until_cancelled(async { evm.maintain().await }).await;
-            Ok(())
-        }
-    });
-    parts.spawn({
-        let shutdown = shutdown.clone();
-        async move {
-            operator.run(shutdown).await;
-            Ok(())
-        }
-    });
-    parts.spawn({
-        let shutdown = shutdown.clone();
-        async move {
-            watchdog.run(shutdown).await;
-            Ok(())
-        }
-    });
-    parts.spawn(async move {
-        signing.await;
-        Ok(())
-    });
-    parts.spawn(async move {
-        // Ends with the auction's service, which holds the sender.
-        while let Some(payment_id) = reports.recv().await {
-            engine.hint(&payment_id);
-        }
-        Ok(())
-    });
-    parts.spawn({
-        let (config, shutdown) = (config.http.clone(), shutdown.clone());
-        async move {
-            server::serve(listener, router, config.limits(), move |peer| callers.connection(peer), shutdown).await;
-            Ok(())
-        }
-    });
-
-    // All parts end by `shutdown` alone; one that ends before it takes the process with it.
-    let mut outcome = Ok(());
-    while let Some(ended) = parts.join_next().await {
-        let ended = ended.context("a part of the gateway panicked").flatten();
-        if !shutdown.is_cancelled() {
-            tracing::error!("a part of the gateway ended; shutting down");
-            shutdown.cancel();
-        }
-        outcome = outcome.and(ended);
-    }
-    outcome
+    Ok((HttpVerifier::new(chains, options)?, did))
 }
 
 /// What a gateway keeps in NATS, opened.
@@ -266,7 +276,7 @@ struct Opened {
 impl Opened {
     /// Waits for servers that are away or have no leader. A refusal ends the wait where it can be told from that: the
     /// journal comes first, and its streams need the same of a server as all others.
-    async fn open(config: &GatewayConfig, identities: &Identities, following: &Apart) -> Result<Self> {
+    async fn open(config: &GatewayConfig, identities: &Identities, following: &DedicatedRuntime) -> Result<Self> {
         let replicas = usize::from(config.journal.replicas);
         let client = waiting_for("NATS", is_away, || connect(&config.nats, "gw serve")).await?;
         let options = JournalOptions { shards: config.journal.shards, replicas, ..JournalOptions::default() };
@@ -278,7 +288,7 @@ impl Opened {
         // the API's clients over one of their own.
         let reader = async |name: &'static str| {
             let nats = config.nats.clone();
-            // A connection is tended where it was made.
+            // A connection is kept up where it was made.
             let connecting = async move { waiting_for("NATS", is_away, || connect(&nats, name)).await };
             following.spawn(connecting).await?
         };
@@ -339,14 +349,18 @@ fn is_away(error: &anyhow::Error) -> bool {
 /// When the configuration cannot be used or the address is taken.
 pub async fn verifier(config: VerifierConfig, shutdown: CancellationToken) -> Result<()> {
     let options = verifier::ServiceOptions::from(&config);
-    let of = |family| config.chains.iter().filter(move |chain| chain.chain_id.family() == Some(family));
-    let evm_nodes = of(Family::Evm).map(chains_evm::node::Node::connect).collect::<Result<Vec<_>, _>>()?;
+    let (mut evm_nodes, mut solana_nodes, mut tron_nodes) = (Vec::new(), Vec::new(), Vec::new());
+    for chain in &config.chains {
+        match chain {
+            ChainConfig::Evm(chain) => evm_nodes.push(chains_evm::node::Node::connect(chain)?),
+            ChainConfig::Solana(chain) => solana_nodes.push(chains_solana::node::Node::connect(chain)?),
+            ChainConfig::Tron(chain) => tron_nodes.push(chains_tron::node::Node::connect(chain)?),
+        }
+    }
     let evm_key = config.releaser_key.as_ref().map(signer).transpose().context("releaser_key")?;
-    let solana_nodes = of(Family::Solana).map(chains_solana::node::Node::connect).collect::<Result<Vec<_>, _>>()?;
     let solana_key =
         config.solana_releaser_key.as_ref().map(|key| chains_solana::keys::keypair(key.expose())).transpose();
     let solana_key = solana_key.context("solana_releaser_key")?;
-    let tron_nodes = of(Family::Tron).map(chains_tron::node::Node::connect).collect::<Result<Vec<_>, _>>()?;
     let tron_key = config.tron_releaser_key.as_ref().map(signer).transpose().context("tron_releaser_key")?;
     let judge = Verifier::default()
         .with_chains(evm_nodes, evm_key)
@@ -370,11 +384,11 @@ pub async fn selector(config: SelectorConfig, shutdown: CancellationToken) -> Re
     let connecting =
         waiting_for("NATS", is_away, || connect_with(servers.clone(), identity.options(ca_file), "gw selector"));
     let Some(client) = shutdown.run_until_cancelled(connecting).await.transpose()? else { return Ok(()) };
-    selector::run(client, signer, config.rule, config.delivery_seconds_max, shutdown).await
+    Ok(selector::run(client, signer, config.rule, config.delivery_seconds_max, shutdown).await?)
 }
 
 fn counterparties(config: &GatewayConfig) -> Result<Counterparties, policy::Error> {
-    let assets = config.chains.iter().flat_map(|served| &served.chain.assets);
+    let assets = config.chains.iter().flat_map(|served| &served.chain.common().assets);
     let decimals = assets.map(|asset| (asset.asset_identifier.clone(), asset.decimals)).collect();
     Counterparties::load(&config.counterparty, decimals)
 }
@@ -411,6 +425,24 @@ struct GatewayReadiness {
     projections: Projections,
     unattested: Unattested,
     misconfigured: Misconfigured,
+}
+
+impl GatewayReadiness {
+    fn new(
+        client: &Client,
+        journal: &Arc<NatsJournal>,
+        projections: &Projections,
+        watchdog: &Watchdog,
+        engine: &Engine,
+    ) -> Self {
+        Self {
+            client: client.clone(),
+            journal: journal.clone(),
+            projections: projections.clone(),
+            unattested: watchdog.unattested(),
+            misconfigured: engine.misconfigured().clone(),
+        }
+    }
 }
 
 #[async_trait]

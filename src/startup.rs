@@ -1,7 +1,7 @@
 //! What a process does while what it depends on is not there yet: it waits and says so.
 //!
 //! A gateway that is started beside its servers, or while they elect a leader, finds them silent for some seconds. That
-//! is no reason to end; a key that is not admitted or streams with other settings are.
+//! is not a reason to end; a key that is not admitted or streams with other settings are.
 
 use std::{fmt::Display, time::Duration};
 

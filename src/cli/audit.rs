@@ -10,12 +10,11 @@ use anyhow::{Context, Result};
 use clap::{Args as ClapArgs, Subcommand};
 use serde_json::{Value, json};
 
-use events::StreamId;
-
 use audit::{
+    adapters,
+    audit_state::AuditState,
     connect,
     export::{self, Order},
-    memory::Memory,
     onchain::Chains,
     progress::Progress,
     replay,
@@ -23,7 +22,8 @@ use audit::{
     source::{Exported, Source},
     verify::Auditor,
 };
-use config::AuditorConfig;
+use config::{AuditorConfig, AuditorNatsConfig};
+use events::StreamId;
 
 /// Exit code: at least one finding says that something is wrong.
 const FAULTS: u8 = 1;
@@ -155,14 +155,14 @@ async fn audit(args: Args) -> Result<ExitCode> {
 }
 
 async fn verify_all(auditor: &Arc<Auditor>, state: Option<PathBuf>) -> Result<Report> {
-    let mut memory = state.as_deref().map(Memory::load).transpose()?.unwrap_or_default();
+    let mut earlier = state.as_deref().map(AuditState::load).transpose()?.unwrap_or_default();
     let progress = Progress::new("verify");
     let shown = progress.show();
-    let report = auditor.verify_all(&mut memory, &progress).await;
+    let report = auditor.verify_all(&mut earlier, &progress).await;
     drop(shown);
     let mut report = report?;
     match state {
-        Some(path) => memory.save(&path)?,
+        Some(path) => earlier.save(&path)?,
         None => report.not_checked.push(
             "whether the journal was cut off together with its checkpoints: `--state FILE` remembers them".to_owned(),
         ),
@@ -170,7 +170,7 @@ async fn verify_all(auditor: &Arc<Auditor>, state: Option<PathBuf>) -> Result<Re
     Ok(report)
 }
 
-fn nats(config: Option<&AuditorConfig>) -> Result<&config::AuditorNatsConfig> {
+fn nats(config: Option<&AuditorConfig>) -> Result<&AuditorNatsConfig> {
     let config = config.context("--config FILE is needed; see config/auditor.example.toml")?;
     config.nats.as_ref().context("the configuration has no [nats]")
 }
@@ -187,7 +187,7 @@ fn chains(config: Option<&AuditorConfig>, offline: bool) -> Result<Option<Chains
         return Ok(None);
     }
     let config = config.context("--config FILE is needed for the chains, or --offline to ask none")?;
-    Ok(Some(Chains { nodes: connect::nodes(config)?, lag_seconds: config.lag_seconds }))
+    Ok(Some(Chains { nodes: adapters::nodes(config)?, lag_seconds: config.lag_seconds }))
 }
 
 fn as_json(report: &Report) -> Result<String> {

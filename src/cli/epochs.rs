@@ -1,6 +1,6 @@
 //! `gw admin epochs`.
 
-mod unrest;
+mod open_streams;
 
 use std::{
     fmt::Write,
@@ -24,7 +24,7 @@ use journal_jetstream::{
     store::{NatsJournal, Options},
 };
 
-use self::unrest::Unrest;
+use self::open_streams::OpenStreams;
 
 /// How long one read tries.
 const READ_MAX: Duration = Duration::from_secs(15);
@@ -225,21 +225,21 @@ async fn seal(client: Client, number: u16, grace: Duration, settlement_max: Time
         time(begun_at + grace)
     );
     let journal = NatsJournal::bind(client, Options::default()).await.context("open the journal")?;
-    let mut unrest = Unrest::of(&journal, epoch, Utc::now(), settlement_max);
-    unrest.read_on().await.context("nothing is sealed")?;
+    let mut streams = OpenStreams::of(&journal, epoch, Utc::now(), settlement_max);
+    streams.read_on().await.context("nothing is sealed")?;
     // Once more, as reading all of it takes its time.
-    unrest.read_on().await.context("nothing is sealed")?;
+    streams.read_on().await.context("nothing is sealed")?;
     // In a stream that is sealed already nothing can come to rest any more, and waiting for it would keep the others open.
     let may_go_on = |id: &str| id.parse().is_ok_and(|id: StreamId| !layout.is_sealed(epoch.shard_of(&id)));
-    let mut open = unrest.open(Utc::now());
+    let mut open = streams.open(Utc::now());
     open.retain(|(id, _)| may_go_on(id));
     if !open.is_empty() {
         bail!("epoch {number} is not sealed: {}", named("not at rest", &open));
     }
-    let before = unrest.commits();
+    let before = streams.commits();
     journal.seal(number).await.with_context(|| format!("seal epoch {number}; what is sealed of it stays so"))?;
-    unrest.read_on().await.context("the epoch is sealed, and what came just before could not be read")?;
-    let open = unrest.open(Utc::now());
+    streams.read_on().await.context("the epoch is sealed, and what came just before could not be read")?;
+    let open = streams.open(Utc::now());
     if !open.is_empty() {
         bail!(
             "EPOCH {number} IS SEALED, AND SOMETHING CAME BETWEEN THE LAST LOOK AND THE SEAL. It cannot go on: look at \
@@ -248,7 +248,7 @@ async fn seal(client: Client, number: u16, grace: Duration, settlement_max: Time
             named("not at rest", &open)
         );
     }
-    told(&epoch, unrest.commits() - before, json)
+    told(&epoch, streams.commits() - before, json)
 }
 
 /// Says that an epoch is sealed, and how many commits came at the last moment.

@@ -124,7 +124,7 @@ async fn run(command: Command) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the answer of a command to standard output. A reader that has seen enough, as `head` has, is no error.
+/// Writes the answer of a command to standard output. A reader that has seen enough, as `head` has, is not an error.
 ///
 /// # Errors
 /// When it cannot be written for another reason.

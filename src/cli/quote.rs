@@ -21,7 +21,7 @@ use events::{
     quote::{self, DOCUMENT_BYTES_MAX, Quote, SignedQuote},
 };
 
-/// Exit code: the document is no quote, or its signature does not hold.
+/// Exit code: the document is not a quote, or its signature does not hold.
 const REFUSED: u8 = 1;
 /// Exit code: the document could not be read. Bad usage is 2, as everywhere.
 const UNREADABLE: u8 = 2;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::{Args as ClapArgs, Subcommand};
 
-use auction::selector::{nats_import, nats_stanza};
+use auction::selector::{nats_account, nats_import};
 use config::SelectorConfig;
 
 use crate::serve;
@@ -44,11 +44,11 @@ pub async fn run(args: Args) -> Result<()> {
         let key = config.signer()?.key();
         let token = key.token();
         let nkey = config.identity()?.nkey()?;
-        let (stanza, import) = (nats_stanza(&key, &nkey), nats_import(&key));
+        let (account, import) = (nats_account(&key, &nkey), nats_import(&key));
         return super::answer(&format!(
             "selector: {key}\ntoken:    {token}\nnkey:     {nkey}\n\nIn `selectors` of the gateway's [trust]: \"{key}\"\n\n\
              In SELECTORS of nats/keys.conf:\n\n{import}\n\n\
-             In nats/accounts.conf, then `nats-server --signal reload` twice:\n\n{stanza}"
+             In nats/accounts.conf, then `nats-server --signal reload` twice:\n\n{account}"
         ));
     }
     serve::selector(config, super::shutdown_on_signal()?).await

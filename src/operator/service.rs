@@ -41,7 +41,7 @@ pub struct Subject {
     pub journal: NatsJournal,
     /// How long after a deadline a payment counts as overdue.
     pub grace: Duration,
-    /// What its look-out finds of deliveries that nobody attests.
+    /// What its watchdog finds of deliveries that nobody attests.
     pub unattested: Unattested,
 }
 

@@ -1,4 +1,4 @@
-//! The look-out for payments whose money is past its time.
+//! The watchdog for payments whose money is past its time.
 //!
 //! Each gateway warns of the payments in the shards it drives: once when a payment becomes overdue, and again at growing
 //! intervals while it stays so.
@@ -39,7 +39,7 @@ pub struct WatchdogOptions {
     pub grace: Duration,
 }
 
-/// How many deliveries the look-out found last that nobody attests while the refund window comes near.
+/// How many deliveries the watchdog found last that nobody attests while the refund window comes near.
 #[derive(Debug, Clone, Default)]
 pub struct Unattested(Arc<AtomicU64>);
 
@@ -56,7 +56,7 @@ impl Unattested {
     }
 }
 
-/// The look-out.
+/// Looks for overdue payments, again and again.
 pub struct Watchdog {
     projections: Projections,
     journal: NatsJournal,
@@ -71,17 +71,17 @@ impl Watchdog {
         self.unattested.clone()
     }
 
-    /// A look-out of the gateway that drives shards as `owner`.
+    /// A watchdog of the gateway that drives shards as `owner`.
     pub fn new(projections: Projections, journal: NatsJournal, owner: String, options: WatchdogOptions) -> Self {
         Self { projections, journal, owner, options, unattested: Unattested::default() }
     }
 
     /// Looks until `shutdown`.
     pub async fn run(self, shutdown: CancellationToken) {
-        shutdown.run_until_cancelled(self.watch_logs()).await;
+        shutdown.run_until_cancelled(self.watch()).await;
     }
 
-    async fn watch_logs(&self) {
+    async fn watch(&self) {
         let mut warned = Warned::default();
         loop {
             sleep(self.options.every).await;
@@ -132,7 +132,7 @@ fn warn(news: &[&Overdue], total: usize) {
             payment_id = %overdue.payment_id, stage = overdue.stage.as_str(), amount = %overdue.amount,
             asset = %overdue.asset, since = %overdue.since, late_seconds = late, waits_for = overdue.waits_for,
             transaction, settler = overdue.settler.as_ref().map(events::Did::as_str),
-            verifier = overdue.verifier.account, verifier_endpoint = overdue.verifier.endpoint,
+            verifier = %overdue.verifier.account, verifier_endpoint = overdue.verifier.endpoint,
             "OVERDUE: this payment's money is past its time"
         );
     }
@@ -196,7 +196,7 @@ mod tests {
             waits_for: "nothing",
             transaction: None,
             settler: None,
-            verifier: VerifierRef { account: String::new(), endpoint: String::new() },
+            verifier: VerifierRef { account: "0x70997970c51812dc3a010c7d01b50e0d17dc79c8".parse().unwrap(), endpoint: String::new() },
         }
     }
 

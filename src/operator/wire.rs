@@ -92,7 +92,7 @@ pub struct Status {
     /// Alarms that the journal lost commits, not acknowledged.
     #[serde(default)]
     pub journal_alarms: Vec<Alarm>,
-    /// Deliveries that nobody attests while the refund window comes near, in all shards, as its look-out found last.
+    /// Deliveries that nobody attests while the refund window comes near, in all shards, as its watchdog found last.
     #[serde(default)]
     pub unattested: u64,
 }

@@ -1,21 +1,9 @@
-//! The families of the chains that a gateway is connected to.
+//! The chains that a gateway is connected to, of every family: the registry for the engine, and what else of them is needed.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use alloy::signers::local::PrivateKeySigner;
 use anyhow::{Context, Result};
-
-use chains::registry::ChainRegistry;
-use chains_evm::adapter::{EvmChain, EvmChains};
-use chains_solana::{
-    adapter::{SolanaChain, SolanaChains},
-    authorization::ClusterId,
-    keys::keypair,
-};
-use chains_tron::adapter::{TronChain, TronChains};
-use events::Family;
-use journal_jetstream::{budget::NatsBudgets, ledger::NatsLedger};
-use sagas::ports::Clock;
 
 use app::{
     authorization::{
@@ -27,21 +15,31 @@ use app::{
     },
     funds::{EvmFunds, Funds, SolanaFunds, TronFunds},
 };
+use chains::{
+    config::{ChainConfig, EvmConfig, SolanaConfig, TronConfig},
+    registry::ChainRegistry,
+};
+use chains_evm::adapter::EvmChain;
+use chains_solana::{adapter::SolanaChain, authorization::ClusterId, keys::keypair};
+use chains_tron::adapter::TronChain;
 use config::{GatewayChain, GatewayConfig, Secret};
+use events::Family;
+use journal_jetstream::{budget::NatsBudgets, ledger::NatsLedger};
+use sagas::ports::Clock;
 
 /// What each part of a gateway needs of its chains.
-pub(super) struct Connected {
+pub(super) struct ConnectedChains {
     /// The engine's port.
     pub chains: Arc<ChainRegistry>,
     /// The EVM chains, whose submitters are maintained.
-    pub evm: Arc<EvmChains>,
+    pub evm: Vec<Arc<EvmChain>>,
     /// What checks payers' signatures.
     pub authorizer: Arc<dyn Authorizer>,
     /// What reads what payers hold.
     pub funds: BTreeMap<Family, Arc<dyn Funds>>,
 }
 
-impl Connected {
+impl ConnectedChains {
     /// Connects to the chains of the configuration. No node is asked anything yet.
     ///
     /// # Errors
@@ -52,19 +50,34 @@ impl Connected {
         budgets: Arc<NatsBudgets>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
-        let of = |family| config.chains.iter().filter(move |served| served.chain.chain_id.family() == Some(family));
-        let evm = of(Family::Evm).map(evm_chain).collect::<Result<Vec<_>>>()?;
-        let evm_nodes: Vec<_> = evm.iter().map(|chain| chain.node.clone()).collect();
-        let evm = Arc::new(EvmChains::new(evm, ledger, budgets.clone(), clock.clone())?);
-        let solana = of(Family::Solana).map(solana_chain).collect::<Result<Vec<_>>>()?;
-        let solana_nodes: Vec<_> = solana.iter().map(|chain| chain.node.clone()).collect();
-        let solana = Arc::new(SolanaChains::new(solana, clock.clone())?);
+        let (mut evm, mut solana, mut tron) = (Vec::new(), Vec::new(), Vec::new());
+        for served in &config.chains {
+            match &served.chain {
+                ChainConfig::Evm(chain) => evm.push(evm_chain(chain, served)?),
+                ChainConfig::Solana(chain) => solana.push(solana_chain(chain, served)?),
+                ChainConfig::Tron(chain) => tron.push(tron_chain(chain, served)?),
+            }
+        }
+        let mut chains = ChainRegistry::new(clock.clone());
+        let evm_nodes: Vec<_> = evm.iter().map(|(node, _)| node.clone()).collect();
+        let mut evm_chains = Vec::new();
+        for (node, keys) in evm {
+            let chain = EvmChain::new(node, Some(keys), ledger.clone(), budgets.clone(), clock.clone())?;
+            let chain = Arc::new(chain);
+            chains = chains.with(chain.clone())?;
+            evm_chains.push(chain);
+        }
+        let solana_nodes: Vec<_> = solana.iter().map(|(node, _)| node.clone()).collect();
+        for (node, keys) in solana {
+            chains = chains.with(Arc::new(SolanaChain::new(node, Some(keys), clock.clone())?))?;
+        }
 
-        let tron = of(Family::Tron).map(tron_chain).collect::<Result<Vec<_>>>()?;
-        let openers = tron.iter().filter_map(|chain| Some((chain.node.clone(), chain.keys.as_ref()?.reserver.clone())));
+        let openers = tron.iter().map(|(node, keys)| (node.clone(), keys.reserver.clone()));
         let tron_authorizer = TronAuthorizer::new(openers);
-        let tron_nodes: Vec<_> = tron.iter().map(|chain| chain.node.clone()).collect();
-        let tron = Arc::new(TronChains::new(tron, clock.clone())?);
+        let tron_nodes: Vec<_> = tron.iter().map(|(node, _)| node.clone()).collect();
+        for (node, keys) in tron {
+            chains = chains.with(Arc::new(TronChain::new(node, Some(keys), clock.clone())?))?;
+        }
 
         let clusters = solana_nodes.iter().map(|node| {
             let approvals: Arc<dyn Approvals> = Arc::new(node.clone());
@@ -74,8 +87,8 @@ impl Connected {
             (Family::Evm, Arc::new(EvmAuthorizer::new(evm_nodes.clone(), budgets, clock.clone())));
         let evm_funds: (Family, Arc<dyn Funds>) = (Family::Evm, Arc::new(EvmFunds::new(evm_nodes)));
         Ok(Self {
-            chains: Arc::new(ChainRegistry::new(clock).with(evm.clone()).with(solana).with(tron)),
-            evm,
+            chains: Arc::new(chains),
+            evm: evm_chains,
             authorizer: Arc::new(Authorizers::new([
                 evm_authorizer,
                 (Family::Solana, Arc::new(SolanaAuthorizer::new(clusters))),
@@ -90,20 +103,23 @@ impl Connected {
     }
 }
 
-fn evm_chain(served: &GatewayChain) -> Result<EvmChain> {
+fn evm_chain(chain: &EvmConfig, served: &GatewayChain) -> Result<(chains_evm::node::Node, chains_evm::adapter::Keys)> {
     let signers = |secrets: &[Secret]| secrets.iter().map(signer).collect::<Result<Vec<_>>>();
-    let chain_id = &served.chain.chain_id;
+    let chain_id = &chain.common.chain_id;
     let keys = chains_evm::adapter::Keys {
         reserver: signer(&served.reserver_key).with_context(|| format!("reserver_key of {chain_id}"))?,
         submitters: signers(&served.submitter_keys).with_context(|| format!("submitter_keys of {chain_id}"))?,
         exit_submitters: signers(&served.exit_submitter_keys)
             .with_context(|| format!("exit_submitter_keys of {chain_id}"))?,
     };
-    Ok(EvmChain { node: chains_evm::node::Node::connect(&served.chain)?, keys: Some(keys) })
+    Ok((chains_evm::node::Node::connect(chain)?, keys))
 }
 
-fn solana_chain(served: &GatewayChain) -> Result<SolanaChain> {
-    let chain_id = &served.chain.chain_id;
+fn solana_chain(
+    chain: &SolanaConfig,
+    served: &GatewayChain,
+) -> Result<(chains_solana::node::Node, chains_solana::adapter::Keys)> {
+    let chain_id = &chain.common.chain_id;
     let signers =
         |secrets: &[Secret]| secrets.iter().map(|secret| keypair(secret.expose())).collect::<Result<Vec<_>, _>>();
     let reserver = keypair(served.reserver_key.expose());
@@ -113,11 +129,14 @@ fn solana_chain(served: &GatewayChain) -> Result<SolanaChain> {
         exit_submitters: signers(&served.exit_submitter_keys)
             .with_context(|| format!("exit_submitter_keys of {chain_id}"))?,
     };
-    Ok(SolanaChain { node: chains_solana::node::Node::connect(&served.chain)?, keys: Some(keys) })
+    Ok((chains_solana::node::Node::connect(chain)?, keys))
 }
 
-fn tron_chain(served: &GatewayChain) -> Result<TronChain> {
-    let chain_id = &served.chain.chain_id;
+fn tron_chain(
+    chain: &TronConfig,
+    served: &GatewayChain,
+) -> Result<(chains_tron::node::Node, chains_tron::adapter::Keys)> {
+    let chain_id = &chain.common.chain_id;
     let signers = |secrets: &[Secret]| secrets.iter().map(signer).collect::<Result<Vec<_>>>();
     let keys = chains_tron::adapter::Keys {
         reserver: signer(&served.reserver_key).with_context(|| format!("reserver_key of {chain_id}"))?,
@@ -125,13 +144,13 @@ fn tron_chain(served: &GatewayChain) -> Result<TronChain> {
         exit_submitters: signers(&served.exit_submitter_keys)
             .with_context(|| format!("exit_submitter_keys of {chain_id}"))?,
     };
-    Ok(TronChain { node: chains_tron::node::Node::connect(&served.chain)?, keys: Some(keys) })
+    Ok((chains_tron::node::Node::connect(chain)?, keys))
 }
 
 /// The signer of an account on EVM or Tron chains.
 ///
 /// # Errors
-/// When it is no private key; the text says nothing of it.
+/// When it is not a private key; the text says nothing of it.
 pub(super) fn signer(secret: &Secret) -> Result<PrivateKeySigner> {
     // The parser's own error would repeat what it was given.
     secret.expose().parse().ok().context("must be a private key, 0x and 64 hex digits")

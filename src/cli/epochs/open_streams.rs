@@ -1,4 +1,5 @@
-//! What in an epoch is not at rest: all its shards folded, from the first commit on.
+//! The open streams of an epoch: payments and batches that are not at rest, by all its shards folded from the first commit
+//! on.
 //!
 //! Only what is open is held in memory. What has come to rest is forgotten, and read anew should something follow that
 //! it does not end with.
@@ -28,7 +29,7 @@ const ASK_PAUSE: Duration = Duration::from_millis(100);
 const CLOCKS_APART: TimeDelta = TimeDelta::seconds(60);
 
 /// The open payments and batches of an epoch.
-pub(super) struct Unrest<'a> {
+pub(super) struct OpenStreams<'a> {
     journal: &'a dyn Journal,
     /// When this began: what the clock had ended by then is over.
     since: Timestamp,
@@ -54,7 +55,7 @@ enum State {
     Illegal(String),
 }
 
-impl<'a> Unrest<'a> {
+impl<'a> OpenStreams<'a> {
     /// Nothing of `epoch` is read yet.
     pub(super) fn of(journal: &'a dyn Journal, epoch: Epoch, since: Timestamp, settlement_max: TimeDelta) -> Self {
         let next = epoch.range().map(|shard| (shard, 1)).collect();
@@ -98,7 +99,7 @@ impl<'a> Unrest<'a> {
         let open = self
             .open
             .iter()
-            .filter_map(|(id, known)| Some((id.to_string(), known.state.unrest(now, self.settlement_max)?)));
+            .filter_map(|(id, known)| Some((id.to_string(), known.state.why_open(now, self.settlement_max)?)));
         let mut open: Vec<_> = open.collect();
         open.sort();
         open
@@ -123,7 +124,7 @@ impl<'a> Unrest<'a> {
                 Known::fold(&commits)
             }
         };
-        if let Some(known) = known.filter(|known| known.state.unrest(self.since, self.settlement_max).is_some()) {
+        if let Some(known) = known.filter(|known| known.state.why_open(self.since, self.settlement_max).is_some()) {
             self.open.insert(id, known);
         }
         Ok(())
@@ -171,7 +172,7 @@ impl State {
     }
 
     /// Where it stands when that is not rest at `now`.
-    fn unrest(&self, now: Timestamp, settlement_max: TimeDelta) -> Option<String> {
+    fn why_open(&self, now: Timestamp, settlement_max: TimeDelta) -> Option<String> {
         match self {
             Self::Payment(payment) => match payment.stage() {
                 payment::Stage::Rest => None,
@@ -197,10 +198,9 @@ impl State {
 #[cfg(test)]
 mod tests {
     use events::{CommitId, PaymentEvent};
-    use journal::{Commit, Position, memory::MemoryJournal};
+    use journal::{Commit, Position, ShardLog, StreamStore, memory::MemoryJournal};
 
     use super::*;
-    use journal::{ShardLog, StreamStore};
 
     macro_rules! golden {
         ($name:literal) => {
@@ -225,8 +225,8 @@ mod tests {
     }
 
     /// The open ones, without their ids.
-    fn open(unrest: &Unrest, now: &str) -> Vec<String> {
-        unrest.open(at(now)).into_iter().map(|(_, stands)| stands).collect()
+    fn open(streams: &OpenStreams, now: &str) -> Vec<String> {
+        streams.open(at(now)).into_iter().map(|(_, stands)| stands).collect()
     }
 
     const BEFORE: &str = "2026-01-02T03:04:00Z";
@@ -241,13 +241,13 @@ mod tests {
         let id = StreamId::from(&first.payment_id);
         let position = append(&journal, &id, Position::START, submitted.clone()).await;
         let epoch = *journal.epochs().current();
-        let mut unrest = Unrest::of(&journal, epoch, at(BEFORE), TimeDelta::days(1));
-        unrest.read_on().await.unwrap();
-        assert_eq!(unrest.open(at(AFTER)), [(id.to_string(), "auction".to_owned())]);
+        let mut streams = OpenStreams::of(&journal, epoch, at(BEFORE), TimeDelta::days(1));
+        streams.read_on().await.unwrap();
+        assert_eq!(streams.open(at(AFTER)), [(id.to_string(), "auction".to_owned())]);
         let failed: PaymentEvent = golden!("failed_with_nothing_to_refund");
         append(&journal, &id, position, failed).await;
-        unrest.read_on().await.unwrap();
-        assert_eq!((open(&unrest, AFTER), unrest.commits()), (vec![], 2));
+        streams.read_on().await.unwrap();
+        assert_eq!((open(&streams, AFTER), streams.commits()), (vec![], 2));
     }
 
     #[tokio::test]
@@ -258,24 +258,24 @@ mod tests {
         let id = StreamId::from(&first.quote_request_id);
         let position = append(&journal, &id, Position::START, opened.clone()).await;
         let epoch = *journal.epochs().current();
-        let mut unrest = Unrest::of(&journal, epoch, at(BEFORE), TimeDelta::days(1));
-        unrest.read_on().await.unwrap();
-        assert_eq!(open(&unrest, AFTER), ["collecting"]);
+        let mut streams = OpenStreams::of(&journal, epoch, at(BEFORE), TimeDelta::days(1));
+        streams.read_on().await.unwrap();
+        assert_eq!(open(&streams, AFTER), ["collecting"]);
         let collected: QuoteRequestEvent = golden!("quotes_collected");
         let position = append(&journal, &id, position, collected).await;
-        unrest.read_on().await.unwrap();
-        assert!(open(&unrest, BEFORE)[0].contains("may be awarded until"), "{:?}", open(&unrest, BEFORE));
-        assert_eq!(open(&unrest, "2026-01-02T03:05:50Z").len(), 1, "clocks may differ");
-        assert!(open(&unrest, AFTER).is_empty());
+        streams.read_on().await.unwrap();
+        assert!(open(&streams, BEFORE)[0].contains("may be awarded until"), "{:?}", open(&streams, BEFORE));
+        assert_eq!(open(&streams, "2026-01-02T03:05:50Z").len(), 1, "clocks may differ");
+        assert!(open(&streams, AFTER).is_empty());
         // Who begins later forgets it at once, and knows an award by itself.
-        let mut later = Unrest::of(&journal, epoch, at(AFTER), TimeDelta::days(1));
+        let mut later = OpenStreams::of(&journal, epoch, at(AFTER), TimeDelta::days(1));
         later.read_on().await.unwrap();
-        assert!(later.open.is_empty() && unrest.open.len() == 1);
+        assert!(later.open.is_empty() && streams.open.len() == 1);
         let awarded: QuoteRequestEvent = golden!("quote_request_awarded");
         append(&journal, &id, position, awarded).await;
-        for unrest in [&mut unrest, &mut later] {
-            unrest.read_on().await.unwrap();
-            assert_eq!((open(unrest, BEFORE), unrest.commits()), (vec![], 3));
+        for streams in [&mut streams, &mut later] {
+            streams.read_on().await.unwrap();
+            assert_eq!((open(streams, BEFORE), streams.commits()), (vec![], 3));
         }
     }
 
@@ -288,8 +288,8 @@ mod tests {
         let position = append(&journal, &id, Position::START, submitted.clone()).await;
         append(&journal, &id, position, submitted).await;
         let epoch = *journal.epochs().current();
-        let mut unrest = Unrest::of(&journal, epoch, at(BEFORE), TimeDelta::days(1));
-        unrest.read_on().await.unwrap();
-        assert!(open(&unrest, AFTER)[0].starts_with("cannot be told"), "{:?}", open(&unrest, AFTER));
+        let mut streams = OpenStreams::of(&journal, epoch, at(BEFORE), TimeDelta::days(1));
+        streams.read_on().await.unwrap();
+        assert!(open(&streams, AFTER)[0].starts_with("cannot be told"), "{:?}", open(&streams, AFTER));
     }
 }

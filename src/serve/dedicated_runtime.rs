@@ -1,4 +1,4 @@
-//! A runtime beside the one on which requests are served, for those whose work others wait for.
+//! A dedicated runtime beside the one on which requests are served, for those whose work others wait for.
 //!
 //! Under overload a task waits for its turn behind hundreds of requests, at each step anew. The system shares processors
 //! out between threads and not between tasks, so a thread that has little to do gets its turn soon.
@@ -12,13 +12,13 @@ use tokio_util::task::AbortOnDropHandle;
 const THREADS: usize = 2;
 
 /// The runtime. What is left to do when it is dropped is broken off.
-pub(super) struct Apart {
+pub(super) struct DedicatedRuntime {
     handle: Handle,
     /// There until the drop.
     runtime: Option<Runtime>,
 }
 
-impl Apart {
+impl DedicatedRuntime {
     /// Starts it, with this name for its threads.
     ///
     /// # Errors
@@ -42,7 +42,7 @@ impl Apart {
     }
 }
 
-impl Drop for Apart {
+impl Drop for DedicatedRuntime {
     fn drop(&mut self) {
         // To wait for the end is not allowed where other tasks run.
         if let Some(runtime) = self.runtime.take() {
