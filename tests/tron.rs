@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use devnet::{
     keys::Role,
     network::Options,
-    payer::{Payer, Wish},
+    payer::{Payer, PaymentSpec},
     solana::SolanaOptions,
 };
 use events::{
@@ -48,19 +48,19 @@ async fn every_corridor_pays_to_the_unit_and_is_proven_by_the_audit() -> Result<
     let world = World::with_tron(|options| Options { solana: Some(SolanaOptions::default()), ..options }).await?;
     let (payer, solana_payer) = (tron_payer()?, solana_payer()?);
     let (solana, tron) = (world.solana()?, world.tron()?);
-    let to_solana = Wish {
+    let to_solana = PaymentSpec {
         destination: solana.token()?,
         recipient: Role::Recipient.solana_account(),
-        ..world.wish_from_tron("tron-to-solana")?
+        ..world.spec_from_tron("tron-to-solana")?
     };
-    let from_solana = Wish { source: solana.token()?, ..world.wish_to_tron("solana-to-tron")? };
+    let from_solana = PaymentSpec { source: solana.token()?, ..world.spec_to_tron("solana-to-tron")? };
     let (before, solana_before) = (world.tron_holdings().await?, world.holdings().await?);
     // The recipient on Tron is no account yet.
     assert!(before["recipient"].is_zero() && before["recipient's sun"].is_zero());
     let payments = [
-        world.submit_by(&payer, &world.wish_from_tron("tron-to-evm")?).await?,
-        world.submit(&world.wish_to_tron("evm-to-tron")?).await?,
-        world.submit(&world.wish_to_trx("evm-to-trx")?).await?,
+        world.submit_by(&payer, &world.spec_from_tron("tron-to-evm")?).await?,
+        world.submit(&world.spec_to_tron("evm-to-tron")?).await?,
+        world.submit(&world.spec_to_trx("evm-to-trx")?).await?,
         world.submit_by(&solana_payer, &from_solana).await?,
     ];
     for payment_id in &payments {
@@ -121,8 +121,8 @@ async fn what_is_not_delivered_on_tron_is_attested_and_the_money_comes_back() ->
     let world = World::with_tron(|options| options).await?;
     let before = world.tron_holdings().await?;
     let (destination, recipient) = (world.tron()?.token()?, Role::Recipient.tron_account());
-    let wish = Wish { destination, recipient, ..world.undeliverable_wish("never-on-tron")? };
-    let payment_id = world.submit(&wish).await?;
+    let spec = PaymentSpec { destination, recipient, ..world.undeliverable_spec("never-on-tron")? };
+    let payment_id = world.submit(&spec).await?;
     // The verifier has read Tron: no delivery in a solidified state past the deadline.
     assert!(matches!(world.failed(&payment_id).await?, RefundDue::ByNonDelivery { .. }));
     world.until(&payment_id, "EscrowRefunded").await?;
@@ -148,7 +148,7 @@ async fn a_quote_of_a_batch_is_taken_from_tron() -> Result<()> {
     let world = World::with_tron(|options| options).await?;
     let (payer, base) = (tron_payer()?, world.base(0));
     let before = world.tron_holdings().await?;
-    let batch = payer.open(&base, &payer.quote_request(&world.wish_from_tron("batch")?), true).await?;
+    let batch = payer.open(&base, &payer.quote_request(&world.spec_from_tron("batch")?), true).await?;
     assert_eq!(batch.text("status"), "ready", "{batch:?}");
     let body = payer.sign_award(&base, &batch.body, 0, "taken").await?;
     // A signature for one quote awards no other.
@@ -170,7 +170,7 @@ async fn the_same_submission_again_is_the_same_payment_and_nothing_is_charged() 
     let world = World::with_tron(|options| Options { gateways: 2, ..options }).await?;
     let payer = tron_payer()?;
     let before = world.tron_holdings().await?;
-    let body = payer.sign(&world.base(0), &world.wish_from_tron("again")?).await?;
+    let body = payer.sign(&world.base(0), &world.spec_from_tron("again")?).await?;
     let (first, second) = (world.base(0), world.base(1));
     let answers =
         tokio::try_join!(payer.submit(&first, &body, Duration::ZERO), payer.submit(&second, &body, Duration::ZERO),)?;
@@ -198,7 +198,7 @@ async fn a_deposit_alone_is_enough_where_the_allowance_stands() -> Result<()> {
     let cap = alloy::primitives::U256::from(25_500_000_u64);
     tron.dev.approve(&Role::Payer.signer(), &tron.token, &tron.contracts.escrow, cap).await?;
     let before = world.tron_holdings().await?;
-    let body = payer.sign(&base, &world.wish_from_tron("deposit-alone")?).await?;
+    let body = payer.sign(&base, &world.spec_from_tron("deposit-alone")?).await?;
     let messages = body["sender_auth"]["signed_messages"].as_array().context("messages")?.len();
     assert_eq!(messages, 1, "what stands is not approved again: {body}");
     let answer = payer.submit(&base, &body, Duration::ZERO).await?;
@@ -222,11 +222,11 @@ async fn what_is_not_the_payers_own_deposit_of_this_payment_is_refused_and_nothi
     let world = World::with_tron(|options| options).await?;
     let (payer, base) = (tron_payer()?, world.base(0));
     let before = world.tron_holdings().await?;
-    let body = payer.sign(&base, &world.wish_from_tron("mine")?).await?;
+    let body = payer.sign(&base, &world.spec_from_tron("mine")?).await?;
     let messages = |body: &Value| body["sender_auth"]["signed_messages"].as_array().cloned().context("messages");
-    let (own, other) = (messages(&body)?, payer.sign(&base, &world.wish_from_tron("other")?).await?);
+    let (own, other) = (messages(&body)?, payer.sign(&base, &world.spec_from_tron("other")?).await?);
     let stranger = Payer::on_tron(Role::Settler(1).signer())?;
-    let theirs = messages(&stranger.sign(&base, &world.wish_from_tron("mine")?).await?)?;
+    let theirs = messages(&stranger.sign(&base, &world.spec_from_tron("mine")?).await?)?;
     let with = |list: Vec<Value>| {
         let mut body = body.clone();
         body["sender_auth"]["signed_messages"] = list.into();
@@ -257,8 +257,8 @@ async fn two_payments_of_one_payer_at_a_time_share_one_allowance_and_no_unit_is_
     // Both are signed before anything is on chain, so each brings an approval of its own; the second replaces the first.
     let mut bodies = Vec::new();
     for request_id in ["first", "second"] {
-        let wish = Wish { fulfillment_window: Duration::from_secs(60), ..world.wish_from_tron(request_id)? };
-        bodies.push(payer.sign(&base, &wish).await?);
+        let spec = PaymentSpec { fulfillment_window: Duration::from_secs(60), ..world.spec_from_tron(request_id)? };
+        bodies.push(payer.sign(&base, &spec).await?);
     }
     let mut payments: Vec<PaymentId> = Vec::new();
     for body in &bodies {

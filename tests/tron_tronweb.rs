@@ -69,7 +69,7 @@ async fn a_payer_with_tronweb_signs_pays_and_reads_its_transactions() -> Result<
     let world = World::with_tron(|options| options).await?;
     let (tron, key) = (world.tron()?, stranger(&world, "a payer with tronweb").await?);
     let account = text(key.address());
-    let order = Payer::on_tron(key.clone())?.quote_request(&world.wish_from_tron("tronweb")?);
+    let order = Payer::on_tron(key.clone())?.quote_request(&world.spec_from_tron("tronweb")?);
     let before = world.tron_holdings().await?;
 
     let output = pay(&world, &world.base(0), &key, &order).await?;
@@ -323,7 +323,7 @@ async fn a_payer_with_tronweb_signs_nothing_that_it_did_not_ask_for() -> Result<
     let payer = Payer::on_tron(key.clone())?;
     for (number, (lie, answer)) in LIES.into_iter().enumerate() {
         let liar = Liar::start(world.base(0), lie).await?;
-        let order = payer.quote_request(&world.wish_from_tron(&format!("lie-{number}"))?);
+        let order = payer.quote_request(&world.spec_from_tron(&format!("lie-{number}"))?);
         let output = pay(&world, &liar.url, &key, &order).await?;
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(1) && said.contains(answer), "lie {number}, {answer}: {output:?}");
@@ -333,7 +333,7 @@ async fn a_payer_with_tronweb_signs_nothing_that_it_did_not_ask_for() -> Result<
     assert_eq!(tron.dev.balance(&account).await?, SUN);
     // The same way through somebody who says the truth.
     let honest = Liar::start(world.base(0), |_| Ok(())).await?;
-    let output = pay(&world, &honest.url, &key, &payer.quote_request(&world.wish_from_tron("truth")?)).await?;
+    let output = pay(&world, &honest.url, &key, &payer.quote_request(&world.spec_from_tron("truth")?)).await?;
     ensure!(output.status.success(), "{output:?}");
     assert_eq!(honest.submissions.load(Ordering::SeqCst), 1);
     Ok(())

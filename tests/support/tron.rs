@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use devnet::{
     keys::Role,
     network::Options,
-    payer::{Payer, Wish},
+    payer::{Payer, PaymentSpec},
     tron::{TronChain, TronOptions},
 };
 use events::PaymentId;
@@ -33,28 +33,28 @@ impl World {
     }
 
     /// Tokens on Tron for tokens on the second EVM chain.
-    pub fn wish_from_tron(&self, request_id: &str) -> Result<Wish> {
-        Ok(Wish { source: self.tron()?.token()?, ..self.wish(request_id)? })
+    pub fn spec_from_tron(&self, request_id: &str) -> Result<PaymentSpec> {
+        Ok(PaymentSpec { source: self.tron()?.token()?, ..self.spec(request_id)? })
     }
 
     /// The same for the settler that never delivers.
-    pub fn undeliverable_from_tron(&self, request_id: &str) -> Result<Wish> {
-        Ok(Wish { source: self.tron()?.token()?, ..self.undeliverable_wish(request_id)? })
+    pub fn undeliverable_from_tron(&self, request_id: &str) -> Result<PaymentSpec> {
+        Ok(PaymentSpec { source: self.tron()?.token()?, ..self.undeliverable_spec(request_id)? })
     }
 
     /// Tokens on the first EVM chain for tokens on Tron.
-    pub fn wish_to_tron(&self, request_id: &str) -> Result<Wish> {
+    pub fn spec_to_tron(&self, request_id: &str) -> Result<PaymentSpec> {
         let (destination, recipient) = (self.tron()?.token()?, Role::Recipient.tron_account());
-        Ok(Wish { destination, recipient, ..self.wish(request_id)? })
+        Ok(PaymentSpec { destination, recipient, ..self.spec(request_id)? })
     }
 
     /// Tokens on the first EVM chain for TRX.
-    pub fn wish_to_trx(&self, request_id: &str) -> Result<Wish> {
-        Ok(Wish {
+    pub fn spec_to_trx(&self, request_id: &str) -> Result<PaymentSpec> {
+        Ok(PaymentSpec {
             destination: self.tron()?.coin()?,
             amount: TRX_AMOUNT.to_string().parse()?,
             cap: "5100000".parse()?,
-            ..self.wish_to_tron(request_id)?
+            ..self.spec_to_tron(request_id)?
         })
     }
 

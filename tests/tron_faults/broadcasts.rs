@@ -95,7 +95,7 @@ async fn what_the_network_loses_is_sent_again_as_it_was() -> Result<()> {
     let world = with_blocks_on_demand().await?;
     let (tron, before) = (world.tron()?, world.tron_holdings().await?);
     let payer = Stranger::endowed(&world, "a payer with bad luck").await?;
-    let (payment_id, own) = payer.submit(&world, &world.wish_from_tron("dropped")?, json!({})).await?;
+    let (payment_id, own) = payer.submit(&world, &world.spec_from_tron("dropped")?, json!({})).await?;
     for own in &own {
         awaited(&world, tron, own.id).await?;
         lose(tron, own.id).await?;
@@ -128,7 +128,7 @@ async fn a_fork_that_takes_the_deposit_away_brings_it_back_once() -> Result<()> 
     // With the blocks their transactions are gone, or they come into later ones.
     for lost in [true, false] {
         let payer = Stranger::endowed(&world, &format!("a payer on a fork: {lost}")).await?;
-        let (payment_id, own) = payer.submit(&world, &world.wish_from_tron("forked")?, json!({})).await?;
+        let (payment_id, own) = payer.submit(&world, &world.spec_from_tron("forked")?, json!({})).await?;
         for own in &own {
             awaited(&world, tron, own.id).await?;
             tron.dev.mine(1).await?;

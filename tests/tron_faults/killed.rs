@@ -31,7 +31,7 @@ async fn a_gateway_killed_after_any_event_of_a_delivery_goes_on_and_pays_once() 
     let mut payments = Vec::new();
     for event in DELIVERED {
         let payer = Stranger::endowed(&world, event).await?;
-        let (payment_id, own) = payer.submit(&world, &world.wish_from_tron("killed")?, json!({})).await?;
+        let (payment_id, own) = payer.submit(&world, &world.spec_from_tron("killed")?, json!({})).await?;
         world.until(&payment_id, event).await?;
         restart_gateway(&mut world).await?;
         payments.push((payer, payment_id, own));

@@ -19,15 +19,15 @@ async fn a_node_that_is_away_or_hangs_costs_time_and_nothing_else() -> Result<()
     let (mut from_tron, mut to_tron) = (Vec::new(), Vec::new());
     for event in ["QuoteAwarded", "DepositPrepared", "FulfillmentSeen"] {
         let payer = Stranger::endowed(&world, event).await?;
-        let (payment_id, own) = payer.submit(&world, &world.wish_from_tron("away")?, json!({})).await?;
+        let (payment_id, own) = payer.submit(&world, &world.spec_from_tron("away")?, json!({})).await?;
         let waiting = Stranger::endowed(&world, &format!("waiting at {event}")).await?;
-        let signed = waiting.sign(&world, &world.wish_from_tron("waiting")?, json!({})).await?;
+        let signed = waiting.sign(&world, &world.spec_from_tron("waiting")?, json!({})).await?;
         world.until(&payment_id, event).await?;
         node.set(Mode::Away);
         // What has to ask the chain is put off with nothing accepted; another payment, to Tron, is accepted all the same.
         let answer = waiting.payer.submit(&world.base(0), &signed, Duration::ZERO).await?;
         assert_eq!(answer.status, 503, "{answer:?}");
-        let other = world.submit(&world.wish_to_tron(&format!("meanwhile-{event}"))?).await?;
+        let other = world.submit(&world.spec_to_tron(&format!("meanwhile-{event}"))?).await?;
         world.until(&other, "AuctionClosed").await?;
         assert!(node.refused() > 0);
         let status = world.payer.status(&world.base(0), payment_id.as_str()).await?;
@@ -44,7 +44,7 @@ async fn a_node_that_is_away_or_hangs_costs_time_and_nothing_else() -> Result<()
         to_tron.push(other);
     }
     let payer = Stranger::endowed(&world, "a payer whose node hangs").await?;
-    let (payment_id, own) = payer.submit(&world, &world.wish_from_tron("hung")?, json!({})).await?;
+    let (payment_id, own) = payer.submit(&world, &world.spec_from_tron("hung")?, json!({})).await?;
     world.until(&payment_id, "EscrowSecured").await?;
     let silences = || world.network.log("gateway-1").map(|log| log.matches("no answer in time").count());
     let silent_before = silences()?;

@@ -46,9 +46,9 @@ async fn a_deposit_that_lands_though_the_auction_failed_is_found_and_refunded() 
     world.network.signal_settler(1, Signal::Stop).await?;
     let mut payments = Vec::new();
     for payer in payers {
-        let mut wish = soon(world.wish_from_tron("no-quotes")?);
-        wish.whitelist = vec![silent.clone()];
-        let (payment_id, own) = payer.submit(&world, &wish, json!({})).await?;
+        let mut spec = soon(world.spec_from_tron("no-quotes")?);
+        spec.whitelist = vec![silent.clone()];
+        let (payment_id, own) = payer.submit(&world, &spec, json!({})).await?;
         payments.push((payer, payment_id, own));
     }
     let [early, late, never] = &payments[..] else { anyhow::bail!("three payments") };
@@ -104,14 +104,14 @@ async fn a_deposit_that_could_not_be_reserved_in_time_is_refunded_by_its_window(
     node.set(Mode::Losing);
     let with_reservation = Stranger::endowed(&world, "a payer whose reservation is lost").await?;
     let without = Stranger::endowed(&world, "a payer whose gateway dies").await?;
-    let wish = world.wish_from_tron("stranded")?;
-    let (first, first_own) = with_reservation.submit(&world, &soon(wish.clone()), json!({})).await?;
+    let spec = world.spec_from_tron("stranded")?;
+    let (first, first_own) = with_reservation.submit(&world, &soon(spec.clone()), json!({})).await?;
     world.until(&first, "QuoteAwarded").await?;
     for own in &first_own {
         bring(&world, own).await?;
     }
     world.until(&first, "DepositPrepared").await?;
-    let (second, second_own) = without.submit(&world, &soon(wish), json!({})).await?;
+    let (second, second_own) = without.submit(&world, &soon(spec), json!({})).await?;
     world.until(&second, "QuoteAwarded").await?;
     world.network.kill_gateway(0).await?;
     for own in &second_own {

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use chains_tron::{address::text, transaction};
-use devnet::payer::{Payer, Wish};
+use devnet::payer::{Payer, PaymentSpec};
 use events::PaymentId;
 
 use crate::support::*;
@@ -48,9 +48,9 @@ impl Stranger {
         Ok(Self { payer: Payer::on_tron(key.clone())?, key, account })
     }
 
-    /// Signs `wish` with the payer's choices in `payload`.
-    pub async fn sign(&self, world: &World, wish: &Wish, payload: Value) -> Result<Value> {
-        let mut body = self.payer.quote_request(wish);
+    /// Signs `spec` with the payer's choices in `payload`.
+    pub async fn sign(&self, world: &World, spec: &PaymentSpec, payload: Value) -> Result<Value> {
+        let mut body = self.payer.quote_request(spec);
         let mut asked = body.clone();
         asked["payload"] = payload;
         body["sender_auth"] = self.payer.sign_prepared(&world.base(0), asked).await?;
@@ -58,8 +58,8 @@ impl Stranger {
     }
 
     /// Signs and submits without waiting for the outcome; what was signed, too.
-    pub async fn submit(&self, world: &World, wish: &Wish, payload: Value) -> Result<(PaymentId, Vec<Own>)> {
-        let body = self.sign(world, wish, payload).await?;
+    pub async fn submit(&self, world: &World, spec: &PaymentSpec, payload: Value) -> Result<(PaymentId, Vec<Own>)> {
+        let body = self.sign(world, spec, payload).await?;
         let answer = self.payer.submit(&world.base(0), &body, Duration::ZERO).await?;
         ensure!(answer.status == 200, "{answer:?}");
         Ok((answer.text("payment_id").parse()?, own(&body)?))
@@ -144,6 +144,6 @@ pub async fn escrow_moves(world: &World, payment_id: &PaymentId) -> Result<[usiz
 }
 
 /// The windows of a payment that is to end soon: an auction of five seconds, and the reservation fifteen seconds later at most.
-pub fn soon(wish: Wish) -> Wish {
-    Wish { quote_window: Duration::from_secs(5), fulfillment_window: Duration::from_secs(20), ..wish }
+pub fn soon(spec: PaymentSpec) -> PaymentSpec {
+    PaymentSpec { quote_window: Duration::from_secs(5), fulfillment_window: Duration::from_secs(20), ..spec }
 }

@@ -28,17 +28,17 @@ async fn energy_that_does_not_suffice_is_burnt_by_nobody_but_a_payer_who_sends_b
     let world = World::with_tron(|options| options).await?;
     let before = world.tron_holdings().await?;
     let payer = Stranger::endowed(&world, "a payer who saves").await?;
-    let wish = soon(world.wish_from_tron("starved")?);
+    let spec = soon(world.spec_from_tron("starved")?);
 
     // Less than any deposit takes is not accepted at all.
-    let hopeless = payer.sign(&world, &wish, json!({"fee_limit_sun": 1_000_000})).await?;
+    let hopeless = payer.sign(&world, &spec, json!({"fee_limit_sun": 1_000_000})).await?;
     let answer = payer.payer.submit(&world.base(0), &hopeless, std::time::Duration::ZERO).await?;
     assert_eq!((answer.status, answer.text("code")), (401, "INVALID_SENDER_AUTH"), "{answer:?}");
     assert!(answer.text("message").contains("fee_limit"), "{answer:?}");
 
     // Accepted: only once the allowance stands the deposit can be tried out, and then it shows what it takes.
     const FEE_LIMIT_SUN: u64 = 20_000_000;
-    let (payment_id, own) = payer.submit(&world, &wish, json!({"fee_limit_sun": FEE_LIMIT_SUN})).await?;
+    let (payment_id, own) = payer.submit(&world, &spec, json!({"fee_limit_sun": FEE_LIMIT_SUN})).await?;
     world.until(&payment_id, "QuoteAwarded").await?;
     eventually(|| async { world.network.log("gateway-1").is_ok_and(|log| log.contains("cannot be paid for")) }).await?;
     let approved = info(&world, own[0].id).await?.context("the approval is no reason to starve")?;
@@ -67,7 +67,7 @@ async fn a_payer_without_trx_keeps_its_signatures_and_pays_once_it_has_some() ->
     // The account is there, and has next to nothing.
     const LEAST_SUN: u64 = 1;
     let payer = Stranger::with(&world, "a payer without TRX", LEAST_SUN).await?;
-    let (payment_id, own) = payer.submit(&world, &world.wish_from_tron("no-trx")?, json!({})).await?;
+    let (payment_id, own) = payer.submit(&world, &world.spec_from_tron("no-trx")?, json!({})).await?;
     world.until(&payment_id, "QuoteAwarded").await?;
     let told = |words| world.network.log("gateway-1").is_ok_and(|log| log.contains(words));
     eventually(|| async { told("and the account has 1 sun") }).await?;
@@ -90,8 +90,8 @@ async fn what_expired_on_its_way_is_given_up_and_can_be_sent_by_nobody() -> Resu
     node.set(Mode::Losing);
     // As soon as it may be: twelve seconds past the auction.
     let expiration_ms = Utc::now().timestamp_millis().unsigned_abs() + 17_500;
-    let wish = soon(world.wish_from_tron("expired")?);
-    let (payment_id, own) = payer.submit(&world, &wish, json!({"expiration_ms": expiration_ms})).await?;
+    let spec = soon(world.spec_from_tron("expired")?);
+    let (payment_id, own) = payer.submit(&world, &spec, json!({"expiration_ms": expiration_ms})).await?;
     world.until(&payment_id, "QuoteAwarded").await?;
     // It is sent again while it may land, and what comes after it waits.
     eventually(|| async { node.lost().iter().filter(|id| **id == own[0].id).count() >= 2 }).await?;

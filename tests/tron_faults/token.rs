@@ -4,7 +4,7 @@ use alloy::primitives::Address;
 use anyhow::Result;
 use serde_json::json;
 
-use chains_tron::address::address;
+use chains_tron::address::parse_address;
 use devkit::denying::denying;
 
 use crate::support::*;
@@ -21,12 +21,12 @@ impl Deniable {
     pub async fn of(world: &World) -> Result<Self> {
         let tron = world.tron()?;
         let code = tron.dev.deploy_token("Development Dollar", "DEV", 6).await?;
-        Ok(Self { token: tron.token.clone(), code: address(&code)? })
+        Ok(Self { token: tron.token.clone(), code: parse_address(&code)? })
     }
 
     /// From now on reverts when one of these is paid, or when something is drawn from one. Balances stay.
     pub async fn deny(&self, world: &World, accounts: &[&str]) -> Result<()> {
-        let accounts = accounts.iter().map(|account| address(account).map(|account| account.0.0));
+        let accounts = accounts.iter().map(|account| parse_address(account).map(|account| account.0.0));
         let code = hex::encode(denying(&accounts.collect::<Result<Vec<_>, _>>()?, self.code.0.0));
         world.tron()?.dev.control("code", json!({"address": self.token, "code": code})).await?;
         Ok(())

@@ -7,7 +7,7 @@ use alloy::{
 use anyhow::{Context, Result};
 use serde_json::json;
 
-use chains_tron::address::address;
+use chains_tron::address::parse_address;
 use devnet::keys::Role;
 use escrow_abi::contracts::GatewayEscrow;
 use events::{PaymentEvent, PaymentId};
@@ -37,7 +37,7 @@ async fn winner(world: &World, payment_id: &PaymentId) -> Result<Role> {
 /// `owner` takes from the escrow what it is owed.
 async fn claim(world: &World, owner: &alloy::signers::local::PrivateKeySigner, to: Address) -> Result<()> {
     let tron = world.tron()?;
-    let claim = GatewayEscrow::claimCall { token: address(&tron.token)?, to };
+    let claim = GatewayEscrow::claimCall { token: parse_address(&tron.token)?, to };
     tron.dev.execute(owner, &tron.contracts.escrow, claim.abi_encode(), 0).await?;
     Ok(())
 }
@@ -54,8 +54,8 @@ async fn whoever_the_token_denies_holds_nobody_up_and_loses_nothing() -> Result<
     let [one, two, three] = settlers.each_ref().map(String::as_str);
     token.deny(&world, &[&denied.account, one, two, three]).await?;
 
-    let (refused, refused_own) = denied.submit(&world, &soon(world.wish_from_tron("denied")?), json!({})).await?;
-    let (paid, _) = payer.submit(&world, &world.wish_from_tron("settler-denied")?, json!({})).await?;
+    let (refused, refused_own) = denied.submit(&world, &soon(world.spec_from_tron("denied")?), json!({})).await?;
+    let (paid, _) = payer.submit(&world, &world.spec_from_tron("settler-denied")?, json!({})).await?;
     let (returned, _) = late.submit(&world, &world.undeliverable_from_tron("refund-denied")?, json!({})).await?;
     world.until(&returned, "EscrowSecured").await?;
     token.deny(&world, &[&denied.account, one, two, three, &late.account]).await?;
