@@ -11,7 +11,6 @@ use chains_evm::{
 };
 use devkit::anvil::{Anvil, Mining};
 use events::{OwnedAsset, Terms};
-use gateway::clock::SystemClock;
 use journal::budget::memory::MemoryBudgets;
 
 use super::*;
@@ -23,7 +22,8 @@ pub(super) fn gateway(rpc_url: &str) -> Gateway {
     chain.common.rpc_url = rpc_url.to_owned();
     chain.common.rpc_timeout_ms = 2_000;
     let budgets = Arc::new(MemoryBudgets::default());
-    let authorizer = EvmAuthorizer::new([Node::connect(&chain).unwrap()], budgets, Arc::new(SystemClock));
+    let clock = Arc::new(SetClock(Mutex::new(at("2030-01-01T00:00:00Z"))));
+    let authorizer = EvmAuthorizer::new([Node::connect(&chain).unwrap()], budgets, clock);
     let journal = MemoryJournal::new(4);
     Gateway::with_parts(Arc::new(journal.clone()), journal, Arc::new(authorizer), |config| {
         let ChainConfig::Evm(chain) = &mut config.chains[0].chain else { panic!("it begins with an EVM chain") };
