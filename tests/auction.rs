@@ -172,7 +172,7 @@ fn award(number: usize, request: &RequestForQuotes) -> Award {
             quote_document: "{}".to_owned(),
         },
         quote_hash: events::Hash32::sha256(b"quote"),
-        verifier: VerifierRef { account: RELEASER.to_owned(), endpoint: "http://127.0.0.1:1".to_owned() },
+        verifier: VerifierRef { account: RELEASER.parse().unwrap(), endpoint: "http://127.0.0.1:1".to_owned() },
     }
 }
 

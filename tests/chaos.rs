@@ -23,12 +23,12 @@ use tokio::{process::Command, time::timeout};
 use devkit::Signal;
 use devnet::{
     network::{Chain, Network, Options},
-    payer::Wish,
+    payer::PaymentSpec,
 };
 
 use crate::support::{
-    client::{Asked, Client, Told},
-    reckoning::{holdings, reckon},
+    client::{Asked, Client, LastAnswer},
+    outcome_tally::{holdings, tally_outcomes},
     *,
 };
 
@@ -153,26 +153,26 @@ async fn hang(network: &mut Network, victim: Victim, signal: Signal) -> Result<(
 }
 
 /// What a payer may want.
-struct Wishes {
-    ordinary: Wish,
-    undeliverable: Wish,
+struct PaymentSpecs {
+    ordinary: PaymentSpec,
+    undeliverable: PaymentSpec,
 }
 
-impl Wishes {
+impl PaymentSpecs {
     fn of(world: &World, payer: usize) -> Result<Self> {
         let name = format!("payer-{payer}");
-        let ordinary = Wish { fulfillment_window: FULFILLMENT_WINDOW, ..world.wish(&name)? };
-        Ok(Self { ordinary, undeliverable: world.undeliverable_wish(&name)? })
+        let ordinary = PaymentSpec { fulfillment_window: FULFILLMENT_WINDOW, ..world.spec(&name)? };
+        Ok(Self { ordinary, undeliverable: world.undeliverable_spec(&name)? })
     }
 
     /// Pays what is drawn, under the `n`th request id.
     async fn pay_one(&self, client: &Client, random: &mut StdRng, n: usize) -> Result<Asked> {
-        let named = |wish: &Wish| Wish { request_id: format!("{}-{n}", wish.request_id), ..wish.clone() };
+        let named = |spec: &PaymentSpec| PaymentSpec { request_id: format!("{}-{n}", spec.request_id), ..spec.clone() };
         match random.gen_range(0..8) {
             0 | 1 => client.pay(&named(&self.undeliverable)).await,
             2 => {
                 let (quote_window, fulfillment_window) = (SHORT_QUOTE_WINDOW, SHORT_FULFILLMENT_WINDOW);
-                client.pay(&Wish { quote_window, fulfillment_window, ..named(&self.ordinary) }).await
+                client.pay(&PaymentSpec { quote_window, fulfillment_window, ..named(&self.ordinary) }).await
             }
             3 | 4 => client.choose(&named(&self.ordinary)).await,
             _ => client.pay(&named(&self.ordinary)).await,
@@ -183,7 +183,7 @@ impl Wishes {
 /// Pays on and on until told to stop.
 async fn pay(
     client: Arc<Client>,
-    wishes: Wishes,
+    specs: PaymentSpecs,
     mut random: StdRng,
     stop: Arc<AtomicBool>,
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -192,7 +192,7 @@ async fn pay(
         if stop.load(Ordering::SeqCst) {
             break;
         }
-        let one = wishes.pay_one(&client, &mut random, n).await?;
+        let one = specs.pay_one(&client, &mut random, n).await?;
         asked.lock().expect("nothing panics with the lock held").push(one);
         tokio::time::sleep(Duration::from_millis(random.gen_range(0..PACE_MS_MAX))).await;
     }
@@ -254,9 +254,9 @@ async fn whatever_dies_under_load_nothing_is_lost_and_nothing_is_paid_twice() ->
     let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
     let mut payers = Vec::new();
     for (n, client) in clients.iter().enumerate() {
-        let wishes = Wishes::of(&world, n)?;
+        let specs = PaymentSpecs::of(&world, n)?;
         let random = StdRng::seed_from_u64(random.r#gen());
-        payers.push(tokio::spawn(pay(Arc::new(client.again()), wishes, random, stop.clone(), asked.clone())));
+        payers.push(tokio::spawn(pay(Arc::new(client.again()), specs, random, stop.clone(), asked.clone())));
     }
     let faults = rage(&mut world.network, &mut random, lasts).await?;
     stop.store(true, Ordering::SeqCst);
@@ -271,12 +271,12 @@ async fn whatever_dies_under_load_nothing_is_lost_and_nothing_is_paid_twice() ->
 
     let asked = std::mem::take(&mut *asked.lock().expect("nothing panics with the lock held"));
     let patience = FULFILLMENT_WINDOW + Duration::from_secs(REFUND_DELAY_SECONDS) + MARGIN;
-    let reckoning = reckon(&world, &clients, &asked, &before, patience).await?;
-    println!("{} payments through {faults} faults: {reckoning:?}", asked.len());
-    let accepted = asked.iter().filter(|asked| asked.told == Told::Accepted).count();
-    assert!(accepted > 0 && reckoning.completed > 0, "the load was none: {reckoning:?}");
-    assert!(reckoning.refunded > 0, "no money came back: {reckoning:?}");
-    assert!(reckoning.repriced > 0, "no transaction was too cheap: {reckoning:?}");
+    let tally = tally_outcomes(&world, &clients, &asked, &before, patience).await?;
+    println!("{} payments through {faults} faults: {tally:?}", asked.len());
+    let accepted = asked.iter().filter(|asked| asked.last_answer == LastAnswer::Accepted).count();
+    assert!(accepted > 0 && tally.completed > 0, "the load was none: {tally:?}");
+    assert!(tally.refunded > 0, "no money came back: {tally:?}");
+    assert!(tally.repriced > 0, "no transaction was too cheap: {tally:?}");
     audited(&world).await
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use devkit::denying::denying;
 use devnet::keys::Role;
-use escrow_abi::contracts::address;
+use escrow_abi::contracts::parse_address;
 use events::{PaymentEvent, event::Claim};
 
 use crate::support::*;
@@ -16,8 +16,8 @@ use crate::support::*;
 async fn deny(world: &World, code: &str, roles: &[Role]) -> Result<()> {
     let source = &world.network.source;
     let denied: Vec<_> = roles.iter().map(|role| role.address().0.0).collect();
-    let code = Bytes::from(denying(&denied, address(code)?.0.0));
-    let _: Value = source.dev.rpc("anvil_setCode", (address(source.token()?.reference())?, code)).await?;
+    let code = Bytes::from(denying(&denied, parse_address(code)?.0.0));
+    let _: Value = source.dev.rpc("anvil_setCode", (parse_address(source.token()?.reference())?, code)).await?;
     Ok(())
 }
 
@@ -28,7 +28,7 @@ async fn what_the_token_denied_a_settler_is_shown_and_brought_home_once_it_does_
     let code = source.dev.deploy_token("Development USD", "dUSD", 6).await?;
     deny(&world, &code, &[1, 2, 3].map(Role::Settler)).await?;
     let before = settlers(source).await?;
-    let payment_id = world.submit(&world.wish("denied")?).await?;
+    let payment_id = world.submit(&world.spec("denied")?).await?;
     world.completed(&payment_id).await?;
     assert_eq!(settlers(source).await?, before);
 

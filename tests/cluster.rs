@@ -12,12 +12,12 @@ use anyhow::{Context, Result};
 
 use devnet::{
     network::Options,
-    payer::{Answer, Wish},
+    payer::{Answer, PaymentSpec},
 };
 
 use crate::support::{
-    client::{Asked, Client, Told},
-    reckoning::{holdings, reckon},
+    client::{Asked, Client, LastAnswer},
+    outcome_tally::{holdings, tally_outcomes},
     *,
 };
 
@@ -31,13 +31,18 @@ fn three(options: Options) -> Options {
 }
 
 /// Pays on and on until told to stop.
-async fn pay(client: Arc<Client>, wish: Wish, stop: Arc<AtomicBool>, asked: Arc<Mutex<Vec<Asked>>>) -> Result<()> {
+async fn pay(
+    client: Arc<Client>,
+    spec: PaymentSpec,
+    stop: Arc<AtomicBool>,
+    asked: Arc<Mutex<Vec<Asked>>>,
+) -> Result<()> {
     for n in 0.. {
         if stop.load(Ordering::SeqCst) {
             break;
         }
-        let wish = Wish { request_id: format!("{}-{n}", wish.request_id), ..wish.clone() };
-        let one = client.pay(&wish).await?;
+        let spec = PaymentSpec { request_id: format!("{}-{n}", spec.request_id), ..spec.clone() };
+        let one = client.pay(&spec).await?;
         asked.lock().expect("nothing panics with the lock held").push(one);
         tokio::time::sleep(PACE).await;
     }
@@ -52,7 +57,7 @@ async fn readiness(world: &World, n: usize) -> Result<Answer> {
 
 fn accepted(asked: &Mutex<Vec<Asked>>) -> usize {
     let asked = asked.lock().expect("nothing panics with the lock held");
-    asked.iter().filter(|asked| asked.told == Told::Accepted).count()
+    asked.iter().filter(|asked| asked.last_answer == LastAnswer::Accepted).count()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,9 +72,8 @@ async fn any_of_three_gateways_and_three_servers_is_killed_under_load_and_nothin
     let before = holdings(&world, &everyone).await?;
     let mut payers = Vec::new();
     for (n, client) in clients.iter().enumerate() {
-        // Time enough for settlers to be asked over another server than the one that was killed.
-        let wish = Wish { quote_window: Duration::from_secs(60), ..world.wish(&format!("payer-{n}"))? };
-        payers.push(tokio::spawn(pay(client.clone(), wish, stop.clone(), asked.clone())));
+        let spec = world.spec(&format!("payer-{n}"))?;
+        payers.push(tokio::spawn(pay(client.clone(), spec, stop.clone(), asked.clone())));
     }
     for victim in 0..6 {
         let more = accepted(&asked) + 3;
@@ -96,17 +100,17 @@ async fn any_of_three_gateways_and_three_servers_is_killed_under_load_and_nothin
         payer.await??;
     }
     let asked = std::mem::take(&mut *asked.lock().expect("nothing panics with the lock held"));
-    let reckoning = reckon(&world, &everyone, &asked, &before, PATIENCE).await?;
-    println!("{} payments: {reckoning:?}", asked.len());
-    assert!(asked.iter().all(|asked| asked.told == Told::Accepted), "{asked:?}");
-    assert_eq!(reckoning.completed, asked.len(), "{reckoning:?}");
+    let tally = tally_outcomes(&world, &everyone, &asked, &before, PATIENCE).await?;
+    println!("{} payments: {tally:?}", asked.len());
+    assert!(asked.iter().all(|asked| asked.last_answer == LastAnswer::Accepted), "{asked:?}");
+    assert_eq!(tally.completed, asked.len(), "{tally:?}");
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_majority_gateways_refuse_and_wait_and_with_it_they_go_on() -> Result<()> {
     let mut world = World::with(|options| Options { gateways: 2, ..three(options) }).await?;
-    let body = world.payer.sign(&world.base(0), &world.wish("refused")?).await?;
+    let body = world.payer.sign(&world.base(0), &world.spec("refused")?).await?;
     world.network.nats.kill().await?;
     world.network.kill_gateway(1).await?;
     world.network.nats.cluster()?.restart(0)?;
@@ -142,7 +146,7 @@ async fn without_a_majority_gateways_refuse_and_wait_and_with_it_they_go_on() ->
         world.network.ready(n).await?;
     }
     assert_eq!(readiness(&world, 0).await?.status, 200);
-    let payment_id = world.submit(&world.wish("accepted")?).await?;
+    let payment_id = world.submit(&world.spec("accepted")?).await?;
     assert_eq!(world.outcome(&payment_id).await?.text("status"), "completed");
     world.until(&payment_id, "EscrowReleased").await?;
     world.settled_once(&[payment_id]).await

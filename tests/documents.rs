@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use tokio::process::Command;
 
 use devkit::tools;
-use devnet::{keys::Role, payer::Wish};
+use devnet::{keys::Role, payer::PaymentSpec};
 
 use crate::support::*;
 
@@ -59,14 +59,14 @@ impl Page {
 /// A body that has the members of `example` with this network's assets, signed by its payer.
 async fn signed(world: &World, example: &Value, request_id: &str) -> Result<Value> {
     let text = |member: &str| example[member].as_str().with_context(|| format!("the example lacks {member}"));
-    let wish = Wish {
+    let spec = PaymentSpec {
         amount: text("fulfillment_amount")?.parse()?,
         cap: text("max_source_amount")?.parse()?,
         // The calls are made one after the other, and more than one of them has this body.
         quote_window: Duration::from_secs(60),
-        ..world.wish(request_id)?
+        ..world.spec(request_id)?
     };
-    let signed = world.payer.sign(&world.base(0), &wish).await?;
+    let signed = world.payer.sign(&world.base(0), &spec).await?;
     let names = |value: &Value| value.as_object().map(|members| members.keys().cloned().collect::<Vec<_>>());
     for pointer in ["", "/source", "/destination/0", "/sender_auth"] {
         let (shown, sent) = (example.pointer(pointer).and_then(names), signed.pointer(pointer).and_then(names));
@@ -151,5 +151,6 @@ async fn the_calls_and_bodies_of_the_documents_work() -> Result<()> {
     for page in ["README.md", "clients.md", "clients-tron.md", "clients-quotes.md", "merchants.md"] {
         ensure!(calls.contains_key(page), "{page} shows no call; these do: {calls:?}");
     }
+    ensure!(calls["README.md"] >= 3, "README.md shows {} calls", calls["README.md"]);
     Ok(())
 }

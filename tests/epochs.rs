@@ -8,7 +8,7 @@ use tokio::process::Command;
 
 use devkit::{Signal, tools};
 use devnet::{
-    payer::{Answer, Wish},
+    payer::{Answer, PaymentSpec},
     users::NatsUser,
 };
 use events::{Did, Hash32, PaymentId};
@@ -79,8 +79,8 @@ async fn submit(world: &World, n: usize, body: &Value) -> Result<Answer> {
 
 /// A body that stays good while gateways hang and epochs are begun.
 async fn signed(world: &World, request_id: &str) -> Result<Value> {
-    let wish = Wish { quote_window: PATIENCE, fulfillment_window: 2 * PATIENCE, ..world.wish(request_id)? };
-    world.payer.sign(&world.base(0), &wish).await
+    let spec = PaymentSpec { quote_window: PATIENCE, fulfillment_window: 2 * PATIENCE, ..world.spec(request_id)? };
+    world.payer.sign(&world.base(0), &spec).await
 }
 
 /// Everything from both epochs is proven: over NATS, from files, and by the example that uses none of our programs.
@@ -239,7 +239,7 @@ async fn replayed(world: &World, n: usize, body: &Value, payment_id: &PaymentId)
     let again = submit(world, n, body).await?;
     assert_eq!((again.text("payment_id"), &again.body["idempotent_replay"]), (payment_id.as_str(), &true.into()));
     let request_id = body["request_id"].as_str().context("no request_id")?;
-    let other = Wish { amount: (AMOUNT - 1).to_string().parse()?, ..world.wish(request_id)? };
+    let other = PaymentSpec { amount: (AMOUNT - 1).to_string().parse()?, ..world.spec(request_id)? };
     let other = world.payer.sign(&world.base(n), &other).await?;
     let other = world.payer.submit(&world.base(n), &other, Duration::ZERO).await?;
     assert_eq!(other.status, 409, "{other:?}");

@@ -13,7 +13,7 @@ use chrono::Utc;
 use serde_json::{Value, json};
 
 use devkit::Signal;
-use devnet::{keys::Role, payer::Wish, users::NatsUser};
+use devnet::{keys::Role, payer::PaymentSpec, users::NatsUser};
 use events::Did;
 use settler::protocol::bid_subject;
 
@@ -28,9 +28,7 @@ async fn nats_server_killed_in_every_leg_of_a_payment_loses_nothing() -> Result<
     let mut world = World::start(1).await?;
     let mut payments = Vec::new();
     for event in ["Submitted", "DepositPrepared", "EscrowSecured", "FulfillmentSeen", "FulfillmentConfirmed"] {
-        // Time enough for settlers to come back to a server that was killed.
-        let wish = Wish { quote_window: Duration::from_secs(60), ..world.wish(&format!("nats-killed-after-{event}"))? };
-        let payment_id = world.submit(&wish).await?;
+        let payment_id = world.submit(&world.spec(&format!("nats-killed-after-{event}"))?).await?;
         world.until(&payment_id, event).await?;
         world.network.nats.kill().await?;
         world.network.nats.restart().await?;
@@ -48,9 +46,9 @@ async fn nats_server_killed_in_every_leg_of_a_payment_loses_nothing() -> Result<
 #[tokio::test(flavor = "multi_thread")]
 async fn deleted_read_models_are_rebuilt_and_open_payments_go_on() -> Result<()> {
     let mut world = World::start(1).await?;
-    let done = world.submit(&world.wish("before")?).await?;
+    let done = world.submit(&world.spec("before")?).await?;
     let before = world.outcome(&done).await?;
-    let open = world.submit(&world.wish("open")?).await?;
+    let open = world.submit(&world.spec("open")?).await?;
     world.until(&open, "EscrowSecured").await?;
 
     world.network.kill_gateway(0).await?;
@@ -72,7 +70,7 @@ async fn a_settler_killed_around_its_delivery_delivers_once_and_is_paid() -> Res
     let mut world = World::start(1).await?;
     let mut payments = Vec::new();
     for event in ["QuoteAwarded", "EscrowSecured", "FulfillmentSeen", "FulfillmentConfirmed"] {
-        let payment_id = world.submit(&world.wish(&format!("settler-killed-after-{event}"))?).await?;
+        let payment_id = world.submit(&world.spec(&format!("settler-killed-after-{event}"))?).await?;
         world.until(&payment_id, event).await?;
         world.network.kill_settler(1).await?;
         world.network.start_settler(1)?;
@@ -95,7 +93,7 @@ async fn a_deposit_that_reverts_fails_the_payment_with_its_blockchain_context() 
 
     // No block is made until the payer has withdrawn the allowance in front of the deposit.
     let _: Value = source.dev.rpc("evm_setIntervalMining", (0,)).await?;
-    let payment_id = world.submit(&world.wish("reverts")?).await?;
+    let payment_id = world.submit(&world.spec("reverts")?).await?;
     world.until(&payment_id, "DepositPrepared").await?;
     let permit2: Address = source.contracts.permit2.parse()?;
     let data = approveCall { spender: permit2, value: U256::ZERO }.abi_encode();
@@ -134,8 +132,8 @@ async fn an_allowance_that_is_gone_before_the_deposit_is_signed_fails_without_a_
     for n in 1..=3 {
         world.network.signal_settler(n, Signal::Stop).await?;
     }
-    let wish = Wish { quote_window: Duration::from_secs(20), ..world.wish("no-allowance")? };
-    let payment_id = world.submit(&wish).await?;
+    let spec = PaymentSpec { quote_window: Duration::from_secs(20), ..world.spec("no-allowance")? };
+    let payment_id = world.submit(&spec).await?;
     source.dev.approve(&Role::Payer.signer(), &source.token, &source.contracts.permit2, U256::ZERO).await?;
     for n in 1..=3 {
         world.network.signal_settler(n, Signal::Continue).await?;
@@ -159,11 +157,11 @@ async fn a_quote_that_came_in_time_counts_for_a_gateway_that_hung_past_the_deadl
     let world = World::start(1).await?;
     let client = world.network.nats.connect(NatsUser::Gateway).await?;
     let settler = Did::from_ed25519(&settler::dev::key(1).context("the network has three settlers")?.verifying_key());
-    let wish = Wish { whitelist: vec![settler.clone()], ..world.wish("heard-late")? };
+    let spec = PaymentSpec { whitelist: vec![settler.clone()], ..world.spec("heard-late")? };
 
     world.network.signal_settler(1, Signal::Stop).await?;
-    let payment_id = world.submit(&wish).await?;
-    let deadline = Utc::now() + wish.quote_window;
+    let payment_id = world.submit(&spec).await?;
+    let deadline = Utc::now() + spec.quote_window;
     let asked = format!("auction.asked.{payment_id}");
     eventually(|| stored(&client, "ASKED", &asked)).await.context("nobody is asked")?;
     world.network.signal_gateway(0, Signal::Stop).await?;

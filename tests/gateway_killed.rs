@@ -22,7 +22,7 @@ async fn a_gateway_killed_after_any_event_of_a_delivery_goes_on_and_pays_once() 
     let before = world.balances().await?;
     let mut payments = Vec::new();
     for event in DELIVERED {
-        let payment_id = world.submit(&world.wish(&format!("killed-after-{event}"))?).await?;
+        let payment_id = world.submit(&world.spec(&format!("killed-after-{event}"))?).await?;
         world.until(&payment_id, event).await?;
         world.network.kill_gateway(0).await?;
         world.network.start_gateway(0).await?;
@@ -49,7 +49,7 @@ async fn a_gateway_killed_after_any_event_of_a_refund_goes_on_and_refunds_once()
     let before = world.balances().await?;
     let mut payments = Vec::new();
     for event in REFUNDED_AFTER {
-        payments.push((event, world.submit(&world.undeliverable_wish(&format!("killed-after-{event}"))?).await?));
+        payments.push((event, world.submit(&world.undeliverable_spec(&format!("killed-after-{event}"))?).await?));
     }
     for (event, payment_id) in &payments {
         world.until(payment_id, event).await?;

@@ -1,4 +1,4 @@
-//! The idempotency rules that need processes; the others are in `src/http/tests/idempotency_rules.rs`.
+//! The idempotency rules that need processes; the others are in `api/src/tests/idempotency_rules.rs`.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const AT_ONCE: usize = 250;
 async fn rule_3_a_thousand_submissions_of_one_id_to_three_gateways_are_one_payment() -> Result<()> {
     let world = World::start(3).await?;
     let before = world.balances().await?;
-    let body = world.payer.sign(&world.base(0), &world.wish("a-thousand-times")?).await?;
+    let body = world.payer.sign(&world.base(0), &world.spec("a-thousand-times")?).await?;
     let submissions = (0..SUBMISSIONS).map(|n| {
         let (payer, base, body) = (world.payer.clone(), world.base(n % 3), body.clone());
         async move { payer.submit(&base, &body, Duration::ZERO).await }
@@ -43,9 +43,9 @@ async fn rule_3_a_thousand_submissions_of_one_id_to_three_gateways_are_one_payme
 #[tokio::test(flavor = "multi_thread")]
 async fn rule_8_a_failed_payment_stays_failed_at_every_gateway() -> Result<()> {
     let world = World::start(2).await?;
-    let mut wish = world.wish("too-much")?;
-    (wish.amount, wish.cap) = ("900000000000000".parse()?, "990000000000000".parse()?);
-    let body = world.payer.sign(&world.base(0), &wish).await?;
+    let mut spec = world.spec("too-much")?;
+    (spec.amount, spec.cap) = ("900000000000000".parse()?, "990000000000000".parse()?);
+    let body = world.payer.sign(&world.base(0), &spec).await?;
     let first = world.payer.submit(&world.base(0), &body, Duration::from_secs(30)).await?;
     let payment_id = first.text("payment_id").parse()?;
     assert_eq!(world.outcome(&payment_id).await?.text("status"), "failed");
@@ -63,7 +63,7 @@ async fn rule_8_a_failed_payment_stays_failed_at_every_gateway() -> Result<()> {
         eventually(shown).await?;
     }
     assert_eq!(world.types(&payment_id).await?, events);
-    let again = world.payer.sign(&world.base(1), &world.wish("enough")?).await?;
+    let again = world.payer.sign(&world.base(1), &world.spec("enough")?).await?;
     let again = world.payer.submit(&world.base(1), &again, Duration::from_secs(30)).await?;
     assert_eq!(again.body["idempotent_replay"], false);
     assert_ne!(again.text("payment_id"), first.text("payment_id"));

@@ -24,8 +24,8 @@ async fn a_payment_in_an_envelope_is_its_holder_s_and_nobody_else_s() -> Result<
     let base = world.base(0);
     let (alice, mallory) = (Holder::ed25519(1)?, Holder::ed25519(2)?);
     let payer = world.payer.asking_for(alice.did().as_str());
-    let wish = world.wish("order-1")?;
-    let signed = payer.sign(&base, &wish).await?;
+    let spec = world.spec("order-1")?;
+    let signed = payer.sign(&base, &spec).await?;
 
     // The payer's signature is for a payment of this originator: neither without the envelope nor in another's.
     for moved in [signed.clone(), sealed(&mallory, &signed)?] {
@@ -45,7 +45,7 @@ async fn a_payment_in_an_envelope_is_its_holder_s_and_nobody_else_s() -> Result<
     assert_eq!(payment_id, PaymentId::derive(alice.did().as_str(), "order-1"));
     // Another account in the name of the same holder.
     let other = Payer::new(Role::Settler(1).signer())?.asking_for(alice.did().as_str());
-    let taken = sealed(&alice, &other.sign(&base, &wish).await?)?;
+    let taken = sealed(&alice, &other.sign(&base, &spec).await?)?;
     let answer = other.submit(&base, &taken, Duration::ZERO).await?;
     assert_eq!((answer.status, answer.text("code")), (409, "REQUEST_ID_TAKEN"), "{answer:?}");
 
@@ -75,7 +75,7 @@ async fn a_batch_of_an_account_s_did_is_awarded_by_its_key() -> Result<()> {
     let sealed = |body: &Value| holder.envelope(body, Suite::EcdsaSecp256k1RecoverySignature2020, &[], Utc::now());
     let payer = payer.asking_for(holder.did().as_str());
 
-    let body = sealed(&payer.quote_request(&world.wish("cart-1")?))?;
+    let body = sealed(&payer.quote_request(&world.spec("cart-1")?))?;
     let ready = payer.open(&base, &body, true).await?;
     assert_eq!((ready.status, ready.text("status")), (200, "ready"), "{ready:?}");
     let id = ready.text("quote_request_id");

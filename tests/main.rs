@@ -1,6 +1,9 @@
 //! End-to-end tests: real nats-servers, real chains and the real binary as a process. One program, because each links
 //! everything; a file is a subject.
 
+// A test may panic, and so may what helps it.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
 mod attacks;
 mod auction;
 mod audit;

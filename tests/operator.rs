@@ -107,7 +107,7 @@ async fn gateways_tell_how_they_stand_and_rebuild_their_read_models_under_way() 
     // One gateway, then all, with payments on their way.
     let mut payments = Vec::new();
     for n in 0..3 {
-        payments.push(world.submit(&world.wish(&format!("meanwhile-{n}"))?).await?);
+        payments.push(world.submit(&world.spec(&format!("meanwhile-{n}"))?).await?);
     }
     let one = name(&answers[1]);
     let told = admin(&world, &["rebuild", "--gateway", &one]).await?;
@@ -174,7 +174,7 @@ async fn killed_while_it_rebuilds(world: &mut World) -> Result<()> {
 async fn a_payment_whose_money_is_past_its_time_is_warned_of_and_listed() -> Result<()> {
     let mut world = World::start(2).await?;
     assert!(admin(&world, &["overdue"]).await?.contains("nothing is overdue"));
-    let payment_id = world.submit(&world.undeliverable_wish("overdue")?).await?;
+    let payment_id = world.submit(&world.undeliverable_spec("overdue")?).await?;
     world.until(&payment_id, "EscrowSecured").await?;
     // Without the destination chain nobody can prove that nothing was delivered there.
     world.network.destination.anvil.kill().await?;
@@ -214,7 +214,7 @@ async fn a_payment_whose_money_is_past_its_time_is_warned_of_and_listed() -> Res
 #[tokio::test(flavor = "multi_thread")]
 async fn a_journal_that_lost_commits_is_an_alarm_until_it_is_acknowledged() -> Result<()> {
     let mut world = World::start(1).await?;
-    let payment_id = world.submit(&world.wish("lost")?).await?;
+    let payment_id = world.submit(&world.spec("lost")?).await?;
     world.outcome(&payment_id).await?;
     world.until(&payment_id, "EscrowReleased").await?;
     world.network.kill_gateway(0).await?;

@@ -32,10 +32,10 @@ async fn submissions_above_what_a_gateway_takes_are_refused_until_it_can() -> Re
     let mut bodies = Vec::new();
     for n in 0..SUBMISSIONS {
         // No settler delivers for nothing, so that nobody offers a quote.
-        let mut wish = world.wish(&format!("overload-{n}"))?;
-        wish.cap = wish.amount;
-        wish.quote_window = WINDOW;
-        bodies.push(world.payer.sign(&world.base(0), &wish).await?);
+        let mut spec = world.spec(&format!("overload-{n}"))?;
+        spec.cap = spec.amount;
+        spec.quote_window = WINDOW;
+        bodies.push(world.payer.sign(&world.base(0), &spec).await?);
     }
     let address = format!("{}/v1/payments", world.base(0));
     let submissions = bodies.iter().map(|body| submit(&address, body));

@@ -85,18 +85,18 @@ async fn a_damaged_payment_is_parked_until_it_is_replayed_and_the_others_complet
     assert_eq!(done(&world, &["list", "--json"]).await?.trim(), "[]");
     assert_eq!(done(&world, &["replay", "--all"]).await?.trim(), "nothing is parked");
 
-    let bad = world.submit(&world.wish("damaged")?).await?;
+    let bad = world.submit(&world.spec("damaged")?).await?;
     world.until(&bad, "DepositPrepared").await?;
     let sequence = poison(&world, &bad).await?;
     // In all shards, that of the damaged one among them.
     let mut good = Vec::new();
     for n in 0..3 {
-        good.push(world.submit(&world.wish(&format!("beside-{n}"))?).await?);
+        good.push(world.submit(&world.spec(&format!("beside-{n}"))?).await?);
     }
     let same_shard = (0..).map(|n| format!("same-shard-{n}"));
     let shard = |id: &PaymentId| id.shard(8);
     let mut same_shard = same_shard.filter(|request_id| shard(&world.payer.payment_id(request_id)) == shard(&bad));
-    good.push(world.submit(&world.wish(&same_shard.next().context("endless")?)?).await?);
+    good.push(world.submit(&world.spec(&same_shard.next().context("endless")?)?).await?);
 
     let listed = || async { done(&world, &["list"]).await.is_ok_and(|list| list.contains(bad.as_str())) };
     eventually(listed).await.context("it is not parked")?;
@@ -135,7 +135,7 @@ async fn a_damaged_payment_is_parked_until_it_is_replayed_and_the_others_complet
     world.network.kill_gateway(0).await?;
     world.network.start_gateway(0).await?;
     world.network.ready(0).await?;
-    let later = world.submit(&world.wish(&same_shard.next().context("endless")?)?).await?;
+    let later = world.submit(&world.spec(&same_shard.next().context("endless")?)?).await?;
     assert_eq!(world.outcome(&later).await?.text("status"), "completed");
     let tries = world.network.log("gateway-1")?;
     let tries = tries.rsplit("gateway listens").next().context("no log")?;

@@ -43,7 +43,7 @@ async fn refuses(world: &World, gateway: usize) -> Result<Refusal> {
     let refused = async {
         loop {
             count += 1;
-            let body = world.payer.sign(&base, &world.wish(&format!("probe-{gateway}-{count}"))?).await?;
+            let body = world.payer.sign(&base, &world.spec(&format!("probe-{gateway}-{count}"))?).await?;
             let answer = post(&base, &body).await?;
             if answer.status != 200 {
                 return Ok(answer);
@@ -58,8 +58,8 @@ async fn refuses(world: &World, gateway: usize) -> Result<Refusal> {
 async fn a_pause_reaches_every_gateway_outlives_them_and_stops_nothing_in_flight() -> Result<()> {
     let mut world = World::start(2).await?;
     assert!(admin(&world, &["status"]).await?.contains("never paused"));
-    let in_flight = world.submit(&world.wish("in-flight")?).await?;
-    let body = world.payer.sign(&world.base(0), &world.wish("while-paused")?).await?;
+    let in_flight = world.submit(&world.spec("in-flight")?).await?;
+    let body = world.payer.sign(&world.base(0), &world.spec("while-paused")?).await?;
 
     let said = admin(&world, &["pause", "--reason", "the chain is forking"]).await?;
     assert!(said.starts_with("paused since") && said.contains("the chain is forking"), "{said}");
@@ -91,7 +91,7 @@ async fn a_pause_reaches_every_gateway_outlives_them_and_stops_nothing_in_flight
     assert!(admin(&world, &["status"]).await?.contains("the chain is forking"));
 
     assert!(admin(&world, &["resume"]).await?.starts_with("accepting since"));
-    let body = world.payer.sign(&world.base(0), &world.wish("while-paused")?).await?;
+    let body = world.payer.sign(&world.base(0), &world.spec("while-paused")?).await?;
     let base = world.base(1);
     eventually(|| async { post(&base, &body).await.is_ok_and(|answer| answer.status == 200) }).await?;
     let payment_id = world.payer.payment_id("while-paused");
@@ -104,11 +104,11 @@ async fn a_pause_reaches_every_gateway_outlives_them_and_stops_nothing_in_flight
 async fn without_nats_writes_are_refused_and_reads_go_on() -> Result<()> {
     let mut world = World::start(1).await?;
     let base = world.base(0);
-    let known = world.submit(&world.wish("before")?).await?;
+    let known = world.submit(&world.spec("before")?).await?;
     world.outcome(&known).await?;
     world.until(&known, "EscrowReleased").await?;
-    let body = world.payer.sign(&base, &world.wish("while-away")?).await?;
-    let replayed = world.payer.sign(&base, &world.wish("before")?).await?;
+    let body = world.payer.sign(&base, &world.spec("while-away")?).await?;
+    let replayed = world.payer.sign(&base, &world.spec("before")?).await?;
 
     world.network.nats.kill().await?;
     eventually(|| async { status_of(&base, "/readyz").await.is_ok_and(|status| status == 503) }).await?;
@@ -134,7 +134,7 @@ async fn without_nats_writes_are_refused_and_reads_go_on() -> Result<()> {
     eventually(journal).await.context("a 503 was accepted after all")?;
     let unknown = world.payer.status(&base, world.payer.payment_id("never").as_str()).await?;
     assert_eq!((unknown.status, unknown.text("code")), (404, "PAYMENT_NOT_FOUND"));
-    let body = world.payer.sign(&base, &world.wish("while-away")?).await?;
+    let body = world.payer.sign(&base, &world.spec("while-away")?).await?;
     let accepted = post(&base, &body).await?;
     assert_eq!((accepted.status, &accepted.body["idempotent_replay"]), (200, &false.into()), "{}", accepted.body);
     assert_eq!(world.outcome(&payment_id).await?.text("status"), "completed");
@@ -147,10 +147,10 @@ async fn without_nats_writes_are_refused_and_reads_go_on() -> Result<()> {
 async fn an_append_that_may_be_stored_is_not_said_to_be_refused() -> Result<()> {
     let world = World::start(1).await?;
     let base = world.base(0);
-    let mut wish = world.wish("who-knows")?;
+    let mut spec = world.spec("who-knows")?;
     // The time that the server is silent counts.
-    wish.quote_window = Duration::from_secs(60);
-    let body = world.payer.sign(&base, &wish).await?;
+    spec.quote_window = Duration::from_secs(60);
+    let body = world.payer.sign(&base, &spec).await?;
     signal(&world, "STOP").await?;
     let answer = post(&base, &body).await;
     signal(&world, "CONT").await?;

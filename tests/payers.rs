@@ -36,17 +36,17 @@ async fn post(url: String, body: &Value) -> Result<Value> {
 
 /// Prepares, signs, verifies and submits.
 async fn pay(world: &World, case: Case<'_>) -> Result<PaymentId> {
-    let (wish, now) = (world.wish(case.request_id)?, Utc::now());
+    let (spec, now) = (world.spec(case.request_id)?, Utc::now());
     let after = |window: Duration| (now + window).to_rfc3339_opts(SecondsFormat::Secs, true);
     let mut body = json!({
         "version": "1.0",
         "request_id": case.request_id,
-        "source": {"asset_identifier": wish.source, "account": case.account},
-        "destination": [{"asset_identifier": wish.destination, "account": wish.recipient}],
-        "fulfillment_amount": wish.amount,
-        "max_source_amount": wish.cap,
-        "quote_deadline": after(wish.quote_window),
-        "fulfillment_deadline": after(wish.fulfillment_window),
+        "source": {"asset_identifier": spec.source, "account": case.account},
+        "destination": [{"asset_identifier": spec.destination, "account": spec.recipient}],
+        "fulfillment_amount": spec.amount,
+        "max_source_amount": spec.cap,
+        "quote_deadline": after(spec.quote_window),
+        "fulfillment_deadline": after(spec.fulfillment_window),
         "message_scheme": case.scheme,
     });
     let base = world.base(0);
@@ -72,9 +72,9 @@ async fn trusting() -> Result<World> {
     world.network.kill_gateway(0).await?;
     let path = world.network.options().directory.join("gateway-1.toml");
     let mut config: Value = toml::from_str(&std::fs::read_to_string(&path)?)?;
-    for chain in config["chains"].as_array_mut().into_iter().flatten() {
-        let is_evm = chain["chain_id"].as_str().is_some_and(|id| id.starts_with("eip155:"));
-        chain["permit2_without_witness"] = is_evm.into();
+    let is_evm = |chain: &&mut Value| chain["chain_id"].as_str().is_some_and(|id| id.starts_with("eip155:"));
+    for chain in config["chains"].as_array_mut().into_iter().flatten().filter(is_evm) {
+        chain["permit2_without_witness"] = true.into();
     }
     std::fs::write(&path, toml::to_string(&config)?)?;
     world.network.start_gateway(0).await?;
@@ -118,7 +118,7 @@ async fn contract_accounts_pay_deployed_or_not() -> Result<()> {
         let owner = format!("{:#x}", signer.address());
         let account = source.dev.account_of(&factory, &owner, token, permit2).await?;
         // The cap has to be there, though the price alone is drawn.
-        let cap: U256 = world.wish("order-1")?.cap.get();
+        let cap: U256 = world.spec("order-1")?.cap.get();
         source.dev.mint(token, &account, cap).await?;
         if deployed {
             source.dev.deploy_account(&factory, &owner, token, permit2).await?;
@@ -143,7 +143,7 @@ async fn a_payment_can_be_read_at_once_at_every_gateway() -> Result<()> {
     let world = World::start(2).await?;
     let payer: &Payer = &world.payer;
     for n in 0..10 {
-        let body = payer.sign(&world.base(0), &world.wish(&format!("read-{n}"))?).await?;
+        let body = payer.sign(&world.base(0), &world.spec(&format!("read-{n}"))?).await?;
         let answer = payer.submit(&world.base(0), &body, Duration::ZERO).await?;
         ensure!(answer.status == 200, "{answer:?}");
         let payment_id = answer.text("payment_id");
@@ -168,7 +168,7 @@ async fn a_payment_can_be_read_at_once_at_every_gateway() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_stream_outlives_its_nats_server() -> Result<()> {
     let mut world = World::start(1).await?;
-    let payment_id = world.submit(&world.wish("streamed")?).await?;
+    let payment_id = world.submit(&world.spec("streamed")?).await?;
     let url = format!("{}/v1/payments/{payment_id}/events", world.base(0));
     let mut response = Client::new().get(url).send().await?;
     let mut text = String::new();

@@ -13,7 +13,7 @@ use tokio::{process::Command, sync::Mutex};
 use tokio_util::task::AbortOnDropHandle;
 
 use devkit::{Process, tools};
-use devnet::{payer::Wish, users::NatsUser};
+use devnet::{payer::PaymentSpec, users::NatsUser};
 use events::Did;
 use protocol::MESSAGES;
 use settler::protocol::{AWARDS_STREAM, award_consumer};
@@ -24,14 +24,14 @@ use crate::support::*;
 const NUMBER: u8 = 1;
 
 /// A network in which the example stands in for the demo's first settler.
-struct Stage {
+struct Environment {
     world: World,
     client: async_nats::Client,
     starts: usize,
 }
 
-impl Stage {
-    async fn set() -> Result<Self> {
+impl Environment {
+    async fn start() -> Result<Self> {
         let mut world = World::start(1).await?;
         world.network.kill_settler(NUMBER).await?;
         let client = world.network.nats.connect(NatsUser::Gateway).await?;
@@ -39,7 +39,7 @@ impl Stage {
     }
 
     /// Starts the example on the configuration of the settler it replaces, and waits until it hears requests.
-    async fn start(&mut self) -> Result<Process> {
+    async fn start_settler(&mut self) -> Result<Process> {
         self.starts += 1;
         let directory = self.world.network.options().directory.clone();
         let name = format!("python-settler-{}", self.starts);
@@ -61,8 +61,8 @@ impl Stage {
     }
 
     /// A payment that nobody else may win.
-    fn wish(&self, request_id: &str) -> Result<Wish> {
-        Ok(Wish { whitelist: vec![did()?], ..self.world.wish(request_id)? })
+    fn spec(&self, request_id: &str) -> Result<PaymentSpec> {
+        Ok(PaymentSpec { whitelist: vec![did()?], ..self.world.spec(request_id)? })
     }
 
     /// Waits until the settler has acknowledged every award.
@@ -149,45 +149,45 @@ async fn listen(client: &async_nats::Client) -> Result<(Arc<Mutex<Heard>>, Abort
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_wins_delivers_and_is_paid_and_all_that_is_said_is_of_the_schemas() -> Result<()> {
-    let mut stage = Stage::set().await?;
-    let (heard, _listening) = listen(&stage.client).await?;
-    let mut settler = stage.start().await?;
+    let mut environment = Environment::start().await?;
+    let (heard, _listening) = listen(&environment.client).await?;
+    let mut settler = environment.start_settler().await?;
     // What its operator shows, and what the gateway's makes of it.
-    let shown = String::from_utf8(stage.command().arg("id").output().await?.stdout)?;
+    let shown = String::from_utf8(environment.command().arg("id").output().await?.stdout)?;
     assert_eq!(shown.trim(), format!("{} {}", did()?, did()?.token()));
     let admitted =
         Command::new(env!("CARGO_BIN_EXE_gw")).args(["settler", "id", "--did", did()?.as_str()]).output().await?;
-    ensure!(String::from_utf8(admitted.stdout)?.contains(&settler::nats_stanza(&did()?)?), "no account for it");
-    let before = stage.world.balances().await?;
+    ensure!(String::from_utf8(admitted.stdout)?.contains(&settler::nats_account(&did()?)?), "no account for it");
+    let before = environment.world.balances().await?;
 
-    let payment_id = stage.world.submit(&stage.wish("python")?).await?;
-    let outcome = stage.world.outcome(&payment_id).await?;
+    let payment_id = environment.world.submit(&environment.spec("python")?).await?;
+    let outcome = environment.world.outcome(&payment_id).await?;
     assert_eq!(outcome.text("status"), "completed", "{outcome:?}");
-    stage.world.until(&payment_id, "EscrowReleased").await?;
-    stage.world.settled_once(&[payment_id]).await?;
-    stage.acknowledged().await?;
-    let after = stage.world.balances().await?;
+    environment.world.until(&payment_id, "EscrowReleased").await?;
+    environment.world.settled_once(&[payment_id]).await?;
+    environment.acknowledged().await?;
+    let after = environment.world.balances().await?;
     assert_eq!(after["recipient"] - before["recipient"], U256::from(AMOUNT));
     assert_eq!(before["payer"] - after["payer"], U256::from(PRICE));
 
     // In an open auction it declines what it cannot do, and its price is the lowest where it can.
-    let too_much = Wish { cap: "25000001".parse()?, ..stage.wish("too-cheap")? };
-    let declined = stage.world.submit(&too_much).await?;
-    let declined = stage.world.outcome(&declined).await?;
+    let too_much = PaymentSpec { cap: "25000001".parse()?, ..environment.spec("too-cheap")? };
+    let declined = environment.world.submit(&too_much).await?;
+    let declined = environment.world.outcome(&declined).await?;
     assert_eq!(declined.text("status"), "failed", "{declined:?}");
-    let open = stage.world.submit(&stage.world.wish("open")?).await?;
-    stage.world.until(&open, "EscrowReleased").await?;
-    stage.acknowledged().await?;
-    let awarded = stage.world.events(&open, "QuoteAwarded").await?;
+    let open = environment.world.submit(&environment.world.spec("open")?).await?;
+    environment.world.until(&open, "EscrowReleased").await?;
+    environment.acknowledged().await?;
+    let awarded = environment.world.events(&open, "QuoteAwarded").await?;
     ensure!(format!("{awarded:?}").contains(did()?.as_str()), "another settler won: {awarded:?}");
 
     // A two-phase award.
-    let (payer, base) = (&stage.world.payer, stage.world.base(0));
-    let batch = payer.open(&base, &payer.quote_request(&stage.wish("batch")?), true).await?;
+    let (payer, base) = (&environment.world.payer, environment.world.base(0));
+    let batch = payer.open(&base, &payer.quote_request(&environment.spec("batch")?), true).await?;
     let award = payer.sign_award(&base, &batch.body, 0, "awarded").await?;
     let awarded = payer.award(&base, batch.text("quote_request_id"), &award, Duration::ZERO).await?;
     ensure!(awarded.status == 200, "{awarded:?}");
-    stage.world.until(&awarded.text("payment_id").parse()?, "EscrowReleased").await?;
+    environment.world.until(&awarded.text("payment_id").parse()?, "EscrowReleased").await?;
 
     // Told to end, it takes its registration back.
     settler.signal(devkit::Signal::Terminate).await?;
@@ -201,30 +201,34 @@ async fn it_wins_delivers_and_is_paid_and_all_that_is_said_is_of_the_schemas() -
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_before_and_after_it_delivers_it_delivers_once() -> Result<()> {
-    let mut stage = Stage::set().await?;
-    let mut settler = stage.start().await?;
+    let mut environment = Environment::start().await?;
+    let mut settler = environment.start_settler().await?;
 
     // Its award accepted, and killed while the escrow is not deep enough to deliver on.
-    let first = stage.world.submit(&stage.wish("killed-before")?).await?;
-    stage.world.until(&first, "DepositPrepared").await?;
+    let first = environment.world.submit(&environment.spec("killed-before")?).await?;
+    environment.world.until(&first, "DepositPrepared").await?;
     settler.kill().await?;
-    stage.world.until(&first, "EscrowSecured").await?;
-    assert_eq!(logs(&stage.world.network.destination, FULFILLED, &first).await?, 0, "it delivered before the escrow");
-    let mut settler = stage.start().await?;
-    let outcome = stage.world.outcome(&first).await?;
+    environment.world.until(&first, "EscrowSecured").await?;
+    assert_eq!(
+        logs(&environment.world.network.destination, FULFILLED, &first).await?,
+        0,
+        "it delivered before the escrow"
+    );
+    let mut settler = environment.start_settler().await?;
+    let outcome = environment.world.outcome(&first).await?;
     assert_eq!(outcome.text("status"), "completed", "{outcome:?}");
 
     // Killed with the delivery on chain and the money not collected.
-    let second = stage.world.submit(&stage.wish("killed-after")?).await?;
+    let second = environment.world.submit(&environment.spec("killed-after")?).await?;
     eventually(|| async {
-        logs(&stage.world.network.destination, FULFILLED, &second).await.is_ok_and(|count| count > 0)
+        logs(&environment.world.network.destination, FULFILLED, &second).await.is_ok_and(|count| count > 0)
     })
     .await?;
     settler.kill().await?;
-    let _settler = stage.start().await?;
+    let _settler = environment.start_settler().await?;
     for payment_id in [&first, &second] {
-        stage.world.until(payment_id, "EscrowReleased").await?;
+        environment.world.until(payment_id, "EscrowReleased").await?;
     }
-    stage.world.settled_once(&[first, second]).await?;
-    stage.acknowledged().await
+    environment.world.settled_once(&[first, second]).await?;
+    environment.acknowledged().await
 }

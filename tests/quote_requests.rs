@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use devnet::{
     keys::Role,
-    payer::{Answer, Payer, Wish},
+    payer::{Answer, Payer, PaymentSpec},
 };
 use events::{PaymentEvent, PaymentId, event::Authorization, quote::SignedQuote};
 
@@ -30,10 +30,10 @@ async fn until_status(world: &World, id: &str, status: &str) -> Result<Answer> {
 
 /// Opens batches until one is answered by all three settlers: the gateway may hear of a settler a moment later than of the
 /// others, and does not wait for one that it has not heard of.
-async fn open_for_all(world: &World, wish: impl Fn(&str) -> Result<Wish>) -> Result<(Value, Answer)> {
+async fn open_for_all(world: &World, spec: impl Fn(&str) -> Result<PaymentSpec>) -> Result<(Value, Answer)> {
     let opened = async {
         for n in 1.. {
-            let body = world.payer.quote_request(&wish(&format!("cart-{n}"))?);
+            let body = world.payer.quote_request(&spec(&format!("cart-{n}"))?);
             let answer = world.payer.open(&world.base(0), &body, true).await?;
             if answer.body["requested_count"] == 3 {
                 return Ok((body, answer));
@@ -49,7 +49,7 @@ async fn quotes_are_collected_one_is_awarded_and_the_payment_completes() -> Resu
     let world = World::start(1).await?;
     let (base, payer) = (world.base(0), &world.payer);
     let before = world.balances().await?;
-    let (body, ready) = open_for_all(&world, |request_id| world.wish(request_id)).await?;
+    let (body, ready) = open_for_all(&world, |request_id| world.spec(request_id)).await?;
     assert_eq!((ready.status, ready.text("status")), (200, "ready"), "{ready:?}");
     assert_eq!(ready.body["idempotent_replay"], false);
     for member in ["source", "destination", "fulfillment_amount", "max_source_amount", "quote_deadline"] {
@@ -122,11 +122,11 @@ async fn quotes_are_collected_one_is_awarded_and_the_payment_completes() -> Resu
 async fn a_batch_that_nobody_waits_for_collects_and_lapses() -> Result<()> {
     let world = World::start(1).await?;
     let (base, payer) = (world.base(0), &world.payer);
-    let mut wish = world.wish("cart-1")?;
-    wish.quote_window = Duration::from_secs(3);
+    let mut spec = world.spec("cart-1")?;
+    spec.quote_window = Duration::from_secs(3);
     // The dev settlers' quotes lapse with the fulfillment deadline.
-    wish.fulfillment_window = Duration::from_secs(10);
-    let body = payer.quote_request(&wish);
+    spec.fulfillment_window = Duration::from_secs(10);
+    let body = payer.quote_request(&spec);
     let opened = payer.open(&base, &body, false).await?;
     assert_eq!((opened.status, opened.text("status")), (200, "collecting"), "{opened:?}");
     let id = opened.text("quote_request_id");
@@ -135,7 +135,7 @@ async fn a_batch_that_nobody_waits_for_collects_and_lapses() -> Result<()> {
     assert!(ready.body.get("idempotent_replay").is_none());
 
     // The same request again, with later deadlines, is the same batch with its own.
-    let mut later = payer.quote_request(&world.wish("cart-1")?);
+    let mut later = payer.quote_request(&world.spec("cart-1")?);
     let replay = payer.open(&base, &later, true).await?;
     assert_eq!((&replay.body["idempotent_replay"], &replay.body["quotes"]), (&json!(true), &ready.body["quotes"]));
     assert_eq!(replay.body["quote_deadline"], body["quote_deadline"]);
@@ -157,7 +157,7 @@ async fn a_batch_that_nobody_waits_for_collects_and_lapses() -> Result<()> {
 async fn a_batch_that_nobody_can_serve_is_ready_without_quotes_and_says_why() -> Result<()> {
     let world = World::start(1).await?;
     let cap = AMOUNT.to_string().parse()?;
-    let (_, ready) = open_for_all(&world, |request_id| Ok(Wish { cap, ..world.wish(request_id)? })).await?;
+    let (_, ready) = open_for_all(&world, |request_id| Ok(PaymentSpec { cap, ..world.spec(request_id)? })).await?;
     assert_eq!((ready.text("status"), &ready.body["quotes"]), ("ready", &json!([])), "{ready:?}");
     assert_eq!(ready.body["requested_count"], 3);
     let declines = &ready.body["decline_summary"];
@@ -182,7 +182,7 @@ async fn a_batch_that_nobody_can_serve_is_ready_without_quotes_and_says_why() ->
 async fn quotes_of_a_gateway_that_died_are_awarded_at_another() -> Result<()> {
     let mut world = World::start(2).await?;
     let payer = world.payer.clone();
-    let body = payer.quote_request(&world.wish("cart-1")?);
+    let body = payer.quote_request(&world.spec("cart-1")?);
     let opened = payer.open(&world.base(0), &body, false).await?;
     let id = opened.text("quote_request_id").to_owned();
     world.network.kill_gateway(0).await?;

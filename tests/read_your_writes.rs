@@ -11,7 +11,7 @@ use crate::support::*;
 
 /// Payments and batches of each round, made at the same time.
 const AT_ONCE: usize = 12;
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
 
 /// How far a status is along; statuses never go back.
 fn rank(status: &str) -> Result<u8> {
@@ -46,8 +46,8 @@ async fn a_payment_is_read_on_any_gateway_as_its_submission_was_answered() -> Re
             let world = &world;
             async move {
                 let (here, there) = (world.base((round + n) % 2), world.base((round + n + 1) % 2));
-                let wish = world.wish(&format!("read-{round}-{n}"))?;
-                let body = world.payer.sign(&here, &wish).await?;
+                let spec = world.spec(&format!("read-{round}-{n}"))?;
+                let body = world.payer.sign(&here, &spec).await?;
                 // Some answers come at once, some on the way, some with the outcome.
                 let hold = Duration::from_secs([0, 0, 1, 2, 4, 30][n % 6]);
                 let answer = world.payer.submit(&here, &body, hold).await?;
@@ -85,7 +85,7 @@ async fn a_batch_is_read_on_any_gateway_as_its_opening_was_answered() -> Result<
             let world = &world;
             async move {
                 let (here, there) = (world.base(n % 2), world.base((n + 1) % 2));
-                let body = world.payer.quote_request(&world.wish(&format!("batch-{round}-{n}"))?);
+                let body = world.payer.quote_request(&world.spec(&format!("batch-{round}-{n}"))?);
                 let answer = world.payer.open(&here, &body, n % 3 == 0).await?;
                 ensure!(answer.status == 200, "{answer:?}");
                 let id = answer.text("quote_request_id").to_owned();

@@ -76,7 +76,7 @@ async fn without_a_verifier_the_money_comes_back_by_the_window() -> Result<()> {
     let mut world = World::with(|options| Options { refund_delay_seconds: 10, ..options }).await?;
     world.network.kill_verifier().await?;
     let before = world.balances().await?;
-    let payment_id = world.submit(&world.undeliverable_wish("no-verifier")?).await?;
+    let payment_id = world.submit(&world.undeliverable_spec("no-verifier")?).await?;
     assert_eq!(world.failed(&payment_id).await?, RefundDue::AfterWindow);
     let refunded = world.refunded(&payment_id).await?;
     assert!(refunded.inclusion.block_time >= world.refund_after(&payment_id).await?);
@@ -92,7 +92,7 @@ async fn without_a_verifier_the_money_comes_back_by_the_window() -> Result<()> {
 async fn a_refund_that_no_block_takes_is_signed_again_with_higher_fees() -> Result<()> {
     let world = World::with(|options| Options { refund_delay_seconds: 120, ..options }).await?;
     let before = world.balances().await?;
-    let payment_id = world.submit(&world.undeliverable_wish("dear")?).await?;
+    let payment_id = world.submit(&world.undeliverable_spec("dear")?).await?;
     world.until(&payment_id, "EscrowSecured").await?;
     let source = &world.network.source;
     // No block takes the refund before the price has gone up.
@@ -120,7 +120,7 @@ async fn a_refund_that_no_block_takes_is_signed_again_with_higher_fees() -> Resu
 async fn a_refund_waits_for_coins_and_takes_no_nonce_before() -> Result<()> {
     let world = World::start(1).await?;
     let before = world.balances().await?;
-    let payment_id = world.submit(&world.undeliverable_wish("no-coins")?).await?;
+    let payment_id = world.submit(&world.undeliverable_spec("no-coins")?).await?;
     world.until(&payment_id, "EscrowSecured").await?;
     let source = &world.network.source;
     let submitter = Role::Submitter.account();
@@ -141,7 +141,7 @@ async fn a_refund_waits_for_coins_and_takes_no_nonce_before() -> Result<()> {
 async fn a_refund_that_somebody_else_triggered_is_adopted() -> Result<()> {
     let mut world = World::with(|options| Options { refund_delay_seconds: 10, ..options }).await?;
     let before = world.balances().await?;
-    let payment_id = world.submit(&world.undeliverable_wish("somebody-else")?).await?;
+    let payment_id = world.submit(&world.undeliverable_spec("somebody-else")?).await?;
     world.until(&payment_id, "EscrowSecured").await?;
     let refund_after = world.refund_after(&payment_id).await?;
     world.network.kill_gateway(0).await?;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use devnet::{
     keys::Role,
     network::{Chain, Options},
-    payer::{Answer, Wish},
+    payer::{Answer, PaymentSpec},
 };
 use events::{PaymentEvent, PaymentId, event::Inclusion};
 
@@ -61,14 +61,18 @@ impl World {
         Ok(self.sightings(payment_id).await?.remove(0))
     }
 
-    /// Waits until the payment's delivery, wherever it is now, is settled, and its settler paid.
+    /// Waits until the payment's delivery, wherever it is now, is settled and the payment completed.
     async fn completes(&self, payment_id: &PaymentId) -> Result<Answer> {
         settled(&self.network.destination, FULFILLED, payment_id).await?;
         let outcome = self.outcome(payment_id).await?;
         ensure!(outcome.text("status") == "completed", "{outcome:?}");
-        settled(&self.network.source, RELEASED, payment_id).await?;
-        self.until(payment_id, "EscrowReleased").await?;
         Ok(outcome)
+    }
+
+    /// Waits until the settler of a completed payment is paid.
+    async fn released(&self, payment_id: &PaymentId) -> Result<()> {
+        settled(&self.network.source, RELEASED, payment_id).await?;
+        self.until(payment_id, "EscrowReleased").await
     }
 
     /// Where the delivery was seen, in the order in which it was.
@@ -100,7 +104,7 @@ impl World {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_delivery_that_moves_to_another_block_stays_finalizing_and_completes_there() -> Result<()> {
     let mut world = world().await?;
-    let payment_id = world.submit(&world.wish("moves")?).await?;
+    let payment_id = world.submit(&world.spec("moves")?).await?;
     let first = world.delivered(&payment_id).await?;
     // The settler must not make another delivery in the meantime: this one comes back.
     world.network.kill_settler(1).await?;
@@ -119,7 +123,6 @@ async fn a_delivery_that_moves_to_another_block_stays_finalizing_and_completes_t
     .await
     .context("the block number is corrected")?;
 
-    world.network.start_settler(1)?;
     let outcome = world.completes(&payment_id).await?;
     let confirmed = &outcome.body["fulfillment_confirmation"];
     assert!(confirmed.to_string().contains(&second.transaction_hash), "{confirmed}");
@@ -127,18 +130,21 @@ async fn a_delivery_that_moves_to_another_block_stays_finalizing_and_completes_t
     let from = statuses.iter().position(|(event, _)| event == "FulfillmentSeen").context("seen")?;
     let until = statuses.iter().position(|(event, _)| event == "FulfillmentConfirmed").context("confirmed")?;
     assert!(statuses[from..until].iter().all(|(_, status)| status == "finalizing"), "{statuses:?}");
+    world.network.start_settler(1)?;
+    world.released(&payment_id).await?;
     world.settled_once(&[payment_id]).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_delivery_that_disappears_is_made_again_by_its_settler() -> Result<()> {
     let world = world().await?;
-    let payment_id = world.submit(&world.wish("made-again")?).await?;
+    let payment_id = world.submit(&world.spec("made-again")?).await?;
     let first = world.delivered(&payment_id).await?;
     reorganise(&world.network.destination, first.block_number, &[]).await?;
     world.completes(&payment_id).await?;
     let last = world.sightings(&payment_id).await?.pop().context("seen")?;
     assert_ne!(last.block_hash, first.block_hash);
+    world.released(&payment_id).await?;
     world.settled_once(&[payment_id]).await
 }
 
@@ -147,7 +153,7 @@ async fn a_delivery_that_never_comes_back_stays_finalizing_until_its_time_is_ove
     let mut world = world().await?;
     let before = world.balances().await?;
     let fulfillment_window = std::time::Duration::from_secs(30);
-    let payment_id = world.submit(&Wish { fulfillment_window, ..world.wish("gone")? }).await?;
+    let payment_id = world.submit(&PaymentSpec { fulfillment_window, ..world.spec("gone")? }).await?;
     let first = world.delivered(&payment_id).await?;
     world.network.kill_settler(1).await?;
     reorganise(&world.network.destination, first.block_number, &[]).await?;
@@ -189,11 +195,12 @@ async fn deposited_in(world: &World, payment_id: &PaymentId) -> Result<u64> {
 async fn a_deposit_that_disappears_is_sent_again_and_made_once() -> Result<()> {
     let world = world().await?;
     let before = world.balances().await?;
-    let payment_id = world.submit(&world.wish("again")?).await?;
+    let payment_id = world.submit(&world.spec("again")?).await?;
     let number = deposited_in(&world, &payment_id).await?;
     reorganise(&world.network.source, number, &[]).await?;
     world.delivered(&payment_id).await?;
     world.completes(&payment_id).await?;
+    world.released(&payment_id).await?;
     let types = world.types(&payment_id).await?;
     assert_eq!(types.iter().filter(|name| **name == "DepositPrepared").count(), 1, "the same bytes: {types:?}");
     let (PaymentEvent::EscrowSecured(secured), PaymentEvent::DepositPrepared(prepared)) = (
@@ -211,7 +218,7 @@ async fn a_deposit_that_disappears_is_sent_again_and_made_once() -> Result<()> {
 async fn a_deposit_that_cannot_come_back_fails_only_with_proof() -> Result<()> {
     let mut world = world().await?;
     let before = world.balances().await?;
-    let payment_id = world.submit(&world.wish("never")?).await?;
+    let payment_id = world.submit(&world.spec("never")?).await?;
     let number = deposited_in(&world, &payment_id).await?;
     world.network.kill_gateway(0).await?;
     let source = &world.network.source;

@@ -14,7 +14,7 @@ async fn a_deposit_is_replaced_across_deaths_of_the_gateway_and_made_once() -> R
     let before = world.balances().await?;
     // No block takes the deposit before the price has gone up.
     let _: Value = world.network.source.dev.rpc("evm_setIntervalMining", (0,)).await?;
-    let payment_id = world.submit(&world.wish("dear")?).await?;
+    let payment_id = world.submit(&world.spec("dear")?).await?;
     world.until(&payment_id, "DepositPrepared").await?;
     let _: Value =
         world.network.source.dev.rpc("anvil_setNextBlockBaseFeePerGas", (U256::from(100_000_000_000u64),)).await?;

@@ -12,7 +12,7 @@ use crate::support::*;
 /// What counts as a failure.
 const CONFIG: &str = include_str!("schemathesis.toml");
 /// Most test cases of one operation and kind.
-const CASES_MAX: &str = "15";
+const CASES_MAX: &str = "30";
 /// The same cases in every run; what another seed finds is a finding for this test too.
 const SEED: &str = "1";
 
@@ -23,7 +23,7 @@ async fn schemathesis_finds_nothing() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let config = directory.path().join("schemathesis.toml");
     // Ids cannot be made up, so that reads would never find anything.
-    let payment_id = world.submit(&world.wish("followed")?).await?;
+    let payment_id = world.submit(&world.spec("followed")?).await?;
     world.until(&payment_id, "EscrowReleased").await?;
     let ids = format!("[parameters]\n\"path.payment_id\" = \"{payment_id}\"\n\n");
     std::fs::write(&config, format!("{ids}{CONFIG}"))?;

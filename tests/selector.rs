@@ -48,7 +48,7 @@ async fn fast_settler(world: &mut World) -> Result<Process> {
 }
 
 async fn submit(world: &World, request_id: &str, selector: &str) -> Result<PaymentId> {
-    let mut body = world.payer.sign(&world.base(0), &world.wish(request_id)?).await?;
+    let mut body = world.payer.sign(&world.base(0), &world.spec(request_id)?).await?;
     body["quote_selector"] = selector.into();
     let answer = world.payer.submit(&world.base(0), &body, Duration::ZERO).await?;
     ensure!(answer.status == 200, "{answer:?}");
@@ -114,7 +114,7 @@ fn shown<'a>(request: &'a SelectionRequest, quotes: &'a [Hash32]) -> Shown<'a> {
 async fn what_the_named_selector_chose_is_paid_and_nothing_is_when_it_did_not_choose() -> Result<()> {
     let mut world = World::start(1).await?;
     let _fast = fast_settler(&mut world).await?;
-    let cap = world.wish("x")?.cap;
+    let cap = world.spec("x")?.cap;
     assert!(FAST_PRICE.parse::<events::Amount>()? <= cap);
 
     // Whoever asks for the first promise gets it, by whatever form of the selector's key; who does not, the lowest price.

@@ -19,19 +19,26 @@ use tokio::{net::TcpListener, sync::mpsc};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use auction::{self, NatsAuction};
+use chains::{
+    escrow::EscrowRecord,
+    perform::PerformError,
+    settler::{DeliveryChain, ReservationOrder, ReservationState},
+};
 use devkit::NatsServer;
 use events::{
-    AssetId, ChainId, PaymentId,
-    event::{Inclusion, VerifierRef},
+    Account, AssetId, ChainId, PaymentId,
+    event::{EscrowPlan, Inclusion, VerifierRef},
     quote::SignedQuote,
 };
 use identity::SettlerPolicies;
-use sagas::ports::{Answer, Auction, Award, AwardAnswer, RequestForQuotes, VerificationCase};
+use sagas::ports::{
+    Answer, Auction, Award, AwardAnswer, DeliveryOrder, DeliveryState, RequestForQuotes, Transient, VerificationCase,
+};
 use settler::{
     Config, Settler,
-    chain::{DeliveryChain, DeliveryOrder, DeliveryState, EscrowState, ReservationOrder, Transient, Trial},
+    chain_registry::Chains,
     protocol::{self, AWARDS_STREAM, AttestationRequest, DELIVERY_ATTESTATION_PATH, award_consumer},
-    quoting::Chains,
+    trials::Trial,
 };
 
 use crate::nats_roles::{
@@ -42,7 +49,7 @@ const ATTESTATION: &str = "0xa77e57";
 
 /// Both chains in one.
 pub struct World {
-    escrow: Mutex<EscrowState>,
+    escrow: Mutex<ReservationState>,
     delivery: Mutex<DeliveryState>,
     deliveries: AtomicU32,
     releases: AtomicU32,
@@ -57,7 +64,7 @@ pub struct World {
 impl World {
     fn new() -> Arc<Self> {
         Arc::new(Self {
-            escrow: Mutex::new(EscrowState::Open),
+            escrow: Mutex::new(ReservationState::Open),
             delivery: Mutex::new(DeliveryState::NotSeen),
             deliveries: AtomicU32::new(0),
             releases: AtomicU32::new(0),
@@ -68,7 +75,7 @@ impl World {
         })
     }
 
-    pub fn set_escrow(&self, state: EscrowState) {
+    pub fn set_escrow(&self, state: ReservationState) {
         *self.escrow.lock().unwrap() = state;
     }
 
@@ -106,8 +113,8 @@ fn inclusion() -> Inclusion {
 
 #[async_trait]
 impl DeliveryChain for World {
-    fn account(&self) -> &str {
-        ACCOUNT
+    fn account(&self) -> Account {
+        ACCOUNT.parse().unwrap()
     }
 
     async fn balance(&self, _: &AssetId) -> Result<U256, Transient> {
@@ -116,7 +123,11 @@ impl DeliveryChain for World {
         Ok(U256::from(1_000_000))
     }
 
-    async fn escrow_state(&self, _: &ReservationOrder) -> Result<EscrowState, Transient> {
+    async fn reservation(&self, _: &PaymentId, _: &Account) -> Result<(u64, Option<EscrowRecord>), Transient> {
+        unreachable!("the test says where the reservation stands")
+    }
+
+    async fn reservation_state(&self, _: &ReservationOrder) -> Result<ReservationState, Transient> {
         self.fault()?;
         Ok(self.escrow.lock().unwrap().clone())
     }
@@ -126,23 +137,26 @@ impl DeliveryChain for World {
         Ok(self.delivery.lock().unwrap().clone())
     }
 
-    async fn try_delivery(&self, _: &DeliveryOrder) -> Result<Trial, Transient> {
+    async fn try_delivery(&self, _: &DeliveryOrder) -> Result<(), PerformError> {
         self.trials.fetch_add(1, Ordering::SeqCst);
-        Ok(self.trial.lock().unwrap().clone())
+        match self.trial.lock().unwrap().clone() {
+            Trial::Delivers => Ok(()),
+            Trial::Refused { reason } => Err(PerformError::TooLate(reason)),
+        }
     }
 
-    async fn deliver(&self, _: &DeliveryOrder) -> Result<String, Transient> {
+    async fn deliver(&self, _: &DeliveryOrder) -> Result<String, PerformError> {
         self.fault()?;
         self.deliveries.fetch_add(1, Ordering::SeqCst);
         self.set_delivery(DeliveryState::Seen(inclusion()));
         Ok(inclusion().transaction_hash)
     }
 
-    async fn release(&self, _: &ReservationOrder, attestation: &str) -> Result<String, Transient> {
+    async fn release(&self, _: &PaymentId, _: &EscrowPlan, attestation: &str) -> Result<String, PerformError> {
         self.fault()?;
         assert_eq!(attestation, ATTESTATION);
         self.releases.fetch_add(1, Ordering::SeqCst);
-        self.set_escrow(EscrowState::Released);
+        self.set_escrow(ReservationState::Released);
         Ok(inclusion().transaction_hash)
     }
 
@@ -170,7 +184,7 @@ async fn verifier() -> Result<(String, AbortOnDropHandle<()>)> {
 }
 
 /// A gateway's part in auctions, a settler and a verifier.
-pub struct Stage {
+pub struct Environment {
     pub server: NatsServer,
     pub auction: NatsAuction,
     hints: mpsc::Receiver<PaymentId>,
@@ -179,8 +193,8 @@ pub struct Stage {
     _tasks: [AbortOnDropHandle<()>; 2],
 }
 
-impl Stage {
-    pub async fn set() -> Result<Self> {
+impl Environment {
+    pub async fn start() -> Result<Self> {
         Self::with(auction::Options::default()).await
     }
 
@@ -243,7 +257,7 @@ impl Stage {
             quote_document: quote.document().to_owned(),
         };
         // The endpoint came from a payer; the settler asks the one it is configured with.
-        let verifier = VerifierRef { account: RELEASER.to_owned(), endpoint: "http://127.0.0.1:1".to_owned() };
+        let verifier = VerifierRef { account: RELEASER.parse().unwrap(), endpoint: "http://127.0.0.1:1".to_owned() };
         let award = Award { settler: did(1), case, quote_hash: quote.hash(), verifier };
         self.auction.award(&award).await?;
         Ok(award)
@@ -269,117 +283,117 @@ pub fn paid_by(request: &RequestForQuotes) -> PaymentId {
 
 #[tokio::test]
 async fn a_payment_is_quoted_delivered_once_and_collected_through_faults() -> Result<()> {
-    let mut stage = Stage::set().await?;
-    stage.world.faults.store(2, Ordering::SeqCst);
-    let _settler = stage.settler(true).await?;
+    let mut environment = Environment::start().await?;
+    environment.world.faults.store(2, Ordering::SeqCst);
+    let _settler = environment.settler(true).await?;
     let request = request(Duration::from_secs(600));
-    let quote = stage.quoted(&request).await?;
+    let quote = environment.quoted(&request).await?;
     assert_eq!(quote.quote().source_amount.to_string(), "1001000");
-    stage.award(&request, &quote).await?;
-    stage.until_awards_are("the award is taken", (1, 0)).await?;
-    assert_eq!(stage.world.deliveries(), 0, "nothing is in escrow");
+    environment.award(&request, &quote).await?;
+    environment.until_awards_are("the award is taken", (1, 0)).await?;
+    assert_eq!(environment.world.deliveries(), 0, "nothing is in escrow");
 
-    stage.world.faults.store(3, Ordering::SeqCst);
-    stage.world.set_escrow(EscrowState::Reserved);
-    let hint = tokio::time::timeout(PATIENCE, stage.hints.recv()).await?;
+    environment.world.faults.store(3, Ordering::SeqCst);
+    environment.world.set_escrow(ReservationState::Reserved);
+    let hint = tokio::time::timeout(PATIENCE, environment.hints.recv()).await?;
     assert_eq!(hint.as_ref(), Some(&payment_of(&request)));
-    assert_eq!((stage.world.deliveries(), stage.world.releases()), (1, 0), "the delivery is not final");
+    assert_eq!((environment.world.deliveries(), environment.world.releases()), (1, 0), "the delivery is not final");
 
-    stage.world.faults.store(2, Ordering::SeqCst);
-    stage.world.set_delivery(DeliveryState::Final(inclusion()));
-    stage.until_awards_are("the award is settled", (0, 0)).await?;
-    assert_eq!((stage.world.deliveries(), stage.world.releases()), (1, 1));
+    environment.world.faults.store(2, Ordering::SeqCst);
+    environment.world.set_delivery(DeliveryState::Final(inclusion()));
+    environment.until_awards_are("the award is settled", (0, 0)).await?;
+    assert_eq!((environment.world.deliveries(), environment.world.releases()), (1, 1));
     Ok(())
 }
 
 #[tokio::test]
 async fn a_settler_that_was_killed_goes_on_without_delivering_twice() -> Result<()> {
-    let stage = Stage::set().await?;
-    stage.world.set_escrow(EscrowState::Reserved);
-    let settler = stage.settler(true).await?;
+    let environment = Environment::start().await?;
+    environment.world.set_escrow(ReservationState::Reserved);
+    let settler = environment.settler(true).await?;
     let request = request(Duration::from_secs(600));
-    let quote = stage.quoted(&request).await?;
-    stage.award(&request, &quote).await?;
-    until("it has delivered", || async { stage.world.deliveries() == 1 }).await?;
+    let quote = environment.quoted(&request).await?;
+    environment.award(&request, &quote).await?;
+    until("it has delivered", || async { environment.world.deliveries() == 1 }).await?;
     drop(settler);
 
-    let again = stage.settler(true).await?;
-    stage.world.set_delivery(DeliveryState::Final(inclusion()));
-    stage.until_awards_are("the award is settled", (0, 0)).await?;
-    assert_eq!((stage.world.deliveries(), stage.world.releases()), (1, 1));
+    let again = environment.settler(true).await?;
+    environment.world.set_delivery(DeliveryState::Final(inclusion()));
+    environment.until_awards_are("the award is settled", (0, 0)).await?;
+    assert_eq!((environment.world.deliveries(), environment.world.releases()), (1, 1));
     drop(again);
     Ok(())
 }
 
 #[tokio::test]
 async fn a_settler_that_was_away_finds_its_award() -> Result<()> {
-    let stage = Stage::set().await?;
-    let settler = stage.settler(true).await?;
+    let environment = Environment::start().await?;
+    let settler = environment.settler(true).await?;
     let request = request(Duration::from_secs(600));
-    let quote = stage.quoted(&request).await?;
+    let quote = environment.quoted(&request).await?;
     drop(settler);
-    let award = stage.store(&request, &quote).await?;
+    let award = environment.store(&request, &quote).await?;
     let answer = tokio::spawn({
-        let auction = stage.auction.clone();
+        let auction = environment.auction.clone();
         async move { auction.answer(&award).await }
     });
-    let _settler = stage.settler(true).await?;
+    let _settler = environment.settler(true).await?;
     assert_eq!(tokio::time::timeout(PATIENCE, answer).await???, AwardAnswer::Accepted);
-    stage.world.set_escrow(EscrowState::Reserved);
-    until("it has delivered", || async { stage.world.deliveries() == 1 }).await
+    environment.world.set_escrow(ReservationState::Reserved);
+    until("it has delivered", || async { environment.world.deliveries() == 1 }).await
 }
 
 #[tokio::test]
 async fn awards_that_end_otherwise_are_let_go_without_a_delivery() -> Result<()> {
-    let different = EscrowState::Different { reason: "token".to_owned() };
-    for end in [EscrowState::Lapsed, EscrowState::Refunded, different] {
-        let stage = Stage::set().await?;
-        let _settler = stage.settler(true).await?;
+    let different = ReservationState::Different { reason: "token".to_owned() };
+    for end in [ReservationState::Lapsed, ReservationState::Refunded, different] {
+        let environment = Environment::start().await?;
+        let _settler = environment.settler(true).await?;
         let request = request(Duration::from_secs(600));
-        let quote = stage.quoted(&request).await?;
-        stage.award(&request, &quote).await?;
-        stage.until_awards_are("the award is taken", (1, 0)).await?;
-        stage.world.set_escrow(end.clone());
-        stage.until_awards_are("the award is let go", (0, 0)).await?;
-        assert_eq!((stage.world.deliveries(), stage.world.releases()), (0, 0), "{end:?}");
+        let quote = environment.quoted(&request).await?;
+        environment.award(&request, &quote).await?;
+        environment.until_awards_are("the award is taken", (1, 0)).await?;
+        environment.world.set_escrow(end.clone());
+        environment.until_awards_are("the award is let go", (0, 0)).await?;
+        assert_eq!((environment.world.deliveries(), environment.world.releases()), (0, 0), "{end:?}");
         // The tokens are free again: this needs all of them.
-        stage.quoted(&self::request(Duration::from_secs(600))).await?;
+        environment.quoted(&self::request(Duration::from_secs(600))).await?;
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn an_award_of_anothers_quote_is_refused() -> Result<()> {
-    let stage = Stage::set().await?;
-    let _settler = stage.settler(true).await?;
-    stage.world.set_escrow(EscrowState::Reserved);
+    let environment = Environment::start().await?;
+    let _settler = environment.settler(true).await?;
+    environment.world.set_escrow(ReservationState::Reserved);
     let (mine, other) = (request(Duration::from_secs(600)), request(Duration::from_secs(600)));
-    let quote = stage.quoted(&mine).await?;
+    let quote = environment.quoted(&mine).await?;
     let mut foreign = quote.quote().clone();
     foreign.settler = did(2);
     let key = settler::dev::key(2).unwrap();
     let invalid = AwardAnswer::Refused("AWARD_INVALID".to_owned());
-    assert_eq!(stage.award(&mine, &foreign.sign(&key, chrono::Utc::now())?).await?, invalid);
+    assert_eq!(environment.award(&mine, &foreign.sign(&key, chrono::Utc::now())?).await?, invalid);
     // And its own quote under terms that were not quoted.
     let mut altered = other.clone();
     altered.terms.max_source_amount = None;
-    assert_eq!(stage.award(&altered, &quote).await?, invalid);
-    stage.until_awards_are("both are refused", (0, 0)).await?;
-    assert_eq!(stage.world.deliveries(), 0);
+    assert_eq!(environment.award(&altered, &quote).await?, invalid);
+    environment.until_awards_are("both are refused", (0, 0)).await?;
+    assert_eq!(environment.world.deliveries(), 0);
     Ok(())
 }
 
 #[tokio::test]
 async fn the_faulty_settler_wins_and_never_delivers() -> Result<()> {
-    let stage = Stage::set().await?;
-    let _settler = stage.settler(false).await?;
-    stage.world.set_escrow(EscrowState::Reserved);
+    let environment = Environment::start().await?;
+    let _settler = environment.settler(false).await?;
+    environment.world.set_escrow(ReservationState::Reserved);
     let request = request(Duration::from_secs(600));
-    let quote = stage.quoted(&request).await?;
-    stage.award(&request, &quote).await?;
-    stage.until_awards_are("the award is taken", (1, 0)).await?;
-    stage.world.set_delivery(DeliveryState::Impossible);
-    stage.until_awards_are("the award is over", (0, 0)).await?;
-    assert_eq!(stage.world.deliveries(), 0);
+    let quote = environment.quoted(&request).await?;
+    environment.award(&request, &quote).await?;
+    environment.until_awards_are("the award is taken", (1, 0)).await?;
+    environment.world.set_delivery(DeliveryState::Impossible);
+    environment.until_awards_are("the award is over", (0, 0)).await?;
+    assert_eq!(environment.world.deliveries(), 0);
     Ok(())
 }

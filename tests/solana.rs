@@ -27,10 +27,10 @@ async fn every_corridor_pays_to_the_unit_and_is_proven_by_the_audit() -> Result<
     // The recipient has neither an account for tokens nor lamports.
     assert!(before["recipient"].is_zero() && before["recipient's lamports"].is_zero());
     let payments = [
-        world.submit_by(&payer, &world.wish_from_solana("solana-to-evm")?).await?,
-        world.submit(&world.wish_to_solana("evm-to-solana")?).await?,
-        world.submit(&world.wish_to_coin("evm-to-sol")?).await?,
-        world.submit_by(&payer, &world.wish_on_solana("solana-to-solana")?).await?,
+        world.submit_by(&payer, &world.spec_from_solana("solana-to-evm")?).await?,
+        world.submit(&world.spec_to_solana("evm-to-solana")?).await?,
+        world.submit(&world.spec_to_coin("evm-to-sol")?).await?,
+        world.submit_by(&payer, &world.spec_on_solana("solana-to-solana")?).await?,
     ];
     for payment_id in &payments {
         let outcome = world.outcome(payment_id).await?;
@@ -72,7 +72,7 @@ async fn a_quote_is_taken_by_the_key_that_the_payer_appointed() -> Result<()> {
     let payer = solana_payer()?.signing_by(delegate);
     let before = world.holdings().await?;
     let base = world.base(0);
-    let batch = payer.open(&base, &payer.quote_request(&world.wish_from_solana("batch")?), true).await?;
+    let batch = payer.open(&base, &payer.quote_request(&world.spec_from_solana("batch")?), true).await?;
     assert_eq!(batch.text("status"), "ready", "{batch:?}");
     let body = payer.sign_award(&base, &batch.body, 0, "taken").await?;
     let answer = payer.award(&base, batch.text("quote_request_id"), &body, Duration::ZERO).await?;
@@ -85,8 +85,8 @@ async fn a_quote_is_taken_by_the_key_that_the_payer_appointed() -> Result<()> {
     assert_eq!((moved["payer"], moved["evm recipient"]), (-i128::from(PRICE), i128::from(AMOUNT)));
     // Without an allowance for the payer's own key its signature moves nothing, and nobody is asked for anything.
     let own = solana_payer()?;
-    let unsigned = own.quote_request(&world.wish_from_solana("own-key")?);
-    let body = own.sign(&base, &world.wish_from_solana("own-key")?).await?;
+    let unsigned = own.quote_request(&world.spec_from_solana("own-key")?);
+    let body = own.sign(&base, &world.spec_from_solana("own-key")?).await?;
     let answer = own.submit(&base, &body, Duration::ZERO).await?;
     assert_eq!((answer.status, answer.text("code")), (400, "INSUFFICIENT_ALLOWANCE"), "{answer:?}");
     assert!(world.types(&own.payment_id("own-key")).await?.is_empty());
@@ -123,7 +123,7 @@ async fn a_signature_for_another_cluster_version_program_or_terms_is_refused() -
     let world = World::with_solana(|options| options).await?;
     let (payer, key) = (solana_payer()?, Role::Payer.solana_key());
     let (base, before) = (world.base(0), world.holdings().await?);
-    let body = payer.sign(&base, &world.wish_from_solana("elsewhere")?).await?;
+    let body = payer.sign(&base, &world.spec_from_solana("elsewhere")?).await?;
     // "gw-escrow", version, cluster, program, kind, payment, terms, quote, payer, mint, amount.
     let places = [
         ("version", 9),
@@ -173,7 +173,7 @@ async fn a_payer_of_another_client_approves_signs_and_pays() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let (keypair, request) = (directory.path().join("keypair.json"), directory.path().join("request.json"));
     std::fs::write(&keypair, json!(key.to_keypair_bytes().to_vec()).to_string())?;
-    let order = Payer::on_solana(key)?.quote_request(&world.wish_from_solana("web3.js")?);
+    let order = Payer::on_solana(key)?.quote_request(&world.spec_from_solana("web3.js")?);
     std::fs::write(&request, order.to_string())?;
     let before = world.holdings().await?;
 

@@ -67,7 +67,7 @@ async fn a_gateway_killed_after_any_event_of_a_delivery_goes_on_and_pays_once() 
     let before = world.holdings().await?;
     let mut payments = Vec::new();
     for event in DELIVERED {
-        let payment_id = world.submit_by(&payer, &world.wish_from_solana(&format!("killed-after-{event}"))?).await?;
+        let payment_id = world.submit_by(&payer, &world.spec_from_solana(&format!("killed-after-{event}"))?).await?;
         world.until(&payment_id, event).await?;
         world.restart_gateway().await?;
         payments.push(payment_id);
@@ -87,8 +87,8 @@ async fn a_gateway_killed_after_any_event_of_a_refund_goes_on_and_refunds_once()
     let before = world.holdings().await?;
     let mut payments = Vec::new();
     for event in REFUNDED_AFTER {
-        let wish = world.undeliverable_from_solana(&format!("killed-after-{event}"))?;
-        payments.push((event, world.submit_by(&payer, &wish).await?));
+        let spec = world.undeliverable_from_solana(&format!("killed-after-{event}"))?;
+        payments.push((event, world.submit_by(&payer, &spec).await?));
     }
     for (event, payment_id) in &payments {
         world.until(payment_id, event).await?;
@@ -131,7 +131,7 @@ async fn a_settler_killed_around_its_delivery_delivers_once_and_is_paid() -> Res
     let before = world.holdings().await?;
     let mut payments = Vec::new();
     for event in ["QuoteAwarded", "EscrowSecured", "FulfillmentSeen", "FulfillmentConfirmed"] {
-        let payment_id = world.submit(&world.wish_to_solana(&format!("settler-killed-after-{event}"))?).await?;
+        let payment_id = world.submit(&world.spec_to_solana(&format!("settler-killed-after-{event}"))?).await?;
         world.until(&payment_id, event).await?;
         world.network.kill_settler(1).await?;
         world.network.start_settler(1)?;
@@ -163,7 +163,7 @@ async fn a_deposit_that_is_lost_dies_with_its_blockhash_and_is_made_again_once()
     let before = world.holdings().await?;
 
     node.lose(true);
-    let payment_id = world.submit_by(&payer, &world.wish_from_solana("lost")?).await?;
+    let payment_id = world.submit_by(&payer, &world.spec_from_solana("lost")?).await?;
     world.until(&payment_id, "DepositPrepared").await?;
     let first = world.deposits(&payment_id).await?.remove(0);
     eventually(|| async { node.lost().contains(&first.transaction_hash) }).await.context("it is not sent")?;
@@ -197,7 +197,7 @@ async fn an_allowance_that_is_gone_when_the_deposit_lands_fails_the_payment_with
     let before = world.holdings().await?;
 
     node.lose(true);
-    let payment_id = world.submit_by(&solana_payer()?, &world.wish_from_solana("withdrawn")?).await?;
+    let payment_id = world.submit_by(&solana_payer()?, &world.spec_from_solana("withdrawn")?).await?;
     world.until(&payment_id, "DepositPrepared").await?;
     let (solana, payer) = (world.solana()?, Role::Payer);
     solana.dev.approve(&payer.solana_key(), &solana.token, &solana.program, &payer.solana_account(), 0).await?;
@@ -222,11 +222,11 @@ async fn a_node_that_is_away_or_hangs_costs_time_and_nothing_else() -> Result<()
     let before = world.holdings().await?;
     let mut payments = Vec::new();
     for event in ["QuoteAwarded", "DepositPrepared", "FulfillmentSeen"] {
-        let payment_id = world.submit_by(&payer, &world.wish_from_solana(&format!("away-after-{event}"))?).await?;
+        let payment_id = world.submit_by(&payer, &world.spec_from_solana(&format!("away-after-{event}"))?).await?;
         world.until(&payment_id, event).await?;
         world.network.solana.as_mut().context("no Solana")?.surfnet.stop().await?;
         // Another payment meanwhile, which needs Solana and is accepted all the same.
-        let body = world.payer.sign(&world.base(0), &world.wish_to_solana(&format!("meanwhile-{event}"))?).await?;
+        let body = world.payer.sign(&world.base(0), &world.spec_to_solana(&format!("meanwhile-{event}"))?).await?;
         let answer = world.payer.submit(&world.base(0), &body, std::time::Duration::ZERO).await?;
         assert_eq!(answer.status, 200, "{answer:?}");
         let other = answer.text("payment_id").parse()?;
@@ -235,7 +235,7 @@ async fn a_node_that_is_away_or_hangs_costs_time_and_nothing_else() -> Result<()
         world.network.solana.as_mut().context("no Solana")?.surfnet.restart().await?;
         payments.push((payment_id, other));
     }
-    let hung = world.submit_by(&payer, &world.wish_from_solana("hung")?).await?;
+    let hung = world.submit_by(&payer, &world.spec_from_solana("hung")?).await?;
     world.until(&hung, "EscrowSecured").await?;
     let solana = world.solana()?;
     let silences = || world.network.log("gateway-1").map(|log| log.matches("no answer").count());

@@ -11,7 +11,7 @@ use futures::future::{join_all, try_join_all};
 use serde_json::Value;
 
 use devkit::Signal;
-use devnet::{payer::Wish, users::NatsUser};
+use devnet::{payer::PaymentSpec, users::NatsUser};
 use events::PaymentId;
 use journal::{ShardLeases, ShardWorker, WakeUp};
 use journal_jetstream::store::NatsJournal;
@@ -113,9 +113,9 @@ async fn submit(world: &World, n: usize, name: &str, shards: std::ops::Range<u16
     let names = (0..).map(|salt: u32| format!("{name}-{salt}"));
     let mut of_these = names.filter(|name| shards.contains(&world.payer.payment_id(name).shard(SHARDS)));
     // Time enough for a shard that changes hands while quotes are collected.
-    let wish = world.wish(&of_these.next().context("endless")?)?;
-    let wish = Wish { quote_window: PATIENCE, fulfillment_window: 2 * PATIENCE, ..wish };
-    let body = world.payer.sign(&world.base(n), &wish).await?;
+    let spec = world.spec(&of_these.next().context("endless")?)?;
+    let spec = PaymentSpec { quote_window: PATIENCE, fulfillment_window: 2 * PATIENCE, ..spec };
+    let body = world.payer.sign(&world.base(n), &spec).await?;
     let answer = world.payer.submit(&world.base(n), &body, Duration::ZERO).await?;
     ensure!(answer.status == 200, "{answer:?}");
     Ok(answer.text("payment_id").parse()?)
@@ -192,7 +192,7 @@ async fn a_gateway_that_is_told_to_stop_answers_whoever_it_holds_and_hands_its_s
     let held = try_join_all((0..SHARDS).map(|shard| leases.of(shard))).await?;
     let owned = held.iter().filter(|(owner, _)| *owner == owners[stops]).count();
 
-    let body = world.payer.sign(&world.base(stops), &world.wish(request_id)?).await?;
+    let body = world.payer.sign(&world.base(stops), &world.spec(request_id)?).await?;
     let base = world.base(stops);
     let submission = world.payer.submit(&base, &body, Duration::from_secs(30));
     let stopping = async {

@@ -59,7 +59,7 @@ impl Chosen {
         })
     }
 
-    /// A verifier with the chosen key, which deals with the chosen proxy.
+    /// A verifier with the chosen key, which purchases with the chosen proxy.
     async fn start_verifier(&self, world: &World) -> Result<Process> {
         let config = rewritten(world, "verifier", "verifier-chosen", |config| {
             config["listen"] = json!(format!("127.0.0.1:{}", self.port));
@@ -127,7 +127,7 @@ fn spawn(world: &World, role: &str, config: &Path) -> Result<Process> {
 /// An ordinary request that names `members` too, signed as the gateway says that it must be.
 async fn signed(world: &World, request_id: &str, members: &Value) -> Result<Value> {
     let base = world.base(0);
-    let mut body = world.payer.sign(&base, &world.wish(request_id)?).await?;
+    let mut body = world.payer.sign(&base, &world.spec(request_id)?).await?;
     let object = body.as_object_mut().context("a body")?;
     object.remove("sender_auth");
     object.extend(members.as_object().context("members")?.clone());
@@ -193,9 +193,9 @@ async fn a_trusted_verifier_escrow_and_proxy_are_used_from_the_signature_to_the_
     world.until(&payment_id, "EscrowReleased").await?;
     let events = world.events(&payment_id, "Submitted").await?;
     let [PaymentEvent::Submitted(submitted)] = events.as_slice() else { panic!("{events:?}") };
-    assert_eq!(submitted.verifier.account, chosen.account());
-    assert_eq!(submitted.escrow.releaser, chosen.account());
-    assert_eq!(submitted.escrow.contract, chosen.escrow.to_ascii_lowercase());
+    assert_eq!(submitted.verifier.account.as_str(), chosen.account());
+    assert_eq!(submitted.escrow.releaser.as_str(), chosen.account());
+    assert_eq!(submitted.escrow.contract.as_str(), chosen.escrow.to_ascii_lowercase());
     assert_eq!(submitted.fulfillment_proxies, [chosen.proxy.to_ascii_lowercase()]);
     let (source, destination) = (&world.network.source, &world.network.destination);
     for (chain, contract, default, event) in [

@@ -10,7 +10,7 @@ async fn one_request_id_at_two_gateways_at_the_same_instant_is_one_payment() -> 
     let world = World::start(2).await?;
     let mut payments = Vec::new();
     for n in 0..5 {
-        let body = world.payer.sign(&world.base(0), &world.wish(&format!("twice-{n}"))?).await?;
+        let body = world.payer.sign(&world.base(0), &world.spec(&format!("twice-{n}"))?).await?;
         let (one, two) = (world.base(0), world.base(1));
         let hold = Duration::ZERO;
         let (one, two) = tokio::join!(world.payer.submit(&one, &body, hold), world.payer.submit(&two, &body, hold));
@@ -33,7 +33,7 @@ async fn when_one_gateway_dies_the_other_finishes_its_payments() -> Result<()> {
     let mut world = World::start(2).await?;
     let mut payments = Vec::new();
     for n in 0..4 {
-        payments.push(world.submit(&world.wish(&format!("left-behind-{n}"))?).await?);
+        payments.push(world.submit(&world.spec(&format!("left-behind-{n}"))?).await?);
     }
     for payment_id in &payments {
         world.until(payment_id, "DepositPrepared").await?;

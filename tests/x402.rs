@@ -16,7 +16,7 @@ use tokio::{process::Command, time::timeout};
 use devkit::tools;
 use devnet::{
     keys::Role,
-    payer::{Payer, Wish},
+    payer::{Payer, PaymentSpec},
 };
 use escrow_abi::{contracts::DevAccountFactory, signature::Wrapped};
 use events::{Did, PaymentId};
@@ -59,9 +59,9 @@ impl Merchant {
         Ok(Self { http, supported })
     }
 
-    /// What the merchant asks of a payer with `wish`, made of nothing but what the facilitator publishes.
-    fn requirement(&self, wish: &Wish, timeout_seconds_max: u64) -> Result<Value> {
-        let (source, destination) = (&wish.source, &wish.destination);
+    /// What the merchant asks of a payer with `spec`, made of nothing but what the facilitator publishes.
+    fn requirement(&self, spec: &PaymentSpec, timeout_seconds_max: u64) -> Result<Value> {
+        let (source, destination) = (&spec.source, &spec.destination);
         let kinds = self.supported["kinds"].as_array().context("kinds")?;
         let kind = kinds.iter().find(|kind| kind["network"] == source.chain().as_str()).context("no such source")?;
         let gw = &kind["extra"]["gw"];
@@ -72,37 +72,37 @@ impl Merchant {
             "scheme": kind["scheme"],
             "network": kind["network"],
             "asset": source.reference(),
-            "payTo": wish.recipient,
-            "amount": wish.cap,
+            "payTo": spec.recipient,
+            "amount": spec.cap,
             "maxTimeoutSeconds": timeout_seconds_max,
             "extra": {"gw": {
                 "destination": {
                     "network": target["network"],
                     "asset": destination.reference(),
-                    "address": wish.recipient,
+                    "address": spec.recipient,
                 },
-                "fulfillmentAmount": wish.amount,
+                "fulfillmentAmount": spec.amount,
                 "escrow": gw["escrow"],
                 "fulfillmentProxy": target["fulfillmentProxy"],
                 "reserver": gw["reserver"],
                 "releaser": gw["releaser"],
                 "fulfillmentVerifierEndpoint": gw["fulfillmentVerifierEndpoint"],
-                "quoteDeadlineSeconds": wish.quote_window.as_secs(),
-                "fulfillmentDeadlineSeconds": wish.fulfillment_window.as_secs(),
+                "quoteDeadlineSeconds": spec.quote_window.as_secs(),
+                "fulfillmentDeadlineSeconds": spec.fulfillment_window.as_secs(),
             }},
         }))
     }
 
-    /// What the payer sends for `wish`, and the merchant passes on.
-    async fn message(&self, world: &World, wish: &Wish, timeout_seconds_max: u64) -> Result<Value> {
-        let requirement = self.requirement(wish, timeout_seconds_max)?;
+    /// What the payer sends for `spec`, and the merchant passes on.
+    async fn message(&self, world: &World, spec: &PaymentSpec, timeout_seconds_max: u64) -> Result<Value> {
+        let requirement = self.requirement(spec, timeout_seconds_max)?;
         Ok(json!({
             "x402Version": 2,
             "paymentPayload": {
                 "x402Version": 2,
                 "resource": {"url": "https://shop.example/article"},
                 "accepted": requirement,
-                "payload": {"paymentRequest": world.payer.sign(&world.base(0), wish).await?},
+                "payload": {"paymentRequest": world.payer.sign(&world.base(0), spec).await?},
             },
             "paymentRequirements": requirement,
         }))
@@ -157,7 +157,7 @@ async fn a_merchant_is_paid_once_whatever_happens() -> Result<()> {
     let before = world.balances().await?;
 
     // Verified, and nothing came of it.
-    let message = identified(merchant.message(&world, &world.wish("article-1")?, 60).await?, IDENTIFIER);
+    let message = identified(merchant.message(&world, &world.spec("article-1")?, 60).await?, IDENTIFIER);
     let valid = merchant.verify(&one, &message).await?;
     assert_eq!((valid.status, &valid.body["isValid"]), (200, &json!(true)), "{valid:?}");
     assert_eq!(valid.body["payer"], world.payer.account());
@@ -194,8 +194,8 @@ async fn a_merchant_is_paid_once_whatever_happens() -> Result<()> {
     // Two payloads under one identifier at the same instant: one payment.
     let fresh = "pay_0123456789abcdef";
     let rivals = [
-        identified(merchant.message(&world, &world.wish("article-2")?, 60).await?, fresh),
-        identified(merchant.message(&world, &world.wish("article-3")?, 60).await?, fresh),
+        identified(merchant.message(&world, &world.spec("article-2")?, 60).await?, fresh),
+        identified(merchant.message(&world, &world.spec("article-3")?, 60).await?, fresh),
     ];
     let (left, right) = tokio::join!(merchant.settle(&one, &rivals[0]), merchant.settle(&two, &rivals[1]));
     let told = [left?, right?];
@@ -215,7 +215,7 @@ async fn a_merchant_is_paid_once_whatever_happens() -> Result<()> {
     assert_eq!((again.gw("idempotentReplay"), again.payment_id()?), (&json!(true), payment_id));
     let conflict = merchant.settle(&one, &rivals[1 - winner]).await?;
     assert_eq!((conflict.status, conflict.reason()), (409, "payment_identifier_conflict"));
-    let other = identified(merchant.message(&world, &world.wish("article-4")?, 60).await?, IDENTIFIER);
+    let other = identified(merchant.message(&world, &world.spec("article-4")?, 60).await?, IDENTIFIER);
     assert_eq!(merchant.settle(&one, &other).await?.status, 409);
     assert!(world.types(&world.payer.payment_id("article-4")).await?.is_empty());
     Ok(())
@@ -229,7 +229,7 @@ async fn what_is_not_delivered_is_pending_and_then_failed() -> Result<()> {
     let before = world.balances().await?;
 
     // A settler wins that never delivers, so that the money is in escrow and comes back.
-    let stuck = merchant.message(&world, &world.undeliverable_wish("stuck")?, 1).await?;
+    let stuck = merchant.message(&world, &world.undeliverable_spec("stuck")?, 1).await?;
     let pending = merchant.settle(&base, &stuck).await?;
     assert_eq!((pending.status, pending.reason()), (200, "settlement_pending"), "{pending:?}");
     let payment_id = pending.payment_id()?;
@@ -256,7 +256,8 @@ async fn what_is_not_delivered_is_pending_and_then_failed() -> Result<()> {
 
     // Nobody may quote.
     let stranger: Did = "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK".parse()?;
-    let unserved = Wish { whitelist: vec![stranger], quote_window: Duration::from_secs(3), ..world.wish("unserved")? };
+    let unserved =
+        PaymentSpec { whitelist: vec![stranger], quote_window: Duration::from_secs(3), ..world.spec("unserved")? };
     let unserved = merchant.message(&world, &unserved, 60).await?;
     let failed = merchant.outcome(&base, &unserved).await?;
     assert_eq!(failed.reason(), "no_quotes_received", "{failed:?}");
@@ -278,9 +279,9 @@ async fn a_payer_is_judged_by_what_it_holds_and_signed() -> Result<()> {
     };
     // An account that was never used.
     let poor = Payer::new(PrivateKeySigner::random())?;
-    let wish = world.wish("poor")?;
-    let mut message = merchant.message(&world, &wish, 60).await?;
-    message["paymentPayload"]["payload"]["paymentRequest"] = poor.sign(&base, &wish).await?;
+    let spec = world.spec("poor")?;
+    let mut message = merchant.message(&world, &spec, 60).await?;
+    message["paymentPayload"]["payload"]["paymentRequest"] = poor.sign(&base, &spec).await?;
     assert_eq!(reason(&message).await?, "insufficient_funds");
     source.dev.mint(&source.token, &poor.account(), "25499999".parse()?).await?;
     assert_eq!(reason(&message).await?, "insufficient_funds");
@@ -288,14 +289,14 @@ async fn a_payer_is_judged_by_what_it_holds_and_signed() -> Result<()> {
     assert_eq!(reason(&message).await?, "insufficient_allowance");
 
     // A payment that the merchant did not ask for, well signed.
-    let mut cheaper = merchant.message(&world, &world.wish("cheaper")?, 60).await?;
-    let less = Wish { amount: "24999999".parse()?, ..world.wish("cheaper")? };
+    let mut cheaper = merchant.message(&world, &world.spec("cheaper")?, 60).await?;
+    let less = PaymentSpec { amount: "24999999".parse()?, ..world.spec("cheaper")? };
     cheaper["paymentPayload"]["payload"]["paymentRequest"] = world.payer.sign(&base, &less).await?;
     assert_eq!(reason(&cheaper).await?, "payment_requirements_mismatch");
     let told = merchant.settle(&base, &cheaper).await?;
     assert_eq!((told.status, told.reason()), (200, "payment_requirements_mismatch"));
     // Changed after it was signed, on both sides.
-    let mut forged = merchant.message(&world, &world.wish("forged")?, 60).await?;
+    let mut forged = merchant.message(&world, &world.spec("forged")?, 60).await?;
     let other = Role::Settler(1).account();
     for at in ["/paymentPayload/accepted", "/paymentRequirements"] {
         let requirement = forged.pointer_mut(at).context("no requirement")?;
@@ -316,7 +317,7 @@ async fn contract_accounts_are_judged_deployed_or_not() -> Result<()> {
     let source = &world.network.source;
     let (token, permit2) = (&source.token, &source.contracts.permit2);
     let factory = source.dev.deploy_account_factory().await?;
-    let wish = world.wish("by-contract")?;
+    let spec = world.spec("by-contract")?;
     for deployed in [true, false] {
         let signer = PrivateKeySigner::random();
         let owner = format!("{:#x}", signer.address());
@@ -324,10 +325,10 @@ async fn contract_accounts_are_judged_deployed_or_not() -> Result<()> {
         if deployed {
             source.dev.deploy_account(&factory, &owner, token, permit2).await?;
         }
-        let mut body = Payer::new(signer.clone())?.quote_request(&wish);
+        let mut body = Payer::new(signer.clone())?.quote_request(&spec);
         body["source"]["account"] = json!(account);
         // Nothing is prepared for whoever could not pay it.
-        source.dev.mint(&source.token, &account, wish.cap.get()).await?;
+        source.dev.mint(&source.token, &account, spec.cap.get()).await?;
         let prepared: Value =
             merchant.http.post(format!("{base}/v1/payments/prepare")).json(&body).send().await?.json().await?;
         let mut signed = prepared["signed_messages"][0].clone();
@@ -339,7 +340,7 @@ async fn contract_accounts_are_judged_deployed_or_not() -> Result<()> {
         let signature = if deployed { signature.clone() } else { wrap() };
         signed["signature"] = json!(format!("0x{}", hex::encode(signature)));
         body["sender_auth"] = json!({"message_scheme": prepared["message_scheme"], "signed_messages": [signed]});
-        let mut message = merchant.message(&world, &wish, 60).await?;
+        let mut message = merchant.message(&world, &spec, 60).await?;
         message["paymentPayload"]["payload"]["paymentRequest"] = body;
 
         let told = merchant.verify(&base, &message).await?;
@@ -392,8 +393,8 @@ async fn a_merchant_is_paid_on_tron_in_tokens_and_in_trx() -> Result<()> {
     // What is not paid from is not offered.
     assert!(kinds.iter().all(|kind| kind["network"] != tron.id().unwrap().as_str()));
     let before = world.tron_holdings().await?;
-    for wish in [world.wish_to_tron("tokens")?, world.wish_to_trx("trx")?] {
-        let message = merchant.message(&world, &wish, 60).await?;
+    for spec in [world.spec_to_tron("tokens")?, world.spec_to_trx("trx")?] {
+        let message = merchant.message(&world, &spec, 60).await?;
         let valid = merchant.verify(&base, &message).await?;
         assert_eq!((valid.status, &valid.body["isValid"]), (200, &json!(true)), "{valid:?}");
         let told = merchant.outcome(&base, &message).await?;

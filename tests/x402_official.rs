@@ -12,7 +12,7 @@ use tokio::process::Command;
 use devkit::{Process, free_port, tools};
 use devnet::{
     keys::Role,
-    shop::{self, Deal, PRICE_UNITS, Shop},
+    shop::{self, PRICE_UNITS, Purchase, Shop},
 };
 use events::PaymentId;
 
@@ -20,7 +20,7 @@ use crate::support::*;
 
 /// Runs a test file of examples/x402 on this network, in which as many tests as `count` have to pass.
 async fn node_tests(world: &World, file: &str, count: usize, name: &str, value: impl AsRef<OsStr>) -> Result<()> {
-    let mut command = shop::node(&world.network, &Deal::new(&world.network));
+    let mut command = shop::node(&world.network, &Purchase::new(&world.network));
     command
         .args(["--test", "--test-reporter=tap"])
         .arg(shop::home().join(file))
@@ -92,13 +92,13 @@ async fn the_official_facilitator_client_understands_every_answer() -> Result<()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_buyer_pays_on_one_chain_and_the_shop_is_paid_on_another() -> Result<()> {
     let world = World::start(1).await?;
-    let deal = Deal::new(&world.network);
-    let shop = Shop::start(&world.network, &deal).await?;
+    let purchase = Purchase::new(&world.network);
+    let shop = Shop::start(&world.network, &purchase).await?;
     let ledger = world.network.options().directory.join("buyer.jsonl");
     let before = world.balances().await?;
     conforms("resource", &shop.url).await?;
 
-    let bought = shop::buy(&world.network, &deal, &shop.url, &ledger).await?;
+    let bought = shop::buy(&world.network, &purchase, &shop.url, &ledger).await?;
     assert_eq!(bought.status, 200, "{bought:?}");
     assert_eq!(bought.title, "Paid across chains");
     assert_eq!(bought.receipt["network"], world.network.destination.id().as_str());
@@ -122,7 +122,7 @@ fn shop_of(document: &str) -> Result<&str> {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_shop_of_the_documents_is_paid() -> Result<()> {
     let world = World::start(1).await?;
-    let deal = Deal::new(&world.network);
+    let purchase = Purchase::new(&world.network);
     // The merchants' page shows the shop of the example, to the letter.
     let readme = fs::read_to_string(shop::home().join("README.md"))?;
     let page = fs::read_to_string(tools::root().join("docs/merchants.md"))?;
@@ -148,7 +148,7 @@ async fn the_shop_of_the_documents_is_paid() -> Result<()> {
 
     let before = world.balances().await?;
     let url = format!("http://127.0.0.1:{port}/article");
-    shop::buy(&world.network, &deal, &url, &directory.join("buyer.jsonl")).await?;
+    shop::buy(&world.network, &purchase, &url, &directory.join("buyer.jsonl")).await?;
     let after = world.balances().await?;
     assert_eq!(after["recipient"] - before["recipient"], U256::from(PRICE_UNITS));
     ensure!(fs::read_to_string(payments)?.contains("servedAt"), "the shop does not remember the payment");
@@ -158,12 +158,12 @@ async fn the_shop_of_the_documents_is_paid() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_buyer_and_a_shop_that_are_killed_go_on_with_the_same_payment() -> Result<()> {
     let world = World::start(1).await?;
-    let deal = Deal::new(&world.network);
-    let mut shop = Shop::start(&world.network, &deal).await?;
+    let purchase = Purchase::new(&world.network);
+    let mut shop = Shop::start(&world.network, &purchase).await?;
     let ledger = world.network.options().directory.join("buyer.jsonl");
     let before = world.balances().await?;
 
-    let mut buyer = shop::buyer(&world.network, &deal, &shop.url, &ledger).stdout(Stdio::null()).spawn()?;
+    let mut buyer = shop::buyer(&world.network, &purchase, &shop.url, &ledger).stdout(Stdio::null()).spawn()?;
     let signed = || async { fs::read_to_string(&ledger).is_ok_and(|text| text.ends_with('\n')) };
     eventually(signed).await?;
     let record: Value = serde_json::from_str(fs::read_to_string(&ledger)?.trim())?;
@@ -175,13 +175,13 @@ async fn a_buyer_and_a_shop_that_are_killed_go_on_with_the_same_payment() -> Res
     assert_eq!(outcome.text("status"), "completed", "{outcome:?}");
 
     shop.restart(&world.network).await?;
-    let bought = shop::buy(&world.network, &deal, &shop.url, &ledger).await?;
+    let bought = shop::buy(&world.network, &purchase, &shop.url, &ledger).await?;
     assert_eq!(bought.payment_id, payment_id);
     assert_eq!(bought.receipt["extensions"]["gw"]["idempotentReplay"], true);
     let after = world.balances().await?;
     assert_eq!(after["recipient"] - before["recipient"], U256::from(PRICE_UNITS));
     // It is settled now, so the next page costs again.
-    let next = shop::buy(&world.network, &deal, &shop.url, &ledger).await?;
+    let next = shop::buy(&world.network, &purchase, &shop.url, &ledger).await?;
     ensure!(next.payment_id != payment_id, "one payment was taken for two pages");
     Ok(())
 }
@@ -190,13 +190,13 @@ async fn a_buyer_and_a_shop_that_are_killed_go_on_with_the_same_payment() -> Res
 async fn the_buyer_or_the_shop_may_be_on_solana() -> Result<()> {
     let world = World::with_solana(|options| options).await?;
     let solana = world.solana()?;
-    let deals = [Deal::from_solana(&world.network, solana)?, Deal::to_solana(&world.network, solana)?];
+    let purchases = [Purchase::from_solana(&world.network, solana)?, Purchase::to_solana(&world.network, solana)?];
     let before = world.holdings().await?;
-    for (n, deal) in deals.iter().enumerate() {
-        let shop = Shop::start(&world.network, deal).await?;
+    for (n, purchase) in purchases.iter().enumerate() {
+        let shop = Shop::start(&world.network, purchase).await?;
         let ledger = world.network.options().directory.join(format!("buyer-{n}.jsonl"));
-        let bought = shop::buy(&world.network, deal, &shop.url, &ledger).await?;
-        assert_eq!(bought.receipt["network"], deal.receive_network.as_str());
+        let bought = shop::buy(&world.network, purchase, &shop.url, &ledger).await?;
+        assert_eq!(bought.receipt["network"], purchase.receive_network.as_str());
         world.until(&bought.payment_id, "EscrowReleased").await?;
     }
     // Ten basis points more than the price are the cheapest settler's.

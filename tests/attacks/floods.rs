@@ -96,11 +96,11 @@ fn named(order: &Value, request_id: &str) -> Value {
 
 /// A quote-request for more than anybody has, so that it costs no settler anything.
 fn hopeless(world: &World) -> Result<Value> {
-    let mut wish = world.wish("template")?;
-    (wish.amount, wish.cap) = ("900000000000000".parse()?, "990000000000000".parse()?);
+    let mut spec = world.spec("template")?;
+    (spec.amount, spec.cap) = ("900000000000000".parse()?, "990000000000000".parse()?);
     // It is sent all the while.
-    (wish.quote_window, wish.fulfillment_window) = (Duration::from_secs(300), Duration::from_secs(600));
-    Ok(world.payer.quote_request(&wish))
+    (spec.quote_window, spec.fulfillment_window) = (Duration::from_secs(300), Duration::from_secs(600));
+    Ok(world.payer.quote_request(&spec))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,8 +142,8 @@ async fn a_flood_from_one_address_is_refused_and_everybody_else_is_served() -> R
 
     // Who calls from elsewhere is served whatever it asks for, and its payment is made.
     let other = Stranger::new(&world, 4)?;
-    let wish = world.wish("honest-payment")?;
-    let (status, accepted) = other.post("/v1/payments", None, &world.payer.sign(&world.base(0), &wish).await?).await?;
+    let spec = world.spec("honest-payment")?;
+    let (status, accepted) = other.post("/v1/payments", None, &world.payer.sign(&world.base(0), &spec).await?).await?;
     ensure!(status == StatusCode::OK, "{accepted}");
     ensure!(other.rounds(&order, "honest").await? == ROUNDS, "an honest caller was not served");
     // Behind the attacker's own address a payment can be read.
@@ -186,7 +186,7 @@ async fn connections_and_streams_of_one_address_leave_room_for_others() -> Resul
     eventually(|| async { back.get(&health).send().await.is_ok_and(|answer| answer.status() == StatusCode::OK) })
         .await?;
 
-    let accepted = world.submit(&world.undeliverable_wish("followed")?).await?;
+    let accepted = world.submit(&world.undeliverable_spec("followed")?).await?;
     let events = format!("{}/v1/payments/{accepted}/events", world.base(0));
     let attacker = Stranger::new(&world, 5)?;
     let mut streams = Vec::new();
@@ -225,19 +225,19 @@ async fn an_id_that_a_squatter_opened_first_is_nobody_elses_batch() -> Result<()
     let (squatter, victim) = (Stranger::new(&world, 2)?, Stranger::new(&world, 3)?);
 
     // The squatter knows the order's number and the payer's account, and wants his own settler to win.
-    let wish = world.wish("order-1001")?;
-    let mut squatted = world.payer.quote_request(&wish);
+    let spec = world.spec("order-1001")?;
+    let mut squatted = world.payer.quote_request(&spec);
     squatted["settler_requirements"] = json!({"whitelist": [dear]});
     let (status, squatters) = squatter.post(PATH, None, &squatted).await?;
     ensure!(status == StatusCode::OK, "{squatters}");
 
     // The victim requires something else, and is not served that batch.
-    let mut wanted = world.payer.quote_request(&wish);
+    let mut wanted = world.payer.quote_request(&spec);
     wanted["settler_requirements"] = json!({"whitelist": [cheap]});
     let (status, refused) = victim.post(PATH, None, &wanted).await?;
     ensure!(status == StatusCode::CONFLICT && refused["code"] == "IDEMPOTENCY_TERMS_MISMATCH", "{refused}");
     ensure!(refused["message"].as_str().is_some_and(|text| text.contains("whitelist")), "{refused}");
-    let mut with_policy = world.payer.quote_request(&wish);
+    let mut with_policy = world.payer.quote_request(&spec);
     with_policy["settler_requirements"] = squatted["settler_requirements"].clone();
     with_policy["settler_auth_required"] = json!({"kyc": true});
     let (status, refused) = victim.post(PATH, None, &with_policy).await?;

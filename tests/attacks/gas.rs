@@ -55,16 +55,16 @@ impl Stranger {
 
     /// A payment under `request_id` that its owner signed.
     async fn body(&self, world: &World, request_id: &str) -> Result<Value> {
-        let (wish, now) = (world.wish(request_id)?, Utc::now());
+        let (spec, now) = (world.spec(request_id)?, Utc::now());
         let after = |window: Duration| (now + window).to_rfc3339_opts(SecondsFormat::Secs, true);
         let mut body = json!({
             "version": "1.0",
             "request_id": request_id,
-            "source": {"asset_identifier": wish.source, "account": self.account},
-            "destination": [{"asset_identifier": wish.destination, "account": wish.recipient}],
-            "fulfillment_amount": wish.amount,
-            "max_source_amount": wish.cap,
-            "quote_deadline": after(wish.quote_window),
+            "source": {"asset_identifier": spec.source, "account": self.account},
+            "destination": [{"asset_identifier": spec.destination, "account": spec.recipient}],
+            "fulfillment_amount": spec.amount,
+            "max_source_amount": spec.cap,
+            "quote_deadline": after(spec.quote_window),
             "fulfillment_deadline": after(Duration::from_secs(300)),
             "message_scheme": "EVM_PERMIT2_ESCROW",
         });
@@ -152,12 +152,12 @@ async fn code_that_burns_for_a_price_takes_no_nonce_and_holds_nobody_up() -> Res
 
     // Beside more of them, a payment by a key waits for no nonce of theirs.
     let alone = Instant::now();
-    let first = world.submit(&world.wish("alone")?).await?;
+    let first = world.submit(&world.spec("alone")?).await?;
     world.until(&first, "EscrowSecured").await?;
     let alone = alone.elapsed();
     let beside: Vec<_> = join_all((0..4).map(async |n| hostile.accepted(&world, &format!("beside-{n}")).await)).await;
     let started = Instant::now();
-    let second = world.submit(&world.wish("beside")?).await?;
+    let second = world.submit(&world.spec("beside")?).await?;
     world.until(&second, "EscrowSecured").await?;
     assert!(started.elapsed() < alone + HELD_UP_MIN, "{:?} beside, {alone:?} alone", started.elapsed());
     for payment_id in beside {
@@ -220,7 +220,7 @@ async fn code_that_turns_after_its_trial_costs_a_bounded_amount_and_is_then_refu
     // The control: others pay, and what was accepted before is shown.
     let (status, answer) = turning.pays(&world, "again").await?;
     assert_eq!(status, 429, "{answer}");
-    let payments = [honest.accepted(&world, "honest").await?, world.submit(&world.wish("by-key")?).await?];
+    let payments = [honest.accepted(&world, "honest").await?, world.submit(&world.spec("by-key")?).await?];
     for payment_id in &payments {
         world.completed(payment_id).await?;
     }
@@ -236,29 +236,30 @@ async fn a_crowd_of_contracts_signatures_keeps_no_key_waiting() -> Result<()> {
     let body = burning.body(&world, "crowd").await?;
     let mut honest = Vec::new();
     for n in 0..20 {
-        let mut wish = world.wish(&format!("honest-{n}"))?;
+        let mut spec = world.spec(&format!("honest-{n}"))?;
         // Signed beforehand, and still in time on a machine that the crowd keeps busy.
-        (wish.quote_window, wish.fulfillment_window) = (Duration::from_secs(120), Duration::from_secs(240));
-        honest.push(world.payer.sign(&world.base(0), &wish).await?);
+        (spec.quote_window, spec.fulfillment_window) = (Duration::from_secs(120), Duration::from_secs(240));
+        honest.push(world.payer.sign(&world.base(0), &spec).await?);
     }
-    let (base, http) = (world.base(0), Client::new());
+    let base = world.base(0);
     let answered = Arc::new(AtomicUsize::new(0));
     let crowd: Vec<_> = (0..100)
         .map(|n| {
-            let (base, mut body, answered, http) = (base.clone(), body.clone(), answered.clone(), http.clone());
+            let (base, mut body, answered) = (base.clone(), body.clone(), answered.clone());
             tokio::spawn(async move {
+                let http = Client::new();
                 for round in 0..10_000 {
                     body["request_id"] = format!("crowd-{n}-{round}").into();
                     if submit(&http, &base, &body).await.is_ok_and(|(status, _)| status != 200) {
                         answered.fetch_add(1, Ordering::Relaxed);
                     }
-                    // They wait for their answers all the while; more than that would only take the gateway's processor.
-                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    tokio::task::yield_now().await;
                 }
             })
         })
         .collect();
     eventually(|| async { answered.load(Ordering::Relaxed) > 0 }).await?;
+    let http = Client::new();
     let mut accepted = Vec::new();
     for body in &honest {
         let (status, answer) = submit(&http, &base, body).await?;

@@ -10,17 +10,18 @@ use async_nats::jetstream;
 use futures::future::try_join_all;
 
 use auction::Options;
-use devnet::{keys::Role as Account, payer::Wish};
+use chains::settler::ReservationState;
+use devnet::{keys::Role as Account, payer::PaymentSpec};
 use events::{Did, Hash32, PaymentId, QuoteRequestId, quote::SignedQuote};
 use sagas::ports::{Answer, Auction, AuctionOver, AwardAnswer, AwardEnd, RequestForQuotes};
 use settler::{
-    chain::{EscrowState, Trial},
     protocol::{self, AwardReceipt, Standing, Version, Word, answer_subject},
+    trials::Trial,
 };
 
 use crate::{
     nats_roles::{PATIENCE, Role, connect, did, request, token, until},
-    settler_agent::{Stage, paid_by},
+    settler_agent::{Environment, paid_by},
     support::World,
 };
 
@@ -37,8 +38,8 @@ fn unsigned() -> RequestForQuotes {
 }
 
 /// The code with which the settler declines.
-async fn declined(stage: &Stage, request: &RequestForQuotes) -> Result<String> {
-    let gathered = tokio::time::timeout(PATIENCE, stage.auction.gather(request)).await??;
+async fn declined(environment: &Environment, request: &RequestForQuotes) -> Result<String> {
+    let gathered = tokio::time::timeout(PATIENCE, environment.auction.gather(request)).await??;
     match &gathered.bids[..] {
         [bid] => match &bid.answer {
             Answer::Decline(reason) => Ok(reason.clone()),
@@ -49,11 +50,11 @@ async fn declined(stage: &Stage, request: &RequestForQuotes) -> Result<String> {
 }
 
 /// A payment that is signed, with a quote for all that the settler has, as soon as it is free.
-async fn quoted(stage: &Stage) -> Result<(RequestForQuotes, SignedQuote)> {
+async fn quoted(environment: &Environment) -> Result<(RequestForQuotes, SignedQuote)> {
     let free = async {
         loop {
             let request = signed();
-            if let Ok(quote) = stage.quoted(&request).await {
+            if let Ok(quote) = environment.quoted(&request).await {
                 break (request, quote);
             }
         }
@@ -62,10 +63,10 @@ async fn quoted(stage: &Stage) -> Result<(RequestForQuotes, SignedQuote)> {
 }
 
 /// Waits until all that the settler has is quoted to a payment that is signed, and lets it go again.
-async fn has_everything(stage: &Stage) -> Result<()> {
-    let (request, _) = quoted(stage).await?;
+async fn has_everything(environment: &Environment) -> Result<()> {
+    let (request, _) = quoted(environment).await?;
     let over = AuctionOver { auction_id: request.auction_id, settlers: vec![did(1)] };
-    stage.auction.over(&over).await;
+    environment.auction.over(&over).await;
     Ok(())
 }
 
@@ -81,10 +82,10 @@ fn end(request: &RequestForQuotes, quote: &SignedQuote) -> AwardEnd {
 
 #[tokio::test]
 async fn requests_that_nobody_signed_hold_nothing_however_far_their_deadlines() -> Result<()> {
-    let stage = Stage::set().await?;
-    let _settler = stage.settler(true).await?;
+    let environment = Environment::start().await?;
+    let _settler = environment.settler(true).await?;
     // Without the attack.
-    has_everything(&stage).await?;
+    has_everything(&environment).await?;
 
     let (years, never) = (Duration::from_secs(3_600 * 24 * 365 * 5), u64::MAX);
     let far: [fn(&mut RequestForQuotes, Duration, u64); 5] = [
@@ -97,129 +98,129 @@ async fn requests_that_nobody_signed_hold_nothing_however_far_their_deadlines() 
     for change in far {
         for mut request in [signed(), unsigned()] {
             change(&mut request, years, never);
-            assert_eq!(declined(&stage, &request).await?, "DEADLINE_TOO_LONG", "{request:?}");
+            assert_eq!(declined(&environment, &request).await?, "DEADLINE_TOO_LONG", "{request:?}");
         }
     }
-    let (request, _) = quoted(&stage).await?;
-    stage.auction.over(&AuctionOver { auction_id: request.auction_id, settlers: vec![did(1)] }).await;
-    until("a stranger is quoted", || async { stage.quoted(&unsigned()).await.is_ok() }).await?;
-    let asked = stage.world.balances.load(Ordering::SeqCst);
+    let (request, _) = quoted(&environment).await?;
+    environment.auction.over(&AuctionOver { auction_id: request.auction_id, settlers: vec![did(1)] }).await;
+    until("a stranger is quoted", || async { environment.quoted(&unsigned()).await.is_ok() }).await?;
+    let asked = environment.world.balances.load(Ordering::SeqCst);
     let strangers: Vec<_> = (0..20).map(|_| unsigned()).collect();
-    try_join_all(strangers.iter().map(|stranger| stage.quoted(stranger))).await?;
-    let asked = stage.world.balances.load(Ordering::SeqCst) - asked;
+    try_join_all(strangers.iter().map(|stranger| environment.quoted(stranger))).await?;
+    let asked = environment.world.balances.load(Ordering::SeqCst) - asked;
     assert!(asked < 10, "20 requests that cost nothing read the balance {asked} times");
-    assert!(stage.world.trials.load(Ordering::SeqCst) < 10, "and tried the same delivery out again and again");
+    assert!(environment.world.trials.load(Ordering::SeqCst) < 10, "and tried the same delivery out again and again");
 
     // Everybody else's.
-    let (request, quote) = quoted(&stage).await?;
+    let (request, quote) = quoted(&environment).await?;
     assert!(quote.quote().valid_until <= request.quote_deadline + Duration::from_secs(30), "firm for seconds");
     // What is signed for is held.
-    assert_eq!(declined(&stage, &signed()).await?, "INSUFFICIENT_LIQUIDITY");
-    assert_eq!(declined(&stage, &unsigned()).await?, "INSUFFICIENT_LIQUIDITY");
+    assert_eq!(declined(&environment, &signed()).await?, "INSUFFICIENT_LIQUIDITY");
+    assert_eq!(declined(&environment, &unsigned()).await?, "INSUFFICIENT_LIQUIDITY");
     Ok(())
 }
 
 #[tokio::test]
 async fn tokens_quoted_to_many_are_awarded_once_and_the_others_hear_it_before_money_moves() -> Result<()> {
-    let stage = Stage::set().await?;
-    let _settler = stage.settler(true).await?;
+    let environment = Environment::start().await?;
+    let _settler = environment.settler(true).await?;
     let (one, two) = (unsigned(), unsigned());
-    let (first, second) = (stage.quoted(&one).await?, stage.quoted(&two).await?);
-    assert_eq!(stage.award(&one, &first).await?, AwardAnswer::Accepted);
+    let (first, second) = (environment.quoted(&one).await?, environment.quoted(&two).await?);
+    assert_eq!(environment.award(&one, &first).await?, AwardAnswer::Accepted);
     let refused = AwardAnswer::Refused("INSUFFICIENT_LIQUIDITY".to_owned());
-    assert_eq!(stage.award(&two, &second).await?, refused);
+    assert_eq!(environment.award(&two, &second).await?, refused);
     // Final: whoever asks later, after whatever happened since.
-    stage.auction.end(&end(&one, &first)).await?;
-    has_everything(&stage).await?;
-    assert_eq!(stage.award(&two, &second).await?, refused);
-    stage.until_awards_are("both are over", (0, 0)).await
+    environment.auction.end(&end(&one, &first)).await?;
+    has_everything(&environment).await?;
+    assert_eq!(environment.award(&two, &second).await?, refused);
+    environment.until_awards_are("both are over", (0, 0)).await
 }
 
 #[tokio::test]
 async fn a_payment_that_dies_before_its_deposit_frees_its_winner_at_once_and_after_a_restart() -> Result<()> {
-    let stage = Stage::set().await?;
-    let settler = stage.settler(true).await?;
-    let (request, quote) = quoted(&stage).await?;
-    assert_eq!(stage.award(&request, &quote).await?, AwardAnswer::Accepted);
-    assert_eq!(declined(&stage, &signed()).await?, "INSUFFICIENT_LIQUIDITY");
+    let environment = Environment::start().await?;
+    let settler = environment.settler(true).await?;
+    let (request, quote) = quoted(&environment).await?;
+    assert_eq!(environment.award(&request, &quote).await?, AwardAnswer::Accepted);
+    assert_eq!(declined(&environment, &signed()).await?, "INSUFFICIENT_LIQUIDITY");
     for _ in 0..2 {
-        stage.auction.end(&end(&request, &quote)).await?;
+        environment.auction.end(&end(&request, &quote)).await?;
     }
-    has_everything(&stage).await?;
-    stage.until_awards_are("the award is over", (0, 0)).await?;
+    has_everything(&environment).await?;
+    environment.until_awards_are("the award is over", (0, 0)).await?;
 
     // A settler that is killed holds for what stands when it comes back, and for nothing when it ended meanwhile.
-    let (again, quote) = quoted(&stage).await?;
-    assert_eq!(stage.award(&again, &quote).await?, AwardAnswer::Accepted);
+    let (again, quote) = quoted(&environment).await?;
+    assert_eq!(environment.award(&again, &quote).await?, AwardAnswer::Accepted);
     drop(settler);
-    let settler = stage.settler(true).await?;
+    let settler = environment.settler(true).await?;
     until("it holds for its award again", || async {
-        let free = declined(&stage, &unsigned()).await;
+        let free = declined(&environment, &unsigned()).await;
         free.is_ok_and(|reason| reason == "INSUFFICIENT_LIQUIDITY")
     })
     .await?;
     drop(settler);
-    stage.auction.end(&end(&again, &quote)).await?;
-    let _settler = stage.settler(true).await?;
-    stage.until_awards_are("it finds the end in the award's place", (0, 0)).await?;
-    quoted(&stage).await?;
-    assert_eq!(stage.world.deliveries(), 0);
+    environment.auction.end(&end(&again, &quote)).await?;
+    let _settler = environment.settler(true).await?;
+    environment.until_awards_are("it finds the end in the award's place", (0, 0)).await?;
+    quoted(&environment).await?;
+    assert_eq!(environment.world.deliveries(), 0);
     Ok(())
 }
 
 #[tokio::test]
 async fn word_of_an_end_takes_nothing_from_a_settler_whose_money_is_in_escrow() -> Result<()> {
-    let stage = Stage::set().await?;
-    let _settler = stage.settler(true).await?;
+    let environment = Environment::start().await?;
+    let _settler = environment.settler(true).await?;
     let request = signed();
-    let quote = stage.quoted(&request).await?;
-    assert_eq!(stage.award(&request, &quote).await?, AwardAnswer::Accepted);
-    stage.world.set_escrow(EscrowState::Reserved);
-    until("it has delivered", || async { stage.world.deliveries() == 1 }).await?;
+    let quote = environment.quoted(&request).await?;
+    assert_eq!(environment.award(&request, &quote).await?, AwardAnswer::Accepted);
+    environment.world.set_escrow(ReservationState::Reserved);
+    until("it has delivered", || async { environment.world.deliveries() == 1 }).await?;
     // A gateway that lies.
-    stage.auction.end(&end(&request, &quote)).await?;
-    stage.world.deliver_finally();
-    until("it is paid", || async { stage.world.releases() == 1 }).await
+    environment.auction.end(&end(&request, &quote)).await?;
+    environment.world.deliver_finally();
+    until("it is paid", || async { environment.world.releases() == 1 }).await
 }
 
 #[tokio::test]
 async fn an_award_that_is_not_answered_is_over_for_whoever_comes_late() -> Result<()> {
     let options = Options { answer_wait: Duration::from_millis(200), ..Options::default() };
-    let stage = Stage::with(options).await?;
-    let settler = stage.settler(true).await?;
+    let environment = Environment::with(options).await?;
+    let settler = environment.settler(true).await?;
     let request = signed();
-    let quote = stage.quoted(&request).await?;
+    let quote = environment.quoted(&request).await?;
     drop(settler);
-    let award = stage.store(&request, &quote).await?;
-    assert_eq!(stage.auction.answer(&award).await?, AwardAnswer::Silent);
-    let _settler = stage.settler(true).await?;
-    stage.until_awards_are("it learns that it was too late", (0, 0)).await?;
-    quoted(&stage).await?;
+    let award = environment.store(&request, &quote).await?;
+    assert_eq!(environment.auction.answer(&award).await?, AwardAnswer::Silent);
+    let _settler = environment.settler(true).await?;
+    environment.until_awards_are("it learns that it was too late", (0, 0)).await?;
+    quoted(&environment).await?;
     // No gateway takes its word any more.
-    assert_eq!(stage.auction.answer(&award).await?, AwardAnswer::Silent);
+    assert_eq!(environment.auction.answer(&award).await?, AwardAnswer::Silent);
     Ok(())
 }
 
 #[tokio::test]
 async fn who_cannot_be_paid_gets_no_quote() -> Result<()> {
-    let stage = Stage::set().await?;
-    let _settler = stage.settler(true).await?;
-    *stage.world.trial.lock().unwrap() = Trial::Refused { reason: "the recipient refuses".to_owned() };
+    let environment = Environment::start().await?;
+    let _settler = environment.settler(true).await?;
+    *environment.world.trial.lock().unwrap() = Trial::Refused { reason: "the recipient refuses".to_owned() };
     for request in [signed(), unsigned()] {
-        assert_eq!(declined(&stage, &request).await?, "UNDELIVERABLE");
+        assert_eq!(declined(&environment, &request).await?, "UNDELIVERABLE");
     }
-    *stage.world.trial.lock().unwrap() = Trial::Delivers;
+    *environment.world.trial.lock().unwrap() = Trial::Delivers;
     // Nothing is held for what was declined, and the refusal is forgotten within seconds.
-    has_everything(&stage).await
+    has_everything(&environment).await
 }
 
 #[tokio::test]
 async fn answers_to_awards_that_there_never_were_fill_nothing_and_hold_nobody_up() -> Result<()> {
-    let stage = Stage::set().await?;
-    let settler = stage.settler(true).await?;
+    let environment = Environment::start().await?;
+    let settler = environment.settler(true).await?;
     let request = signed();
-    let quote = stage.quoted(&request).await?;
-    let client = connect(&stage.server, Role::Settler(1)).await?;
+    let quote = environment.quoted(&request).await?;
+    let client = connect(&environment.server, Role::Settler(1)).await?;
     let answer = |payment_id: &PaymentId, quote_hash| protocol::AwardAnswer {
         version: Version,
         payment_id: payment_id.clone(),
@@ -234,7 +235,7 @@ async fn answers_to_awards_that_there_never_were_fill_nothing_and_hold_nobody_up
         client.publish_with_reply(subject, client.new_inbox(), junk.into()).await?;
     }
     // Nor is another quote's award its own.
-    assert_eq!(stage.award(&request, &quote).await?, AwardAnswer::Accepted);
+    assert_eq!(environment.award(&request, &quote).await?, AwardAnswer::Accepted);
     drop(settler);
     let other = protocol::write(&answer(&paid_by(&request), Hash32::ZERO));
     let receipt = async {
@@ -247,7 +248,7 @@ async fn answers_to_awards_that_there_never_were_fill_nothing_and_hold_nobody_up
     };
     let receipt = tokio::time::timeout(PATIENCE, receipt).await.context("no receipt")??;
     assert_eq!(receipt.standing, Standing::Unknown);
-    let gateway = jetstream::new(connect(&stage.server, Role::Gateway).await?);
+    let gateway = jetstream::new(connect(&environment.server, Role::Gateway).await?);
     let kept = gateway.get_stream("ANSWERS").await?.get_info().await?.state.messages;
     assert_eq!(kept, 1, "one award, one answer");
     Ok(())
@@ -264,8 +265,8 @@ async fn requests_without_a_signature_freeze_nobody_on_the_whole_network() -> Re
         let (amount, cap) = (units.to_string().parse()?, (units * U256::from(2)).to_string().parse()?);
         let (quote_window, fulfillment_window) = (Duration::from_secs(540), Duration::from_secs(80_000));
         let whitelist = only.clone();
-        let wish = world.wish(&request_id)?;
-        anyhow::Ok(Wish { amount, cap, quote_window, fulfillment_window, whitelist, ..wish })
+        let spec = world.spec(&request_id)?;
+        anyhow::Ok(PaymentSpec { amount, cap, quote_window, fulfillment_window, whitelist, ..spec })
     };
     // Control: it has no more than that.
     let beyond = world.payer.quote_request(&whole("beyond".to_owned(), stock + U256::from(1))?);
@@ -276,13 +277,13 @@ async fn requests_without_a_signature_freeze_nobody_on_the_whole_network() -> Re
         let ready = world.payer.open(&world.base(0), &request, true).await?;
         ensure!(ready.body["quotes"].as_array().is_some_and(|quotes| quotes.len() == 1), "{ready:?}");
     }
-    let honest = Wish { whitelist: only.clone(), ..world.wish("honest")? };
+    let honest = PaymentSpec { whitelist: only.clone(), ..world.spec("honest")? };
     let paid = world.submit(&honest).await?;
     world.completed(&paid).await?;
 
     world.network.kill_settler(1).await?;
     world.network.start_settler(1)?;
-    let honest = Wish { whitelist: only, ..world.wish("honest-after-a-restart")? };
+    let honest = PaymentSpec { whitelist: only, ..world.spec("honest-after-a-restart")? };
     let paid = world.submit(&honest).await?;
     world.completed(&paid).await
 }

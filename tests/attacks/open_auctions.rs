@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::{process::Command, time::Instant};
 
 use devkit::Signal;
-use devnet::{payer::Wish, users::NatsUser};
+use devnet::{payer::PaymentSpec, users::NatsUser};
 use events::Did;
 
 use crate::support::*;
@@ -26,13 +26,13 @@ const OPEN_MAX: usize = 20;
 
 /// The `n`th quote-request of a stranger, whom only `settler` may serve, within the longest window.
 fn junk(world: &World, n: usize, settler: &Did, window: Duration) -> Result<Value> {
-    let wish = Wish {
+    let spec = PaymentSpec {
         whitelist: vec![settler.clone()],
         quote_window: window,
         fulfillment_window: Duration::from_secs(3_600),
-        ..world.wish(&format!("junk-{n}"))?
+        ..world.spec(&format!("junk-{n}"))?
     };
-    let mut body = world.payer.quote_request(&wish);
+    let mut body = world.payer.quote_request(&spec);
     // Somebody else each time, as far as anybody can tell.
     body["source"]["account"] = json!(format!("0x{:040x}", n + 0x1_0000));
     Ok(body)
@@ -65,7 +65,7 @@ async fn thousands_of_unsigned_quote_requests_leave_nothing_behind() -> Result<(
     let (base, client) = (world.base(0), Client::new());
     let nobody: Did = "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK".parse()?;
     // A payment before, so that what is loaded once is there.
-    let payment_id = world.submit(&world.wish("before")?).await?;
+    let payment_id = world.submit(&world.spec("before")?).await?;
     world.completed(&payment_id).await?;
     let process = world.network.gateways[0].id().context("the gateway runs")?;
     let before = resident_kib(process)?;
@@ -103,7 +103,7 @@ async fn thousands_of_unsigned_quote_requests_leave_nothing_behind() -> Result<(
     let after = resident_kib(world.network.gateways[0].id().context("the gateway runs")?)?;
     ensure!(after < before + LEFT_KIB_MAX, "{before} KiB, and after the restart {after}");
     eprintln!("{before} KiB before, {after} after; ready again in {:?}", restarted.elapsed());
-    let payment_id = world.submit(&world.wish("after")?).await?;
+    let payment_id = world.submit(&world.spec("after")?).await?;
     world.completed(&payment_id).await
 }
 
@@ -140,7 +140,7 @@ async fn a_flood_for_a_silent_settler_is_bounded_and_disturbs_no_payment() -> Re
     // A few more than the bound may be in before the read model has them.
     ensure!((OPEN_MAX..=2 * OPEN_MAX).contains(&opened) && refused > 0, "{opened} opened, {refused} refused");
     // Whoever pays is not kept waiting by those who do not.
-    let payment_id = world.submit(&world.wish("honest")?).await?;
+    let payment_id = world.submit(&world.spec("honest")?).await?;
     world.completed(&payment_id).await?;
     world.network.signal_settler(3, Signal::Continue).await?;
     // What was never awarded is over at its horizon, and there is room again.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use devnet::{
     keys::Role,
     network::Chain,
-    payer::{Answer, Payer, Wish},
+    payer::{Answer, Payer, PaymentSpec},
 };
 use events::{PaymentEvent, PaymentId};
 
@@ -59,9 +59,9 @@ async fn who_cannot_pay_occupies_nobody_and_who_can_is_served() -> Result<()> {
     let source = &world.network.source;
     let (base, payer) = (world.base(0), Payer::new(PrivateKeySigner::random())?);
     let account = payer.account();
-    let wish = world.wish("unfunded")?;
-    let body = payer.sign(&base, &wish).await?;
-    let unsigned = payer.quote_request(&wish);
+    let spec = world.spec("unfunded")?;
+    let body = payer.sign(&base, &spec).await?;
+    let unsigned = payer.quote_request(&spec);
     let refused = async |code: &str| -> Result<Answer> {
         for path in ["/v1/payments/verify", "/v1/payments"] {
             let answer = post(&world, path, &body).await?;
@@ -90,7 +90,7 @@ async fn who_cannot_pay_occupies_nobody_and_who_can_is_served() -> Result<()> {
     let approval = &prepared.body["approval"];
     assert_eq!(
         (&approval["spender"], &approval["amount"], &approval["asset_identifier"]),
-        (&json!(source.contracts.permit2), &json!(wish.cap), &json!(wish.source))
+        (&json!(source.contracts.permit2), &json!(spec.cap), &json!(spec.source))
     );
     let call = &approval["call"];
     assert_eq!((&call["to"], &call["value"]), (&json!(source.token), &json!("0x0")));
@@ -115,7 +115,7 @@ async fn a_revoked_signature_a_window_without_end_and_a_contract_as_recipient_ar
     let source = &world.network.source;
 
     // The nonce of a payment that is about to be submitted, marked as used by its owner.
-    let body = payer.sign(&base, &world.wish("revoked")?).await?;
+    let body = payer.sign(&base, &world.spec("revoked")?).await?;
     let typed = body.pointer("/sender_auth/signed_messages/0/message_prehash").and_then(Value::as_str);
     let typed: Value = serde_json::from_str(typed.context("no typed data")?)?;
     let nonce: U256 = typed["message"]["nonce"].as_str().context("no nonce")?.parse()?;
@@ -130,9 +130,9 @@ async fn a_revoked_signature_a_window_without_end_and_a_contract_as_recipient_ar
 
     // Years, for nothing and for a signature.
     let years = (Utc::now() + Span::days(3_650)).to_rfc3339_opts(SecondsFormat::Secs, true);
-    let soon = payer.quote_request(&world.wish("years")?)["quote_deadline"].clone();
+    let soon = payer.quote_request(&world.spec("years")?)["quote_deadline"].clone();
     for (quote, fulfillment) in [(json!(years.replace("Z", ".5Z")), years.replace("Z", ".9Z")), (soon, years)] {
-        let mut asked = payer.quote_request(&world.wish("years")?);
+        let mut asked = payer.quote_request(&world.spec("years")?);
         (asked["quote_deadline"], asked["fulfillment_deadline"]) = (quote, json!(fulfillment));
         for path in ["/v1/payments/quote-requests", "/v1/payments/prepare"] {
             let answer = post(&world, path, &asked).await?;
@@ -140,7 +140,7 @@ async fn a_revoked_signature_a_window_without_end_and_a_contract_as_recipient_ar
         }
     }
     // In what is signed alone.
-    let mut locked = payer.quote_request(&world.wish("locked")?);
+    let mut locked = payer.quote_request(&world.spec("locked")?);
     locked["payload"] = json!({"refund_after": (1_u64 << 48) - 1});
     let answer = post(&world, "/v1/payments/prepare", &locked).await?;
     assert_eq!((answer.status, answer.text("code")), (400, "INVALID_DEADLINE"), "{answer:?}");
@@ -148,10 +148,10 @@ async fn a_revoked_signature_a_window_without_end_and_a_contract_as_recipient_ar
     let contracts = &world.network.destination.contracts;
     let token = &world.network.destination.token;
     for recipient in [&contracts.escrow, &contracts.proxy, &contracts.permit2, token] {
-        let wish = Wish { recipient: recipient.parse::<Address>()?.to_string(), ..world.wish("to-a-contract")? };
+        let spec = PaymentSpec { recipient: recipient.parse::<Address>()?.to_string(), ..world.spec("to-a-contract")? };
         for (path, body) in [
-            ("/v1/payments", payer.sign(&base, &wish).await?),
-            ("/v1/payments/quote-requests", payer.quote_request(&wish)),
+            ("/v1/payments", payer.sign(&base, &spec).await?),
+            ("/v1/payments/quote-requests", payer.quote_request(&spec)),
         ] {
             let answer = post(&world, path, &body).await?;
             assert_eq!(answer.text("code"), "INVALID_DESTINATION_ACCOUNT", "{answer:?}");
@@ -161,7 +161,7 @@ async fn a_revoked_signature_a_window_without_end_and_a_contract_as_recipient_ar
 
     // The control: an honest payment of the same payer, within the limits and to somebody.
     let payment_id: PaymentId =
-        world.submit(&Wish { recipient: Role::Recipient.account(), ..world.wish("honest")? }).await?;
+        world.submit(&PaymentSpec { recipient: Role::Recipient.account(), ..world.spec("honest")? }).await?;
     world.completed(&payment_id).await?;
     let Some(PaymentEvent::Submitted(submitted)) = world.events(&payment_id, "Submitted").await?.pop() else {
         anyhow::bail!("no submission of {payment_id}")

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tokio::process::Command;
 
-use devnet::{keys::Role, network::Options, payer::Wish};
+use devnet::{keys::Role, network::Options, payer::PaymentSpec};
 use events::{
     Did, PaymentEvent, PaymentId,
     event::{RefundDue, TransactionPrepared},
@@ -16,8 +16,8 @@ use events::{
 use crate::support::*;
 
 /// A payment whose windows end soon.
-fn short(world: &World, request_id: &str) -> Result<Wish> {
-    Ok(Wish { fulfillment_window: Duration::from_secs(25), ..world.wish(request_id)? })
+fn short(world: &World, request_id: &str) -> Result<PaymentSpec> {
+    Ok(PaymentSpec { fulfillment_window: Duration::from_secs(25), ..world.spec(request_id)? })
 }
 
 /// The release that the gateway signed, which is none as a rule.
@@ -36,7 +36,7 @@ async fn winner(world: &World, payment_id: &PaymentId) -> Result<(Did, String, u
     match (submitted, awarded) {
         (Some(PaymentEvent::Submitted(submitted)), Some(PaymentEvent::QuoteAwarded(awarded))) => {
             let quote = awarded.signed_quote()?.quote().clone();
-            Ok((quote.settler, quote.payout_account, submitted.escrow.refund_after))
+            Ok((quote.settler, quote.payout_account.to_string(), submitted.escrow.refund_after))
         }
         other => anyhow::bail!("{other:?}"),
     }

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use tokio::process::Command;
 
 use devkit::tools;
-use devnet::payer::Wish;
+use devnet::payer::PaymentSpec;
 use events::{Did, PaymentId, StreamId};
 
 use crate::support::*;
@@ -89,14 +89,14 @@ struct Paid {
 }
 
 async fn pay(world: &World) -> Result<Paid> {
-    let refunded = world.submit(&world.undeliverable_wish("refunded")?).await?;
-    let open = Wish { fulfillment_window: Duration::from_secs(900), ..world.undeliverable_wish("open")? };
+    let refunded = world.submit(&world.undeliverable_spec("refunded")?).await?;
+    let open = PaymentSpec { fulfillment_window: Duration::from_secs(900), ..world.undeliverable_spec("open")? };
     let open = world.submit(&open).await?;
-    let failed = world.submit(&Wish { cap: AMOUNT.to_string().parse()?, ..world.wish("failed")? }).await?;
-    let completed = world.submit(&world.wish("completed")?).await?;
+    let failed = world.submit(&PaymentSpec { cap: AMOUNT.to_string().parse()?, ..world.spec("failed")? }).await?;
+    let completed = world.submit(&world.spec("completed")?).await?;
 
     let base = world.base(0);
-    let cart = world.payer.quote_request(&world.wish("cart")?);
+    let cart = world.payer.quote_request(&world.spec("cart")?);
     let ready = world.payer.open(&base, &cart, true).await?;
     let batch: StreamId = ready.text("quote_request_id").parse()?;
     let award = world.payer.sign_award(&base, &ready.body, 0, "awarded").await?;

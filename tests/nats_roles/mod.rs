@@ -66,9 +66,9 @@ pub fn request(window: Duration) -> RequestForQuotes {
         terms,
         escrow: EscrowPlan {
             chain_id: ChainId::evm(1),
-            contract: ACCOUNT.to_owned(),
-            reserver: ACCOUNT.to_owned(),
-            releaser: RELEASER.to_owned(),
+            contract: ACCOUNT.parse().unwrap(),
+            reserver: ACCOUNT.parse().unwrap(),
+            releaser: RELEASER.parse().unwrap(),
             reserve_deadline: seconds(quote_deadline) + 30,
             fulfillment_deadline: seconds(fulfillment_deadline),
             refund_after: seconds(fulfillment_deadline) + 300,

@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 
 use devnet::{
     network::Network,
-    payer::{Answer, Payer, Wish},
+    payer::{Answer, Payer, PaymentSpec},
 };
 use events::PaymentId;
 
@@ -32,7 +32,7 @@ const GIVE_UP: Duration = Duration::from_secs(60);
 
 /// The last word the client had.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum LastAnswer {
     /// A gateway answered 200.
     Accepted,
     /// A gateway said that this will not be accepted, with this code.
@@ -45,7 +45,7 @@ pub enum Told {
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub payment_id: PaymentId,
-    pub told: Told,
+    pub last_answer: LastAnswer,
     /// Answers and silences before the last word.
     pub retries: usize,
 }
@@ -86,12 +86,12 @@ impl Client {
     ///
     /// # Errors
     /// When an answer breaks the contract.
-    pub async fn pay(&self, wish: &Wish) -> Result<Asked> {
+    pub async fn pay(&self, spec: &PaymentSpec) -> Result<Asked> {
         let until = Instant::now() + GIVE_UP;
-        let mut asked = self.asked(wish);
-        let sign = || self.payer.sign(self.base(), wish);
+        let mut asked = self.asked(spec);
+        let sign = || self.payer.sign(self.base(), spec);
         let Some(body) = persist(until, sign).await else { return Ok(asked) };
-        self.insist(&mut asked, wish, until, || self.payer.submit(self.base(), &body, HOLD)).await?;
+        self.insist(&mut asked, spec, until, || self.payer.submit(self.base(), &body, HOLD)).await?;
         Ok(asked)
     }
 
@@ -99,10 +99,10 @@ impl Client {
     ///
     /// # Errors
     /// When an answer breaks the contract.
-    pub async fn choose(&self, wish: &Wish) -> Result<Asked> {
+    pub async fn choose(&self, spec: &PaymentSpec) -> Result<Asked> {
         let until = Instant::now() + GIVE_UP;
-        let mut asked = self.asked(wish);
-        let order = self.payer.quote_request(wish);
+        let mut asked = self.asked(spec);
+        let order = self.payer.quote_request(spec);
         let opened = persist(until, || async {
             let opened = self.payer.open(self.base(), &order, false).await?;
             ensure!(opened.status == 200, "{opened:?}");
@@ -119,24 +119,24 @@ impl Client {
         if batch.body["quotes"].as_array().is_none_or(Vec::is_empty) {
             return Ok(asked);
         }
-        let sign = || self.payer.sign_award(self.base(), &batch.body, 0, &wish.request_id);
+        let sign = || self.payer.sign_award(self.base(), &batch.body, 0, &spec.request_id);
         let Some(body) = persist(until, sign).await else { return Ok(asked) };
-        self.insist(&mut asked, wish, until, || self.payer.award(self.base(), &batch_id, &body, HOLD)).await?;
+        self.insist(&mut asked, spec, until, || self.payer.award(self.base(), &batch_id, &body, HOLD)).await?;
         Ok(asked)
     }
 
-    fn asked(&self, wish: &Wish) -> Asked {
-        Asked { payment_id: self.payer.payment_id(&wish.request_id), told: Told::Nothing, retries: 0 }
+    fn asked(&self, spec: &PaymentSpec) -> Asked {
+        Asked { payment_id: self.payer.payment_id(&spec.request_id), last_answer: LastAnswer::Nothing, retries: 0 }
     }
 
     /// Sends the same again and again until there is a word.
-    async fn insist<F>(&self, asked: &mut Asked, wish: &Wish, until: Instant, send: impl Fn() -> F) -> Result<()>
+    async fn insist<F>(&self, asked: &mut Asked, spec: &PaymentSpec, until: Instant, send: impl Fn() -> F) -> Result<()>
     where
         F: Future<Output = Result<Answer>>,
     {
         while Instant::now() < until {
             let pause = match timeout(ANSWER_MAX, send()).await {
-                Ok(Ok(answer)) => match self.judge(&answer, asked, wish).await? {
+                Ok(Ok(answer)) => match self.judge(&answer, asked, spec).await? {
                     Some(pause) => pause,
                     None => return Ok(()),
                 },
@@ -150,10 +150,10 @@ impl Client {
     }
 
     /// What an answer means: `None` when it is the last word, else how long to wait before trying again.
-    async fn judge(&self, answer: &Answer, asked: &mut Asked, wish: &Wish) -> Result<Option<Duration>> {
+    async fn judge(&self, answer: &Answer, asked: &mut Asked, spec: &PaymentSpec) -> Result<Option<Duration>> {
         if answer.status == 200 {
             ensure!(answer.text("payment_id") == asked.payment_id.as_str(), "another payment: {answer:?}");
-            asked.told = Told::Accepted;
+            asked.last_answer = LastAnswer::Accepted;
             return Ok(None);
         }
         match answer.text("retry_classification") {
@@ -162,14 +162,14 @@ impl Client {
                 Ok(Some(RETRY_AFTER))
             }
             "RECONCILE_THEN_DECIDE" => {
-                if self.resolve(&wish.request_id).await {
-                    asked.told = Told::Accepted;
+                if self.resolve(&spec.request_id).await {
+                    asked.last_answer = LastAnswer::Accepted;
                     return Ok(None);
                 }
                 Ok(Some(PAUSE))
             }
             "RETRY_WITH_NEW_REQUEST_ID" | "NOT_RETRYABLE_FIX_REQUEST" | "NOT_RETRYABLE" => {
-                asked.told = Told::Refused(answer.text("code").to_owned());
+                asked.last_answer = LastAnswer::Refused(answer.text("code").to_owned());
                 Ok(None)
             }
             _ => bail!("an answer without a retry classification: {answer:?}"),

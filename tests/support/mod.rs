@@ -1,7 +1,7 @@
 //! A network of real processes for one test, and what tests ask of it.
 
 pub mod client;
-pub mod reckoning;
+pub mod outcome_tally;
 pub mod solana;
 pub mod tron;
 
@@ -16,15 +16,13 @@ use tokio::process::Command;
 use devnet::{
     keys::Role,
     network::{Chain, Network, Options},
-    payer::{Answer, Payer, Wish},
+    payer::{Answer, Payer, PaymentSpec},
     timeline::Auditor,
 };
 use events::{Did, PaymentEvent, PaymentId, event::RefundDue};
 
 /// Longest time anything in a test may take.
 pub const PATIENCE: Duration = Duration::from_secs(120);
-/// Longest time between two looks at what is waited for.
-const POLL_MAX: Duration = Duration::from_millis(100);
 /// What an ordinary payment delivers.
 pub const AMOUNT: u64 = 25_000_000;
 /// Price of the cheapest settler for it: ten basis points more.
@@ -51,9 +49,7 @@ impl World {
     pub async fn with(choose: impl FnOnce(Options) -> Options) -> Result<Self> {
         let directory = TempDir::new()?;
         let network = directory.path().join("network");
-        // One block on top is as good as two for what is no reorganisation, and a second less for each step.
-        let options = Options { depth: 1, ..Options::new(network, PathBuf::from(env!("CARGO_BIN_EXE_gw"))) };
-        let options = choose(options);
+        let options = choose(Options::new(network, PathBuf::from(env!("CARGO_BIN_EXE_gw"))));
         let network = Network::start(options, |_| ()).await;
         let network = network.inspect_err(|_| keep_logs(&directory))?;
         let auditor = Auditor::connect(&network).await?;
@@ -66,8 +62,8 @@ impl World {
     }
 
     /// An ordinary payment that can be served.
-    pub fn wish(&self, request_id: &str) -> Result<Wish> {
-        Ok(Wish {
+    pub fn spec(&self, request_id: &str) -> Result<PaymentSpec> {
+        Ok(PaymentSpec {
             request_id: request_id.to_owned(),
             source: self.network.source.token()?,
             destination: self.network.destination.token()?,
@@ -81,23 +77,23 @@ impl World {
     }
 
     /// A payment that only the settler wins that never delivers.
-    pub fn undeliverable_wish(&self, request_id: &str) -> Result<Wish> {
+    pub fn undeliverable_spec(&self, request_id: &str) -> Result<PaymentSpec> {
         let vanishing = settler::dev::key(3).context("the network has three settlers")?;
-        Ok(Wish {
+        Ok(PaymentSpec {
             whitelist: vec![Did::from_ed25519(&vanishing.verifying_key())],
             fulfillment_window: Duration::from_secs(20),
-            ..self.wish(request_id)?
+            ..self.spec(request_id)?
         })
     }
 
     /// Signs and submits without waiting for the outcome.
-    pub async fn submit(&self, wish: &Wish) -> Result<PaymentId> {
-        self.submit_by(&self.payer, wish).await
+    pub async fn submit(&self, spec: &PaymentSpec) -> Result<PaymentId> {
+        self.submit_by(&self.payer, spec).await
     }
 
     /// Signs and submits for `payer` without waiting for the outcome.
-    pub async fn submit_by(&self, payer: &Payer, wish: &Wish) -> Result<PaymentId> {
-        let body = payer.sign(&self.base(0), wish).await?;
+    pub async fn submit_by(&self, payer: &Payer, spec: &PaymentSpec) -> Result<PaymentId> {
+        let body = payer.sign(&self.base(0), spec).await?;
         let answer = payer.submit(&self.base(0), &body, Duration::ZERO).await?;
         ensure!(answer.status == 200, "{answer:?}");
         Ok(answer.text("payment_id").parse()?)
@@ -226,18 +222,15 @@ pub async fn logs(chain: &Chain, event: &str, payment_id: &PaymentId) -> Result<
     Ok(logs.len())
 }
 
-/// Waits until `holds` does. It is asked often at first, and less and less often: mostly it reads a journal or a chain, and
-/// many tests that ask all the time would leave nothing to those who are asked.
+/// Waits until `holds` does.
 pub async fn eventually<F, Fut>(holds: F) -> Result<()>
 where
     F: Fn() -> Fut,
     Fut: Future<Output = bool>,
 {
     let polled = async {
-        let mut pause = Duration::from_millis(10);
         while !holds().await {
-            tokio::time::sleep(pause).await;
-            pause = (pause * 5 / 4).min(POLL_MAX);
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
     tokio::time::timeout(PATIENCE, polled).await.context("it did not happen in time")

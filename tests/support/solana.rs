@@ -20,7 +20,7 @@ use tokio_util::task::AbortOnDropHandle;
 use devnet::{
     keys::Role,
     network::Options,
-    payer::{Payer, Wish},
+    payer::{Payer, PaymentSpec},
     solana::{SolanaChain, SolanaOptions},
 };
 use events::PaymentId;
@@ -45,35 +45,35 @@ impl World {
     }
 
     /// Tokens on Solana for tokens on the second EVM chain.
-    pub fn wish_from_solana(&self, request_id: &str) -> Result<Wish> {
-        Ok(Wish { source: self.solana()?.token()?, ..self.wish(request_id)? })
+    pub fn spec_from_solana(&self, request_id: &str) -> Result<PaymentSpec> {
+        Ok(PaymentSpec { source: self.solana()?.token()?, ..self.spec(request_id)? })
     }
 
     /// The same for the settler that never delivers.
-    pub fn undeliverable_from_solana(&self, request_id: &str) -> Result<Wish> {
-        Ok(Wish { source: self.solana()?.token()?, ..self.undeliverable_wish(request_id)? })
+    pub fn undeliverable_from_solana(&self, request_id: &str) -> Result<PaymentSpec> {
+        Ok(PaymentSpec { source: self.solana()?.token()?, ..self.undeliverable_spec(request_id)? })
     }
 
     /// Tokens on the first EVM chain for tokens on Solana.
-    pub fn wish_to_solana(&self, request_id: &str) -> Result<Wish> {
+    pub fn spec_to_solana(&self, request_id: &str) -> Result<PaymentSpec> {
         let (destination, recipient) = (self.solana()?.token()?, Role::Recipient.solana_account());
-        Ok(Wish { destination, recipient, ..self.wish(request_id)? })
+        Ok(PaymentSpec { destination, recipient, ..self.spec(request_id)? })
     }
 
     /// Tokens on the first EVM chain for native SOL.
-    pub fn wish_to_coin(&self, request_id: &str) -> Result<Wish> {
-        Ok(Wish {
+    pub fn spec_to_coin(&self, request_id: &str) -> Result<PaymentSpec> {
+        Ok(PaymentSpec {
             destination: self.solana()?.coin()?,
             amount: COIN_AMOUNT.to_string().parse()?,
             cap: "310000000".parse()?,
-            ..self.wish_to_solana(request_id)?
+            ..self.spec_to_solana(request_id)?
         })
     }
 
     /// Tokens on Solana for tokens of Token-2022 there.
-    pub fn wish_on_solana(&self, request_id: &str) -> Result<Wish> {
+    pub fn spec_on_solana(&self, request_id: &str) -> Result<PaymentSpec> {
         let (source, destination) = (self.solana()?.token()?, self.solana()?.token_2022()?);
-        Ok(Wish { source, destination, ..self.wish_to_solana(request_id)? })
+        Ok(PaymentSpec { source, destination, ..self.spec_to_solana(request_id)? })
     }
 
     /// What everybody of interest holds, on all chains.

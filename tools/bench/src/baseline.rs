@@ -25,9 +25,9 @@ use events::{CommitId, PaymentId};
 use journal::envelope::{self, EncodedCommit};
 
 use crate::{
-    context::{Context, SHARDS},
+    context::{Baseline, Context, SHARDS},
     environment::Environment,
-    load::{self, Answered, Caller, Load, rate},
+    load::{self, Answered, Caller, rate},
     orders::in_parallel,
     report::Rows,
 };
@@ -36,22 +36,6 @@ use crate::{
 pub const IN_FLIGHT: [usize; 3] = [64, 256, 1_024];
 /// How long the disk is measured.
 const DISK_TIME: Duration = Duration::from_secs(2);
-
-/// The throughput of raw JetStream.
-#[derive(Debug, Clone)]
-pub struct Baseline {
-    /// The loads, one for each number in flight.
-    pub loads: Vec<Load>,
-    /// Bytes that one message takes in its stream.
-    pub message_bytes: f64,
-}
-
-impl Baseline {
-    /// The most appends a second.
-    pub fn best(&self) -> f64 {
-        self.loads.iter().map(Load::rate).fold(0.0, f64::max)
-    }
-}
 
 /// One message with its subject, taken out when it is sent.
 type Message = Mutex<Option<(String, PublishMessage)>>;
@@ -81,7 +65,7 @@ pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
     let data = context.paths.data.clone();
     let disk = tokio::task::spawn_blocking(move || syncs(&data, time)).await??;
     rows.add("disk: 4 KiB written and synced, one thread", disk, "a second");
-    let baseline = context.baseline().await?;
+    let baseline = of(context).await?;
     for (in_flight, load) in IN_FLIGHT.into_iter().zip(&baseline.loads) {
         let name = format!("appends, {SHARDS} shards, {in_flight} in flight");
         rows.add(&name, load.rate(), "a second");
@@ -90,6 +74,14 @@ pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
     }
     rows.add("size of a message in its stream", baseline.message_bytes, "bytes");
     Ok(())
+}
+
+/// The baseline with the usual shards, measured once in a run.
+///
+/// # Errors
+/// When it cannot be measured.
+pub async fn of(context: &Context) -> Result<&Baseline> {
+    context.baseline.get_or_try_init(|| measure(context, SHARDS, &IN_FLIGHT)).await
 }
 
 /// Measures raw appends to so many shards, with each of these numbers of messages in flight.

@@ -6,9 +6,8 @@ use anyhow::Result;
 use tokio::sync::OnceCell;
 
 use crate::{
-    baseline::{self, Baseline, IN_FLIGHT},
     environment::Paths,
-    load::Bound,
+    load::{Bound, Load},
     orders::Payer,
     report::Rows,
 };
@@ -35,7 +34,24 @@ pub struct Context {
     pub size: Size,
     /// The payer.
     pub payer: Payer,
-    baseline: OnceCell<Baseline>,
+    /// The baseline, once it is measured.
+    pub baseline: OnceCell<Baseline>,
+}
+
+/// The throughput of raw JetStream.
+#[derive(Debug, Clone)]
+pub struct Baseline {
+    /// The loads, one for each number in flight.
+    pub loads: Vec<Load>,
+    /// Bytes that one message takes in its stream.
+    pub message_bytes: f64,
+}
+
+impl Baseline {
+    /// The most appends a second.
+    pub fn best(&self) -> f64 {
+        self.loads.iter().map(Load::rate).fold(0.0, f64::max)
+    }
 }
 
 impl Context {
@@ -60,13 +76,5 @@ impl Context {
     /// Figures of a bench, as they come in.
     pub fn rows(&self, bench: &'static str) -> Rows {
         Rows::new(bench, self.size != Size::Brief)
-    }
-
-    /// The baseline with the usual shards, measured once in a run.
-    ///
-    /// # Errors
-    /// When it cannot be measured.
-    pub async fn baseline(&self) -> Result<&Baseline> {
-        self.baseline.get_or_try_init(|| baseline::measure(self, SHARDS, &IN_FLIGHT)).await
     }
 }

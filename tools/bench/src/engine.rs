@@ -19,7 +19,7 @@ use journal_jetstream::store::NatsJournal;
 use sagas::runner::{Engine, Options, Ports, Runner};
 
 use crate::{
-    baseline::IN_FLIGHT,
+    baseline::{self, IN_FLIGHT},
     context::{Context, SHARDS},
     environment::{Environment, PATIENCE, eventually},
     load::{self, Answered, Bound, Caller, Load},
@@ -156,7 +156,7 @@ impl EngineRun {
 /// # Errors
 /// When it cannot be measured, or a payment does not come to rest.
 pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
-    let baseline = context.baseline().await?.best();
+    let baseline = baseline::of(context).await?.best();
     let environment = Environment::start(&context.paths, SHARDS).await?;
     let engine = EngineRun::start(environment.journal().await?).await?;
     let warm_up = Bound { calls: context.pick(10, 300), time: Duration::from_secs(30) };

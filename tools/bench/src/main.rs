@@ -80,7 +80,6 @@ struct Arguments {
 /// A bench, in the order in which they run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Bench {
-    #[value(alias = "floor")]
     Baseline,
     Submissions,
     Sagas,

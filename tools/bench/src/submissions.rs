@@ -10,7 +10,7 @@ use bytes::Bytes;
 use hyper::StatusCode;
 
 use crate::{
-    baseline::IN_FLIGHT,
+    baseline::{self, IN_FLIGHT},
     context::{Context, SHARDS},
     environment::{Environment, Gateway},
     http::Connection,
@@ -86,7 +86,7 @@ pub async fn submitters_of(gateways: &[Gateway], orders: Vec<Order>, count: usiz
 /// # Errors
 /// When it cannot be measured, or something that was accepted is not stored.
 pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
-    let baseline = context.baseline().await?.clone();
+    let baseline = baseline::of(context).await?.clone();
     let environment = Environment::start(&context.paths, SHARDS).await?;
     let journal = environment.journal().await?;
     let leases = environment.hold_shards().await?;

@@ -1,5 +1,7 @@
 //! An EVM chain of the development network.
 
+use std::path::Path;
+
 use alloy::primitives::U256;
 use anyhow::{Context, Result};
 use devkit::{Anvil, anvil::Mining, free_port, tools};
@@ -7,7 +9,7 @@ use devkit::{Anvil, anvil::Mining, free_port, tools};
 use chains_evm::dev::{DevChain, DevContracts};
 use events::{AssetId, ChainId};
 
-use super::{keys::Role, network::Options};
+use super::keys::Role;
 
 /// Chain id of the chain that is paid from.
 pub const SOURCE_ID: u64 = 31_337;
@@ -33,10 +35,10 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// A chain with the contracts, a token and money for every role.
-    pub(super) async fn start(id: u64, options: &Options) -> Result<Self> {
-        let mining = Mining::Every { seconds: options.block_seconds };
-        let anvil = Anvil::in_directory(id, mining, &options.directory, free_port()?).await?;
+    /// A chain with the contracts, a token and money for every role, and a block every `block_seconds`.
+    pub(super) async fn start(id: u64, block_seconds: u64, directory: &Path) -> Result<Self> {
+        let mining = Mining::Every { seconds: block_seconds };
+        let anvil = Anvil::in_directory(id, mining, directory, free_port()?).await?;
         let dev = DevChain::connect(&anvil.url(), Role::Deployer.signer()).await?;
         let permit2 = std::fs::read(tools::root().join(".tools/permit2/Permit2.json"))
             .context("Permit2 is missing: run `scripts/tools.sh run`")?;

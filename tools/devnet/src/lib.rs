@@ -2,7 +2,6 @@
 //! Tron chain is a development tool's, as there is no Tron node to be had.
 
 pub mod chain;
-mod config;
 pub mod keys;
 pub mod nats;
 pub mod network;

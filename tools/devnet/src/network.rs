@@ -2,6 +2,8 @@
 //! deployed, a Solana chain with the program and a Tron chain with the contracts where they are wanted, a verifier, settlers
 //! and any number of gateways, each a process of its own on loopback. The Tron chain alone is in this process.
 
+mod config;
+
 use std::{
     path::{Path, PathBuf},
     time::Duration,
@@ -15,7 +17,6 @@ use devkit::{Process, Signal, free_port};
 
 pub use super::chain::{Chain, DECIMALS, DESTINATION_ID, SOURCE_ID};
 use super::{
-    config,
     nats::Nats,
     solana::{SolanaChain, SolanaOptions},
     tron::{TronChain, TronOptions},
@@ -148,7 +149,8 @@ impl Network {
                 None => Ok(None),
             }
         };
-        let (source, destination) = (Chain::start(SOURCE_ID, &options), Chain::start(DESTINATION_ID, &options));
+        let chain = |id| Chain::start(id, options.block_seconds, &options.directory);
+        let (source, destination) = (chain(SOURCE_ID), chain(DESTINATION_ID));
         let (source, destination, solana, tron) = tokio::try_join!(source, destination, solana, tron)?;
 
         let verifier_port = free_port()?;

@@ -15,7 +15,7 @@ use super::keys;
 
 /// What a payer asks for.
 #[derive(Debug, Clone)]
-pub struct Wish {
+pub struct PaymentSpec {
     /// Idempotency key.
     pub request_id: String,
     /// Asset paid with.
@@ -133,13 +133,13 @@ impl Payer {
         PaymentId::derive(&self.originator.clone().unwrap_or_else(account), request_id)
     }
 
-    /// Asks the gateway at `base` for its defaults, and signs `wish` for them.
+    /// Asks the gateway at `base` for its defaults, and signs `spec` for them.
     ///
     /// # Errors
     /// When the gateway cannot be asked, or does not serve the source chain.
-    pub async fn sign(&self, base: &str, wish: &Wish) -> Result<Value> {
-        let mut body = self.quote_request(wish);
-        let payment_id = self.payment_id(&wish.request_id);
+    pub async fn sign(&self, base: &str, spec: &PaymentSpec) -> Result<Value> {
+        let mut body = self.quote_request(spec);
+        let payment_id = self.payment_id(&spec.request_id);
         body["sender_auth"] = match &self.key {
             Key::Evm(signer) => self.permit(signer, base, payment_id, &body, Hash32::ZERO).await?,
             Key::Solana(_) | Key::Tron(_) => self.sign_prepared(base, body.clone()).await?,
@@ -147,23 +147,23 @@ impl Payer {
         Ok(body)
     }
 
-    /// `wish` without a signature: the body of a quote-request.
-    pub fn quote_request(&self, wish: &Wish) -> Value {
+    /// `spec` without a signature: the body of a quote-request.
+    pub fn quote_request(&self, spec: &PaymentSpec) -> Value {
         let now = Utc::now();
         // Whole seconds, so that what is signed is what is written.
         let after = |window: Duration| (now + window).to_rfc3339_opts(SecondsFormat::Secs, true);
         let mut body = json!({
             "version": "1.0",
-            "request_id": wish.request_id,
-            "source": {"asset_identifier": wish.source, "account": self.account()},
-            "destination": [{"asset_identifier": wish.destination, "account": wish.recipient}],
-            "fulfillment_amount": wish.amount,
-            "max_source_amount": wish.cap,
-            "quote_deadline": after(wish.quote_window),
-            "fulfillment_deadline": after(wish.fulfillment_window),
+            "request_id": spec.request_id,
+            "source": {"asset_identifier": spec.source, "account": self.account()},
+            "destination": [{"asset_identifier": spec.destination, "account": spec.recipient}],
+            "fulfillment_amount": spec.amount,
+            "max_source_amount": spec.cap,
+            "quote_deadline": after(spec.quote_window),
+            "fulfillment_deadline": after(spec.fulfillment_window),
         });
-        if !wish.whitelist.is_empty() {
-            body["settler_requirements"] = json!({"whitelist": wish.whitelist});
+        if !spec.whitelist.is_empty() {
+            body["settler_requirements"] = json!({"whitelist": spec.whitelist});
         }
         body
     }

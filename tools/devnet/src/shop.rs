@@ -25,7 +25,7 @@ const NODE_MIN: u32 = 20;
 
 /// Where the buyer pays and the shop is paid.
 #[derive(Debug, Clone)]
-pub struct Deal {
+pub struct Purchase {
     /// The chain the buyer pays on.
     pub pay_network: ChainId,
     /// The token it pays with, by its reference there.
@@ -38,7 +38,7 @@ pub struct Deal {
     pub pay_to: String,
 }
 
-impl Deal {
+impl Purchase {
     /// From the network's source chain to its destination chain.
     pub fn new(network: &Network) -> Self {
         Self {
@@ -73,7 +73,7 @@ impl Deal {
 /// A running shop. Dropping it ends its process.
 pub struct Shop {
     process: Process,
-    deal: Deal,
+    purchase: Purchase,
     port: u16,
     /// Address of the page for sale.
     pub url: String,
@@ -84,10 +84,10 @@ impl Shop {
     ///
     /// # Errors
     /// When it does not start; the message names its log.
-    pub async fn start(network: &Network, deal: &Deal) -> Result<Self> {
+    pub async fn start(network: &Network, purchase: &Purchase) -> Result<Self> {
         let port = free_port()?;
-        let process = open(network, deal, port).await?;
-        Ok(Self { process, deal: deal.clone(), port, url: format!("http://127.0.0.1:{port}/article") })
+        let process = open(network, purchase, port).await?;
+        Ok(Self { process, purchase: purchase.clone(), port, url: format!("http://127.0.0.1:{port}/article") })
     }
 
     /// Ends it as `kill -9` does.
@@ -103,17 +103,17 @@ impl Shop {
     /// # Errors
     /// As [`Self::start`].
     pub async fn restart(&mut self, network: &Network) -> Result<()> {
-        self.process = open(network, &self.deal, self.port).await?;
+        self.process = open(network, &self.purchase, self.port).await?;
         Ok(())
     }
 }
 
-async fn open(network: &Network, deal: &Deal, port: u16) -> Result<Process> {
-    let mut command = node(network, deal);
+async fn open(network: &Network, purchase: &Purchase, port: u16) -> Result<Process> {
+    let mut command = node(network, purchase);
     command
         .arg(home().join("shop/shop.js"))
         .env("SHOP_LEDGER", network.options().directory.join("shop.jsonl"))
-        .env("PAY_NETWORKS", deal.pay_network.as_str())
+        .env("PAY_NETWORKS", purchase.pay_network.as_str())
         .env("PORT", port.to_string());
     let log = network.options().directory.join("shop.log");
     let mut process = Process::spawn("shop", &mut command, &log)?;
@@ -138,8 +138,8 @@ pub struct Bought {
 ///
 /// # Errors
 /// When the buyer does not get it; the message has what it said.
-pub async fn buy(network: &Network, deal: &Deal, url: &str, ledger: &Path) -> Result<Bought> {
-    let output = buyer(network, deal, url, ledger).output().await.context("start the buyer")?;
+pub async fn buy(network: &Network, purchase: &Purchase, url: &str, ledger: &Path) -> Result<Bought> {
+    let output = buyer(network, purchase, url, ledger).output().await.context("start the buyer")?;
     let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     ensure!(output.status.success(), "the buyer says: {said}{complained}");
     let bought: Value = serde_json::from_str(&said).with_context(|| format!("the buyer says: {said}"))?;
@@ -155,27 +155,27 @@ pub async fn buy(network: &Network, deal: &Deal, url: &str, ledger: &Path) -> Re
 }
 
 /// The command of a buyer that pays for the page at `url` and remembers in `ledger` what it signed.
-pub fn buyer(network: &Network, deal: &Deal, url: &str, ledger: &Path) -> Command {
-    let mut command = node(network, deal);
+pub fn buyer(network: &Network, purchase: &Purchase, url: &str, ledger: &Path) -> Command {
+    let mut command = node(network, purchase);
     command
         .arg(home().join("buyer/buyer.js"))
         .arg(url)
-        .env("BUYER_KEY", &deal.buyer_key)
+        .env("BUYER_KEY", &purchase.buyer_key)
         .env("BUYER_LEDGER", ledger)
         .env("PAY_AT_MOST", AT_MOST);
     command
 }
 
 /// Node.js with what every script of `examples/x402` is told.
-pub fn node(network: &Network, deal: &Deal) -> Command {
+pub fn node(network: &Network, purchase: &Purchase) -> Command {
     let mut command = Command::new("node");
     command
         .env("GATEWAY_URL", network.gateways[0].base_url())
-        .env("PAY_NETWORK", deal.pay_network.as_str())
-        .env("PAY_ASSET", &deal.pay_asset)
-        .env("RECEIVE_NETWORK", deal.receive_network.as_str())
+        .env("PAY_NETWORK", purchase.pay_network.as_str())
+        .env("PAY_ASSET", &purchase.pay_asset)
+        .env("RECEIVE_NETWORK", purchase.receive_network.as_str())
         .env("RECEIVE_ASSET", SYMBOL)
-        .env("PAY_TO", &deal.pay_to)
+        .env("PAY_TO", &purchase.pay_to)
         .env("PRICE", PRICE)
         .kill_on_drop(true);
     command

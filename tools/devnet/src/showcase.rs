@@ -18,8 +18,8 @@ use events::{Amount, Did, PaymentEvent, PaymentId};
 use super::{
     keys::Role,
     network::Network,
-    payer::{Answer, Payer, Wish},
-    shop::{self, Deal, Shop},
+    payer::{Answer, Payer, PaymentSpec},
+    shop::{self, Purchase, Shop},
     timeline::Auditor,
 };
 
@@ -89,13 +89,13 @@ pub async fn run(network: &Network) -> Result<()> {
 /// When it cannot be signed or written.
 pub async fn invite(network: &Network) -> Result<()> {
     let base = network.gateways[0].base_url();
-    let wish = Wish {
+    let spec = PaymentSpec {
         // Time to read, copy and paste.
         quote_window: Duration::from_secs(590),
         fulfillment_window: Duration::from_secs(900),
         ..ordinary(network, "try-it")?
     };
-    let body = Payer::new(Role::Payer.signer())?.sign(&base, &wish).await?;
+    let body = Payer::new(Role::Payer.signer())?.sign(&base, &spec).await?;
     let path = network.options().directory.join("payment.json");
     fs::write(&path, serde_json::to_string_pretty(&body)?)?;
     println!("\nThe network stays up until you press Ctrl-C. A signed payment waits in {}; try it:\n", path.display());
@@ -105,10 +105,10 @@ pub async fn invite(network: &Network) -> Result<()> {
         println!("The other gateways answer alike: {}", others.join(", "));
     }
     if let Some(solana) = &network.solana {
-        solana::invite(network, solana, wish.clone()).await?;
+        solana::invite(network, solana, spec.clone()).await?;
     }
     if let Some(tron) = &network.tron {
-        tron::invite(network, tron, wish).await?;
+        tron::invite(network, tron, spec).await?;
     }
     println!("A second time it answers with the same payment and \"idempotent_replay\": true.");
     println!("NATS: {}", network.nats.url());
@@ -116,8 +116,8 @@ pub async fn invite(network: &Network) -> Result<()> {
     Ok(())
 }
 
-fn ordinary(network: &Network, request_id: &str) -> Result<Wish> {
-    Ok(Wish {
+fn ordinary(network: &Network, request_id: &str) -> Result<PaymentSpec> {
+    Ok(PaymentSpec {
         request_id: request_id.to_owned(),
         source: network.source.token()?,
         destination: network.destination.token()?,
@@ -141,14 +141,14 @@ impl Stage<'_> {
     async fn completes(&mut self) -> Result<(serde_json::Value, Answer)> {
         self.title("A payment that completes inside the synchronous hold");
         let before = self.recipients_balance().await?;
-        let wish = ordinary(self.network, "showcase-1")?;
-        let body = self.payer.sign(&self.base, &wish).await?;
+        let spec = ordinary(self.network, "showcase-1")?;
+        let body = self.payer.sign(&self.base, &spec).await?;
         let answer = self.submit(&body, Duration::from_secs(30)).await?;
         ensure!(answer.text("status") == "completed", "not completed: {}", answer.body);
         ensure!(answer.body["idempotent_replay"] == false, "a new payment is no replay");
         ensure!(answer.body["fulfillment_confirmation"].is_object(), "no confirmation: {}", answer.body);
         let received = self.recipients_balance().await? - before;
-        ensure!(received == wish.amount.get(), "recipient received {received}, not {}", wish.amount);
+        ensure!(received == spec.amount.get(), "recipient received {received}, not {}", spec.amount);
         self.tally.completed += 1;
         // The settler fetches its money after the answer went out.
         let payment_id = self.payment_id(&answer)?;
@@ -173,8 +173,8 @@ impl Stage<'_> {
         self.title("A payment that no settler can serve");
         let amount: Amount = TOO_MUCH.parse()?;
         let cap: Amount = TOO_MUCH_CAP.parse()?;
-        let wish = Wish { amount, cap, ..ordinary(self.network, "showcase-3")? };
-        let body = self.payer.sign(&self.base, &wish).await?;
+        let spec = PaymentSpec { amount, cap, ..ordinary(self.network, "showcase-3")? };
+        let body = self.payer.sign(&self.base, &spec).await?;
         let answer = self.submit(&body, Duration::from_secs(30)).await?;
         ensure!(answer.body["error"]["code"] == "NO_QUOTES_RECEIVED", "not NO_QUOTES_RECEIVED: {}", answer.body);
         let payment_id = self.payment_id(&answer)?;
@@ -191,12 +191,12 @@ impl Stage<'_> {
         self.title("A payment whose winner never delivers");
         let before = self.payers_balance().await?;
         let vanishing = settler::dev::key(3).context("the network has three settlers")?;
-        let wish = Wish {
+        let spec = PaymentSpec {
             whitelist: vec![Did::from_ed25519(&vanishing.verifying_key())],
             fulfillment_window: Duration::from_secs(14),
             ..ordinary(self.network, "showcase-4")?
         };
-        let body = self.payer.sign(&self.base, &wish).await?;
+        let body = self.payer.sign(&self.base, &spec).await?;
         let answer = self.submit(&body, Duration::from_secs(30)).await?;
         let payment_id = self.payment_id(&answer)?;
         let outcome = self.payer.outcome(&self.base, payment_id.as_str(), PATIENCE).await?;
@@ -218,20 +218,20 @@ impl Stage<'_> {
             return Ok(());
         }
         let before = self.recipients_balance().await?;
-        let deal = match &self.network.solana {
-            Some(solana) => Deal::from_solana(self.network, solana)?,
-            None => Deal::new(self.network),
+        let purchase = match &self.network.solana {
+            Some(solana) => Purchase::from_solana(self.network, solana)?,
+            None => Purchase::new(self.network),
         };
-        let shop = Shop::start(self.network, &deal).await?;
+        let shop = Shop::start(self.network, &purchase).await?;
         let unpaid = reqwest::get(&shop.url).await?.status().as_u16();
         ensure!(unpaid == 402, "the page is there without money: {unpaid}");
-        println!("   GET {} → {unpaid}: {} DEV on {}", shop.url, shop::PRICE, deal.receive_network);
+        println!("   GET {} → {unpaid}: {} DEV on {}", shop.url, shop::PRICE, purchase.receive_network);
         let started = Instant::now();
         let ledger = self.network.options().directory.join("buyer.jsonl");
-        let bought = shop::buy(self.network, &deal, &shop.url, &ledger).await?;
+        let bought = shop::buy(self.network, &purchase, &shop.url, &ledger).await?;
         println!(
             "   paid from {} → {} after {:.1} s: \"{}\"",
-            deal.pay_network,
+            purchase.pay_network,
             bought.status,
             started.elapsed().as_secs_f64(),
             bought.title

@@ -10,21 +10,21 @@ use events::{AssetId, Family, PaymentEvent};
 use super::Stage;
 use crate::{
     keys::Role,
-    payer::{Payer, Wish},
+    payer::{Payer, PaymentSpec},
 };
 
 impl Stage<'_> {
-    /// Makes a payment that completes, and checks that the recipient has all of it. The wish is given another request id.
-    pub(super) async fn arrives(&mut self, title: &str, payer: &Payer, wish: Wish) -> Result<()> {
+    /// Makes a payment that completes, and checks that the recipient has all of it. The spec is given another request id.
+    pub(super) async fn arrives(&mut self, title: &str, payer: &Payer, spec: PaymentSpec) -> Result<()> {
         let number = self.title(title);
-        let wish = Wish { request_id: format!("showcase-{number}"), ..wish };
-        self.pays(payer, &wish).await.with_context(|| format!("payment {number}"))
+        let spec = PaymentSpec { request_id: format!("showcase-{number}"), ..spec };
+        self.pays(payer, &spec).await.with_context(|| format!("payment {number}"))
     }
 
-    async fn pays(&mut self, payer: &Payer, wish: &Wish) -> Result<()> {
-        let before = self.received(&wish.destination).await?;
-        let body = payer.sign(&self.base, wish).await?;
-        if wish.source.chain().family() == Some(Family::Tron) {
+    async fn pays(&mut self, payer: &Payer, spec: &PaymentSpec) -> Result<()> {
+        let before = self.received(&spec.destination).await?;
+        let body = payer.sign(&self.base, spec).await?;
+        if spec.source.chain().family() == Some(Family::Tron) {
             let messages = body["sender_auth"]["signed_messages"].as_array().into_iter().flatten();
             let functions = messages.filter_map(|message| message["payload"]["function"].as_str()?.split('(').next());
             let functions: Vec<&str> = functions.collect();
@@ -32,8 +32,8 @@ impl Stage<'_> {
         }
         let answer = self.submit(&body, Duration::from_secs(30)).await?;
         ensure!(answer.text("status") == "completed", "not completed: {}", answer.body);
-        let received = self.received(&wish.destination).await? - before;
-        ensure!(received == wish.amount.get(), "recipient received {received}, not {}", wish.amount);
+        let received = self.received(&spec.destination).await? - before;
+        ensure!(received == spec.amount.get(), "recipient received {received}, not {}", spec.amount);
         self.tally.completed += 1;
         let payment_id = self.payment_id(&answer)?;
         self.timeline_until(&payment_id, |event| matches!(event, PaymentEvent::EscrowReleased(_))).await?;

@@ -8,7 +8,7 @@ use super::{Stage, ordinary};
 use crate::{
     keys::Role,
     network::Network,
-    payer::{Payer, Wish},
+    payer::{Payer, PaymentSpec},
     solana::SolanaChain,
 };
 
@@ -25,30 +25,30 @@ impl Stage<'_> {
         let payer = Payer::on_solana(Role::Payer.solana_key())?;
         let evm_payer = self.payer.clone();
         let ordinary = ordinary(self.network, "")?;
-        let from_solana = Wish { source: solana.token()?, ..ordinary.clone() };
+        let from_solana = PaymentSpec { source: solana.token()?, ..ordinary.clone() };
         let (destination, recipient) = (solana.token()?, Role::Recipient.solana_account());
-        let token = Wish { destination, recipient, ..ordinary };
+        let token = PaymentSpec { destination, recipient, ..ordinary };
         let (destination, amount, cap) = (solana.coin()?, COIN_AMOUNT.parse()?, COIN_CAP.parse()?);
-        let coin = Wish { destination, amount, cap, ..token.clone() };
+        let coin = PaymentSpec { destination, amount, cap, ..token.clone() };
         let (source, destination) = (solana.token()?, solana.token_2022()?);
-        let within = Wish { source, destination, ..token.clone() };
-        for (title, payer, wish) in [
+        let within = PaymentSpec { source, destination, ..token.clone() };
+        for (title, payer, spec) in [
             ("From Solana to an EVM chain", &payer, from_solana),
             ("From an EVM chain to Solana, into an account that the delivery makes", &evm_payer, token),
             ("From an EVM chain to Solana, native SOL", &evm_payer, coin),
             ("From Solana to Solana, a token of Token-2022", &payer, within),
         ] {
-            self.arrives(title, payer, wish).await?;
+            self.arrives(title, payer, spec).await?;
         }
         Ok(())
     }
 }
 
 /// Leaves a payment in the network's directory that is signed by the payer on Solana, and prints how to submit it.
-pub(super) async fn invite(network: &Network, solana: &SolanaChain, patient: Wish) -> Result<()> {
+pub(super) async fn invite(network: &Network, solana: &SolanaChain, patient: PaymentSpec) -> Result<()> {
     let base = network.gateways[0].base_url();
-    let wish = Wish { request_id: "try-solana".to_owned(), source: solana.token()?, ..patient };
-    let body = Payer::on_solana(Role::Payer.solana_key())?.sign(&base, &wish).await?;
+    let spec = PaymentSpec { request_id: "try-solana".to_owned(), source: solana.token()?, ..patient };
+    let body = Payer::on_solana(Role::Payer.solana_key())?.sign(&base, &spec).await?;
     let path = network.options().directory.join(WAITING);
     fs::write(&path, serde_json::to_string_pretty(&body)?)?;
     println!("From Solana, and what is signed and served there:\n");

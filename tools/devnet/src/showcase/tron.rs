@@ -9,7 +9,7 @@ use super::{Stage, ordinary};
 use crate::{
     keys::Role,
     network::Network,
-    payer::{Payer, Wish},
+    payer::{Payer, PaymentSpec},
     tron::TronChain,
 };
 
@@ -28,11 +28,11 @@ impl Stage<'_> {
         let payer = Payer::on_tron(Role::Payer.signer())?;
         let evm_payer = self.payer.clone();
         let ordinary = ordinary(self.network, "")?;
-        let from_tron = Wish { source: tron.token()?, ..ordinary.clone() };
+        let from_tron = PaymentSpec { source: tron.token()?, ..ordinary.clone() };
         let (destination, recipient) = (tron.token()?, Role::Recipient.tron_account());
-        let token = Wish { destination, recipient, ..ordinary.clone() };
+        let token = PaymentSpec { destination, recipient, ..ordinary.clone() };
         let (destination, amount, cap) = (tron.coin()?, COIN_AMOUNT.parse()?, COIN_CAP.parse()?);
-        let coin = Wish { destination, amount, cap, ..token.clone() };
+        let coin = PaymentSpec { destination, amount, cap, ..token.clone() };
 
         let before = tron.balance(Role::Payer).await?;
         self.arrives("From Tron to an EVM chain", &payer, from_tron.clone()).await?;
@@ -43,10 +43,10 @@ impl Stage<'_> {
         self.arrives("From an EVM chain to Tron, TRX", &evm_payer, coin).await?;
         if let Some(solana) = &self.network.solana {
             let (destination, recipient) = (solana.token()?, Role::Recipient.solana_account());
-            let to_solana = Wish { destination, recipient, ..from_tron };
+            let to_solana = PaymentSpec { destination, recipient, ..from_tron };
             self.arrives("From Tron to Solana", &payer, to_solana).await?;
             let payer = Payer::on_solana(Role::Payer.solana_key())?;
-            let from_solana = Wish { source: solana.token()?, ..token };
+            let from_solana = PaymentSpec { source: solana.token()?, ..token };
             self.arrives("From Solana to Tron", &payer, from_solana).await?;
         }
         Ok(())
@@ -54,10 +54,10 @@ impl Stage<'_> {
 }
 
 /// Leaves a payment in the network's directory that is signed by the payer on Tron, and prints how to submit it.
-pub(super) async fn invite(network: &Network, tron: &TronChain, patient: Wish) -> Result<()> {
+pub(super) async fn invite(network: &Network, tron: &TronChain, patient: PaymentSpec) -> Result<()> {
     let base = network.gateways[0].base_url();
-    let wish = Wish { request_id: "try-tron".to_owned(), source: tron.token()?, ..patient };
-    let body = Payer::on_tron(Role::Payer.signer())?.sign(&base, &wish).await?;
+    let spec = PaymentSpec { request_id: "try-tron".to_owned(), source: tron.token()?, ..patient };
+    let body = Payer::on_tron(Role::Payer.signer())?.sign(&base, &spec).await?;
     let path = network.options().directory.join(WAITING);
     fs::write(&path, serde_json::to_string_pretty(&body)?)?;
     println!("From Tron, and what is signed and served there:\n");

@@ -1,4 +1,4 @@
-//! The reckoning after faults: what was accepted has ended, and all the money is where the events say.
+//! The tally after faults: what was accepted has ended, and all the money is where the events say.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,7 +11,7 @@ use sagas::payment::{Payment, Stage, fold};
 
 use super::{
     AMOUNT, DEPOSITED, FULFILLED, REFUNDED, RELEASED, World,
-    client::{Asked, Client, Told},
+    client::{Asked, Client, LastAnswer},
     logs,
 };
 
@@ -20,7 +20,7 @@ pub type Holdings = BTreeMap<(&'static str, String), U256>;
 
 /// How payments ended.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Reckoning {
+pub struct OutcomeTally {
     pub completed: usize,
     pub failed: usize,
     pub refunded: usize,
@@ -50,14 +50,14 @@ pub async fn holdings(world: &World, clients: &[Client]) -> Result<Holdings> {
 
 /// Waits until nothing is left to do for any payment that exists, and checks that every accepted one exists, that events
 /// and chains say the same of each, and that the balances add up to the unit.
-pub async fn reckon(
+pub async fn tally_outcomes(
     world: &World,
     clients: &[Client],
     asked: &[Asked],
     before: &Holdings,
     patience: Duration,
-) -> Result<Reckoning> {
-    let mut reckoning = Reckoning { retries: asked.iter().map(|asked| asked.retries).sum(), ..Reckoning::default() };
+) -> Result<OutcomeTally> {
+    let mut tally = OutcomeTally { retries: asked.iter().map(|asked| asked.retries).sum(), ..OutcomeTally::default() };
     let mut expected = before.clone();
     let deadline = tokio::time::Instant::now() + patience;
     for one in asked {
@@ -69,17 +69,17 @@ pub async fn reckon(
                 anyhow::bail!("{one:?} has not ended: {types:?}");
             }
         };
-        reckoning.repriced += usize::from(repriced);
-        match (payment, &one.told) {
-            (None, Told::Accepted) => anyhow::bail!("{} was accepted and is not in the journal", one.payment_id),
-            (None, _) => reckoning.refused += 1,
-            (Some(payment), told) => {
-                if let Told::Refused(code) = told {
+        tally.repriced += usize::from(repriced);
+        match (payment, &one.last_answer) {
+            (None, LastAnswer::Accepted) => anyhow::bail!("{} was accepted and is not in the journal", one.payment_id),
+            (None, _) => tally.refused += 1,
+            (Some(payment), last_answer) => {
+                if let LastAnswer::Refused(code) = last_answer {
                     // A gateway that hung in mid-request may store it afterwards; then it must come to nothing.
                     let nothing = payment.failed.is_some() && payment.secured.is_none();
                     ensure!(nothing, "{} was refused with {code} and went on", one.payment_id);
                 }
-                settle(world, &payment, &mut expected, &mut reckoning).await?;
+                settle(world, &payment, &mut expected, &mut tally).await?;
                 shown_alike(world, clients, &payment).await?;
             }
         }
@@ -88,7 +88,7 @@ pub async fn reckon(
     for (holder, amount) in &after {
         ensure!(expected[holder] == *amount, "{holder:?} holds {amount} and should hold {}", expected[holder]);
     }
-    Ok(reckoning)
+    Ok(tally)
 }
 
 /// The payment once nothing is left to do for it, `None` when there is none, and whether it was repriced. What is stored
@@ -112,7 +112,7 @@ async fn rest(world: &World, payment_id: &PaymentId) -> Result<(Option<Payment>,
 }
 
 /// Compares a payment with both chains, and carries what it moved over to `expected`.
-async fn settle(world: &World, payment: &Payment, expected: &mut Holdings, reckoning: &mut Reckoning) -> Result<()> {
+async fn settle(world: &World, payment: &Payment, expected: &mut Holdings, tally: &mut OutcomeTally) -> Result<()> {
     let payment_id = &payment.submitted.payment_id;
     let (source, destination) = (&world.network.source, &world.network.destination);
     let found = (
@@ -129,7 +129,7 @@ async fn settle(world: &World, payment: &Payment, expected: &mut Holdings, recko
     ensure!(found == right, "{payment_id}: deposits, deliveries, releases and refunds are {found:?}, not {right:?}");
     if payment.released.is_none() {
         ensure!(payment.failed.is_some() && payment.confirmed.is_none(), "{payment_id} is at rest without an end");
-        reckoning.failed += 1;
+        tally.failed += 1;
         if let (Some(auction), None) = (&payment.auction, &payment.award) {
             let AuctionClosed { addressed, quotes, declines, dropped, closed_at, .. } = auction;
             println!(
@@ -143,18 +143,18 @@ async fn settle(world: &World, payment: &Payment, expected: &mut Holdings, recko
         }
         let code =
             payment.failed.as_ref().map(|failed| format!("{:?}: {}", failed.failure.code, failed.failure.message));
-        *reckoning.codes.entry(code.unwrap_or_default()).or_default() += 1;
-        reckoning.refunded += usize::from(payment.refunded.is_some());
+        *tally.codes.entry(code.unwrap_or_default()).or_default() += 1;
+        tally.refunded += usize::from(payment.refunded.is_some());
         return Ok(());
     }
     ensure!(payment.confirmed.is_some() && payment.failed.is_none(), "{payment_id} was released and not completed");
-    reckoning.completed += 1;
+    tally.completed += 1;
     let award = payment.award.as_ref().context("a payment is released to a winner")?;
     let price: U256 = award.quote.source_amount.to_string().parse()?;
     let amount = U256::from(AMOUNT);
     *amount_of(expected, "source", payment.submitted.terms.source.account().as_str())? -= price;
-    *amount_of(expected, "source", &award.quote.payout_account)? += price;
-    *amount_of(expected, "destination", &award.quote.delivery_account)? -= amount;
+    *amount_of(expected, "source", award.quote.payout_account.as_str())? += price;
+    *amount_of(expected, "destination", award.quote.delivery_account.as_str())? -= amount;
     *amount_of(expected, "destination", award.quote.destination.account().as_str())? += amount;
     Ok(())
 }

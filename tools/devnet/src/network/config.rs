@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use events::{AssetId, ChainId, Did, Hash32};
 
-use super::{
+use super::{Chain, DECIMALS, Network};
+use crate::{
     keys::{self, Role},
-    network::{Chain, DECIMALS, Network},
     solana::{COIN_DECIMALS, SolanaChain},
     tron::{self, TronChain},
     users::NatsUser,
