@@ -151,6 +151,8 @@ async fn the_calls_and_bodies_of_the_documents_work() -> Result<()> {
     for page in ["README.md", "clients.md", "clients-tron.md", "clients-quotes.md", "merchants.md"] {
         ensure!(calls.contains_key(page), "{page} shows no call; these do: {calls:?}");
     }
-    ensure!(calls["README.md"] >= 3, "README.md shows {} calls", calls["README.md"]);
+    // The first page is README.md at the root; others have its name, too.
+    let shown = pages[0].calls().len();
+    ensure!(shown >= 3, "README.md shows {shown} calls");
     Ok(())
 }
