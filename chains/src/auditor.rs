@@ -8,7 +8,7 @@ use std::fmt::{Debug, Display};
 use async_trait::async_trait;
 
 use events::{
-    Amount, Hash32, PaymentId, Terms,
+    Account, Amount, Hash32, PaymentId, Terms,
     event::{Authorization, Claim, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion},
     quote::Quote,
     time::unix_seconds,
@@ -16,7 +16,7 @@ use events::{
 use sagas::ports::{DeliveryOrder, EscrowState, PayerDeposit, Statement, Transient};
 
 use crate::{
-    config::ChainConfig,
+    config::CommonConfig,
     escrow::{EscrowRecord, State},
 };
 
@@ -87,7 +87,7 @@ pub struct EscrowSnapshot {
 #[async_trait]
 pub trait Audit: Debug + Send + Sync {
     /// What the configuration says of it.
-    fn config(&self) -> &ChainConfig;
+    fn config(&self) -> &CommonConfig;
 
     /// Checks that the payer signed for this spend: the message is rebuilt from the stream, and the signature must be the
     /// payer's, or that of the key which the payer named.
@@ -232,13 +232,13 @@ impl Discrepancies {
     pub fn committed(&mut self, case: &Case<'_>, record: &EscrowRecord) {
         let source = &case.terms.source;
         self.require(record.is_of(case.plan), || "the escrow has other accounts or windows than the stream".to_owned());
-        self.same("the payer on record", source.account().as_str(), record.payer.as_str());
+        self.same("the payer on record", source.account().as_str(), name(record.payer.as_ref()));
         self.same("the token on record", source.asset(), &record.asset);
         self.same("the terms' hash on record", case.terms.hash(), record.terms_hash);
         if matches!(record.state, State::Reserved | State::Released) {
             self.same("the quote's hash on record", case.quote_hash, record.quote_hash);
-            self.require(record.names(&record.settler, &case.quote.payout_account), || {
-                let (stream, chain) = (&case.quote.payout_account, &record.settler);
+            self.require(record.settler.as_ref() == Some(&case.quote.payout_account), || {
+                let (stream, chain) = (&case.quote.payout_account, name(record.settler.as_ref()));
                 format!("the account to be paid on record is {stream} by the stream and {chain} on the chain")
             });
             self.require(record.source_amount == Some(case.quote.source_amount), || {
@@ -247,6 +247,11 @@ impl Discrepancies {
             self.same("the time of delivery on record", unix_seconds(case.quote.fulfill_by), record.fulfill_by);
         }
     }
+}
+
+/// An account on record as it stands in a report.
+fn name(account: Option<&Account>) -> &str {
+    account.map_or("nobody", Account::as_str)
 }
 
 fn no_payer_deposits(deposit: &PayerDeposit) -> Vec<Discrepancy> {

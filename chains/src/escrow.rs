@@ -1,7 +1,6 @@
 //! What an escrow has on record for a payment, told alike for every family of chains.
 //!
-//! Accounts are normalised texts, as [`Account`] writes them, and are compared with what others write through it; an
-//! account that is not set yet is the family's zero address, which is equal to nothing that parses.
+//! An account that is not set is the zero address on chain, which is nobody's, and `None` here.
 
 use events::{Account, Amount, AssetId, ChainId, Hash32, event::EscrowPlan};
 
@@ -26,15 +25,15 @@ pub struct EscrowRecord {
     /// Where the payment stands.
     pub state: State,
     /// Whose money it is.
-    pub payer: String,
+    pub payer: Option<Account>,
     /// Who may name the settler.
-    pub reserver: String,
+    pub reserver: Option<Account>,
     /// Who attests the delivery.
-    pub releaser: String,
+    pub releaser: Option<Account>,
     /// What it holds.
     pub asset: AssetId,
-    /// Who is paid on release; the zero address before the reservation.
-    pub settler: String,
+    /// Who is paid on release; `None` before the reservation.
+    pub settler: Option<Account>,
     /// What is in escrow, smallest unit.
     pub deposited: Option<Amount>,
     /// What the settler is paid, smallest unit; `None` before the reservation.
@@ -54,26 +53,14 @@ pub struct EscrowRecord {
 }
 
 impl EscrowRecord {
-    /// Whether `recorded`, an account of this record, is the one that `text` names.
-    pub fn names(&self, recorded: &str, text: &str) -> bool {
-        let named = self.chain_id.family().and_then(|family| Account::parse(family, text).ok());
-        named.is_some_and(|account| account.as_str() == recorded)
-    }
-
     /// Whether the record carries the accounts and windows of `plan`. A payment id is public before its deposit is mined,
     /// so a stranger may have opened an escrow of his own under it; that one is not the payment's.
     pub fn is_of(&self, plan: &EscrowPlan) -> bool {
         self.chain_id == plan.chain_id
-            && self.names(&self.reserver, &plan.reserver)
-            && self.names(&self.releaser, &plan.releaser)
+            && self.reserver.as_ref() == Some(&plan.reserver)
+            && self.releaser.as_ref() == Some(&plan.releaser)
             && self.reserve_deadline == plan.reserve_deadline
             && self.fulfillment_deadline == plan.fulfillment_deadline
             && self.refund_after == plan.refund_after
     }
-}
-
-/// Whether two texts name one account of the chain.
-pub fn same_account(chain_id: &ChainId, one: &str, other: &str) -> bool {
-    let Some(family) = chain_id.family() else { return false };
-    matches!((Account::parse(family, one), Account::parse(family, other)), (Ok(one), Ok(other)) if one == other)
 }

@@ -1,13 +1,17 @@
 //! Chain registry: the engine's [`Chains`] port over all chains that a gateway is connected to, each found by its id.
 //!
-//! The registry knows no family. The binary registers the adapter of each.
+//! The registry knows no family. The binary registers the chains of each.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::Arc,
+    time::Duration,
+};
 
 use async_trait::async_trait;
 
 use events::{
-    ChainId, PaymentId,
+    Account, ChainId, PaymentId,
     event::{Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
 };
 use sagas::ports::{
@@ -15,38 +19,46 @@ use sagas::ports::{
     PrepareError, RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, Waiting,
 };
 
+use crate::setup::SetupError;
+
 /// How long the wait for a block of a chain that is not connected lasts.
 const NO_BLOCK_WAIT: Duration = Duration::from_secs(1);
 
-/// A family's adapter: the engine's port over the chains of that family that a gateway is connected to.
-pub trait Adapter: Chains {
-    /// The ids of its chains.
-    fn chain_ids(&self) -> Vec<ChainId>;
+/// One chain that a gateway is connected to: the engine's port, for what concerns this chain.
+pub trait Chain: Chains {
+    /// Its CAIP-2 id.
+    fn id(&self) -> &ChainId;
 }
 
-/// The adapter of each chain; a question goes to the adapter of the chain that it is about.
+/// The chains, one object each; a question goes to the chain that it is about.
 pub struct ChainRegistry {
-    adapters: BTreeMap<ChainId, Arc<dyn Adapter>>,
+    chains: BTreeMap<ChainId, Arc<dyn Chain>>,
     clock: Arc<dyn Clock>,
 }
 
 impl ChainRegistry {
     /// A registry without chains.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { adapters: BTreeMap::new(), clock }
+        Self { chains: BTreeMap::new(), clock }
     }
 
-    /// The registry with the chains of `adapter` besides.
-    pub fn with(mut self, adapter: Arc<dyn Adapter>) -> Self {
-        for chain_id in adapter.chain_ids() {
-            self.adapters.insert(chain_id, adapter.clone());
+    /// The registry with `chain` besides.
+    ///
+    /// # Errors
+    /// [`SetupError::Twice`] when it has a chain of this id already.
+    pub fn with(mut self, chain: Arc<dyn Chain>) -> Result<Self, SetupError> {
+        match self.chains.entry(chain.id().clone()) {
+            Entry::Occupied(known) => Err(SetupError::Twice(known.key().clone())),
+            Entry::Vacant(free) => {
+                free.insert(chain);
+                Ok(self)
+            }
         }
-        self
     }
 
     fn of(&self, chain_id: &ChainId) -> Result<&dyn Chains, Transient> {
-        match self.adapters.get(chain_id) {
-            Some(adapter) => Ok(&**adapter),
+        match self.chains.get(chain_id) {
+            Some(chain) => Ok(&**chain),
             None => Err(Transient::misconfigured(format!("{chain_id} is not configured"))),
         }
     }
@@ -141,7 +153,7 @@ impl Chains for ChainRegistry {
         }
     }
 
-    fn cursor(&self, chain_id: &ChainId, contract: &str) -> Option<Cursor> {
+    fn cursor(&self, chain_id: &ChainId, contract: &Account) -> Option<Cursor> {
         self.of(chain_id).ok()?.cursor(chain_id, contract)
     }
 

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use async_trait::async_trait;
 
 use events::{
-    ChainId, PaymentId,
+    Account, ChainId, PaymentId,
     event::EscrowPlan,
     quote::{Quote, SignedQuote},
     time::unix_seconds,
@@ -16,8 +16,8 @@ use events::{
 use sagas::ports::{DeliveryOrder, DeliveryState, Statement, Transient, VerificationCase};
 
 use crate::{
-    config::ChainConfig,
-    escrow::{EscrowRecord, State, same_account},
+    config::CommonConfig,
+    escrow::{EscrowRecord, State},
 };
 
 /// What a verifier answers.
@@ -35,14 +35,14 @@ pub enum Outcome {
 #[async_trait]
 pub trait VerifiedChain: Send + Sync {
     /// What the configuration says of it.
-    fn config(&self) -> &ChainConfig;
+    fn config(&self) -> &CommonConfig;
 
     /// What the escrow at `contract` has on record for the payment at the depth that the chain requires; `None` when it
     /// knows nothing.
     ///
     /// # Errors
     /// [`Transient`], also when `contract` is not a contract of this family.
-    async fn escrow_record(&self, payment_id: &PaymentId, contract: &str) -> Result<Option<EscrowRecord>, Transient>;
+    async fn escrow_record(&self, payment_id: &PaymentId, contract: &Account) -> Result<Option<EscrowRecord>, Transient>;
 
     /// Where the delivery stands, on this chain as its destination.
     ///
@@ -56,14 +56,14 @@ pub trait AttestingChain: VerifiedChain {
     /// The private key of a releaser.
     type Key: Clone + Send + Sync + 'static;
 
-    /// The account of a releaser's key, normalised.
-    fn account(key: &Self::Key) -> String;
+    /// The account of a releaser's key; `None` for a key that is nobody's.
+    fn account(key: &Self::Key) -> Option<Account>;
 
     /// The signature of `key` over the statement, for the escrow of `plan`: hex with 0x.
     ///
     /// # Errors
-    /// What is wrong with the statement or the plan.
-    fn sign(&self, key: &Self::Key, statement: &Statement, plan: &EscrowPlan) -> Result<String, String>;
+    /// [`Transient`] when the statement or the plan is not one of this chain's family.
+    fn sign(&self, key: &Self::Key, statement: &Statement, plan: &EscrowPlan) -> Result<String, Transient>;
 }
 
 /// A verifier with its keys.
@@ -77,13 +77,13 @@ pub struct Verifier {
 #[derive(Clone)]
 struct Source {
     chain: Arc<dyn VerifiedChain>,
-    /// The releaser's account, normalised.
-    releaser: String,
+    /// The releaser's account.
+    releaser: Account,
     sign: Arc<Sign>,
 }
 
 /// Signs statements by the releaser's key.
-type Sign = dyn Fn(&Statement, &EscrowPlan) -> Result<String, String> + Send + Sync;
+type Sign = dyn Fn(&Statement, &EscrowPlan) -> Result<String, Transient> + Send + Sync;
 
 /// Why a case is not attested.
 enum Verdict {
@@ -114,8 +114,9 @@ impl Verifier {
     {
         for chain in chains {
             let chain_id = chain.config().chain_id.clone();
-            if let Some(key) = releaser.clone() {
-                let (signing, releaser) = (chain.clone(), C::account(&key));
+            let key = releaser.clone();
+            if let Some((key, releaser)) = key.and_then(|key| C::account(&key).map(|account| (key, account))) {
+                let signing = chain.clone();
                 let sign =
                     Arc::new(move |statement: &Statement, plan: &EscrowPlan| signing.sign(&key, statement, plan));
                 self.sources.insert(chain_id.clone(), Source { chain: Arc::new(chain.clone()), releaser, sign });
@@ -127,7 +128,7 @@ impl Verifier {
 
     /// The account that signs for each chain with escrows.
     pub fn releasers(&self) -> BTreeMap<ChainId, String> {
-        self.sources.iter().map(|(chain_id, source)| (chain_id.clone(), source.releaser.clone())).collect()
+        self.sources.iter().map(|(chain_id, source)| (chain_id.clone(), source.releaser.to_string())).collect()
     }
 
     /// Whether a case is one to sign for at all: the chain of its escrow is served, the escrow trusted, and its releaser this
@@ -230,7 +231,7 @@ fn concerns(case: &VerificationCase, source: &Source) -> Vec<(&'static str, bool
     let chain_id = &plan.chain_id;
     vec![
         ("the escrow is not one that this verifier trusts", source.chain.config().trusts_escrow(&plan.contract)),
-        ("the releaser is another account", same_account(chain_id, &plan.releaser, &source.releaser)),
+        ("the releaser is another account", plan.releaser == source.releaser),
         ("the source is on another chain than the escrow", terms.source.asset().chain() == chain_id),
     ]
 }
@@ -243,7 +244,7 @@ fn answers(case: &VerificationCase, quote: &Quote, destination: &dyn VerifiedCha
         ("the quote is for another auction", quote.may_serve(&case.payment_id)),
         ("the quote is for other terms", quote.terms_hash == terms.hash()),
         ("the quote is for another source chain", quote.source_chain == *chain_id),
-        ("the quote is for another escrow", same_account(chain_id, &quote.escrow_contract, &plan.contract)),
+        ("the quote is for another escrow", quote.escrow_contract == plan.contract),
         ("the quote's destination is none of the terms'", terms.destination().contains(&quote.destination)),
         ("the quote's amount is not the terms'", quote.fulfillment_amount == terms.fulfillment_amount),
         ("the quote names another proxy", destination.config().trusts_proxy(&quote.fulfillment_proxy)),
@@ -258,9 +259,9 @@ fn is_committed(case: &VerificationCase, quote: &SignedQuote, record: &EscrowRec
         ("the escrow has other accounts or windows", record.is_of(&case.escrow)),
         ("the escrow commits to other terms", record.terms_hash == case.terms.hash()),
         ("the escrow commits to another quote", record.quote_hash == quote.hash()),
-        ("the escrow is another payer's", record.names(&record.payer, source.account().as_str())),
+        ("the escrow is another payer's", record.payer.as_ref() == Some(source.account())),
         ("the escrow holds another token", record.asset == *source.asset()),
-        ("the escrow pays another account", record.names(&record.settler, &offered.payout_account)),
+        ("the escrow pays another account", record.settler.as_ref() == Some(&offered.payout_account)),
         ("the escrow pays another amount", record.source_amount == Some(offered.source_amount)),
         ("the escrow allows another time", record.fulfill_by == unix_seconds(offered.fulfill_by)),
     ]
@@ -281,7 +282,7 @@ impl Checked<'_> {
     }
 
     fn sign(&self, case: &VerificationCase, statement: &Statement) -> Result<String, Verdict> {
-        (self.source.sign)(statement, &case.escrow).map_err(|error| Verdict::Fault(Transient::misconfigured(error)))
+        (self.source.sign)(statement, &case.escrow).map_err(Verdict::Fault)
     }
 }
 

@@ -2,6 +2,9 @@
 //!
 //! `cargo bench -p events --bench quote` prints the median and the 99th percentile of each; nothing is asserted.
 
+// A test may panic, and so may what helps it.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
 use std::{
     hint::black_box,
     time::{Duration, Instant},

@@ -137,7 +137,7 @@ fn submitted() -> Submitted {
             refund_after: 1_767_326_699,
         },
         fulfillment_proxies: vec![PROXY.into()],
-        verifier: VerifierRef { account: RELEASER.into(), endpoint: "https://verifier.example".into() },
+        verifier: VerifierRef { account: RELEASER.parse().unwrap(), endpoint: "https://verifier.example".into() },
         whitelist: vec![settler(1), settler(2)],
         blacklist: vec![settler(3)],
         required_policies: vec!["kyc-1".into()],

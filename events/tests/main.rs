@@ -1,4 +1,7 @@
 //! What the vocabulary's bytes must stay: one program; a file is a subject.
 
+// A test may panic, and so may what helps it.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
 mod golden;
 mod quotes;

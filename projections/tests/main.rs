@@ -1,5 +1,8 @@
 //! The read models against a journal: one program; a file is a subject.
 
+// A test may panic, and so may what helps it.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
 mod epochs;
 mod follow;
 mod overdue;

@@ -2,6 +2,9 @@
 //!
 //! `cargo bench -p proofs` prints the median and the 99th percentile of each; nothing is asserted about them.
 
+// A test may panic, and so may what helps it.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
 #[path = "../tests/support/mod.rs"]
 #[allow(dead_code, reason = "a bench needs a part of what the tests share")]
 mod support;

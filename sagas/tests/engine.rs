@@ -188,8 +188,8 @@ async fn a_delivery_that_is_never_attested_fails_only_once_no_release_can_land()
     let context = failed.failure.blockchain_context.as_ref().unwrap();
     assert_eq!(context.transaction_hash.as_ref(), Some(&inclusion(7).transaction_hash));
     let verifier = submission().verifier;
-    for part in [&inclusion(7).transaction_hash, &verifier.account, &verifier.endpoint] {
-        assert!(failed.failure.message.contains(part.as_str()), "{}", failed.failure.message);
+    for part in [inclusion(7).transaction_hash.as_str(), verifier.account.as_str(), &verifier.endpoint] {
+        assert!(failed.failure.message.contains(part), "{}", failed.failure.message);
     }
 }
 

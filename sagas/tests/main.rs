@@ -1,5 +1,8 @@
 //! The pure core by given/when/then, and the engine in a small world: one program; a file is a subject.
 
+// A test may panic, and so may what helps it.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
 mod auction;
 mod engine;
 mod given;

@@ -69,7 +69,7 @@ impl Job {
         require(options.trusts_escrow(chain, &escrow.contract), "the escrow is not one this settler trusts")?;
         let proxy_trusted = options.trusts_proxy(quote.destination.asset().chain(), &quote.fulfillment_proxy);
         require(proxy_trusted, "the proxy is not one this settler trusts")?;
-        require(notice.verifier.account.parse().as_ref() == Ok(&escrow.releaser), "the verifier is not the releaser")?;
+        require(notice.verifier.account == escrow.releaser, "the verifier is not the releaser")?;
         let endpoint = options.verifier(chain, &escrow.releaser).map(str::to_owned);
         let endpoint = endpoint.ok_or_else(|| Rejected("the verifier is not one this settler trusts".to_owned()))?;
 

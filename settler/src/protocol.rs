@@ -341,7 +341,7 @@ impl Message for Bid {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verifier {
     /// The account it signs attestations with.
-    pub account: String,
+    pub account: Account,
     /// The origin it is reached at, no path.
     pub endpoint: String,
 }

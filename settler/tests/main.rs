@@ -1,5 +1,8 @@
 //! A settler's decisions: one test program, a file a subject.
 
+// A test may panic, and so may what helps it.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
 mod awards;
 mod claims;
 mod quoting;

@@ -1,5 +1,8 @@
 //! The ports of EVM chains against real nodes; a file is a subject.
 
+// A test may panic, and so may what helps it.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
 mod accounts;
 mod authorize;
 mod belief;

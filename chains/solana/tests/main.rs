@@ -1,5 +1,8 @@
 //! The ports of Solana against a real runtime; a file is a subject.
 
+// A test may panic, and so may what helps it.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
 mod authorization;
 mod belief;
 mod client;

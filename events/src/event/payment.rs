@@ -11,7 +11,7 @@ use super::{
     },
     transaction::{TransactionAbandoned, TransactionPrepared},
 };
-use crate::{
+use crate::{Account, 
     Did, Hash32, PaymentId, QuoteRequestId, Terms, identity::ProvenIdentity, selection::SelectorKey, time::Timestamp,
 };
 
@@ -189,7 +189,7 @@ pub struct CounterpartyDecision {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifierRef {
     /// The account it signs attestations with.
-    pub account: String,
+    pub account: Account,
     /// The origin it is reached at, no path.
     pub endpoint: String,
 }

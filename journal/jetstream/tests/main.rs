@@ -1,5 +1,8 @@
 //! The journal against real servers: one program; a file is a subject.
 
+// A test may panic, and so may what helps it.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
 mod budget;
 mod checkpoints;
 mod group_commit;

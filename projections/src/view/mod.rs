@@ -281,7 +281,7 @@ pub(crate) mod test_support {
                 refund_after: 0,
             },
             fulfillment_proxies: vec![account.to_owned()],
-            verifier: VerifierRef { account: account.to_owned(), endpoint: "https://verifier.example".to_owned() },
+            verifier: VerifierRef { account: account.parse().unwrap(), endpoint: "https://verifier.example".to_owned() },
             whitelist: Vec::new(),
             blacklist: Vec::new(),
             required_policies: Vec::new(),

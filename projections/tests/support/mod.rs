@@ -67,7 +67,7 @@ pub fn submitted(payment_id: &PaymentId) -> PaymentEvent {
             refund_after: 1_800_000_200,
         },
         fulfillment_proxies: vec![ACCOUNT.to_owned(), ACCOUNT.to_owned()],
-        verifier: VerifierRef { account: ACCOUNT.to_owned(), endpoint: "http://127.0.0.1:1".to_owned() },
+        verifier: VerifierRef { account: ACCOUNT.parse().unwrap(), endpoint: "http://127.0.0.1:1".to_owned() },
         whitelist: Vec::new(),
         blacklist: Vec::new(),
         required_policies: Vec::new(),

@@ -77,7 +77,7 @@ pub fn submission() -> Submitted {
             refund_after: unix_seconds(at(100)),
         },
         fulfillment_proxies: vec![OTHER.to_owned(), PAYER.to_owned()],
-        verifier: VerifierRef { account: OTHER.to_owned(), endpoint: "http://127.0.0.1:1".to_owned() },
+        verifier: VerifierRef { account: OTHER.parse().unwrap(), endpoint: "http://127.0.0.1:1".to_owned() },
         whitelist: Vec::new(),
         blacklist: Vec::new(),
         required_policies: Vec::new(),

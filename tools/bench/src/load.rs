@@ -53,8 +53,8 @@ pub struct Latencies(Histogram<u64>);
 impl Latencies {
     /// None yet.
     pub fn new() -> Self {
-        // Fails only for bounds that are out of order, or more than five digits.
         let histogram = Histogram::new_with_max(LATENCY_MAX.as_micros() as u64, 3);
+        #[expect(clippy::expect_used, reason = "fails only for bounds out of order, or more than five digits")]
         Self(histogram.expect("1 to 600,000,000 with three digits is a valid range"))
     }
 

@@ -1,5 +1,8 @@
 //! The Solana runtime as a development chain.
 
+// A test may panic, and so may what helps it.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};

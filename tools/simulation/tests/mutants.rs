@@ -2,6 +2,9 @@
 //! have no variants.
 #![cfg(debug_assertions)]
 
+// A test may panic, and so may what helps it.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
     thread,

@@ -1,5 +1,8 @@
 //! A bounded number of seeds, as part of the ordinary tests; `make sim` shows what happens in each.
 
+// A test may panic, and so may what helps it.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
 use std::{
     process::Command,
     sync::atomic::{AtomicUsize, Ordering},

@@ -1,5 +1,8 @@
 //! The node as wallets and clients see it: one program; a file is a subject.
 
+// A test may panic, and so may what helps it.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
 mod api;
 mod controls;
 mod refusals;

@@ -1,5 +1,8 @@
 //! Layouts, numbers and judgements that do not need the program.
 
+// A test may panic, and so may what helps it.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
 use gateway_program::{
     GatewayError,
     account::{Config, Escrow, FulfillmentRecord, State},

@@ -1,5 +1,8 @@
 //! The committed program in a real Solana runtime: one program of tests; a file is a subject.
 
+// A test may panic, and so may what helps it.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
 mod accounts;
 mod conservation;
 mod fulfillment;
