@@ -65,7 +65,7 @@ build() {
   # What the interface's manifest inherits, and no other members.
   {
     printf '[workspace]\nmembers = ["contracts/solana/interface"]\nexclude = ["contracts/solana/program"]\nresolver = "3"\n\n'
-    sed -n '/^\[workspace.package\]/,/^$/p; /^\[workspace.dependencies\]/,/^$/p' "$root/Cargo.toml"
+    sed -n '/^\[workspace.package\]/,/^$/p; /^\[workspace.lints/,/^$/p; /^\[workspace.dependencies\]/,/^$/p' "$root/Cargo.toml"
   } >"$tools/build/Cargo.toml"
   (
     cd "$tools/build/contracts/solana/program"
