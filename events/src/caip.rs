@@ -13,6 +13,8 @@ use sha3::Keccak256;
 const ACCOUNT_CHARS_MAX: usize = 128;
 /// Version byte of a Tron address.
 const TRON_ADDRESS_PREFIX: u8 = 0x41;
+/// Bytes of a Tron account's Base58: the prefix, 20 address bytes, 4 bytes of a double SHA-256 checksum.
+const TRON_BYTES: usize = 25;
 
 /// A family of chains that share account format, signature scheme and escrow implementation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -75,6 +77,9 @@ pub enum Error {
     /// No Solana account.
     #[error("account must be the Base58 form of 32 bytes")]
     SolanaAccount,
+    /// Of no family's form.
+    #[error("account must be 0x and 40 hex digits, or the Base58 form of a Tron or Solana account")]
+    Account,
     /// No Tron account.
     #[error("account must be a Base58Check address that begins with T")]
     TronAccount,
@@ -320,7 +325,17 @@ impl FromStr for Account {
         if text.starts_with("0x") {
             return Self::parse(Family::Evm, text);
         }
-        Self::parse(Family::Tron, text).or_else(|_| Self::parse(Family::Solana, text))
+        if text.len() > ACCOUNT_CHARS_MAX {
+            return Err(Error::AccountLength);
+        }
+        let family = match bs58::decode(text).into_vec() {
+            Ok(bytes) if bytes.len() == TRON_BYTES => Family::Tron,
+            _ => Family::Solana,
+        };
+        Self::parse(family, text).map_err(|error| match error {
+            Error::SolanaAccount => Error::Account,
+            known => known,
+        })
     }
 }
 
@@ -364,8 +379,7 @@ fn parse_solana(text: &str) -> Result<String, Error> {
 
 fn parse_tron(text: &str) -> Result<String, Error> {
     let bytes = bs58::decode(text).into_vec().map_err(|_| Error::TronAccount)?;
-    // Version byte, 20 address bytes, 4 bytes of a double SHA-256 checksum.
-    if bytes.len() != 25 || bytes[0] != TRON_ADDRESS_PREFIX {
+    if bytes.len() != TRON_BYTES || bytes[0] != TRON_ADDRESS_PREFIX {
         return Err(Error::TronAccount);
     }
     let checksum = Sha256::digest(Sha256::digest(&bytes[..21]));
@@ -398,6 +412,32 @@ serde_as_text!(ChainId, AssetId, Account);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_form_of_an_account_tells_its_family() {
+        let read = |text: &str| text.parse::<Account>().map(|account| (account.family(), account.to_string()));
+        let evm = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
+        let (tron, solana) = ("TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t", "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v");
+        assert_eq!(read("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"), Ok((Family::Evm, evm.to_owned())));
+        assert_eq!(read(tron), Ok((Family::Tron, tron.to_owned())));
+        assert_eq!(read(solana), Ok((Family::Solana, solana.to_owned())));
+        // What is wrong is said of the family whose form it has.
+        assert_eq!(read("0x5AAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"), Err(Error::Eip55));
+        assert_eq!(read("TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6u"), Err(Error::TronAccount));
+        assert_eq!(read("11111111111111111111111111111111"), Err(Error::ZeroAccount));
+        for text in ["", " ", "5aaeb6053f3e94c9b9a09f33669435e7ef1beaed", "0", "T"] {
+            assert!(matches!(read(text), Err(Error::Account | Error::AccountLength | Error::AccountWhitespace)), "{text}");
+        }
+        // Base58 takes the square of its length.
+        assert_eq!(read(&"z".repeat(1 << 20)), Err(Error::AccountLength));
+
+        for (family, bytes) in [(Family::Evm, 20), (Family::Tron, 20), (Family::Solana, 32)] {
+            let account = Account::from_bytes(family, &vec![7; bytes]).unwrap();
+            assert_eq!((account.to_bytes(), account.to_string().parse()), (vec![7; bytes], Ok(account)));
+            assert_eq!(Account::from_bytes(family, &vec![0; bytes]), None);
+            assert_eq!(Account::from_bytes(family, &vec![7; bytes - 1]), None);
+        }
+    }
 
     #[test]
     fn chains_are_normalised() {

@@ -353,6 +353,10 @@ fn content_is_changed(forge: &mut Forge) {
     forge.refuses(|quote| quote["id"] = "urn:uuid:1".into(), is_signature);
     forge.refuses(|quote| quote["proof"]["created"] = "2027-01-01T12:00:01Z".into(), is_signature);
     let malformed = |error: &Error| matches!(error, Error::Malformed(_));
+    for name in ["payoutAccount", "escrowContract", "deliveryAccount", "fulfillmentProxy"] {
+        let is_named = |error: &Error| matches!(error, Error::Malformed(text) if text.starts_with(&format!("{name}: ")));
+        forge.refuses(|quote| quote[name] = "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6u".into(), is_named);
+    }
     forge.refuses(|quote| drop(quote.as_object_mut().unwrap().remove("validUntil")), malformed);
     forge.refuses(|quote| quote["type"] = json!(["GatewayQuote"]), malformed);
     forge.refuses(|quote| quote["type"] = "Quote".into(), malformed);

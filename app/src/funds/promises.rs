@@ -1,4 +1,5 @@
-//! What payers have signed away and not paid yet: one balance stands behind so many payments as it is enough for.
+//! Funds check of promises, which payers have signed and not paid yet: one balance stands behind so many payments as it is
+//! enough for.
 //!
 //! Without this a balance of one payment could be shown for thousands, each of which occupies a settler and costs a deposit
 //! that is refused or reverts. It is kept in memory, at each gateway for itself: whoever goes to several gateways, or comes
@@ -40,7 +41,7 @@ struct Promise {
 }
 
 /// A promise that holds from when it is made until the payment's end, if one of the calls that made it [keeps](Promised::keep)
-/// it, and is taken back when all of them have dropped it.
+/// it, and is taken back when all of them have dropped it. A call that panics keeps it: what it did may be stored.
 #[must_use]
 pub struct Promised {
     promises: Promises,
@@ -65,6 +66,9 @@ impl Promised {
 
 impl Drop for Promised {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
         if let Some(payment_id) = &self.payment_id {
             self.promises.change(&self.account, payment_id, |promise| promise.calls = promise.calls.saturating_sub(1));
         }

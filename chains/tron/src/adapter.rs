@@ -139,7 +139,7 @@ impl TronChain {
         let cost = Cost::new(energy, draft.raw_data().len() + SIGNATURE_BYTES);
         draft.fee_limit_sun = cost.fee_limit(&prices).ok_or_else(|| {
             let chain_id = node.chain_id();
-            Transient::rate_limited(format!("{chain_id} takes no fee_limit that covers {energy} energy"))
+            Transient::misconfigured(format!("{chain_id} takes no fee_limit that covers {energy} energy"))
         })?;
         // Nothing is signed before somebody can pay.
         let submitter = submitters.choose(&cost, &prices).await?.ok_or_else(|| {

@@ -137,10 +137,11 @@ impl Rpc {
             what.push_str(&format!(", nothing is sent for {} ms", self.pause(asked).as_millis()));
         }
         match status {
-            // A provider that wants the caller back later has not refused its key.
-            StatusCode::FORBIDDEN if asked.is_some() => Transient::rate_limited(what),
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Transient::misconfigured(what),
-            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Transient::rate_limited(what),
+            StatusCode::UNAUTHORIZED => Transient::misconfigured(what),
+            // TronGrid answers 403 to who asks too often, too, which others can bring about.
+            StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                Transient::rate_limited(what)
+            }
             _ => Transient::unreachable(what),
         }
     }

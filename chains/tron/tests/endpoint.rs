@@ -108,7 +108,7 @@ async fn a_node_that_wants_to_be_left_alone_is_left_alone_by_everybody() -> Resu
     for (status, header, pause, kind) in [
         (StatusCode::SERVICE_UNAVAILABLE, None, 5_000, "rate limited"),
         (StatusCode::FORBIDDEN, Some("86400"), 60_000, "rate limited"),
-        (StatusCode::FORBIDDEN, None, 5_000, "misconfigured"),
+        (StatusCode::FORBIDDEN, None, 5_000, "rate limited"),
         (StatusCode::TOO_MANY_REQUESTS, Some("soon"), 5_000, "rate limited"),
     ] {
         let node = world.node_at(&liar.url);

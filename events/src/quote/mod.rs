@@ -92,6 +92,8 @@ const MEMBERS: [&str; 14] = [
     "fulfillBy",
     "validUntil",
 ];
+/// Those of them that are accounts.
+const ACCOUNTS: [&str; 4] = ["payoutAccount", "escrowContract", "deliveryAccount", "fulfillmentProxy"];
 const DESTINATION_MEMBERS: [&str; 2] = ["asset_identifier", "account"];
 
 /// A quote with the document it came in, its signature verified.
@@ -295,6 +297,10 @@ fn content(members: &Map<String, Value>) -> Result<Quote, Error> {
     let inner = inner.and_then(|inner| inner.keys().find(|name| !DESTINATION_MEMBERS.contains(&name.as_str())));
     if let Some(name) = unknown.or_else(|| inner.map(|name| format!("destination/{name}"))) {
         return Err(Error::UnknownMember(name));
+    }
+    for name in ACCOUNTS {
+        let read = own.get(name).and_then(Value::as_str).map_or(Ok(()), |text| text.parse::<Account>().map(drop));
+        read.map_err(|error| Error::Malformed(format!("{name}: {error}")))?;
     }
     let quote: Quote =
         serde_json::from_value(Value::Object(own)).map_err(|error| Error::Malformed(error.to_string()))?;

@@ -109,23 +109,23 @@ impl Engine {
         if backoff.another(self.ports().clock.now()) {
             say(backoff);
         }
-        // One such answer of a node may be wrong, and time in which a payment can be made is short.
+        // Time in which a payment can be made is short, so it is waited for longest only while the alarm stands.
         let pause = match backoff.alarm {
-            Some(_) if backoff.count() >= LASTING => self.options().backoff_max,
-            _ => pause_after(self.options(), backoff.count()),
+            Some(_) => self.options().backoff_max,
+            None => pause_after(self.options(), backoff.count()),
         };
         self.ports().clock.sleep(pause).await;
     }
 
-    /// The same after a transient fault. One that only an operator can mend raises the alarm, and is waited for longest once it
-    /// lasts.
+    /// The same after a transient fault. One that only an operator can mend raises the alarm once it lasts, and is waited for
+    /// longest from then on: a single answer of a node may be wrong, or brought about by somebody else.
     pub(super) async fn back_off_transient(
         &self,
         backoff: &mut Backoff,
         fault: &Transient,
         say: impl FnOnce(&Backoff),
     ) {
-        backoff.alarm = match fault.is_misconfigured() {
+        backoff.alarm = match fault.is_misconfigured() && backoff.count() + 1 >= LASTING {
             true => backoff.alarm.take().or_else(|| Some(Alarm::raise(self.misconfigured()))),
             false => None,
         };
