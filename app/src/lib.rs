@@ -1,4 +1,5 @@
-//! The use cases of the gateway, without HTTP.
+//! The use cases of the gateway: no axum and no connection. JSON bodies and status codes are known here, because they are the
+//! contract.
 //!
 //! One file a use case: [`submit`], [`rehearse`], [`prepare`], [`open_quote_request`], [`award`], [`resolve`], and the two of
 //! [`x402`]. [`request`] reads what callers ask for and checks it by itself; [`authorization`] checks what payers signed, and
@@ -14,6 +15,7 @@ pub mod authorization;
 pub mod award;
 mod bulkhead;
 pub mod error;
+mod families;
 pub mod funds;
 mod idempotency;
 mod long_poll;

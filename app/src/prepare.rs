@@ -214,7 +214,7 @@ impl Manner {
             (Some(named), Some(proven)) if named.as_str() != proven.as_str() => {
                 Err(Error::new(Code::INVALID_REQUEST, "originator: is not the one that the proof shows"))
             }
-            (_, None) if source.family() == Family::Tron && unproven != own => {
+            (_, None) if has_countersignature(source.family()) && unproven != own => {
                 let rule = "originator: must be proven by this request, too, where the source is on Tron";
                 Err(Error::new(Code::INVALID_REQUEST, rule))
             }
@@ -241,6 +241,14 @@ impl Manner {
             let price = signed.quote().source_amount.to_string();
             self.payload.get_or_insert_default().entry("permitted_amount").or_insert_with(|| price.into());
         }
+    }
+}
+
+/// Whether what is prepared for a payer of this family holds a signature of the gateway's.
+fn has_countersignature(family: Family) -> bool {
+    match family {
+        Family::Tron => true,
+        Family::Evm | Family::Solana => false,
     }
 }
 

@@ -1,14 +1,15 @@
-//! Finding a payment: by its id, or by who asked for it under which request id.
+//! Resolving a payment: finding it by its id, or by who asked for it under which request id.
 
 use std::time::Duration;
 
-use events::{Account, Did, Family, PaymentId};
+use events::{Account, Did, PaymentId};
 use journal::ReadError;
 use projections::PaymentView;
 
 use crate::{
     App,
     error::{Code, Error},
+    families,
     views::payments::{from_journal, read_failed},
 };
 
@@ -32,15 +33,12 @@ pub async fn find(state: &App, payment_id: &PaymentId) -> Result<PaymentView, Er
     view.ok_or_else(|| Code::PAYMENT_NOT_FOUND.into())
 }
 
-/// The originator that an account is by itself. Its family shows in its form: hex for EVM, 25 bytes of Base58 for Tron,
-/// 32 bytes for Solana.
+/// The originator that an account is by itself. Its family shows in its form.
 ///
 /// # Errors
 /// 400 `INVALID_REQUEST`.
 pub fn of_account(text: &str) -> Result<String, Error> {
-    let family = if text.starts_with("0x") { Family::Evm } else { Family::Solana };
-    let account = Account::parse(Family::Tron, text).or_else(|_| Account::parse(family, text));
-    account.map(|account| account.originator()).map_err(|_| {
+    text.parse::<Account>().map(|account| account.originator()).map_err(|_| {
         invalid("account: must be an EVM address, a Tron address or a Solana account, with a right checksum")
     })
 }
@@ -53,9 +51,8 @@ pub fn of_originator(text: &str) -> Result<String, Error> {
     if let Ok(did) = text.parse::<Did>() {
         return Ok(did.to_string());
     }
-    let families = [Family::Evm, Family::Solana, Family::Tron];
     let account = text.split_once(':').and_then(|(namespace, account)| {
-        let family = families.into_iter().find(|family| family.namespace() == namespace)?;
+        let family = families::all().find(|family| family.namespace() == namespace)?;
         Account::parse(family, account).ok()
     });
     account.map(|account| account.originator()).ok_or_else(|| {

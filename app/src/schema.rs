@@ -1,4 +1,4 @@
-//! What the JSON Schemas of response bodies are made of besides the bodies themselves: forms of texts, and schemas of types
+//! JSON Schemas of response bodies: their parts besides the bodies themselves, which is forms of texts, and schemas of types
 //! that other crates own. Limits are the constants that the validators use.
 
 use std::borrow::Cow;
@@ -10,6 +10,8 @@ use events::{
     failure::{Domain, RetryClassification},
 };
 use projections::PaymentStatus;
+
+use crate::families;
 
 /// A CAIP-2 chain id (spec 2.7).
 pub const CHAIN_ID_PATTERN: &str = "^[a-z0-9]+:[a-zA-Z0-9_-]+$";
@@ -66,7 +68,8 @@ pub fn free_form(_: &mut SchemaGenerator) -> Schema {
 
 /// A family of chains.
 pub fn family(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "string", "enum": [Family::Evm, Family::Solana, Family::Tron]})
+    let families: Vec<Family> = families::all().collect();
+    json_schema!({"type": "string", "enum": families})
 }
 
 /// Where an error arose.

@@ -9,7 +9,7 @@ use app::{
     authorization::{
         Authorizer,
         evm::EvmAuthorizer,
-        families::Authorizers,
+        registry::Authorizers,
         solana::{Approvals, SolanaAuthorizer},
         tron::TronAuthorizer,
     },

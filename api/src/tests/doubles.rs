@@ -18,7 +18,7 @@ use app::{
         AuthorizationRequest, AuthorizeError, Authorized, Authorizer, Prepared, PreparedDraw, SignedMessage,
         UnsignedMessage,
     },
-    funds::{Approval, Funds, FundsError, Holding, Spend},
+    funds::{Approval, Funds, Holding, Spend},
     views::payments::{Payments, from_journal},
 };
 use events::{
@@ -28,7 +28,7 @@ use events::{
 };
 use journal::{ShardLog, memory::MemoryJournal};
 use projections::{PaymentView, Unavailable};
-use sagas::ports::Clock;
+use sagas::ports::{Clock, Transient};
 
 use super::{FORGED, PANICKING, UNAPPROVED, UNJUDGED, at};
 
@@ -40,7 +40,7 @@ impl Authorizer for LenientAuthorizer {
     async fn authorize(&self, request: &AuthorizationRequest<'_>) -> Result<Authorized, AuthorizeError> {
         match request.signed_messages[0].signature.as_str() {
             FORGED => return Err(AuthorizeError::Refused("signature is not that of the payer".to_owned())),
-            UNJUDGED => return Err(AuthorizeError::Unavailable("node secret.internal is down".to_owned())),
+            UNJUDGED => return Err(Transient::unreachable("node secret.internal is down").into()),
             PANICKING => panic!("a defect, with secrets"),
             _ => {}
         }
@@ -170,7 +170,7 @@ impl Readiness for SetReadiness {
 
 /// What every payer holds, lets be drawn, and has used up.
 pub struct SetFunds {
-    pub holding: Mutex<Result<Holding, FundsError>>,
+    pub holding: Mutex<Result<Holding, Transient>>,
     pub used: AtomicBool,
     /// How often a node was asked.
     pub asked: AtomicUsize,
@@ -183,7 +183,7 @@ impl SetFunds {
     }
 
     pub fn fail(&self, reason: &str) {
-        *self.holding.lock().unwrap() = Err(FundsError(reason.to_owned()));
+        *self.holding.lock().unwrap() = Err(Transient::unreachable(reason));
     }
 
     pub fn asked(&self) -> usize {
@@ -200,17 +200,17 @@ impl Default for SetFunds {
 
 #[async_trait]
 impl Funds for SetFunds {
-    async fn holding(&self, _: &Spend<'_>) -> Result<Holding, FundsError> {
+    async fn holding(&self, _: &Spend<'_>) -> Result<Holding, Transient> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         self.holding.lock().unwrap().clone()
     }
 
-    async fn is_used(&self, _: &Spend<'_>) -> Result<bool, FundsError> {
+    async fn is_used(&self, _: &Spend<'_>) -> Result<bool, Transient> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         Ok(self.used.load(Ordering::SeqCst))
     }
 
-    async fn approval(&self, spend: &Spend<'_>) -> Result<Option<Approval>, FundsError> {
+    async fn approval(&self, spend: &Spend<'_>) -> Result<Option<Approval>, Transient> {
         Ok(Some(Approval {
             asset_identifier: spend.source.asset().clone(),
             spender: "permit2".to_owned(),

@@ -3,7 +3,7 @@
 use ed25519_dalek::{Signer, SigningKey};
 
 use app::authorization::{
-    families::Authorizers,
+    registry::Authorizers,
     solana::{Approvals, SolanaAuthorizer},
 };
 use chains_solana::authorization::{Choice, ClusterId, EscrowSettings, SpendRequest, allowance_delegate, prepare};
@@ -390,7 +390,7 @@ async fn windows_beyond_the_limits_are_refused_in_a_payload_and_in_what_is_signe
     }
 }
 
-/// The program and its mints are no wallets; its vaults lie off the curve, as all addresses that no key controls.
+/// The program and its mints are not wallets; its vaults lie off the curve, as all addresses that no key controls.
 #[tokio::test]
 async fn nothing_is_delivered_to_the_program_or_a_mint() {
     let (gateway, _) = gateway();

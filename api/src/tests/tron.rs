@@ -8,7 +8,7 @@ use alloy::{
 };
 
 use app::{
-    authorization::{families::Authorizers, tron::TronAuthorizer},
+    authorization::{registry::Authorizers, tron::TronAuthorizer},
     funds::{Coverage, Draw, TronFunds},
 };
 use chains::config::ChainConfig;

@@ -14,7 +14,7 @@ use chains_evm::{
 use events::ChainId;
 use journal::budget::Budgets;
 use net::callers::Refusal;
-use sagas::ports::Clock;
+use sagas::ports::{Clock, Transient};
 
 use crate::{
     authorization::{
@@ -36,8 +36,8 @@ const TURN_WAIT_MAX: Duration = Duration::from_millis(1_000);
 
 /// [`Authorizer`] for the EVM chains it has a node of.
 ///
-/// A key's signature is judged by itself. What may be a contract's has lanes of its own: each chain has a bulkhead, in which
-/// every caller has a share, so that however many of them are brought, payers with keys do not wait for them.
+/// A key's signature is judged by itself. What may be a contract's has bulkheads of its own: one for each chain, in which
+/// every caller has its lane, so that however many of them are brought, payers with keys do not wait for them.
 #[derive(Clone)]
 pub struct EvmAuthorizer {
     chains: BTreeMap<ChainId, EvmChain>,
@@ -66,7 +66,7 @@ impl EvmAuthorizer {
 
     fn chain(&self, request: &AuthorizationRequest<'_>) -> Result<&EvmChain, AuthorizeError> {
         let chain = request.terms.source.asset().chain();
-        self.chains.get(chain).ok_or_else(|| AuthorizeError::Unavailable(format!("no node for {chain}")))
+        self.chains.get(chain).ok_or_else(|| Transient::misconfigured(format!("no node for {chain}")).into())
     }
 }
 
@@ -81,7 +81,7 @@ impl EvmChain {
     ) -> Result<Authorized, AuthorizeError> {
         let full = |full| match full {
             Full::Caller => AuthorizeError::Limited(Refusal::Crowded("signatures that contracts judge")),
-            Full::All => AuthorizeError::Unavailable("all permits for contracts' signatures are taken".to_owned()),
+            Full::All => Transient::rate_limited("all permits for contracts' signatures are taken").into(),
         };
         let limited = request.caller.filter(|caller| !caller.is_exempt());
         let share = match limited {
@@ -96,8 +96,10 @@ impl EvmChain {
         match timeout(longest, permit2::authorize_onchain(spend, signed, &self.payers)).await {
             Ok(Ok((authorization, escrow))) => Ok(Authorized { authorization, escrow }),
             Ok(Err(OnchainError::Denied(error))) => Err(refused(&error)),
-            Ok(Err(OnchainError::Transient(error))) => Err(AuthorizeError::Unavailable(error.to_string())),
-            Err(_) => Err(AuthorizeError::Unavailable(format!("a contract's signature was not judged in {longest:?}"))),
+            Ok(Err(OnchainError::Transient(error))) => Err(error.into()),
+            Err(_) => {
+                Err(Transient::unreachable(format!("a contract's signature was not judged in {longest:?}")).into())
+            }
         }
     }
 
@@ -108,10 +110,9 @@ impl EvmChain {
         authorized: &Authorized,
     ) -> Result<Option<ContractPayer>, AuthorizeError> {
         let account = request.terms.source.account();
-        let full = || AuthorizeError::Unavailable("as many accounts as there may be are looked up".to_owned());
+        let full = || Transient::rate_limited("as many accounts as there may be are looked up");
         let _permit = self.looks.permit().await.ok_or_else(full)?;
-        let payer = self.payers.contract_payer(account, &authorized.authorization).await;
-        payer.map_err(|fault| AuthorizeError::Unavailable(fault.to_string()))
+        Ok(self.payers.contract_payer(account, &authorized.authorization).await?)
     }
 }
 
@@ -154,7 +155,7 @@ impl Authorizer for EvmAuthorizer {
         Ok(self.chain(request)?.payer(request, authorized).await?.is_some())
     }
 
-    fn has_lanes(&self) -> bool {
+    fn has_bulkheads(&self) -> bool {
         true
     }
 
@@ -166,7 +167,7 @@ impl Authorizer for EvmAuthorizer {
             return Err(AuthorizeError::Refused(rule.to_owned()));
         }
         let shut_out = payer.shut_out_until(chain.payers.node(), &*self.budgets, self.clock.now()).await;
-        match shut_out.map_err(|fault| AuthorizeError::Unavailable(fault.to_string()))? {
+        match shut_out? {
             Some(until) => Err(AuthorizeError::Exhausted { until }),
             None => Ok(()),
         }
@@ -205,10 +206,10 @@ fn spend(request: &AuthorizationRequest<'_>) -> Result<SpendRequest, AuthorizeEr
         MessageScheme::EvmPermit2 => Scheme::EvmPermit2,
         MessageScheme::EvmPermit2Escrow => Scheme::EvmPermit2Escrow,
         other @ (MessageScheme::Solana | MessageScheme::Tron) => {
-            return Err(AuthorizeError::Refused(format!("{} is no scheme of an EVM chain", other.name())));
+            return Err(AuthorizeError::Refused(format!("{} is not a scheme of an EVM chain", other.name())));
         }
     };
-    let permit2 = request.permit2.ok_or_else(|| AuthorizeError::Unavailable("no Permit2 is configured".to_owned()))?;
+    let permit2 = request.permit2.ok_or_else(|| Transient::misconfigured("no Permit2 is configured"))?;
     Ok(SpendRequest {
         scheme,
         payment_id: request.payment_id.clone(),

@@ -1,7 +1,7 @@
-//! What checks that the payer signed exactly this payment.
+//! Authorizers: they check that the payer signed exactly this payment. One for each chain family, found by [`registry`].
 
 pub mod evm;
-pub mod families;
+pub mod registry;
 pub mod solana;
 pub mod tron;
 
@@ -16,6 +16,7 @@ use events::{
     time::Timestamp,
 };
 use net::callers::{Caller, Refusal};
+use sagas::ports::Transient;
 
 use crate::{
     error::{Code, Error},
@@ -185,9 +186,9 @@ pub enum AuthorizeError {
     /// The caller has as much code run as one caller may.
     #[error(transparent)]
     Limited(#[from] Refusal),
-    /// It could not be judged for now, for example because the account's code cannot be read. The text is logged.
-    #[error("{0}")]
-    Unavailable(String),
+    /// It could not be judged for now, for example because the account's code cannot be read. It is logged by its kind.
+    #[error(transparent)]
+    Unavailable(#[from] Transient),
 }
 
 impl From<AuthorizeError> for Error {
@@ -201,10 +202,7 @@ impl From<AuthorizeError> for Error {
                 Self::new(Code::CONTRACT_PAYER_EXHAUSTED, message).after(seconds)
             }
             AuthorizeError::Limited(refusal) => refusal.into(),
-            AuthorizeError::Unavailable(reason) => {
-                tracing::warn!(reason, "signature could not be judged");
-                Code::SERVICE_UNAVAILABLE.into()
-            }
+            AuthorizeError::Unavailable(fault) => Self::unavailable(&fault, "a signature could not be judged"),
         }
     }
 }
@@ -231,8 +229,8 @@ pub trait Authorizer: Send + Sync {
         Ok(false)
     }
 
-    /// Whether it sees to it by itself that checks which wait for a node do not take the permits of others.
-    fn has_lanes(&self) -> bool {
+    /// Whether it has bulkheads of its own, so that checks which wait for a node do not take the permits of others.
+    fn has_bulkheads(&self) -> bool {
         false
     }
 

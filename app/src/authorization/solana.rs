@@ -49,7 +49,7 @@ impl SolanaAuthorizer {
 
     fn chain(&self, request: &AuthorizationRequest<'_>) -> Result<&(ClusterId, Arc<dyn Approvals>), AuthorizeError> {
         let chain = request.terms.source.asset().chain();
-        self.chains.get(chain).ok_or_else(|| AuthorizeError::Unavailable(format!("no node for {chain}")))
+        self.chains.get(chain).ok_or_else(|| Transient::misconfigured(format!("no node for {chain}")).into())
     }
 
     /// The spend that is to be authorized.
@@ -105,8 +105,7 @@ impl Authorizer for SolanaAuthorizer {
         let delegation = Delegation::of(source.account(), &authorized.escrow.contract, spend);
         let Some(delegation) = delegation else { return Ok(()) };
         let (_, approvals) = self.chain(request)?;
-        let approved =
-            approvals.delegate(source).await.map_err(|error| AuthorizeError::Unavailable(error.to_string()))?;
+        let approved = approvals.delegate(source).await?;
         if approved.as_deref() == Some(delegation.address.as_str()) {
             return Ok(());
         }

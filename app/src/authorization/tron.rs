@@ -11,6 +11,7 @@ use chains_tron::{
     node::Node,
 };
 use events::{ChainId, event::Authorization};
+use sagas::ports::Transient;
 
 use crate::authorization::{
     AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MessageScheme, Prepared, PreparedDraw,
@@ -38,7 +39,7 @@ impl TronAuthorizer {
 
     fn chain(&self, request: &AuthorizationRequest<'_>) -> Result<&Chain, AuthorizeError> {
         let chain = request.terms.source.asset().chain();
-        self.chains.get(chain).ok_or_else(|| AuthorizeError::Unavailable(format!("no node for {chain}")))
+        self.chains.get(chain).ok_or_else(|| Transient::misconfigured(format!("no node for {chain}")).into())
     }
 }
 
@@ -66,7 +67,7 @@ impl Authorizer for TronAuthorizer {
         let Chain { node, .. } = self.chain(request)?;
         authorization::confirm(&spend(request)?, own, node).await.map_err(|error| match error {
             OnchainError::Denied(denied) => refused(&denied),
-            OnchainError::Transient(error) => AuthorizeError::Unavailable(error.to_string()),
+            OnchainError::Transient(error) => error.into(),
         })
     }
 
@@ -82,7 +83,7 @@ impl Authorizer for TronAuthorizer {
         let prepared = authorization::prepare_onchain(&spend(request)?, &choice, node, reserver).await;
         let prepared = prepared.map_err(|error| match error {
             OnchainError::Denied(denied) => refused(denied.error),
-            OnchainError::Transient(error) => AuthorizeError::Unavailable(error.to_string()),
+            OnchainError::Transient(error) => error.into(),
         })?;
         let message = |message: authorization::PreparedMessage| UnsignedMessage {
             message: message.id.to_string(),

@@ -1,4 +1,5 @@
-//! Why a use case was not carried out: an [`Error`] with a [`Code`] of the one table that there is, `codes.rs`.
+//! Errors of the use cases: an [`Error`] with a [`Code`] of the one table that there is, `codes.rs`, says why one was not
+//! carried out.
 
 mod body;
 mod code;
@@ -8,6 +9,7 @@ use http::StatusCode;
 
 use events::PaymentId;
 use net::callers::Refusal;
+use sagas::ports::Transient;
 
 pub use self::{
     body::ErrorResponse,
@@ -32,6 +34,18 @@ impl Error {
     /// An error with a message of its own. The message is shown to anyone, so it must not carry secrets or internals.
     pub fn new(code: &'static Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), payment_id: None, retry_after_seconds: None }
+    }
+
+    /// 503 for a transient fault, which is logged: as an error where only an operator can mend it. `what` says what could not
+    /// be done; the caller is told nothing of either.
+    pub(crate) fn unavailable(fault: &Transient, what: &str) -> Self {
+        let kind = fault.kind();
+        if fault.is_misconfigured() {
+            tracing::error!(kind, %fault, what, "MISCONFIGURED: only an operator can mend this");
+        } else {
+            tracing::warn!(kind, %fault, what, "transient fault");
+        }
+        Code::SERVICE_UNAVAILABLE.into()
     }
 
     /// Says which payment the error is about.

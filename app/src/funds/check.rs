@@ -1,4 +1,4 @@
-//! The admission control in front of the nodes that are asked about payers.
+//! Admission control in front of the nodes that are asked about payers.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -9,9 +9,10 @@ use events::{
     Family, PaymentId,
     time::{Timestamp, unix_seconds},
 };
+use sagas::ports::Transient;
 
 use super::{
-    Approval, Coverage, Draw, Funds, FundsError, Holding, Spend,
+    Approval, Coverage, Draw, Funds, Holding, Spend,
     promises::{Overdrawn, Promised, Promises},
 };
 use crate::{
@@ -34,13 +35,13 @@ const RECENT_MAX: u64 = 10_000;
 
 /// Asks whether payers can pay.
 pub struct FundsCheck {
-    families: BTreeMap<Family, Lanes>,
+    families: BTreeMap<Family, FamilyBulkheads>,
     recent: Cache<String, Holding>,
     promises: Promises,
 }
 
-/// Those who ask about payers of one family.
-struct Lanes {
+/// The reader of one family's funds, and the bulkheads in front of it.
+struct FamilyBulkheads {
     funds: Arc<dyn Funds>,
     signed: Bulkhead,
     unsigned: Bulkhead,
@@ -50,9 +51,9 @@ impl FundsCheck {
     /// A check of payers of these families.
     pub fn new(families: impl IntoIterator<Item = (Family, Arc<dyn Funds>)>) -> Self {
         let bulkhead = |permits| Bulkhead::new(permits, permits, WAIT_MAX);
-        let lanes = |funds| Lanes { funds, signed: bulkhead(SIGNED_MAX), unsigned: bulkhead(UNSIGNED_MAX) };
+        let guarded = |funds| FamilyBulkheads { funds, signed: bulkhead(SIGNED_MAX), unsigned: bulkhead(UNSIGNED_MAX) };
         Self {
-            families: families.into_iter().map(|(family, funds)| (family, lanes(funds))).collect(),
+            families: families.into_iter().map(|(family, funds)| (family, guarded(funds))).collect(),
             recent: Cache::builder().time_to_live(RECENT).max_capacity(RECENT_MAX).build(),
             promises: Promises::new(),
         }
@@ -98,9 +99,9 @@ impl FundsCheck {
 
     /// Whether the payer of a spend whose signature holds can pay it; what it holds, or `None` where it has paid already.
     async fn signed(&self, spend: &Spend<'_>) -> Result<Option<U256>, Error> {
-        let lanes = self.lanes(spend)?;
-        let _permit = lanes.signed.permit().await.ok_or(Code::SERVICE_UNAVAILABLE)?;
-        let funds = lanes.funds.as_ref();
+        let family = self.family(spend)?;
+        let _permit = family.signed.permit().await.ok_or(Code::SERVICE_UNAVAILABLE)?;
+        let funds = family.funds.as_ref();
         let asked = async { tokio::try_join!(self.holding(funds, spend, true), funds.is_used(spend)) };
         let (holding, used) = asked.await.map_err(unavailable)?;
         if used {
@@ -118,9 +119,9 @@ impl FundsCheck {
     /// # Errors
     /// 400 with what is missing besides an approval; 503 when the chain cannot be asked.
     pub async fn unsigned(&self, spend: &Spend<'_>) -> Result<Option<Approval>, Error> {
-        let lanes = self.lanes(spend)?;
-        let _permit = lanes.unsigned.permit().await.ok_or(Code::SERVICE_UNAVAILABLE)?;
-        let funds = lanes.funds.as_ref();
+        let family = self.family(spend)?;
+        let _permit = family.unsigned.permit().await.ok_or(Code::SERVICE_UNAVAILABLE)?;
+        let funds = family.funds.as_ref();
         let asked = async { tokio::try_join!(self.holding(funds, spend, false), funds.is_used(spend)) };
         let (holding, used) = asked.await.map_err(unavailable)?;
         match holding.coverage(spend.amount) {
@@ -131,7 +132,7 @@ impl FundsCheck {
         }
     }
 
-    fn lanes(&self, spend: &Spend<'_>) -> Result<&Lanes, Error> {
+    fn family(&self, spend: &Spend<'_>) -> Result<&FamilyBulkheads, Error> {
         self.families.get(&spend.source.family()).ok_or_else(|| {
             tracing::error!(chain = %spend.source.asset().chain(), "nothing reads the payers' funds on this chain");
             Code::SERVICE_UNAVAILABLE.into()
@@ -145,7 +146,7 @@ impl FundsCheck {
         funds: &dyn Funds,
         spend: &Spend<'_>,
         refusal_is_fresh: bool,
-    ) -> Result<Holding, FundsError> {
+    ) -> Result<Holding, Transient> {
         let key = key(spend);
         let read = || self.recent.entry_by_ref(&key).or_try_insert_with(funds.holding(spend));
         let known = read().await.map_err(|error| error.as_ref().clone())?;
@@ -187,9 +188,8 @@ fn refusal(spend: &Spend<'_>, holding: &Holding) -> Option<Error> {
     }
 }
 
-fn unavailable(error: FundsError) -> Error {
-    tracing::warn!(%error, "a payer's funds cannot be read");
-    Code::SERVICE_UNAVAILABLE.into()
+fn unavailable(fault: Transient) -> Error {
+    Error::unavailable(&fault, "a payer's funds could not be read")
 }
 
 #[cfg(test)]
@@ -213,14 +213,14 @@ mod tests {
 
     #[async_trait]
     impl Funds for Gated {
-        async fn holding(&self, _: &Spend<'_>) -> Result<Holding, FundsError> {
+        async fn holding(&self, _: &Spend<'_>) -> Result<Holding, Transient> {
             self.asked.fetch_add(1, Ordering::SeqCst);
             self.gate.acquire().await.unwrap().forget();
             let balance = U256::from(self.balance.load(Ordering::SeqCst));
             Ok(Holding { balance, allowance: Some(U256::MAX), spender: "permit2".to_owned() })
         }
 
-        async fn approval(&self, _: &Spend<'_>) -> Result<Option<Approval>, FundsError> {
+        async fn approval(&self, _: &Spend<'_>) -> Result<Option<Approval>, Transient> {
             Ok(None)
         }
     }

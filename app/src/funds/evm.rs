@@ -14,8 +14,9 @@ use serde_json::json;
 use chains_evm::{batching::Views, node::Node};
 use escrow_abi::contracts::{address, erc20, text};
 use events::ChainId;
+use sagas::ports::Transient;
 
-use super::{Approval, Draw, Funds, FundsError, Holding, Spend};
+use super::{Approval, Draw, Funds, Holding, Spend};
 
 sol! {
     interface IERC20Holdings {
@@ -42,13 +43,15 @@ impl EvmFunds {
         Self { chains: nodes.into_iter().map(|node| (node.chain_id().clone(), Views::new(node))).collect() }
     }
 
-    fn parties(&self, spend: &Spend<'_>) -> Result<Parties<'_>, FundsError> {
+    fn parties(&self, spend: &Spend<'_>) -> Result<Parties<'_>, Transient> {
         let asset = spend.source.asset();
-        let views = self.chains.get(asset.chain()).ok_or_else(|| fault(format!("no node for {}", asset.chain())))?;
+        let chain = asset.chain();
+        let unknown = || Transient::misconfigured(format!("no node for {chain}"));
+        let views = self.chains.get(chain).ok_or_else(unknown)?;
         Ok(Parties {
             views,
-            token: erc20(asset).map_err(fault)?,
-            payer: address(spend.source.account()).map_err(fault)?,
+            token: erc20(asset)?,
+            payer: address(spend.source.account())?,
             permit2: views.node().permit2(),
         })
     }
@@ -63,14 +66,14 @@ struct Parties<'a> {
 }
 
 impl Parties<'_> {
-    async fn read<C: SolCall<Return = U256>>(&self, contract: Address, call: &C) -> Result<U256, FundsError> {
-        self.views.read(contract, call).await.map_err(fault)
+    async fn read<C: SolCall<Return = U256>>(&self, contract: Address, call: &C) -> Result<U256, Transient> {
+        self.views.read(contract, call).await
     }
 }
 
 #[async_trait]
 impl Funds for EvmFunds {
-    async fn holding(&self, spend: &Spend<'_>) -> Result<Holding, FundsError> {
+    async fn holding(&self, spend: &Spend<'_>) -> Result<Holding, Transient> {
         let parties = self.parties(spend)?;
         let Parties { token, payer: holder, permit2: spender, .. } = parties;
         let held = IERC20Holdings::balanceOfCall { holder };
@@ -81,7 +84,7 @@ impl Funds for EvmFunds {
         Ok(Holding { balance, allowance: (!comes_later).then_some(allowance), spender: text(spender) })
     }
 
-    async fn is_used(&self, spend: &Spend<'_>) -> Result<bool, FundsError> {
+    async fn is_used(&self, spend: &Spend<'_>) -> Result<bool, Transient> {
         let Draw::Permit2 { nonce, .. } = spend.draw else { return Ok(false) };
         let parties = self.parties(spend)?;
         let nonce = Word::from_be_bytes(nonce.0);
@@ -90,7 +93,7 @@ impl Funds for EvmFunds {
         Ok(bitmap.bit(usize::from(nonce.byte(0))))
     }
 
-    async fn approval(&self, spend: &Spend<'_>) -> Result<Option<Approval>, FundsError> {
+    async fn approval(&self, spend: &Spend<'_>) -> Result<Option<Approval>, Transient> {
         let Parties { token, permit2: spender, .. } = self.parties(spend)?;
         let data: Bytes = IERC20Holdings::approveCall { spender, amount: spend.amount.get() }.abi_encode().into();
         Ok(Some(Approval {
@@ -100,8 +103,4 @@ impl Funds for EvmFunds {
             call: json!({"to": text(token), "data": data, "value": "0x0"}),
         }))
     }
-}
-
-fn fault(error: impl std::fmt::Display) -> FundsError {
-    FundsError(error.to_string())
 }

@@ -1,9 +1,9 @@
-//! Whether a payer can pay, asked before anything is kept for its payment (design: strangers): what it holds of the asset,
-//! what it lets the escrow draw, and whether its signature can still be used. One piece for all that accept or rehearse a
-//! payment, and for every family of chains.
+//! Funds check: whether a payer can pay, asked before anything is kept for its payment (design: strangers). It reads what the
+//! payer holds of the asset, what it lets the escrow draw, and whether its signature can still be used. One piece for all that
+//! accept or rehearse a payment, and for every family of chains.
 //!
 //! Only what only the chain can say is asked here, and only for what passed every check that needs no chain: a forged
-//! signature costs no call to a node. [`FundsCheck`] is the admission control in front of the nodes: a bulkhead apart for
+//! signature costs no call to a node. [`FundsCheck`] is the admission control in front of the nodes: a bulkhead of its own for
 //! those who proved nothing, and single flight with a short cache for what many ask of one account. `promises` sees to it that
 //! one balance is not shown for many payments.
 
@@ -24,6 +24,7 @@ use events::{
     Amount, AssetId, Hash32, OwnedAsset,
     event::{Authorization, EscrowPlan, PayerTransaction},
 };
+use sagas::ports::Transient;
 
 pub use self::{check::FundsCheck, evm::EvmFunds, promises::Promised, solana::SolanaFunds, tron::TronFunds};
 use crate::schema;
@@ -132,41 +133,36 @@ pub struct Approval {
     pub call: Value,
 }
 
-/// The chain cannot be asked for now. The text is logged.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct FundsError(pub String);
-
 /// Reads balances and allowances of payers on the chains of one family.
 #[async_trait]
 pub trait Funds: Send + Sync {
     /// What the payer holds, and lets be drawn.
     ///
     /// # Errors
-    /// [`FundsError`].
-    async fn holding(&self, spend: &Spend<'_>) -> Result<Holding, FundsError>;
+    /// [`Transient`] when the chain cannot be asked for now.
+    async fn holding(&self, spend: &Spend<'_>) -> Result<Holding, Transient>;
 
     /// Whether what the payer signed was used up, or revoked, so that nothing can ever be drawn by it.
     ///
     /// # Errors
-    /// [`FundsError`].
-    async fn is_used(&self, _: &Spend<'_>) -> Result<bool, FundsError> {
+    /// [`Transient`] when the chain cannot be asked for now.
+    async fn is_used(&self, _: &Spend<'_>) -> Result<bool, Transient> {
         Ok(false)
     }
 
     /// Whether the payer's own transaction has drawn the amount already, so that it need not be there any more.
     ///
     /// # Errors
-    /// [`FundsError`], also when that is about to be decided.
-    async fn has_landed(&self, _: &Spend<'_>) -> Result<bool, FundsError> {
+    /// [`Transient`] when the chain cannot be asked for now, also when that is about to be decided.
+    async fn has_landed(&self, _: &Spend<'_>) -> Result<bool, Transient> {
         Ok(false)
     }
 
     /// The approval that `spend` needs; `None` where none can be named, or it is among what is signed anyway.
     ///
     /// # Errors
-    /// [`FundsError`].
-    async fn approval(&self, spend: &Spend<'_>) -> Result<Option<Approval>, FundsError>;
+    /// [`Transient`] when the chain cannot be asked for now.
+    async fn approval(&self, spend: &Spend<'_>) -> Result<Option<Approval>, Transient>;
 }
 
 #[cfg(test)]
@@ -177,13 +173,13 @@ mod tests {
     fn the_balance_is_judged_before_the_allowance() {
         let amount: Amount = "10".parse().unwrap();
         let [nine, ten] = [9_u64, 10].map(U256::from);
-        let standing = |balance, allowance| Holding { balance, allowance, spender: String::new() }.coverage(amount);
-        assert_eq!(standing(ten, Some(ten)), Coverage::Sufficient);
-        assert_eq!(standing(nine, Some(ten)), Coverage::Balance(nine));
-        assert_eq!(standing(nine, Some(U256::ZERO)), Coverage::Balance(nine));
-        assert_eq!(standing(ten, Some(nine)), Coverage::Allowance(nine));
+        let coverage = |balance, allowance| Holding { balance, allowance, spender: String::new() }.coverage(amount);
+        assert_eq!(coverage(ten, Some(ten)), Coverage::Sufficient);
+        assert_eq!(coverage(nine, Some(ten)), Coverage::Balance(nine));
+        assert_eq!(coverage(nine, Some(U256::ZERO)), Coverage::Balance(nine));
+        assert_eq!(coverage(ten, Some(nine)), Coverage::Allowance(nine));
         // What comes with the deposit cannot be said before it.
-        assert_eq!(standing(ten, None), Coverage::Sufficient);
-        assert_eq!(standing(nine, None), Coverage::Balance(nine));
+        assert_eq!(coverage(ten, None), Coverage::Sufficient);
+        assert_eq!(coverage(nine, None), Coverage::Balance(nine));
     }
 }

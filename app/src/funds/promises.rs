@@ -1,5 +1,4 @@
-//! Funds check of promises, which payers have signed and not paid yet: one balance stands behind so many payments as it is
-//! enough for.
+//! Funds check: what payers have signed away and not paid yet. One balance stands behind so many payments as it is enough for.
 //!
 //! Without this a balance of one payment could be shown for thousands, each of which occupies a settler and costs a deposit
 //! that is refused or reverts. It is kept in memory, at each gateway for itself: whoever goes to several gateways, or comes

@@ -8,8 +8,9 @@ use serde_json::json;
 
 use chains_solana::{authorization::allowance_delegate, holding, node::Node};
 use events::ChainId;
+use sagas::ports::Transient;
 
-use super::{Approval, Draw, Funds, FundsError, Holding, Spend};
+use super::{Approval, Draw, Funds, Holding, Spend};
 
 /// `Approve` of SPL Token and of Token-2022: this byte, and the amount in eight, the lowest first.
 const APPROVE: u8 = 4;
@@ -26,36 +27,35 @@ impl SolanaFunds {
         Self { nodes: nodes.into_iter().map(|node| (node.chain_id().clone(), node)).collect() }
     }
 
-    fn node(&self, spend: &Spend<'_>) -> Result<&Node, FundsError> {
+    fn node(&self, spend: &Spend<'_>) -> Result<&Node, Transient> {
         let chain = spend.source.asset().chain();
-        self.nodes.get(chain).ok_or_else(|| FundsError(format!("no node for {chain}")))
+        self.nodes.get(chain).ok_or_else(|| Transient::misconfigured(format!("no node for {chain}")))
     }
 
-    async fn read(&self, spend: &Spend<'_>) -> Result<Option<holding::Holding>, FundsError> {
-        let read = holding::Holding::read(self.node(spend)?, spend.source).await;
-        read.map_err(|error| FundsError(error.to_string()))
+    async fn read(&self, spend: &Spend<'_>) -> Result<Option<holding::Holding>, Transient> {
+        holding::Holding::read(self.node(spend)?, spend.source).await
     }
 }
 
 /// The program's address that the payer gives its allowance to.
-fn delegate(spend: &Spend<'_>) -> Result<String, FundsError> {
+fn delegate(spend: &Spend<'_>) -> Result<String, Transient> {
     let Draw::Delegate { signer } = spend.draw else {
-        return Err(FundsError("the payer signed for another family".to_owned()));
+        return Err(Transient::misconfigured("the payer signed for another family"));
     };
     let delegate = allowance_delegate(spend.escrow.contract.as_str(), signer);
-    delegate.ok_or_else(|| FundsError("the program or the signer is not a Solana account".to_owned()))
+    delegate.ok_or_else(|| Transient::misconfigured("the program or the signer is not a Solana account"))
 }
 
 #[async_trait]
 impl Funds for SolanaFunds {
-    async fn holding(&self, spend: &Spend<'_>) -> Result<Holding, FundsError> {
+    async fn holding(&self, spend: &Spend<'_>) -> Result<Holding, Transient> {
         let delegate = delegate(spend)?;
         let holding = self.read(spend).await?;
         let (held, allowed) = holding.map_or((0, 0), |holding| (holding.amount, holding.allowed_to(&delegate)));
         Ok(Holding { balance: U256::from(held), allowance: Some(U256::from(allowed)), spender: delegate })
     }
 
-    async fn approval(&self, spend: &Spend<'_>) -> Result<Option<Approval>, FundsError> {
+    async fn approval(&self, spend: &Spend<'_>) -> Result<Option<Approval>, Transient> {
         let delegate = delegate(spend)?;
         let holding = self.read(spend).await?;
         let (Some(holding), Ok(units)) = (holding, u64::try_from(spend.amount.get())) else { return Ok(None) };

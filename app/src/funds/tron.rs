@@ -13,8 +13,9 @@ use chains_tron::{
 };
 use escrow_abi::contracts::DevToken::{allowanceCall, balanceOfCall};
 use events::ChainId;
+use sagas::ports::Transient;
 
-use super::{Approval, Draw, Funds, FundsError, Holding, Spend};
+use super::{Approval, Draw, Funds, Holding, Spend};
 
 /// [`Funds`] on the Tron chains it has a node of.
 #[derive(Clone)]
@@ -28,22 +29,22 @@ impl TronFunds {
         Self { nodes: nodes.into_iter().map(|node| (node.chain_id().clone(), node)).collect() }
     }
 
-    fn node(&self, spend: &Spend<'_>) -> Result<&Node, FundsError> {
+    fn node(&self, spend: &Spend<'_>) -> Result<&Node, Transient> {
         let chain = spend.source.asset().chain();
-        self.nodes.get(chain).ok_or_else(|| fault(format!("no node for {chain}")))
+        self.nodes.get(chain).ok_or_else(|| Transient::misconfigured(format!("no node for {chain}")))
     }
 }
 
 #[async_trait]
 impl Funds for TronFunds {
-    async fn holding(&self, spend: &Spend<'_>) -> Result<Holding, FundsError> {
+    async fn holding(&self, spend: &Spend<'_>) -> Result<Holding, Transient> {
         let Draw::PayerDeposit { deposit, approves } = spend.draw else {
-            return Err(fault("the payer signed for another family"));
+            return Err(Transient::misconfigured("the payer signed for another family"));
         };
         let node = self.node(spend)?;
-        let token = trc20(spend.source.asset()).map_err(fault)?;
-        let payer = address(spend.source.account()).map_err(fault)?;
-        let escrow = address(&spend.escrow.contract).map_err(fault)?;
+        let token = trc20(spend.source.asset())?;
+        let payer = address(spend.source.account())?;
+        let escrow = address(&spend.escrow.contract)?;
         let held = async { read(node, token, &balanceOfCall { account: payer }).await };
         let allowed = async {
             // What is prepared holds the approval wherever one is needed.
@@ -56,24 +57,22 @@ impl Funds for TronFunds {
         Ok(Holding { balance, allowance, spender: spend.escrow.contract.to_string() })
     }
 
-    async fn has_landed(&self, spend: &Spend<'_>) -> Result<bool, FundsError> {
+    async fn has_landed(&self, spend: &Spend<'_>) -> Result<bool, Transient> {
         let Draw::PayerDeposit { deposit: Some(deposit), .. } = spend.draw else { return Ok(false) };
-        is_on_chain(deposit, self.node(spend)?).await.map_err(fault)
+        is_on_chain(deposit, self.node(spend)?).await
     }
 
-    async fn approval(&self, _: &Spend<'_>) -> Result<Option<Approval>, FundsError> {
+    async fn approval(&self, _: &Spend<'_>) -> Result<Option<Approval>, Transient> {
         // It is one of the messages.
         Ok(None)
     }
 }
 
-async fn read<C: SolCall<Return = U256>>(node: &Node, token: Address, call: &C) -> Result<U256, FundsError> {
-    match node.call(None, token, call, State::Newest).await.map_err(fault)? {
+async fn read<C: SolCall<Return = U256>>(node: &Node, token: Address, call: &C) -> Result<U256, Transient> {
+    match node.call(None, token, call, State::Newest).await? {
         Answer::Returned { value, .. } => Ok(value),
-        Answer::Reverted { reason, .. } => Err(fault(format!("{}: the token refuses: {reason}", node.chain_id()))),
+        Answer::Reverted { reason, .. } => {
+            Err(Transient::contradiction(format!("{}: the token refuses: {reason}", node.chain_id())))
+        }
     }
-}
-
-fn fault(error: impl std::fmt::Display) -> FundsError {
-    FundsError(error.to_string())
 }

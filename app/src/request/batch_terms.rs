@@ -1,4 +1,4 @@
-//! What a quote-request stands on besides its economics, compared when a `request_id` is repeated.
+//! Batch terms: what a quote-request stands on besides its economics, compared when a `request_id` is repeated.
 //!
 //! A batch answers a repetition only if it is the batch that the repetition would open: else whoever guesses a `request_id`
 //! could open it first with settlers of his own, and the caller would be served his batch in the belief that its own lists
@@ -71,7 +71,7 @@ impl BatchTerms {
 }
 
 /// Whether an order comes to the same in this member as the batch that was opened: a default that one names and the other
-/// leaves out is no difference.
+/// leaves out is not a difference.
 pub fn comes_to_the_same(member: &str, order: &Order, opened: &QuoteRequestOpened) -> bool {
     match member {
         "fulfillment_verifier" => order.verifier == opened.verifier,

@@ -1,4 +1,5 @@
-//! What the configuration lets a request name: served assets, default contracts and what is trusted besides them.
+//! Corridors: what the configuration lets a request name. They are served assets, default contracts and what is trusted
+//! besides them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -113,7 +114,10 @@ impl Corridors {
             let tokens = chain.assets.iter().map(|served| &served.asset_identifier);
             // A coin of the chain's own has no contract.
             let tokens = tokens.filter_map(|asset| Some((account(asset.reference()).ok()?, "a token contract")));
-            let programs: &[&str] = if family == Family::Solana { &SOLANA_PROGRAMS } else { &[] };
+            let programs: &[&str] = match family {
+                Family::Solana => &SOLANA_PROGRAMS,
+                Family::Evm | Family::Tron => &[],
+            };
             let programs = programs.iter().filter_map(|text| Some((account(text).ok()?, "a program of Solana's")));
             let escrows =
                 trusted_escrows.iter().chain([&escrow]).map(|account| (account.clone(), "an escrow contract"));

@@ -1,4 +1,4 @@
-//! What callers ask for: the members of a body read one by one, every fault named, and checked against the configuration.
+//! Requests: the members of a body are read one by one, every fault named, and checked against the configuration.
 
 pub mod award;
 pub(crate) mod batch_terms;

@@ -1,4 +1,4 @@
-//! What a payer asks for, checked field by field: the members that a submission (spec 2.1) and a quote-request (spec
+//! Orders: what a payer asks for, checked field by field: the members that a submission (spec 2.1) and a quote-request (spec
 //! 2.12) have in common, turned into the terms of the domain.
 
 use chrono::TimeDelta;
@@ -200,18 +200,30 @@ fn source(owned: &Object<'_>, corridors: &Corridors, faults: &mut Faults) -> Opt
     let asset = asset(owned, Code::INVALID_SOURCE_ASSET, corridors, faults);
     let account: Option<&str> = owned.required("account", faults);
     let asset = asset?;
-    let rule = match (asset.chain().family(), asset.namespace()) {
-        (Some(Family::Solana), namespace) if namespace != "token" => {
-            Some("must be a token on Solana; SOL itself is paid as wrapped SOL")
-        }
-        (Some(Family::Tron), namespace) if namespace != "trc20" => Some("must be a TRC-20 on Tron"),
-        _ => None,
-    };
-    if let Some(rule) = rule {
+    if let Some(rule) = asset.chain().family().and_then(|family| source_rule(family, asset.namespace())) {
         faults.add(Code::UNSUPPORTED_ASSET, &owned.path("asset_identifier"), rule);
     }
     let source = OwnedAsset::new(asset, account?);
     source.map_err(|rule| faults.invalid(&owned.path("account"), account_rule(&rule))).ok()
+}
+
+/// The rule that a source asset breaks which is not of a namespace that escrows of this family take.
+fn source_rule(family: Family, namespace: &str) -> Option<&'static str> {
+    match family {
+        Family::Evm => None,
+        Family::Solana => {
+            (namespace != "token").then_some("must be a token on Solana; SOL itself is paid as wrapped SOL")
+        }
+        Family::Tron => (namespace != "trc20").then_some("must be a TRC-20 on Tron"),
+    }
+}
+
+/// Whether the account's bytes can be those of a wallet. On Solana most addresses of programs cannot.
+fn may_be_wallet(account: &Account) -> bool {
+    match account.family() {
+        Family::Solana => wallet_key(account).is_some(),
+        Family::Evm | Family::Tron => true,
+    }
 }
 
 /// The rule without the word that the path says already.
@@ -238,7 +250,7 @@ fn destination(body: &Object<'_>, corridors: &Corridors, faults: &mut Faults) ->
                 faults.add(Code::INVALID_DESTINATION_ACCOUNT, &owned.path("account"), account_rule(&rule));
             }
             // What cannot be a wallet is most often a token account, whose tokens nobody would find.
-            Ok(recipient) if recipient.family() == Family::Solana && wallet_key(recipient.account()).is_none() => {
+            Ok(recipient) if !may_be_wallet(recipient.account()) => {
                 let rule = "must be a wallet, an Ed25519 public key, and not an address that no key controls";
                 faults.add(Code::INVALID_DESTINATION_ACCOUNT, &owned.path("account"), rule);
             }

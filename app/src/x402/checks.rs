@@ -1,4 +1,4 @@
-//! What verify and settle check alike before a signature is judged.
+//! Checks that verify and settle have in common, before a signature is judged.
 
 use net::callers::Caller;
 use projections::PaymentView;
@@ -50,7 +50,7 @@ pub(super) async fn check(state: &App, caller: Caller, call: Call) -> Result<Che
     let resolved = Resolved::new(&message.requirement, &state.corridors)?;
     if !resolved.source_family().is_some_and(is_source) {
         let rule =
-            "paymentRequirements.network: is no source of x402 payments; /x402/v1/supported lists those that are";
+            "paymentRequirements.network: is not a source of x402 payments; /x402/v1/supported lists those that are";
         return Err(Error::new(Code::INVALID_NETWORK, rule).into());
     }
     resolved.check(submission.order(), &state.corridors, state.services.clock.now())?;

@@ -205,7 +205,7 @@ fn asset(text: &str, chain: &ChainId, corridor: &Corridor, field: &str) -> Resul
             stated.as_ref() == Ok(*asset)
         })
     };
-    found.cloned().ok_or_else(|| invalid(field, format!("is no asset that is served on {chain}")))
+    found.cloned().ok_or_else(|| invalid(field, format!("is not an asset that is served on {chain}")))
 }
 
 fn amount(text: &str, family: Family, field: &str) -> Result<Amount, Error> {

@@ -34,7 +34,10 @@ pub const IDENTIFIER_CHARS_MAX: usize = 128;
 /// Whether payments come from chains of this family. A payer on Tron signs a transaction with the reserver's signature in it,
 /// which it gets by preparing the payment; no 402 holds that.
 pub fn is_source(family: Family) -> bool {
-    matches!(family, Family::Evm | Family::Solana)
+    match family {
+        Family::Evm | Family::Solana => true,
+        Family::Tron => false,
+    }
 }
 
 /// Why a call is not followed.

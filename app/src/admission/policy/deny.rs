@@ -4,6 +4,8 @@ use std::collections::HashSet;
 
 use events::{Account, Did, Family};
 
+use crate::families;
+
 /// Accounts and DIDs, normalised. An account is denied on every chain of its family: it is the same key everywhere.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct DenyList {
@@ -70,13 +72,12 @@ fn normalised(entry: &str) -> Result<String, String> {
         };
         let rule = |rule| match family {
             Family::Evm => format!("{rule}"),
-            _ => "is no account of a chain family that is known".to_owned(),
+            Family::Solana | Family::Tron => "is not an account of a chain family that is known".to_owned(),
         };
         return account(family, entry).map_err(rule);
     };
-    let families = [Family::Evm, Family::Solana, Family::Tron];
     let namespace = chain.split(':').next().unwrap_or_default();
-    let family = families.into_iter().find(|family| family.namespace() == namespace);
+    let family = families::all().find(|family| family.namespace() == namespace);
     account(family.ok_or("names no chain family that is known")?, text).map_err(|rule| rule.to_string())
 }
 

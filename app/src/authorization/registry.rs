@@ -1,4 +1,4 @@
-//! The authorizers of every family behind one.
+//! Authorizer registry: the authorizer of each chain family, behind bulkheads of its own.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use tokio::sync::OwnedSemaphorePermit;
 
 use events::Family;
+use sagas::ports::Transient;
 
 use crate::{
     authorization::{AuthorizationRequest, AuthorizeError, Authorized, Authorizer, Prepared},
@@ -22,10 +23,10 @@ const PREPARATIONS_MAX: usize = 16;
 const WAIT_MAX: Duration = Duration::from_millis(250);
 
 /// [`Authorizer`] that asks the one of the source's family.
-pub struct Authorizers(BTreeMap<Family, Lanes>);
+pub struct Authorizers(BTreeMap<Family, FamilyBulkheads>);
 
-/// Those who ask the authorizer of one family.
-struct Lanes {
+/// The authorizer of one family, and the bulkheads in front of it.
+struct FamilyBulkheads {
     authorizer: Arc<dyn Authorizer>,
     signed: Bulkhead,
     unsigned: Bulkhead,
@@ -35,35 +36,38 @@ impl Authorizers {
     /// An authorizer for payers of these families.
     pub fn new(families: impl IntoIterator<Item = (Family, Arc<dyn Authorizer>)>) -> Self {
         let bulkhead = |permits| Bulkhead::new(permits, permits, WAIT_MAX);
-        let lanes =
-            |authorizer| Lanes { authorizer, signed: bulkhead(CHECKS_MAX), unsigned: bulkhead(PREPARATIONS_MAX) };
-        Self(families.into_iter().map(|(family, authorizer)| (family, lanes(authorizer))).collect())
+        let guarded = |authorizer| FamilyBulkheads {
+            authorizer,
+            signed: bulkhead(CHECKS_MAX),
+            unsigned: bulkhead(PREPARATIONS_MAX),
+        };
+        Self(families.into_iter().map(|(family, authorizer)| (family, guarded(authorizer))).collect())
     }
 
     /// The authorizer of the source's family, and a permit to ask it.
     async fn of(
         &self,
         request: &AuthorizationRequest<'_>,
-        bulkhead: impl Fn(&Lanes) -> &Bulkhead,
+        bulkhead: impl Fn(&FamilyBulkheads) -> &Bulkhead,
     ) -> Result<(Option<OwnedSemaphorePermit>, &dyn Authorizer), AuthorizeError> {
         let family = request.terms.source.family();
-        let unavailable = |what: &str| AuthorizeError::Unavailable(format!("{what} {}", family.namespace()));
-        let lanes = self.0.get(&family).ok_or_else(|| unavailable("no chain is connected of"))?;
-        if lanes.authorizer.has_lanes() {
-            return Ok((None, lanes.authorizer.as_ref()));
+        let unknown = || Transient::misconfigured(format!("no chain is connected of {}", family.namespace()));
+        let asked = self.0.get(&family).ok_or_else(unknown)?;
+        if asked.authorizer.has_bulkheads() {
+            return Ok((None, asked.authorizer.as_ref()));
         }
-        let permit = bulkhead(lanes)
-            .permit()
-            .await
-            .ok_or_else(|| unavailable("as many checks as there may be wait for chains of"))?;
-        Ok((Some(permit), lanes.authorizer.as_ref()))
+        let full = || {
+            Transient::rate_limited(format!("as many checks as there may be wait for chains of {}", family.namespace()))
+        };
+        let permit = bulkhead(asked).permit().await.ok_or_else(full)?;
+        Ok((Some(permit), asked.authorizer.as_ref()))
     }
 }
 
 #[async_trait]
 impl Authorizer for Authorizers {
     async fn authorize(&self, request: &AuthorizationRequest<'_>) -> Result<Authorized, AuthorizeError> {
-        let (_permit, authorizer) = self.of(request, |lanes| &lanes.signed).await?;
+        let (_permit, authorizer) = self.of(request, |family| &family.signed).await?;
         authorizer.authorize(request).await
     }
 
@@ -72,12 +76,12 @@ impl Authorizer for Authorizers {
         request: &AuthorizationRequest<'_>,
         authorized: &Authorized,
     ) -> Result<bool, AuthorizeError> {
-        let (_permit, authorizer) = self.of(request, |lanes| &lanes.signed).await?;
+        let (_permit, authorizer) = self.of(request, |family| &family.signed).await?;
         authorizer.payer_is_contract(request, authorized).await
     }
 
     async fn confirm(&self, request: &AuthorizationRequest<'_>, authorized: &Authorized) -> Result<(), AuthorizeError> {
-        let (_permit, authorizer) = self.of(request, |lanes| &lanes.signed).await?;
+        let (_permit, authorizer) = self.of(request, |family| &family.signed).await?;
         authorizer.confirm(request, authorized).await
     }
 
@@ -86,7 +90,7 @@ impl Authorizer for Authorizers {
         request: &AuthorizationRequest<'_>,
         payload: Option<&Map<String, Value>>,
     ) -> Result<Prepared, AuthorizeError> {
-        let (_permit, authorizer) = self.of(request, |lanes| &lanes.unsigned).await?;
+        let (_permit, authorizer) = self.of(request, |family| &family.unsigned).await?;
         authorizer.prepare(request, payload).await
     }
 }
