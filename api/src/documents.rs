@@ -1,4 +1,4 @@
-//! What the service publishes about itself, as it is sent; [`crate::docs`] makes it.
+//! Documents that the service publishes about itself, as they are sent; [`crate::docs`] makes them.
 
 use axum::{body::Bytes, http::HeaderValue};
 

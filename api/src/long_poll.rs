@@ -9,10 +9,10 @@ pub(super) fn longest(headers: &HeaderMap, hold_max: Duration) -> Duration {
     wait_asked(headers).map_or(hold_max, |seconds| Duration::from_secs(seconds).min(hold_max))
 }
 
-/// The header `Preference-Applied`, when the hold is as long as the caller wants it (RFC 7240).
+/// The header `Preference-Applied`, when the long poll is as long as the caller wants it (RFC 7240).
 pub(super) type Applied = Option<[(HeaderName, HeaderValue); 1]>;
 
-/// What to say about the caller's `Prefer: wait=N`: nothing where the hold is shorter than it wants.
+/// What to say about the caller's `Prefer: wait=N`: nothing where the long poll is shorter than it wants.
 pub(super) fn applied(headers: &HeaderMap, hold_max: Duration) -> Applied {
     let seconds = wait_asked(headers).filter(|seconds| Duration::from_secs(*seconds) <= hold_max)?;
     let value = HeaderValue::try_from(format!("wait={seconds}")).ok()?;

@@ -38,7 +38,7 @@ pub(super) async fn history(state: &HttpState, payment_id: &PaymentId) -> Result
         shard: first.position.shard,
         sequence: first.position.sequence,
         subject: Some(envelope::subject(first.position.shard, &first.stream_id)),
-        reason: "the payment's first commit is no submission".to_owned(),
+        reason: "the payment's first commit is not a submission".to_owned(),
     };
     History::of(&commits, &state.http.base_url).map(Some).ok_or_else(unreadable)
 }

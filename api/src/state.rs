@@ -1,4 +1,4 @@
-//! What the routes work with.
+//! The state of the routes: what each handler works with.
 
 use std::{
     ops::Deref,

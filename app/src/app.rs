@@ -1,4 +1,4 @@
-//! What the use cases work with.
+//! The application: the services, limits and stores that every use case works with.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -299,7 +299,7 @@ impl Award<'_> {
     }
 
     fn unreadable(&self) -> Error {
-        tracing::error!(payment_id = %self.payment_id, "the payment's first commit is no submission");
+        tracing::error!(payment_id = %self.payment_id, "the payment's first commit is not a submission");
         Error::from(Code::OUTCOME_UNKNOWN).about(&self.payment_id)
     }
 }

@@ -8,7 +8,7 @@ use net::callers::Caller;
 
 use crate::App;
 
-/// `view` as it stands once it is `enough`, or when the hold is over: after `hold_max`, when the process is to stop, or at
+/// `view` as it stands once it is `enough`, or when the long poll is over: after `hold_max`, when the process is to stop, or at
 /// once when too many are held already, of all, of this caller, or of those who proved nothing. `changed` gives the next view
 /// after the one it is shown, within the time given.
 pub async fn until<V, F>(

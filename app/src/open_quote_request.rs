@@ -262,7 +262,7 @@ fn outcome_unknown() -> Error {
     Error::new(Code::OUTCOME_UNKNOWN, message)
 }
 
-/// The batch once its quotes are collected, or when the hold is over.
+/// The batch once its quotes are collected, or when the long poll is over.
 pub async fn collected(state: &App, caller: &Caller, view: QuoteRequestView, hold_max: Duration) -> QuoteRequestView {
     let quote_requests = &state.services.quote_requests;
     let changed = |view: &QuoteRequestView, left| {

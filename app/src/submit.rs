@@ -296,7 +296,7 @@ impl Submission {
     }
 }
 
-/// The payment as it stands once it is final, or when the hold is over. `proven` says whether this call made it, with a
+/// The payment as it stands once it is final, or when the long poll is over. `proven` says whether this call made it, with a
 /// signature.
 pub async fn outcome(state: &App, caller: &Caller, proven: bool, view: PaymentView, hold_max: Duration) -> PaymentView {
     let payments = &state.services.payments;

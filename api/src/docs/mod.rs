@@ -32,7 +32,7 @@ fn make(base_url: &str) -> Documents {
         errors: error_page::render().into(),
         quote_hash: quote_hash_page::render().into(),
         openapi: document.to_string().into(),
-        asyncapi: protocol::document().to_string().into(),
+        asyncapi: protocol_documents::document().to_string().into(),
         content_security_policy: content_security_policy(),
         reference_security_policy: reference_security_policy(),
     }

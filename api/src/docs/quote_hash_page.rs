@@ -1,4 +1,4 @@
-//! How anyone recomputes `quote_hash`, with a worked example.
+//! The page `/docs/quote-hash`: how anyone recomputes the hash, with a worked example.
 
 use sha2::{Digest, Sha256};
 

@@ -1,4 +1,4 @@
-//! What the document says about one route.
+//! One operation: what the document says about a route.
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Map, Value, json};

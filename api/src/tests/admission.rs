@@ -1,3 +1,5 @@
+//! Admission control through the routes: what policies decline, what a pause stops, and a journal that is away.
+
 use serde_json::json;
 
 use events::{Epochs, StreamId};

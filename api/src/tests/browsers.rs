@@ -1,4 +1,4 @@
-//! What pages of other origins, and callers with preferences, get.
+//! Browsers: what pages of other origins, and callers with preferences, get.
 
 use super::*;
 

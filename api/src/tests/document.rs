@@ -76,7 +76,7 @@ pub fn check(method: &Method, path: &str, answer: &Answer) {
     }
     let is_page = answer.headers.get("content-type").is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
     if is_page {
-        assert!(response["content"]["text/html"].is_object(), "{at} is no page in the document: {answer:?}");
+        assert!(response["content"]["text/html"].is_object(), "{at} is not a page in the document: {answer:?}");
         return;
     }
     let Some(media) = response["content"].get("application/json") else { return };

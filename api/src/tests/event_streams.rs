@@ -1,4 +1,4 @@
-//! What happens to a payment, as server-sent events.
+//! Server-sent events: what happens to a payment, live.
 
 use axum::{body::BodyDataStream, response::Response};
 use futures::StreamExt;

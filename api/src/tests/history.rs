@@ -1,4 +1,4 @@
-//! What happened to a payment: by its request id, and as a timeline.
+//! The history of a payment: by its request id, and as a timeline.
 
 use events::{
     OwnedAsset, Terms,

@@ -1,7 +1,7 @@
-//! Callers who take what there is for all: the memory for bodies, the time of connections, the windows that are open, and the
-//! journal, which keeps everything for ever. Beside each attack somebody honest is served.
+//! Hoarding by callers, who take what there is for all: the memory for bodies, the time of connections, the windows that are
+//! open, and the journal, which keeps everything for ever. Beside each attack somebody honest is served.
 
-use std::convert::Infallible;
+use std::{cell::RefCell, convert::Infallible};
 
 use axum::body::Bytes;
 use futures::{StreamExt, stream};
@@ -10,7 +10,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
     task::JoinHandle,
-    time::{Instant, sleep},
+    time::sleep,
 };
 
 use config::HttpConfig;
@@ -92,31 +92,37 @@ async fn bodies_that_do_not_end_take_the_share_of_their_callers_and_no_more() {
 
 #[tokio::test(start_paused = true)]
 async fn a_body_keeps_a_least_rate_or_is_ended() {
-    let gateway = gateway(|config| config.http.body_ms_max = 60_000);
+    let gateway = gateway(|config| {
+        config.http.body_ms_max = 60_000;
+        config.http.body_bytes_max = 262_144;
+    });
     let paced = |chunk: Bytes, each: Duration| {
         stream::repeat(chunk).then(move |chunk| async move {
             sleep(each).await;
             chunk
         })
     };
-    let begun = Instant::now();
     let dribbled = chunked(ATTACKER, paced(spaces(1), Duration::from_millis(500)));
-    let answer = gateway.send(dribbled).await.expect_error(400, "INVALID_REQUEST");
-    assert!(answer.message().starts_with("body did not arrive in time"), "{answer:?}");
-    assert_eq!(answer.headers["connection"], "close");
-    assert!(begun.elapsed() <= Duration::from_secs(4), "{:?}", begun.elapsed());
-    // The first bytes are worth their time, and no more.
-    let begun = Instant::now();
     let withheld = chunked(ATTACKER, stream::iter([spaces(32 * 1_024)]).chain(stream::pending()));
-    gateway.send(withheld).await.expect_error(400, "INVALID_REQUEST");
-    assert!(begun.elapsed() <= Duration::from_secs(6), "{:?}", begun.elapsed());
-
     // The control: who is slow, but keeps the rate.
-    let begun = Instant::now();
     let whole = stream::iter([Bytes::from(order(0).to_string())]);
-    let slow = chunked(VICTIM, whole.chain(paced(spaces(15 * 1_024), Duration::from_millis(900)).take(4)));
-    gateway.send(slow).await.expect(200);
-    assert!(begun.elapsed() > Duration::from_secs(3), "{:?}", begun.elapsed());
+    let slow = chunked(VICTIM, whole.chain(paced(spaces(15 * 1_024), Duration::from_millis(900)).take(8)));
+
+    let ended = RefCell::new(Vec::new());
+    let send = async |name: &'static str, request| {
+        let answer = gateway.send(request).await;
+        ended.borrow_mut().push(name);
+        answer
+    };
+    let (dribbled, withheld, slow) =
+        tokio::join!(send("dribbled", dribbled), send("withheld", withheld), send("slow", slow));
+    let dribbled = dribbled.expect_error(400, "INVALID_REQUEST");
+    assert!(dribbled.message().starts_with("body did not arrive in time"), "{dribbled:?}");
+    assert_eq!(dribbled.headers["connection"], "close");
+    withheld.expect_error(400, "INVALID_REQUEST");
+    slow.expect(200);
+    // The first bytes are worth their time, and no more.
+    assert_eq!(ended.into_inner(), ["dribbled", "withheld", "slow"]);
 }
 
 /// Over a real connection, where an answer can be lost with what was never read.
@@ -139,10 +145,9 @@ async fn a_refused_write_is_answered_without_its_body_and_its_connection_ended()
         assert!(answers.starts_with("HTTP/1.1 429 "), "{answers}");
         answers.to_ascii_lowercase()
     };
-    let begun = std::time::Instant::now();
+    // Who waited for the rest of the body would answer 400.
     let answer = ask("{").await;
     assert!(answer.contains("connection: close"), "{answer}");
-    assert!(begun.elapsed() < Duration::from_millis(HttpConfig::default().body_ms_max), "{:?}", begun.elapsed());
 
     // The control: who sends it to its end is answered over a connection that goes on.
     let next = "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";

@@ -1,3 +1,5 @@
+//! Idempotency of submissions: replays, conflicts, and acknowledgements that are lost.
+
 use serde_json::json;
 
 use events::Epochs;

@@ -76,7 +76,7 @@ async fn rule_2_keys_belong_to_an_originator_and_to_payments_or_quote_requests()
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len(), 4);
-    // Other terms under the id of the other kind are no mismatch either.
+    // Other terms under the id of the other kind are not a mismatch either.
     let gateway = Gateway::new();
     gateway.post(&body()).await.expect(200);
     let other = changed(&without("/sender_auth"), "/fulfillment_amount", &json!("5"));

@@ -1,4 +1,4 @@
-//! Who asks: envelopes, deprecated carriers, credentials, and what becomes of the originator.
+//! Identities of callers: envelopes, deprecated carriers, credentials, and what becomes of the originator.
 
 mod policies;
 
@@ -281,8 +281,8 @@ async fn deprecated_carriers_prove_who_signed_this_request() {
     let method = holder(2).did().key_verification_method().unwrap();
     for (method, reason) in [
         (method.as_str(), "signature does not verify"),
-        ("did:key:zNone#zNone", "is no Ed25519, secp256k1 or P-256 public key"),
-        ("nobody", "is no DID URL with a fragment"),
+        ("did:key:zNone#zNone", "is not an Ed25519, secp256k1 or P-256 public key"),
+        ("nobody", "is not a DID URL with a fragment"),
     ] {
         let mut other = body.clone();
         set(&mut other, "/originator_auth/verification_method_id", json!(method));
@@ -334,7 +334,7 @@ async fn a_tron_wallet_proves_its_account_which_is_one_originator_however_its_ch
         let mut body = with("/request_id", json!(request_id));
         let credential = holder(9).credential(&did, "KycCredential", &claims("LI"), at(NOW)).unwrap();
         let (members, held) = (body.as_object().unwrap(), credential.as_object().unwrap());
-        let text = identity::signed_text(Carrier::OriginatorAuth, members, held, &method).unwrap();
+        let text = Carrier::OriginatorAuth.signed_text(members, held, &method).unwrap();
         let auth = json!({
             "verifiable_credential": credential,
             "verification_method_id": method,

@@ -1,4 +1,4 @@
-//! What one caller may ask for, through the router; the bounds of connections are the listener's.
+//! Rate limits: what one caller may ask for, through the router; the bounds of connections are the listener's.
 
 use std::net::SocketAddr;
 

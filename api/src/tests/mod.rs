@@ -3,10 +3,10 @@
 mod admission;
 mod bad_bodies;
 mod browsers;
-mod current;
 mod document;
 mod doubles;
 mod event_streams;
+mod fresh_views;
 mod history;
 mod hoarding;
 mod idempotency;
@@ -23,8 +23,8 @@ mod selectors;
 mod shapes;
 mod signatures;
 mod solana;
-mod strangers;
 mod tron;
+mod untrusted_clients;
 mod validation;
 mod x402;
 

@@ -1,4 +1,4 @@
-//! More writes than the gateway can take, over a journal that takes its time.
+//! Overload: more writes than the gateway can take, over a journal that takes its time.
 
 use std::convert::Infallible;
 
@@ -32,14 +32,14 @@ struct Slow {
 }
 
 /// A gateway on such a journal.
-struct Stage {
+struct Environment {
     gateway: Arc<Gateway>,
     slow: Arc<Slow>,
 }
 
-impl Stage {
+impl Environment {
     /// One permit, and one place in the queue.
-    fn set(change: impl FnOnce(&mut GatewayConfig)) -> Self {
+    fn new(change: impl FnOnce(&mut GatewayConfig)) -> Self {
         let journal = MemoryJournal::new(4);
         let slow = Arc::new(Slow { journal: journal.clone(), gate: Semaphore::new(0), begun: watch::Sender::new(0) });
         let gateway = Gateway::with_journal(slow.clone(), journal, |config| {
@@ -73,7 +73,7 @@ impl Stage {
     async fn fill(&self) -> [JoinHandle<Answer>; 2] {
         let at_work = self.submit("order-at-work");
         self.begun(1).await;
-        let waiting = self.submit("order-in-line");
+        let waiting = self.submit("order-in-queue");
         self.free((0, 0)).await;
         [at_work, waiting]
     }
@@ -93,83 +93,83 @@ fn payment_id(request_id: &str) -> PaymentId {
 
 #[tokio::test(start_paused = true)]
 async fn the_write_above_is_refused_at_once_and_nothing_of_it_is_stored() {
-    let stage = Stage::set(|config| config.http.write_wait_ms_max = 10_000);
-    stage.slow.gate.add_permits(1);
-    let known = stage.gateway.post(&order("order-known")).await.expect(200).payment_id();
-    let at_work = stage.submit("order-at-work");
-    stage.begun(2).await;
-    let waiting = stage.submit("order-in-line");
-    stage.free((0, 0)).await;
+    let environment = Environment::new(|config| config.http.write_wait_ms_max = 10_000);
+    environment.slow.gate.add_permits(1);
+    let known = environment.gateway.post(&order("order-known")).await.expect(200).payment_id();
+    let at_work = environment.submit("order-at-work");
+    environment.begun(2).await;
+    let waiting = environment.submit("order-in-queue");
+    environment.free((0, 0)).await;
 
     let started = Instant::now();
-    let refused = stage.gateway.post(&order("order-1")).await.expect_error(503, "SERVICE_UNAVAILABLE");
+    let refused = environment.gateway.post(&order("order-1")).await.expect_error(503, "SERVICE_UNAVAILABLE");
     assert_eq!(started.elapsed(), Duration::ZERO);
     assert_eq!(refused.headers["retry-after"], "1");
     assert_eq!(refused.body["request_id_reusable"], true);
     assert_eq!(refused.body["retry_classification"], "RETRY_AFTER_DELAY");
     assert!(refused.message().contains("safe to send the same request again"), "{refused:?}");
-    assert_eq!(stage.stored("order-1").await, 0);
+    assert_eq!(environment.stored("order-1").await, 0);
     // A repetition of what is known is a write, too.
-    stage.gateway.post(&order("order-known")).await.expect_error(503, "SERVICE_UNAVAILABLE");
+    environment.gateway.post(&order("order-known")).await.expect_error(503, "SERVICE_UNAVAILABLE");
     // Reads go on.
-    let status = stage.gateway.get(&format!("/v1/payments/{known}/status")).await.expect(200);
+    let status = environment.gateway.get(&format!("/v1/payments/{known}/status")).await.expect(200);
     assert_eq!(status.body["status"], "pending");
-    stage.gateway.get("/v1/defaults").await.expect(200);
+    environment.gateway.get("/v1/defaults").await.expect(200);
     assert_eq!(started.elapsed(), Duration::ZERO);
 
-    stage.slow.gate.add_permits(10);
+    environment.slow.gate.add_permits(10);
     for held in [at_work, waiting] {
         assert_eq!(held.await.unwrap().expect(200).body["idempotent_replay"], false);
     }
-    assert_eq!(stage.gateway.post(&order("order-1")).await.expect(200).body["idempotent_replay"], false);
-    assert_eq!(stage.stored("order-1").await, 1);
-    assert_eq!(stage.gateway.post(&order("order-known")).await.expect(200).body["idempotent_replay"], true);
-    assert_eq!(stage.gateway.state.writes.free(), (1, 1));
+    assert_eq!(environment.gateway.post(&order("order-1")).await.expect(200).body["idempotent_replay"], false);
+    assert_eq!(environment.stored("order-1").await, 1);
+    assert_eq!(environment.gateway.post(&order("order-known")).await.expect(200).body["idempotent_replay"], true);
+    assert_eq!(environment.gateway.state.writes.free(), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_waits_in_line_for_as_long_as_it_may() {
-    let stage = Stage::set(|_| {});
+async fn a_write_waits_in_the_queue_for_as_long_as_it_may() {
+    let environment = Environment::new(|_| {});
     let started = Instant::now();
-    let [at_work, waiting] = stage.fill().await;
+    let [at_work, waiting] = environment.fill().await;
     waiting.await.unwrap().expect_error(503, "SERVICE_UNAVAILABLE");
     assert_eq!(started.elapsed(), Duration::from_millis(250));
-    assert_eq!(stage.gateway.state.writes.free(), (0, 1));
-    stage.slow.gate.add_permits(1);
+    assert_eq!(environment.gateway.state.writes.free(), (0, 1));
+    environment.slow.gate.add_permits(1);
     at_work.await.unwrap().expect(200);
-    assert_eq!((stage.stored("order-at-work").await, stage.stored("order-in-line").await), (1, 0));
+    assert_eq!((environment.stored("order-at-work").await, environment.stored("order-in-queue").await), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_write_is_refused_alike() {
-    let stage = Stage::set(|config| config.http.write_wait_ms_max = 10_000);
-    let held = stage.fill().await;
+    let environment = Environment::new(|config| config.http.write_wait_ms_max = 10_000);
+    let held = environment.fill().await;
     for route in ROUTES {
         // What is in it does not matter: it is not looked at.
         for body in [quote_request(), json!([])] {
-            let answer = stage.gateway.post_to(route, &body).await.expect(503);
+            let answer = environment.gateway.post_to(route, &body).await.expect(503);
             assert_eq!(answer.headers["retry-after"], "1", "{route}: {answer:?}");
             let text = &answer.text;
             assert!(text.contains("SERVICE_UNAVAILABLE") && text.contains("as much to do"), "{route}: {text}");
         }
     }
-    stage.slow.gate.add_permits(10);
+    environment.slow.gate.add_permits(10);
     for held in held {
         held.await.unwrap().expect(200);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_holds_for_an_outcome_has_given_the_place_back() {
-    let stage = Stage::set(|config| config.http.hold_ms_max = 30_000);
-    stage.slow.gate.add_permits(10);
+async fn a_long_poll_has_given_the_place_back() {
+    let environment = Environment::new(|config| config.http.hold_ms_max = 30_000);
+    environment.slow.gate.add_permits(10);
     let started = Instant::now();
-    let held = stage.submit("order-1");
-    stage.begun(1).await;
-    stage.free((1, 1)).await;
+    let held = environment.submit("order-1");
+    environment.begun(1).await;
+    environment.free((1, 1)).await;
     assert!(!held.is_finished());
     let request = Request::post("/v1/payments").header("content-type", "application/json").header("prefer", "wait=0");
-    let other = stage.gateway.send(request.body(order("order-2").to_string().into()).unwrap()).await.expect(200);
+    let other = environment.gateway.send(request.body(order("order-2").to_string().into()).unwrap()).await.expect(200);
     assert_eq!(other.body["idempotent_replay"], false);
     assert!(!held.is_finished());
     assert_eq!(held.await.unwrap().expect(200).body["status"], "pending");
@@ -178,49 +178,49 @@ async fn who_holds_for_an_outcome_has_given_the_place_back() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_begun_is_brought_to_its_end_when_the_client_is_gone() {
-    let stage = Stage::set(|config| config.http.write_wait_ms_max = 10_000);
-    let [at_work, waiting] = stage.fill().await;
+    let environment = Environment::new(|config| config.http.write_wait_ms_max = 10_000);
+    let [at_work, waiting] = environment.fill().await;
     // Whoever waits has begun nothing.
     waiting.abort();
-    stage.free((0, 1)).await;
+    environment.free((0, 1)).await;
     // An append may be on its way, and counts until it has arrived.
     at_work.abort();
     assert!(at_work.await.unwrap_err().is_cancelled());
-    assert_eq!((stage.gateway.state.writes.free(), stage.stored("order-at-work").await), ((0, 1), 0));
-    stage.slow.gate.add_permits(10);
-    stage.free((1, 1)).await;
-    assert_eq!((stage.stored("order-at-work").await, stage.stored("order-in-line").await), (1, 0));
-    assert_eq!(stage.gateway.post(&order("order-at-work")).await.expect(200).body["idempotent_replay"], true);
+    assert_eq!((environment.gateway.state.writes.free(), environment.stored("order-at-work").await), ((0, 1), 0));
+    environment.slow.gate.add_permits(10);
+    environment.free((1, 1)).await;
+    assert_eq!((environment.stored("order-at-work").await, environment.stored("order-in-queue").await), (1, 0));
+    assert_eq!(environment.gateway.post(&order("order-at-work")).await.expect(200).body["idempotent_replay"], true);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_a_payer_signed_away_stays_so_when_the_client_is_gone() {
-    let stage = Stage::set(|config| config.http.writes_in_flight_max = 2);
+    let environment = Environment::new(|config| config.http.writes_in_flight_max = 2);
     // Enough for one payment.
-    stage.gateway.funds.set(1_100_000, u64::MAX);
-    let gone = stage.submit("order-gone");
-    stage.begun(1).await;
+    environment.gateway.funds.set(1_100_000, u64::MAX);
+    let gone = environment.submit("order-gone");
+    environment.begun(1).await;
     gone.abort();
     assert!(gone.await.unwrap_err().is_cancelled());
-    stage.slow.gate.add_permits(10);
-    stage.free((2, 1)).await;
-    assert_eq!(stage.stored("order-gone").await, 1);
-    stage.gateway.post(&order("order-next")).await.expect_error(400, "INSUFFICIENT_FUNDS");
+    environment.slow.gate.add_permits(10);
+    environment.free((2, 1)).await;
+    assert_eq!(environment.stored("order-gone").await, 1);
+    environment.gateway.post(&order("order-next")).await.expect_error(400, "INSUFFICIENT_FUNDS");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_does_not_arrive_keeps_nobody_out() {
-    let stage = Stage::set(|_| {});
-    stage.slow.gate.add_permits(10);
+    let environment = Environment::new(|_| {});
+    environment.slow.gate.add_permits(10);
     let slow = || {
         let request = Request::post("/v1/payments").header("content-type", "application/json");
         let body = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
-        let (gateway, request) = (stage.gateway.clone(), request.body(body).unwrap());
+        let (gateway, request) = (environment.gateway.clone(), request.body(body).unwrap());
         tokio::spawn(async move { gateway.send(request).await })
     };
     let slow = [slow(), slow(), slow()];
     tokio::task::yield_now().await;
-    stage.gateway.post(&order("order-1")).await.expect(200);
+    environment.gateway.post(&order("order-1")).await.expect(200);
     for slow in slow {
         slow.await.unwrap().expect_error(400, "INVALID_REQUEST");
     }
@@ -228,32 +228,32 @@ async fn a_body_that_does_not_arrive_keeps_nobody_out() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_kept_of_a_body_that_is_refused_anyway() {
-    let stage = Stage::set(|config| config.http.write_wait_ms_max = 10_000);
-    let held = stage.fill().await;
-    let free = stage.gateway.state.writes.free_kibibytes();
+    let environment = Environment::new(|config| config.http.write_wait_ms_max = 10_000);
+    let held = environment.fill().await;
+    let free = environment.gateway.state.writes.free_kibibytes();
     // A body that comes to its end, one that is longer than what is taken of it, and one that never ends.
     for (chunks, ends, waits) in [(1, true, 0), (2, false, 0), (1, false, 1_000)] {
         let (arrive, arriving) = futures::channel::mpsc::unbounded::<Result<Bytes, Infallible>>();
         let request = Request::post("/v1/payments").header("content-type", "application/json");
         let request = request.body(Body::from_stream(arriving)).unwrap();
-        let (gateway, begun) = (stage.gateway.clone(), Instant::now());
+        let (gateway, begun) = (environment.gateway.clone(), Instant::now());
         let refused = tokio::spawn(async move { (gateway.send(request).await, begun.elapsed()) });
         for _ in 0..chunks {
             arrive.unbounded_send(Ok(Bytes::from(vec![b' '; 50_000]))).unwrap();
         }
-        while stage.gateway.state.writes.free_kibibytes() != free {
+        while environment.gateway.state.writes.free_kibibytes() != free {
             tokio::task::yield_now().await;
         }
         let arrive = (!ends).then_some(arrive);
         let (answer, took) = refused.await.unwrap();
         let answer = answer.expect_error(503, "SERVICE_UNAVAILABLE");
         assert!(took.as_millis().abs_diff(waits) <= 1, "{took:?}");
-        // What was left of it is no request, so none can follow.
+        // What was left of it is not a request, so none can follow.
         assert_eq!(answer.headers.get("connection").is_some_and(|value| value == "close"), !ends, "{answer:?}");
-        assert_eq!(stage.gateway.state.writes.free_kibibytes(), free);
+        assert_eq!(environment.gateway.state.writes.free_kibibytes(), free);
         drop(arrive);
     }
-    stage.slow.gate.add_permits(10);
+    environment.slow.gate.add_permits(10);
     for held in held {
         held.await.unwrap().expect(200);
     }
@@ -261,38 +261,38 @@ async fn nothing_is_kept_of_a_body_that_is_refused_anyway() {
 
 #[tokio::test(start_paused = true)]
 async fn the_memory_for_bodies_is_bounded() {
-    let stage = Stage::set(|config| config.http.body_bytes_max = 262_144);
-    stage.slow.gate.add_permits(10);
+    let environment = Environment::new(|config| config.http.body_bytes_max = 262_144);
+    environment.slow.gate.add_permits(10);
     let slow = |bytes: usize| {
         let request = Request::post("/v1/payments").header("content-type", "application/json");
         let request = request.header("content-length", 262_144);
         let sent = stream::iter((bytes > 0).then(|| Ok::<_, Infallible>(Bytes::from(vec![b' '; bytes]))));
         let body = Body::from_stream(futures::StreamExt::chain(sent, stream::pending()));
-        let (gateway, request) = (stage.gateway.clone(), request.body(body).unwrap());
+        let (gateway, request) = (environment.gateway.clone(), request.body(body).unwrap());
         tokio::spawn(async move { gateway.send(request).await })
     };
     // What is only announced takes next to nothing.
     let announced: Vec<_> = (0..256).map(|_| slow(0)).collect();
-    while stage.gateway.state.writes.free_kibibytes() > 64 * 1_024 - 256 {
+    while environment.gateway.state.writes.free_kibibytes() > 64 * 1_024 - 256 {
         tokio::task::yield_now().await;
     }
-    stage.gateway.post(&order("order-0")).await.expect(200);
+    environment.gateway.post(&order("order-0")).await.expect(200);
     announced.iter().for_each(tokio::task::JoinHandle::abort);
-    while stage.gateway.state.writes.free_kibibytes() < 64 * 1_024 {
+    while environment.gateway.state.writes.free_kibibytes() < 64 * 1_024 {
         tokio::task::yield_now().await;
     }
     // 64 MiB that have arrived.
     let mut slow: Vec<_> = (0..256).map(|_| slow(262_143)).collect();
-    while stage.gateway.state.writes.free_kibibytes() > 0 {
+    while environment.gateway.state.writes.free_kibibytes() > 0 {
         tokio::task::yield_now().await;
     }
-    stage.gateway.post(&order("order-1")).await.expect_error(503, "SERVICE_UNAVAILABLE");
+    environment.gateway.post(&order("order-1")).await.expect_error(503, "SERVICE_UNAVAILABLE");
     // The first that is given up makes room.
     slow.pop().unwrap().abort();
-    while stage.gateway.state.writes.free_kibibytes() == 0 {
+    while environment.gateway.state.writes.free_kibibytes() == 0 {
         tokio::task::yield_now().await;
     }
-    stage.gateway.post(&order("order-1")).await.expect(200);
+    environment.gateway.post(&order("order-1")).await.expect(200);
     drop(slow);
 }
 

@@ -1,4 +1,4 @@
-//! What the service publishes about itself, as a browser and a client get it.
+//! Pages and documents that the service publishes about itself, as a browser and a client get it.
 
 use std::{collections::BTreeSet, path::Path, process::Command};
 

@@ -247,7 +247,7 @@ async fn a_batch_is_answered_at_once_with_its_corridor_as_it_was_written() {
     expected.as_object_mut().unwrap().remove("idempotent_replay");
     assert_eq!(read.body, expected);
 
-    // No cap is no member.
+    // Without a cap there is no such member.
     let mut body = quote_request();
     body.as_object_mut().unwrap().remove("max_source_amount");
     set(&mut body, "/request_id", json!("uncapped"));

@@ -1,3 +1,5 @@
+//! Reads of a payment, and long polls: what is shown of it as it becomes known.
+
 use serde_json::json;
 use tokio::time::Instant;
 

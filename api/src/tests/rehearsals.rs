@@ -1,4 +1,4 @@
-//! What a payer can ask before it pays: what to sign, and whether a submission would be accepted.
+//! Rehearsals: what a payer can ask before it pays: what to sign, and whether a submission would be accepted.
 
 use alloy::signers::{SignerSync, local::PrivateKeySigner};
 

@@ -1,3 +1,5 @@
+//! Shapes: bodies, paths and methods that are refused, and the headers and members that every answer has.
+
 use axum::body::Bytes;
 use serde_json::json;
 
@@ -8,7 +10,7 @@ use super::*;
 use crate::routes::ROUTES;
 
 #[tokio::test]
-async fn bodies_that_are_no_json_object_are_refused() {
+async fn bodies_that_are_not_a_json_object_are_refused() {
     let gateway = Gateway::new();
     for (text, said) in [
         ("", "JSON"),

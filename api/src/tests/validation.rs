@@ -1,3 +1,5 @@
+//! Validation: every rule of a submission is kept and its field named, and what was asked for is what is journaled.
+
 use serde_json::json;
 
 use journal::ShardLog;

@@ -1,4 +1,4 @@
-//! What verify and settle answer (spec 2.14): one shape each, whatever the status.
+//! Answers of verify and settle (spec 2.14): one shape each, whatever the status.
 
 use axum::{
     Json,

@@ -1,4 +1,4 @@
-//! What every answer names, whatever becomes of the call.
+//! The outline of a call: what every answer names, whatever becomes of it.
 
 use serde_json::{Map, Value};
 
@@ -17,7 +17,7 @@ pub(super) struct Outline {
 }
 
 impl Outline {
-    /// The outline of a body. What is no chain or account is left out, so that nothing else is ever repeated.
+    /// The outline of a body. What is not a chain or account is left out, so that nothing else is ever repeated.
     pub(super) fn of(body: &Map<String, Value>) -> Self {
         let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
         let requirements = body.get("paymentRequirements");

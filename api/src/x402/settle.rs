@@ -32,7 +32,7 @@ pub(crate) async fn handle(
     }
 }
 
-/// The payment as it stands when it is final or the hold is over, and whether it was there before.
+/// The payment as it stands when it is final or the long poll is over, and whether it was there before.
 async fn held(
     state: &HttpState,
     correlation: &RequestId,

@@ -1,5 +1,6 @@
-//! How many quote-requests may collect quotes at a time: admission control for what nobody pays for. Each takes memory in the
-//! gateway that asks, and an answer of every settler, so those above the bound are answered with 503 until others are over.
+//! Admission control of open windows: how many quote-requests may collect quotes at a time, as nobody pays for them. Each
+//! takes memory in the gateway that asks, and an answer of every settler, so those above the bound are answered with 503 until
+//! others are over.
 //!
 //! One caller has a share of them. Else whoever asks a settler that never answers, whose windows stay open to their end, would
 //! keep everybody else out; above its share it is answered with 429.

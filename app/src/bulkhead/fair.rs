@@ -1,7 +1,7 @@
 //! A fair bulkhead: so many permits at a time, so many of them for one caller, and turns for the callers who wait.
 //!
-//! What waits here waits for code of strangers. Whoever brings much of it waits for himself: a permit that becomes free goes to
-//! the caller whose turn is next, not to who came first, and nobody has more than his share.
+//! What waits here waits for code of untrusted clients. Whoever brings much of it waits for himself: a permit that becomes free
+//! goes to the caller whose turn is next, not to who came first, and nobody has more than his share.
 
 use std::{
     collections::{HashMap, VecDeque},

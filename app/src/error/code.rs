@@ -1,4 +1,4 @@
-//! What an error code is. The table of them is `codes.rs`.
+//! Error codes: what one is. The table of them is `codes.rs`.
 
 use http::StatusCode;
 

@@ -1,6 +1,6 @@
-//! The table of error codes. A new code is an entry here and nowhere else: `/docs/errors`, the OpenAPI document's list of what
-//! a payment can fail with and the answers themselves are made from it. Which operation answers with it is said in the
-//! crate `api`, in its table of operations.
+//! The table of error codes. A new code is an entry here; `/docs/errors`, the OpenAPI document's list of what a payment can
+//! fail with and the answers themselves are made from it. If a route answers with it, the route's entry in the crate `api`, in
+//! `openapi/operations.rs`, names it, too.
 //!
 //! An entry has, in this order: the code, its status, where it arises, what the caller should do next, whether the
 //! `request_id` may be used again, whether the contract names it; its message, its explanation and its remedy.
@@ -143,7 +143,7 @@ codes! {
         "Read the quote-request and award one of its `quotes`.";
     CHAIN_NOT_SUPPORTED Some(StatusCode::NOT_FOUND), PaymentGateway, NotRetryableFixRequest, None, false,
         "This gateway does not serve the chain.",
-        "The `chain_id` is no CAIP-2 id, or one that this gateway has no corridor on.",
+        "The `chain_id` is not a CAIP-2 id, or one that this gateway has no corridor on.",
         "Read `/v1/defaults` without parameters: it lists every chain that is served.";
     METHOD_NOT_ALLOWED Some(StatusCode::METHOD_NOT_ALLOWED), PaymentGateway, NotRetryableFixRequest, None, false,
         "The path does not know this method.",
@@ -227,7 +227,7 @@ codes! {
         "Merchants take scheme and network from `/x402/v1/supported`.";
     INVALID_NETWORK Some(StatusCode::OK), PaymentGateway, NotRetryableFixRequest, None, false,
         "A network of the requirement is not served.",
-        "`network` or `extra.gw.destination.network` is no CAIP-2 id, or that of a chain that this gateway does not serve, or \
+        "`network` or `extra.gw.destination.network` is not a CAIP-2 id, or that of a chain that this gateway does not serve, or \
          `network` is of a family from which x402 is not paid. Nothing was accepted.",
         "Merchants take the networks from `/x402/v1/supported`.";
     INVALID_PAYMENT_REQUIREMENTS Some(StatusCode::OK), PaymentGateway, NotRetryableFixRequest, None, false,

@@ -1,5 +1,5 @@
-//! What callers are shown of payments and quote-requests: the read models, views that are as new as the journal, and the
-//! bodies they are shown as.
+//! Views: what callers are shown of payments and quote-requests. They are the read models, views that are as new as the
+//! journal, and the bodies they are shown as.
 
 pub mod fresh;
 pub mod payment_body;

@@ -324,7 +324,7 @@ fn document(quote: &AwardedQuote) -> Option<Box<RawValue>> {
     signed_document(&quote.document)
 }
 
-/// The signed quote as the bytes that came; absent when what is stored is no JSON object.
+/// The signed quote as the bytes that came; absent when what is stored is not a JSON object.
 pub fn signed_document(document: &str) -> Option<Box<RawValue>> {
     let raw = RawValue::from_string(document.to_owned()).ok()?;
     raw.get().trim_start().starts_with('{').then_some(raw)

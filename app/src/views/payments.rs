@@ -32,7 +32,7 @@ pub async fn from_journal(journal: &dyn Journal, payment_id: &PaymentId) -> Resu
         shard: first.position.shard,
         sequence: first.position.sequence,
         subject: Some(envelope::subject(first.position.shard, &first.stream_id)),
-        reason: "the payment's first commit is no submission".to_owned(),
+        reason: "the payment's first commit is not a submission".to_owned(),
     };
     PaymentView::fold(&commits).map(Some).ok_or_else(unreadable)
 }

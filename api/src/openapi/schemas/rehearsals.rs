@@ -1,4 +1,4 @@
-//! What a payer asks to have prepared for its signature (design: HTTP).
+//! Rehearsals: what a payer asks to have prepared for its signature (design: HTTP).
 
 use serde_json::{Value, json};
 

@@ -13,7 +13,7 @@ use app::{
         timeline_body::TimelineBody,
     },
 };
-use protocol::polish;
+use protocol_documents::polish;
 
 use crate::{
     defaults::DefaultsBody,

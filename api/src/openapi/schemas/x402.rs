@@ -1,4 +1,4 @@
-//! What a merchant sends to verify and settle (spec 2.14).
+//! Bodies of verify and settle, which merchants send (spec 2.14).
 
 use serde_json::{Value, json};
 

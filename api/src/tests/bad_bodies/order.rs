@@ -1,4 +1,4 @@
-//! What is wrong with the order itself.
+//! Bad orders: bodies with something wrong in the order itself.
 
 use serde_json::json;
 

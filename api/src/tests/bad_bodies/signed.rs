@@ -1,4 +1,4 @@
-//! What is wrong with the form of signatures and credentials.
+//! Bad signatures: bodies with something wrong in the form of signatures and credentials.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What is wrong with whom a body trusts.
+//! Untrusted parties: bodies that name contracts, verifiers or selectors that the gateway does not trust.
 
 use serde_json::json;
 

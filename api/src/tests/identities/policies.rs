@@ -1,4 +1,4 @@
-//! What policies decide by credentials and proofs.
+//! Policies: what they decide by credentials and proofs.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What a batch shows of the quotes and declines that it collects.
+//! Collected quotes: what a batch shows of them, and of declines.
 
 use super::*;
 

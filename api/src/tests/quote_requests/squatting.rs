@@ -1,4 +1,4 @@
-//! Whose a quote-request's id is, and what a repetition must have in common with the batch.
+//! Squatting: whose a quote-request's id is, and what a repetition must have in common with the batch.
 
 use events::selection::SelectorKey;
 

@@ -1,4 +1,4 @@
-//! What is prepared for payers on Tron, and for whom.
+//! Preparing payments on Tron: what is signed, and for whom.
 
 use super::*;
 

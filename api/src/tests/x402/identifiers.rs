@@ -30,7 +30,7 @@ async fn a_payment_identifier_belongs_to_one_payload() {
     }
 
     let first = identified(message(), IDENTIFIER);
-    // Verifying claims nothing.
+    // Verifying binds nothing.
     gateway.post_to(VERIFY, &first).await.expect(200);
     let other = identified(requested("/request_id", &json!("order-2")), IDENTIFIER);
     assert_eq!(gateway.post_to(VERIFY, &other).await.expect(200).body["isValid"], true);
@@ -93,9 +93,9 @@ async fn an_identified_payload_has_its_outcome_whatever_has_changed() {
     assert_eq!(answer.body["errorReason"], "invalid_payment_requirements", "{answer:?}");
 }
 
-/// A claim that was made for a payment that another one forestalled says nothing about that one.
+/// An identifier that was bound for a payment that another one forestalled says nothing about that one.
 #[tokio::test]
-async fn a_claim_does_not_stand_for_another_payment() {
+async fn an_identifier_does_not_stand_for_another_payment() {
     let identifiers: Arc<dyn Identifiers> = Arc::new(MemoryIdentifiers::default());
     let gateway = Gateway::sharing(MemoryJournal::new(4), identifiers.clone(), |_| {});
     let message = identified(message(), IDENTIFIER);
@@ -114,7 +114,7 @@ async fn a_claim_does_not_stand_for_another_payment() {
 /// An identifier is kept for ever, so nobody gets one for nothing: not beyond what a payer's budget allows, and not with a
 /// payment that there is already.
 #[tokio::test]
-async fn an_identifier_is_claimed_when_it_is_paid_for() {
+async fn an_identifier_is_bound_when_it_is_paid_for() {
     let gateway = limited(|config| {
         config.limits.writes.burst = 1_000;
         config.x402.settle_hold_ms_max = 0;
@@ -138,10 +138,10 @@ async fn an_identifier_is_claimed_when_it_is_paid_for() {
 
     // One payment under identifier after identifier: the address pays, by what it has for what nobody signs.
     let again = |n: usize| identified(message_of(&with("/request_id", json!("order-0"))), &named("again", n));
-    let (claimed, refused) = flood(async |n| post(&gateway, ATTACKER, SETTLE, &again(n)).await).await;
-    assert_eq!((claimed, &refused.body["errorReason"]), (2, &json!("rate_limited")));
-    assert_eq!(identifiers.bound(&named("again", claimed)).await.unwrap(), None);
-    // What is claimed is answered for nothing.
+    let (bound, refused) = flood(async |n| post(&gateway, ATTACKER, SETTLE, &again(n)).await).await;
+    assert_eq!((bound, &refused.body["errorReason"]), (2, &json!("rate_limited")));
+    assert_eq!(identifiers.bound(&named("again", bound)).await.unwrap(), None);
+    // What is bound is answered for nothing.
     let answer = post(&gateway, ATTACKER, SETTLE, &again(0)).await.expect(200);
     assert_eq!(answer.body["extensions"]["gw"]["idempotentReplay"], true);
 }

@@ -1,4 +1,4 @@
-//! What is refused, and by which field.
+//! Refusals of x402: what is refused, and by which field.
 
 use super::*;
 
@@ -162,7 +162,7 @@ async fn a_body_that_is_not_json_is_refused_in_the_shape_of_the_call() {
     }
 }
 
-/// Nothing that is no chain and no account is repeated, so that the header stays small.
+/// Nothing but a chain and an account is repeated, so that the header stays small.
 #[tokio::test]
 async fn nothing_foreign_is_repeated() {
     let gateway = gateway();
@@ -189,7 +189,7 @@ async fn judgements_of_the_payment_keep_the_shape() {
     assert!(said.starts_with("quote_deadline: "), "{said}");
     gateway.clock.set("2030-01-01T00:00:00Z");
 
-    // What is wrong with the identity is no fault of form.
+    // What is wrong with the identity is not a fault of form.
     let proof = json!({"type": "DataIntegrityProof", "cryptosuite": "eddsa-jcs-2022"});
     refused(&gateway, &requested("/proof", &proof), 200, "invalid_proof").await;
 

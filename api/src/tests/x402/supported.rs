@@ -1,4 +1,4 @@
-//! What a merchant builds its requirements from.
+//! `GET /x402/v1/supported`: what a merchant builds its requirements from.
 
 use config::examples::with_solana;
 

@@ -29,7 +29,7 @@ pub type Decimals = HashMap<AssetId, u8>;
 /// Why a policy set cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RulesError {
-    /// The policies are no Cedar, or do not keep the schema.
+    /// The policies are not Cedar, or do not keep the schema.
     #[error("{0}")]
     Policies(String),
     /// A line of the deny list names nobody.

@@ -1,4 +1,4 @@
-//! What one shard is asked for: its head, by single flight, and its streams, through a bulkhead.
+//! Fresh views of one shard: what it is asked for, which is its head, by single flight, and its streams, through a bulkhead.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

@@ -202,14 +202,14 @@ mod tests {
     }
 
     /// Readers of streams of one shard, of which so many are read at a time.
-    struct Stage {
+    struct Environment {
         gated: Arc<Gated>,
         shard: Arc<Shard>,
         streams: Streams<Count>,
     }
 
-    impl Stage {
-        fn set(permits: usize) -> Self {
+    impl Environment {
+        fn new(permits: usize) -> Self {
             let runtime = Handle::current();
             let (shard, streams) = (Arc::new(Shard::new(&runtime, permits)), Streams::new(&runtime));
             Self { gated: Gated::new(), shard, streams }
@@ -228,45 +228,45 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_comes_after_a_commit_is_never_given_what_was_read_before_it() {
-        let stage = Stage::set(4);
-        stage.gated.append(&stream(1)).await;
-        let first = stage.read(&stream(1));
-        stage.gated.looked(1).await;
-        stage.gated.append(&stream(1)).await;
-        let later: Vec<_> = (0..10).map(|_| stage.read(&stream(1))).collect();
-        while stage.streams.lock().get(&stream(1)).unwrap().readers < 11 {
+        let environment = Environment::new(4);
+        environment.gated.append(&stream(1)).await;
+        let first = environment.read(&stream(1));
+        environment.gated.looked(1).await;
+        environment.gated.append(&stream(1)).await;
+        let later: Vec<_> = (0..10).map(|_| environment.read(&stream(1))).collect();
+        while environment.streams.lock().get(&stream(1)).unwrap().readers < 11 {
             tokio::task::yield_now().await;
         }
-        stage.gated.gate.add_permits(2);
+        environment.gated.gate.add_permits(2);
         assert_eq!(first.await.unwrap(), Some(Count(1)));
         for later in later {
             assert_eq!(later.await.unwrap(), Some(Count(2)));
         }
-        assert_eq!(stage.gated.looked.load(Ordering::SeqCst), 2);
+        assert_eq!(environment.gated.looked.load(Ordering::SeqCst), 2);
         // Nothing is kept of what nobody reads.
-        assert!(stage.streams.lock().is_empty());
+        assert!(environment.streams.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn no_more_streams_are_read_at_a_time_than_there_may_be() {
-        let stage = Stage::set(2);
-        let at_work = [stage.read(&stream(1)), stage.read(&stream(2))];
-        stage.gated.looked(2).await;
-        let waiting: Vec<_> = (3..11).map(|number| stage.read(&stream(number))).collect();
-        while stage.shard.streams.free() != (0, 0) {
+        let environment = Environment::new(2);
+        let at_work = [environment.read(&stream(1)), environment.read(&stream(2))];
+        environment.gated.looked(2).await;
+        let waiting: Vec<_> = (3..11).map(|number| environment.read(&stream(number))).collect();
+        while environment.shard.streams.free() != (0, 0) {
             tokio::task::yield_now().await;
         }
         let started = Instant::now();
-        assert_eq!(stage.read(&stream(11)).await.unwrap(), None);
+        assert_eq!(environment.read(&stream(11)).await.unwrap(), None);
         assert_eq!(started.elapsed(), Duration::ZERO);
         // Another reader of one that is being read takes no permit.
-        let shared = stage.read(&stream(1));
+        let shared = environment.read(&stream(1));
         for waiting in waiting {
             assert_eq!(waiting.await.unwrap(), None);
         }
         assert_eq!(started.elapsed(), STREAM_TURN_MAX);
-        assert_eq!(stage.gated.looked.load(Ordering::SeqCst), 2);
-        stage.gated.gate.add_permits(3);
+        assert_eq!(environment.gated.looked.load(Ordering::SeqCst), 2);
+        environment.gated.gate.add_permits(3);
         for read in at_work.into_iter().chain([shared]) {
             assert_eq!(read.await.unwrap(), Some(Count(0)));
         }
@@ -274,16 +274,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_reader_who_leaves_takes_nobody_elses_answer_away() {
-        let stage = Stage::set(1);
-        let first = stage.read(&stream(1));
-        stage.gated.looked(1).await;
-        let second = stage.read(&stream(1));
-        while stage.streams.lock().get(&stream(1)).unwrap().readers < 2 {
+        let environment = Environment::new(1);
+        let first = environment.read(&stream(1));
+        environment.gated.looked(1).await;
+        let second = environment.read(&stream(1));
+        while environment.streams.lock().get(&stream(1)).unwrap().readers < 2 {
             tokio::task::yield_now().await;
         }
         first.abort();
         assert!(first.await.unwrap_err().is_cancelled());
-        stage.gated.gate.add_permits(2);
+        environment.gated.gate.add_permits(2);
         assert_eq!(second.await.unwrap(), Some(Count(0)));
     }
 }

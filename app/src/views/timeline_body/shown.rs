@@ -1,4 +1,4 @@
-//! What each kind of event shows of itself in a payment's history.
+//! Timeline entries: what each kind of event shows of itself in a payment's history.
 
 use std::collections::BTreeMap;
 

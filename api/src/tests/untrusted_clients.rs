@@ -1,5 +1,5 @@
-//! What a stranger with an HTTP client asks for, and is refused before anything is kept for it: windows that never end,
-//! payments that nobody can pay, deliveries to contracts, and more open quote-requests than there may be.
+//! Untrusted clients (design: strangers): what they are refused before anything is kept for them, which is windows that never
+//! end, payments that nobody can pay, deliveries to contracts, and more open quote-requests than there may be.
 
 use alloy::signers::local::PrivateKeySigner;
 use futures::future::join_all;

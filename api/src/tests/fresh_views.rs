@@ -1,4 +1,4 @@
-//! Views that are never behind what anybody was told, while the read model lags behind the journal.
+//! Fresh views: they are never behind what anybody was told, while the read model lags behind the journal.
 
 use std::{
     future::pending,
