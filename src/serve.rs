@@ -4,7 +4,7 @@ mod connected_chains;
 mod dedicated_runtime;
 mod parts;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, connection::State};
@@ -43,8 +43,8 @@ use journal_jetstream::{
 };
 use net::server;
 use projections::Projections;
+use protocol::message_signature::Signer;
 use sagas::runner::{Engine, Misconfigured, Options as EngineOptions, Ports, Runner};
-use settler::message_signature::Signer;
 use verifier::{self, HttpVerifier};
 
 use self::{
@@ -115,24 +115,16 @@ impl Assembled {
         following: &DedicatedRuntime,
         shutdown: &CancellationToken,
     ) -> Result<Self> {
-        let Opened { client, journal, reads, ledger, budgets, parking, auction, pause, identifiers } = opened;
-        let (settlers, auction_service, reports) = auction;
-        let projections = Projections::open(&config.projections.directory, journal.shards())?;
+        let projections = Projections::open(&config.projections.directory, opened.journal.shards())?;
         let counterparties = counterparties(config).context("[counterparty]")?;
         let clock = Arc::new(SystemClock);
+        let (ledger, budgets) = (opened.ledger.clone(), opened.budgets.clone());
         let ConnectedChains { chains, evm, authorizer, funds } =
             ConnectedChains::new(config, ledger, budgets, clock.clone())?;
         let (verifier, did) = verifier_client(config, chains.clone())?;
-        let ports = Ports {
-            journal: journal.clone(),
-            chains,
-            auction: Arc::new(settlers.clone()),
-            selector: Arc::new(NatsSelector::new(client.clone())),
-            verifier: Arc::new(verifier),
-            open_streams: Arc::new(projections.clone()),
-            parking,
-            clock: clock.clone(),
-        };
+        let ports = opened.ports(chains, verifier, &projections, clock.clone());
+        let Opened { client, journal, reads, auction, pause, identifiers, .. } = opened;
+        let (settlers, auction_service, reports) = auction;
         let engine = Engine::new(ports, EngineOptions { release: config.release.into(), ..EngineOptions::default() });
         let owner = CommitId::random().to_string();
         let watchdog = Watchdog::new(projections.clone(), (*journal).clone(), owner.clone(), watching(config));
@@ -335,6 +327,27 @@ impl Opened {
             client,
         })
     }
+
+    /// What the engine reaches the world through.
+    fn ports(
+        &self,
+        chains: Arc<ChainRegistry>,
+        verifier: HttpVerifier,
+        projections: &Projections,
+        clock: Arc<SystemClock>,
+    ) -> Ports {
+        let (settlers, ..) = &self.auction;
+        Ports {
+            journal: self.journal.clone(),
+            chains,
+            auction: Arc::new(settlers.clone()),
+            selector: Arc::new(NatsSelector::new(self.client.clone())),
+            verifier: Arc::new(verifier),
+            open_streams: Arc::new(projections.clone()),
+            parking: self.parking.clone(),
+            clock,
+        }
+    }
 }
 
 /// Whether no server was reached at all, as against one that refuses.
@@ -368,7 +381,9 @@ pub async fn verifier(config: VerifierConfig, shutdown: CancellationToken) -> Re
         .with_chains(tron_nodes, tron_key);
     let listener = TcpListener::bind(config.listen).await.with_context(|| format!("listen on {}", config.listen))?;
     let known = options.callers.known.len();
-    tracing::info!(address = %config.listen, releasers = ?judge.releasers(), known, "verifier listens");
+    let releasers: BTreeMap<_, _> =
+        judge.releasers().into_iter().map(|(chain_id, releaser)| (chain_id, releaser.to_string())).collect();
+    tracing::info!(address = %config.listen, ?releasers, known, "verifier listens");
     verifier::serve(listener, Arc::new(judge), options, shutdown).await;
     Ok(())
 }

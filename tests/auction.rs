@@ -25,11 +25,11 @@ use config::SettlerPolicyConfig;
 use devkit::{NatsServer, holder::Holder};
 use events::{PaymentId, SettlerToken, event::VerifierRef};
 use identity::{Identities, SettlerPolicies};
-use sagas::ports::{Answer, Auction, Award, Bid as Received, RequestForQuotes, VerificationCase};
-use settler::protocol::{
-    self, AWARDS_STREAM, AwardNotice, Bid, Corridor, Registration, Report, Rfq, Version, award_consumer, bid_subject,
+use protocol::{
+    AWARDS_STREAM, AwardNotice, Bid, Corridor, Registration, Report, Rfq, Version, award_consumer, bid_subject,
     registration_subject, report_subject, rfq_subjects,
 };
+use sagas::ports::{Answer, Auction, Award, Bid as Received, RequestForQuotes, VerificationCase};
 
 use crate::nats_roles::{
     DESTINATION, PATIENCE, RELEASER, Role, SOURCE, connect, did, payment_of, request, server, token, until,

@@ -1,4 +1,4 @@
-//! What breaks around the gateway: nats-server, the read models, a settler, the payer's allowance.
+//! Faults around the gateway: nats-server, the read models, a settler, the payer's allowance.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use devkit::Signal;
 use devnet::{keys::Role, payer::PaymentSpec, users::NatsUser};
 use events::Did;
-use settler::protocol::bid_subject;
+use protocol::bid_subject;
 
 use crate::support::*;
 

@@ -15,8 +15,8 @@ use tokio_util::task::AbortOnDropHandle;
 use devkit::{Process, tools};
 use devnet::{payer::PaymentSpec, users::NatsUser};
 use events::Did;
-use protocol::MESSAGES;
-use settler::protocol::{AWARDS_STREAM, award_consumer};
+use protocol::{AWARDS_STREAM, award_consumer};
+use protocol_documents::MESSAGES;
 
 use crate::support::*;
 

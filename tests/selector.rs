@@ -15,7 +15,7 @@ use events::{
     quote::SignedQuote,
     selection::{Choice, SelectorKey, SelectorSigner, Shown},
 };
-use settler::protocol::{
+use protocol::{
     self,
     selection::{SelectionAnswer, SelectionRequest, selector_subject},
 };
@@ -136,7 +136,7 @@ async fn what_the_named_selector_chose_is_paid_and_nothing_is_when_it_did_not_ch
     let awarded = &timeline["entries"][4]["data"]["quote_hash"];
     assert_eq!(&timeline["entries"][3]["data"]["quote_hash"], awarded, "{timeline}");
 
-    // Somebody else's signature, and a choice of what was not shown, are no choices, and the gateway makes none.
+    // Somebody else's signature, and a choice of what was not shown, are not choices, and the gateway makes none.
     world.network.kill_selector().await?;
     let stranger = SelectorSigner::Ed25519(SigningKey::from_bytes(&[9; 32]));
     let foreign_key =

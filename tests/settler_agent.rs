@@ -31,15 +31,11 @@ use events::{
     quote::SignedQuote,
 };
 use identity::SettlerPolicies;
+use protocol::{AWARDS_STREAM, AttestationRequest, DELIVERY_ATTESTATION_PATH, award_consumer};
 use sagas::ports::{
     Answer, Auction, Award, AwardAnswer, DeliveryOrder, DeliveryState, RequestForQuotes, Transient, VerificationCase,
 };
-use settler::{
-    Config, Settler,
-    chain_registry::Chains,
-    protocol::{self, AWARDS_STREAM, AttestationRequest, DELIVERY_ATTESTATION_PATH, award_consumer},
-    trials::Trial,
-};
+use settler::{Config, Settler, chain_registry::Chains, trials::Trial};
 
 use crate::nats_roles::{
     ACCOUNT, DESTINATION, PATIENCE, RELEASER, Role, SOURCE, connect, did, payment_of, request, server, token, until,

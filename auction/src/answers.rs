@@ -19,13 +19,13 @@ use tokio::{
 };
 
 use events::{Hash32, PaymentId, SettlerToken};
+use protocol::{
+    AWARDS_STREAM, AnswerStatus, AwardMessage, AwardReceipt, Version, Word, answer_subjects, award_subject,
+    split_subject,
+};
 use sagas::{
     auction::reason_code,
     ports::{Award, AwardAnswer, Transient},
-};
-use settler::protocol::{
-    self, AWARDS_STREAM, AwardMessage, AwardReceipt, Standing, Version, Word, answer_subjects, award_subject,
-    split_subject,
 };
 
 use super::{
@@ -55,7 +55,7 @@ struct Kept {
     version: Version,
     payment_id: PaymentId,
     quote_hash: Hash32,
-    standing: Standing,
+    standing: AnswerStatus,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
 }
@@ -63,15 +63,15 @@ struct Kept {
 impl protocol::Message for Kept {}
 
 impl Kept {
-    fn of(payment_id: &PaymentId, quote_hash: Hash32, standing: Standing, reason: Option<String>) -> Self {
+    fn of(payment_id: &PaymentId, quote_hash: Hash32, standing: AnswerStatus, reason: Option<String>) -> Self {
         Self { version: Version, payment_id: payment_id.clone(), quote_hash, standing, reason }
     }
 
     fn answer(&self) -> AwardAnswer {
         match self.standing {
-            Standing::Accepted => AwardAnswer::Accepted,
-            Standing::Refused => AwardAnswer::Refused(reason_code(self.reason.as_deref().unwrap_or_default())),
-            Standing::Withdrawn | Standing::Unknown => AwardAnswer::Silent,
+            AnswerStatus::Accepted => AwardAnswer::Accepted,
+            AnswerStatus::Refused => AwardAnswer::Refused(reason_code(self.reason.as_deref().unwrap_or_default())),
+            AnswerStatus::Withdrawn | AnswerStatus::Unknown => AwardAnswer::Silent,
         }
     }
 }
@@ -159,7 +159,7 @@ impl Inner {
                 kept = heard => if let Some(kept) = kept { return Ok(kept.answer()) },
                 () = sleep(LOOK_EVERY) => {}
                 () = sleep_until(ends) => {
-                    let silence = Kept::of(payment_id, award.quote_hash, Standing::Withdrawn, None);
+                    let silence = Kept::of(payment_id, award.quote_hash, AnswerStatus::Withdrawn, None);
                     return Ok(self.keep(&settler, silence).await?.answer());
                 }
             }
@@ -254,14 +254,14 @@ impl Inner {
         let (payment_id, quote_hash) = (&answer.payment_id, answer.quote_hash);
         let standing = if self.is_awarded(&settler, payment_id, quote_hash).await? {
             let standing = match answer.word {
-                Word::Accept => Standing::Accepted,
-                Word::Refuse => Standing::Refused,
+                Word::Accept => AnswerStatus::Accepted,
+                Word::Refuse => AnswerStatus::Refused,
             };
             let kept = self.keep(&settler, Kept::of(payment_id, quote_hash, standing, answer.reason)).await?;
             self.waiting.tell(&kept);
             kept.standing
         } else {
-            Standing::Unknown
+            AnswerStatus::Unknown
         };
         let receipt = AwardReceipt { version: Version, payment_id: payment_id.clone(), standing };
         let replied = self.client.publish(reply, protocol::write(&receipt).into()).await;

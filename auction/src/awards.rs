@@ -5,8 +5,8 @@ use std::time::Duration;
 use async_nats::{HeaderMap, jetstream::context::PublishErrorKind};
 use bytes::Bytes;
 
+use protocol::{AWARDS_STREAM, AwardMessage, AwardNotice, Version, award_subject, over_subject};
 use sagas::ports::{AuctionOver, Award, AwardEnd, Transient};
-use settler::protocol::{self, AWARDS_STREAM, AwardMessage, AwardNotice, Version, award_subject, over_subject};
 
 use super::{Inner, stored, wire};
 

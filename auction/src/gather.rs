@@ -1,4 +1,4 @@
-//! One collection window.
+//! Quote collection: one window in which settlers are asked and their bids are taken.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep_until};
 
 use events::{Did, SettlerToken, identity::HeldPolicy, time::Timestamp};
+use protocol::{bid_subject, bid_subjects, is_token, rfq_subject, split_subject};
 use sagas::ports::{Bid, Gathered, RequestForQuotes, Transient};
-use settler::protocol::{self, bid_subject, bid_subjects, is_token, rfq_subject, split_subject};
 
 use super::{
     Inner,
@@ -86,14 +86,7 @@ impl Inner {
                     }
                     window.take(&message.subject, &message.payload, Utc::now());
                 }
-                _ = registry.changed() => {
-                    let listened = window.live.is_some();
-                    Box::pin(self.ask(&mut window, false)).await?;
-                    // Whom others asked, and what came before this gateway listened.
-                    if !listened && window.live.is_some() {
-                        Box::pin(self.find_stored(&mut window)).await?;
-                    }
-                }
+                _ = registry.changed() => Box::pin(self.ask_newcomers(&mut window)).await?,
                 () = sleep_until(ask_again) => {
                     pause = (pause * 2).min(ASK_AGAIN_AFTER_MAX);
                     ask_again = Instant::now() + pause;
@@ -106,6 +99,17 @@ impl Inner {
         }
         Box::pin(self.judge_others(&mut window)).await;
         Ok(window.close())
+    }
+
+    /// Asks those whom the registry has gained.
+    async fn ask_newcomers(&self, window: &mut Window<'_>) -> Result<(), Transient> {
+        let listened = window.live.is_some();
+        self.ask(window, false).await?;
+        // Whom others asked, and what came before this gateway listened.
+        if !listened && window.live.is_some() {
+            self.find_stored(window).await?;
+        }
+        Ok(())
     }
 
     /// Judges which policies those hold that another gateway asked; they were not judged here yet.

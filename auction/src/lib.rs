@@ -16,7 +16,7 @@
 //! unasked, answers to awards, registrations and reports, comes through rate-limited
 //! subscriptions.
 //!
-//! Nothing here judges a bid: `sagas::auction` does. The wire form of the messages is `settler::protocol`; `wire` turns
+//! Nothing here judges a bid: `sagas::auction` does. The wire form of the messages is `protocol`; `wire` turns
 //! it into the engine's types and back.
 
 mod answers;
@@ -39,10 +39,10 @@ use tokio_util::sync::CancellationToken;
 
 use events::{PaymentId, SettlerToken};
 use identity::SettlerPolicies;
+use protocol::{Report, split_subject};
 use sagas::ports::{
     ANSWER_WAIT_MAX, Auction, AuctionOver, Award, AwardAnswer, AwardEnd, Gathered, RequestForQuotes, Transient,
 };
-use settler::protocol::{self, Report, split_subject};
 
 use self::{answers::Waiting, rate_limited::RateLimitedSubscription, registry::Registry};
 pub use self::{progress::Progress, streams::Error};

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 
 use events::Did;
+use protocol::split_subject;
 use sagas::ports::{Bid, Gathered, RequestForQuotes, Transient};
-use settler::protocol::split_subject;
 
 use super::{NatsAuction, stored, wire};
 

@@ -1,4 +1,4 @@
-//! Which settlers are there.
+//! Registry of settlers: who is registered, with which corridors, accounts and policies.
 //!
 //! A settler costs by what it changes, not by what it says: an unchanged renewal is known by its hash and not read, and
 //! changes beyond a settler's token bucket wait. Whatever one settler does, auctions are woken a few times a minute at most.
@@ -21,8 +21,8 @@ use tokio::{
 };
 
 use events::{Did, Hash32, SettlerToken};
+use protocol::{REGISTRATION_BYTES_MAX, REGISTRATION_SUBJECTS, Registration, registration_subject};
 use sagas::ports::RequestForQuotes;
-use settler::protocol::{self, REGISTRATION_BYTES_MAX, REGISTRATION_SUBJECTS, Registration, registration_subject};
 
 use self::token_bucket::TokenBucket;
 use super::{
@@ -346,12 +346,14 @@ fn fits(registration: &Registration, request: &RequestForQuotes) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use ed25519_dalek::SigningKey;
+
     use events::Did;
 
     use super::*;
 
     fn registration(corridors: usize) -> (SettlerToken, Vec<u8>) {
-        let did = Did::from_ed25519(&settler::dev::key(1).unwrap().verifying_key());
+        let did = Did::from_ed25519(&SigningKey::from_bytes(&[1; 32]).verifying_key());
         let corridors = (0..corridors).map(|n| {
             let asset = |chain: usize| format!("eip155:{chain}/slip44:60").parse().unwrap();
             protocol::Corridor { source_asset: asset(1), destination_asset: asset(n + 2) }

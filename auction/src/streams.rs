@@ -14,7 +14,7 @@ use async_nats::jetstream::{
 use futures::TryStreamExt;
 
 use events::{PaymentId, SettlerToken};
-use settler::protocol::{
+use protocol::{
     AWARD_SUBJECTS, AWARDS_STREAM, MESSAGE_BYTES_MAX, REGISTRATION_BYTES_MAX, REGISTRATION_TTL, award_consumer,
     award_subjects, own_bid_subjects, registration_subject,
 };

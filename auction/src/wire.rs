@@ -1,7 +1,7 @@
-//! Between the engine's types and the wire form of `settler::protocol`.
+//! Between the engine's types and the wire form of `protocol`.
 
+use protocol::{AwardNotice, Bid, Rfq, Version};
 use sagas::ports::{Answer, Award, RequestForQuotes};
-use settler::protocol::{self, AwardNotice, Bid, Rfq, Version};
 
 /// Longest text kept about a malformed bid, in characters.
 const MALFORMED_CHARS_MAX: usize = 200;

@@ -16,7 +16,7 @@ use events::{AssetId, Family};
 
 pub use self::{
     common::CommonConfig,
-    evm::EvmConfig,
+    evm::{EvmConfig, GasConfig},
     solana::SolanaConfig,
     table::{ChainTable, Error},
     tron::{ApiKey, TronConfig},

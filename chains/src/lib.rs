@@ -3,7 +3,7 @@
 //! A family is a crate of its own (`chains-evm`, `chains-solana`, `chains-tron`) that implements the engine's ports, the
 //! settler's part, the verifier's and the auditor's. This crate knows none of them.
 //!
-//! - [`config`] and [`gas`]: what the configuration file says about a chain; [`setup`] is why it cannot be used.
+//! - [`config`]: what the configuration file says about a chain; [`setup`] is why it cannot be used.
 //! - [`registry`]: the engine's port over all families that a gateway is connected to.
 //! - [`escrow`]: what an escrow has on record. [`settler`], [`verifier`] and [`auditor`] check payments against it.
 //! - [`block_poller`], [`submitters`] and [`windows`]: what the adapters of all families share.
@@ -12,7 +12,6 @@ pub mod auditor;
 pub mod block_poller;
 pub mod config;
 pub mod escrow;
-pub mod gas;
 pub mod perform;
 pub mod registry;
 pub mod settler;

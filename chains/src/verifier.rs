@@ -42,7 +42,11 @@ pub trait VerifiedChain: Send + Sync {
     ///
     /// # Errors
     /// [`Transient`], also when `contract` is not a contract of this family.
-    async fn escrow_record(&self, payment_id: &PaymentId, contract: &Account) -> Result<Option<EscrowRecord>, Transient>;
+    async fn escrow_record(
+        &self,
+        payment_id: &PaymentId,
+        contract: &Account,
+    ) -> Result<Option<EscrowRecord>, Transient>;
 
     /// Where the delivery stands, on this chain as its destination.
     ///
@@ -127,8 +131,8 @@ impl Verifier {
     }
 
     /// The account that signs for each chain with escrows.
-    pub fn releasers(&self) -> BTreeMap<ChainId, String> {
-        self.sources.iter().map(|(chain_id, source)| (chain_id.clone(), source.releaser.to_string())).collect()
+    pub fn releasers(&self) -> BTreeMap<ChainId, Account> {
+        self.sources.iter().map(|(chain_id, source)| (chain_id.clone(), source.releaser.clone())).collect()
     }
 
     /// Whether a case is one to sign for at all: the chain of its escrow is served, the escrow trusted, and its releaser this

@@ -74,7 +74,7 @@ impl AuditorConfig {
             }
         }
         if let Some(signer) = self.checkpoint_signers.iter().find(|signer| signer.ed25519_key().is_err()) {
-            return Err(invalid("checkpoint_signers", &format!("{signer} is no did:key of an Ed25519 key")));
+            return Err(invalid("checkpoint_signers", &format!("{signer} is not a did:key of an Ed25519 key")));
         }
         if self.chains.is_empty() { Ok(()) } else { chain::check(self.chains.iter()) }
     }
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn values_are_checked_and_the_environment_overrides() {
-        // The first names the file, and is no key in it.
+        // The first names the file, and is not a key in it.
         let variables =
             [("GW_AUDITOR_CONFIG", "x"), ("GW_AUDITOR_LAG_SECONDS", "7"), ("GW_AUDITOR_NATS__SEED_FILE", "a")];
         let config = read(EXAMPLE, &variables).unwrap();

@@ -24,7 +24,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 
 pub use net::callers::limits::{LimitsConfig, Networks, ProxyHeader, RateConfig};
 
@@ -52,8 +52,8 @@ pub enum Error {
     /// The file or a variable cannot be read as this configuration; the text names key and source.
     #[error("{0}")]
     Unreadable(Box<figment::Error>),
-    /// The file is no TOML. What stands there is not repeated: it may be a secret.
-    #[error("{}: line {line}, column {column}: is no TOML; texts stand in quotes", path.display())]
+    /// The file is not TOML. What stands there is not repeated: it may be a secret.
+    #[error("{}: line {line}, column {column}: is not TOML; texts stand in quotes", path.display())]
     Syntax {
         /// The file.
         path: PathBuf,
@@ -113,17 +113,17 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Reads the configuration of `gw settler` from the file at `path` with the environment's overrides. Its values are checked
-/// by [`settler::Config::options`].
+/// Reads the configuration of `gw settler` from the file at `path` with the environment's overrides. `T` is
+/// `settler::Config`, whose own rules are checked by its `options`.
 ///
 /// # Errors
 /// See [`Error`].
-pub fn settler(path: &Path) -> Result<settler::Config, Error> {
+pub fn settler<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
     read_settler(path, Source::environment())
 }
 
-fn read_settler(path: &Path, variables: Vec<(String, String)>) -> Result<settler::Config, Error> {
-    // The first names the file, and is no key in it.
+fn read_settler<T: DeserializeOwned>(path: &Path, variables: Vec<(String, String)>) -> Result<T, Error> {
+    // The first names the file, and is not a key in it.
     let is_ours = |key: &str| key != "config";
     Source { prefix: "GW_SETTLER_", is_ours }.extract(path, variables)
 }

@@ -21,7 +21,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// The process's environment; a variable that is no Unicode can be no key or value of ours.
+    /// The process's environment; a variable that is not Unicode cannot be a key or value of ours.
     pub(super) fn environment() -> Vec<(String, String)> {
         std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -58,7 +58,7 @@ impl Source {
             if text.is_empty() {
                 continue;
             }
-            // Parsing cannot fail: what is no number, truth value, array or table is text.
+            // Parsing cannot fail: what is not a number, truth value, array or table is text.
             let value = text.parse::<Value>().unwrap_or_else(|never| match never {});
             if let Value::Dict(_, overrides) = nest(&key.replace("__", "."), value) {
                 figment = figment.merge(Environment { prefix: self.prefix, overrides });
@@ -68,7 +68,7 @@ impl Source {
     }
 }
 
-/// Refuses a file that is no TOML by its place alone. The reader's own error repeats the whole line, which may hold a secret
+/// Refuses a file that is not TOML by its place alone. The reader's own error repeats the whole line, which may hold a secret
 /// that somebody forgot to quote. A file that cannot be read at all is the reader's to tell of.
 fn check_syntax(path: &Path) -> Result<(), Error> {
     let Ok(text) = std::fs::read_to_string(path) else { return Ok(()) };

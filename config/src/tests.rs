@@ -1,3 +1,5 @@
+//! Tests of the configuration files: the examples, the rules of each key, and what the environment overrides.
+
 mod families;
 mod tron;
 
@@ -149,7 +151,7 @@ fn keys<T: std::fmt::Debug>(read: impl Fn(&str) -> Result<T, String>, text: &str
     expected.split('`').map(str::trim).filter(is_name).map(str::to_owned).collect()
 }
 
-/// Whether it can be a key, and is no word between two of them.
+/// Whether it can be a key, and is not a word between two of them.
 fn is_name(text: &&str) -> bool {
     let names = !text.is_empty() && text.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_');
     names && !matches!(*text, "or" | "one" | "of")
@@ -204,7 +206,7 @@ fn the_examples_name_every_key() {
 
 fn settler_file(text: &str) -> Result<(), String> {
     let (_directory, path) = file(text);
-    read_settler(&path, Vec::new()).map(drop).map_err(|error| error.to_string())
+    read_settler::<settler::Config>(&path, Vec::new()).map(drop).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -348,7 +350,7 @@ fn assert_names(name: &str, value: &str, key: &str) {
     assert!(!error.contains(OTHER_KEY), "{error}");
 }
 
-/// Of the releaser, which is no key of a gateway's chain.
+/// Of the releaser, which is not a key of a gateway's chain.
 const OTHER_KEY: &str = "0x5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a";
 
 #[test]

@@ -9,7 +9,7 @@ use events::{Did, Family};
 
 use super::{
     Error, Secret,
-    chain::{self, families},
+    chain::{self, family_rules},
     rules::{BODY_MS_LIMIT, COUNT_LIMIT, IDLE_MS_LIMIT, WRITE_MS_LIMIT, endpoint, require},
     source::Source,
 };
@@ -149,8 +149,8 @@ fn check(config: &VerifierConfig) -> Result<(), Error> {
         };
         let Some(secret) = secret else { continue };
         let key = format!("chains[{i}].releaser");
-        let releaser = families::account(family, &key, &chain.common().releaser)?;
-        let is_its = families::account_of(family, name, secret)? == releaser.as_str();
+        let releaser = family_rules::account(family, &key, &chain.common().releaser)?;
+        let is_its = family_rules::account_of(family, name, secret)? == releaser.as_str();
         require(is_its, &key, &format!("must be the account of {name}"))?;
     }
     Ok(())

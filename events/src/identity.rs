@@ -1,11 +1,15 @@
-//! Who a request came from, where that was proven, and what others say of it (spec 2.5, 2.12).
+//! Identity on record: the proven sender of a request, and what others say of it (spec 2.5, 2.12).
 //!
 //! A request without a proof comes from its source account, and has no [`ProvenIdentity`]. The proof itself stands in the
 //! stored body of the request, so that auditors can check it again.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 
 use crate::{Did, Hash32, time::Timestamp};
+
+/// Members of a request that no deprecated carrier signs.
+const UNSIGNED: [&str; 5] = ["originator_auth", "sender_auth", "@context", "verifiableCredential", "proof"];
 
 /// A DID that was proven to have asked, or to speak for the sender, when a request was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +37,46 @@ pub enum Carrier {
     OriginatorAuth,
     /// The deprecated `sender_auth.verifiable_credential`. It names no originator.
     SenderAuth,
+}
+
+impl Carrier {
+    /// The member of a request that it is, as a path.
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Envelope => "proof",
+            Self::OriginatorAuth => "originator_auth",
+            Self::SenderAuth => "sender_auth.verifiable_credential",
+        }
+    }
+
+    /// What the `signature` of a deprecated carrier in `request` is over; `None` when it has no RFC 8785 form.
+    ///
+    /// The contract does not say what it is over. Here it is over the request, so that nobody can move a carrier to another
+    /// request: the RFC 8785 form of
+    ///
+    /// ```json
+    /// {"carrier": "originator_auth", "request": {…}, "verifiable_credential": {…}, "verification_method_id": "did:…#…"}
+    /// ```
+    ///
+    /// `carrier` is the [path](Self::path); `request` is the body without `originator_auth`, `sender_auth`, `@context`,
+    /// `verifiableCredential` and `proof`. What the payer signs to spend binds the originator in its turn, through the
+    /// payment id.
+    pub fn signed_text(
+        self,
+        request: &Map<String, Value>,
+        credential: &Map<String, Value>,
+        verification_method: &str,
+    ) -> Option<String> {
+        let mut request = request.clone();
+        request.retain(|name, _| !UNSIGNED.contains(&name.as_str()));
+        let signed = json!({
+            "carrier": self.path(),
+            "request": request,
+            "verifiable_credential": credential,
+            "verification_method_id": verification_method,
+        });
+        serde_json_canonicalizer::to_string(&signed).ok()
+    }
 }
 
 /// A credential that held when it was presented.

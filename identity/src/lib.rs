@@ -24,7 +24,6 @@ use proofs::{
 
 use self::did_web::DidWebSites;
 pub use self::{
-    legacy::signed_text,
     originator_check::{OriginatorCheck, check_originator},
     request::{Holder, NOBODY, Proven, Refusal},
     settlers::{Policy, SettlerPolicies},

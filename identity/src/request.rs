@@ -17,10 +17,7 @@ use proofs::{
     suites::{Secured, verify_text},
 };
 
-use super::{
-    Identities, VERIFY_MAX,
-    legacy::{Auth, path, signed_text},
-};
+use super::{Identities, VERIFY_MAX, legacy::Auth};
 
 /// Why what a request claims about identity is not believed. Texts are for the caller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -178,19 +175,19 @@ impl Identities {
         body: &Map<String, Value>,
         now: Timestamp,
     ) -> Result<(Holder, Option<Refusal>), Refusal> {
-        let at = path(auth.carrier);
+        let at = auth.carrier.path();
         let refused = |what: &str, reason: String| Refusal::Proof(format!("{at}.{what}: {reason}"));
         let trust = self.trust(now);
         let method = auth.verification_method;
         let (did, _) = Did::of_url(method)
-            .map_err(|_| refused("verification_method_id", "is no DID URL with a fragment".to_owned()))?;
+            .map_err(|_| refused("verification_method_id", "is not a DID URL with a fragment".to_owned()))?;
         let signer = did::resolve(&did, &trust.web).await.map_err(|error| match error {
             did::Error::Unavailable { .. } => Refusal::Unavailable(format!("{at}: {error}")),
             _ => refused("verification_method_id", error.to_string()),
         })?;
         let authorised = signer.authorised(method, Purpose::Authentication);
         let key = &authorised.map_err(|error| refused("verification_method_id", error.to_string()))?.key;
-        let signed = signed_text(auth.carrier, body, auth.credential, method);
+        let signed = auth.carrier.signed_text(body, auth.credential, method);
         let signed = signed.ok_or_else(|| refused("signature", "the request has no RFC 8785 form".to_owned()))?;
         verify_text(key, &signed, auth.signature).map_err(|error| refused("signature", error.to_string()))?;
 

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use events::{Did, SettlerToken};
 use journal_jetstream::connection::{self, Identity};
+use protocol::message_signature::Signer;
 
 use self::{awards::Awards, bidding::Bidding, registration::Registrar};
 use crate::{
@@ -20,7 +21,6 @@ use crate::{
     claims,
     config::{Config, Options},
     inventory::Inventory,
-    message_signature::Signer,
     nats_credentials::inbox_prefix,
     quoting::Quoter,
     settlement::SettlementContext,

@@ -10,14 +10,12 @@ use std::{
 use chains::config::ChainConfig;
 use ed25519_dalek::SigningKey;
 use events::{Account, AssetId, ChainId, Did};
+use protocol::{CORRIDORS_MAX, CREDENTIALS_MAX, POLICIES_MAX, TEXT_CHARS_MAX};
 use ruint::aliases::U256;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use crate::{
-    pricing::{Pricing, Rate},
-    protocol::{CORRIDORS_MAX, CREDENTIALS_MAX, POLICIES_MAX, TEXT_CHARS_MAX},
-};
+use crate::pricing::{Pricing, Rate};
 
 /// Least firm time: a shorter one is rarely awarded in time.
 const FIRM_SECONDS_MIN: u64 = 5;
@@ -360,7 +358,7 @@ impl Config {
         let read = |path: &PathBuf| {
             let wrong = |rule: String| Error::new("credentials", format!("{}: {rule}", path.display()));
             let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-            serde_json::from_str(&text).map_err(|error| wrong(format!("is no JSON object: {error}")))
+            serde_json::from_str(&text).map_err(|error| wrong(format!("is not a JSON object: {error}")))
         };
         self.credentials.iter().map(read).collect()
     }

@@ -7,12 +7,12 @@ use events::{
     quote::SignedQuote,
     time::{Timestamp, from_unix_seconds, unix_seconds},
 };
+use protocol::{AttestationRequest, AwardNotice, Version};
 use sagas::ports::DeliveryOrder;
 
 use crate::{
     config::{LimitsConfig, Options},
     inventory::Need,
-    protocol::{AttestationRequest, AwardNotice, Version},
     quoting::Decline,
 };
 

@@ -3,7 +3,7 @@
 use events::{Did, SettlerToken, did};
 use journal_jetstream::connection::nkey;
 
-use crate::protocol::{
+use protocol::{
     AWARDS_STREAM, BID_SECONDS_MAX, BIDS_PER_REQUEST_MAX, MESSAGE_BYTES_MAX, award_consumer, registration_subject,
 };
 

@@ -11,6 +11,7 @@ use events::{
     quote::{Quote, SignedQuote},
     time::{Timestamp, from_unix_seconds, unix_seconds},
 };
+use protocol::{Bid, Rfq};
 use sagas::ports::{DeliveryOrder, Transient};
 
 use crate::{
@@ -18,7 +19,6 @@ use crate::{
     chain_registry::Chains,
     config::{LimitsConfig, Options},
     inventory::{Inventory, Need, Refusal},
-    protocol::{Bid, Rfq},
     recent::RecentMap,
     trials::{Bulkhead, Trial, Trials},
 };

@@ -19,6 +19,9 @@ use events::{
     event::Inclusion,
     time::{from_unix_seconds, unix_seconds},
 };
+use protocol::{
+    AnswerStatus, AttestationStatus, AwardAnswer, AwardReceipt, Report, Version, Word, answer_subject, report_subject,
+};
 use sagas::ports::{DeliveryState, Transient};
 
 use crate::{
@@ -26,10 +29,6 @@ use crate::{
     config::Options,
     inventory::{Inventory, Refusal},
     job::{Job, refusal},
-    protocol::{
-        self, AttestationStatus, AwardAnswer, AwardReceipt, Report, Standing, Version, Word, answer_subject,
-        report_subject,
-    },
     quoting::Decline,
     trials::{Bulkhead, Trial, Trials},
     verifier,
@@ -115,7 +114,7 @@ pub struct SettlementContext {
 
 impl SettlementContext {
     /// Sends `answer` to the gateway and returns which answer counts.
-    async fn answer(&self, answer: &AwardAnswer) -> Result<Standing, Fault> {
+    async fn answer(&self, answer: &AwardAnswer) -> Result<AnswerStatus, Fault> {
         let unsaid = |why: String| Fault::Gateway(why);
         let subject = answer_subject(&self.token, &answer.payment_id);
         let said = self.client.request(subject, protocol::write(answer).into());
@@ -297,7 +296,7 @@ impl Settlement {
             reason: refused.map(str::to_owned),
         };
         match self.context.answer(&answer).await? {
-            Standing::Accepted => {
+            AnswerStatus::Accepted => {
                 self.is_agreed = true;
                 if refused.is_some() {
                     // The settler accepted before it was restarted. The tokens are held until the deposit is given up,
@@ -307,8 +306,8 @@ impl Settlement {
                 }
                 Ok(Step::GoOn)
             }
-            Standing::Refused => Ok(Step::Done(Outcome::Refused)),
-            Standing::Withdrawn | Standing::Unknown => Ok(Step::Done(Outcome::Withdrawn)),
+            AnswerStatus::Refused => Ok(Step::Done(Outcome::Refused)),
+            AnswerStatus::Withdrawn | AnswerStatus::Unknown => Ok(Step::Done(Outcome::Withdrawn)),
         }
     }
 

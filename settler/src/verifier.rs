@@ -5,10 +5,8 @@ use std::time::Duration;
 use reqwest::{Url, header::HeaderMap};
 
 use events::time::unix_seconds;
-
-use crate::{
-    message_signature::Signer,
-    protocol::{self, AttestationRequest, AttestationResponse, DELIVERY_ATTESTATION_PATH, MESSAGE_BYTES_MAX},
+use protocol::{
+    AttestationRequest, AttestationResponse, DELIVERY_ATTESTATION_PATH, MESSAGE_BYTES_MAX, message_signature::Signer,
 };
 
 /// How long one call may take.

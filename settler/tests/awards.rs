@@ -10,11 +10,11 @@ use events::{
     quote::{Quote, SignedQuote},
     time::from_unix_seconds,
 };
+use protocol::{AwardNotice, Version};
 use settler::{
     Config, Options,
     config::LimitsConfig,
     job::{Job, Rejected},
-    protocol::{AwardNotice, Version},
 };
 
 const ACCOUNT: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";

@@ -13,13 +13,13 @@ use events::{
     Account, AssetId, ChainId, Did, Hash32, OwnedAsset, PaymentId, Terms, event::EscrowPlan, quote::SignedQuote,
     time::from_unix_seconds,
 };
+use protocol::{Bid, Rfq, Version};
 use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
 use settler::{
     Config, Options,
     chain_registry::{self, Chains},
     config::{CorridorConfig, QuotingConfig, RateConfig},
     inventory::{Funds, Inventory, Need},
-    protocol::{Bid, Rfq, Version},
     quoting::Quoter,
 };
 

@@ -23,10 +23,10 @@ pub struct Args {
 /// When a file cannot be written, or is not what the code gives.
 pub fn run(args: &Args) -> Result<()> {
     if let Some(folder) = &args.write {
-        protocol::write(folder)?;
+        protocol_documents::write(folder)?;
     }
     if let Some(folder) = &args.check {
-        protocol::check(folder)?;
+        protocol_documents::check(folder)?;
     }
     Ok(())
 }

@@ -45,7 +45,7 @@ pub async fn run(args: Args) -> Result<()> {
         return show(did);
     }
     let path = args.config.context("--config FILE is needed; see config/settler.example.toml")?;
-    let config = config::settler(&path)?;
+    let config: settler::Config = config::settler(&path)?;
     if let Some(Command::Id { .. }) = args.command {
         return show(&Did::from_ed25519(&config.signing_key()?.verifying_key()));
     }

@@ -1,4 +1,4 @@
-//! What a settler with valid credentials can do to the others over NATS, on a real nats-server with the repository's nats.conf.
+//! NATS attacks by a settler with valid credentials on the others, on a real nats-server with the repository's nats.conf.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use auction::{self, NatsAuction};
 use devnet::nats::Nats;
 use events::Did;
 use identity::SettlerPolicies;
-use sagas::ports::{Answer, Auction, Gathered, RequestForQuotes};
-use settler::protocol::{
-    self, BIDS_PER_REQUEST_MAX, Bid, Corridor, REGISTRATION_RENEWAL, Registration, Rfq, Version, bid_subject,
+use protocol::{
+    BIDS_PER_REQUEST_MAX, Bid, Corridor, REGISTRATION_RENEWAL, Registration, Rfq, Version, bid_subject,
     registration_subject, report_subject, rfq_subjects,
 };
+use sagas::ports::{Answer, Auction, Gathered, RequestForQuotes};
 
 use crate::nats_roles::{DESTINATION, PATIENCE, Role, SOURCE, did, payment_of, request, token, until};
 

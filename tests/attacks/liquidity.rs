@@ -1,5 +1,5 @@
-//! Freezing settlers' tokens: by requests that nobody signed, by payments that die before their deposit, by awards that nobody
-//! answers, and by answers to awards that there never were. The real agent and the gateway's part in auctions over a real
+//! Liquidity griefing: a settler's tokens are to be frozen by requests without a signature, by payments that fail before their
+//! deposit, by awards without an answer, and by answers to awards that do not exist. The real agent and the gateway's part in auctions over a real
 //! nats-server; the chain's answers are the test's. The settler has tokens for one payment at a time.
 
 use std::{sync::atomic::Ordering, time::Duration};
@@ -13,11 +13,9 @@ use auction::Options;
 use chains::settler::ReservationState;
 use devnet::{keys::Role as Account, payer::PaymentSpec};
 use events::{Did, Hash32, PaymentId, QuoteRequestId, quote::SignedQuote};
+use protocol::{AnswerStatus, AwardReceipt, Version, Word, answer_subject};
 use sagas::ports::{Answer, Auction, AuctionOver, AwardAnswer, AwardEnd, RequestForQuotes};
-use settler::{
-    protocol::{self, AwardReceipt, Standing, Version, Word, answer_subject},
-    trials::Trial,
-};
+use settler::trials::Trial;
 
 use crate::{
     nats_roles::{PATIENCE, Role, connect, did, request, token, until},
@@ -247,7 +245,7 @@ async fn answers_to_awards_that_there_never_were_fill_nothing_and_hold_nobody_up
         }
     };
     let receipt = tokio::time::timeout(PATIENCE, receipt).await.context("no receipt")??;
-    assert_eq!(receipt.standing, Standing::Unknown);
+    assert_eq!(receipt.standing, AnswerStatus::Unknown);
     let gateway = jetstream::new(connect(&environment.server, Role::Gateway).await?);
     let kept = gateway.get_stream("ANSWERS").await?.get_info().await?.state.messages;
     assert_eq!(kept, 1, "one award, one answer");

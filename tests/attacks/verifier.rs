@@ -25,10 +25,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use devkit::Process;
 use events::{Did, PaymentEvent, PaymentId, time::unix_seconds};
-use settler::{
-    message_signature::Signer,
-    protocol::{AttestationRequest, DELIVERY_ATTESTATION_PATH, Version},
-};
+use protocol::{AttestationRequest, DELIVERY_ATTESTATION_PATH, Version, message_signature::Signer};
 
 use crate::support::*;
 
@@ -313,7 +310,7 @@ async fn silent_connections_do_not_keep_the_verifier_from_attesting() -> Result<
 #[tokio::test(flavor = "multi_thread")]
 async fn junk_does_not_keep_the_verifier_from_attesting() -> Result<()> {
     let environment = Environment::start().await?;
-    let body = |ask: &AttestationRequest| settler::protocol::write(ask);
+    let body = |ask: &AttestationRequest| protocol::write(ask);
     let fakes = (0..JUNK_CONNECTIONS).map(|n| Ok(body(&junk(&environment.honest, n)?))).collect::<Result<Vec<_>>>()?;
     let flood = Flood::begin(&environment.endpoint, fakes);
     flood.under_way().await?;
@@ -363,11 +360,11 @@ async fn junk_does_not_keep_the_verifier_from_attesting() -> Result<()> {
 async fn a_stolen_signature_gains_nothing() -> Result<()> {
     let environment = Environment::start().await?;
     let victim = signer(1)?;
-    let body = settler::protocol::write(&environment.honest);
+    let body = protocol::write(&environment.honest);
     let url = format!("{}{DELIVERY_ATTESTATION_PATH}", environment.endpoint);
     let created = unix_seconds(chrono::Utc::now());
     let stolen = HeaderMap::from_iter(victim.sign("POST", &url, &body, created));
-    let other = settler::protocol::write(&junk(&environment.honest, 1)?);
+    let other = protocol::write(&junk(&environment.honest, 1)?);
     let send = async |headers: HeaderMap, body: Vec<u8>| -> Result<(u16, Value)> {
         let request = reqwest::Client::new().post(&url).headers(headers).header("content-type", "application/json");
         let answer = request.body(body).send().await?;

@@ -1,4 +1,4 @@
-//! Who may write and read what is stored: journal, signer ledger, parking and checkpoints.
+//! Permissions on what is stored: journal, signer ledger, parking and checkpoints.
 
 use std::time::Duration;
 

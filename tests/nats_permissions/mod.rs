@@ -1,4 +1,4 @@
-//! What each role of nats.conf may do, on a real nats-server: nothing beyond its part.
+//! NATS permissions of each role in nats.conf, on a real nats-server: nothing beyond its part.
 
 mod journal;
 mod operators;
@@ -16,8 +16,8 @@ use futures::StreamExt;
 use devkit::NatsServer;
 use events::{Hash32, event::VerifierRef};
 use identity::SettlerPolicies;
+use protocol::{award_consumer, bid_subject, rfq_subject};
 use sagas::ports::{Auction, Award, VerificationCase};
-use settler::protocol::{award_consumer, bid_subject, rfq_subject};
 
 use crate::nats_roles::{PATIENCE, RELEASER, Role, connect, did, payment_of, request, server, token};
 

@@ -1,4 +1,4 @@
-//! What an operator may do, who may speak as one, and who is admitted at all.
+//! Permissions of operators: what one may do, who may speak as one, and who is admitted at all.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use async_nats::jetstream;
 use futures::StreamExt;
 
-use settler::protocol::registration_subject;
+use protocol::registration_subject;
 
 use super::{EVENTS, Environment, answered};
 use crate::nats_roles::{PATIENCE, Role, connect, token};

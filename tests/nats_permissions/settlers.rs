@@ -1,4 +1,4 @@
-//! What settlers and selectors may do: speak, hear and answer for themselves, and nothing else.
+//! Permissions of settlers and selectors: they speak, hear and answer for themselves, and nothing else.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use async_nats::{client::RequestErrorKind, jetstream};
 use futures::StreamExt;
 
 use devnet::keys::selector_signer;
-use settler::protocol::{
+use protocol::{
     answer_subject, award_consumer, award_subject, bid_subject, over_subject, over_subjects, registration_subject,
     report_subject, rfq_subject, rfq_subjects, selection::selector_subject,
 };

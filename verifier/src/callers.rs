@@ -1,4 +1,4 @@
-//! Who asks: gateways and settlers prove who they are by a signature over the ask, all others are strangers.
+//! Caller authentication: gateways and settlers prove who they are by a signature over the ask, all others are strangers.
 //!
 //! A signature costs a check only when it names a key that the configuration lists, so strangers cannot have work done by
 //! making some up; and it is made for this verifier, so nobody else who was shown it can use it here.
@@ -12,7 +12,7 @@ use axum::http::{Method, Uri, request::Parts};
 use ed25519_dalek::VerifyingKey;
 
 use events::Did;
-use settler::message_signature::{self, Signed};
+use protocol::message_signature::{self, Signed};
 
 use super::bulkhead::{Ask, Bounds, Bulkhead};
 

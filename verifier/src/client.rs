@@ -11,14 +11,11 @@ use net::{
     origin::origin,
     ssrf_guard::{self, guarded_client},
 };
-use sagas::ports::{Chains, Statement, Transient, VerificationCase, Verifier};
-use settler::{
-    message_signature::Signer,
-    protocol::{
-        self, AttestationRequest, AttestationResponse, AttestationStatus, DELIVERY_ATTESTATION_PATH,
-        NON_DELIVERY_ATTESTATION_PATH, Version,
-    },
+use protocol::{
+    AttestationRequest, AttestationResponse, AttestationStatus, DELIVERY_ATTESTATION_PATH,
+    NON_DELIVERY_ATTESTATION_PATH, Version, message_signature::Signer,
 };
+use sagas::ports::{Chains, Statement, Transient, VerificationCase, Verifier};
 
 /// Largest answer that is read, in bytes: a signature and a reason are a fraction of it.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;

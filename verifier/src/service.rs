@@ -28,11 +28,11 @@ use net::{
     origin::origin,
     server::{self, Limits, ThrottledLog},
 };
-use sagas::ports::VerificationCase;
-use settler::protocol::{
-    self, AttestationRequest, AttestationResponse, AttestationStatus, DELIVERY_ATTESTATION_PATH, MESSAGE_BYTES_MAX,
+use protocol::{
+    AttestationRequest, AttestationResponse, AttestationStatus, DELIVERY_ATTESTATION_PATH, MESSAGE_BYTES_MAX,
     NON_DELIVERY_ATTESTATION_PATH, Version,
 };
+use sagas::ports::VerificationCase;
 
 use super::{
     Judge, Verdict,

@@ -6,11 +6,11 @@ use async_nats::{Client, Request, client::RequestErrorKind};
 use async_trait::async_trait;
 
 use events::selection::SignedChoice;
-use sagas::ports::{self, Selector, Transient};
-use settler::protocol::{
-    self, Version,
+use protocol::{
+    Version,
     selection::{SelectionAnswer, SelectionRequest, selector_subject},
 };
+use sagas::ports::{self, Selector, Transient};
 
 /// How long one question may take. Whoever asks asks again as long as there is time.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(2);

@@ -1,7 +1,7 @@
 //! NATS credentials of a selector: what nats-server's configuration says of it.
 
 use events::selection::SelectorKey;
-use settler::protocol::selection::selector_subject;
+use protocol::selection::selector_subject;
 
 /// The account of the selector with `key` on NATS, which admits `nkey`, for `nats/accounts.conf`. It bears the key's token.
 pub fn nats_account(key: &SelectorKey, nkey: &str) -> String {

@@ -10,7 +10,7 @@ use events::{
     quote::SignedQuote,
     selection::{Choice, SelectorSigner, Shown},
 };
-use settler::protocol::{
+use protocol::{
     self,
     selection::{SelectionAnswer, SelectionRequest, selector_subject},
 };

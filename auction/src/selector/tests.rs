@@ -11,7 +11,7 @@ use events::{
     selection::{SelectorSigner, Shown, SignedChoice},
     time::{Timestamp, from_unix_seconds},
 };
-use settler::protocol::{self, Version, selection::SelectionRequest};
+use protocol::{Version, selection::SelectionRequest};
 
 use super::{
     rule::{TAKES_TOO_LONG, choose},

@@ -1,7 +1,8 @@
 //! What the configuration says of an EVM chain.
 
-use crate::gas::GasConfig;
+mod gas;
 
+pub use self::gas::GasConfig;
 use super::{ChainTable, CommonConfig, Error};
 
 /// Where Uniswap deployed Permit2 on every chain that has it.

@@ -1,3 +1,5 @@
+//! Tests of a chain's table: keys by family, defaults, and what is refused.
+
 use figment::{
     Figment,
     providers::{Format, Toml},

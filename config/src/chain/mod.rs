@@ -1,6 +1,7 @@
-//! What a gateway's configuration says about chains and the contracts on them, and the rules of chains for every role.
+//! Chain sections: what a gateway's configuration says about chains and the contracts on them, and the rules of chains for
+//! every role.
 
-pub(super) mod families;
+pub(super) mod family_rules;
 
 use std::collections::BTreeSet;
 
@@ -97,15 +98,15 @@ fn check_one(config: &ChainConfig, key: impl Fn(&str) -> String) -> Result<(), E
         ("reserver", &chain.reserver),
         ("releaser", &chain.releaser),
     ] {
-        families::account(family, &key(name), text)?;
+        family_rules::account(family, &key(name), text)?;
     }
-    families::check(config, &key)?;
+    family_rules::check(config, &key)?;
     for (name, list) in [
         ("trusted_escrow_contracts", &chain.trusted_escrow_contracts),
         ("trusted_fulfillment_proxies", &chain.trusted_fulfillment_proxies),
     ] {
         for text in list {
-            families::account(family, &key(name), text)?;
+            family_rules::account(family, &key(name), text)?;
         }
     }
     for (name, number) in [
@@ -120,7 +121,7 @@ fn check_one(config: &ChainConfig, key: impl Fn(&str) -> String) -> Result<(), E
         let key = key(&format!("assets[{j}].asset_identifier"));
         let asset = &served.asset_identifier;
         require(*asset.chain() == chain.chain_id, &key, "must be on this chain")?;
-        families::asset(family, &key, asset)?;
+        family_rules::asset(family, &key, asset)?;
         require(assets.insert(asset), &key, "must not repeat")?;
     }
     Ok(())

@@ -9,7 +9,7 @@ use net::origin::origin;
 
 use crate::{
     Error, HOLD_MS_LIMIT, HttpConfig, chain,
-    chain::{GatewayChain, families},
+    chain::{GatewayChain, family_rules},
     limits,
     rules::{
         BODY_MS_LIMIT, COUNT_LIMIT, HEAD_MS_LIMIT, IDLE_MS_LIMIT, WRITE_MS_LIMIT, endpoint, nats_url, require,
@@ -183,9 +183,9 @@ fn releaser(config: &GatewayConfig, served: &GatewayChain, key: impl Fn(&str) ->
         Family::Solana => ("verifier.solana_account", &config.verifier.solana_account),
         Family::Tron => ("verifier.tron_account", &config.verifier.tron_account),
     };
-    let verifier = verifier.as_deref().and_then(|text| families::account(family, name, text).ok());
+    let verifier = verifier.as_deref().and_then(|text| family_rules::account(family, name, text).ok());
     require(verifier.is_some(), name, "must be an account of the chains served")?;
-    let releaser = families::account(family, &key("releaser"), &chain.releaser)?;
+    let releaser = family_rules::account(family, &key("releaser"), &chain.releaser)?;
     require(Some(releaser) == verifier, &key("releaser"), "must be the account of [verifier]")?;
     for (name, list) in [
         ("trusted_escrow_contracts", &chain.trusted_escrow_contracts),
@@ -200,18 +200,18 @@ fn releaser(config: &GatewayConfig, served: &GatewayChain, key: impl Fn(&str) ->
 fn keys(served: &GatewayChain, key: impl Fn(&str) -> String) -> Result<(), Error> {
     let (family, chain) = (served.chain.family(), served.chain.common());
     let name = key("reserver_key");
-    let reserver = families::account(family, &key("reserver"), &chain.reserver)?;
-    let is_its = families::account_of(family, &name, &served.reserver_key)? == reserver.as_str();
+    let reserver = family_rules::account(family, &key("reserver"), &chain.reserver)?;
+    let is_its = family_rules::account_of(family, &name, &served.reserver_key)? == reserver.as_str();
     require(is_its, &name, "must be the private key of reserver")?;
     let name = key("submitter_keys");
     let mut submitters = BTreeSet::new();
     for secret in &served.submitter_keys {
-        require(submitters.insert(families::account_of(family, &name, secret)?), &name, "must not repeat a key")?;
+        require(submitters.insert(family_rules::account_of(family, &name, secret)?), &name, "must not repeat a key")?;
     }
     require(!submitters.is_empty(), &name, "must hold at least one key")?;
     let name = key("exit_submitter_keys");
     for secret in &served.exit_submitter_keys {
-        let is_apart = submitters.insert(families::account_of(family, &name, secret)?);
+        let is_apart = submitters.insert(family_rules::account_of(family, &name, secret)?);
         require(is_apart, &name, "must not repeat a key, nor have one of submitter_keys")?;
     }
     require(chain.exits_reserved <= EXITS_LIMIT, &key("exits_reserved"), "must be at most 10000")

@@ -1,9 +1,6 @@
 //! The chains of each role's configuration, by family: what the examples mean, and what only another family has.
 
-use chains::{
-    config::{CommonConfig, Depth, EvmConfig},
-    gas::GasConfig,
-};
+use chains::config::{CommonConfig, Depth, EvmConfig, GasConfig};
 use events::Family;
 
 use crate::examples::with_tron;
@@ -21,7 +18,7 @@ fn read(role: &str, text: &str) -> Result<Vec<ChainConfig>, String> {
     match role {
         "gateway" => gateway(text, &[]).map(|config| config.chains.into_iter().map(|served| served.chain).collect()),
         "verifier" => verifier(text, &[]).map(|config| config.chains),
-        "settler" => read_settler(&path, Vec::new()).map(|config| config.chains).map_err(told),
+        "settler" => read_settler(&path, Vec::new()).map(|config: settler::Config| config.chains).map_err(told),
         _ => AuditorConfig::read(&path, Vec::new()).map(|config| config.chains).map_err(told),
     }
 }

@@ -17,13 +17,13 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use events::{ChainId, PaymentId, SettlerToken, quote::auction_of};
+use protocol::{AWARDS_STREAM, AwardEnd, AwardMessage, AwardNotice, award_consumer};
 
 use super::{ENDS_MAX, Nats, RETRY_PAUSE};
 use crate::{
     chain_registry::Chains,
     claims,
     job::{Job, Rejected},
-    protocol::{AWARDS_STREAM, AwardEnd, AwardMessage, AwardNotice, award_consumer},
     recent::RecentSet,
     settlement::{Outcome, Settlement, SettlementContext},
 };

@@ -11,11 +11,11 @@ use futures::StreamExt;
 use tokio::{sync::Semaphore, task::JoinSet};
 
 use events::Hash32;
+use protocol::{AuctionOver, Bid, Rfq, bid_subject, over_subjects, rfq_subjects, split_subject};
 
 use super::{ENDS_MAX, Nats, RETRY_PAUSE};
 use crate::{
     inventory::Inventory,
-    protocol::{self, AuctionOver, Bid, Rfq, bid_subject, over_subjects, rfq_subjects, split_subject},
     quoting::{Decline, Quoter},
     recent::RecentSet,
 };

@@ -6,11 +6,9 @@ use async_nats::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
 
 use super::{Nats, RETRY_PAUSE};
-use crate::{
-    chain_registry::Chains,
-    config::Options,
-    protocol::{self, ChainAccounts, Corridor, REGISTRATION_RENEWAL, Registration, Version, registration_subject},
-};
+use protocol::{ChainAccounts, Corridor, REGISTRATION_RENEWAL, Registration, Version, registration_subject};
+
+use crate::{chain_registry::Chains, config::Options};
 
 /// How long a settler that shuts down waits until its registration is withdrawn.
 const WITHDRAWAL_MAX: Duration = Duration::from_secs(2);

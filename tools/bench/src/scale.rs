@@ -15,8 +15,8 @@ use tokio_util::task::AbortOnDropHandle;
 use events::{Did, Hash32, PaymentEvent, StreamId};
 use journal::{ShardLog, StreamStore};
 use journal_jetstream::store::NatsJournal;
-use settler::protocol::{
-    self, AWARDS_STREAM, Bid, Corridor, REGISTRATION_RENEWAL, Registration, Version, bid_subject, registration_subject,
+use protocol::{
+    AWARDS_STREAM, Bid, Corridor, REGISTRATION_RENEWAL, Registration, Version, bid_subject, registration_subject,
     rfq_subjects, split_subject,
 };
 

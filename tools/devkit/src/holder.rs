@@ -104,7 +104,7 @@ impl Holder {
 
         let SigningKey::Ed25519(key) = &self.key else { anyhow::bail!("the key is not an Ed25519 key") };
         let (body, held) = (body.as_object().context("an object")?, credential.as_object().context("an object")?);
-        let text = identity::signed_text(carrier, body, held, &self.method).context("no RFC 8785 form")?;
+        let text = carrier.signed_text(body, held, &self.method).context("no RFC 8785 form")?;
         let signature = format!("0x{}", hex::encode(key.sign(text.as_bytes()).to_bytes()));
         Ok(json!({
             "verifiable_credential": credential,

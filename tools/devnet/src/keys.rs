@@ -7,7 +7,7 @@ use alloy::{
 use ed25519_dalek::SigningKey;
 
 use events::{Hash32, selection::SelectorSigner};
-use settler::message_signature::Signer;
+use protocol::message_signature::Signer;
 
 /// A role of the development network. It holds an EVM key, which is its key on Tron, too, and a Solana key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -55,7 +55,7 @@ async fn put(network: &Network, seed: u8, code: &[u8]) -> Result<Address> {
 }
 
 #[tokio::test]
-async fn the_surroundings() -> Result<()> {
+async fn the_block_environment() -> Result<()> {
     let network = Network::with(Options {
         chain_id: 3_448_148_188,
         energy_price_sun: 420,

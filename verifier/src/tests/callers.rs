@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use events::time::unix_seconds;
-use settler::message_signature::Signer;
+use protocol::message_signature::Signer;
 
 use super::*;
 

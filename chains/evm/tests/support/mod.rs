@@ -23,8 +23,7 @@ use ed25519_dalek::SigningKey;
 use serde_json::Value;
 
 use chains::{
-    config::{CommonConfig, Depth, EvmConfig},
-    gas::GasConfig,
+    config::{CommonConfig, Depth, EvmConfig, GasConfig},
     registry::ChainRegistry,
 };
 use chains_evm::{

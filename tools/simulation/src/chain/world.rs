@@ -13,9 +13,8 @@ use alloy::{
 use serde_json::Value;
 
 use chains::{
-    config::{AssetConfig, CommonConfig, Depth, EvmConfig},
+    config::{AssetConfig, CommonConfig, Depth, EvmConfig, GasConfig},
     escrow::EscrowRecord,
-    gas::GasConfig,
 };
 use escrow_abi::{
     contracts::{DevToken, FulfillmentProxy, GatewayEscrow, text, word},

@@ -147,8 +147,8 @@ impl Chain {
         Ok(())
     }
 
-    /// Where things stand: the head, the solidified block and how many transactions wait.
-    pub fn standing(&self) -> (u64, u64, usize) {
+    /// The numbers of the head and of the solidified block, and how many transactions wait.
+    pub fn status(&self) -> (u64, u64, usize) {
         (self.head().number(), self.newest(ChainView::Solidified).number(), self.pending.len())
     }
 }

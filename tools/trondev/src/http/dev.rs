@@ -65,7 +65,7 @@ pub(super) async fn answer(chain: Shared, name: String, request: HttpRequest<Bod
 type Control = fn(&mut Chain, &Request) -> Result<Value, DevError>;
 
 fn status(chain: &mut Chain, _request: &Request) -> Result<Value, DevError> {
-    let (head, solidified, pending) = chain.standing();
+    let (head, solidified, pending) = chain.status();
     Ok(json!({
         "chain_id": chain.options.chain_id,
         "head": head,

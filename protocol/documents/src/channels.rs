@@ -8,13 +8,11 @@ use serde_json::{Map, Value, json};
 
 use auction::streams;
 use events::SettlerToken;
-use sagas::ports::ANSWER_WAIT_MAX;
-use settler::{
-    nats_credentials::Permissions,
-    protocol::{
-        BID_SECONDS_MAX, BIDS_PER_REQUEST_MAX, MESSAGE_BYTES_MAX, REGISTRATION_BYTES_MAX, REGISTRATION_RENEWAL,
-    },
+use protocol::{
+    BID_SECONDS_MAX, BIDS_PER_REQUEST_MAX, MESSAGE_BYTES_MAX, REGISTRATION_BYTES_MAX, REGISTRATION_RENEWAL,
 };
+use sagas::ports::ANSWER_WAIT_MAX;
+use settler::nats_credentials::Permissions;
 
 /// A subject, or a family of them.
 pub(super) struct Channel {

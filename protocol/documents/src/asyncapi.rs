@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use settler::protocol::MESSAGE_BYTES_MAX;
+use protocol::MESSAGE_BYTES_MAX;
 
 use super::{
     channels::{Channel, OPERATIONS, Operation, PARAMETERS, channels, foreign_messages, roles},

@@ -15,11 +15,11 @@
 //! replay a request to another verifier.
 //!
 //! ```
-//! use settler::message_signature::{Signed, Signer};
+//! use protocol::message_signature::{Signed, Signer};
 //!
 //! let signer = Signer::new(ed25519_dalek::SigningKey::from_bytes(&[7; 32]));
 //! let uri = "https://verifier.example/v1/attestations/delivery";
-//! let mut headers = reqwest::header::HeaderMap::new();
+//! let mut headers = http::header::HeaderMap::new();
 //! headers.extend(signer.sign("POST", uri, b"{}", 1_792_000_000));
 //! let signed = Signed::read(&headers)?.expect("it is signed");
 //! assert_eq!(signed.keyid(), signer.did().as_str());
@@ -29,7 +29,7 @@
 //! ```
 
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use sfv::{BareItem, Dictionary, FieldType, InnerList, ListEntry, Parser};
 
 use events::{Did, Hash32};

@@ -13,15 +13,13 @@ use events::{
     selection::{Choice, SelectorSigner, Shown},
     time::{Timestamp, from_unix_seconds},
 };
-use settler::{
-    dev,
-    protocol::{
-        AttestationRequest, AttestationResponse, AttestationStatus, AuctionOver, AwardAnswer, AwardEnd, AwardNotice,
-        AwardReceipt, Bid, ChainAccounts, Corridor, Escrow, Registration, Report, Rfq, Seconds, Standing, Verifier,
-        Version, Word,
-        selection::{SelectionAnswer, SelectionRequest},
-    },
+use protocol::{
+    AnswerStatus, AttestationRequest, AttestationResponse, AttestationStatus, AuctionOver, AwardAnswer, AwardEnd,
+    AwardNotice, AwardReceipt, Bid, ChainAccounts, Corridor, Escrow, Registration, Report, Rfq, Seconds, Verifier,
+    Version, Word,
+    selection::{SelectionAnswer, SelectionRequest},
 };
+use settler::dev;
 
 const SOURCE: &str = "eip155:1/erc20:0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48";
 const DESTINATION: &str = "eip155:10/erc20:0x0b2c639c533813f4aa9d7837caf62653d097ff85";
@@ -106,7 +104,7 @@ pub(super) fn award_receipt() -> Value {
     shown(parts().map(|parts| AwardReceipt {
         version: Version,
         payment_id: parts.payment_id,
-        standing: Standing::Accepted,
+        standing: AnswerStatus::Accepted,
     }))
 }
 

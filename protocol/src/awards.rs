@@ -50,7 +50,7 @@ impl Message for AwardAnswer {
 /// What stands as the answer to an award.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum AnswerStatus {
     /// The settler stands by its quote: the deposit follows, or word that there is none.
     Accepted,
     /// The settler does not; the award is over.
@@ -69,7 +69,7 @@ pub struct AwardReceipt {
     /// The payment.
     pub payment_id: PaymentId,
     /// What stands, whatever this answer said.
-    pub standing: Standing,
+    pub standing: AnswerStatus,
 }
 
 impl Message for AwardReceipt {}

@@ -1,3 +1,5 @@
+//! Tests of the documents: schema and reader agree on every message, and the files are what the code gives.
+
 use std::path::PathBuf;
 
 use jsonschema::Validator;
@@ -5,7 +7,7 @@ use serde_json::Value;
 
 use devkit::tools;
 use events::quote::{self, SignedQuote};
-use settler::protocol::{
+use protocol::{
     AttestationRequest, AttestationResponse, AuctionOver, AwardAnswer, AwardEnd, AwardNotice, AwardReceipt, Bid,
     Message, Registration, Report, Rfq, read,
     selection::{SelectionAnswer, SelectionRequest},

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use events::quote::{CONTEXTS_MAX, Quote};
 use proofs::contexts::GATEWAY_V1;
-use settler::protocol::{
+use protocol::{
     AttestationRequest, AttestationResponse, AuctionOver, AwardAnswer, AwardEnd, AwardNotice, AwardReceipt, Bid,
     Registration, Report, Rfq, Version,
     selection::{SelectionAnswer, SelectionRequest},

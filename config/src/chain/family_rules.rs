@@ -1,4 +1,4 @@
-//! What a chain's family asks of its accounts, keys and assets.
+//! Rules of a chain's family: for its accounts, keys, assets and the options that only it has.
 
 use alloy::signers::local::PrivateKeySigner;
 
