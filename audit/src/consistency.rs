@@ -147,7 +147,7 @@ impl Consistency<'_> {
         }
     }
 
-    /// That what is said of the payer's own deposit after its window, is said of a deposit within it.
+    /// Whether a payer deposit that is recorded after its window was made within it.
     fn payer_deposit(&mut self, payment: &Payment) {
         let end = payment.submitted.escrow.reserve_deadline;
         if let Some(opened) = &payment.opened {

@@ -130,7 +130,7 @@ pub async fn export(
     let mut shared = if one_file { Some(Output::open(output)?) } else { None };
     match &mut shared {
         Some(output) => output.say(Contents { streams: streams.keys().cloned().collect(), layout })?,
-        None => say_beside(output, layout)?,
+        None => write_layout(output, layout)?,
     }
     let mut exported = Exported { streams: BTreeMap::new() };
     for (stream, head) in streams {
@@ -185,7 +185,7 @@ impl Snapshot {
 }
 
 /// Writes the epochs into a file of their own in the directory, whole or not at all.
-fn say_beside(directory: &Path, layout: Option<layout::Exported>) -> Result<(), Error> {
+fn write_layout(directory: &Path, layout: Option<layout::Exported>) -> Result<(), Error> {
     if layout.is_none() {
         return Ok(());
     }

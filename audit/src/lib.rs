@@ -1,4 +1,4 @@
-//! Auditing: the journal read by somebody who believes neither it nor those who wrote it.
+//! Auditing: the journal checked against itself and the chains, without trust in those who wrote it.
 //!
 //! - [`source`] is where messages come from: a server, or files that [`export`] made ([`json_lines`] is their format), in the
 //!   epochs of the journal's [`layout`].

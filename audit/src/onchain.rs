@@ -139,7 +139,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The payer's own deposit for which nobody was named to be paid, and its way back.
+    /// The payer deposit for which nobody was named to be paid, and its way back.
     async fn payer_deposit(&mut self, node: &dyn Audit) {
         let (submitted, Some(opened)) = (&self.payment.submitted, &self.payment.opened) else { return };
         let deposit = PayerDeposit {
@@ -291,7 +291,7 @@ impl<'a> Check<'a> {
                 format!("no deposit was made until {}, and the stream does not say so", time(end)),
             ),
             Stage::Watching => {
-                (Severity::Open, "open", format!("failed; the payer's own deposit may come until {}", time(end)))
+                (Severity::Open, "open", format!("failed; the payer's deposit may come until {}", time(end)))
             }
             Stage::Withdrawn => {
                 let what = "failed before the escrow; the settler that had won is yet to be told".to_owned();

@@ -44,7 +44,7 @@ pub struct Message {
     /// Its headers.
     pub headers: Value,
     /// Its events; empty when it cannot be read.
-    pub events: Vec<Told>,
+    pub events: Vec<ReplayedEvent>,
     /// Its body, when it cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
@@ -62,7 +62,7 @@ pub struct MarkLeft {
 
 /// One event.
 #[derive(Debug, Clone, Serialize)]
-pub struct Told {
+pub struct ReplayedEvent {
     /// Its type.
     #[serde(rename = "type")]
     pub kind: &'static str,
@@ -100,9 +100,9 @@ pub async fn replay(source: &Source, id: &StreamId) -> Result<Replay, Error> {
         let Examined { commits, findings: found, is_mark, .. } = examined;
         findings.extend(found);
         let commit = |message: &RawMessage| commits.iter().find(|commit| commit.position.sequence == message.sequence);
-        let told = messages.iter().map(|message| told(message, commit(message)));
+        let shown = messages.iter().map(|message| replayed_message(message, commit(message)));
         if is_mark {
-            marks.extend(told.map(|message| MarkLeft { stream: stream.clone(), message }));
+            marks.extend(shown.map(|message| MarkLeft { stream: stream.clone(), message }));
             continue;
         }
         if let Some((newer, _)) = &replayed {
@@ -110,7 +110,7 @@ pub async fn replay(source: &Source, id: &StreamId) -> Result<Replay, Error> {
             findings.push(Finding::new(Severity::Contradiction, "two-epochs", Place::stream(&stream, None), what));
             continue;
         }
-        replayed = Some((stream, told.collect()));
+        replayed = Some((stream, shown.collect()));
     }
     // A stream that never began would begin in the newest epoch.
     let newest = || envelope::stream(layout.epochs().current().shard_of(id));
@@ -118,12 +118,13 @@ pub async fn replay(source: &Source, id: &StreamId) -> Result<Replay, Error> {
     Ok(Replay { id: id.clone(), stream, messages, marks, findings })
 }
 
-fn told(message: &RawMessage, commit: Option<&Recorded>) -> Message {
+fn replayed_message(message: &RawMessage, commit: Option<&Recorded>) -> Message {
     let headers = message.headers.iter().map(|(name, values)| match values.as_slice() {
         [value] => (name.clone(), json!(value)),
         _ => (name.clone(), json!(values)),
     });
-    let events = commit.map(|commit| commit.events.iter().map(|event| event_told(event, message.stored_at)).collect());
+    let events =
+        commit.map(|commit| commit.events.iter().map(|event| replayed_event(event, message.stored_at)).collect());
     let body = commit.is_none().then(|| String::from_utf8_lossy(&message.body).into_owned());
     Message {
         sequence: message.sequence,
@@ -135,7 +136,7 @@ fn told(message: &RawMessage, commit: Option<&Recorded>) -> Message {
     }
 }
 
-fn event_told(event: &Event, stored_at: Timestamp) -> Told {
+fn replayed_event(event: &Event, stored_at: Timestamp) -> ReplayedEvent {
     // An event was read from JSON, so it can be written as JSON.
     let data = serde_json::to_value(event).ok().and_then(|mut value| value.get_mut("data").map(Value::take));
     let data = data.unwrap_or_default();
@@ -146,7 +147,7 @@ fn event_told(event: &Event, stored_at: Timestamp) -> Told {
     };
     let mut transactions = Vec::new();
     find_transactions(&data, &mut transactions);
-    Told { kind: event.type_name(), says, transactions, data }
+    ReplayedEvent { kind: event.type_name(), says, transactions, data }
 }
 
 fn batch_says(event: &QuoteRequestEvent) -> String {

@@ -191,51 +191,43 @@ impl Auditor {
         progress: &Progress,
     ) -> Result<ShardOutcome, Error> {
         let stream = envelope::stream(shard);
-        let mut report = Report::default();
         let mut walk = Walk::start(&self.source, shard, &self.signers, remembered).await?;
         // `None` after a gap: nothing can be said about what comes behind it.
         let mut rolling = Some(Rolling::START);
-        let mut streams = Streams::default();
-        let mut checks: JoinSet<Result<Report, Error>> = JoinSet::new();
+        let mut checks = Checks::default();
         let mut next = 1;
         while next <= head {
             let batch = self.contiguous(&stream, next, head).await?;
             if batch.first().is_none_or(|first| first.sequence != next) {
                 rolling = None;
                 let until = batch.first().map_or(head, |first| first.sequence - 1);
-                report.add(gap(&stream, next, until));
+                checks.report.add(gap(&stream, next, until));
                 next = until + 1;
             }
             for message in batch {
                 next = message.sequence + 1;
-                report.messages += 1;
+                checks.report.messages += 1;
                 progress.add(1);
                 if let Some(rolling) = &mut rolling {
                     rolling.follow(message.hash());
                     walk.pass(rolling, &message).await?;
                 }
-                match streams.meet(&message) {
+                match checks.streams.meet(&message) {
                     Met::Begins => {
-                        while checks.len() >= CHECKS_AT_ONCE {
-                            collect(&mut report, &mut streams, checks.join_next().await)?;
-                        }
+                        checks.wait_below(CHECKS_AT_ONCE).await?;
                         let (auditor, layout, stream) = (self.clone(), layout.clone(), stream.clone());
-                        checks.spawn(async move {
+                        checks.running.spawn(async move {
                             let messages = auditor.source.subject(&stream, &message.subject, head).await?;
                             auditor.check(&layout, shard, message.subject, messages).await
                         });
                     }
-                    Met::Orphan => {
-                        let what = "there is no first message of this subject before it";
-                        report.add(Finding::new(Severity::Missing, "orphan", Place::message(&message), what));
-                    }
+                    Met::Orphan => checks.report.add(orphan(&message)),
                     Met::Goes => {}
                 }
             }
         }
-        while let Some(ended) = checks.join_next().await {
-            collect(&mut report, &mut streams, Some(ended))?;
-        }
+        checks.wait_below(1).await?;
+        let Checks { mut report, streams, .. } = checks;
         if let Some(difference) = streams.difference(&stream) {
             report.add(difference);
         }
@@ -359,6 +351,30 @@ impl Auditor {
     }
 }
 
+/// The checks of a shard's streams that are under way, and what was found in the shard so far.
+#[derive(Default)]
+struct Checks {
+    report: Report,
+    streams: Streams,
+    running: JoinSet<Result<Report, Error>>,
+}
+
+impl Checks {
+    /// Takes what checks have found until fewer than `limit`, which is above 0, are under way.
+    async fn wait_below(&mut self, limit: usize) -> Result<(), Error> {
+        while self.running.len() >= limit {
+            let Some(ended) = self.running.join_next().await else { break };
+            // A panic of the check is a bug, and goes on up as it would without the task.
+            let mut checked = ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
+            self.streams.direct += checked.messages;
+            // They were counted when the shard was replayed.
+            checked.messages = 0;
+            self.report.absorb(checked);
+        }
+        Ok(())
+    }
+}
+
 /// The streams met in a shard's replay.
 #[derive(Default)]
 struct Streams {
@@ -415,17 +431,7 @@ fn gap(stream: &str, next: u64, until: u64) -> Finding {
     Finding::new(Severity::Missing, "gap", Place::at(stream, next, None), what)
 }
 
-fn collect(
-    report: &mut Report,
-    streams: &mut Streams,
-    ended: Option<Result<Result<Report, Error>, tokio::task::JoinError>>,
-) -> Result<(), Error> {
-    let Some(ended) = ended else { return Ok(()) };
-    // A panic of the check is a bug, and goes on up as it would without the task.
-    let mut checked = ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
-    streams.direct += checked.messages;
-    // They were counted when the shard was replayed.
-    checked.messages = 0;
-    report.absorb(checked);
-    Ok(())
+fn orphan(message: &RawMessage) -> Finding {
+    let what = "there is no first message of this subject before it";
+    Finding::new(Severity::Missing, "orphan", Place::message(message), what)
 }

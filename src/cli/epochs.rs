@@ -248,11 +248,11 @@ async fn seal(client: Client, number: u16, grace: Duration, settlement_max: Time
             named("not at rest", &open)
         );
     }
-    told(&epoch, streams.commits() - before, json)
+    answer_sealed(&epoch, streams.commits() - before, json)
 }
 
 /// Says that an epoch is sealed, and how many commits came at the last moment.
-fn told(epoch: &Epoch, late: u64, json: bool) -> Result<()> {
+fn answer_sealed(epoch: &Epoch, late: u64, json: bool) -> Result<()> {
     if json {
         return answer_json(&json!({"epoch": epoch.number, "state": "sealed", "late_commits": late}));
     }

@@ -156,7 +156,7 @@ fn checks(stream_id: StreamId, events: Vec<PaymentEvent>) -> Vec<String> {
 }
 
 /// The checks that find something in the history of a payer that deposits 1100 by a transaction of its own.
-fn found_of_own(quotes: &[SignedQuote], then: Vec<PaymentEvent>) -> Vec<String> {
+fn found_of_payer_deposit(quotes: &[SignedQuote], then: Vec<PaymentEvent>) -> Vec<String> {
     let deposit = PayerTransaction { transaction_hash: "0x01".to_owned(), raw: "0x0a".to_owned(), expires_at: 0 };
     let amount = "1100".parse().unwrap();
     let spend = TronSpend { amount, quote_hash: Hash32::ZERO, approval: None, deposit };
@@ -220,32 +220,32 @@ fn refunded(amount: &str) -> PaymentEvent {
 }
 
 #[test]
-fn all_of_an_own_deposit_goes_into_the_escrow_and_what_went_in_comes_back() {
+fn all_of_a_payer_deposit_goes_into_the_escrow_and_what_went_in_comes_back() {
     let none = Vec::<String>::new();
     let sold = [quote(1, "1010")];
     let secured = |amount: &str| {
         PaymentEvent::EscrowSecured(EscrowSecured { inclusion: inclusion(20), amount: amount.parse().unwrap() })
     };
-    assert_eq!(found_of_own(&sold, vec![secured("1100")]), none);
+    assert_eq!(found_of_payer_deposit(&sold, vec![secured("1100")]), none);
     // On the other chains only the price is drawn.
-    assert_eq!(found_of_own(&sold, vec![secured("1010")]), ["conservation"]);
+    assert_eq!(found_of_payer_deposit(&sold, vec![secured("1010")]), ["conservation"]);
     let nothing = failed(RefundDue::Nothing);
-    assert_eq!(found_of_own(&[], vec![nothing.clone()]), none);
-    assert_eq!(found_of_own(&[], vec![nothing.clone(), opened(20), refunded("1100")]), none);
-    assert_eq!(found_of_own(&[], vec![nothing, opened(20), refunded("1010")]), ["conservation"]);
+    assert_eq!(found_of_payer_deposit(&[], vec![nothing.clone()]), none);
+    assert_eq!(found_of_payer_deposit(&[], vec![nothing.clone(), opened(20), refunded("1100")]), none);
+    assert_eq!(found_of_payer_deposit(&[], vec![nothing, opened(20), refunded("1010")]), ["conservation"]);
     let stranded = vec![opened(30), failed(RefundDue::AfterWindow)];
-    assert_eq!(found_of_own(&sold, stranded.clone()), none);
-    assert_eq!(found_of_own(&sold, [stranded, vec![refunded("1099")]].concat()), ["conservation"]);
+    assert_eq!(found_of_payer_deposit(&sold, stranded.clone()), none);
+    assert_eq!(found_of_payer_deposit(&sold, [stranded, vec![refunded("1099")]].concat()), ["conservation"]);
 }
 
 #[test]
-fn an_own_deposit_outside_its_window_is_found() {
+fn a_payer_deposit_outside_its_window_is_found() {
     let nothing = failed(RefundDue::Nothing);
-    assert_eq!(found_of_own(&[], vec![nothing.clone(), opened(31)]), ["deadline"]);
+    assert_eq!(found_of_payer_deposit(&[], vec![nothing.clone(), opened(31)]), ["deadline"]);
     let ruled_out = |at| PaymentEvent::DepositRuledOut(DepositRuledOut { ruled_out_at: at });
-    assert_eq!(found_of_own(&[], vec![nothing.clone(), ruled_out(at(30))]), ["deadline"]);
+    assert_eq!(found_of_payer_deposit(&[], vec![nothing.clone(), ruled_out(at(30))]), ["deadline"]);
     let just_past = at(30) + TimeDelta::milliseconds(1);
-    assert_eq!(found_of_own(&[], vec![nothing, ruled_out(just_past)]), Vec::<String>::new());
+    assert_eq!(found_of_payer_deposit(&[], vec![nothing, ruled_out(just_past)]), Vec::<String>::new());
 }
 
 #[test]
@@ -274,10 +274,10 @@ fn a_delivery_that_was_not_attested_is_somebodys_loss_and_no_fault_of_the_record
         ]
     };
     let unattested = failed_with(Failure::DELIVERED_NOT_ATTESTED, RefundDue::AfterWindow);
-    assert_eq!(found_of_own(&sold, awaited(59)), Vec::<String>::new());
-    assert_eq!(found_of_own(&sold, [awaited(59), vec![unattested.clone()]].concat()), ["unattested"]);
+    assert_eq!(found_of_payer_deposit(&sold, awaited(59)), Vec::<String>::new());
+    assert_eq!(found_of_payer_deposit(&sold, [awaited(59), vec![unattested.clone()]].concat()), ["unattested"]);
     // What came too late is none that had to be attested.
-    assert_eq!(found_of_own(&sold, awaited(61)), ["deadline"]);
+    assert_eq!(found_of_payer_deposit(&sold, awaited(61)), ["deadline"]);
     let mut report = Report::default();
     report.add(Finding::new(Severity::Loss, "unattested", Place::default(), "a loss"));
     assert_eq!((report.verdict(), report.counts.loss), (Verdict::Proven, 1));

@@ -1,4 +1,4 @@
-//! Which payouts of an escrow's end became claims, on all chains whose contracts are the Solidity ones.
+//! Payout claims: which payouts of an escrow's end became claims, on all chains whose contracts are the Solidity ones.
 
 use alloy::{
     primitives::{Address, B256, Log},

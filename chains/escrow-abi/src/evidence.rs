@@ -1,4 +1,4 @@
-//! What the events of a transaction prove, on all chains whose contracts are the Solidity ones.
+//! Event evidence: what the events of a transaction prove, on all chains whose contracts are the Solidity ones.
 //!
 //! A transaction runs whole or not at all, so an event of the gateway's contracts in one that succeeded is their word. What
 //! moved is read from the token's own events.

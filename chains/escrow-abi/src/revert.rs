@@ -1,4 +1,4 @@
-//! Why a contract refused, in words.
+//! Revert reasons: why a contract refused, in words.
 
 use std::{collections::HashMap, sync::LazyLock};
 

@@ -192,7 +192,7 @@ impl PayerBudgets {
         let purpose = Purpose::deposit(&order.payment_id, newest.attempt);
         // What an account without code deposits is charged nowhere before it is lost, whichever process prepared it.
         if self.key_deposits.has(key, &purpose) || self.budgets.charged(key, &purpose).await?.is_none() {
-            // One that came too late, or found its payment ended, is no doing of the payer's.
+            // One that came too late, or found its payment ended, is not the payer's doing.
             let lost = match state {
                 DepositState::Reverted(_) => self.lost_in(versions).await?.unwrap_or(0),
                 _ => 0,

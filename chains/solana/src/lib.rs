@@ -1,4 +1,4 @@
-//! Solana.
+//! Adapter for Solana.
 //!
 //! - [`authorization`]: what the payer signs, rebuilt and checked field by field; no node is asked.
 //! - [`node`]: one connection to a cluster, and what may be believed of it. What it is asked has a type each: [`escrows`] and

@@ -85,7 +85,7 @@ async fn one_that_the_settlers_overtook_expires_and_none_is_made_past_the_window
     let ours = chain.prepare_release(&order(&deposit, world.attest(&world.statement(&deposit))), 1).await?;
     let before = world.tokens(&world.settler).await?;
     world.release(&deposit).await?;
-    // What a node says of one that comes too late is no matter.
+    // What a node says of one that comes too late does not matter.
     drop(chain.broadcast(&ours).await);
     let state = ended(&chain, &deposit).await?;
     let EscrowState::Released(inclusion) = state else { bail!("{state:?}") };

@@ -34,7 +34,7 @@ use super::{
     deposits::payer_deposit_id,
     escrows::Escrows,
     node::{Node, State},
-    search::{EventSearch, Place},
+    search::{EventSearch, SearchScope},
 };
 
 /// [`Audit`] of one Tron chain.
@@ -116,7 +116,7 @@ impl Audit for Auditor {
         let reserved_at = record.reserved_at.unwrap_or_default();
         discrepancies.same("the block of the reservation on record", secured.inclusion.block_number, reserved_at);
         let known = payer_deposit_id(case.authorization);
-        let place = Place {
+        let scope = SearchScope {
             contract: parties.escrow,
             number: record.deposited_at,
             state: State::Newest,
@@ -124,7 +124,7 @@ impl Audit for Auditor {
             known: known.as_slice(),
         };
         let is = |event: &GatewayEscrow::Deposited| event.paymentId == parties.id;
-        let found = EventSearch::of(&self.node).find(&place, is).await?;
+        let found = EventSearch::of(&self.node).find(&scope, is).await?;
         let deposit = PayerDeposit {
             payment_id: case.payment_id.clone(),
             terms: case.terms.clone(),

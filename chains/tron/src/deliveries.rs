@@ -13,7 +13,7 @@ use super::{
     address::{self, ConvertError, address},
     node::{Answer, Node, State},
     reads::Read,
-    search::{EventSearch, Place},
+    search::{EventSearch, SearchScope},
 };
 
 /// The deliveries on one chain.
@@ -38,10 +38,11 @@ impl<'a> Deliveries<'a> {
         let key = key_of(&wanted);
         let settled = self.node.settled().await?;
         let look = async || self.record(key, proxy, State::Solidified).await?.at_least(&settled, self.node);
-        let place = |number, state| Place { contract: proxy, number, state, payment: wanted.paymentId, known: &[] };
+        let scope =
+            |number, state| SearchScope { contract: proxy, number, state, payment: wanted.paymentId, known: &[] };
         let is = |event: &FulfillmentProxy::Fulfilled| *event == wanted;
         let seen = async |number| {
-            let found = EventSearch::of(self.node).find(&place(number, State::Newest), is).await?;
+            let found = EventSearch::of(self.node).find(&scope(number, State::Newest), is).await?;
             Ok(DeliveryState::Seen(found.inclusion))
         };
         match look().await?.record {
@@ -50,7 +51,7 @@ impl<'a> Deliveries<'a> {
                 if look().await?.record != Some(number) {
                     return Err(self.node.contradiction("a delivery in two blocks, or in none"));
                 }
-                let found = EventSearch::of(self.node).confirm(&place(number, State::Solidified), is).await?;
+                let found = EventSearch::of(self.node).confirm(&scope(number, State::Solidified), is).await?;
                 Ok(DeliveryState::Final(found.inclusion))
             }
             Some(number) => seen(number).await,

@@ -14,7 +14,7 @@ use super::{
     address::{address, trc20},
     escrows::{DatedRecord, Escrows, SettledEscrow},
     node::{Node, State},
-    search::{EventSearch, Place},
+    search::{EventSearch, SearchScope},
     transaction_status::{TransactionStatus, Transactions, id_of},
 };
 
@@ -135,9 +135,9 @@ impl<'a> Deposits<'a> {
         let EscrowOpened { amount, .. } = self.opened(&order.payer_deposit(), record).await?;
         let known = versions.iter().map(id_of).collect::<Result<Vec<_>, _>>()?;
         let payment = word(order.payment_id.on_chain());
-        let place = Place { contract, number: reserved, state: State::Solidified, payment, known: &known };
+        let scope = SearchScope { contract, number: reserved, state: State::Solidified, payment, known: &known };
         let found = EventSearch::of(self.node)
-            .find(&place, |event: &GatewayEscrow::Reserved| {
+            .find(&scope, |event: &GatewayEscrow::Reserved| {
                 event.paymentId == payment
                     && event.quoteHash == word(order.reservation.quote_hash)
                     && event.settler == settler
@@ -158,10 +158,15 @@ impl<'a> Deposits<'a> {
         let agreed = |hash: B256| hash == quote || (record.reserved_at.is_some() && hash.is_zero());
         let payment = word(deposit.payment_id.on_chain());
         let known = payer_deposit_id(&deposit.authorization);
-        let place =
-            Place { contract, number: record.deposited_at, state: State::Solidified, payment, known: known.as_slice() };
+        let scope = SearchScope {
+            contract,
+            number: record.deposited_at,
+            state: State::Solidified,
+            payment,
+            known: known.as_slice(),
+        };
         let found = EventSearch::of(self.node)
-            .find(&place, |event: &GatewayEscrow::Deposited| {
+            .find(&scope, |event: &GatewayEscrow::Deposited| {
                 event.paymentId == payment
                     && agreed(event.quoteHash)
                     && event.payer == payer
@@ -174,7 +179,7 @@ impl<'a> Deposits<'a> {
     }
 }
 
-/// The id of the payer's own deposit. Its wallet may have brought another with the same call.
+/// The id of the payer deposit. Its wallet may have brought another with the same call.
 pub(super) fn payer_deposit_id(authorization: &Authorization) -> Option<B256> {
     match authorization {
         Authorization::Tron(spend) => spend.deposit.transaction_hash.parse().ok(),

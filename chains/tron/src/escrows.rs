@@ -21,7 +21,7 @@ use super::{
     address::{address, text},
     node::{Answer, Block, Node, State},
     reads::Read,
-    search::{EventSearch, Place},
+    search::{EventSearch, SearchScope},
 };
 
 /// An escrow's record, with the blocks of its changes.
@@ -51,7 +51,7 @@ pub(super) struct SettledEscrow {
 }
 
 impl DatedRecord {
-    /// Whether it is the payer's own deposit under `plan` for a payment of these terms, whatever has become of it since.
+    /// Whether it is the payer deposit under `plan` for a payment of these terms, whatever has become of it since.
     pub fn is_deposit_of(&self, source: &OwnedAsset, terms_hash: Hash32, plan: &EscrowPlan) -> bool {
         let record = &self.escrow;
         record.is_of(plan)
@@ -294,9 +294,10 @@ impl<'a> Escrows<'a> {
             amount: paid.unwrap_or_default(),
             remainder: deposited.unwrap_or_default().saturating_sub(paid.unwrap_or_default()),
         };
-        let place = Place { contract, number: ended, state: State::Solidified, payment: wanted.paymentId, known: &[] };
+        let scope =
+            SearchScope { contract, number: ended, state: State::Solidified, payment: wanted.paymentId, known: &[] };
         let is = |event: &GatewayEscrow::Released| *event == wanted;
-        EventSearch::of(self.node).find(&place, is).await.map(|found| found.inclusion)
+        EventSearch::of(self.node).find(&scope, is).await.map(|found| found.inclusion)
     }
 
     async fn refunded(
@@ -313,9 +314,10 @@ impl<'a> Escrows<'a> {
             payer: record.payer(self.node)?,
             amount: record.escrow.deposited.map(units).unwrap_or_default(),
         };
-        let place = Place { contract, number: ended, state: State::Solidified, payment: wanted.paymentId, known: &[] };
+        let scope =
+            SearchScope { contract, number: ended, state: State::Solidified, payment: wanted.paymentId, known: &[] };
         let is = |event: &GatewayEscrow::Refunded| *event == wanted;
-        EventSearch::of(self.node).find(&place, is).await.map(|found| found.inclusion)
+        EventSearch::of(self.node).find(&scope, is).await.map(|found| found.inclusion)
     }
 
     /// Whether `signature`, hex with 0x, is the releaser's statement, as the escrow would judge it of a key's. No node is asked:

@@ -1,4 +1,4 @@
-//! Tron.
+//! Adapter for Tron.
 //!
 //! - [`authorization`]: what the payer signs, decoded and checked field by field, and then by the chain; `permission` says
 //!   whether its key may sign.

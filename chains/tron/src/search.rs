@@ -19,7 +19,7 @@ const FAULTS_MAX: usize = 8;
 
 /// Where an event must be.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct SearchScope<'a> {
     /// The contract that logs it.
     pub contract: Address,
     /// Number of its block.
@@ -59,8 +59,12 @@ impl<'a> EventSearch<'a> {
     ///
     /// # Errors
     /// [`Transient`], also when it is not there: the contract's own record says that it is, and its node lags or errs.
-    pub async fn find<E: SolEvent>(&self, place: &Place<'_>, is: impl Fn(&E) -> bool) -> Result<Found<E>, Transient> {
-        self.located(place, is).await.map(|(found, _)| found)
+    pub async fn find<E: SolEvent>(
+        &self,
+        scope: &SearchScope<'_>,
+        is: impl Fn(&E) -> bool,
+    ) -> Result<Found<E>, Transient> {
+        self.located(scope, is).await.map(|(found, _)| found)
     }
 
     /// The event that `is` describes, told a second time by its transaction, which is asked for by its id.
@@ -69,12 +73,12 @@ impl<'a> EventSearch<'a> {
     /// As [`find`](Self::find).
     pub async fn confirm<E: SolEvent>(
         &self,
-        place: &Place<'_>,
+        scope: &SearchScope<'_>,
         is: impl Fn(&E) -> bool,
     ) -> Result<Found<E>, Transient> {
-        let (found, block) = self.located(place, &is).await?;
-        let info = self.node.info(found.id, place.state).await?;
-        match info.and_then(|info| event_of(&info, place, &block, &is)) {
+        let (found, block) = self.located(scope, &is).await?;
+        let info = self.node.info(found.id, scope.state).await?;
+        match info.and_then(|info| event_of(&info, scope, &block, &is)) {
             Some(_) => Ok(found),
             None => Err(self.node.contradiction(format!("{} is not the transaction of a {}", found.id, E::SIGNATURE))),
         }
@@ -82,20 +86,20 @@ impl<'a> EventSearch<'a> {
 
     async fn located<E: SolEvent>(
         &self,
-        place: &Place<'_>,
+        scope: &SearchScope<'_>,
         is: impl Fn(&E) -> bool,
     ) -> Result<(Found<E>, Block), Transient> {
-        let Place { number, state, .. } = *place;
+        let SearchScope { number, state, .. } = *scope;
         let missing = |what: &str| self.node.contradiction(format!("{what} of {} in block {number}", E::SIGNATURE));
         let block = self.node.block(number, state).await?.ok_or_else(|| missing("no block"))?;
         let told = self.node.infos_of(number, state).await;
         let all_read = told.as_ref().is_ok_and(|infos| infos.unread == 0);
         let mut infos = told.iter().flat_map(|infos| &infos.read);
-        let mut found = infos.find_map(|info| Some((info.id, event_of(info, place, &block, &is)?)));
+        let mut found = infos.find_map(|info| Some((info.id, event_of(info, scope, &block, &is)?)));
         if found.is_none() && !all_read {
             let (chain_id, fault) = (self.node.chain_id(), told.as_ref().err());
             tracing::debug!(%chain_id, number, ?fault, "a block's transactions are asked for one by one");
-            found = self.event_singly(place, &block, &is).await?;
+            found = self.event_singly(scope, &block, &is).await?;
         }
         let (id, event) = found.ok_or_else(|| missing("no event"))?;
         // Several nodes may answer: one on another branch has the same transaction in another block.
@@ -115,29 +119,29 @@ impl<'a> EventSearch<'a> {
     /// Looks for the event in one transaction of the block after the other.
     async fn event_singly<E: SolEvent>(
         &self,
-        place: &Place<'_>,
+        scope: &SearchScope<'_>,
         block: &Block,
         is: impl Fn(&E) -> bool,
     ) -> Result<Option<(B256, E)>, Transient> {
         let mut faults = 0;
-        let mut look = async |id: &B256| match self.node.info(*id, place.state).await {
-            Ok(info) => Ok(info.and_then(|info| Some((*id, event_of(&info, place, block, &is)?)))),
+        let mut look = async |id: &B256| match self.node.info(*id, scope.state).await {
+            Ok(info) => Ok(info.and_then(|info| Some((*id, event_of(&info, scope, block, &is)?)))),
             Err(fault) => {
                 faults += 1;
                 if faults < FAULTS_MAX { Ok(None) } else { Err(fault) }
             }
         };
-        for id in place.known {
+        for id in scope.known {
             if let Some(found) = look(id).await? {
                 return Ok(Some(found));
             }
         }
-        let listed = self.node.rpc().await?.transactions_of(place.number, place.payment, place.state).await?;
-        let (of, ids) = listed.ok_or_else(|| self.node.contradiction(format!("no block {}", place.number)))?;
+        let listed = self.node.rpc().await?.transactions_of(scope.number, scope.payment, scope.state).await?;
+        let (of, ids) = listed.ok_or_else(|| self.node.contradiction(format!("no block {}", scope.number)))?;
         if of != *block {
             return Err(self.node.contradiction(format!("the blocks {} and {}", of.id, block.id)));
         }
-        for id in ids.iter().filter(|id| !place.known.contains(id)) {
+        for id in ids.iter().filter(|id| !scope.known.contains(id)) {
             if let Some(found) = look(id).await? {
                 return Ok(Some(found));
             }
@@ -147,9 +151,9 @@ impl<'a> EventSearch<'a> {
 }
 
 /// The event in a transaction of that block.
-fn event_of<E: SolEvent>(info: &Info, place: &Place<'_>, block: &Block, is: impl Fn(&E) -> bool) -> Option<E> {
+fn event_of<E: SolEvent>(info: &Info, scope: &SearchScope<'_>, block: &Block, is: impl Fn(&E) -> bool) -> Option<E> {
     let in_block = info.block_number == block.number && info.block_time_ms == block.time_ms;
-    let logs = info.logs.iter().filter(|log| in_block && info.failure.is_none() && log.address == place.contract);
+    let logs = info.logs.iter().filter(|log| in_block && info.failure.is_none() && log.address == scope.contract);
     let mut events = logs.filter_map(|log| E::decode_raw_log_validate(&log.topics, &log.data).ok());
     events.find(|event| is(event))
 }

@@ -27,7 +27,7 @@ use super::{
     deliveries::{self, Deliveries, fulfillment_key},
     escrows::{DatedRecord, Escrows},
     node::{Answer, Node, State},
-    search::{EventSearch, Place},
+    search::{EventSearch, SearchScope},
     wallet::{Spare, Task, Wallet},
 };
 
@@ -99,9 +99,9 @@ impl SettlerChain {
             .ended_at
             .ok_or_else(|| Transient::contradiction(format!("{payment_id} was released in no block")))?;
         let id = word(payment_id.on_chain());
-        let place = Place { contract, number: ended, state: State::Newest, payment: id, known: &[] };
+        let scope = SearchScope { contract, number: ended, state: State::Newest, payment: id, known: &[] };
         let is = |event: &GatewayEscrow::Released| event.paymentId == id;
-        Ok(EventSearch::of(self.node()).find(&place, is).await?.inclusion.transaction_hash)
+        Ok(EventSearch::of(self.node()).find(&scope, is).await?.inclusion.transaction_hash)
     }
 }
 

@@ -46,7 +46,7 @@
 //! # Ok::<(), chains_evm::permit2::AuthorizationError>(())
 //! ```
 
-mod claims;
+mod permit_message;
 mod typed_data;
 
 use alloy::primitives::{Address, B256};
@@ -60,8 +60,8 @@ use events::{
 };
 use sagas::ports::Transient;
 
-pub use self::claims::Choice;
-use self::claims::{Claims, Expected};
+pub use self::permit_message::Choice;
+use self::permit_message::{Expected, PermitMessage};
 use super::{
     calls::Calls,
     erc6492,
@@ -230,14 +230,14 @@ pub enum OnchainError {
 /// a choice breaks the windows.
 pub fn prepare(spend: &SpendRequest, choice: &Choice) -> Result<Prepared, AuthorizationError> {
     let expected = Expected::of(spend)?;
-    let claims = expected.rebuild(spend, choice)?;
-    let plan = expected.check(spend, &claims, choice)?;
+    let message = expected.rebuild(spend, choice)?;
+    let plan = expected.check(spend, &message, choice)?;
     Ok(Prepared {
-        typed_data: typed_data::render(&claims),
-        digest: Hash32(claims.digest().0),
-        payload: choice.made(spend, &claims, &plan),
-        amount: claims.permitted()?,
-        nonce: Hash32(claims.nonce.to_be_bytes()),
+        typed_data: typed_data::render(&message),
+        digest: Hash32(message.digest().0),
+        payload: choice.made(spend, &message, &plan),
+        amount: message.permitted()?,
+        nonce: Hash32(message.nonce.to_be_bytes()),
         plan,
     })
 }
@@ -321,7 +321,7 @@ async fn wrapped_onchain(
 
 /// What must have been signed, every field checked.
 struct Rebuilt {
-    claims: Claims,
+    message: PermitMessage,
     plan: EscrowPlan,
     digest: B256,
     payer: Address,
@@ -332,23 +332,23 @@ impl Rebuilt {
         let expected = Expected::of(spend)?;
         let choice = Choice::from_payload(signed.payload.as_ref())?;
         let prehash = signed.message_prehash.as_deref().map(str::trim);
-        let claims = match prehash {
+        let message = match prehash {
             Some(text) if text.starts_with('{') => typed_data::read(spend.scheme, text)?,
             Some(_) | None => expected.rebuild(spend, &choice)?,
         };
-        let plan = expected.check(spend, &claims, &choice)?;
+        let plan = expected.check(spend, &message, &choice)?;
         if let Some(text) = prehash.filter(|text| !text.starts_with('{')) {
-            claims.check_preimage(text)?;
+            message.check_preimage(text)?;
         }
-        let digest = claims.digest();
-        let message: Hash32 = signed
+        let digest = message.digest();
+        let stated: Hash32 = signed
             .message
             .parse()
             .map_err(|_| AuthorizationError::malformed("message", "must be 0x followed by 64 hex digits"))?;
-        if message.0 != digest.0 {
-            return Err(AuthorizationError::mismatch("message", digest, message));
+        if stated.0 != digest.0 {
+            return Err(AuthorizationError::mismatch("message", digest, stated));
         }
-        Ok(Self { payer: expected.payer, claims, plan, digest })
+        Ok(Self { payer: expected.payer, message, plan, digest })
     }
 
     fn authorization(
@@ -356,12 +356,12 @@ impl Rebuilt {
         scheme: Scheme,
         signature: &[u8],
     ) -> Result<(Authorization, EscrowPlan), AuthorizationError> {
-        let amount = self.claims.permitted()?;
+        let amount = self.message.permitted()?;
         let permit = Permit2 {
             amount,
-            nonce: Hash32(self.claims.nonce.to_be_bytes()),
-            deadline: self.claims.deadline,
-            quote_hash: self.claims.witness.as_ref().map_or(Hash32::ZERO, |witness| Hash32(witness.quoteHash.0)),
+            nonce: Hash32(self.message.nonce.to_be_bytes()),
+            deadline: self.message.deadline,
+            quote_hash: self.message.witness.as_ref().map_or(Hash32::ZERO, |witness| Hash32(witness.quoteHash.0)),
             signature: format!("0x{}", hex::encode(signature)),
         };
         let authorization = match scheme {

@@ -12,7 +12,7 @@ use escrow_abi::{
 };
 use events::json::UniqueValue;
 
-use super::{AuthorizationError, Scheme, claims::Claims};
+use super::{AuthorizationError, Scheme, permit_message::PermitMessage};
 
 /// Largest typed data accepted, in bytes.
 const BYTES_MAX: usize = 16 * 1024;
@@ -58,20 +58,20 @@ fn types(scheme: Scheme) -> Vec<(&'static str, Members)> {
     types
 }
 
-/// The typed data of `claims`, for `eth_signTypedData_v4`. Numbers are decimal strings, which every wallet reads exactly.
-pub(super) fn render(claims: &Claims) -> Value {
-    let scheme = if claims.witness.is_some() { Scheme::EvmPermit2Escrow } else { Scheme::EvmPermit2 };
+/// The typed data of `permit`, for `eth_signTypedData_v4`. Numbers are decimal strings, which every wallet reads exactly.
+pub(super) fn render(permit: &PermitMessage) -> Value {
+    let scheme = if permit.witness.is_some() { Scheme::EvmPermit2Escrow } else { Scheme::EvmPermit2 };
     let declared = types(scheme).into_iter().chain([("EIP712Domain", DOMAIN)]).map(|(name, members)| {
         let members: Vec<Value> = members.iter().map(|(name, kind)| json!({"name": name, "type": kind})).collect();
         (name.to_owned(), Value::Array(members))
     });
     let mut message = json!({
-        "permitted": {"token": claims.token.to_string(), "amount": claims.amount.to_string()},
-        "spender": claims.spender.to_string(),
-        "nonce": claims.nonce.to_string(),
-        "deadline": claims.deadline.to_string(),
+        "permitted": {"token": permit.token.to_string(), "amount": permit.amount.to_string()},
+        "spender": permit.spender.to_string(),
+        "nonce": permit.nonce.to_string(),
+        "deadline": permit.deadline.to_string(),
     });
-    if let Some(witness) = &claims.witness {
+    if let Some(witness) = &permit.witness {
         message["witness"] = json!({
             "paymentId": witness.paymentId.to_string(),
             "termsHash": witness.termsHash.to_string(),
@@ -90,15 +90,15 @@ pub(super) fn render(claims: &Claims) -> Value {
         "domain": {
             "name": "Permit2",
             // Wallets compare it with the chain they are on, and some only as a number.
-            "chainId": u64::try_from(claims.chain_id).unwrap_or_default(),
-            "verifyingContract": claims.permit2.to_string(),
+            "chainId": u64::try_from(permit.chain_id).unwrap_or_default(),
+            "verifyingContract": permit.permit2.to_string(),
         },
         "message": message,
     })
 }
 
 /// Reads the typed data of one message of `scheme`.
-pub(super) fn read(scheme: Scheme, text: &str) -> Result<Claims, AuthorizationError> {
+pub(super) fn read(scheme: Scheme, text: &str) -> Result<PermitMessage, AuthorizationError> {
     if text.len() > BYTES_MAX {
         let reason = format!("must have at most {BYTES_MAX} bytes");
         return Err(AuthorizationError::malformed("message_prehash", reason));
@@ -129,7 +129,7 @@ pub(super) fn read(scheme: Scheme, text: &str) -> Result<Claims, AuthorizationEr
         Scheme::EvmPermit2 => None,
         Scheme::EvmPermit2Escrow => Some(read_witness(&message.map["witness"])?),
     };
-    Ok(Claims {
+    Ok(PermitMessage {
         chain_id: domain.uint("chainId")?,
         permit2: domain.address("verifyingContract")?,
         token: permitted.address("token")?,

@@ -57,7 +57,7 @@ fn signed(raw: &str) -> Result<(Decoded, Option<Address>), String> {
     Ok((decoded, signer))
 }
 
-/// What the payer's own deposit must be, rebuilt from the stream.
+/// What the payer deposit must be, rebuilt from the stream.
 pub(super) struct ExpectedDeposit {
     parties: Parties,
     call: GatewayEscrow::depositOwnCall,

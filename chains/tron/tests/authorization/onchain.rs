@@ -39,7 +39,7 @@ async fn signed_onchain(spend: &SpendRequest, node: &Node) -> Result<Vec<SignedM
     Ok(signed(&prepare_onchain(spend, &Choice::default(), node, &reserver()).await?))
 }
 
-fn own(spend: &SpendRequest, messages: &[SignedMessage]) -> TronSpend {
+fn payer_deposit(spend: &SpendRequest, messages: &[SignedMessage]) -> TronSpend {
     tron(authorize(spend, messages).unwrap())
 }
 
@@ -60,11 +60,11 @@ fn assert_unknown(judged: Result<(), OnchainError>) {
 }
 
 /// Broadcasts what the payer signed, and gives the energy that it took.
-async fn land(world: &World, own: &events::event::PayerTransaction) -> Result<u64> {
+async fn land(world: &World, payer_deposit: &events::event::PayerTransaction) -> Result<u64> {
     let node = world.node();
-    node.broadcast(&hex::decode(&own.raw[2..])?).await?;
+    node.broadcast(&hex::decode(&payer_deposit.raw[2..])?).await?;
     world.mine(1).await?;
-    let info = node.info(own.transaction_hash.parse()?, State::Newest).await?.context("in no block")?;
+    let info = node.info(payer_deposit.transaction_hash.parse()?, State::Newest).await?.context("in no block")?;
     anyhow::ensure!(info.failure.is_none(), "{info:?}");
     Ok(info.energy)
 }
@@ -78,12 +78,12 @@ async fn what_was_prepared_deposits_the_cap() -> Result<()> {
     let world = World::start().await?;
     let (node, spend) = (world.node(), spend(&world).await?);
     let messages = signed_onchain(&spend, &node).await?;
-    let own = own(&spend, &messages);
-    confirm(&spend, &own, &node).await?;
+    let payer_deposit = payer_deposit(&spend, &messages);
+    confirm(&spend, &payer_deposit, &node).await?;
 
-    let approval = land(&world, own.approval.as_ref().context("no approval")?).await?;
+    let approval = land(&world, payer_deposit.approval.as_ref().context("no approval")?).await?;
     let before = world.tokens(&world.payer).await?;
-    let deposit = land(&world, &own.deposit).await?;
+    let deposit = land(&world, &payer_deposit.deposit).await?;
     assert_eq!(before - world.tokens(&world.payer).await?, 110);
     let asked = escrowOfCall { paymentId: B256::from(spend.payment_id.on_chain().0) };
     let answer = node.call(None, world.escrow(), &asked, State::Newest).await?;
@@ -110,7 +110,7 @@ async fn an_allowance_that_stands_needs_no_approval() -> Result<()> {
     let (node, spend) = (world.node(), spend(&world).await?);
     let with_approval = signed_onchain(&spend, &node).await?;
     assert_eq!(with_approval.len(), 2);
-    let alone = own(&spend, &with_approval[DEPOSIT..]);
+    let alone = payer_deposit(&spend, &with_approval[DEPOSIT..]);
     assert_denied(confirm(&spend, &alone, &node).await, 0, "deposit");
     world.dev.approve(&payer(), &world.token, &world.contracts.escrow, U256::from(109)).await?;
     assert_denied(confirm(&spend, &alone, &node).await, 0, "deposit");
@@ -120,9 +120,9 @@ async fn an_allowance_that_stands_needs_no_approval() -> Result<()> {
     confirm(&spend, &alone, &node).await?;
     let messages = signed_onchain(&spend, &node).await?;
     assert_eq!(messages.len(), 1);
-    let own = own(&spend, &messages);
-    confirm(&spend, &own, &node).await?;
-    let energy = land(&world, &own.deposit).await?;
+    let payer_deposit = payer_deposit(&spend, &messages);
+    confirm(&spend, &payer_deposit, &node).await?;
+    let energy = land(&world, &payer_deposit.deposit).await?;
     // It could be tried out, so the estimate is what it takes.
     let limit = fee_limit(&messages[0]) / ENERGY_SUN;
     assert!((energy * 4 / 3..energy * 2).contains(&limit), "took {energy} of {limit}");
@@ -134,16 +134,16 @@ async fn a_deposit_that_has_used_its_allowance_up_needs_none() -> Result<()> {
     let world = World::start().await?;
     let (node, spend) = (world.node(), spend(&world).await?);
     world.dev.approve(&payer(), &world.token, &world.contracts.escrow, U256::from(110)).await?;
-    let own = own(&spend, &signed_onchain(&spend, &node).await?);
-    assert_eq!(own.approval, None);
+    let payer_deposit = payer_deposit(&spend, &signed_onchain(&spend, &node).await?);
+    assert_eq!(payer_deposit.approval, None);
     // The payer's wallet sends it first; until it is in a block, nobody knows.
     world.dev.control("pending", json!({"shown": true})).await?;
-    node.broadcast(&hex::decode(&own.deposit.raw[2..])?).await?;
-    assert_unknown(confirm(&spend, &own, &node).await);
+    node.broadcast(&hex::decode(&payer_deposit.deposit.raw[2..])?).await?;
+    assert_unknown(confirm(&spend, &payer_deposit, &node).await);
     world.mine(1).await?;
-    confirm(&spend, &own, &node).await?;
+    confirm(&spend, &payer_deposit, &node).await?;
     let another = SpendRequest { payment_id: PaymentId::derive("tron:another", "order-1"), ..spend };
-    let alone = self::own(&another, &signed_onchain(&another, &node).await?[DEPOSIT..]);
+    let alone = self::payer_deposit(&another, &signed_onchain(&another, &node).await?[DEPOSIT..]);
     assert_denied(confirm(&another, &alone, &node).await, 0, "deposit");
     Ok(())
 }
@@ -157,7 +157,7 @@ async fn a_payer_without_the_money_is_told_what_to_sign() -> Result<()> {
     spend.terms =
         Terms::new(source.clone(), spend.terms.destination().to_vec(), fulfillment_amount, Some(cap.parse()?));
     let messages = signed_onchain(&spend, &node).await?;
-    confirm(&spend, &own(&spend, &messages), &node).await?;
+    confirm(&spend, &payer_deposit(&spend, &messages), &node).await?;
     assert!(fee_limit(&messages[DEPOSIT]) > 150_000 * ENERGY_SUN);
     Ok(())
 }
@@ -174,7 +174,7 @@ async fn what_could_not_land_is_not_confirmed() -> Result<()> {
         let mut draft = draft(&messages[index]);
         alter(&mut draft, &settled, &head);
         messages[index] = message(&draft.raw_data(), &payer());
-        own(&spend, &messages)
+        payer_deposit(&spend, &messages)
     };
     let refused: [(&str, Alter); 6] = [
         ("ref_block_hash", |draft, _, _| draft.reference.hash[7] ^= 1),
@@ -209,11 +209,11 @@ async fn what_could_not_land_is_not_confirmed() -> Result<()> {
     assert_denied(confirm(&spend, &too_low, &node).await, DEPOSIT, "message_prehash.fee_limit");
 
     // An award may come after the quote deadline, and then the transactions are to be broadcast at once.
-    let own = own(&spend, &good);
+    let payer_deposit = payer_deposit(&spend, &good);
     world.advance(Duration::from_secs(580)).await?;
-    confirm(&spend, &own, &node).await?;
+    confirm(&spend, &payer_deposit, &node).await?;
     world.advance(Duration::from_secs(10)).await?;
-    assert_denied(confirm(&spend, &own, &node).await, APPROVAL, "message_prehash.expiration");
+    assert_denied(confirm(&spend, &payer_deposit, &node).await, APPROVAL, "message_prehash.expiration");
     let late = prepare_onchain(&spend, &Choice::default(), &node, &reserver()).await?;
     confirm(&spend, &super::tron(authorize(&spend, &signed(&late))?), &node).await?;
     Ok(())
@@ -234,7 +234,7 @@ async fn a_deposit_that_can_be_tried_out_has_to_pay_for_all_of_it() -> Result<()
     };
     let limited = |fee_limit_sun| {
         let draft = Draft { fee_limit_sun, ..draft.clone() };
-        own(&spend, &[super::message(&draft.raw_data(), &payer())])
+        payer_deposit(&spend, &[super::message(&draft.raw_data(), &payer())])
     };
     confirm(&spend, &limited(energy * ENERGY_SUN), &node).await?;
     let short = confirm(&spend, &limited(energy * ENERGY_SUN - 1), &node).await;
@@ -247,7 +247,7 @@ async fn the_payers_own_key_must_be_enough() -> Result<()> {
     let world = World::start().await?;
     let liar = Liar::before(&world.tron.url()).await?;
     let (node, spend) = (world.node_at(&liar.url), spend(&world).await?);
-    let own = own(&spend, &signed_onchain(&spend, &node).await?);
+    let payer_deposit = payer_deposit(&spend, &signed_onchain(&spend, &node).await?);
     let api = |key: &PrivateKeySigner| format!("41{}", hex::encode(key.address()));
     let keys = |threshold: i64, keys: &[(&str, i64)]| {
         let keys: Vec<_> = keys.iter().map(|(address, weight)| json!({"address": address, "weight": weight})).collect();
@@ -262,19 +262,19 @@ async fn the_payers_own_key_must_be_enough() -> Result<()> {
         json!({"keys": [{"address": mine, "weight": 1}]}),
     ] {
         liar.say("wallet/getaccount", account(enough));
-        confirm(&spend, &own, &node).await?;
+        confirm(&spend, &payer_deposit, &node).await?;
     }
     for less in [keys(1, &[(&other, 1)]), keys(2, &[(&mine, 1), (&other, 1)]), keys(1, &[]), keys(1, &[(&mine, 0)])] {
         liar.say("wallet/getaccount", account(less));
-        assert_denied(confirm(&spend, &own, &node).await, DEPOSIT, "signature");
+        assert_denied(confirm(&spend, &payer_deposit, &node).await, DEPOSIT, "signature");
     }
     // An account from before there were permissions, and one that was never activated.
     liar.say("wallet/getaccount", json!({"address": mine}));
-    confirm(&spend, &own, &node).await?;
+    confirm(&spend, &payer_deposit, &node).await?;
     liar.say("wallet/getaccount", json!({}));
-    assert_denied(confirm(&spend, &own, &node).await, DEPOSIT, "signature");
+    assert_denied(confirm(&spend, &payer_deposit, &node).await, DEPOSIT, "signature");
     liar.say("wallet/getaccount", json!({"address": other}));
-    assert_unknown(confirm(&spend, &own, &node).await);
+    assert_unknown(confirm(&spend, &payer_deposit, &node).await);
     Ok(())
 }
 
@@ -299,8 +299,8 @@ async fn what_the_node_does_not_know_is_unknown() -> Result<()> {
         let draft = Draft { reference: Reference::of(&head), ..draft(signed) };
         *signed = message(&draft.raw_data(), &payer());
     }
-    let own = own(&spend, &messages);
-    confirm(&spend, &own, &node).await?;
+    let payer_deposit = payer_deposit(&spend, &messages);
+    confirm(&spend, &payer_deposit, &node).await?;
     let newest = block.clone();
     liar.answer(move |path, body| {
         let number = body["id_or_num"].as_str().map(|number| number.parse::<u64>().unwrap());
@@ -310,7 +310,7 @@ async fn what_the_node_does_not_know_is_unknown() -> Result<()> {
             _ => None,
         }
     });
-    assert_unknown(confirm(&spend, &own, &node).await);
+    assert_unknown(confirm(&spend, &payer_deposit, &node).await);
     // It has another block of that number, and none of the two is solidified.
     let mut other = block;
     other["blockID"] = json!(format!("{:016x}{}", head.number, "ab".repeat(24)));
@@ -319,11 +319,11 @@ async fn what_the_node_does_not_know_is_unknown() -> Result<()> {
         let asked = body["id_or_num"].as_str() == Some(&head.number.to_string());
         (path == "wallet/getblock" && asked).then(|| axum::Json(other.clone()).into_response())
     });
-    assert_unknown(confirm(&spend, &own, &node).await);
+    assert_unknown(confirm(&spend, &payer_deposit, &node).await);
     liar.be_honest();
-    confirm(&spend, &own, &node).await?;
+    confirm(&spend, &payer_deposit, &node).await?;
     world.tron.stop();
-    assert_unknown(confirm(&spend, &own, &node).await);
+    assert_unknown(confirm(&spend, &payer_deposit, &node).await);
     let prepared = prepare_onchain(&spend, &Choice::default(), &node, &reserver()).await.unwrap_err();
     assert!(matches!(prepared, OnchainError::Transient(_)), "{prepared}");
     Ok(())

@@ -64,14 +64,14 @@ impl Choice {
     }
 
     /// The choice as it was made, defaults filled in, for `payload`.
-    pub(super) fn made(&self, spend: &SpendRequest, claims: &Claims, plan: &EscrowPlan) -> Value {
+    pub(super) fn made(&self, spend: &SpendRequest, message: &PermitMessage, plan: &EscrowPlan) -> Value {
         let mut payload = json!({
             "reserve_deadline": plan.reserve_deadline,
             "refund_after": plan.refund_after,
-            "permit_deadline": claims.deadline,
+            "permit_deadline": message.deadline,
         });
         if spend.terms.max_source_amount.is_none() {
-            payload["permitted_amount"] = claims.amount.to_string().into();
+            payload["permitted_amount"] = message.amount.to_string().into();
         }
         payload
     }
@@ -79,7 +79,7 @@ impl Choice {
 
 /// The values of one Permit2 message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Claims {
+pub(super) struct PermitMessage {
     pub chain_id: U256,
     pub permit2: Address,
     pub token: Address,
@@ -91,7 +91,7 @@ pub(super) struct Claims {
     pub witness: Option<GatewayDeposit>,
 }
 
-impl Claims {
+impl PermitMessage {
     /// The permitted amount.
     pub fn permitted(&self) -> Result<Amount, AuthorizationError> {
         Amount::new(self.amount).ok_or_else(|| AuthorizationError::malformed("permitted.amount", "must not be zero"))
@@ -209,7 +209,7 @@ impl Expected {
     }
 
     /// The message as it must be, with the payer's choices.
-    pub fn rebuild(&self, spend: &SpendRequest, choice: &Choice) -> Result<Claims, AuthorizationError> {
+    pub fn rebuild(&self, spend: &SpendRequest, choice: &Choice) -> Result<PermitMessage, AuthorizationError> {
         let amount = spend.terms.max_source_amount.or(choice.permitted_amount).ok_or_else(|| {
             let reason = "is needed where neither max_source_amount nor typed data says what is permitted";
             AuthorizationError::malformed("payload.permitted_amount", reason)
@@ -235,7 +235,7 @@ impl Expected {
                 )?,
             }),
         };
-        Ok(Claims {
+        Ok(PermitMessage {
             chain_id: U256::from(self.evm_id),
             permit2: self.permit2,
             token: self.token,
@@ -247,26 +247,26 @@ impl Expected {
         })
     }
 
-    /// Compares every field of `claims` with the request.
+    /// Compares every field of `message` with the request.
     pub fn check(
         &self,
         spend: &SpendRequest,
-        claims: &Claims,
+        message: &PermitMessage,
         choice: &Choice,
     ) -> Result<EscrowPlan, AuthorizationError> {
-        equal("domain.chainId", U256::from(self.evm_id), claims.chain_id)?;
-        equal("domain.verifyingContract", self.permit2, claims.permit2)?;
-        equal("message.permitted.token", self.token, claims.token)?;
+        equal("domain.chainId", U256::from(self.evm_id), message.chain_id)?;
+        equal("domain.verifyingContract", self.permit2, message.permit2)?;
+        equal("message.permitted.token", self.token, message.token)?;
         match spend.terms.max_source_amount {
-            Some(cap) => equal("message.permitted.amount", cap.get(), claims.amount)?,
-            None if claims.amount.is_zero() => {
+            Some(cap) => equal("message.permitted.amount", cap.get(), message.amount)?,
+            None if message.amount.is_zero() => {
                 return Err(AuthorizationError::malformed("message.permitted.amount", "must not be zero"));
             }
             None => {}
         }
-        equal("message.spender", self.escrow.address, claims.spender)?;
-        equal("message.nonce", self.nonce, claims.nonce)?;
-        let (reserve_deadline, refund_after) = match (&claims.witness, spend.scheme) {
+        equal("message.spender", self.escrow.address, message.spender)?;
+        equal("message.nonce", self.nonce, message.nonce)?;
+        let (reserve_deadline, refund_after) = match (&message.witness, spend.scheme) {
             (Some(witness), Scheme::EvmPermit2Escrow) => self.check_witness(spend, witness)?,
             (None, Scheme::EvmPermit2) => self.check_unsigned_windows(spend, choice)?,
             (Some(_), Scheme::EvmPermit2) | (None, Scheme::EvmPermit2Escrow) => {
@@ -274,9 +274,9 @@ impl Expected {
             }
         };
         self.check_windows(spend, reserve_deadline, refund_after)?;
-        if claims.deadline < reserve_deadline {
+        if message.deadline < reserve_deadline {
             let expected = format!("at least the reserve deadline, {reserve_deadline}");
-            return Err(AuthorizationError::mismatch("message.deadline", expected, claims.deadline));
+            return Err(AuthorizationError::mismatch("message.deadline", expected, message.deadline));
         }
         Ok(EscrowPlan {
             chain_id: spend.terms.source.asset().chain().clone(),
