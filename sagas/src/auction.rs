@@ -229,7 +229,7 @@ pub fn check_quote(
 ) -> Result<SignedQuote, String> {
     let signed = SignedQuote::parse(document).map_err(|error| error.to_string())?;
     check_content(request, permitted, settler, signed.quote())?;
-    // No escrow reserves for itself, and a payer's own deposit would wait there for nobody. Asked of new bids alone: what was
+    // No escrow reserves for itself, and a payer deposit would wait there for nobody. Asked of new bids alone: what was
     // awarded before this rule stays readable.
     if signed.quote().payout_account == request.escrow.contract {
         return Err("payout account is the escrow".to_owned());

@@ -6,7 +6,7 @@ use events::{
     failure::BlockchainContext,
 };
 
-use super::{transient::Transient};
+use super::transient::Transient;
 
 /// The deposit-and-reserve that secures a payment's funds.
 #[derive(Debug, Clone, PartialEq, Eq)]

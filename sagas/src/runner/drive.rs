@@ -6,6 +6,7 @@ use chrono::TimeDelta;
 
 use events::{
     Did, Event, PaymentEvent, PaymentId, StreamId,
+    event::Inclusion,
     failure::BlockchainContext,
     mutant,
     quote::auction_of,
@@ -23,7 +24,7 @@ use super::{
 use crate::{
     handlers::{Action, Step, WakeCondition, next},
     payment::{self, Command, IllegalTransition, Payment, Stage, decide},
-    ports::{AuctionOver, Cursor, Refusal, UNSEEN_MAX, Waiting},
+    ports::{AuctionOver, Cursor, Refusal, Transient, UNSEEN_MAX, Waiting},
     quote_request,
     release::attestation_due,
 };
@@ -65,6 +66,42 @@ pub enum Stuck {
 struct Loaded<S> {
     state: S,
     at: At,
+}
+
+/// What a drive of one payment remembers from turn to turn. None of it is on record: another process begins without it.
+#[derive(Default)]
+struct Memory {
+    backoff: Backoff,
+    /// How often the deposit was refused.
+    refusals: u32,
+    /// Whether the winner is known to stand by its quote.
+    agreed: bool,
+    /// Why the payer deposit is refused, to be told if it stays so until its window ends.
+    refused: Option<Box<BlockchainContext>>,
+    /// Why the release was refused last, to be said once.
+    release_refused: Option<String>,
+    /// Since when the delivery has its depth and no attestation.
+    unattested: Option<Timestamp>,
+}
+
+impl Memory {
+    /// Logs that the release was refused, unless that was so for the same reason before.
+    fn note_release_refused(&mut self, payment_id: &PaymentId, reason: Option<String>) {
+        if reason != self.release_refused {
+            let said = reason.as_deref();
+            tracing::info!(%payment_id, reason = said, "release refused, or not needed any more");
+        }
+        self.release_refused = reason;
+    }
+}
+
+/// One turn of a drive: the action to perform, and for whom.
+#[derive(Clone, Copy)]
+struct Turn<'a> {
+    stream_id: &'a StreamId,
+    payment_id: &'a PaymentId,
+    action: &'a Action,
+    hints: &'a HintReceiver,
 }
 
 impl Engine {
@@ -119,109 +156,25 @@ impl Engine {
         stream_id: &StreamId,
         payment_id: &PaymentId,
     ) -> Result<u64, Stuck> {
-        let mut backoff = Backoff::default();
-        let mut refusals = 0;
-        let mut agreed = false;
-        // Why the payer's own deposit is refused, to be told if it stays so until its window ends.
-        let mut refused: Option<Box<BlockchainContext>> = None;
-        // Why the release was refused last, to be said once.
-        let mut release_refused: Option<String> = None;
-        // Since when the delivery has its depth and no attestation.
-        let mut unattested: Option<Timestamp> = None;
+        let mut memory = Memory::default();
         let Some(mut loaded) = Box::pin(self.load(stream_id)).await? else { return Ok(0) };
         if loaded.at.is_outside(shard) {
             return Ok(0);
         }
-        let hints = self.wake_hints.receive(payment_id);
+        let hints = &self.wake_hints.receive(payment_id);
         loop {
             let now = self.ports.clock.now();
             let action = match next(&loaded.state, now) {
                 Step::Rest => return Ok(loaded.at.sequence()),
                 Step::WaitUntil(at) => {
-                    self.over(stream_id, &mut backoff);
+                    self.over(stream_id, &mut memory.backoff);
                     self.ports.clock.sleep((at - now).to_std().unwrap_or_default()).await;
                     continue;
                 }
                 Step::Do(action) => action,
             };
-            let since = action.wake_condition().and_then(|wake| self.ports.chains.cursor(wake.chain_id, wake.contract));
-            let outcome = match Box::pin(perform(&self.ports, &self.options, &loaded.state, &action, &mut agreed)).await
-            {
-                Ok(Outcome::Unattested(inclusion, fault)) => {
-                    let at = self.ports.clock.now();
-                    let escrow = &loaded.state.submitted.escrow;
-                    let due = attestation_due(escrow.fulfillment_deadline, escrow.refund_after);
-                    let waited = at - *unattested.get_or_insert(at) >= ATTESTATION_PATIENCE;
-                    match fault {
-                        _ if !loaded.state.unattested && (waited || unix_seconds(at) > due) => {
-                            Ok(Outcome::Command(Box::new(Command::AwaitAttestation { inclusion, at })))
-                        }
-                        Some(fault) => Err(fault),
-                        None => Ok(Outcome::Nothing),
-                    }
-                }
-                outcome => outcome,
-            };
-            let command = match outcome {
-                Ok(Outcome::Command(command)) => match (*command, refused.take()) {
-                    (Command::MissDepositWindow { at }, Some(context)) => Command::RefuseDeposit { context, at },
-                    (command, _) => command,
-                },
-                // What is unattested was made something else above.
-                Ok(Outcome::Nothing | Outcome::Unattested(..)) => {
-                    self.over(stream_id, &mut backoff);
-                    self.pause(&action, &hints).await;
-                    continue;
-                }
-                Ok(waiting @ (Outcome::AwaitEvent | Outcome::ReleaseRefused(_))) => {
-                    self.over(stream_id, &mut backoff);
-                    if let Outcome::ReleaseRefused(refusal) = waiting {
-                        let reason = refusal.context.revert_reason;
-                        if reason != release_refused {
-                            let said = reason.as_deref();
-                            tracing::info!(%payment_id, reason = said, "release refused, or not needed any more");
-                        }
-                        release_refused = reason;
-                    }
-                    match (since, action.wake_condition()) {
-                        (Some(since), Some(condition)) if !mutant!("timers-not-armed") => {
-                            self.await_event(&condition, since, &hints).await;
-                        }
-                        _ => self.pause(&action, &hints).await,
-                    }
-                    continue;
-                }
-                Ok(Outcome::DepositAwaited) => {
-                    refused = None;
-                    self.over(stream_id, &mut backoff);
-                    self.pause(&action, &hints).await;
-                    continue;
-                }
-                Ok(Outcome::DepositRefused(refusal)) => {
-                    let own = loaded.state.submitted.authorization.is_payer_deposit();
-                    let again = refused.as_deref() == Some(&refusal.context);
-                    self.over(stream_id, &mut backoff);
-                    refusals += 1;
-                    if !again {
-                        let reason = refusal.context.revert_reason.as_deref();
-                        tracing::info!(%payment_id, refusals, reason, "deposit refused");
-                    }
-                    if own || refusals < self.options.refusals_max {
-                        // The payer's own deposit may land all the same, from its wallet, and is reserved then; up to the end
-                        // of its window nothing rules it out.
-                        refused = own.then(|| Box::new(refusal.context));
-                        self.pause(&action, &hints).await;
-                        continue;
-                    }
-                    Box::pin(self.after_refusal(payment_id, &action, *refusal, &hints)).await
-                }
-                Err(fault) => {
-                    let stage = loaded.state.stage();
-                    let say = |backoff: &Backoff| log_transient!(fault, backoff, %payment_id, ?stage);
-                    self.back_off_transient(&mut backoff, &fault, say).await;
-                    continue;
-                }
-            };
+            let turn = Turn { stream_id, payment_id, action: &action, hints };
+            let Some(command) = self.command(turn, &loaded.state, &mut memory).await else { continue };
             let events = match decide(&loaded.state, command) {
                 Ok(events) => events,
                 Err(rejected) => {
@@ -231,29 +184,135 @@ impl Engine {
                         let (faults, since) = (backoff.count(), backoff.since());
                         tracing::error!(%payment_id, faults, since, %rejected, "engine decided against its own state");
                     };
-                    self.back_off(&mut backoff, say).await;
+                    self.back_off(&mut memory.backoff, say).await;
                     continue;
                 }
             };
-            self.over(stream_id, &mut backoff);
+            self.over(stream_id, &mut memory.backoff);
             if events.is_empty() {
-                self.pause(&action, &hints).await;
+                self.pause(&action, hints).await;
                 continue;
             }
-            let closes = matches!(*action, Action::GatherBids(_) | Action::AskSelector(_) | Action::GiveUpSelector);
-            loaded = match Box::pin(self.record(stream_id, loaded, events)).await? {
-                Some(loaded) => {
-                    if closes && loaded.state.stage() != Stage::Auction {
-                        Box::pin(self.tell_losers(&loaded.state)).await;
-                    }
-                    loaded
-                }
-                None => match Box::pin(self.load(stream_id)).await? {
-                    Some(loaded) => loaded,
-                    None => return Ok(0),
-                },
-            };
+            match Box::pin(self.advance(turn, loaded, events)).await? {
+                Some(advanced) => loaded = advanced,
+                None => return Ok(0),
+            }
         }
+    }
+
+    /// Performs the action and says what follows from its outcome; `None` after a wait, when the state is looked at anew.
+    async fn command(&self, turn: Turn<'_>, state: &Payment, memory: &mut Memory) -> Option<Command> {
+        let Turn { stream_id, payment_id, action, hints } = turn;
+        let since = action.wake_condition().and_then(|wake| self.ports.chains.cursor(wake.chain_id, wake.contract));
+        let outcome = Box::pin(perform(&self.ports, &self.options, state, action, &mut memory.agreed)).await;
+        let outcome = match outcome {
+            Ok(Outcome::Unattested(inclusion, fault)) => {
+                self.unattested(state, inclusion, fault, &mut memory.unattested)
+            }
+            outcome => outcome,
+        };
+        match outcome {
+            Ok(Outcome::Command(command)) => Some(match (*command, memory.refused.take()) {
+                (Command::MissDepositWindow { at }, Some(context)) => Command::RefuseDeposit { context, at },
+                (command, _) => command,
+            }),
+            Ok(Outcome::DepositRefused(refusal)) => self.deposit_refused(turn, state, *refusal, memory).await,
+            Ok(Outcome::ReleaseRefused(refusal)) => {
+                self.over(stream_id, &mut memory.backoff);
+                memory.note_release_refused(payment_id, refusal.context.revert_reason);
+                self.await_event_or_pause(action, since, hints).await;
+                None
+            }
+            Ok(Outcome::AwaitEvent) => {
+                self.over(stream_id, &mut memory.backoff);
+                self.await_event_or_pause(action, since, hints).await;
+                None
+            }
+            Ok(Outcome::DepositAwaited) => {
+                memory.refused = None;
+                self.over(stream_id, &mut memory.backoff);
+                self.pause(action, hints).await;
+                None
+            }
+            // What is unattested was made something else above.
+            Ok(Outcome::Nothing | Outcome::Unattested(..)) => {
+                self.over(stream_id, &mut memory.backoff);
+                self.pause(action, hints).await;
+                None
+            }
+            Err(fault) => {
+                let stage = state.stage();
+                let say = |backoff: &Backoff| log_transient!(fault, backoff, %payment_id, ?stage);
+                self.back_off_transient(&mut memory.backoff, &fault, say).await;
+                None
+            }
+        }
+    }
+
+    /// What follows when the delivery has its depth and no attestation: that is recorded once it has lasted, or when its
+    /// time is short.
+    fn unattested(
+        &self,
+        state: &Payment,
+        inclusion: Inclusion,
+        fault: Option<Transient>,
+        unattested: &mut Option<Timestamp>,
+    ) -> Result<Outcome, Transient> {
+        let at = self.ports.clock.now();
+        let escrow = &state.submitted.escrow;
+        let due = attestation_due(escrow.fulfillment_deadline, escrow.refund_after);
+        let waited = at - *unattested.get_or_insert(at) >= ATTESTATION_PATIENCE;
+        match fault {
+            _ if !state.unattested && (waited || unix_seconds(at) > due) => {
+                Ok(Outcome::Command(Box::new(Command::AwaitAttestation { inclusion, at })))
+            }
+            Some(fault) => Err(fault),
+            None => Ok(Outcome::Nothing),
+        }
+    }
+
+    /// What follows when the source chain refused the deposit: another look after a wait, or the end of the deposit.
+    async fn deposit_refused(
+        &self,
+        turn: Turn<'_>,
+        state: &Payment,
+        refusal: Refusal,
+        memory: &mut Memory,
+    ) -> Option<Command> {
+        let Turn { stream_id, payment_id, action, hints } = turn;
+        let is_payer_deposit = state.submitted.authorization.is_payer_deposit();
+        let again = memory.refused.as_deref() == Some(&refusal.context);
+        self.over(stream_id, &mut memory.backoff);
+        memory.refusals += 1;
+        if !again {
+            let (refusals, reason) = (memory.refusals, refusal.context.revert_reason.as_deref());
+            tracing::info!(%payment_id, refusals, reason, "deposit refused");
+        }
+        if is_payer_deposit || memory.refusals < self.options.refusals_max {
+            // The payer deposit may land all the same, from the payer's wallet, and is reserved then; up to the end of its
+            // window nothing rules it out.
+            memory.refused = is_payer_deposit.then(|| Box::new(refusal.context));
+            self.pause(action, hints).await;
+            return None;
+        }
+        Some(Box::pin(self.after_refusal(payment_id, action, refusal, hints)).await)
+    }
+
+    /// Records `events` and tells the losers of an auction that closed by them; `None` when there is no such payment.
+    async fn advance(
+        &self,
+        turn: Turn<'_>,
+        loaded: Loaded<Payment>,
+        events: Vec<PaymentEvent>,
+    ) -> Result<Option<Loaded<Payment>>, Stuck> {
+        let closes = matches!(turn.action, Action::GatherBids(_) | Action::AskSelector(_) | Action::GiveUpSelector);
+        let Some(loaded) = self.record(turn.stream_id, loaded, events).await? else {
+            return self.load(turn.stream_id).await;
+        };
+        if closes && loaded.state.stage() != Stage::Auction {
+            self.tell_losers(&loaded.state).await;
+        }
+        Ok(Some(loaded))
     }
 
     /// Tells whoever was asked and has neither won nor declined that the auction is over.
@@ -307,6 +366,16 @@ impl Engine {
         if let Some(over) = backoff.over() {
             let (faults, since) = (over.count(), over.since());
             tracing::info!(%stream_id, faults, since, "transient faults are over");
+        }
+    }
+
+    /// Waits for the event that the action waits for; where none can be awaited, until looking again can show something new.
+    async fn await_event_or_pause(&self, action: &Action, since: Option<Cursor>, hints: &HintReceiver) {
+        match (since, action.wake_condition()) {
+            (Some(since), Some(condition)) if !mutant!("timers-not-armed") => {
+                self.await_event(&condition, since, hints).await;
+            }
+            _ => self.pause(action, hints).await,
         }
     }
 

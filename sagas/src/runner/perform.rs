@@ -27,7 +27,7 @@ pub(super) enum Outcome {
     Nothing,
     /// Nothing new, and nothing will be before the event that the action waits for, see [`Action::wake_condition`].
     AwaitEvent,
-    /// The payer's own transaction is on its way; what was refused before was mended. Look again when the chain has moved.
+    /// The payer deposit is on its way; what was refused before was mended. Look again when the chain has moved.
     DepositAwaited,
     /// The source chain refused the deposit, for now.
     DepositRefused(Box<Refusal>),
@@ -64,26 +64,7 @@ pub(super) async fn perform(
         Action::AskSelector(request) => Ok(Box::pin(ask_selector(ports, request)).await),
         Action::GiveUpSelector => Ok(Outcome::command(Command::MissChoice { at: ports.clock.now() })),
         Action::SecureDeposit { award, order, attempt } => {
-            if !*agreed {
-                if let Some(lost) = Box::pin(agree(ports, award, *attempt)).await? {
-                    return Ok(Outcome::command(lost));
-                }
-                *agreed = true;
-            }
-            match ports.chains.prepare_deposit(order, *attempt).await {
-                Ok(transaction) => {
-                    if mutant!("broadcast-before-journal") {
-                        ports.chains.broadcast(&transaction).await?;
-                    }
-                    Ok(Outcome::command(Command::PrepareDeposit(transaction)))
-                }
-                Err(PrepareError::Transient(fault)) => Err(fault),
-                Err(PrepareError::Waiting(why)) => {
-                    tracing::debug!(payment_id = %order.payment_id, why, "the reservation waits");
-                    Ok(Outcome::DepositAwaited)
-                }
-                Err(PrepareError::Refused(refusal)) => Box::pin(refused(ports, order, refusal)).await,
-            }
+            Box::pin(secure_deposit(ports, award, order, *attempt, agreed)).await
         }
         Action::TellWinner(end) => {
             ports.auction.end(end).await?;
@@ -101,28 +82,8 @@ pub(super) async fn perform(
             let exhausted = || Command::ExhaustDeposit { at: ports.clock.now() };
             Box::pin(rule_out(ports, order, 0, exhausted)).await
         }
-        Action::FollowDeposit { order, versions } => match ports.chains.deposit_state(order, versions).await? {
-            DepositState::Pending if mutant!("time-out-is-failure") && waited(ports, versions) => {
-                let state = DepositState::Expired { evidence: "no receipt".to_owned() };
-                Ok(Outcome::command(Command::ObserveDeposit { state, at: ports.clock.now() }))
-            }
-            DepositState::Pending if mutant!("new-attempt-without-proof") && waited(ports, versions) => {
-                let state = DepositState::Superseded { evidence: "no receipt".to_owned() };
-                Ok(Outcome::command(Command::ObserveDeposit { state, at: ports.clock.now() }))
-            }
-            DepositState::Pending => Box::pin(keep_alive(ports, versions, Command::RepriceDeposit)).await,
-            state => Ok(Outcome::command(Command::ObserveDeposit { state, at: ports.clock.now() })),
-        },
-        Action::WatchDeposit { deposit } => {
-            if let Some(stranded) = Box::pin(stranded(ports, deposit)).await? {
-                return Ok(stranded);
-            }
-            let (escrow, ends) = (&deposit.escrow, deposit.escrow.reserve_deadline);
-            match ports.chains.deposit_ruled_out(&deposit.payment_id, escrow, ends).await? {
-                true => Ok(Outcome::command(Command::MissDepositWindow { at: ports.clock.now() })),
-                false => Ok(Outcome::Nothing),
-            }
-        }
+        Action::FollowDeposit { order, versions } => Box::pin(follow_deposit(ports, order, versions)).await,
+        Action::WatchDeposit { deposit } => Box::pin(watch_deposit(ports, deposit)).await,
         Action::FollowDelivery { order, case, verifier, payout_account, window_open } => {
             let delivery = Delivery { order, case, verifier, payout_account, window_open: *window_open };
             Box::pin(delivery.follow(ports, options, payment)).await
@@ -134,31 +95,40 @@ pub(super) async fn perform(
                 state => Box::pin(ended(ports, payment_id, escrow, state)).await,
             }
         }
-        Action::SecureRelease { order, attempt } => match escrow_state(ports, payment).await? {
-            EscrowState::Held => match ports.chains.prepare_release(order, *attempt).await {
-                Ok(transaction) => Ok(Outcome::command(Command::PrepareRelease(transaction))),
-                Err(PrepareError::Transient(fault)) => Err(fault),
-                Err(PrepareError::Waiting(_)) => Ok(Outcome::AwaitEvent),
-                // Most often the settler's own release is in a block that is not yet deep.
-                Err(PrepareError::Refused(refusal)) => Ok(Outcome::ReleaseRefused(refusal)),
-            },
-            EscrowState::Lapsed => Ok(Outcome::AwaitEvent),
-            EscrowState::Absent => Err(Transient::contradiction("the escrow that was secured is not there now")),
-            state => Box::pin(ended(ports, &order.payment_id, &order.escrow, state)).await,
-        },
+        Action::SecureRelease { order, attempt } => Box::pin(secure_release(ports, payment, order, *attempt)).await,
         Action::FollowRelease { order, versions } => Box::pin(follow_release(ports, order, versions)).await,
-        Action::SecureRefund { order, attempt } => match escrow_state(ports, payment).await? {
-            EscrowState::Held | EscrowState::Lapsed => match ports.chains.prepare_refund(order, *attempt).await {
-                Ok(transaction) => Ok(Outcome::command(Command::PrepareRefund(transaction))),
-                Err(PrepareError::Transient(fault)) => Err(fault),
-                // The chain's clock may be behind ours, or the escrow may have paid out in a block not yet deep.
-                Err(waiting @ PrepareError::Waiting(_)) => Err(Transient::unreachable(waiting)),
-                Err(refused @ PrepareError::Refused(_)) => Err(Transient::contradiction(refused)),
-            },
-            EscrowState::Absent => Err(Transient::contradiction("the escrow that was secured is not there now")),
-            state => Box::pin(ended(ports, &order.payment_id, &order.escrow, state)).await,
-        },
+        Action::SecureRefund { order, attempt } => Box::pin(secure_refund(ports, payment, order, *attempt)).await,
         Action::FollowRefund { order, versions } => Box::pin(follow_refund(ports, order, versions)).await,
+    }
+}
+
+/// Signs a deposit for a winner that stands by its quote.
+async fn secure_deposit(
+    ports: &Ports,
+    award: &Award,
+    order: &DepositOrder,
+    attempt: u32,
+    agreed: &mut bool,
+) -> Result<Outcome, Transient> {
+    if !*agreed {
+        if let Some(lost) = agree(ports, award, attempt).await? {
+            return Ok(Outcome::command(lost));
+        }
+        *agreed = true;
+    }
+    match ports.chains.prepare_deposit(order, attempt).await {
+        Ok(transaction) => {
+            if mutant!("broadcast-before-journal") {
+                ports.chains.broadcast(&transaction).await?;
+            }
+            Ok(Outcome::command(Command::PrepareDeposit(transaction)))
+        }
+        Err(PrepareError::Transient(fault)) => Err(fault),
+        Err(PrepareError::Waiting(why)) => {
+            tracing::debug!(payment_id = %order.payment_id, why, "the reservation waits");
+            Ok(Outcome::DepositAwaited)
+        }
+        Err(PrepareError::Refused(refusal)) => refused(ports, order, refusal).await,
     }
 }
 
@@ -198,7 +168,7 @@ async fn ask_selector(ports: &Ports, request: &SelectionRequest) -> Outcome {
     }
 }
 
-/// What follows from a refusal. Whoever was shown a reservation that the payer's own deposit waited for may have brought it;
+/// What follows from a refusal. Whoever was shown a reservation that the payer deposit waited for may have brought it;
 /// the deposit counts as refused up to the end of its window, so that is found now, while the settler can still deliver.
 async fn refused(ports: &Ports, order: &DepositOrder, refusal: Box<Refusal>) -> Result<Outcome, Transient> {
     if order.authorization.is_payer_deposit()
@@ -209,7 +179,38 @@ async fn refused(ports: &Ports, order: &DepositOrder, refusal: Box<Refusal>) -> 
     Ok(Outcome::DepositRefused(refusal))
 }
 
-/// What to record of a deposit by the payer's own transaction that nobody can reserve any more; `None` when there is none.
+/// Looks for what became of the deposit under way.
+async fn follow_deposit(
+    ports: &Ports,
+    order: &DepositOrder,
+    versions: &[TransactionPrepared],
+) -> Result<Outcome, Transient> {
+    let state = match ports.chains.deposit_state(order, versions).await? {
+        DepositState::Pending if mutant!("time-out-is-failure") && waited(ports, versions) => {
+            DepositState::Expired { evidence: "no receipt".to_owned() }
+        }
+        DepositState::Pending if mutant!("new-attempt-without-proof") && waited(ports, versions) => {
+            DepositState::Superseded { evidence: "no receipt".to_owned() }
+        }
+        DepositState::Pending => return keep_alive(ports, versions, Command::RepriceDeposit).await,
+        state => state,
+    };
+    Ok(Outcome::command(Command::ObserveDeposit { state, at: ports.clock.now() }))
+}
+
+/// Watches, after a failure, for a payer deposit that can still be made.
+async fn watch_deposit(ports: &Ports, deposit: &PayerDeposit) -> Result<Outcome, Transient> {
+    if let Some(stranded) = stranded(ports, deposit).await? {
+        return Ok(stranded);
+    }
+    let (escrow, ends) = (&deposit.escrow, deposit.escrow.reserve_deadline);
+    match ports.chains.deposit_ruled_out(&deposit.payment_id, escrow, ends).await? {
+        true => Ok(Outcome::command(Command::MissDepositWindow { at: ports.clock.now() })),
+        false => Ok(Outcome::Nothing),
+    }
+}
+
+/// What to record of a payer deposit that nobody can reserve any more; `None` when there is none.
 async fn stranded(ports: &Ports, deposit: &PayerDeposit) -> Result<Option<Outcome>, Transient> {
     if !deposit.authorization.is_payer_deposit() {
         return Ok(None);
@@ -292,6 +293,48 @@ async fn ended(
     Ok(Outcome::command(Command::ObserveEscrow { state, claims }))
 }
 
+/// Signs a release of an escrow that still holds the money and takes one.
+async fn secure_release(
+    ports: &Ports,
+    payment: &Payment,
+    order: &ReleaseOrder,
+    attempt: u32,
+) -> Result<Outcome, Transient> {
+    match escrow_state(ports, payment).await? {
+        EscrowState::Held => match ports.chains.prepare_release(order, attempt).await {
+            Ok(transaction) => Ok(Outcome::command(Command::PrepareRelease(transaction))),
+            Err(PrepareError::Transient(fault)) => Err(fault),
+            Err(PrepareError::Waiting(_)) => Ok(Outcome::AwaitEvent),
+            // Most often the settler's own release is in a block that is not yet deep.
+            Err(PrepareError::Refused(refusal)) => Ok(Outcome::ReleaseRefused(refusal)),
+        },
+        EscrowState::Lapsed => Ok(Outcome::AwaitEvent),
+        EscrowState::Absent => Err(Transient::contradiction("the escrow that was secured is not there now")),
+        state => ended(ports, &order.payment_id, &order.escrow, state).await,
+    }
+}
+
+/// Signs a refund of an escrow that still holds the money.
+async fn secure_refund(
+    ports: &Ports,
+    payment: &Payment,
+    order: &RefundOrder,
+    attempt: u32,
+) -> Result<Outcome, Transient> {
+    match escrow_state(ports, payment).await? {
+        EscrowState::Held | EscrowState::Lapsed => match ports.chains.prepare_refund(order, attempt).await {
+            Ok(transaction) => Ok(Outcome::command(Command::PrepareRefund(transaction))),
+            Err(PrepareError::Transient(fault)) => Err(fault),
+            // The chain's clock may be behind ours, or the escrow may have paid out in a block not yet deep.
+            Err(waiting @ PrepareError::Waiting(_)) => Err(Transient::unreachable(waiting)),
+            Err(refused @ PrepareError::Refused(_)) => Err(Transient::contradiction(refused)),
+        },
+        EscrowState::Absent => Err(Transient::contradiction("the escrow that was secured is not there now")),
+        state => ended(ports, &order.payment_id, &order.escrow, state).await,
+    }
+}
+
+/// Looks for what became of the refund under way.
 async fn follow_refund(
     ports: &Ports,
     order: &RefundOrder,
@@ -309,6 +352,7 @@ async fn follow_refund(
     }
 }
 
+/// Looks for what became of the release under way.
 async fn follow_release(
     ports: &Ports,
     order: &ReleaseOrder,

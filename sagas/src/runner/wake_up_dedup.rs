@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     fn stream(number: usize) -> StreamId {
-        PaymentId::derive("rested", &number.to_string()).into()
+        PaymentId::derive("at rest", &number.to_string()).into()
     }
 
     #[test]

@@ -1,0 +1,69 @@
+//! The fold of the deposit: its attempts, the escrow that it funds, and failure before the escrow is secured.
+
+use events::event::{EscrowOpened, EscrowSecured, Failed, RefundDue, TransactionAbandoned, TransactionPrepared};
+
+use super::{Followed, NOT_LEGAL};
+use crate::payment::{Payment, Stage};
+
+pub(super) fn prepared(payment: &mut Payment, stage: Stage, transaction: &TransactionPrepared) -> Followed {
+    if stage != Stage::Awarded {
+        return Err(NOT_LEGAL);
+    }
+    Ok(payment.deposit.begin(transaction)?)
+}
+
+pub(super) fn repriced(payment: &mut Payment, stage: Stage, transaction: &TransactionPrepared) -> Followed {
+    if stage != Stage::Depositing {
+        return Err(NOT_LEGAL);
+    }
+    Ok(payment.deposit.replace(transaction)?)
+}
+
+pub(super) fn abandoned(payment: &mut Payment, stage: Stage, abandoned: &TransactionAbandoned) -> Followed {
+    if stage != Stage::Depositing {
+        return Err(NOT_LEGAL);
+    }
+    Ok(payment.deposit.give_up(abandoned)?)
+}
+
+pub(super) fn secured(payment: &mut Payment, stage: Stage, secured: &EscrowSecured) -> Followed {
+    if !matches!(stage, Stage::Awarded | Stage::Depositing) {
+        return Err(NOT_LEGAL);
+    }
+    payment.secured = Some(secured.clone());
+    Ok(())
+}
+
+pub(super) fn opened(payment: &mut Payment, stage: Stage, opened: &EscrowOpened) -> Followed {
+    if !matches!(stage, Stage::Awarded | Stage::Depositing | Stage::Watching) {
+        return Err(NOT_LEGAL);
+    }
+    if !payment.submitted.authorization.is_payer_deposit() {
+        return Err("a deposit under this scheme is reserved at once".into());
+    }
+    payment.opened = Some(opened.clone());
+    Ok(())
+}
+
+pub(super) fn ruled_out(payment: &mut Payment, stage: Stage) -> Followed {
+    if stage != Stage::Watching {
+        return Err(NOT_LEGAL);
+    }
+    payment.ruled_out = true;
+    Ok(())
+}
+
+/// A failure before the escrow is secured.
+pub(super) fn failed(payment: &mut Payment, failed: &Failed) -> Followed {
+    match (&failed.refund, &payment.opened) {
+        (RefundDue::AfterWindow, Some(_)) if payment.withdrawn.is_some() => {
+            return Err("money is in escrow, and the award was taken back without it".into());
+        }
+        (RefundDue::Nothing, None) | (RefundDue::AfterWindow, Some(_)) => {}
+        (_, None) => return Err("no money was in escrow".into()),
+        (_, Some(_)) => return Err("money is in escrow and must be returned after its window".into()),
+    }
+    payment.offer = None;
+    payment.failed = Some(Box::new(failed.clone()));
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! The event fold: events folded into state, one file for each leg of the saga as in [`super::decide`]. Also the definition
+//! of which transitions are legal, used by auditors.
+
+mod attempts;
+mod auction;
+mod escrow;
+mod refund;
+mod release;
+mod settlement;
+
+use std::borrow::Cow;
+
+use events::{PaymentEvent, event::Submitted};
+
+use super::{Attempts, Payment, Stage};
+
+/// Whether an event follows: nothing once it was taken into the state, or the reason why it cannot.
+type Followed = Result<(), Cow<'static, str>>;
+
+/// Why an event cannot follow that belongs to another stage.
+const NOT_LEGAL: Cow<'static, str> = Cow::Borrowed("not legal in this stage");
+
+/// An event that cannot follow the events before it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("event {event} cannot happen {at}: {reason}")]
+pub struct IllegalTransition {
+    /// The event's type.
+    pub event: &'static str,
+    /// The stage the payment was in.
+    pub at: String,
+    /// What forbids it.
+    pub reason: String,
+}
+
+/// The state after `event`.
+///
+/// # Errors
+/// [`IllegalTransition`] when the event cannot follow; the stored stream was then not written by this engine.
+pub fn evolve(state: Option<Payment>, event: &PaymentEvent) -> Result<Payment, IllegalTransition> {
+    let illegal = |at: String, reason: &str| IllegalTransition { event: event.type_name(), at, reason: reason.into() };
+    let Some(mut payment) = state else {
+        return match event {
+            PaymentEvent::Submitted(submitted) => Ok(begin(submitted.clone())),
+            _ => Err(illegal("before submission".into(), "a payment begins with Submitted")),
+        };
+    };
+    let stage = payment.stage();
+    let refuse = |reason: &str| Err(illegal(format!("in stage {stage:?}"), reason));
+    if payment.opened.is_some() && payment.failed.is_none() && !matches!(event, PaymentEvent::Failed(_)) {
+        return refuse("money that nobody can be paid from is in escrow, and only the failure may follow");
+    }
+    if payment.withdrawn.is_some() && payment.failed.is_none() && !matches!(event, PaymentEvent::Failed(_)) {
+        return refuse("the award was taken back, and only the failure may follow");
+    }
+    follow(&mut payment, stage, event).map_err(|reason| illegal(format!("in stage {stage:?}"), &reason))?;
+    Ok(payment)
+}
+
+/// A payment of which only the submission is known.
+fn begin(submitted: Box<Submitted>) -> Payment {
+    Payment {
+        submitted,
+        auction: None,
+        offer: None,
+        choice: None,
+        award: None,
+        withdrawn: None,
+        told: false,
+        deposit: Attempts::default(),
+        secured: None,
+        opened: None,
+        ruled_out: false,
+        seen: None,
+        unattested: false,
+        confirmed: None,
+        release: Attempts::default(),
+        released: None,
+        failed: None,
+        refund: Attempts::default(),
+        refunded: None,
+    }
+}
+
+/// Takes `event` into the leg it belongs to.
+fn follow(payment: &mut Payment, stage: Stage, event: &PaymentEvent) -> Followed {
+    match event {
+        PaymentEvent::Submitted(_) => Err(NOT_LEGAL),
+        PaymentEvent::AuctionClosed(closed) => auction::closed(payment, stage, closed),
+        PaymentEvent::SelectorAsked(asked) => auction::selector_asked(payment, stage, asked),
+        PaymentEvent::SelectorAnswered(answered) => auction::selector_answered(payment, stage, answered),
+        PaymentEvent::QuoteAwarded(awarded) => auction::awarded(payment, stage, awarded),
+        PaymentEvent::AwardWithdrawn(withdrawn) => auction::withdrawn(payment, stage, withdrawn),
+        PaymentEvent::WinnerTold(_) => auction::winner_told(payment, stage),
+        PaymentEvent::DepositPrepared(transaction) => escrow::prepared(payment, stage, transaction),
+        PaymentEvent::DepositRepriced(transaction) => escrow::repriced(payment, stage, transaction),
+        PaymentEvent::DepositAbandoned(abandoned) => escrow::abandoned(payment, stage, abandoned),
+        PaymentEvent::EscrowSecured(secured) => escrow::secured(payment, stage, secured),
+        PaymentEvent::EscrowOpened(opened) => escrow::opened(payment, stage, opened),
+        PaymentEvent::DepositRuledOut(_) => escrow::ruled_out(payment, stage),
+        PaymentEvent::FulfillmentSeen(seen) => settlement::seen(payment, stage, seen),
+        PaymentEvent::AttestationAwaited(awaited) => settlement::attestation_awaited(payment, stage, awaited),
+        PaymentEvent::FulfillmentConfirmed(confirmed) => settlement::confirmed(payment, stage, confirmed),
+        PaymentEvent::ReleasePrepared(transaction) => release::prepared(payment, stage, transaction),
+        PaymentEvent::ReleaseRepriced(transaction) => release::repriced(payment, stage, transaction),
+        PaymentEvent::ReleaseAbandoned(abandoned) => release::abandoned(payment, stage, abandoned),
+        PaymentEvent::EscrowReleased(released) => release::released(payment, stage, released),
+        PaymentEvent::RefundPrepared(transaction) => refund::prepared(payment, stage, transaction),
+        PaymentEvent::RefundRepriced(transaction) => refund::repriced(payment, stage, transaction),
+        PaymentEvent::RefundAbandoned(abandoned) => refund::abandoned(payment, stage, abandoned),
+        PaymentEvent::EscrowRefunded(refunded) => refund::refunded(payment, stage, refunded),
+        PaymentEvent::Failed(failed) => match stage {
+            Stage::Auction | Stage::Awarded | Stage::Depositing => escrow::failed(payment, failed),
+            Stage::Secured | Stage::Finalizing => settlement::failed(payment, failed),
+            _ => Err(NOT_LEGAL),
+        },
+    }
+}
+
+/// The state after all of `events`; `None` when there are none.
+///
+/// # Errors
+/// [`IllegalTransition`] of the first event that cannot follow.
+pub fn fold<'a>(events: impl IntoIterator<Item = &'a PaymentEvent>) -> Result<Option<Payment>, IllegalTransition> {
+    events.into_iter().try_fold(None, |state, event| evolve(state, event).map(Some))
+}

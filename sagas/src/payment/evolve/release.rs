@@ -1,0 +1,38 @@
+//! The fold of the release: its attempts, and the transaction that released the escrow.
+
+use events::event::{EscrowReleased, TransactionAbandoned, TransactionPrepared};
+
+use super::{Followed, NOT_LEGAL};
+use crate::payment::{Payment, Stage};
+
+pub(super) fn prepared(payment: &mut Payment, stage: Stage, transaction: &TransactionPrepared) -> Followed {
+    if stage != Stage::Completed {
+        return Err(NOT_LEGAL);
+    }
+    Ok(payment.release.begin(transaction)?)
+}
+
+pub(super) fn repriced(payment: &mut Payment, stage: Stage, transaction: &TransactionPrepared) -> Followed {
+    if stage != Stage::Completed {
+        return Err(NOT_LEGAL);
+    }
+    Ok(payment.release.replace(transaction)?)
+}
+
+pub(super) fn abandoned(payment: &mut Payment, stage: Stage, abandoned: &TransactionAbandoned) -> Followed {
+    if stage != Stage::Completed {
+        return Err(NOT_LEGAL);
+    }
+    Ok(payment.release.give_up(abandoned)?)
+}
+
+pub(super) fn released(payment: &mut Payment, stage: Stage, released: &EscrowReleased) -> Followed {
+    match stage {
+        Stage::Refunding if payment.opened.is_some() => Err("no settler was named for the escrow".into()),
+        Stage::Completed | Stage::Refunding => {
+            payment.released = Some(released.inclusion.clone());
+            Ok(())
+        }
+        _ => Err(NOT_LEGAL),
+    }
+}
