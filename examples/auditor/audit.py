@@ -4,7 +4,7 @@ shard: an audit by a plain NATS client. Standard library, nats-py and nkeys, not
 
     NATS_URL=nats://127.0.0.1:4222 NATS_SEED_FILE=auditor.seed audit.py pay_… [did:key of the gateway's checkpoint key]
 
-Exit code 0: everything agrees. The recipes are in journal/src/envelope.rs, events/src/epoch.rs and
+Exit code 0: everything agrees. The recipes are in journal/src/envelope/mod.rs, events/src/epoch.rs and
 journal/src/checkpoint.rs.
 """
 import asyncio, json, os, ssl, sys

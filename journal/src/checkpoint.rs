@@ -182,7 +182,7 @@ impl SignedCheckpoint {
         if !text.commit_id.bytes().all(|c| c.is_ascii_graphic()) {
             return Err(malformed("commit_id is not visible ASCII"));
         }
-        let time = text.time.parse().map_err(|_| malformed("time is no time"))?;
+        let time = text.time.parse().map_err(|_| malformed("time is not an RFC 3339 time"))?;
         let checkpoint = Checkpoint {
             shard: text.shard,
             sequence: text.sequence,

@@ -15,9 +15,9 @@ pub mod checkpoint;
 pub mod conformance;
 pub mod envelope;
 pub mod ledger;
-pub mod mark;
 pub mod memory;
 pub mod parking;
+pub mod stream_moved;
 
 use async_trait::async_trait;
 

@@ -18,7 +18,7 @@ use events::{CommitId, Epochs, Hash32, StreamId, time::Timestamp};
 use super::{
     AppendError, Commit, Position, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore, WakeUp,
     envelope::EncodedCommit,
-    mark::{holds_mark, mark},
+    stream_moved::{holds_mark, mark},
 };
 
 /// Longest wait for a commit that does not come.

@@ -57,7 +57,7 @@ impl RawMessage {
     /// # Errors
     /// [`envelope::Error::Header`] naming the header that is missing, repeated or of the wrong form.
     pub fn envelope(&self) -> Result<Envelope, envelope::Error> {
-        // A value that can be no header counts as missing.
+        // A value that cannot be a header counts as missing.
         let named = self.headers.iter().filter(|(name, _)| name.parse::<HeaderName>().is_ok());
         let pairs = named.flat_map(|(name, values)| values.iter().map(move |value| (name.as_str(), value.as_str())));
         Envelope::read(&self.subject, pairs.filter(|(_, value)| value.parse::<HeaderValue>().is_ok()))

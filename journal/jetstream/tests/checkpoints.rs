@@ -24,20 +24,20 @@ use journal_jetstream::{
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A server with one shard, whose stream can be emptied as an attacker's can.
-struct Stage {
+struct Environment {
     _server: NatsServer,
     client: Client,
     store: Store,
 }
 
-impl Stage {
-    async fn set() -> Result<Self> {
+impl Environment {
+    async fn start() -> Result<Self> {
         let server = NatsServer::open().await?;
         let client = async_nats::connect(server.url()).await?;
         let store = Store::connect(client.clone(), 1, TIMEOUT).await?;
-        let stage = Self { _server: server, client, store };
-        stage.shard().await?;
-        Ok(stage)
+        let environment = Self { _server: server, client, store };
+        environment.shard().await?;
+        Ok(environment)
     }
 
     async fn shard(&self) -> Result<()> {
@@ -134,26 +134,26 @@ async fn alarm(gateway: &mut Checkpointer) -> Result<Alarm> {
 
 #[tokio::test]
 async fn a_shard_is_signed_when_it_moved_by_whoever_comes_first() -> Result<()> {
-    let stage = Stage::set().await?;
-    let (mut one, mut two) = (stage.gateway(1, &[2]), stage.gateway(2, &[1]));
+    let environment = Environment::start().await?;
+    let (mut one, mut two) = (environment.gateway(1, &[2]), environment.gateway(2, &[1]));
     assert_eq!(step(&mut one).await?, Stepped::Unmoved);
-    stage.write("a").await?;
-    stage.write("b").await?;
+    environment.write("a").await?;
+    environment.write("b").await?;
     assert_eq!(step(&mut one).await?, Stepped::Signed(2));
     assert_eq!((step(&mut one).await?, step(&mut two).await?), (Stepped::Unmoved, Stepped::Unmoved));
-    stage.write("c").await?;
+    environment.write("c").await?;
     assert_eq!((step(&mut two).await?, step(&mut one).await?), (Stepped::Signed(3), Stepped::Unmoved));
     // Both at once: one of them wins, whichever it is.
     for n in 4..12 {
-        stage.write(&n.to_string()).await?;
+        environment.write(&n.to_string()).await?;
         let outcomes = tokio::join!(step(&mut one), step(&mut two));
         let outcomes = [outcomes.0?, outcomes.1?];
         assert_eq!(outcomes.iter().filter(|outcome| **outcome == Stepped::Signed(n)).count(), 1, "{outcomes:?}");
     }
-    let signed = stage.checkpoints().await?;
+    let signed = environment.checkpoints().await?;
     assert_eq!(signed.len(), 10);
     let mut rolling = Rolling::START;
-    let reader = RawReader::new(stage.client.clone(), TIMEOUT);
+    let reader = RawReader::new(environment.client.clone(), TIMEOUT);
     for message in reader.batch("EVT_00", 1, None, 100).await? {
         rolling.follow(message.hash());
         let at = signed.iter().find(|signed| signed.checkpoint().sequence == rolling.sequence);
@@ -166,49 +166,49 @@ async fn a_shard_is_signed_when_it_moved_by_whoever_comes_first() -> Result<()> 
 
 #[tokio::test]
 async fn what_is_not_as_it_was_signed_is_an_alarm_and_nothing_is_signed() -> Result<()> {
-    let stage = Stage::set().await?;
-    let mut signer = stage.gateway(1, &[]);
+    let environment = Environment::start().await?;
+    let mut signer = environment.gateway(1, &[]);
     for text in ["a", "b", "c"] {
-        stage.write(text).await?;
+        environment.write(text).await?;
         step(&mut signer).await?;
     }
     // Cut off: seen by the one that signed, and by one that has just started.
-    stage.rewrite(&["a", "b"]).await?;
-    for gateway in [&mut signer, &mut stage.gateway(1, &[])] {
+    environment.rewrite(&["a", "b"]).await?;
+    for gateway in [&mut signer, &mut environment.gateway(1, &[])] {
         assert_eq!(alarm(gateway).await?, Alarm::Truncated { shard: 0, head: 2, signed: 3 });
     }
     // Written anew, and longer than before.
-    stage.rewrite(&["a", "b", "x", "d"]).await?;
-    let found = alarm(&mut stage.gateway(1, &[])).await?;
+    environment.rewrite(&["a", "b", "x", "d"]).await?;
+    let found = alarm(&mut environment.gateway(1, &[])).await?;
     assert!(matches!(found, Alarm::Replaced { sequence: 3, .. }), "{found:?}");
     // A gateway that trusts nobody but itself.
-    stage.rewrite(&["a", "b", "c", "d"]).await?;
-    let found = alarm(&mut stage.gateway(2, &[])).await?;
+    environment.rewrite(&["a", "b", "c", "d"]).await?;
+    let found = alarm(&mut environment.gateway(2, &[])).await?;
     assert_eq!(found, Alarm::Stranger { shard: 0, signer: did(1) });
-    assert_eq!(stage.checkpoints().await?.len(), 3);
+    assert_eq!(environment.checkpoints().await?.len(), 3);
     // Put back as it was, it goes on.
-    assert_eq!(step(&mut stage.gateway(1, &[])).await?, Stepped::Signed(4));
+    assert_eq!(step(&mut environment.gateway(1, &[])).await?, Stepped::Signed(4));
     Ok(())
 }
 
 #[tokio::test]
 async fn checkpoints_that_are_forged_or_gone_are_an_alarm() -> Result<()> {
-    let stage = Stage::set().await?;
-    let mut signer = stage.gateway(1, &[]);
-    stage.write("a").await?;
+    let environment = Environment::start().await?;
+    let mut signer = environment.gateway(1, &[]);
+    environment.write("a").await?;
     step(&mut signer).await?;
     // By the right key, but not behind the last one.
-    let mut forged = stage.checkpoints().await?.pop().context("none")?.checkpoint().clone();
+    let mut forged = environment.checkpoints().await?.pop().context("none")?.checkpoint().clone();
     forged.sequence += 1;
-    let context = jetstream::new(stage.client.clone());
+    let context = jetstream::new(environment.client.clone());
     context.publish(subject(0), forged.sign(&key(1))?.to_json().into()).await?.await?;
-    stage.write("b").await?;
+    environment.write("b").await?;
     assert_eq!(alarm(&mut signer).await?, Alarm::Forked { shard: 0, sequence: 2 });
     context.publish(subject(0), "{}".into()).await?.await?;
     let found = alarm(&mut signer).await?;
     assert!(matches!(found, Alarm::Unreadable { sequence: 3, .. }), "{found:?}");
     context.delete_stream(STREAM).await?;
-    Store::connect(stage.client.clone(), 1, TIMEOUT).await?;
+    Store::connect(environment.client.clone(), 1, TIMEOUT).await?;
     assert_eq!(alarm(&mut signer).await?, Alarm::Vanished { shard: 0, sequence: 1 });
     Ok(())
 }
@@ -216,37 +216,37 @@ async fn checkpoints_that_are_forged_or_gone_are_an_alarm() -> Result<()> {
 /// Shards that come are signed, too, and a sealed one is not looked at any more once it is signed to its end.
 #[tokio::test]
 async fn all_shards_there_are_are_signed_and_sealed_ones_to_their_end() -> Result<()> {
-    let stage = Stage::set().await?;
-    stage.write("a").await?;
+    let environment = Environment::start().await?;
+    environment.write("a").await?;
     let options = Options { interval: Duration::from_millis(10), trusted: Vec::new(), timeout: TIMEOUT };
-    let checkpointer = Checkpointer::new(stage.client.clone(), stage.store.clone(), key(1), options);
+    let checkpointer = Checkpointer::new(environment.client.clone(), environment.store.clone(), key(1), options);
     let epochs = Arc::new(Mutex::new(Epochs::one(1)));
     let signing = tokio::spawn({
         let epochs = epochs.clone();
         checkpointer.run(move || epochs.lock().unwrap().clone(), Utc::now)
     });
-    stage.signed(0, 1).await?;
-    stage.write("b").await?;
-    stage.signed(0, 2).await?;
+    environment.signed(0, 1).await?;
+    environment.write("b").await?;
+    environment.signed(0, 2).await?;
 
-    stage.shard_of(1).await?;
-    stage.write("c").await?;
+    environment.shard_of(1).await?;
+    environment.write("c").await?;
     let mut both = epochs.lock().unwrap().followed_by(1).all().to_vec();
     both[0].sealed = true;
     *epochs.lock().unwrap() = Epochs::new(both)?;
     // What it had when it was sealed is signed, and then a look that finds nothing new is the last.
-    stage.signed(0, 3).await?;
-    let other = |n: u64| stage.write_to(1, format!("{n}"));
+    environment.signed(0, 3).await?;
+    let other = |n: u64| environment.write_to(1, format!("{n}"));
     for n in 1..=3 {
         other(n).await?;
-        stage.signed(1, n).await?;
+        environment.signed(1, n).await?;
     }
-    stage.write("nobody looks").await?;
+    environment.write("nobody looks").await?;
     for n in 4..=6 {
         other(n).await?;
-        stage.signed(1, n).await?;
+        environment.signed(1, n).await?;
     }
-    assert_eq!(stage.last_signed(0).await?, 3);
+    assert_eq!(environment.last_signed(0).await?, 3);
     signing.abort();
     Ok(())
 }

@@ -170,7 +170,7 @@ async fn without_a_majority_nothing_succeeds_and_with_it_everything_goes_on() {
     let outcomes = join_all(attempts.iter().chain([&second]).map(|commit| alone.append(commit))).await;
     for outcome in &outcomes {
         let refused = matches!(outcome, Err(AppendError::Unavailable(_) | AppendError::Unknown(_)));
-        assert!(refused, "one copy of three is no success: {outcome:?}");
+        assert!(refused, "one copy of three is not a success: {outcome:?}");
     }
     for n in &lost {
         three.cluster.restart(*n).unwrap();
@@ -191,7 +191,7 @@ async fn without_a_majority_nothing_succeeds_and_with_it_everything_goes_on() {
 }
 
 /// Begins streams until told to stop, and counts.
-async fn claim_on(journal: NatsJournal, stop: Arc<AtomicBool>, count: Arc<AtomicUsize>) -> Vec<StreamId> {
+async fn begin_streams(journal: NatsJournal, stop: Arc<AtomicBool>, count: Arc<AtomicUsize>) -> Vec<StreamId> {
     let mut opened = Vec::new();
     while !stop.load(Ordering::SeqCst) {
         let id = fresh();
@@ -217,7 +217,7 @@ async fn an_epoch_that_is_sealed_under_load_is_the_same_on_all_servers() {
     for n in 0..9 {
         let client = connect(&three.cluster.url_of(n % 3)).await;
         let journal = journal(&client, crate::support::cluster::three()).await;
-        tasks.push(tokio::spawn(claim_on(journal, stop.clone(), count.clone())));
+        tasks.push(tokio::spawn(begin_streams(journal, stop.clone(), count.clone())));
     }
     let operator = FromNats(three.journal.clone());
     for epoch in 0..3 {

@@ -217,7 +217,7 @@ async fn a_process_that_slept_through_a_sealing_begins_nothing_in_the_sealed_epo
 }
 
 #[tokio::test]
-async fn lost_acknowledgements_of_mark_and_claim_are_resolved() {
+async fn lost_acknowledgements_of_mark_and_first_commit_are_resolved() {
     for loss in [Loss::Swallow, Loss::Break] {
         let server = NatsServer::open().await.unwrap();
         let proxy = Proxy::start(&server.url(), loss).await;
@@ -301,7 +301,7 @@ async fn a_first_try_that_arrives_behind_the_mark_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn epochs_begin_under_claims_while_the_server_is_killed() {
+async fn epochs_begin_under_first_commits_while_the_server_is_killed() {
     let mut server = NatsServer::open().await.unwrap();
     let url = server.url();
     let quick = |look_every| Options { attempt_timeout: Duration::from_millis(500), look_every, ..options() };
@@ -314,7 +314,7 @@ async fn epochs_begin_under_claims_while_the_server_is_killed() {
     // First shard of the newest epoch; only first commits in it are counted.
     let newest = Arc::new(AtomicU16::new(0));
     let counted = (stop.clone(), count.clone(), newest.clone());
-    // Each id is claimed by all three at once, and whoever wins goes on with it.
+    // All three append the first commit of each id at once, and whoever wins goes on with it.
     let opening = |journals: Vec<NatsJournal>, counted: (Arc<AtomicBool>, Arc<AtomicUsize>, Arc<AtomicU16>)| async move {
         let (stop, count, newest) = counted;
         let mut acknowledged: Vec<(Commit, Recorded)> = Vec::new();
@@ -342,7 +342,7 @@ async fn epochs_begin_under_claims_while_the_server_is_killed() {
                 sleep(Duration::from_millis(5)).await;
             }
         };
-        timeout(PATIENCE, gone_on).await.expect("claims go on");
+        timeout(PATIENCE, gone_on).await.expect("first commits go on");
     };
     for round in 0..4 {
         goes_on().await;

@@ -46,7 +46,7 @@ impl BudgetKey {
     }
 
     fn new(chain_id: &ChainId, kind: &str, id: &str) -> Self {
-        // EVM addresses and hashes mean the same in any case; what is no part of one is no part of a subject either.
+        // EVM addresses and hashes mean the same in any case; what is not part of one is not part of a subject either.
         let id: String = id.chars().filter(char::is_ascii_alphanumeric).collect();
         Self(format!("{}.{kind}.{}", chain_id.token(), id.to_ascii_lowercase()))
     }

@@ -74,8 +74,8 @@ pub enum Error {
     /// Too many others reserved at the same moment.
     #[error("signer ledger is contended")]
     Contended,
-    /// The account's address can be no address of any family.
-    #[error("`{0}` is no account")]
+    /// The account's address is not one of any family.
+    #[error("`{0}` is not an account")]
     Account(String),
     /// A stored entry cannot be read.
     #[error("signer ledger holds an unreadable entry: {0}")]

@@ -203,7 +203,7 @@ impl Stored {
                 _ => Err(format!("Direct Get answered without exactly one {name}")),
             }
         };
-        let sequence = header(NATS_SEQUENCE)?.parse().map_err(|_| "Nats-Sequence is no number".to_owned())?;
+        let sequence = header(NATS_SEQUENCE)?.parse().map_err(|_| "Nats-Sequence is not a number".to_owned())?;
         let stored_at = parse_time(header(NATS_TIME_STAMP)?)?;
         let subject = header(NATS_SUBJECT)?.to_owned();
         Ok(Self { subject, sequence, stored_at, body: message.payload, headers })

@@ -9,7 +9,7 @@ use tracing::{debug, warn};
 use journal::{
     AppendError, Commit, Recorded,
     envelope::{self, EncodedCommit, Envelope},
-    mark::holds_mark,
+    stream_moved::holds_mark,
 };
 
 use super::{Inner, Options};
@@ -49,14 +49,14 @@ enum Successor {
     /// Nothing yet. This never proves that a publish of ours will not arrive.
     None {
         /// The stream's last sequence is below the expected one.
-        ahead: bool,
+        is_below_expected: bool,
     },
 }
 
 /// The outcome of a commit.
 pub(super) enum Placed {
     Mine(Recorded),
-    /// It is not stored and never will be: something else lies in its place, unless its place is ahead of everything.
+    /// It is not stored and never will be: something else lies in its place, unless the stream ends before its place.
     Another(Option<Stored>),
     /// It is not stored and never will be: its place is empty, and the shard is sealed.
     Never,
@@ -131,18 +131,7 @@ impl Attempt<'_> {
             if !requests::connected_by(&self.journal.client, connected_by).await {
                 return Err(self.give_up("no connection".into()));
             }
-            let timeout = self.time.of_attempt(&self.journal.options);
-            let headers = requests::header_map(self.encoded.headers(self.commit.expected.sequence));
-            let body = self.encoded.body.clone();
-            let subject = &self.encoded.envelope.subject;
-            let client = &self.journal.client;
-            let published = if std::mem::replace(&mut first, false) {
-                let message = Outgoing { subject: subject.clone(), headers, body };
-                self.journal.groups.publish(client, self.encoded.shard, message, timeout).await
-            } else {
-                // What failed once goes by itself, and takes no others with it.
-                requests::publish(client, subject, headers, body, timeout).await
-            };
+            let published = self.publish(std::mem::replace(&mut first, false)).await;
             let refused_for_sequence = matches!(published, Published::WrongSequence);
             let refused_for_ever = matches!(published, Published::Sealed(_));
             let reason = match published {
@@ -165,11 +154,12 @@ impl Attempt<'_> {
                     reason
                 }
             };
+            let subject = &self.encoded.envelope.subject;
             debug!(subject, reason, "acknowledgement is resolved by reading");
             match self.successor().await {
                 Ok(Successor::Mine(stored)) => return found(&self.encoded, self.commit, &stored).map(Placed::Mine),
                 Ok(Successor::Another(stored)) => return Ok(Placed::Another(Some(stored))),
-                Ok(Successor::None { ahead: true }) if refused_for_sequence && !self.may_be_stored => {
+                Ok(Successor::None { is_below_expected: true }) if refused_for_sequence && !self.may_be_stored => {
                     return Ok(Placed::Another(None));
                 }
                 // What was published before the shard was sealed may still be on its way through the replicas.
@@ -183,6 +173,21 @@ impl Attempt<'_> {
             }
             sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// Publishes the commit once.
+    async fn publish(&self, is_first: bool) -> Published {
+        let Inner { client, options, groups, .. } = self.journal;
+        let timeout = self.time.of_attempt(options);
+        let headers = requests::header_map(self.encoded.headers(self.commit.expected.sequence));
+        let (subject, body) = (&self.encoded.envelope.subject, self.encoded.body.clone());
+        if is_first {
+            let message = Outgoing { subject: subject.clone(), headers, body };
+            groups.publish(client, self.encoded.shard, message, timeout).await
+        } else {
+            // What failed once goes by itself, and takes no others with it.
+            requests::publish(client, subject, headers, body, timeout).await
         }
     }
 
@@ -203,7 +208,7 @@ impl Attempt<'_> {
             return Ok(if mine { Successor::Mine(next) } else { Successor::Another(next) });
         }
         let last = requests::leader_get(client, &stream, &Pick::Last { subject }, timeout).await?;
-        Ok(Successor::None { ahead: last.map_or(0, |last| last.sequence) < expected })
+        Ok(Successor::None { is_below_expected: last.map_or(0, |last| last.sequence) < expected })
     }
 }
 

@@ -10,7 +10,7 @@ use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 
 use events::{CommitId, Epoch, Epochs};
-use journal::{AppendError, Commit, Recorded, envelope, mark::mark};
+use journal::{AppendError, Commit, Recorded, envelope, stream_moved::mark};
 
 use super::{
     Inner,

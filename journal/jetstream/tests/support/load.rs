@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub struct Load {
     stop: Arc<AtomicBool>,
     count: Arc<AtomicUsize>,
-    tasks: Vec<JoinHandle<Told>>,
+    tasks: Vec<JoinHandle<Outcomes>>,
 }
 
 impl Load {
@@ -60,11 +60,14 @@ impl Load {
         self.stop.store(true, Ordering::SeqCst);
         let mut expected = HashMap::new();
         for task in self.tasks {
-            let told = timeout(PATIENCE, task).await.unwrap().unwrap();
-            let stored = load(journal, &told.id).await.into_iter().map(|commit| commit.commit_id);
-            assert_eq!(stored.collect::<Vec<_>>(), told.acknowledged);
-            assert!(told.acknowledged.iter().all(|id| !told.denied.contains(id)), "a commit that was denied is stored");
-            expected.extend(told.acknowledged.into_iter().map(|commit_id| (commit_id, 0)));
+            let appended = timeout(PATIENCE, task).await.unwrap().unwrap();
+            let stored = load(journal, &appended.id).await.into_iter().map(|commit| commit.commit_id);
+            assert_eq!(stored.collect::<Vec<_>>(), appended.acknowledged);
+            assert!(
+                appended.acknowledged.iter().all(|id| !appended.denied.contains(id)),
+                "a commit that was denied is stored"
+            );
+            expected.extend(appended.acknowledged.into_iter().map(|commit_id| (commit_id, 0)));
         }
         for shard in 0..journal.shards() {
             let head = journal.head(shard).await.unwrap();
@@ -103,8 +106,8 @@ pub async fn load(journal: &NatsJournal, id: &StreamId) -> Vec<Recorded> {
     timeout(PATIENCE, loaded).await.unwrap()
 }
 
-/// What one appender was told.
-struct Told {
+/// What came of the appends of one task.
+struct Outcomes {
     id: StreamId,
     /// Stored, in this order.
     acknowledged: Vec<CommitId>,
@@ -112,7 +115,7 @@ struct Told {
     denied: HashSet<CommitId>,
 }
 
-impl Told {
+impl Outcomes {
     /// Looks what is stored, after an outcome that was not known. What was acknowledged must be there, in front.
     async fn look(&mut self, journal: &NatsJournal) -> Position {
         let stored = load(journal, &self.id).await;
@@ -124,30 +127,30 @@ impl Told {
 }
 
 /// Appends to one payment until told to stop.
-async fn append_on(journal: NatsJournal, stop: Arc<AtomicBool>, count: Arc<AtomicUsize>) -> Told {
-    let mut told = Told { id: fresh(), acknowledged: Vec::new(), denied: HashSet::new() };
+async fn append_on(journal: NatsJournal, stop: Arc<AtomicBool>, count: Arc<AtomicUsize>) -> Outcomes {
+    let mut appended = Outcomes { id: fresh(), acknowledged: Vec::new(), denied: HashSet::new() };
     let mut at = Position::START;
     while !stop.load(Ordering::SeqCst) {
-        let next: Commit = commit(&told.id, at, "next");
+        let next: Commit = commit(&appended.id, at, "next");
         match journal.append(&next).await {
             Ok(recorded) => {
                 at = recorded.position;
-                told.acknowledged.push(next.commit_id);
+                appended.acknowledged.push(next.commit_id);
                 count.fetch_add(1, Ordering::SeqCst);
             }
             Err(AppendError::Unavailable(_)) => {
-                told.denied.insert(next.commit_id);
+                appended.denied.insert(next.commit_id);
             }
-            Err(AppendError::Unknown(_)) => at = told.look(&journal).await,
+            Err(AppendError::Unknown(_)) => at = appended.look(&journal).await,
             Err(AppendError::Conflict) => {
                 // Only an append of our own whose outcome was unknown can have come first.
-                told.denied.insert(next.commit_id);
-                at = told.look(&journal).await;
+                appended.denied.insert(next.commit_id);
+                at = appended.look(&journal).await;
             }
             Err(error) => panic!("{error}"),
         }
     }
     // An append whose outcome stayed unknown may have been stored since.
-    told.look(&journal).await;
-    told
+    appended.look(&journal).await;
+    appended
 }
