@@ -1,12 +1,12 @@
-//! What breaks around payments from Tron: processes, the node, transactions that are lost or starve or expire, tokens that
+//! Faults around payments from Tron: processes, the node, transactions that are lost or starve or expire, tokens that
 //! deny somebody, payers who send what they signed by themselves. Whatever happens, the balances fit to the unit.
 
 mod broadcasts;
 mod killed;
 mod node;
 mod node_away;
-mod own_broadcast;
 mod payer;
+mod payer_deposit;
 mod starved;
 mod token;
 mod token_denied;

@@ -1,4 +1,4 @@
-//! What a quote costs: reading, hashing and verifying one that was never seen, one that was, and making one.
+//! Quote benchmark: reading, hashing and verifying one that was never seen, one that was, and making one.
 //!
 //! `cargo bench -p events --bench quote` prints the median and the 99th percentile of each; nothing is asserted.
 

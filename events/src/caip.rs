@@ -426,7 +426,10 @@ mod tests {
         assert_eq!(read("TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6u"), Err(Error::TronAccount));
         assert_eq!(read("11111111111111111111111111111111"), Err(Error::ZeroAccount));
         for text in ["", " ", "5aaeb6053f3e94c9b9a09f33669435e7ef1beaed", "0", "T"] {
-            assert!(matches!(read(text), Err(Error::Account | Error::AccountLength | Error::AccountWhitespace)), "{text}");
+            assert!(
+                matches!(read(text), Err(Error::Account | Error::AccountLength | Error::AccountWhitespace)),
+                "{text}"
+            );
         }
         // Base58 takes the square of its length.
         assert_eq!(read(&"z".repeat(1 << 20)), Err(Error::AccountLength));

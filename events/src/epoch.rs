@@ -95,7 +95,7 @@ impl Epoch {
 
 /// The stream of a shard does not say which epoch it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the stream of shard {shard} has {key} = {found}, which is no layout")]
+#[error("the stream of shard {shard} has {key} = {found}, which is not a layout")]
 pub struct InvalidMetadata {
     /// The shard.
     pub shard: u16,

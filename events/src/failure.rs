@@ -1,4 +1,4 @@
-//! Why a payment failed, as it is stored and shown.
+//! Failure reasons of a payment, as they are stored and shown.
 
 use serde::{Deserialize, Serialize};
 

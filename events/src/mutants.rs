@@ -2,7 +2,7 @@
 //!
 //! [`mutant!`](crate::mutant) stands where a variant breaks something. It is `false` at compile time wherever debug assertions
 //! are off, as in every release. Elsewhere nothing is broken before a thread asks for it with `choose`, which only the
-//! simulation's own test does. It is no feature, as one would have nearly everything built twice.
+//! simulation's own test does. It is not a feature, as one would have nearly everything built twice.
 
 /// Whether the broken variant of this name is in force in this thread.
 #[cfg(not(debug_assertions))]

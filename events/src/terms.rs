@@ -1,4 +1,4 @@
-//! What the payer agreed to: the economics that must not change under one `request_id`.
+//! Terms: the economics that the payer agreed to and that must not change under one `request_id`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What the vocabulary's bytes must stay: one program; a file is a subject.
+//! Golden tests: the bytes of the vocabulary stay as they are. One program; a file is a subject.
 
 // A test may panic, and so may what helps it.
 #![allow(clippy::expect_used, clippy::unwrap_used)]

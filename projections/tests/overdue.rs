@@ -124,13 +124,13 @@ fn a_refund_is_overdue_by_the_way_it_is_made() {
 
 #[test]
 fn a_failed_payment_whose_own_deposit_is_not_ruled_out_is_overdue_past_the_reserve_deadline() {
-    let unsold = vec![own_submitted(&payment()), auction_closed(&[], &[]), failed(RefundDue::Nothing, None)];
+    let unsold = vec![payer_deposit_submitted(&payment()), auction_closed(&[], &[]), failed(RefundDue::Nothing, None)];
     let found = becomes(unsold.clone(), OverdueStage::Undeposited, RESERVE + GRACE);
     assert_eq!((found.amount, found.since, found.transaction), (amount(110), at(RESERVE), None));
     assert!(found.waits_for.starts_with("proof that the payer's own transaction"), "{}", found.waits_for);
     assert_eq!(stage(&view(and(unsold.clone(), vec![ruled_out()])), at(1_000_000)), None);
     // Nor need its auction have ended for the payer to have sent it.
-    becomes(vec![own_submitted(&payment())], OverdueStage::Undeposited, RESERVE + GRACE);
+    becomes(vec![payer_deposit_submitted(&payment())], OverdueStage::Undeposited, RESERVE + GRACE);
     // Once it is found it waits for the refund window.
     let opened = and(unsold, vec![escrow_opened(hash(0x11), 21)]);
     let found = becomes(opened.clone(), OverdueStage::Unrefunded, REFUND_AFTER + GRACE);
@@ -139,7 +139,7 @@ fn a_failed_payment_whose_own_deposit_is_not_ruled_out_is_overdue_past_the_reser
     assert_eq!(stage(&view(and(opened, vec![refunded(hash(0x33), 210)])), at(1_000_000)), None);
     let stranded = vec![escrow_opened(hash(0x11), 21), failed(RefundDue::AfterWindow, None)];
     becomes(
-        [vec![own_submitted(&payment())], auction(), stranded].concat(),
+        [vec![payer_deposit_submitted(&payment())], auction(), stranded].concat(),
         OverdueStage::Unrefunded,
         REFUND_AFTER + GRACE,
     );

@@ -420,7 +420,7 @@ async fn a_payment_whose_own_deposit_is_watched_stays_open_until_that_is_settled
     let (directory, journal) = (TempDir::new().unwrap(), Arc::new(Streams::new(SHARDS)));
     let ids: Vec<_> = (0..3).map(payment).collect();
     for id in &ids {
-        journal.push(id, vec![own_submitted(id)]);
+        journal.push(id, vec![payer_deposit_submitted(id)]);
         journal.push(id, vec![auction_closed(&[], &[]), failed(RefundDue::Nothing, None)]);
     }
     journal.push(&ids[1], vec![escrow_opened(hash(0x11), 21)]);

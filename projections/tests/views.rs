@@ -155,26 +155,27 @@ fn what_is_left_for_the_engine_decides_rest() {
 
 #[test]
 fn a_payment_that_failed_in_the_auction_is_open_while_the_payers_own_transaction_may_deposit() {
-    let own = |commits: Vec<Vec<PaymentEvent>>| {
-        let commits = [vec![vec![own_submitted(&id())]], commits].concat();
+    let payer_deposit = |commits: Vec<Vec<PaymentEvent>>| {
+        let commits = [vec![vec![payer_deposit_submitted(&id())]], commits].concat();
         PaymentView::fold(&history(id(), commits)).unwrap()
     };
     let unsold = vec![vec![auction_closed(&[], &[]), failed(RefundDue::Nothing, None)]];
-    let watched = own(unsold.clone());
+    let watched = payer_deposit(unsold.clone());
     assert_eq!((watched.status, watched.at_rest), (PaymentStatus::Failed, false));
     assert_eq!((&watched.refund_owed, &watched.escrowed), (&None, &None));
 
-    let ruled_out = own([unsold.clone(), vec![vec![ruled_out()]]].concat());
+    let ruled_out = payer_deposit([unsold.clone(), vec![vec![ruled_out()]]].concat());
     assert_eq!((ruled_out.status, ruled_out.at_rest, ruled_out.updated_at), (PaymentStatus::Failed, true, at(3)));
     assert_eq!((ruled_out.deposit, ruled_out.refund_owed), (None, None));
 
     let found = [unsold, vec![vec![escrow_opened(hash(0x11), 21)]]].concat();
-    let view = own(found.clone());
+    let view = payer_deposit(found.clone());
     assert_eq!((view.status, view.at_rest, view.escrowed), (PaymentStatus::Failed, false, Some(amount(110))));
     assert_eq!(view.deposit, transaction(1, hash(0x11), Some(21)));
     assert_eq!(view.refund_owed, Some(RefundOwed { failed_at: at(60), after_window: true }));
     assert_eq!(view.failure, watched.failure, "why it failed stays");
-    let back = own([found, vec![vec![refund_prepared(1, hash(0x33))], vec![refunded(hash(0x33), 210)]]].concat());
+    let back =
+        payer_deposit([found, vec![vec![refund_prepared(1, hash(0x33))], vec![refunded(hash(0x33), 210)]]].concat());
     assert_eq!((back.refund, back.at_rest), (transaction(1, hash(0x33), Some(210)), true));
 }
 
@@ -182,7 +183,7 @@ fn a_payment_that_failed_in_the_auction_is_open_while_the_payers_own_transaction
 fn a_deposit_that_nobody_can_be_named_for_is_owed_as_soon_as_it_is_shown() {
     let stranded = vec![escrow_opened(hash(0x11), 21), failed(RefundDue::AfterWindow, None)];
     let commits = vec![
-        vec![own_submitted(&id())],
+        vec![payer_deposit_submitted(&id())],
         vec![auction_closed(&["a"], &[]), awarded()],
         stranded,
         vec![refunded(hash(0x33), 210)],
@@ -193,7 +194,7 @@ fn a_deposit_that_nobody_can_be_named_for_is_owed_as_soon_as_it_is_shown() {
     assert_eq!(view.refund_owed, Some(RefundOwed { failed_at: at(60), after_window: true }));
     assert!(PaymentView::fold(&history(id(), commits)).unwrap().at_rest);
     // After an award the failure itself rests on the proof that nothing was deposited, nor can be.
-    let commits = vec![vec![own_submitted(&id())], vec![awarded()], vec![failed(RefundDue::Nothing, None)]];
+    let commits = vec![vec![payer_deposit_submitted(&id())], vec![awarded()], vec![failed(RefundDue::Nothing, None)]];
     assert!(PaymentView::fold(&history(id(), commits)).unwrap().at_rest);
 }
 
@@ -209,8 +210,8 @@ fn a_deposit_that_reverted_was_mined_where_its_failure_says() {
         estimated_gas_needed: None,
     };
     let reverted = |hash| failed(RefundDue::Nothing, Some(context(hash)));
-    let own = view(vec![deposit_prepared(1, hash(0x11)), reverted(hash(0x11))]);
-    assert_eq!(own.deposit, transaction(1, hash(0x11), Some(21)));
+    let only = view(vec![deposit_prepared(1, hash(0x11)), reverted(hash(0x11))]);
+    assert_eq!(only.deposit, transaction(1, hash(0x11), Some(21)));
     // Of the versions of an attempt any may be the one that was mined.
     let older = view(vec![deposit_prepared(1, hash(0x11)), deposit_repriced(1, hash(0x12)), reverted(hash(0x11))]);
     assert_eq!(older.deposit, transaction(1, hash(0x11), Some(21)));

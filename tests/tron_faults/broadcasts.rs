@@ -95,15 +95,15 @@ async fn what_the_network_loses_is_sent_again_as_it_was() -> Result<()> {
     let world = with_blocks_on_demand().await?;
     let (tron, before) = (world.tron()?, world.tron_holdings().await?);
     let payer = Stranger::endowed(&world, "a payer with bad luck").await?;
-    let (payment_id, own) = payer.submit(&world, &world.spec_from_tron("dropped")?, json!({})).await?;
-    for own in &own {
-        awaited(&world, tron, own.id).await?;
-        lose(tron, own.id).await?;
+    let (payment_id, transactions) = payer.submit(&world, &world.spec_from_tron("dropped")?, json!({})).await?;
+    for transaction in &transactions {
+        awaited(&world, tron, transaction.id).await?;
+        lose(tron, transaction.id).await?;
         tron.dev.mine(1).await?;
-        assert!(info(&world, own.id).await?.is_none(), "it is lost");
-        awaited(&world, tron, own.id).await?;
+        assert!(info(&world, transaction.id).await?.is_none(), "it is lost");
+        awaited(&world, tron, transaction.id).await?;
         tron.dev.mine(1).await?;
-        assert!(info(&world, own.id).await?.is_some());
+        assert!(info(&world, transaction.id).await?.is_some());
     }
     world.until(&payment_id, "DepositPrepared").await?;
     let reservation = reservations(&world, &payment_id).await?.remove(0);
@@ -115,7 +115,7 @@ async fn what_the_network_loses_is_sent_again_as_it_was() -> Result<()> {
     assert_eq!(reservations(&world, &payment_id).await?, [reservation], "one reservation, sent again");
     assert_eq!(escrow_moves(&world, &payment_id).await?, [1, 1, 0]);
     assert_eq!(payer.tokens(&world).await?, CAP - PRICE);
-    assert_eq!(payer.sun(&world).await?, SUN - fees(&world, &own).await?);
+    assert_eq!(payer.sun(&world).await?, SUN - fees(&world, &transactions).await?);
     assert_eq!(moves(&before, &world.tron_holdings().await?), delivered(1));
     Ok(())
 }
@@ -128,31 +128,31 @@ async fn a_fork_that_takes_the_deposit_away_brings_it_back_once() -> Result<()> 
     // With the blocks their transactions are gone, or they come into later ones.
     for lost in [true, false] {
         let payer = Stranger::endowed(&world, &format!("a payer on a fork: {lost}")).await?;
-        let (payment_id, own) = payer.submit(&world, &world.spec_from_tron("forked")?, json!({})).await?;
-        for own in &own {
-            awaited(&world, tron, own.id).await?;
+        let (payment_id, transactions) = payer.submit(&world, &world.spec_from_tron("forked")?, json!({})).await?;
+        for transaction in &transactions {
+            awaited(&world, tron, transaction.id).await?;
             tron.dev.mine(1).await?;
-            assert!(info(&world, own.id).await?.is_some());
+            assert!(info(&world, transaction.id).await?.is_some());
         }
-        let deposited_in = info(&world, own[1].id).await?.context("the deposit")?["blockNumber"].clone();
+        let deposited_in = info(&world, transactions[1].id).await?.context("the deposit")?["blockNumber"].clone();
         world.until(&payment_id, "DepositPrepared").await?;
         let reservation = reservations(&world, &payment_id).await?.remove(0);
         awaited(&world, tron, reservation).await?;
         // Away with the blocks of approval and deposit and with all after them; the reservation waits on.
-        let approved_in = info(&world, own[0].id).await?.context("the approval")?["blockNumber"].as_u64();
+        let approved_in = info(&world, transactions[0].id).await?.context("the approval")?["blockNumber"].as_u64();
         let head = tron.dev.control("mine", json!({"blocks": 0})).await?["head"].as_u64().context("a head")?;
         let blocks = head + 1 - approved_in.context("a number")?;
         tron.dev.control("fork", json!({"blocks": blocks, "drop_transactions": lost})).await?;
-        for own in &own {
-            assert!(info(&world, own.id).await?.is_none(), "the fork took it away");
+        for transaction in &transactions {
+            assert!(info(&world, transaction.id).await?.is_none(), "the fork took it away");
         }
         complete(&world, tron, &payment_id).await?;
 
-        let again = info(&world, own[1].id).await?.context("the deposit")?["blockNumber"].clone();
+        let again = info(&world, transactions[1].id).await?.context("the deposit")?["blockNumber"].clone();
         assert!(lost <= (again != deposited_in), "{deposited_in} and {again}");
         assert_eq!(escrow_moves(&world, &payment_id).await?, [1, 1, 0]);
         assert_eq!(payer.tokens(&world).await?, CAP - PRICE);
-        assert_eq!(payer.sun(&world).await?, SUN - fees(&world, &own).await?);
+        assert_eq!(payer.sun(&world).await?, SUN - fees(&world, &transactions).await?);
         payments.push(payment_id);
     }
     // The first one's reservation came into a block without its deposit, and another took its place.

@@ -31,16 +31,16 @@ async fn a_gateway_killed_after_any_event_of_a_delivery_goes_on_and_pays_once() 
     let mut payments = Vec::new();
     for event in DELIVERED {
         let payer = Stranger::endowed(&world, event).await?;
-        let (payment_id, own) = payer.submit(&world, &world.spec_from_tron("killed")?, json!({})).await?;
+        let (payment_id, transactions) = payer.submit(&world, &world.spec_from_tron("killed")?, json!({})).await?;
         world.until(&payment_id, event).await?;
         restart_gateway(&mut world).await?;
-        payments.push((payer, payment_id, own));
+        payments.push((payer, payment_id, transactions));
     }
-    for (payer, payment_id, own) in &payments {
+    for (payer, payment_id, transactions) in &payments {
         world.completed(payment_id).await?;
         assert_eq!(escrow_moves(&world, payment_id).await?, [1, 1, 0]);
         assert_eq!(payer.tokens(&world).await?, CAP - PRICE);
-        assert_eq!(payer.sun(&world).await?, SUN - fees(&world, own).await?);
+        assert_eq!(payer.sun(&world).await?, SUN - fees(&world, transactions).await?);
     }
     assert_eq!(moves(&before, &world.tron_holdings().await?), delivered(7));
     world.audited(&payments[1].1).await
@@ -53,20 +53,21 @@ async fn a_gateway_killed_after_any_event_of_a_refund_goes_on_and_refunds_once()
     let mut payments = Vec::new();
     for event in REFUNDED_AFTER {
         let payer = Stranger::endowed(&world, event).await?;
-        let (payment_id, own) = payer.submit(&world, &world.undeliverable_from_tron("killed")?, json!({})).await?;
-        payments.push((event, payer, payment_id, own));
+        let (payment_id, transactions) =
+            payer.submit(&world, &world.undeliverable_from_tron("killed")?, json!({})).await?;
+        payments.push((event, payer, payment_id, transactions));
     }
     for (event, _, payment_id, _) in &payments {
         world.until(payment_id, event).await?;
         restart_gateway(&mut world).await?;
     }
-    for (_, payer, payment_id, own) in &payments {
+    for (_, payer, payment_id, transactions) in &payments {
         // The verifier says that nothing came, so nobody waits for the window.
         assert!(matches!(world.failed(payment_id).await?, RefundDue::ByNonDelivery { .. }));
         world.until(payment_id, "EscrowRefunded").await?;
         assert_eq!(escrow_moves(&world, payment_id).await?, [1, 0, 1]);
         assert_eq!(payer.tokens(&world).await?, CAP);
-        assert_eq!(payer.sun(&world).await?, SUN - fees(&world, own).await?);
+        assert_eq!(payer.sun(&world).await?, SUN - fees(&world, transactions).await?);
     }
     assert_eq!(world.tron_holdings().await?, before);
     world.audited(&payments[0].2).await

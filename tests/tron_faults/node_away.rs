@@ -19,7 +19,7 @@ async fn a_node_that_is_away_or_hangs_costs_time_and_nothing_else() -> Result<()
     let (mut from_tron, mut to_tron) = (Vec::new(), Vec::new());
     for event in ["QuoteAwarded", "DepositPrepared", "FulfillmentSeen"] {
         let payer = Stranger::endowed(&world, event).await?;
-        let (payment_id, own) = payer.submit(&world, &world.spec_from_tron("away")?, json!({})).await?;
+        let (payment_id, transactions) = payer.submit(&world, &world.spec_from_tron("away")?, json!({})).await?;
         let waiting = Stranger::endowed(&world, &format!("waiting at {event}")).await?;
         let signed = waiting.sign(&world, &world.spec_from_tron("waiting")?, json!({})).await?;
         world.until(&payment_id, event).await?;
@@ -39,25 +39,25 @@ async fn a_node_that_is_away_or_hangs_costs_time_and_nothing_else() -> Result<()
         };
         eventually(accepted).await.context("the same submission is not taken when the node is back")?;
         let waited = waiting.payer.payment_id("waiting");
-        from_tron.push((payer, payment_id, own));
-        from_tron.push((waiting, waited, super::payer::own(&signed)?));
+        from_tron.push((payer, payment_id, transactions));
+        from_tron.push((waiting, waited, super::payer::signed_transactions(&signed)?));
         to_tron.push(other);
     }
     let payer = Stranger::endowed(&world, "a payer whose node hangs").await?;
-    let (payment_id, own) = payer.submit(&world, &world.spec_from_tron("hung")?, json!({})).await?;
+    let (payment_id, transactions) = payer.submit(&world, &world.spec_from_tron("hung")?, json!({})).await?;
     world.until(&payment_id, "EscrowSecured").await?;
     let silences = || world.network.log("gateway-1").map(|log| log.matches("no answer in time").count());
     let silent_before = silences()?;
     node.set(Mode::Silent);
     eventually(|| async { silences().is_ok_and(|count| count > silent_before) }).await.context("nobody asks")?;
     node.set(Mode::Passing);
-    from_tron.push((payer, payment_id, own));
+    from_tron.push((payer, payment_id, transactions));
 
-    for (payer, payment_id, own) in &from_tron {
+    for (payer, payment_id, transactions) in &from_tron {
         world.completed(payment_id).await?;
         assert_eq!(escrow_moves(&world, payment_id).await?, [1, 1, 0]);
         assert_eq!(payer.tokens(&world).await?, CAP - PRICE);
-        assert_eq!(payer.sun(&world).await?, SUN - fees(&world, own).await?);
+        assert_eq!(payer.sun(&world).await?, SUN - fees(&world, transactions).await?);
     }
     let mut expected = delivered(from_tron.len() as u64);
     for payment_id in &to_tron {

@@ -29,7 +29,7 @@ pub struct Stranger {
 
 /// One of the transactions that a payer signed.
 #[derive(Debug, Clone)]
-pub struct Own {
+pub struct SignedTransaction {
     pub id: B256,
     pub bytes: Vec<u8>,
 }
@@ -58,11 +58,16 @@ impl Stranger {
     }
 
     /// Signs and submits without waiting for the outcome; what was signed, too.
-    pub async fn submit(&self, world: &World, spec: &PaymentSpec, payload: Value) -> Result<(PaymentId, Vec<Own>)> {
+    pub async fn submit(
+        &self,
+        world: &World,
+        spec: &PaymentSpec,
+        payload: Value,
+    ) -> Result<(PaymentId, Vec<SignedTransaction>)> {
         let body = self.sign(world, spec, payload).await?;
         let answer = self.payer.submit(&world.base(0), &body, Duration::ZERO).await?;
         ensure!(answer.status == 200, "{answer:?}");
-        Ok((answer.text("payment_id").parse()?, own(&body)?))
+        Ok((answer.text("payment_id").parse()?, signed_transactions(&body)?))
     }
 
     pub async fn tokens(&self, world: &World) -> Result<u64> {
@@ -76,17 +81,17 @@ impl Stranger {
 }
 
 /// The transactions in a submission, in the order in which they are sent.
-pub fn own(body: &Value) -> Result<Vec<Own>> {
+pub fn signed_transactions(body: &Value) -> Result<Vec<SignedTransaction>> {
     let messages = body["sender_auth"]["signed_messages"].as_array().context("messages")?;
-    let own = messages.iter().map(|message| {
+    let transactions = messages.iter().map(|message| {
         let bytes = |name: &str| -> Result<Vec<u8>> {
             Ok(hex::decode(message[name].as_str().context("hex")?.trim_start_matches("0x"))?)
         };
         let raw_data = bytes("message_prehash")?;
         let signature = bytes("signature")?.try_into().map_err(|_| anyhow::anyhow!("a signature has 65 bytes"))?;
-        Ok(Own { id: transaction::id(&raw_data), bytes: transaction::assemble(&raw_data, &signature) })
+        Ok(SignedTransaction { id: transaction::id(&raw_data), bytes: transaction::assemble(&raw_data, &signature) })
     });
-    own.collect()
+    transactions.collect()
 }
 
 /// A call of the real node.
@@ -96,8 +101,8 @@ pub async fn ask(world: &World, path: &str, body: &Value) -> Result<Value> {
 }
 
 /// Sends a transaction as a wallet does; what the node says to it.
-pub async fn send(world: &World, own: &Own) -> Result<Value> {
-    ask(world, "wallet/broadcasthex", &json!({"transaction": hex::encode(&own.bytes)})).await
+pub async fn send(world: &World, transaction: &SignedTransaction) -> Result<Value> {
+    ask(world, "wallet/broadcasthex", &json!({"transaction": hex::encode(&transaction.bytes)})).await
 }
 
 /// What became of a transaction, in the newest state; nothing where it is in no block.
@@ -107,11 +112,11 @@ pub async fn info(world: &World, id: B256) -> Result<Option<Value>> {
 }
 
 /// Sends a transaction and waits until it is in a block; what became of it.
-pub async fn bring(world: &World, own: &Own) -> Result<Value> {
-    let answer = send(world, own).await?;
+pub async fn bring(world: &World, transaction: &SignedTransaction) -> Result<Value> {
+    let answer = send(world, transaction).await?;
     ensure!(answer["result"] == true, "{answer}");
-    eventually(|| async { info(world, own.id).await.is_ok_and(|info| info.is_some()) }).await?;
-    info(world, own.id).await?.context("it was there")
+    eventually(|| async { info(world, transaction.id).await.is_ok_and(|info| info.is_some()) }).await?;
+    info(world, transaction.id).await?.context("it was there")
 }
 
 /// What a transaction burnt of its sender's TRX, in sun.
@@ -120,10 +125,11 @@ pub fn fee(info: &Value) -> u64 {
 }
 
 /// What transactions that are in blocks burnt altogether, in sun.
-pub async fn fees(world: &World, own: &[Own]) -> Result<u64> {
+pub async fn fees(world: &World, transactions: &[SignedTransaction]) -> Result<u64> {
     let mut sun = 0;
-    for own in own {
-        sun += fee(&info(world, own.id).await?.with_context(|| format!("{} is in no block", own.id))?);
+    for transaction in transactions {
+        sun +=
+            fee(&info(world, transaction.id).await?.with_context(|| format!("{} is in no block", transaction.id))?);
     }
     Ok(sun)
 }

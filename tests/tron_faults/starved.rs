@@ -38,18 +38,18 @@ async fn energy_that_does_not_suffice_is_burnt_by_nobody_but_a_payer_who_sends_b
 
     // Accepted: only once the allowance stands the deposit can be tried out, and then it shows what it takes.
     const FEE_LIMIT_SUN: u64 = 20_000_000;
-    let (payment_id, own) = payer.submit(&world, &spec, json!({"fee_limit_sun": FEE_LIMIT_SUN})).await?;
+    let (payment_id, transactions) = payer.submit(&world, &spec, json!({"fee_limit_sun": FEE_LIMIT_SUN})).await?;
     world.until(&payment_id, "QuoteAwarded").await?;
     eventually(|| async { world.network.log("gateway-1").is_ok_and(|log| log.contains("cannot be paid for")) }).await?;
-    let approved = info(&world, own[0].id).await?.context("the approval is no reason to starve")?;
-    assert!(info(&world, own[1].id).await?.is_none(), "the gateway sent what cannot succeed");
+    let approved = info(&world, transactions[0].id).await?.context("the approval is not a reason to starve")?;
+    assert!(info(&world, transactions[1].id).await?.is_none(), "the gateway sent what cannot succeed");
     assert_eq!((payer.sun(&world).await?, payer.tokens(&world).await?), (SUN - fee(&approved), CAP));
 
-    let starved = bring(&world, &own[1]).await?;
+    let starved = bring(&world, &transactions[1]).await?;
     assert_eq!(starved["receipt"]["result"], "OUT_OF_ENERGY", "{starved}");
     assert_eq!(starved["receipt"]["energy_fee"], FEE_LIMIT_SUN, "{starved}");
     let context = context(&world, &payment_id).await?;
-    assert_eq!(context["transaction_hash"], own[1].id.to_string(), "{context}");
+    assert_eq!(context["transaction_hash"], transactions[1].id.to_string(), "{context}");
     assert_eq!(context["block_number"], starved["blockNumber"], "{context}");
     assert!(context["revert_reason"].as_str().is_some_and(|reason| reason.contains("OUT_OF_ENERGY")), "{context}");
 
@@ -67,15 +67,15 @@ async fn a_payer_without_trx_keeps_its_signatures_and_pays_once_it_has_some() ->
     // The account is there, and has next to nothing.
     const LEAST_SUN: u64 = 1;
     let payer = Stranger::with(&world, "a payer without TRX", LEAST_SUN).await?;
-    let (payment_id, own) = payer.submit(&world, &world.spec_from_tron("no-trx")?, json!({})).await?;
+    let (payment_id, transactions) = payer.submit(&world, &world.spec_from_tron("no-trx")?, json!({})).await?;
     world.until(&payment_id, "QuoteAwarded").await?;
     let told = |words| world.network.log("gateway-1").is_ok_and(|log| log.contains(words));
     eventually(|| async { told("and the account has 1 sun") }).await?;
-    assert!(info(&world, own[0].id).await?.is_none());
+    assert!(info(&world, transactions[0].id).await?.is_none());
 
     world.tron()?.dev.fund(&payer.account, SUN).await?;
     world.completed(&payment_id).await?;
-    assert_eq!(payer.sun(&world).await?, LEAST_SUN + SUN - fees(&world, &own).await?);
+    assert_eq!(payer.sun(&world).await?, LEAST_SUN + SUN - fees(&world, &transactions).await?);
     assert_eq!(payer.tokens(&world).await?, CAP - PRICE);
     assert_eq!(escrow_moves(&world, &payment_id).await?, [1, 1, 0]);
     assert_eq!(moves(&before, &world.tron_holdings().await?), delivered(1));
@@ -91,20 +91,20 @@ async fn what_expired_on_its_way_is_given_up_and_can_be_sent_by_nobody() -> Resu
     // As soon as it may be: twelve seconds past the auction.
     let expiration_ms = Utc::now().timestamp_millis().unsigned_abs() + 17_500;
     let spec = soon(world.spec_from_tron("expired")?);
-    let (payment_id, own) = payer.submit(&world, &spec, json!({"expiration_ms": expiration_ms})).await?;
+    let (payment_id, transactions) = payer.submit(&world, &spec, json!({"expiration_ms": expiration_ms})).await?;
     world.until(&payment_id, "QuoteAwarded").await?;
     // It is sent again while it may land, and what comes after it waits.
-    eventually(|| async { node.lost().iter().filter(|id| **id == own[0].id).count() >= 2 }).await?;
-    assert!(!node.lost().contains(&own[1].id));
+    eventually(|| async { node.lost().iter().filter(|id| **id == transactions[0].id).count() >= 2 }).await?;
+    assert!(!node.lost().contains(&transactions[1].id));
     let expired = || async { chain_time_ms(&world, "wallet").await.is_ok_and(|time| time >= expiration_ms) };
     eventually(expired).await?;
     node.set(Mode::Passing);
 
     let context = context(&world, &payment_id).await?;
     assert!(context["revert_reason"].as_str().is_some_and(|reason| reason.contains("expired")), "{context}");
-    for own in &own {
-        assert!(info(&world, own.id).await?.is_none());
-        let answer = send(&world, own).await?;
+    for transaction in &transactions {
+        assert!(info(&world, transaction.id).await?.is_none());
+        let answer = send(&world, transaction).await?;
         assert_eq!(answer["code"], "TRANSACTION_EXPIRATION_ERROR", "{answer}");
     }
     assert_eq!((payer.sun(&world).await?, payer.tokens(&world).await?), (SUN, CAP));

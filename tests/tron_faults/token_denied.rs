@@ -54,7 +54,8 @@ async fn whoever_the_token_denies_holds_nobody_up_and_loses_nothing() -> Result<
     let [one, two, three] = settlers.each_ref().map(String::as_str);
     token.deny(&world, &[&denied.account, one, two, three]).await?;
 
-    let (refused, refused_own) = denied.submit(&world, &soon(world.spec_from_tron("denied")?), json!({})).await?;
+    let (refused, refused_transactions) =
+        denied.submit(&world, &soon(world.spec_from_tron("denied")?), json!({})).await?;
     let (paid, _) = payer.submit(&world, &world.spec_from_tron("settler-denied")?, json!({})).await?;
     let (returned, _) = late.submit(&world, &world.undeliverable_from_tron("refund-denied")?, json!({})).await?;
     world.until(&returned, "EscrowSecured").await?;
@@ -65,9 +66,9 @@ async fn whoever_the_token_denies_holds_nobody_up_and_loses_nothing() -> Result<
     assert_eq!(outcome.text("status"), "failed", "{outcome:?}");
     let reason = outcome.body["error"]["blockchain_context"]["revert_reason"].as_str();
     assert!(reason.is_some_and(|reason| reason.contains("ReceivedNotExact")), "{outcome:?}");
-    assert!(info(&world, refused_own[1].id).await?.is_none());
+    assert!(info(&world, refused_transactions[1].id).await?.is_none());
     assert_eq!(denied.tokens(&world).await?, CAP);
-    assert_eq!(denied.sun(&world).await?, SUN - fees(&world, &refused_own[..1]).await?);
+    assert_eq!(denied.sun(&world).await?, SUN - fees(&world, &refused_transactions[..1]).await?);
     assert_eq!(escrow_moves(&world, &refused).await?, [0, 0, 0]);
 
     // The delivery counts and the remainder is back; what the token does not hand over stays the settler's.

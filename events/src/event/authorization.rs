@@ -1,4 +1,4 @@
-//! What a payer signed so that the deposit can be made, of each scheme.
+//! Deposit authorization: what a payer signed so that the deposit can be made, of each scheme.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What happened on chain: escrow, delivery, release and refund, and what a failure leaves to be done.
+//! On-chain events: escrow, delivery, release and refund, and what a failure leaves to be done.
 
 use serde::{Deserialize, Serialize};
 

@@ -11,8 +11,9 @@ use super::{
     },
     transaction::{TransactionAbandoned, TransactionPrepared},
 };
-use crate::{Account, 
-    Did, Hash32, PaymentId, QuoteRequestId, Terms, identity::ProvenIdentity, selection::SelectorKey, time::Timestamp,
+use crate::{
+    Account, Did, Hash32, PaymentId, QuoteRequestId, Terms, identity::ProvenIdentity, selection::SelectorKey,
+    time::Timestamp,
 };
 
 /// One thing that happened to a payment.

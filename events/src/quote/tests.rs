@@ -1,3 +1,5 @@
+//! Quotes: canonical form, signature, and what cannot be signed.
+
 use super::*;
 use crate::time::from_unix_seconds;
 

@@ -80,8 +80,8 @@ pub fn submitted(payment_id: &PaymentId) -> PaymentEvent {
     }))
 }
 
-/// A submission whose payer deposits by a transaction of its own.
-pub fn own_submitted(payment_id: &PaymentId) -> PaymentEvent {
+/// A submission with a payer deposit.
+pub fn payer_deposit_submitted(payment_id: &PaymentId) -> PaymentEvent {
     let PaymentEvent::Submitted(submitted) = submitted(payment_id) else { unreachable!() };
     let deposit =
         PayerTransaction { transaction_hash: hash(0x11), raw: "0x0a".to_owned(), expires_at: 1_800_000_050_000 };

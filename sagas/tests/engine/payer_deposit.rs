@@ -56,7 +56,7 @@ pub struct PayerDepositState {
 }
 
 pub fn cap() -> Amount {
-    own_submission().authorization.permitted()
+    payer_deposit_submission().authorization.permitted()
 }
 
 pub fn gathered(own: PayerPlot, state: &mut State, sold: Gathered) -> Gathered {
@@ -70,7 +70,7 @@ pub fn gathered(own: PayerPlot, state: &mut State, sold: Gathered) -> Gathered {
 
 pub async fn prepare(world: &World, own: PayerPlot, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
     let refused = |reason| {
-        let valid_until = own_submission().escrow.reserve_deadline;
+        let valid_until = payer_deposit_submission().escrow.reserve_deadline;
         Err(PrepareError::Refused(Box::new(Refusal { context: context(reason), valid_until })))
     };
     let prepared = world.call(|state| {

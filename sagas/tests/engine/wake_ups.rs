@@ -1,5 +1,5 @@
-//! Which wake-ups a worker loads a stream for, and that no commit of anybody else gets lost among those that it does
-//! not.
+//! Wake-up dedup: a worker loads a stream for its news alone, and no commit of anybody else gets lost among the wake-ups that
+//! it skips.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::*;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A journal with one shard, whose wake-ups come as the test says, and whose streams' loads are counted.
-struct Desk {
+struct TestJournal {
     world: Arc<World>,
     journal: MemoryJournal,
     wake_ups: Mutex<Option<mpsc::UnboundedReceiver<WakeUp>>>,
@@ -42,7 +42,7 @@ impl ShardWorker for Scripted {
 }
 
 #[async_trait]
-impl StreamStore for Desk {
+impl StreamStore for TestJournal {
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
         self.journal.append(commit).await
     }
@@ -56,7 +56,7 @@ impl StreamStore for Desk {
 }
 
 #[async_trait]
-impl ShardLog for Desk {
+impl ShardLog for TestJournal {
     fn epochs(&self) -> Epochs {
         self.journal.epochs()
     }
@@ -75,14 +75,14 @@ impl ShardLog for Desk {
 }
 
 #[async_trait]
-impl ShardLeases for Desk {
+impl ShardLeases for TestJournal {
     async fn work(&self, _: u16, _: &str) -> Box<dyn ShardWorker> {
         Box::new(Scripted(self.wake_ups.lock().unwrap().take().unwrap()))
     }
 }
 
 #[async_trait]
-impl Auction for Desk {
+impl Auction for TestJournal {
     async fn gather(&self, request: &RequestForQuotes) -> Result<Gathered, Transient> {
         let _ = self.holds_quotes.subscribe().wait_for(|holds| !holds).await;
         self.world.gather(request).await
@@ -106,15 +106,15 @@ impl Auction for Desk {
 }
 
 #[async_trait]
-impl OpenStreams for Desk {
+impl OpenStreams for TestJournal {
     async fn open_streams(&self, _: u16, _: u64) -> Result<Vec<StreamId>, Transient> {
         Ok(Vec::new())
     }
 }
 
-/// A worker that owns the shard of a desk, and a batch in it.
+/// A worker that owns the shard of a journal, and a batch in it.
 struct Scene {
-    desk: Arc<Desk>,
+    journal: Arc<TestJournal>,
     tell: mpsc::UnboundedSender<WakeUp>,
     batch: StreamId,
     shutdown: CancellationToken,
@@ -126,7 +126,7 @@ impl Scene {
     async fn begin() -> Self {
         let (tell, wake_ups) = mpsc::unbounded_channel();
         let world = Arc::new(World::new(Plot::Delivers));
-        let desk = Arc::new(Desk {
+        let journal = Arc::new(TestJournal {
             world: world.clone(),
             journal: MemoryJournal::new(1),
             wake_ups: Mutex::new(Some(wake_ups)),
@@ -135,9 +135,9 @@ impl Scene {
             holds_quotes: watch::Sender::new(false),
         });
         let ports = Ports {
-            journal: desk.clone(),
-            auction: desk.clone(),
-            open_streams: desk.clone(),
+            journal: journal.clone(),
+            auction: journal.clone(),
+            open_streams: journal.clone(),
             chains: world.clone(),
             selector: world.clone(),
             verifier: world.clone(),
@@ -148,7 +148,7 @@ impl Scene {
         let runner = Runner::new(Engine::new(ports, Options::default()), "one".to_owned());
         let runner = tokio::spawn(runner.run(shutdown.clone()));
         let batch = StreamId::from(batch::batch_id());
-        let scene = Self { desk, tell, batch, shutdown, runner, marks: AtomicU32::default() };
+        let scene = Self { journal, tell, batch, shutdown, runner, marks: AtomicU32::default() };
         scene.say(WakeUp::Acquired);
         scene
     }
@@ -163,8 +163,8 @@ impl Scene {
 
     /// Appends as another process does; the commit's sequence.
     async fn append(&self, event: QuoteRequestEvent) -> u64 {
-        batch::append(&self.desk.journal, self.batch.clone(), vec![event.into()]).await;
-        self.desk.journal.head(0).await.unwrap()
+        batch::append(&self.journal.journal, self.batch.clone(), vec![event.into()]).await;
+        self.journal.journal.head(0).await.unwrap()
     }
 
     async fn appends_awarded(&self) -> u64 {
@@ -173,7 +173,7 @@ impl Scene {
     }
 
     fn loads_of(&self, stream_id: &StreamId) -> u32 {
-        self.desk.loads.lock().unwrap().get(stream_id).copied().unwrap_or_default()
+        self.journal.loads.lock().unwrap().get(stream_id).copied().unwrap_or_default()
     }
 
     fn loads(&self) -> u32 {
@@ -205,7 +205,7 @@ impl Scene {
     async fn comes_to_rest(&self) -> u64 {
         let first = self.append(batch::opened()).await;
         self.wake(first);
-        self.until("the quotes are collected", async || self.desk.journal.head(0).await.unwrap() > first).await;
+        self.until("the quotes are collected", async || self.journal.journal.head(0).await.unwrap() > first).await;
         self.dealt_with().await;
         assert_eq!(self.loads(), 1);
         first + 1
@@ -252,7 +252,7 @@ async fn somebody_elses_commit_that_a_drive_missed_is_loaded_after_it() {
     let scene = Scene::begin().await;
     scene.append(batch::opened()).await;
     let collected = scene.append(batch::collected()).await;
-    scene.desk.holds_loads.send_replace(true);
+    scene.journal.holds_loads.send_replace(true);
     scene.wake(collected);
     scene.until("the batch is loaded", async || scene.loads() == 1).await;
     // Between what was loaded and the end of the drive, which sees nothing to do.
@@ -262,7 +262,7 @@ async fn somebody_elses_commit_that_a_drive_missed_is_loaded_after_it() {
     scene.say(WakeUp::Event { stream_id: nobody.clone(), sequence: 0 });
     scene.until("the worker has heard of it", async || scene.loads_of(&nobody) == 1).await;
     assert_eq!(scene.loads(), 1);
-    scene.desk.holds_loads.send_replace(false);
+    scene.journal.holds_loads.send_replace(false);
     scene.until("the batch is loaded again", async || scene.loads() == 2).await;
     scene.dealt_with().await;
     assert_eq!(scene.loads(), 2);
@@ -272,7 +272,7 @@ async fn somebody_elses_commit_that_a_drive_missed_is_loaded_after_it() {
 #[tokio::test]
 async fn somebody_elses_commit_that_a_drive_ran_into_is_loaded_once() {
     let scene = Scene::begin().await;
-    scene.desk.holds_quotes.send_replace(true);
+    scene.journal.holds_quotes.send_replace(true);
     let opened = scene.append(batch::opened()).await;
     scene.wake(opened);
     scene.until("the batch is loaded", async || scene.loads() == 1).await;
@@ -281,11 +281,11 @@ async fn somebody_elses_commit_that_a_drive_ran_into_is_loaded_once() {
     scene.dealt_with().await;
     assert_eq!(scene.loads(), 1);
     // The worker's own append conflicts, so it loads again, and has the other's commit then.
-    scene.desk.holds_quotes.send_replace(false);
+    scene.journal.holds_quotes.send_replace(false);
     scene.until("the batch is loaded again", async || scene.loads() == 2).await;
     scene.wake(collected);
     scene.dealt_with().await;
-    assert_eq!((scene.loads(), scene.desk.journal.head(0).await.unwrap()), (2, collected));
+    assert_eq!((scene.loads(), scene.journal.journal.head(0).await.unwrap()), (2, collected));
     scene.end().await;
 }
 
@@ -305,10 +305,10 @@ async fn one_stream_at_rest_says_nothing_of_another() {
     let scene = Scene::begin().await;
     // Stored first, woken for last.
     let payment = StreamId::from(submission().payment_id);
-    batch::append(&scene.desk.journal, payment.clone(), vec![submitted().into()]).await;
-    let at = scene.desk.journal.head(0).await.unwrap();
+    batch::append(&scene.journal.journal, payment.clone(), vec![submitted().into()]).await;
+    let at = scene.journal.journal.head(0).await.unwrap();
     assert!(scene.comes_to_rest().await > at);
-    scene.desk.holds_loads.send_replace(true);
+    scene.journal.holds_loads.send_replace(true);
     scene.say(WakeUp::Event { stream_id: payment.clone(), sequence: at });
     scene.until("the payment is loaded", async || scene.loads_of(&payment) == 1).await;
     scene.end().await;

@@ -90,9 +90,9 @@ pub fn submission() -> Submitted {
     }
 }
 
-/// The same, and the payer deposits by transactions of its own.
-pub fn own_submission() -> Submitted {
-    let own = |byte: u8| PayerTransaction {
+/// The same, with a payer deposit.
+pub fn payer_deposit_submission() -> Submitted {
+    let payer_transaction = |byte: u8| PayerTransaction {
         transaction_hash: format!("0x{}", hex::encode([byte; 32])),
         raw: format!("0x{}", hex::encode([byte; 8])),
         expires_at: unix_seconds(at(30)) * 1_000,
@@ -100,8 +100,8 @@ pub fn own_submission() -> Submitted {
     let authorization = Authorization::Tron(TronSpend {
         amount: amount("1100"),
         quote_hash: Hash32::ZERO,
-        approval: Some(own(0xa1)),
-        deposit: own(0xd1),
+        approval: Some(payer_transaction(0xa1)),
+        deposit: payer_transaction(0xd1),
     });
     Submitted { authorization, ..submission() }
 }
@@ -169,8 +169,8 @@ pub fn submitted() -> PaymentEvent {
     PaymentEvent::Submitted(Box::new(submission()))
 }
 
-pub fn own_submitted() -> PaymentEvent {
-    PaymentEvent::Submitted(Box::new(own_submission()))
+pub fn payer_deposit_submitted() -> PaymentEvent {
+    PaymentEvent::Submitted(Box::new(payer_deposit_submission()))
 }
 
 pub fn auction_closed() -> PaymentEvent {

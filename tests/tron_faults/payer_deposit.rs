@@ -48,28 +48,28 @@ async fn a_deposit_that_lands_though_the_auction_failed_is_found_and_refunded() 
     for payer in payers {
         let mut spec = soon(world.spec_from_tron("no-quotes")?);
         spec.whitelist = vec![silent.clone()];
-        let (payment_id, own) = payer.submit(&world, &spec, json!({})).await?;
-        payments.push((payer, payment_id, own));
+        let (payment_id, transactions) = payer.submit(&world, &spec, json!({})).await?;
+        payments.push((payer, payment_id, transactions));
     }
     let [early, late, never] = &payments[..] else { anyhow::bail!("three payments") };
-    for own in &early.2 {
-        assert_eq!(bring(&world, own).await?["receipt"]["result"], "SUCCESS");
+    for transaction in &early.2 {
+        assert_eq!(bring(&world, transaction).await?["receipt"]["result"], "SUCCESS");
     }
     for (_, payment_id, _) in &payments {
         assert_eq!(world.failed(payment_id).await?, RefundDue::Nothing);
         let outcome = world.outcome(payment_id).await?;
         assert_eq!(outcome.body["error"]["code"], "NO_QUOTES_RECEIVED", "{outcome:?}");
     }
-    for own in &late.2 {
-        assert_eq!(bring(&world, own).await?["receipt"]["result"], "SUCCESS");
+    for transaction in &late.2 {
+        assert_eq!(bring(&world, transaction).await?["receipt"]["result"], "SUCCESS");
     }
     // The watch goes on in whatever gateway is there.
     restart_gateway(&mut world).await?;
     world.until(&early.1, "EscrowOpened").await?;
     restart_gateway(&mut world).await?;
-    for (payer, payment_id, own) in [early, late] {
+    for (payer, payment_id, transactions) in [early, late] {
         let opened = opened(&world, payment_id).await?;
-        assert_eq!(opened.inclusion.transaction_hash, own[1].id.to_string());
+        assert_eq!(opened.inclusion.transaction_hash, transactions[1].id.to_string());
         assert_eq!(opened.amount.to_string(), CAP.to_string());
         let types = world.types(payment_id).await?;
         let place = |name| types.iter().position(|found| *found == name).context(name);
@@ -77,15 +77,15 @@ async fn a_deposit_that_lands_though_the_auction_failed_is_found_and_refunded() 
         world.until(payment_id, "EscrowRefunded").await?;
         assert_eq!(escrow_moves(&world, payment_id).await?, [1, 0, 1]);
         assert_eq!(payer.tokens(&world).await?, CAP);
-        assert_eq!(payer.sun(&world).await?, SUN - fees(&world, own).await?);
+        assert_eq!(payer.sun(&world).await?, SUN - fees(&world, transactions).await?);
         assert_eq!(world.outcome(payment_id).await?.body["error"]["code"], "NO_QUOTES_RECEIVED");
     }
-    let (payer, payment_id, own) = never;
+    let (payer, payment_id, transactions) = never;
     world.until(payment_id, "DepositRuledOut").await?;
     // Whoever has what it signed can do nothing with it.
-    for own in own {
-        assert_eq!(send(&world, own).await?["code"], "TRANSACTION_EXPIRATION_ERROR");
-        assert!(info(&world, own.id).await?.is_none());
+    for transaction in transactions {
+        assert_eq!(send(&world, transaction).await?["code"], "TRANSACTION_EXPIRATION_ERROR");
+        assert!(info(&world, transaction.id).await?.is_none());
     }
     assert_eq!((payer.sun(&world).await?, payer.tokens(&world).await?), (SUN, CAP));
     assert_eq!(escrow_moves(&world, payment_id).await?, [0, 0, 0]);
@@ -105,17 +105,17 @@ async fn a_deposit_that_could_not_be_reserved_in_time_is_refunded_by_its_window(
     let with_reservation = Stranger::endowed(&world, "a payer whose reservation is lost").await?;
     let without = Stranger::endowed(&world, "a payer whose gateway dies").await?;
     let spec = world.spec_from_tron("stranded")?;
-    let (first, first_own) = with_reservation.submit(&world, &soon(spec.clone()), json!({})).await?;
+    let (first, first_transactions) = with_reservation.submit(&world, &soon(spec.clone()), json!({})).await?;
     world.until(&first, "QuoteAwarded").await?;
-    for own in &first_own {
-        bring(&world, own).await?;
+    for transaction in &first_transactions {
+        bring(&world, transaction).await?;
     }
     world.until(&first, "DepositPrepared").await?;
-    let (second, second_own) = without.submit(&world, &soon(spec), json!({})).await?;
+    let (second, second_transactions) = without.submit(&world, &soon(spec), json!({})).await?;
     world.until(&second, "QuoteAwarded").await?;
     world.network.kill_gateway(0).await?;
-    for own in &second_own {
-        bring(&world, own).await?;
+    for transaction in &second_transactions {
+        bring(&world, transaction).await?;
     }
     let deadline = reserve_deadline(&world, &second).await?;
     let past = || async { chain_time_ms(&world, "walletsolidity").await.is_ok_and(|time| time / 1000 > deadline) };
@@ -124,18 +124,20 @@ async fn a_deposit_that_could_not_be_reserved_in_time_is_refunded_by_its_window(
     world.network.start_gateway(0).await?;
     world.network.ready(0).await?;
 
-    for (payer, payment_id, own) in [(&with_reservation, &first, &first_own), (&without, &second, &second_own)] {
+    for (payer, payment_id, transactions) in
+        [(&with_reservation, &first, &first_transactions), (&without, &second, &second_transactions)]
+    {
         assert_eq!(world.failed(payment_id).await?, RefundDue::AfterWindow);
         let opened = opened(&world, payment_id).await?;
-        assert_eq!(opened.inclusion.transaction_hash, own[1].id.to_string());
+        assert_eq!(opened.inclusion.transaction_hash, transactions[1].id.to_string());
         let outcome = world.outcome(payment_id).await?;
         let error = &outcome.body["error"];
         assert_eq!(error["code"], "SETTLEMENT_FAILED", "{outcome:?}");
-        assert_eq!(error["blockchain_context"]["transaction_hash"], own[1].id.to_string(), "{outcome:?}");
+        assert_eq!(error["blockchain_context"]["transaction_hash"], transactions[1].id.to_string(), "{outcome:?}");
         world.until(payment_id, "EscrowRefunded").await?;
         assert_eq!(escrow_moves(&world, payment_id).await?, [1, 0, 1]);
         assert_eq!(payer.tokens(&world).await?, CAP);
-        assert_eq!(payer.sun(&world).await?, SUN - fees(&world, own).await?);
+        assert_eq!(payer.sun(&world).await?, SUN - fees(&world, transactions).await?);
     }
     assert!(world.types(&first).await?.contains(&"DepositPrepared"));
     assert!(!world.types(&second).await?.contains(&"DepositPrepared"));

@@ -8,7 +8,7 @@ import {TronUsd} from "./support/TronUsd.sol";
 
 /// @notice What the chains without Permit2 and without a log search (Tron) stand on: deposits of the cap by the payer's own
 /// transaction, in a token whose `transfer` answers false, and records that say when they changed.
-contract EscrowOwnTest is EscrowFixture {
+contract EscrowPayerDepositTest is EscrowFixture {
     bytes32 private constant ID = keccak256("pay_1");
     bytes32 private constant QUOTE = keccak256("quote");
 
