@@ -1,4 +1,4 @@
-//! Which addresses are of the public internet: a stranger may name no others.
+//! Public addresses: those of the public internet; a stranger may name no others.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,4 @@
-//! Why stored views cannot be used.
+//! Faults of stored views: the reasons why they cannot be used.
 
 use events::StreamId;
 

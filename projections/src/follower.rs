@@ -51,7 +51,7 @@ enum Break {
     /// The process ends.
     Shutdown,
     /// A fault of the stored views was reported, or the database was replaced.
-    Doubted,
+    Recheck,
     /// The stored views are of no use; the stream has the truth.
     Rebuild(String),
     /// The stream lost what was read from it.
@@ -87,7 +87,7 @@ impl Follower {
             let store = self.model.store();
             match self.follow(store).await {
                 Break::Shutdown => return,
-                Break::Doubted => {}
+                Break::Recheck => {}
                 Break::Rebuild(reason) => self.rebuild(reason).await,
                 Break::Lost(alarm) => {
                     let (model, reason) = (Arc::clone(&self.model), alarm.to_string());
@@ -190,8 +190,8 @@ impl Follower {
             if self.shutdown.is_cancelled() {
                 return Err(Break::Shutdown);
             }
-            if model.doubted(shard).now_or_never().is_some() {
-                return Err(Break::Doubted);
+            if model.recheck_requested(shard).now_or_never().is_some() {
+                return Err(Break::Recheck);
             }
         }
     }
@@ -209,7 +209,7 @@ impl Follower {
     fn publish(&self, store: &Arc<Store>, checkpoint: &Checkpoint, target: u64) -> Result<(), Break> {
         let state = if checkpoint.sequence >= target { ShardState::Live } else { ShardState::CatchingUp };
         let status = ShardStatus { checkpoint: checkpoint.sequence, state };
-        if self.model.publish_from(store, self.shard, status) { Ok(()) } else { Err(Break::Doubted) }
+        if self.model.publish_from(store, self.shard, status) { Ok(()) } else { Err(Break::Recheck) }
     }
 
     /// Checks that the stream is the one the checkpoint was taken from, and returns its head.
@@ -336,7 +336,7 @@ impl Follower {
             self.read(|| journal.wait_beyond(shard, sequence)).await
         };
         tokio::select! {
-            () = model.doubted(shard) => Err(Break::Doubted),
+            () = model.recheck_requested(shard) => Err(Break::Recheck),
             () = model.moved(shard) => Ok(()),
             news = news => news,
         }

@@ -159,10 +159,10 @@ mod tests {
         PaymentId::derive("payer", &number.to_string())
     }
 
-    /// The next page is read while the first waits for its turn; and when what is stored is doubted just then, the whole
+    /// The next page is read while the first waits for its turn; and when a recheck of what is stored is asked for just then, the whole
     /// shard is looked at and following goes on, with nothing left out and nothing taken in twice.
     #[tokio::test]
-    async fn a_doubt_while_a_page_is_read_ahead_loses_and_repeats_nothing() {
+    async fn a_recheck_while_a_page_is_prefetched_loses_and_repeats_nothing() {
         let (directory, count) = (TempDir::new().unwrap(), 3 * PAGE + 7);
         let journal = Gated::new(count).await;
         let projections = Projections::open(directory.path(), 1).unwrap();

@@ -1,4 +1,4 @@
-//! One quote-request batch as it is shown: a fold over its own events.
+//! Quote-request view: one batch as it is shown, a fold over its own events.
 
 use serde::{Deserialize, Serialize};
 

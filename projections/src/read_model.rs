@@ -170,11 +170,11 @@ impl ReadModel {
         let known = self.known();
         let Some(at_fault) = known.get(shard) else { return };
         let first = at_fault.status.send_if_modified(|status| {
-            let doubted = matches!(status.state, ShardState::Live | ShardState::CatchingUp);
-            if doubted {
+            let rechecks = matches!(status.state, ShardState::Live | ShardState::CatchingUp);
+            if rechecks {
                 *status = STARTING;
             }
-            doubted
+            rechecks
         });
         if first {
             error!(shard, %fault, "PROJECTION CANNOT BE READ: checking the whole shard");
@@ -300,7 +300,7 @@ impl ReadModel {
     }
 
     /// Returns when a fault of the stored views of the shard is reported, or its database was replaced.
-    pub(crate) async fn doubted(&self, shard: u16) {
+    pub(crate) async fn recheck_requested(&self, shard: u16) {
         self.shards.get(shard).await.recheck.notified().await;
     }
 

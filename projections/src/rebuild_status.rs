@@ -1,4 +1,4 @@
-//! How far a rebuild of the views is, and what came of it.
+//! Rebuild status: how far a rebuild of the views is, and what came of it.
 
 use events::{StreamId, time::Timestamp};
 

@@ -136,7 +136,7 @@ fn read(document: &Document, now: DateTime<Utc>) -> Result<Credential, Error> {
         Some(Value::Object(issuer)) => issuer.get("id").and_then(Value::as_str),
         other => other.and_then(Value::as_str),
     };
-    let issuer = issuer.and_then(|issuer| issuer.parse().ok()).ok_or(wrong("issuer", "is no DID"))?;
+    let issuer = issuer.and_then(|issuer| issuer.parse().ok()).ok_or(wrong("issuer", "is not a DID"))?;
     let issued = time(members, "issuanceDate")?.ok_or(wrong("issuanceDate", "is missing"))?;
     if issued > now + TimeDelta::seconds(CLOCK_SKEW_SECONDS_MAX) {
         return Err(Error::NotYetValid);
@@ -157,14 +157,14 @@ fn read(document: &Document, now: DateTime<Utc>) -> Result<Credential, Error> {
     {
         return Err(Error::Hidden("the subject is described outside credentialSubject"));
     }
-    let subject = subject.parse().map_err(|_| wrong("credentialSubject", "has an id that is no DID"))?;
+    let subject = subject.parse().map_err(|_| wrong("credentialSubject", "has an id that is not a DID"))?;
     Ok(Credential { id, types, issuer, subject, claims, issued, expires })
 }
 
 fn time(members: &Map<String, Value>, name: &'static str) -> Result<Option<DateTime<Utc>>, Error> {
     let Some(value) = members.get(name) else { return Ok(None) };
     let time = value.as_str().and_then(|text| DateTime::parse_from_rfc3339(text).ok());
-    time.map(|time| Some(time.with_timezone(&Utc))).ok_or(wrong(name, "is no date-time with an offset"))
+    time.map(|time| Some(time.with_timezone(&Utc))).ok_or(wrong(name, "is not a date-time with an offset"))
 }
 
 /// Whether a value holds an object with this id and more than the id.

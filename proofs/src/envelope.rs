@@ -33,7 +33,7 @@ pub enum Error {
     /// The first context is not the gateway's.
     #[error("request's first @context is not {GATEWAY_V1}")]
     Context,
-    /// `verifiableCredential` is no list of one to [`CREDENTIALS_MAX`] objects.
+    /// `verifiableCredential` is not a list of one to [`CREDENTIALS_MAX`] objects.
     #[error("verifiableCredential is not a list of 1 to {CREDENTIALS_MAX} credentials")]
     Credentials,
     /// The holder cannot be resolved.

@@ -29,7 +29,7 @@ pub enum Key {
 
 /// A text or JSON object is not a key that is verified here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("is no Ed25519, secp256k1 or P-256 public key")]
+#[error("is not an Ed25519, secp256k1 or P-256 public key")]
 pub struct NotAKey;
 
 impl Key {
@@ -86,7 +86,7 @@ impl Key {
         }
     }
 
-    /// The key as a Multikey value; `None` for an address, which is no key.
+    /// The key as a Multikey value; `None` for an address, which is not a key.
     pub fn to_multibase(&self) -> Option<String> {
         let bytes = match self {
             Self::Ed25519(key) => [&ED25519_PREFIX[..], key.as_bytes()].concat(),

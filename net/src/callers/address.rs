@@ -1,4 +1,4 @@
-//! Which address a request comes from: that of the connection, or what a trusted proxy says.
+//! Caller address: that of the connection a request comes over, or what a trusted proxy says.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 

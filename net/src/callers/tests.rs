@@ -1,3 +1,5 @@
+//! Callers: rate limits by address and kind, permits, long polls.
+
 use super::*;
 
 fn limits(change: impl FnOnce(&mut LimitsConfig)) -> LimitsConfig {

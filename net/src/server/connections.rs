@@ -1,4 +1,4 @@
-//! Which connections a server has: a bounded number, of which those at work are never given up.
+//! Connection limit: a server has a bounded number of connections, of which those at work are never given up.
 //!
 //! When all permits are taken, an idle connection makes room: first the one that has waited longest without ever having
 //! sent the head of a request, then the one that has been idle longest between two requests. Whoever opens connections

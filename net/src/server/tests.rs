@@ -23,25 +23,25 @@ fn limits() -> Limits {
     Limits { connections_max: 100, head_max, idle_max, write_max: PATIENCE }
 }
 
-/// A server on a port of its own, whose `/slow` answers when it is told to.
-struct Stage {
+/// A server on a port of its own, whose `/slow` answers when it is released to.
+struct Environment {
     address: SocketAddr,
-    told: Arc<Notify>,
+    released: Arc<Notify>,
     begun: Arc<Notify>,
     shutdown: CancellationToken,
     server: JoinHandle<()>,
 }
 
-impl Stage {
-    async fn set(change: impl FnOnce(&mut Limits)) -> Self {
+impl Environment {
+    async fn start(change: impl FnOnce(&mut Limits)) -> Self {
         let mut limits = limits();
         change(&mut limits);
-        let (told, begun, shutdown) = (Arc::new(Notify::new()), Arc::new(Notify::new()), CancellationToken::new());
+        let (released, begun, shutdown) = (Arc::new(Notify::new()), Arc::new(Notify::new()), CancellationToken::new());
         let slow = {
-            let (told, begun) = (told.clone(), begun.clone());
+            let (released, begun) = (released.clone(), begun.clone());
             async move || {
                 begun.notify_one();
-                told.notified().await;
+                released.notified().await;
                 "slow"
             }
         };
@@ -61,7 +61,7 @@ impl Stage {
             let shutdown = shutdown.clone();
             async move { serve(listener, router, limits, |_| Some(()), shutdown).await }
         });
-        Self { address, told, begun, shutdown, server }
+        Self { address, released, begun, shutdown, server }
     }
 
     async fn connect(&self) -> TcpStream {
@@ -91,72 +91,72 @@ fn request(path: &str) -> String {
 
 #[tokio::test]
 async fn connections_above_their_number_are_closed_until_one_ends() {
-    let stage = Stage::set(|limits| limits.connections_max = 1).await;
-    let mut first = stage.connect().await;
+    let environment = Environment::start(|limits| limits.connections_max = 1).await;
+    let mut first = environment.connect().await;
     first.write_all(request("/slow").as_bytes()).await.unwrap();
-    stage.begun.notified().await;
-    assert_eq!(stage.ask(&request("/")).await, "");
-    stage.told.notify_one();
+    environment.begun.notified().await;
+    assert_eq!(environment.ask(&request("/")).await, "");
+    environment.released.notify_one();
     assert!(rest(&mut first).await.ends_with("slow"));
     // The permit is free a moment after the client sees the end.
     let mut answer = String::new();
     while answer.is_empty() {
-        answer = stage.ask(&request("/")).await;
+        answer = environment.ask(&request("/")).await;
     }
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("fast"), "{answer}");
 }
 
 #[tokio::test]
-async fn who_says_nothing_is_let_go() {
-    let stage = Stage::set(|limits| limits.idle_max = Duration::from_millis(100)).await;
+async fn who_says_nothing_is_disconnected() {
+    let environment = Environment::start(|limits| limits.idle_max = Duration::from_millis(100)).await;
     // Nothing at all, half a head, and nothing after an answer.
-    assert_eq!(rest(&mut stage.connect().await).await, "");
-    let half = stage.ask("GET / HTTP/1.1\r\nhost:").await;
+    assert_eq!(rest(&mut environment.connect().await).await, "");
+    let half = environment.ask("GET / HTTP/1.1\r\nhost:").await;
     assert!(half.is_empty() || half.starts_with("HTTP/1.1 408 "), "{half}");
-    let idle = stage.ask("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let idle = environment.ask("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
     assert!(idle.starts_with("HTTP/1.1 200 ") && idle.ends_with("fast"), "{idle}");
     // Waiting for an answer is not idling.
-    let mut slow = stage.connect().await;
+    let mut slow = environment.connect().await;
     slow.write_all(request("/slow").as_bytes()).await.unwrap();
-    stage.begun.notified().await;
+    environment.begun.notified().await;
     assert!(timeout(Duration::from_millis(300), slow.readable()).await.is_err());
-    stage.told.notify_one();
+    environment.released.notify_one();
     assert!(rest(&mut slow).await.ends_with("slow"));
 }
 
 #[tokio::test]
 async fn what_a_connection_may_buffer_is_bounded_and_bodies_are_not() {
-    let stage = Stage::set(|_| {}).await;
+    let environment = Environment::start(|_| {}).await;
     let head = format!("GET / HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "y".repeat(2 * BUFFER_BYTES_MAX));
-    let answer = stage.ask(&head).await;
+    let answer = environment.ask(&head).await;
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431 "), "{answer}");
     let length = 4 * BUFFER_BYTES_MAX;
     let head = format!("POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
-    let answer = stage.ask(&format!("{head}{}", "z".repeat(length))).await;
+    let answer = environment.ask(&format!("{head}{}", "z".repeat(length))).await;
     assert!(answer.ends_with(&length.to_string()), "{answer}");
 }
 
 #[tokio::test]
 async fn a_server_that_stops_finishes_what_was_begun() {
-    let mut stage = Stage::set(|_| {}).await;
-    let (mut idle, mut slow) = (stage.connect().await, stage.connect().await);
+    let mut environment = Environment::start(|_| {}).await;
+    let (mut idle, mut slow) = (environment.connect().await, environment.connect().await);
     idle.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     idle.readable().await.unwrap();
     slow.write_all(b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
-    stage.begun.notified().await;
-    stage.shutdown.cancel();
+    environment.begun.notified().await;
+    environment.shutdown.cancel();
     assert!(rest(&mut idle).await.ends_with("fast"));
-    assert!(!stage.server.is_finished());
-    stage.told.notify_one();
+    assert!(!environment.server.is_finished());
+    environment.released.notify_one();
     assert!(rest(&mut slow).await.ends_with("slow"));
-    timeout(PATIENCE, &mut stage.server).await.unwrap().unwrap();
-    assert!(TcpStream::connect(stage.address).await.is_err());
+    timeout(PATIENCE, &mut environment.server).await.unwrap().unwrap();
+    assert!(TcpStream::connect(environment.address).await.is_err());
 }
 
 #[tokio::test]
 async fn a_request_says_where_it_comes_from() {
-    let stage = Stage::set(|_| {}).await;
-    let mut stream = stage.connect().await;
+    let environment = Environment::start(|_| {}).await;
+    let mut stream = environment.connect().await;
     let own = stream.local_addr().unwrap();
     stream.write_all(request("/from").as_bytes()).await.unwrap();
     assert!(rest(&mut stream).await.ends_with(&format!("\r\n\r\n{own}")));
@@ -164,13 +164,13 @@ async fn a_request_says_where_it_comes_from() {
 
 #[tokio::test]
 async fn a_first_request_has_less_time_than_later_ones() {
-    let stage = Stage::set(|limits| limits.head_max = Duration::from_millis(100)).await;
+    let environment = Environment::start(|limits| limits.head_max = Duration::from_millis(100)).await;
     let begun = Instant::now();
-    let mut asked = stage.connect().await;
+    let mut asked = environment.connect().await;
     asked.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     // One says nothing, one a byte, one half a head.
     for said in ["", "G", "GET / HTTP/1.1\r\nhost: x\r\n"] {
-        assert_eq!(stage.ask(said).await, "");
+        assert_eq!(environment.ask(said).await, "");
     }
     assert!(begun.elapsed() >= Duration::from_millis(100));
     // A connection that has asked already goes on.
@@ -182,19 +182,19 @@ async fn a_first_request_has_less_time_than_later_ones() {
 /// at work is not given up for them.
 #[tokio::test]
 async fn idle_connections_make_room_and_those_at_work_do_not() {
-    let stage = Stage::set(|limits| limits.connections_max = 8).await;
-    let mut slow = stage.connect().await;
+    let environment = Environment::start(|limits| limits.connections_max = 8).await;
+    let mut slow = environment.connect().await;
     slow.write_all(b"GET /slow HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
-    stage.begun.notified().await;
-    let mut served = stage.connect().await;
+    environment.begun.notified().await;
+    let mut served = environment.connect().await;
     served.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     served.readable().await.unwrap();
     let mut silent = Vec::new();
     for _ in 0..5 {
         for _ in 0..20 {
-            silent.push(stage.connect().await);
+            silent.push(environment.connect().await);
         }
-        assert!(stage.ask(&request("/")).await.ends_with("fast"));
+        assert!(environment.ask(&request("/")).await.ends_with("fast"));
     }
     // The silent ones went, oldest first, and before the one that had asked something.
     assert_eq!(rest(&mut silent[0]).await, "");
@@ -203,37 +203,37 @@ async fn idle_connections_make_room_and_those_at_work_do_not() {
     // Idle connections that have asked make room, too.
     let mut idle = Vec::new();
     for _ in 0..20 {
-        let mut stream = stage.connect().await;
+        let mut stream = environment.connect().await;
         stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
         stream.readable().await.unwrap();
         idle.push(stream);
     }
     assert!(rest(&mut idle[0]).await.ends_with("fast"));
-    assert!(stage.ask(&request("/")).await.ends_with("fast"));
-    stage.told.notify_one();
+    assert!(environment.ask(&request("/")).await.ends_with("fast"));
+    environment.released.notify_one();
     assert!(rest(&mut slow).await.ends_with("slow"));
 }
 
 /// An answer that nobody reads holds its connection for as long as nothing of it is taken, and no longer.
 #[tokio::test]
-async fn who_does_not_read_its_answer_is_let_go() {
-    let stage = Stage::set(|limits| {
+async fn who_does_not_read_its_answer_is_disconnected() {
+    let environment = Environment::start(|limits| {
         limits.write_max = Duration::from_millis(200);
         limits.connections_max = 1;
     })
     .await;
-    let mut deaf = stage.connect().await;
+    let mut deaf = environment.connect().await;
     deaf.write_all(request("/endless").as_bytes()).await.unwrap();
     deaf.readable().await.unwrap();
     let mut answer = String::new();
     let begun = Instant::now();
     while answer.is_empty() {
         assert!(begun.elapsed() < PATIENCE, "the permit is not free again");
-        answer = stage.ask(&request("/")).await;
+        answer = environment.ask(&request("/")).await;
     }
     assert!(answer.ends_with("fast"), "{answer}");
     // Who reads, however slowly the whole is, gets all of it.
-    let mut reader = stage.connect().await;
+    let mut reader = environment.connect().await;
     reader.write_all(request("/large").as_bytes()).await.unwrap();
     assert!(rest(&mut reader).await.len() > 64 << 20);
 }

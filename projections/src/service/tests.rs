@@ -1,3 +1,5 @@
+//! Projection store under faults: a database or a view that fails is replaced while it is in use.
+
 use tempfile::TempDir;
 
 use events::{CommitId, PaymentEvent, event::TransactionAbandoned};

@@ -3,7 +3,8 @@
 use events::{
     Did, PaymentEvent,
     event::{
-        AuctionClosed, Claim, EscrowOpened, Failed, Inclusion, QuoteAwarded, RefundDue, Submitted, WithdrawalCause,
+        AuctionClosed, AwardWithdrawn, Claim, EscrowOpened, EscrowSecured, Failed, FulfillmentConfirmed, Inclusion,
+        QuoteAwarded, RefundDue, Submitted, WithdrawalCause,
     },
     mutant,
     quote::SignedQuote,
@@ -124,29 +125,16 @@ impl PaymentView {
             | PaymentEvent::DepositAbandoned(_)
             | PaymentEvent::ReleaseAbandoned(_)
             | PaymentEvent::RefundAbandoned(_) => return false,
-            // The failure before it says that the payer's own transaction is still watched.
-            PaymentEvent::DepositRuledOut(_) => {
-                self.watched = false;
-                self.at_rest = true;
-            }
-            PaymentEvent::AwardWithdrawn(withdrawn) => {
-                self.winner_untold = true;
-                self.watched = self.payer_deposit && withdrawn.cause != WithdrawalCause::NotDeposited;
-            }
-            PaymentEvent::WinnerTold(_) => {
-                self.winner_untold = false;
-                self.at_rest = !self.watched;
-            }
+            PaymentEvent::DepositRuledOut(_) => self.deposit_ruled_out(),
+            PaymentEvent::AwardWithdrawn(withdrawn) => self.award_withdrawn(withdrawn),
+            PaymentEvent::WinnerTold(_) => self.winner_told(),
             PaymentEvent::EscrowOpened(opened) => self.opened(opened),
             PaymentEvent::AuctionClosed(closed) => self.auction_closed(closed),
             PaymentEvent::QuoteAwarded(awarded) => self.awarded(awarded),
             PaymentEvent::DepositPrepared(prepared) | PaymentEvent::DepositRepriced(prepared) => {
                 self.deposit = Some(prepared.into())
             }
-            PaymentEvent::EscrowSecured(secured) => {
-                self.deposit = Some((&secured.inclusion).into());
-                self.escrowed = Some(secured.amount);
-            }
+            PaymentEvent::EscrowSecured(secured) => self.secured(secured),
             // The three that change the status do so while it is not final.
             PaymentEvent::FulfillmentSeen(_) | PaymentEvent::FulfillmentConfirmed(_) | PaymentEvent::Failed(_)
                 if self.status.is_final() =>
@@ -155,10 +143,7 @@ impl PaymentView {
             }
             PaymentEvent::FulfillmentSeen(seen) => self.delivered(&seen.inclusion, PaymentStatus::Finalizing),
             PaymentEvent::AttestationAwaited(_) => self.unattested = true,
-            PaymentEvent::FulfillmentConfirmed(confirmed) => {
-                self.delivered(&confirmed.inclusion, PaymentStatus::Completed);
-                self.fulfilled_at = from_unix_seconds(confirmed.inclusion.block_time);
-            }
+            PaymentEvent::FulfillmentConfirmed(confirmed) => self.confirmed(confirmed),
             PaymentEvent::Failed(failed) => self.failed(failed),
             PaymentEvent::RefundPrepared(prepared) | PaymentEvent::RefundRepriced(prepared) => {
                 self.refund = Some(prepared.into())
@@ -176,6 +161,32 @@ impl PaymentView {
             }
         }
         true
+    }
+
+    /// The failure before it says that the payer deposit is still watched.
+    fn deposit_ruled_out(&mut self) {
+        self.watched = false;
+        self.at_rest = true;
+    }
+
+    fn award_withdrawn(&mut self, withdrawn: &AwardWithdrawn) {
+        self.winner_untold = true;
+        self.watched = self.payer_deposit && withdrawn.cause != WithdrawalCause::NotDeposited;
+    }
+
+    fn winner_told(&mut self) {
+        self.winner_untold = false;
+        self.at_rest = !self.watched;
+    }
+
+    fn secured(&mut self, secured: &EscrowSecured) {
+        self.deposit = Some((&secured.inclusion).into());
+        self.escrowed = Some(secured.amount);
+    }
+
+    fn confirmed(&mut self, confirmed: &FulfillmentConfirmed) {
+        self.delivered(&confirmed.inclusion, PaymentStatus::Completed);
+        self.fulfilled_at = from_unix_seconds(confirmed.inclusion.block_time);
     }
 
     fn auction_closed(&mut self, closed: &AuctionClosed) {
@@ -204,7 +215,7 @@ impl PaymentView {
         self.at_rest = true;
     }
 
-    /// The payer's own deposit is there and can only go back. It may be found before the failure or after it.
+    /// The payer deposit is there and can only go back. It may be found before the failure or after it.
     fn opened(&mut self, opened: &EscrowOpened) {
         self.deposit = Some((&opened.inclusion).into());
         self.escrowed = Some(opened.amount);

@@ -1,4 +1,4 @@
-//! One payment as it is shown: a fold over its own events.
+//! Payment view: one payment as it is shown, a fold over its own events.
 
 mod fold;
 
@@ -281,7 +281,10 @@ pub(crate) mod test_support {
                 refund_after: 0,
             },
             fulfillment_proxies: vec![account.to_owned()],
-            verifier: VerifierRef { account: account.parse().unwrap(), endpoint: "https://verifier.example".to_owned() },
+            verifier: VerifierRef {
+                account: account.parse().unwrap(),
+                endpoint: "https://verifier.example".to_owned(),
+            },
             whitelist: Vec::new(),
             blacklist: Vec::new(),
             required_policies: Vec::new(),

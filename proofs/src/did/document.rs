@@ -148,7 +148,7 @@ fn list<'a>(members: &'a Map<String, Value>, name: &str) -> Result<&'a [Value], 
     match members.get(name) {
         None => Ok(&[]),
         Some(Value::Array(items)) => Ok(items),
-        Some(_) => Err(format!("{name} is no list")),
+        Some(_) => Err(format!("{name} is not a list")),
     }
 }
 

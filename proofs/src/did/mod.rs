@@ -83,7 +83,7 @@ impl Purpose {
 }
 
 impl Did {
-    /// The `did:key` of a public key; `None` for an address, which is no key.
+    /// The `did:key` of a public key; `None` for an address, which is not a key.
     pub fn from_key(key: &Key) -> Option<Self> {
         key.to_multibase().map(|text| Self(format!("did:key:{text}")))
     }
@@ -137,7 +137,7 @@ impl Did {
         match self.method() {
             "key" => {
                 let key = Key::from_multibase(self.id());
-                let key = key.map_err(|_| self.malformed("is no Ed25519, secp256k1 or P-256 public key"))?;
+                let key = key.map_err(|_| self.malformed("is not an Ed25519, secp256k1 or P-256 public key"))?;
                 Ok(DidDocument::of_one_key(self, &[self.id()], key))
             }
             "pkh" => self.expand_pkh(),
@@ -151,7 +151,7 @@ impl Did {
         let (Some(namespace), Some(reference), Some(address), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())
         else {
-            return Err(self.malformed("is no CAIP-10 account id"));
+            return Err(self.malformed("is not a CAIP-10 account id"));
         };
         let plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_');
         if reference.is_empty() || reference.len() > 32 || !reference.bytes().all(plain) {
@@ -159,7 +159,7 @@ impl Did {
         }
         match namespace {
             "eip155" => {
-                let address = parse_evm_address(address).ok_or_else(|| self.malformed("is no EVM account"))?;
+                let address = parse_evm_address(address).ok_or_else(|| self.malformed("is not an EVM account"))?;
                 let methods = ["blockchainAccountId", "controller", "Eip712Method2021"];
                 Ok(DidDocument::of_one_key(self, &methods, Key::Address(address)))
             }
@@ -167,14 +167,14 @@ impl Did {
                 let bytes = bs58::decode(Some(address).filter(|a| a.len() <= 40).unwrap_or_default())
                     .with_check(Some(0x41))
                     .into_vec()
-                    .map_err(|_| self.malformed("is no Tron account"))?;
-                let address = bytes[1..].try_into().map_err(|_| self.malformed("is no Tron account"))?;
+                    .map_err(|_| self.malformed("is not a Tron account"))?;
+                let address = bytes[1..].try_into().map_err(|_| self.malformed("is not a Tron account"))?;
                 Ok(DidDocument::of_one_key(self, &["blockchainAccountId", "controller"], Key::TronAddress(address)))
             }
             "solana" => {
                 let bytes = bs58::decode(Some(address).filter(|a| a.len() <= 44).unwrap_or_default()).into_vec();
                 let key = bytes.ok().and_then(|bytes| Key::from_ed25519(&bytes).ok());
-                let key = key.ok_or_else(|| self.malformed("is no Solana account that signs"))?;
+                let key = key.ok_or_else(|| self.malformed("is not a Solana account that signs"))?;
                 let methods = ["controller", "SolanaMethod2021", "blockchainAccountId"];
                 Ok(DidDocument::of_one_key(self, &methods, key))
             }

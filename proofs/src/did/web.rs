@@ -87,7 +87,7 @@ impl Location {
         let (host, port) = match authority.split_once("%3A").or_else(|| authority.split_once("%3a")) {
             Some((host, port)) => {
                 let number = port.parse::<u16>().ok().filter(|number| *number != 0 && number.to_string() == port);
-                (host, Some(number.ok_or_else(|| malformed("port is no port"))?))
+                (host, Some(number.ok_or_else(|| malformed("port is not a number from 0 to 65535"))?))
             }
             None => (authority, None),
         };
@@ -102,7 +102,7 @@ impl Location {
             && host.contains('.')
             && host.rsplit('.').next().is_some_and(|last| last.bytes().any(|c| c.is_ascii_lowercase()));
         if !name {
-            return Err(malformed("host is no domain name in lower case"));
+            return Err(malformed("host is not a domain name in lower case"));
         }
         let mut path = String::new();
         for segment in parts {

@@ -26,7 +26,7 @@ const TRON_PREFIX: &str = "\x19TRON Signed Message:\n";
 /// The signature is hex with 0x, or base58btc multibase, `z…`.
 ///
 /// # Errors
-/// [`Error::Signature`] when it is no such text or does not verify, [`Error::HighS`].
+/// [`Error::Signature`] when it is not such a text or does not verify, [`Error::HighS`].
 pub fn verify_text(key: &Key, text: &str, signature: &str) -> Result<(), Error> {
     let bytes = decode(signature).ok_or(Error::Signature)?;
     let by_wallet = |prefix| verify_recoverable(key, &wallet_digest(prefix, text), &bytes);

@@ -18,7 +18,7 @@ pub(super) fn digest(document: &Document, options: &Map<String, Value>) -> Resul
         (None, Some(description)) => (description, description.get("messageSchema")),
         _ => return Err(wrong("is not described by exactly one of `eip712` and `eip712Domain`")),
     };
-    let Some(Value::Object(types)) = types else { return Err(wrong("types are no object in the proof")) };
+    let Some(Value::Object(types)) = types else { return Err(wrong("types are not an object in the proof")) };
     let primary_type = description.get("primaryType").and_then(Value::as_str);
     let primary_type = primary_type.ok_or_else(|| wrong("has no primaryType"))?;
     let empty = json!({});
@@ -42,7 +42,7 @@ pub(super) fn digest(document: &Document, options: &Map<String, Value>) -> Resul
 fn covers(types: &Map<String, Value>, name: &str, value: &Value, at: &str) -> Result<(), Error> {
     let wrong = |reason: &str| Error::TypedData(format!("{at} {reason}"));
     if let Some(item) = name.strip_suffix("[]") {
-        let Value::Array(items) = value else { return Err(wrong("is no list")) };
+        let Value::Array(items) = value else { return Err(wrong("is not a list")) };
         return items
             .iter()
             .enumerate()
@@ -58,7 +58,7 @@ fn covers(types: &Map<String, Value>, name: &str, value: &Value, at: &str) -> Re
         };
     };
     let (Value::Array(fields), Value::Object(members)) = (fields, value) else {
-        return Err(wrong("is no object of its type"));
+        return Err(wrong("is not an object of its type"));
     };
     if fields.len() != members.len() {
         return Err(wrong("has members that its type does not name"));

@@ -20,7 +20,7 @@ pub(super) fn open(jws: &str, alg: &'static str, payload: &[u8]) -> Result<(Vec<
     let mut parts = jws.split('.');
     let (Some(encoded), Some(""), Some(signature), None) = (parts.next(), parts.next(), parts.next(), parts.next())
     else {
-        return Err(super::proof::member("jws", "is no detached JWS"));
+        return Err(super::proof::member("jws", "is not a detached JWS"));
     };
     let wrong = Error::JwsHeader { alg };
     let text = URL_SAFE_NO_PAD.decode(encoded).ok().and_then(|bytes| String::from_utf8(bytes).ok());
@@ -31,7 +31,7 @@ pub(super) fn open(jws: &str, alg: &'static str, payload: &[u8]) -> Result<(Vec<
     }
     let signature = URL_SAFE_NO_PAD
         .decode(signature)
-        .map_err(|_| super::proof::member("jws", "has a signature that is no base64url"))?;
+        .map_err(|_| super::proof::member("jws", "has a signature that is not base64url"))?;
     Ok((signing_input(encoded, payload), signature))
 }
 

@@ -185,10 +185,10 @@ impl Proof {
     /// The DID whose key the proof names.
     ///
     /// # Errors
-    /// [`Error::Member`] when the verification method is no DID URL with a fragment.
+    /// [`Error::Member`] when the verification method is not a DID URL with a fragment.
     pub fn signer(&self) -> Result<Did, Error> {
         let (did, _) = Did::of_url(&self.verification_method)
-            .map_err(|_| member("verificationMethod", "is no DID URL with a fragment"))?;
+            .map_err(|_| member("verificationMethod", "is not a DID URL with a fragment"))?;
         Ok(did)
     }
 
@@ -252,6 +252,6 @@ fn text<'a>(members: &'a Map<String, Value>, name: &'static str) -> Result<Optio
 
 fn time(members: &Map<String, Value>, name: &'static str) -> Result<Option<DateTime<Utc>>, Error> {
     let Some(text) = text(members, name)? else { return Ok(None) };
-    let time = DateTime::parse_from_rfc3339(text).map_err(|_| member(name, "is no date-time with an offset"))?;
+    let time = DateTime::parse_from_rfc3339(text).map_err(|_| member(name, "is not a date-time with an offset"))?;
     Ok(Some(time.with_timezone(&Utc)))
 }

@@ -198,7 +198,7 @@ fn jcs_hash(members: &Map<String, Value>) -> Result<[u8; 32], Error> {
 
 /// `z`, then base58btc of the 64 bytes of a signature.
 fn multibase(text: &str) -> Result<Vec<u8>, Error> {
-    let malformed = || member("proofValue", "is no base58btc multibase of a signature");
+    let malformed = || member("proofValue", "is not the base58btc multibase of a signature");
     let encoded = text.strip_prefix('z').filter(|encoded| encoded.len() <= 96).ok_or_else(malformed)?;
     bs58::decode(encoded).into_vec().map_err(|_| malformed())
 }

@@ -1,3 +1,5 @@
+//! JSON-LD expansion: plain documents expand the same on the short way and the long one.
+
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
 use serde_json::json;
 
