@@ -1,4 +1,4 @@
-//! How a process is told to end.
+//! Shutdown: the signals that tell a process to end.
 
 use anyhow::Result;
 use tokio_util::sync::CancellationToken;

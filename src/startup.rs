@@ -1,4 +1,4 @@
-//! What a process does while what it depends on is not there yet: it waits and says so.
+//! Start-up: a process waits while what it depends on is not there yet, and says so.
 //!
 //! A gateway that is started beside its servers, or while they elect a leader, finds them silent for some seconds. That
 //! is not a reason to end; a key that is not admitted or streams with other settings are.

@@ -1,4 +1,4 @@
-//! What the documents show a client, done against the running gateway: the examples of README.md, of the manual in `docs/`, and
+//! Examples of the documents, run against the gateway: those of README.md, of the manual in `docs/`, and
 //! of the OpenAPI document.
 
 use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};

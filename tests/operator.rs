@@ -1,4 +1,4 @@
-//! What operators ask running gateways, and what gateways tell them unasked.
+//! Operator service: what operators ask running gateways, and what gateways tell them unasked.
 
 use std::{
     collections::BTreeSet,

@@ -1,4 +1,4 @@
-//! What one gateway has answered, every gateway knows: reads never lag behind an answer, wherever it was given.
+//! Read your writes: what one gateway has answered, every gateway knows, wherever the answer was given.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What breaks around payments that touch Solana: processes, the node, transactions that are lost, deliveries that never
+//! Faults around payments that touch Solana: processes, the node, transactions that are lost, deliveries that never
 //! come.
 
 use anyhow::{Context, Result};

@@ -55,7 +55,7 @@ async fn every_corridor_pays_to_the_unit_and_is_proven_by_the_audit() -> Result<
     };
     let from_solana = PaymentSpec { source: solana.token()?, ..world.spec_to_tron("solana-to-tron")? };
     let (before, solana_before) = (world.tron_holdings().await?, world.holdings().await?);
-    // The recipient on Tron is no account yet.
+    // The recipient on Tron is not an account yet.
     assert!(before["recipient"].is_zero() && before["recipient's sun"].is_zero());
     let payments = [
         world.submit_by(&payer, &world.spec_from_tron("tron-to-evm")?).await?,

@@ -33,12 +33,12 @@ struct Merchant {
 
 /// What a facilitator answered.
 #[derive(Debug)]
-struct Told {
+struct Answer {
     status: u16,
     body: Value,
 }
 
-impl Told {
+impl Answer {
     fn gw(&self, member: &str) -> &Value {
         &self.body["extensions"]["gw"][member]
     }
@@ -108,7 +108,7 @@ impl Merchant {
         }))
     }
 
-    async fn call(&self, base: &str, call: &str, message: &Value) -> Result<Told> {
+    async fn call(&self, base: &str, call: &str, message: &Value) -> Result<Answer> {
         let response = self.http.post(format!("{base}/x402/v1/{call}")).json(message).send().await?;
         let status = response.status().as_u16();
         let header = response.headers().get("payment-response").map(|value| BASE64.decode(value.as_bytes()));
@@ -118,24 +118,24 @@ impl Merchant {
         } else {
             ensure!(call != "settle", "no PAYMENT-RESPONSE: {text}");
         }
-        Ok(Told { status, body: serde_json::from_str(&text)? })
+        Ok(Answer { status, body: serde_json::from_str(&text)? })
     }
 
-    async fn settle(&self, base: &str, message: &Value) -> Result<Told> {
+    async fn settle(&self, base: &str, message: &Value) -> Result<Answer> {
         self.call(base, "settle", message).await
     }
 
-    async fn verify(&self, base: &str, message: &Value) -> Result<Told> {
+    async fn verify(&self, base: &str, message: &Value) -> Result<Answer> {
         self.call(base, "verify", message).await
     }
 
     /// Settles the same again and again until it is settled one way or the other.
-    async fn outcome(&self, base: &str, message: &Value) -> Result<Told> {
+    async fn outcome(&self, base: &str, message: &Value) -> Result<Answer> {
         let asked = async {
             loop {
-                let told = self.settle(base, message).await?;
-                if told.status == 200 && told.reason() != "settlement_pending" {
-                    return Ok(told);
+                let answer = self.settle(base, message).await?;
+                if answer.status == 200 && answer.reason() != "settlement_pending" {
+                    return Ok(answer);
                 }
             }
         };
@@ -165,12 +165,12 @@ async fn a_merchant_is_paid_once_whatever_happens() -> Result<()> {
     // Settled twice at the same instant, at two gateways.
     let (first, second) = tokio::join!(merchant.settle(&one, &message), merchant.settle(&two, &message));
     let (first, second) = (first?, second?);
-    for told in [&first, &second] {
-        assert_eq!((told.status, &told.body["success"]), (200, &json!(true)), "{told:?}");
-        assert_eq!(told.gw("state"), "completed");
-        assert_eq!(told.body["network"], world.network.destination.id().as_str());
+    for answer in [&first, &second] {
+        assert_eq!((answer.status, &answer.body["success"]), (200, &json!(true)), "{answer:?}");
+        assert_eq!(answer.gw("state"), "completed");
+        assert_eq!(answer.body["network"], world.network.destination.id().as_str());
     }
-    let mut replays = [&first, &second].map(|told| told.gw("idempotentReplay") == true);
+    let mut replays = [&first, &second].map(|answer| answer.gw("idempotentReplay") == true);
     replays.sort_unstable();
     assert_eq!(replays, [false, true]);
     assert_eq!(first.body["transaction"], second.body["transaction"]);
@@ -198,11 +198,11 @@ async fn a_merchant_is_paid_once_whatever_happens() -> Result<()> {
         identified(merchant.message(&world, &world.spec("article-3")?, 60).await?, fresh),
     ];
     let (left, right) = tokio::join!(merchant.settle(&one, &rivals[0]), merchant.settle(&two, &rivals[1]));
-    let told = [left?, right?];
-    let winner = told.iter().position(|told| told.status == 200).context("nobody won")?;
-    assert_eq!((told[winner].status, told[1 - winner].status), (200, 409), "{told:?}");
-    assert_eq!(told[1 - winner].reason(), "payment_identifier_conflict");
-    assert_eq!(told[1 - winner].body["transaction"], "");
+    let answers = [left?, right?];
+    let winner = answers.iter().position(|answer| answer.status == 200).context("nobody won")?;
+    assert_eq!((answers[winner].status, answers[1 - winner].status), (200, 409), "{answers:?}");
+    assert_eq!(answers[1 - winner].reason(), "payment_identifier_conflict");
+    assert_eq!(answers[1 - winner].body["transaction"], "");
     let paid = merchant.outcome(&two, &rivals[winner]).await?;
     assert_eq!(paid.body["success"], true, "{paid:?}");
 
@@ -273,9 +273,9 @@ async fn a_payer_is_judged_by_what_it_holds_and_signed() -> Result<()> {
     let source = &world.network.source;
 
     let reason = async |message: &Value| -> Result<String> {
-        let told = merchant.verify(&base, message).await?;
-        ensure!(told.status == 200 && told.body["isValid"] == false, "{told:?}");
-        Ok(told.body["invalidReason"].as_str().unwrap_or_default().to_owned())
+        let answer = merchant.verify(&base, message).await?;
+        ensure!(answer.status == 200 && answer.body["isValid"] == false, "{answer:?}");
+        Ok(answer.body["invalidReason"].as_str().unwrap_or_default().to_owned())
     };
     // An account that was never used.
     let poor = Payer::new(PrivateKeySigner::random())?;
@@ -293,8 +293,8 @@ async fn a_payer_is_judged_by_what_it_holds_and_signed() -> Result<()> {
     let less = PaymentSpec { amount: "24999999".parse()?, ..world.spec("cheaper")? };
     cheaper["paymentPayload"]["payload"]["paymentRequest"] = world.payer.sign(&base, &less).await?;
     assert_eq!(reason(&cheaper).await?, "payment_requirements_mismatch");
-    let told = merchant.settle(&base, &cheaper).await?;
-    assert_eq!((told.status, told.reason()), (200, "payment_requirements_mismatch"));
+    let answer = merchant.settle(&base, &cheaper).await?;
+    assert_eq!((answer.status, answer.reason()), (200, "payment_requirements_mismatch"));
     // Changed after it was signed, on both sides.
     let mut forged = merchant.message(&world, &world.spec("forged")?, 60).await?;
     let other = Role::Settler(1).account();
@@ -343,8 +343,8 @@ async fn contract_accounts_are_judged_deployed_or_not() -> Result<()> {
         let mut message = merchant.message(&world, &spec, 60).await?;
         message["paymentPayload"]["payload"]["paymentRequest"] = body;
 
-        let told = merchant.verify(&base, &message).await?;
-        assert_eq!((&told.body["isValid"], &told.body["payer"]), (&json!(true), &json!(account)), "{told:?}");
+        let answer = merchant.verify(&base, &message).await?;
+        assert_eq!((&answer.body["isValid"], &answer.body["payer"]), (&json!(true), &json!(account)), "{answer:?}");
         let paid = merchant.outcome(&base, &message).await?;
         assert_eq!(paid.body["success"], true, "{paid:?}");
     }
@@ -397,10 +397,13 @@ async fn a_merchant_is_paid_on_tron_in_tokens_and_in_trx() -> Result<()> {
         let message = merchant.message(&world, &spec, 60).await?;
         let valid = merchant.verify(&base, &message).await?;
         assert_eq!((valid.status, &valid.body["isValid"]), (200, &json!(true)), "{valid:?}");
-        let told = merchant.outcome(&base, &message).await?;
-        assert_eq!((&told.body["success"], told.body["network"].as_str()), (&json!(true), Some(tron.id()?.as_str())));
-        world.until(&told.payment_id()?, "EscrowReleased").await?;
-        world.audited(&told.payment_id()?).await?;
+        let answer = merchant.outcome(&base, &message).await?;
+        assert_eq!(
+            (&answer.body["success"], answer.body["network"].as_str()),
+            (&json!(true), Some(tron.id()?.as_str()))
+        );
+        world.until(&answer.payment_id()?, "EscrowReleased").await?;
+        world.audited(&answer.payment_id()?).await?;
     }
     let moved = moves(&before, &world.tron_holdings().await?);
     let received = ["recipient", "recipient's sun"].map(|name| moved[name]);

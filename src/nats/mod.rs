@@ -1,4 +1,4 @@
-//! What nats-server needs besides nats.conf: whose keys it admits, and its certificates.
+//! NATS set-up beside nats.conf: the keys that nats-server admits, and its certificates.
 //!
 //! nats.conf says what each role may do and includes the files that are made here, all under `nats/`. They hold public keys
 //! and paths; the secrets lie beside them in files of their own.

@@ -1,4 +1,4 @@
-//! What operators ask running gateways, over NATS: how they stand, to rebuild their read models, what is overdue.
+//! Operator service: running gateways are asked over NATS how they stand, to rebuild their read models, what is overdue.
 //!
 //! A gateway answers under its own name and under `all`. Requests and answers are JSON on subjects below `gw.operator.`,
 //! which nats.conf lets the gateway's role alone publish to; `gw admin` uses that role. Answers go to `gw.operator.reply.`

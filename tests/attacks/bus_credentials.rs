@@ -1,4 +1,4 @@
-//! Who gets into nats-server: keys that change by reload alone, and TLS that nobody gets around.
+//! NATS credentials: keys that change by reload alone, and TLS that nobody gets around.
 
 use std::{path::Path, time::Duration};
 

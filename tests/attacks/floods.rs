@@ -1,5 +1,6 @@
-//! One address asks for more than one caller may, and opens quote-requests in other people's names. The gateways of tests
-//! do not limit 127.0.0.1; here everybody calls from another address, under the limits a gateway has by default.
+//! Request floods: one address asks for more than one caller may, and opens quote-requests in other people's names. The
+//! gateways of tests do not limit 127.0.0.1; here everybody calls from another address, under the limits a gateway has by
+//! default.
 
 use std::{
     io::ErrorKind,

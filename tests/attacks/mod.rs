@@ -1,4 +1,4 @@
-//! What a hostile stranger, or a party gone bad, tries. Against `gw` as a process; `bus`, `bus_credentials` and most of
+//! Attacks by a hostile stranger, or a party gone bad. Against `gw` as a process; `bus`, `bus_credentials` and most of
 //! `liquidity` take its parts, and the agent, over a real nats-server. A file is a field.
 
 mod bus;

@@ -1,4 +1,4 @@
-//! Somebody who can write streams anew, with all their care: a journal as data, changed, and put on a server of its own.
+//! Journal forger: rewrites streams with all their care. A journal as data, changed, and put on a server of its own.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 

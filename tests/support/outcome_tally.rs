@@ -63,7 +63,7 @@ pub async fn tally_outcomes(
     for one in asked {
         let at_rest = tokio::time::timeout_at(deadline, rest(world, &one.payment_id)).await;
         let (payment, repriced) = match at_rest {
-            Ok(rested) => rested?,
+            Ok(payment) => payment?,
             Err(_) => {
                 let types = world.types(&one.payment_id).await;
                 anyhow::bail!("{one:?} has not ended: {types:?}");

@@ -1,4 +1,4 @@
-//! Whole payments through the engine: the runner and the real journal, with a stub world without latency.
+//! Engine benchmark: whole payments through the runner and the real journal, with a stub world without latency.
 
 use std::{
     sync::{

@@ -138,7 +138,7 @@ async fn main() -> ExitCode {
     let done = tokio::select! {
         done = run(arguments) => done,
         // Whatever was started ends with the future that is dropped here.
-        () = told_to_stop() => Err(anyhow!("stopped")),
+        () = stop_signal() => Err(anyhow!("stopped")),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -150,7 +150,7 @@ async fn main() -> ExitCode {
 }
 
 /// Returns when the process is to end.
-async fn told_to_stop() {
+async fn stop_signal() {
     let Ok(mut terminate) = signal(SignalKind::terminate()) else { return drop(ctrl_c().await) };
     tokio::select! {
         _ = ctrl_c() => {}

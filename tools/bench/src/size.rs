@@ -85,17 +85,17 @@ async fn ending(context: &Context, rows: &mut Rows) -> Result<()> {
         tokio::time::sleep(LOOK_EVERY).await;
     }
     shown(&gateway, &last, "failed").await?;
-    let mut rested = Taken::now(&environment, &gateway)?;
+    let mut at_rest = Taken::now(&environment, &gateway)?;
     for _ in 0..LOOKS_MAX {
         tokio::time::sleep(LOOK_EVERY).await;
         let next = Taken::now(&environment, &gateway)?;
-        let over = next.gateway > rested.gateway - MIB;
-        rested = next;
+        let over = next.gateway > at_rest.gateway - MIB;
+        at_rest = next;
         if over {
             break;
         }
     }
-    for (when, taken) in [("open", open), ("failed since", rested)] {
+    for (when, taken) in [("open", open), ("failed since", at_rest)] {
         rows.add(format!("{payments} without quotes, {when}: memory of the gateway"), taken.gateway / MIB, "MiB");
         rows.add(format!("{payments} without quotes, {when}: backed by no file"), taken.anonymous / MIB, "MiB");
     }

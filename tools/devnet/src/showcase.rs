@@ -41,7 +41,7 @@ struct Tally {
     refunded: u32,
 }
 
-struct Stage<'a> {
+struct Environment<'a> {
     network: &'a Network,
     payer: Payer,
     auditor: Auditor,
@@ -57,7 +57,7 @@ struct Stage<'a> {
 /// When one does not.
 pub async fn run(network: &Network) -> Result<()> {
     let started = Instant::now();
-    let mut stage = Stage {
+    let mut environment = Environment {
         network,
         payer: Payer::new(Role::Payer.signer())?,
         auditor: Auditor::connect(network).await?,
@@ -65,20 +65,20 @@ pub async fn run(network: &Network) -> Result<()> {
         tally: Tally::default(),
         number: 0,
     };
-    println!("\nGateway at {}\n", stage.base);
-    let first = stage.completes().await.context("payment 1")?;
-    stage.replays(first).await.context("payment 2")?;
-    stage.finds_no_quote().await.context("payment 3")?;
-    stage.is_refunded().await.context("payment 4")?;
+    println!("\nGateway at {}\n", environment.base);
+    let first = environment.completes().await.context("payment 1")?;
+    environment.replays(first).await.context("payment 2")?;
+    environment.finds_no_quote().await.context("payment 3")?;
+    environment.is_refunded().await.context("payment 4")?;
     if let Some(solana) = &network.solana {
-        stage.solana(solana).await?;
+        environment.solana(solana).await?;
     }
     if let Some(tron) = &network.tron {
-        stage.tron(tron).await?;
+        environment.tron(tron).await?;
     }
-    stage.buys_a_page().await.context("the shop")?;
+    environment.buys_a_page().await.context("the shop")?;
     println!("Showcase took {:.1} s.", started.elapsed().as_secs_f64());
-    let Tally { completed, failed, refunded } = stage.tally;
+    let Tally { completed, failed, refunded } = environment.tally;
     println!("payments: {completed} completed, {failed} failed, {refunded} refunded");
     Ok(())
 }
@@ -130,7 +130,7 @@ fn ordinary(network: &Network, request_id: &str) -> Result<PaymentSpec> {
     })
 }
 
-impl Stage<'_> {
+impl Environment<'_> {
     /// Begins the next payment, and returns its number.
     fn title(&mut self, text: &str) -> u32 {
         self.number += 1;
@@ -145,7 +145,7 @@ impl Stage<'_> {
         let body = self.payer.sign(&self.base, &spec).await?;
         let answer = self.submit(&body, Duration::from_secs(30)).await?;
         ensure!(answer.text("status") == "completed", "not completed: {}", answer.body);
-        ensure!(answer.body["idempotent_replay"] == false, "a new payment is no replay");
+        ensure!(answer.body["idempotent_replay"] == false, "a new payment is not a replay");
         ensure!(answer.body["fulfillment_confirmation"].is_object(), "no confirmation: {}", answer.body);
         let received = self.recipients_balance().await? - before;
         ensure!(received == spec.amount.get(), "recipient received {received}, not {}", spec.amount);

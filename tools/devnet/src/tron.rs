@@ -1,4 +1,4 @@
-//! The Tron chain of the development network: `trondev`, which is no Tron node, in the process that runs the network.
+//! The Tron chain of the development network: `trondev`, which is not a Tron node, in the process that runs the network.
 
 use std::{net::Ipv4Addr, time::Duration};
 

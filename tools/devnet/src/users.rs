@@ -1,4 +1,4 @@
-//! Who the development network's processes are to NATS. Everyone knows these keys: never use them where money is.
+//! NATS users of the development network. Everyone knows these keys: never use them where money is.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! One simulated process of the gateway, which may crash before or after any call that it makes to the world.
+//! Simulated process of the gateway, which may crash before or after any call that it makes to the world.
 //!
 //! Everything the engine awaits is a call of one of its ports, a call to a node or a timer. So a process that can crash on
 //! either side of each of these can crash at every await point. After the crash none of its calls returns or has an

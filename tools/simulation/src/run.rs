@@ -1,4 +1,4 @@
-//! One run of the simulation: a seed, from the start until all payments are at rest.
+//! Simulation run: a seed, from the start until all payments are at rest.
 
 use std::{
     cell::Cell,

@@ -7,13 +7,13 @@ use anyhow::{Context, Result, ensure};
 
 use events::{AssetId, Family, PaymentEvent};
 
-use super::Stage;
+use super::Environment;
 use crate::{
     keys::Role,
     payer::{Payer, PaymentSpec},
 };
 
-impl Stage<'_> {
+impl Environment<'_> {
     /// Makes a payment that completes, and checks that the recipient has all of it. The spec is given another request id.
     pub(super) async fn arrives(&mut self, title: &str, payer: &Payer, spec: PaymentSpec) -> Result<()> {
         let number = self.title(title);

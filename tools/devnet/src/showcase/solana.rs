@@ -4,7 +4,7 @@ use std::fs;
 
 use anyhow::Result;
 
-use super::{Stage, ordinary};
+use super::{Environment, ordinary};
 use crate::{
     keys::Role,
     network::Network,
@@ -19,7 +19,7 @@ const COIN_CAP: &str = "310000000";
 /// Where the payment that waits to be submitted is left.
 const WAITING: &str = "payment-from-solana.json";
 
-impl Stage<'_> {
+impl Environment<'_> {
     /// Makes one payment for each corridor that touches Solana, and checks that each arrives to the unit.
     pub(super) async fn solana(&mut self, solana: &SolanaChain) -> Result<()> {
         let payer = Payer::on_solana(Role::Payer.solana_key())?;

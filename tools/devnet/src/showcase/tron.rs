@@ -5,7 +5,7 @@ use std::fs;
 use alloy::primitives::U256;
 use anyhow::{Result, ensure};
 
-use super::{Stage, ordinary};
+use super::{Environment, ordinary};
 use crate::{
     keys::Role,
     network::Network,
@@ -22,7 +22,7 @@ const PRICE: u64 = 25_025_000;
 /// Where the payment that waits to be submitted is left.
 const WAITING: &str = "payment-from-tron.json";
 
-impl Stage<'_> {
+impl Environment<'_> {
     /// Makes one payment for each corridor that touches Tron, and checks that each arrives to the unit.
     pub(super) async fn tron(&mut self, tron: &TronChain) -> Result<()> {
         let payer = Payer::on_tron(Role::Payer.signer())?;

@@ -112,7 +112,7 @@ impl LogFilter {
         let topics = match &filter["topics"] {
             Value::Null => Vec::new(),
             Value::Array(places) => places.iter().map(one_or_many).collect::<Result<_, _>>()?,
-            _ => return Err(RpcFault::parameters("invalid argument: topics is no list")),
+            _ => return Err(RpcFault::parameters("invalid argument: topics is not a list")),
         };
         Ok(Self { addresses: one_or_many(&filter["address"])?, topics })
     }

@@ -72,7 +72,7 @@ fn dropped_transactions_are_forgotten_or_wait_or_change_places() -> Result<()> {
             assert_eq!(receipt["transactionIndex"], "0x0");
         }
 
-        // A state of the old branch is no canonical one any more, but the node still has it.
+        // A state of the old branch is not a canonical one any more, but the node still has it.
         let named = |canonical| json!({"blockHash": old.hash, "requireCanonical": canonical});
         let balance = |canonical| {
             let data = Bytes::from(DevToken::balanceOfCall { account: receiver }.abi_encode());

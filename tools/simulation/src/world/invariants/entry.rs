@@ -327,7 +327,7 @@ fn decode(log: &Value) -> Option<FulfillmentProxy::Fulfilled> {
 /// The transaction is in a settled block, the one that it is said to be in.
 fn included(world: &World, inclusion: &Inclusion, invariant: &'static str) -> Result<(), Violation> {
     let Some(handle) = world.chain(&inclusion.chain_id) else {
-        return Err(Violation::new(invariant, format!("{} is no chain", inclusion.chain_id)));
+        return Err(Violation::new(invariant, format!("{} is not a chain", inclusion.chain_id)));
     };
     let (settled, _) = settled(&handle.lock());
     let receipt = ask(handle, "eth_getTransactionReceipt", json!([inclusion.transaction_hash]));
