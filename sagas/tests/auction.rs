@@ -85,7 +85,10 @@ fn every_rule_of_a_quote_is_checked() {
         ("destination", Quote { destination: owned("eip155:11/slip44:60"), ..quote(1, "1010") }),
         ("exact amount", Quote { fulfillment_amount: amount("999"), ..quote(1, "1010") }),
         ("proxy", Quote { fulfillment_proxy: PAYER.parse().unwrap(), ..quote(1, "1010") }),
-        ("delivery account", Quote { delivery_account: "11111111111111111111111111111112".parse().unwrap(), ..quote(1, "1010") }),
+        (
+            "delivery account",
+            Quote { delivery_account: "11111111111111111111111111111112".parse().unwrap(), ..quote(1, "1010") },
+        ),
         ("after the fulfillment", Quote { fulfill_by: at(61), ..quote(1, "1010") }),
         ("before the auction", Quote { fulfill_by: at(10), ..quote(1, "1010") }),
         ("lapses", Quote { valid_until: at(11), ..quote(1, "1010") }),

@@ -1,7 +1,6 @@
 //! Mutation tests: every deliberately broken variant of the engine is caught within its number of seeds. Release builds
 //! have no variants.
 #![cfg(debug_assertions)]
-
 // A test may panic, and so may what helps it.
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
